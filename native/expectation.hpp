@@ -1,0 +1,80 @@
+// The E-step, written once: transpose a block, ask the family for log joint densities, take the
+// softmax, give the responsibilities back to the family to accumulate its statistics.
+//
+// A family offers: Number (what it computes in), per_vector() (its working set), origin(),
+// log_joint(block), accumulate(block, result), log_base(block) and exists.
+#pragma once
+
+#include "block.hpp"
+#include "softmax.hpp"
+#include "transpose.hpp"
+
+namespace mixfold::MIXFOLD_ISA {
+
+template <class In, class Family, class Visit>
+void for_each_block(const Rows& rows, const double* weights, Family& family, Visit visit) {
+  using T = typename Family::Number;
+  using S = Simd<T>;
+  const int size = block_vectors<T>(family.per_vector());
+  const ptrdiff_t capacity = ptrdiff_t(size) * S::lanes;
+  T* const x = scratch_of<T>(Slot::rows, capacity * rows.d);
+  T* const w = scratch_of<T>(Slot::weights, capacity);
+  T* const joint = scratch_of<T>(Slot::joint, capacity * family.components());
+  const Transposer<S, In, T> transpose(rows, family.origin());
+  for (int first = 0; first < rows.n; first += int(capacity)) {
+    const int left = rows.n - first, count = left < capacity ? left : int(capacity);
+    transpose(first, count, x);
+    copy_weights<S>(weights, first, count, w);
+    const int vectors = (count + S::lanes - 1) / S::lanes;
+    const Block<T> block{vectors, rows.d, family.components(), x, w, joint, capacity};
+    family.log_joint(block);
+    visit(block, first, count);
+  }
+}
+
+template <class In, class Family>
+void expect(const Rows& rows, const double* weights, Family& family, double* result) {
+  using T = typename Family::Number;
+  for_each_block<In>(rows, weights, family, [&](const Block<T>& block, int, int) {
+    result[0] += respond<Simd<T>>(block, family.exists());
+    result[0] += family.log_base(block);
+    family.accumulate(block, result + 1);
+  });
+}
+
+template <class S>
+void write_responsibilities(const Block<double>& block, const double* total, int count, int lane0,
+                            double* out) {
+  for (int i = 0; i < count; ++i)
+    for (int k = 0; k < block.components; ++k)
+      out[ptrdiff_t(i) * block.components + k] =
+          block.joint[k * block.stride + lane0 + i] / total[i];
+}
+
+template <class In, class Family>
+void posterior(const Rows& rows, Family& family, const Posterior& out) {
+  using S = Simd<double>;
+  constexpr int lanes = S::lanes;
+  for_each_block<In>(rows, nullptr, family, [&](const Block<double>& block, int first, int count) {
+    for (int v = 0; v < block.vectors; ++v) {
+      const auto softmax = exponentiate<S>(block, v, family.exists(), Extremes<double>::smallest);
+      double log_density[lanes], total[lanes];
+      S::store(log_density, softmax.log_density);
+      S::store(total, softmax.total);
+      const int row = v * lanes, filled = count - row < lanes ? count - row : lanes;
+      for (int lane = 0; lane < filled; ++lane)
+        out.log_density[first + row + lane] = log_density[lane] + family.log_base(block, v, lane);
+      if (out.responsibilities)
+        write_responsibilities<S>(block, total, filled, row,
+                                  out.responsibilities + ptrdiff_t(first + row) * block.components);
+    }
+  });
+}
+
+// Families whose density needs no further factor.
+template <class T> struct NoBaseMeasure {
+  double log_base(const Block<T>&) const { return 0; }
+  double log_base(const Block<T>&, int, int) const { return 0; }
+};
+
+}  // namespace mixfold::MIXFOLD_ISA

@@ -1,0 +1,70 @@
+// Every kernel, compiled once per instruction set.
+#include "diagonal.hpp"
+#include "kernels.hpp"
+#include "linear.hpp"
+#include "triangular.hpp"
+#include "triangular_small.hpp"
+
+namespace mixfold::MIXFOLD_ISA {
+namespace {
+
+template <template <class> class Family, class Parameters>
+void expect_any(const Rows& rows, const double* weights, const Parameters& p, double* result) {
+  if (rows.single_precision) {
+    Family<float> family(p);
+    expect<float>(rows, weights, family, result);
+  } else {
+    Family<double> family(p);
+    expect<double>(rows, weights, family, result);
+  }
+}
+
+template <template <class> class Family, class Parameters>
+void posterior_any(const Rows& rows, const Parameters& p, const Posterior& out) {
+  Family<double> family(p);
+  if (rows.single_precision) posterior<float>(rows, family, out);
+  else posterior<double>(rows, family, out);
+}
+
+template <class T> using Triangular1 = TriangularSmall<T, 1>;
+template <class T> using Triangular2 = TriangularSmall<T, 2>;
+template <class T> using Triangular3 = TriangularSmall<T, 3>;
+template <class T> using Triangular4 = TriangularSmall<T, 4>;
+
+void expect_triangular(const Rows& rows, const double* weights, const Gaussians& g,
+                       double* result) {
+  switch (g.d) {
+    case 1: return expect_any<Triangular1>(rows, weights, g, result);
+    case 2: return expect_any<Triangular2>(rows, weights, g, result);
+    case 3: return expect_any<Triangular3>(rows, weights, g, result);
+    case 4: return expect_any<Triangular4>(rows, weights, g, result);
+    default: return expect_any<Triangular>(rows, weights, g, result);
+  }
+}
+
+void posterior_triangular(const Rows& rows, const Gaussians& g, const Posterior& out) {
+  switch (g.d) {
+    case 1: return posterior_any<Triangular1>(rows, g, out);
+    case 2: return posterior_any<Triangular2>(rows, g, out);
+    case 3: return posterior_any<Triangular3>(rows, g, out);
+    case 4: return posterior_any<Triangular4>(rows, g, out);
+    default: return posterior_any<Triangular>(rows, g, out);
+  }
+}
+
+}  // namespace
+
+double fold(OnlineState&, const Rows&, const double*, const double*, int);
+
+extern const Kernels table;
+const Kernels table = {
+    expect_triangular,
+    expect_any<Diagonal, Gaussians>,
+    expect_any<Linear, LinearFamily>,
+    posterior_triangular,
+    posterior_any<Diagonal, Gaussians>,
+    posterior_any<Linear, LinearFamily>,
+    fold,
+};
+
+}  // namespace mixfold::MIXFOLD_ISA

@@ -1,0 +1,51 @@
+// What the bindings ask of a kernel, whatever the instruction set it was compiled for.
+#pragma once
+
+#include <stddef.h>
+
+namespace mixfold {
+
+// A table of numbers with any strides, counted in elements.
+struct Rows {
+  const void* data;
+  ptrdiff_t row_stride, column_stride;
+  int n, d;
+  bool single_precision;
+};
+
+// y_k = whiten_k (x - origin - mean_k); log f_k(x) = log_scale_k - |y_k|^2 / 2.
+struct Gaussians {
+  int components, d;
+  const double *origin, *means, *whiten, *log_scale;
+};
+
+// log f_k(x) = eta_k . x + offset_k, less log x! for Poisson counts.
+struct LinearFamily {
+  int components, d;
+  const double *eta, *offset;
+  bool poisson;
+};
+
+// Where a posterior goes; `responsibilities` may be null.
+struct Posterior {
+  double *log_density, *responsibilities;
+};
+
+struct OnlineState;
+
+struct Kernels {
+  void (*expect_triangular)(const Rows&, const double* weights, const Gaussians&, double* result);
+  void (*expect_diagonal)(const Rows&, const double* weights, const Gaussians&, double* result);
+  void (*expect_linear)(const Rows&, const double* weights, const LinearFamily&, double* result);
+  void (*posterior_triangular)(const Rows&, const Gaussians&, const Posterior&);
+  void (*posterior_diagonal)(const Rows&, const Gaussians&, const Posterior&);
+  void (*posterior_linear)(const Rows&, const LinearFamily&, const Posterior&);
+  double (*fold)(OnlineState&, const Rows&, const double* weights, const double* gamma, int hold);
+};
+
+// The fastest kernels this processor can run, or fewer if the environment variable MIXFOLD_ISA
+// says so.
+const Kernels& kernels();
+const char* isa_name();
+
+}  // namespace mixfold

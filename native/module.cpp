@@ -1,0 +1,197 @@
+// The Python module mixfold._native.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+
+#include <tuple>
+#include <type_traits>
+
+#include "arguments.hpp"
+#include "online_mixture.hpp"
+
+namespace mixfold {
+namespace {
+
+using namespace nb::literals;
+using Both = std::pair<Result, std::optional<Result>>;
+
+template <class Whiten>
+Gaussians gaussians(const Rows& rows, const Parameter<1>& origin, const Parameter<2>& means,
+                    const Whiten& whiten, const Parameter<1>& log_scale) {
+  const int components = int(means.shape(0)), d = rows.d;
+  require(components > 0 && d > 0, "there must be a component and a coordinate");
+  require(has_shape(means, components, d), "means must be components x coordinates");
+  require(has_shape(origin, d), "origin must have one entry per coordinate");
+  if constexpr (std::is_same_v<Whiten, Parameter<3>>)
+    require(has_shape(whiten, components, d, d), "whiten must hold one matrix per component");
+  else
+    require(has_shape(whiten, components, d), "whiten must be components x coordinates");
+  require(has_shape(log_scale, components), "log_scale must have one entry per component");
+  return {components, d, origin.data(), means.data(), whiten.data(), log_scale.data()};
+}
+
+LinearFamily linear_family(const Rows& rows, const Parameter<2>& eta, const Parameter<1>& offset,
+                           bool poisson) {
+  const int components = int(eta.shape(0)), d = rows.d;
+  require(components > 0 && d > 0, "there must be a component and a coordinate");
+  require(has_shape(eta, components, d), "eta must be components x coordinates");
+  require(has_shape(offset, components), "offset must have one entry per component");
+  return {components, d, eta.data(), offset.data(), poisson};
+}
+
+template <class Parameters, class Kernel>
+Result expect(const Rows& rows, const Weights& weights, const Parameters& parameters,
+              size_t per_component, Kernel kernel) {
+  const double* const w = view_weights(weights, rows);
+  NewArray result = new_array({1 + size_t(parameters.components) * per_component});
+  nb::gil_scoped_release unlocked;
+  kernel(rows, w, parameters, result.data);
+  return result.array;
+}
+
+Result expect_triangular(const RowsArray& array, const Weights& weights,
+                         const Parameter<1>& origin, const Parameter<2>& means,
+                         const Parameter<3>& whiten, const Parameter<1>& log_scale) {
+  const Rows rows = view_rows(array);
+  const size_t d = size_t(rows.d);
+  return expect(rows, weights, gaussians(rows, origin, means, whiten, log_scale),
+                1 + d + d * (d + 1) / 2, kernels().expect_triangular);
+}
+
+Result expect_diagonal(const RowsArray& array, const Weights& weights, const Parameter<1>& origin,
+                       const Parameter<2>& means, const Parameter<2>& whiten,
+                       const Parameter<1>& log_scale) {
+  const Rows rows = view_rows(array);
+  return expect(rows, weights, gaussians(rows, origin, means, whiten, log_scale),
+                1 + 2 * size_t(rows.d), kernels().expect_diagonal);
+}
+
+Result expect_linear(const RowsArray& array, const Weights& weights, const Parameter<2>& eta,
+                     const Parameter<1>& offset, bool poisson) {
+  const Rows rows = view_rows(array);
+  return expect(rows, weights, linear_family(rows, eta, offset, poisson), 1 + size_t(rows.d),
+                kernels().expect_linear);
+}
+
+template <class Parameters, class Kernel>
+Both posterior(const Rows& rows, const Parameters& parameters, bool responsibilities,
+               Kernel kernel) {
+  const size_t n = size_t(rows.n);
+  NewArray log_density = new_array({n});
+  std::optional<NewArray> shares;
+  if (responsibilities) shares = new_array({n, size_t(parameters.components)});
+  {
+    nb::gil_scoped_release unlocked;
+    kernel(rows, parameters, Posterior{log_density.data, shares ? shares->data : nullptr});
+  }
+  if (!shares) return {log_density.array, std::nullopt};
+  return {log_density.array, shares->array};
+}
+
+Both posterior_triangular(const RowsArray& array, const Parameter<1>& origin,
+                          const Parameter<2>& means, const Parameter<3>& whiten,
+                          const Parameter<1>& log_scale, bool responsibilities) {
+  const Rows rows = view_rows(array);
+  return posterior(rows, gaussians(rows, origin, means, whiten, log_scale), responsibilities,
+                   kernels().posterior_triangular);
+}
+
+Both posterior_diagonal(const RowsArray& array, const Parameter<1>& origin,
+                        const Parameter<2>& means, const Parameter<2>& whiten,
+                        const Parameter<1>& log_scale, bool responsibilities) {
+  const Rows rows = view_rows(array);
+  return posterior(rows, gaussians(rows, origin, means, whiten, log_scale), responsibilities,
+                   kernels().posterior_diagonal);
+}
+
+Both posterior_linear(const RowsArray& array, const Parameter<2>& eta, const Parameter<1>& offset,
+                      bool poisson, bool responsibilities) {
+  const Rows rows = view_rows(array);
+  return posterior(rows, linear_family(rows, eta, offset, poisson), responsibilities,
+                   kernels().posterior_linear);
+}
+
+using AnyFactor = nb::ndarray<const double, nb::c_contig, nb::device::cpu>;
+
+void construct_online(OnlineMixture* self, const std::string& name, const Parameter<1>& s_weight,
+                      const Parameter<2>& s_mean, const Parameter<2>& s_scatter,
+                      const Parameter<1>& t_weight, const Parameter<2>& t_mean,
+                      const AnyFactor& t_factor, double floor, double reg) {
+  const OnlineKind kind = online_kind(name);
+  const int components = int(s_mean.shape(0)), d = int(s_mean.shape(1));
+  require(components > 0 && d > 0, "there must be a component and a coordinate");
+  auto* const mixture = new (self) OnlineMixture(kind, components, d, floor, reg);
+  const OnlineState& s = mixture->state();
+  const bool square = kind == OnlineKind::full || kind == OnlineKind::tied;
+  const size_t matrices = kind == OnlineKind::tied ? 1 : size_t(components);
+  require(has_shape(s_weight, components) && has_shape(t_weight, components) &&
+              has_shape(t_mean, components, d) && has_shape(s_scatter, components, s.scatter_size),
+          "the statistics and parameters disagree about components or coordinates");
+  require(t_factor.size() == matrices * (square ? size_t(d) * d : size_t(s.factor_size)),
+          "t_factor has the wrong size");
+  mixture->import_array(s.s_weight, s_weight.data(), 1);
+  mixture->import_array(s.s_mean, s_mean.data(), d);
+  mixture->import_array(s.s_scatter, s_scatter.data(), s.scatter_size);
+  mixture->import_array(s.t_weight, t_weight.data(), 1);
+  mixture->import_array(s.t_mean, t_mean.data(), d);
+  mixture->import_factor(t_factor.data());
+}
+
+std::pair<double, long long> fold(OnlineMixture& mixture, const RowsArray& array,
+                                  const Weights& weights, const Parameter<1>& gamma, int hold) {
+  const Rows rows = view_rows(array);
+  OnlineState& s = mixture.state();
+  const double* const w = view_weights(weights, rows);
+  require(rows.d == s.d, "rows have the wrong number of coordinates");
+  require(has_shape(gamma, rows.n), "gamma must have one entry per row");
+  nb::gil_scoped_release unlocked;
+  s.degeneracies = 0;
+  const double log_likelihood = kernels().fold(s, rows, w, gamma.data(), hold);
+  return {log_likelihood, s.degeneracies};
+}
+
+std::tuple<Result, Result, Result, Result, Result, Result> state(const OnlineMixture& mixture) {
+  const OnlineState& s = mixture.state();
+  const size_t components = size_t(s.components), d = size_t(s.d);
+  const auto copy = [&](const double* from, std::initializer_list<size_t> shape, int entries) {
+    NewArray copied = new_array(shape);
+    mixture.export_array(from, copied.data, entries);
+    return copied.array;
+  };
+  const bool square = s.kind == OnlineKind::full || s.kind == OnlineKind::tied;
+  NewArray factor = square ? new_array({s.kind == OnlineKind::tied ? 1 : components, d, d})
+                           : new_array({components, size_t(s.factor_size)});
+  mixture.export_factor(factor.data);
+  return {copy(s.s_weight, {components}, 1),
+          copy(s.s_mean, {components, d}, s.d),
+          copy(s.s_scatter, {components, size_t(s.scatter_size)}, s.scatter_size),
+          copy(s.t_weight, {components}, 1),
+          copy(s.t_mean, {components, d}, s.d),
+          factor.array};
+}
+
+}  // namespace
+}  // namespace mixfold
+
+NB_MODULE(_native, m) {
+  using namespace mixfold;
+  m.def("isa", &isa_name);
+  m.def("expect_triangular", &expect_triangular, "rows"_a, "weights"_a.none(), "origin"_a,
+        "means"_a, "whiten"_a, "log_scale"_a);
+  m.def("expect_diagonal", &expect_diagonal, "rows"_a, "weights"_a.none(), "origin"_a, "means"_a,
+        "whiten"_a, "log_scale"_a);
+  m.def("expect_linear", &expect_linear, "rows"_a, "weights"_a.none(), "eta"_a, "offset"_a,
+        "poisson"_a);
+  m.def("posterior_triangular", &posterior_triangular, "rows"_a, "origin"_a, "means"_a, "whiten"_a,
+        "log_scale"_a, "responsibilities"_a = true);
+  m.def("posterior_diagonal", &posterior_diagonal, "rows"_a, "origin"_a, "means"_a, "whiten"_a,
+        "log_scale"_a, "responsibilities"_a = true);
+  m.def("posterior_linear", &posterior_linear, "rows"_a, "eta"_a, "offset"_a, "poisson"_a,
+        "responsibilities"_a = true);
+  nb::class_<OnlineMixture>(m, "OnlineMixture")
+      .def("__init__", &construct_online, "kind"_a, "s_weight"_a, "s_mean"_a, "s_scatter"_a,
+           "t_weight"_a, "t_mean"_a, "t_factor"_a, "floor"_a, "reg"_a)
+      .def("fold", &fold, "rows"_a, "weights"_a.none(), "gamma"_a, "hold"_a)
+      .def("state", &state);
+}

@@ -1,0 +1,43 @@
+// What online EM's families share: components lie along the lanes.
+#pragma once
+
+#include "online_state.hpp"
+#include "simd.hpp"
+
+namespace mixfold::MIXFOLD_ISA {
+
+// A small array of vectors: in registers when its size is known, in given memory otherwise.
+template <class S, int Size> class Registers {
+ public:
+  Registers(double*, ptrdiff_t) {}
+  MIXFOLD_INLINE typename S::Real get(int i) const { return v_[i]; }
+  MIXFOLD_INLINE void set(int i, const typename S::Real& x) { v_[i] = x; }
+
+ private:
+  typename S::Real v_[Size];
+};
+
+template <class S> class Registers<S, 0> {
+ public:
+  Registers(double* memory, ptrdiff_t stride) : memory_(memory), stride_(stride) {}
+  MIXFOLD_INLINE typename S::Real get(int i) const { return S::load(memory_ + i * stride_); }
+  MIXFOLD_INLINE void set(int i, const typename S::Real& x) { S::store(memory_ + i * stride_, x); }
+
+ private:
+  double* memory_;
+  ptrdiff_t stride_;
+};
+
+// How many of the components k .. k + lanes are marked.
+template <class S>
+MIXFOLD_INLINE int count_components(const OnlineState& s, int k,
+                                    const typename S::Integers& marked) {
+  if (!S::any(marked)) return 0;
+  typename S::Integer lane[S::lanes];
+  memcpy(lane, &marked, sizeof lane);
+  int count = 0;
+  for (int i = 0; i < S::lanes && k + i < s.components; ++i) count += lane[i] != 0;
+  return count;
+}
+
+}  // namespace mixfold::MIXFOLD_ISA

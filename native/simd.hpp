@@ -1,0 +1,251 @@
+// Short vectors of numbers: GCC and Clang vector extensions, or plain arrays where there are none.
+//
+// Every file that includes this one is compiled once per instruction set, so everything lives in a
+// namespace named after it: otherwise the linker would merge, say, AVX-512 and baseline copies of
+// one inline function. For the same reason the standard library's inline functions stay out.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <utility>
+
+#if !defined(MIXFOLD_ISA)
+#error "MIXFOLD_ISA must name the instruction set this file is compiled for"
+#endif
+
+#if defined(_MSC_VER)
+#define MIXFOLD_INLINE __forceinline
+#define MIXFOLD_UNROLL
+#else
+#define MIXFOLD_INLINE inline __attribute__((always_inline))
+#define MIXFOLD_UNROLL _Pragma("GCC unroll 32")
+#endif
+
+#if defined(_MSC_VER) && !defined(__clang__)
+#include <math.h>
+#endif
+
+#if (defined(__GNUC__) || defined(__clang__)) && !defined(MIXFOLD_PLAIN_LANES)
+#define MIXFOLD_VECTOR_EXTENSIONS 1
+#if defined(__SSE2__)
+#include <immintrin.h>
+#endif
+#endif
+
+namespace mixfold::MIXFOLD_ISA {
+
+#if defined(__AVX512F__)
+inline constexpr int vector_bytes = 64;
+#elif defined(__AVX2__)
+inline constexpr int vector_bytes = 32;
+#else
+inline constexpr int vector_bytes = 16;
+#endif
+
+template <class T> struct IntegerOf;
+template <> struct IntegerOf<double> { using type = int64_t; };
+template <> struct IntegerOf<float> { using type = int32_t; };
+
+#if defined(MIXFOLD_VECTOR_EXTENSIONS)
+
+template <class T, int N> struct VectorOf {
+  typedef T type __attribute__((vector_size(N * sizeof(T))));
+};
+template <class T, int N> using Vector = typename VectorOf<T, N>::type;
+
+#else
+
+template <class T, int N> struct Vector {
+  T lane[N];
+  MIXFOLD_INLINE T operator[](int i) const { return lane[i]; }
+};
+
+#define MIXFOLD_LANEWISE(op)                                                              \
+  template <class T, int N>                                                               \
+  MIXFOLD_INLINE Vector<T, N> operator op(const Vector<T, N>& a, const Vector<T, N>& b) { \
+    Vector<T, N> c;                                                                       \
+    for (int i = 0; i < N; ++i) c.lane[i] = T(a.lane[i] op b.lane[i]);                    \
+    return c;                                                                             \
+  }                                                                                       \
+  template <class T, int N>                                                               \
+  MIXFOLD_INLINE Vector<T, N>& operator op##=(Vector<T, N>& a, const Vector<T, N>& b) {   \
+    return a = a op b;                                                                    \
+  }
+MIXFOLD_LANEWISE(+)
+MIXFOLD_LANEWISE(-)
+MIXFOLD_LANEWISE(*)
+MIXFOLD_LANEWISE(/)
+MIXFOLD_LANEWISE(&)
+MIXFOLD_LANEWISE(|)
+#undef MIXFOLD_LANEWISE
+
+#define MIXFOLD_SHIFT(op)                                                 \
+  template <class T, int N>                                               \
+  MIXFOLD_INLINE Vector<T, N> operator op(const Vector<T, N>& a, int s) { \
+    Vector<T, N> c;                                                       \
+    for (int i = 0; i < N; ++i) c.lane[i] = a.lane[i] op s;               \
+    return c;                                                             \
+  }
+MIXFOLD_SHIFT(<<)
+MIXFOLD_SHIFT(>>)
+#undef MIXFOLD_SHIFT
+
+template <class T, int N>
+MIXFOLD_INLINE auto operator>(const Vector<T, N>& a, const Vector<T, N>& b) {
+  Vector<typename IntegerOf<T>::type, N> c;
+  for (int i = 0; i < N; ++i) c.lane[i] = a.lane[i] > b.lane[i] ? -1 : 0;
+  return c;
+}
+
+#endif
+
+// The operations of one vector shape; arithmetic itself is written with operators.
+template <class T, int N = vector_bytes / int(sizeof(T))> struct Simd {
+  static constexpr int lanes = N;
+  using Real = Vector<T, N>;
+  using Integer = typename IntegerOf<T>::type;
+  using Integers = Vector<Integer, N>;
+
+  static MIXFOLD_INLINE Real load(const T* p) {
+    Real v;
+    memcpy(&v, p, sizeof v);
+    return v;
+  }
+  static MIXFOLD_INLINE void store(T* p, const Real& v) { memcpy(p, &v, sizeof v); }
+
+  static MIXFOLD_INLINE Integers bits(const Real& v) {
+    Integers i;
+    memcpy(&i, &v, sizeof i);
+    return i;
+  }
+  static MIXFOLD_INLINE Real from_bits(const Integers& i) {
+    Real v;
+    memcpy(&v, &i, sizeof v);
+    return v;
+  }
+
+#if defined(MIXFOLD_VECTOR_EXTENSIONS)
+  static MIXFOLD_INLINE Real splat(T x) { return x - Real{}; }
+  static MIXFOLD_INLINE Integers splat_integer(Integer x) { return x - Integers{}; }
+  static MIXFOLD_INLINE Real select(const Integers& mask, const Real& yes, const Real& no) {
+    return mask ? yes : no;
+  }
+#else
+  static MIXFOLD_INLINE Real splat(T x) {
+    Real v;
+    for (int i = 0; i < N; ++i) v.lane[i] = x;
+    return v;
+  }
+  static MIXFOLD_INLINE Integers splat_integer(Integer x) {
+    Integers v;
+    for (int i = 0; i < N; ++i) v.lane[i] = x;
+    return v;
+  }
+  static MIXFOLD_INLINE Real select(const Integers& mask, const Real& yes, const Real& no) {
+    Real v;
+    for (int i = 0; i < N; ++i) v.lane[i] = mask.lane[i] ? yes.lane[i] : no.lane[i];
+    return v;
+  }
+#endif
+
+  // a0 b0 a1 b1 ... of the lower or upper halves.
+  static MIXFOLD_INLINE Real interleave_low(const Real& a, const Real& b) {
+    return pick<Interleave<0>>(a, b, std::make_integer_sequence<int, N>{});
+  }
+  static MIXFOLD_INLINE Real interleave_high(const Real& a, const Real& b) {
+    return pick<Interleave<N / 2>>(a, b, std::make_integer_sequence<int, N>{});
+  }
+  // Every other lane of a followed by b.
+  static MIXFOLD_INLINE Real even(const Real& a, const Real& b) {
+    return pick<Alternate<0>>(a, b, std::make_integer_sequence<int, N>{});
+  }
+  static MIXFOLD_INLINE Real odd(const Real& a, const Real& b) {
+    return pick<Alternate<1>>(a, b, std::make_integer_sequence<int, N>{});
+  }
+
+  static MIXFOLD_INLINE Real zero() { return splat(T(0)); }
+
+  // b where a is NaN.
+  static MIXFOLD_INLINE Real max(const Real& a, const Real& b) { return select(a > b, a, b); }
+
+  static MIXFOLD_INLINE Real sqrt(const Real& v) {
+#if defined(MIXFOLD_VECTOR_EXTENSIONS) && defined(__AVX512F__)
+    if constexpr (sizeof(Real) == 64 && sizeof(T) == 8) 
+      return Real(_mm512_maskz_sqrt_pd(0xff, __m512d(v)));
+#endif
+#if defined(MIXFOLD_VECTOR_EXTENSIONS) && defined(__AVX__)
+    if constexpr (sizeof(Real) == 32 && sizeof(T) == 8) return Real(_mm256_sqrt_pd(__m256d(v)));
+#endif
+    T lane[N];
+    store(lane, v);
+    for (int i = 0; i < N; ++i) lane[i] = scalar_sqrt(lane[i]);
+    return load(lane);
+  }
+
+  // Pairwise, so that the order of additions is the same for every caller.
+  static MIXFOLD_INLINE T sum(const Real& v) {
+    if constexpr (N == 1) {
+      return v[0];
+    } else {
+      using Half = Simd<T, N / 2>;
+      T lane[N];
+      store(lane, v);
+      return Half::sum(Half::load(lane) + Half::load(lane + N / 2));
+    }
+  }
+
+  static MIXFOLD_INLINE T largest(const Real& v) {
+    if constexpr (N == 1) {
+      return v[0];
+    } else {
+      using Half = Simd<T, N / 2>;
+      T lane[N];
+      store(lane, v);
+      return Half::largest(Half::max(Half::load(lane), Half::load(lane + N / 2)));
+    }
+  }
+
+  static MIXFOLD_INLINE bool any(const Integers& mask) {
+#if defined(MIXFOLD_VECTOR_EXTENSIONS) && defined(__AVX512DQ__)
+    if constexpr (sizeof(Real) == 64 && sizeof(T) == 8) return _mm512_movepi64_mask(__m512i(mask));
+    if constexpr (sizeof(Real) == 64 && sizeof(T) == 4) return _mm512_movepi32_mask(__m512i(mask));
+#endif
+#if defined(MIXFOLD_VECTOR_EXTENSIONS) && defined(__AVX__)
+    if constexpr (sizeof(Real) == 32) return _mm256_movemask_ps(__m256(mask));
+#endif
+    Integer lane[N], found = 0;
+    memcpy(lane, &mask, sizeof lane);
+    for (int i = 0; i < N; ++i) found |= lane[i];
+    return found != 0;
+  }
+
+ private:
+  // Where lane i of a shuffle comes from, in a followed by b.
+  template <int From> struct Interleave {
+    static constexpr int source(int i) { return From + i / 2 + i % 2 * N; }
+  };
+  template <int From> struct Alternate {
+    static constexpr int source(int i) { return From + 2 * i; }
+  };
+
+  template <class Order, int... I>
+  static MIXFOLD_INLINE Real pick(const Real& a, const Real& b, std::integer_sequence<int, I...>) {
+#if defined(MIXFOLD_VECTOR_EXTENSIONS)
+    return __builtin_shufflevector(a, b, Order::source(I)...);
+#else
+    return {{(Order::source(I) < N ? a.lane[Order::source(I) % N] : b.lane[Order::source(I) % N])...}};
+#endif
+  }
+
+  static MIXFOLD_INLINE double scalar_sqrt(double x) {
+#if defined(MIXFOLD_VECTOR_EXTENSIONS)
+    return __builtin_sqrt(x);
+#else
+    return ::sqrt(x);
+#endif
+  }
+};
+
+}  // namespace mixfold::MIXFOLD_ISA

@@ -1,0 +1,51 @@
+"""Mixture models from data that does not fit: streams, large files, mini-batches.
+
+Every family, learner, schedule, start and estimator is a name of this package; each is imported
+when it is first used, so that `import mixfold` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from mixfold import datasets as datasets
+    from mixfold.estimators._saving import load as load
+    from mixfold.estimators.gaussian_mixture import GaussianMixture as GaussianMixture
+    from mixfold.estimators.mixture import Mixture as Mixture
+
+__version__ = "0.1.0"
+
+PUBLIC_PACKAGES = ("estimators", "families", "learners", "schedules", "starts")
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("_"):
+        raise AttributeError(name)
+    thing = _find(name)
+    globals()[name] = thing
+    return thing
+
+
+def _find(name: str) -> Any:
+    from mixfold.core import registry
+
+    if name == "datasets":
+        return import_module("mixfold.datasets")
+    if name == "load":
+        return import_module("mixfold.estimators._saving").load
+    for package in PUBLIC_PACKAGES:
+        for known in registry.names(package):
+            if known.replace("-", "") == name.lower():
+                thing = registry.find(package, known)
+                if thing.__name__ == name:
+                    return thing
+    raise AttributeError(f"module 'mixfold' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    from mixfold.core import registry
+
+    classes = (c for p in PUBLIC_PACKAGES for c in registry.find_all(p).values())
+    return sorted({"datasets", "load", *(c.__name__ for c in classes)})

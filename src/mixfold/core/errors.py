@@ -1,0 +1,37 @@
+"""What mixfold says when input is wrong: a name, the value, the remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class MixfoldError(Exception):
+    """Base of every error that mixfold raises on purpose."""
+
+
+class InvalidInputError(MixfoldError, ValueError):
+    """Data or a parameter that cannot be used as given."""
+
+
+class SourceError(MixfoldError, ValueError):
+    """A file or stream that cannot be read as rows."""
+
+
+class ModelFileError(MixfoldError, ValueError):
+    """A model file or checkpoint that is damaged, foreign or of another version."""
+
+
+class MissingExtraError(MixfoldError, ImportError):
+    """An optional dependency that is not installed."""
+
+    def __init__(self, package: str, extra: str, purpose: str) -> None:
+        super().__init__(f"{purpose} needs {package}: pip install 'mixfold[{extra}]'")
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str]) -> InvalidInputError:
+    """An error that names what was asked for, the nearest known name, and all of them."""
+    known = sorted(known)
+    nearest = get_close_matches(name.lower().replace("_", "-"), known, n=1, cutoff=0.4)
+    hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
+    return InvalidInputError(f"unknown {kind} {name!r}.{hint} Known: {', '.join(known)}.")

@@ -1,0 +1,109 @@
+"""What an exponential family is: K distributions in batched arrays."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Literal
+
+import numpy as np
+
+from mixfold.core.rows import Array
+from mixfold.core.statistics import Scatter, Statistics
+
+Form = Literal["linear", "triangular", "diagonal"]
+
+
+class Family(ABC):
+    """log p(x|k) = <eta_k, t(x)> - A(eta_k) + log h(x), for k = 1..K at once.
+
+    Sufficient statistics are the columns themselves and, if `scatter` says so, their squares
+    or all their products.
+    """
+
+    @property
+    def form(self) -> Form:
+        """Which kernel computes this family."""
+        return "linear"
+
+    @property
+    def scatter(self) -> Scatter:
+        """Which second moments are sufficient."""
+        return "none"
+
+    @abstractmethod
+    def problem_with(self, x: Array) -> str | None:
+        """What puts `x` outside the family's support, or None."""
+
+    def sufficient(self, x: Array) -> Array:
+        """t(x), (n, p)."""
+        return x
+
+    @abstractmethod
+    def log_base(self, x: Array) -> Array:
+        """log h(x), (n,)."""
+
+    @abstractmethod
+    def natural(self, params: Any) -> Array:
+        """eta, (K, p)."""
+
+    @abstractmethod
+    def log_normalizer(self, eta: Array) -> Array:
+        """A(eta), (K,)."""
+
+    @abstractmethod
+    def mean(self, params: Any) -> Array:
+        """E[t(x)] = grad A(eta), (K, p)."""
+
+    @abstractmethod
+    def expected(self, params: Any, weights: Array) -> Statistics:
+        """The statistics of which `params` is the maximiser."""
+
+    @abstractmethod
+    def maximize(self, statistics: Statistics) -> tuple[Any, int]:
+        """Parameters of highest expected likelihood, and how many components were floored."""
+
+    @abstractmethod
+    def sample(self, params: Any, labels: np.ndarray, rng: np.random.Generator) -> Array:
+        """One row from component labels[i] for every i."""
+
+    @abstractmethod
+    def divergence(self, x: Array, centers: Array) -> Array:
+        """Bregman divergence of the dual log-normaliser from rows to centres, (n, c)."""
+
+    @abstractmethod
+    def unconstrained(self, params: Any) -> Array:
+        """Coordinates (K, q) in which every vector is a valid parameter."""
+
+    @abstractmethod
+    def constrained(self, coordinates: Array, like: Any) -> Any:
+        """The inverse of `unconstrained`; `like` gives the shape."""
+
+    @abstractmethod
+    def units(self, params: Any) -> Array:
+        """The natural length of each unconstrained coordinate, (K, q)."""
+
+    @abstractmethod
+    def blend(self, a: Any, b: Any, t: float) -> Any:
+        """Parameters on the line from `a` (t=0) to `b` (t=1)."""
+
+    @abstractmethod
+    def extent(self, params: Any) -> tuple[float, float, float]:
+        """Largest location, smallest and largest scale: what truncation regions bound."""
+
+    @abstractmethod
+    def n_parameters(self, k: int, d: int) -> int:
+        """Free parameters of K components."""
+
+    def local(self, params: Any, x: Array) -> Array:
+        """Rows in the coordinates in which statistics are summed, (K, n, d) or (1, n, d)."""
+        return x[None]
+
+    def from_local(self, params: Any, mean: Array, scatter: Array) -> tuple[Array, Array]:
+        """Means and scatters of components, from local coordinates to the data's."""
+        return mean, scatter
+
+    def log_density(self, params: Any, x: Array) -> Array:
+        """log p(x|k), (n, K)."""
+        eta = self.natural(params)
+        linear = self.sufficient(x) @ eta.T
+        return np.asarray(linear - self.log_normalizer(eta) + self.log_base(x)[:, None])

@@ -1,0 +1,61 @@
+"""What a learning rule is: pure functions of a small state."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Literal
+
+from mixfold.core.problem import Problem
+from mixfold.core.rows import Rows
+from mixfold.core.value import value
+
+Order = Literal["stream", "with-replacement", "without-replacement"]
+
+
+@value
+class Info:
+    """What one update or pass has shown: mean log-likelihood of its rows and the step size."""
+
+    rows: int
+    log_likelihood: float
+    step_size: float
+
+
+class Learner(ABC):
+    """state + rows -> state. Hyper-parameters are the fields of a frozen dataclass.
+
+    A state is a value with at least the fields `params` and `repairs`. The same rows in blocks
+    of any sizes give the same state to the bit.
+    """
+
+    def resolve(self, n: int | None, d: int, streaming: bool) -> Learner:
+        """The rule that fits what is known of the data: its length, or that it never ends."""
+        return self
+
+    def order(self, random_access: bool) -> Order:
+        """In which order rows are to be drawn from the source."""
+        return "stream"
+
+    @abstractmethod
+    def init(self, problem: Problem, params: Any, seen: int = 0) -> Any:
+        """The state before any row; `seen` rows stand behind `params` already."""
+
+    @abstractmethod
+    def step(self, problem: Problem, state: Any, rows: Rows) -> tuple[Any, list[Info]]:
+        """Fold rows into the state."""
+
+    @abstractmethod
+    def end_pass(self, problem: Problem, state: Any) -> tuple[Any, list[Info]]:
+        """The source has come to its end once."""
+
+    @abstractmethod
+    def finished(self, state: Any) -> bool:
+        """Whether another pass is pointless."""
+
+    def converged(self, state: Any) -> bool:
+        """Whether learning has come to rest, where the rule can tell."""
+        return True
+
+    def estimate(self, problem: Problem, state: Any) -> Any:
+        """The parameters to evaluate; they can differ from those being trained."""
+        return state.params

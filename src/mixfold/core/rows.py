@@ -1,0 +1,56 @@
+"""A block of rows with optional weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mixfold.core.value import value
+
+Array = NDArray[np.float64]
+
+
+@value
+class Rows:
+    """`x` is (n, d), float32 or float64; `weight` is (n,) or None for ones."""
+
+    x: NDArray[Any]
+    weight: Array | None = None
+
+    def __len__(self) -> int:
+        return int(self.x.shape[0])
+
+    def cut(self, start: int, stop: int) -> Rows:
+        """Rows start..stop-1, as views."""
+        weight = None if self.weight is None else self.weight[start:stop]
+        return Rows(self.x[start:stop], weight)
+
+    def copy(self) -> Rows:
+        """The same rows in memory of their own."""
+        return Rows(
+            np.array(self.x, order="C"),
+            None if self.weight is None else np.array(self.weight),
+        )
+
+    def total_weight(self) -> float:
+        """Sum of the weights."""
+        return float(len(self)) if self.weight is None else float(self.weight.sum())
+
+
+def join(parts: Sequence[Rows]) -> Rows:
+    """Rows of several blocks, one after the other."""
+    if len(parts) == 1:
+        return parts[0]
+    x = np.concatenate([p.x for p in parts])
+    if all(p.weight is None for p in parts):
+        return Rows(x)
+    weights = [np.ones(len(p)) if p.weight is None else p.weight for p in parts]
+    return Rows(x, np.concatenate(weights))
+
+
+def no_rows(d: int, like: Rows | None = None) -> Rows:
+    """An empty block of d columns."""
+    return Rows(np.empty((0, d), dtype=np.float64 if like is None else like.x.dtype))

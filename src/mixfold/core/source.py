@@ -1,0 +1,71 @@
+"""What a source of rows is."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from mixfold.core.errors import SourceError
+from mixfold.core.rows import Rows, join
+
+STRETCHES = 16
+BLOCK_ELEMENTS = 2**20
+
+
+def block_length(d: int) -> int:
+    """Rows per block: a few megabytes."""
+    return max(1, min(2**18, BLOCK_ELEMENTS // max(d, 1)))
+
+
+class Source(ABC):
+    """An iterator of row blocks that knows its columns and can start at any row."""
+
+    columns: Sequence[str] | None = None
+    rereadable: bool = True
+
+    @property
+    @abstractmethod
+    def d(self) -> int:
+        """Number of columns."""
+
+    @property
+    def length(self) -> int | None:
+        """Number of rows, where it is known beforehand."""
+        return None
+
+    @property
+    def random_access(self) -> bool:
+        """Whether `take` works."""
+        return False
+
+    @abstractmethod
+    def blocks(self, start: int = 0) -> Iterator[Rows]:
+        """The rows from number `start` on, in order."""
+
+    def take(self, indices: np.ndarray) -> Rows:
+        """Rows by number."""
+        raise SourceError(f"{type(self).__name__} cannot be indexed: use sampling='stream'")
+
+    def head(self, n: int) -> Rows:
+        """The first n rows, or as many as there are."""
+        return self._stretch(0, n)
+
+    def _stretch(self, start: int, n: int) -> Rows:
+        parts: list[Rows] = []
+        for rows in self.blocks(start):
+            parts.append(rows.cut(0, n).copy())
+            n -= len(rows)
+            if n <= 0:
+                break
+        return join(parts) if parts else Rows(np.empty((0, self.d)))
+
+    def sample(self, n: int, rng: np.random.Generator) -> Rows:
+        """About n rows spread over the source, as far as it can be reached into."""
+        if self.length is None or self.length <= n:
+            return self.head(n)
+        if self.random_access:
+            return self.take(np.sort(rng.choice(self.length, n, replace=False)))
+        starts = np.linspace(0, self.length - n // STRETCHES, STRETCHES).astype(int)
+        return join([self._stretch(int(s), n // STRETCHES) for s in starts])

@@ -1,0 +1,94 @@
+"""Expected sufficient statistics of K components: one additive value for everything."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from mixfold.core.rows import Array
+from mixfold.core.value import value
+
+Scatter = Literal["none", "diag", "full"]
+
+
+def packed_length(scatter: Scatter, d: int) -> int:
+    """How many second moments are kept for d first moments."""
+    return {"none": 0, "diag": d, "full": d * (d + 1) // 2}[scatter]
+
+
+def pack(square: Array) -> Array:
+    """Lower triangles of (..., d, d), row by row."""
+    i, j = np.tril_indices(square.shape[-1])
+    return np.asarray(square[..., i, j])
+
+
+def unpack(packed: Array, d: int) -> Array:
+    """Symmetric (..., d, d) from packed lower triangles."""
+    i, j = np.tril_indices(d)
+    square = np.empty((*packed.shape[:-1], d, d))
+    square[..., i, j] = packed
+    square[..., j, i] = packed
+    return square
+
+
+def outer_like(delta: Array, length: int) -> Array:
+    """delta delta' in the packing that has `length` entries for d columns."""
+    d = delta.shape[-1]
+    if length == 0:
+        return np.empty((*delta.shape[:-1], 0))
+    if length == d:
+        return np.square(delta)
+    i, j = np.tril_indices(d)
+    return np.asarray(delta[..., i] * delta[..., j])
+
+
+@value
+class Statistics:
+    """Responsibility, mean and covariance of the rows each component holds.
+
+    Kept as weighted means and covariances about those means, not as raw sums: `E[xx'] - mu mu'`
+    cancels when the data lie far from zero, this form does not. Sums of statistics use the
+    pairwise formula of Chan, Golub and LeVeque (1979).
+    """
+
+    weight: Array
+    mean: Array
+    scatter: Array
+    count: float
+    log_likelihood: float
+
+    def __add__(self, other: Statistics) -> Statistics:
+        """Statistics of both sets of rows together."""
+        weight = self.weight + other.weight
+        share = np.divide(other.weight, weight, out=np.zeros_like(weight), where=weight != 0)
+        t = share[:, None]
+        delta = other.mean - self.mean
+        mean = np.where(t == 1.0, other.mean, self.mean + t * delta)
+        spread = t * (1.0 - t) * outer_like(delta, self.scatter.shape[1])
+        scatter = (1.0 - t) * self.scatter + t * other.scatter + spread
+        return Statistics(
+            weight,
+            mean,
+            scatter,
+            self.count + other.count,
+            self.log_likelihood + other.log_likelihood,
+        )
+
+    def __mul__(self, factor: float) -> Statistics:
+        """As if every row weighed `factor` times as much."""
+        return Statistics(
+            self.weight * factor,
+            self.mean,
+            self.scatter,
+            self.count * factor,
+            self.log_likelihood * factor,
+        )
+
+    def normalized(self) -> Statistics:
+        """Per unit of row weight, so that `count` is 1."""
+        return self * (1.0 / self.count)
+
+    def mix(self, other: Statistics, gamma: float) -> Statistics:
+        """(1 - gamma) self + gamma other: the step of stochastic approximation."""
+        return self * (1.0 - gamma) + other * gamma

@@ -1,0 +1,73 @@
+"""Small frozen values: declared once, then saved, loaded and compared generically."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar, dataclass_transform
+
+import numpy as np
+
+T = TypeVar("T")
+
+_CLASSES: dict[str, type] = {}
+
+
+@dataclass_transform(frozen_default=True)
+def value(cls: type[T]) -> type[T]:
+    """Make a frozen dataclass that model files may contain."""
+    frozen = dataclass(frozen=True, eq=False)(cls)
+    _CLASSES[frozen.__name__] = frozen
+    return frozen
+
+
+def is_value(thing: object) -> bool:
+    """Whether `thing` is an instance of a declared value."""
+    return _CLASSES.get(type(thing).__name__) is type(thing)
+
+
+def field_names(thing: object) -> list[str]:
+    """The field names of a value, in order."""
+    return [f.name for f in fields(thing)]  # type: ignore[arg-type]
+
+
+def flatten(thing: Any, path: str, arrays: dict[str, np.ndarray]) -> Any:
+    """Turn a tree of values into JSON, moving its arrays into `arrays`."""
+    if isinstance(thing, np.ndarray):
+        arrays[path] = np.ascontiguousarray(thing)
+        return {"array": path}
+    if isinstance(thing, np.generic):
+        return thing.item()
+    if thing is None or isinstance(thing, bool | int | float | str):
+        return thing
+    if isinstance(thing, list | tuple):
+        return [flatten(item, f"{path}.{i}", arrays) for i, item in enumerate(thing)]
+    if is_value(thing):
+        parts = {n: flatten(getattr(thing, n), f"{path}.{n}", arrays) for n in field_names(thing)}
+        return {"value": type(thing).__name__, "fields": parts}
+    raise TypeError(f"{path}: cannot save a {type(thing).__name__}")
+
+
+def unflatten(tree: Any, arrays: Mapping[str, np.ndarray]) -> Any:
+    """Rebuild what `flatten` took apart; only declared values can come out."""
+    if isinstance(tree, list):
+        return [unflatten(item, arrays) for item in tree]
+    if not isinstance(tree, dict):
+        return tree
+    if "array" in tree:
+        return arrays[tree["array"]]
+    cls = _CLASSES[tree["value"]]
+    return cls(**{name: unflatten(part, arrays) for name, part in tree["fields"].items()})
+
+
+def equal(a: Any, b: Any) -> bool:
+    """Whether two trees of values are the same to the bit."""
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
+        return len(a) == len(b) and all(map(equal, a, b))
+    if is_value(a):
+        return type(a) is type(b) and all(
+            equal(getattr(a, n), getattr(b, n)) for n in field_names(a)
+        )
+    return bool(a == b)

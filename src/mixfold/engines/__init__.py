@@ -1,0 +1,1 @@
+"""Where E-steps run."""

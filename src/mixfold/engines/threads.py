@@ -1,0 +1,79 @@
+"""E-steps on the cores of this machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from mixfold.core.problem import Sequence
+from mixfold.core.rows import Array, Rows
+from mixfold.core.statistics import Statistics
+from mixfold.kernels.choice import kernel_for, tile_length
+from mixfold.models.mixture_model import MixtureModel
+
+
+@cache
+def pool(n_threads: int) -> ThreadPoolExecutor:
+    """Threads that outlive a fit; a forked child makes its own."""
+    return ThreadPoolExecutor(n_threads, thread_name_prefix="mixfold")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=pool.cache_clear)
+
+
+def available_cores() -> int:
+    """Cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+class Threads:
+    """A model bound to a thread pool; partial sums are added in the order of the rows."""
+
+    def __init__(self, model: MixtureModel, n_threads: int | None = None) -> None:
+        self.model = model
+        self.kernel = kernel_for(model)
+        self.tile = tile_length(model.d)
+        self.n_threads = available_cores() if n_threads is None else n_threads
+
+    def _map(self, work: Any, parts: list[Rows]) -> Iterable[Any]:
+        if self.n_threads == 1 or len(parts) == 1:
+            return map(work, parts)
+        return pool(self.n_threads).map(work, parts)
+
+    def _tiles(self, rows: Rows) -> list[Rows]:
+        return [rows.cut(i, i + self.tile) for i in range(0, len(rows), self.tile)]
+
+    def fold(self, params: Any, rows: Rows, sums: Array) -> Array:
+        """Add the sums of rows, tile by tile."""
+        prepared = self.kernel.prepare(params)
+        for partial in self._map(
+            lambda part: self.kernel.expect(prepared, part), self._tiles(rows)
+        ):
+            sums = sums + partial
+        return sums
+
+    def posterior(
+        self, params: Any, rows: Rows, responsibilities: bool = True
+    ) -> tuple[Array, Array | None]:
+        """log p(x) of every row and, if wanted, its responsibilities."""
+        prepared = self.kernel.prepare(params)
+
+        def work(part: Rows) -> tuple[Array, Array | None]:
+            return self.kernel.posterior(prepared, part.x, responsibilities)
+
+        parts = list(self._map(work, self._tiles(rows)))
+        log_density = np.concatenate([p[0] for p in parts])
+        shares = [p[1] for p in parts if p[1] is not None]
+        return log_density, np.concatenate(shares) if responsibilities else None
+
+    def sequence(self, statistics: Statistics, params: Any) -> Sequence:
+        """A working copy for one update per row; inherently one thread."""
+        return self.kernel.sequence(statistics, params)

@@ -1,0 +1,367 @@
+"""What the estimators share: learning, evaluating, saving."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from math import isfinite, log
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.utils.validation import check_is_fitted, check_random_state
+
+from mixfold.core.errors import InvalidInputError
+from mixfold.core.family import Family
+from mixfold.core.learner import Learner
+from mixfold.core.rows import Array as Floats
+from mixfold.core.rows import Rows
+from mixfold.core.source import Source
+from mixfold.core.start import Start
+from mixfold.engines.threads import Threads
+from mixfold.estimators._edge import check_rows, open_data, unchanged_on_error
+from mixfold.estimators._learned import Learned, Live
+from mixfold.models.mixture_model import MixtureModel
+from mixfold.run.checkpoint import Checkpoint
+from mixfold.run.fit import Fit
+from mixfold.run.loop import Loop
+from mixfold.run.progress import Lines, Progress, Silent
+from mixfold.run.starting import best_of, draw
+from mixfold.run.stream import Stream
+
+SAMPLE_SIZE = 20_000
+
+
+class Density(DensityMixin, BaseEstimator):  # type: ignore[misc]
+    """A mixture that learns from arrays, tables, files and streams."""
+
+    n_components: int
+    n_init: int
+    n_threads: int | None
+    random_state: Any
+    verbose: int
+    columns: Any = None
+    passes: int | None = None
+    checkpoint: Any = None
+    checkpoint_every: float = 30.0
+    resume: bool = False
+
+    # what subclasses say
+
+    def _family(self) -> Family:
+        raise AssertionError("every estimator names its family")
+
+    def _learner(self) -> Learner:
+        raise AssertionError("every estimator names its learner")
+
+    def _start(self) -> Start:
+        raise AssertionError("every estimator names its start")
+
+    def _check_parameters(self) -> None:
+        raise AssertionError("every estimator checks its parameters")
+
+    _least_rows = 1
+
+    # learning
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from scratch.
+
+        Parameters
+        ----------
+        X : array, table, path, list of paths, glob, or iterable of blocks
+            Rows to learn from.
+        y : ignored
+        sample_weight : array of n weights, or for tables and files the name of a column
+        """
+        with unchanged_on_error(self):
+            self._check_parameters()
+            source = open_data(
+                self, X, sample_weight, self.columns, reset=True, least_rows=self._least_rows
+            )
+            self._learn(source)
+        return self
+
+    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> np.ndarray:
+        """Learn from scratch, then label the same rows."""
+        return self.fit(X, y, sample_weight).predict(X)
+
+    def _problem(self, d: int) -> Threads:
+        return Threads(MixtureModel(self._family(), self.n_components, d), self.n_threads)
+
+    def _seed(self) -> int:
+        if isinstance(self.random_state, int | np.integer):
+            return int(self.random_state)
+        if isinstance(self.random_state, np.random.Generator):
+            return int(self.random_state.integers(2**31))
+        if self.random_state is None:
+            return int(np.random.SeedSequence().generate_state(1)[0])
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def _learn(self, source: Source) -> None:
+        problem, seed = self._problem(source.d), self._seed()
+        learner = self._learner().resolve(source.length, source.d, False)
+        checkpoint = self._checkpoint(problem, learner, source)
+        saved = checkpoint.read() if checkpoint and self.resume else None
+        resumed = self._resumed(problem, learner, saved)
+        seed = resumed.seed if resumed else seed
+        loop = Loop(
+            problem,
+            learner,
+            source,
+            self._starts(problem, learner, source, seed),
+            seen=self._sample_size(source) if hasattr(self._learner(), "starts") else 0,
+            seed=seed,
+            passes=self.passes,
+            check=lambda rows, first: check_rows(self._family(), source.columns, rows, first),
+            keep=checkpoint.keep if checkpoint else lambda fit: None,
+            progress=self._progress(),
+        )
+        try:
+            loop.run(resumed)
+        finally:
+            if loop.fit.state is not None:
+                if checkpoint and loop.fit.rows_seen:
+                    checkpoint.write(loop.fit)
+                self._remember_fit(problem, learner, loop.fit)
+
+    def _resumed(self, problem: Threads, learner: Learner, saved: Fit | None) -> Fit | None:
+        """Where to go on from, if not from the beginning."""
+        return saved
+
+    def _checkpoint(self, problem: Threads, learner: Learner, source: Source) -> Checkpoint | None:
+        if self.checkpoint is None:
+            if self.resume:
+                raise InvalidInputError("resume=True needs checkpoint=PATH to resume from")
+            return None
+        seed = self.random_state if isinstance(self.random_state, int) else None
+        identity = [problem.model, learner, self.n_init, seed, source.length, self._columns(source)]
+        return Checkpoint(self.checkpoint, identity, self.checkpoint_every)
+
+    def _columns(self, source: Source) -> list[str] | None:
+        return None if source.columns is None else [str(name) for name in source.columns]
+
+    def _sample_size(self, source: Source) -> int:
+        return SAMPLE_SIZE if source.length is None else min(SAMPLE_SIZE, source.length)
+
+    def _starts(self, problem: Threads, learner: Learner, source: Source, seed: int) -> list[Any]:
+        """Functions that make the parameters of each start when its turn comes."""
+        sample = self._sample(problem, source, seed)
+        start, candidates = self._start(), getattr(self._learner(), "starts", 1)
+        number = self.n_init if start.random else 1
+        if not source.rereadable:
+            candidates, number = max(candidates, number), 1
+        if candidates > 1:
+            return [
+                lambda i=i: best_of(problem, start, sample(), [seed, i], candidates)
+                for i in range(number)
+            ]
+        return [lambda i=i: draw(problem, start, sample(), [seed, i]) for i in range(number)]
+
+    def _sample(self, problem: Threads, source: Source, seed: int) -> Any:
+        kept: list[Rows] = []
+
+        def sample() -> Rows:
+            if not kept:
+                rows = source.sample(SAMPLE_SIZE, np.random.default_rng([seed, 2**31]))
+                check_rows(self._family(), source.columns, rows, 0)
+                if len(rows) < self.n_components:
+                    raise InvalidInputError(
+                        f"Expected n_samples >= n_components but got n_components = "
+                        f"{self.n_components}, n_samples = {len(rows)}"
+                    )
+                kept.append(rows)
+            return kept[0]
+
+        return sample
+
+    def _progress(self) -> Progress:
+        return Lines() if self.verbose else Silent()
+
+    def _remember_fit(self, problem: Threads, learner: Learner, fit: Fit) -> None:
+        fit = fit.best if fit.best is not None and not fit.done else fit
+        self._remember(
+            Learned(
+                model=problem.model,
+                learner=learner,
+                stream=Stream(None, fit.state),
+                params=learner.estimate(problem, fit.state),
+                n_seen=fit.rows_seen,
+                history=fit.history,
+                converged=bool(fit.done and learner.converged(fit.state)),
+                degeneracies=int(fit.state.repairs),
+                seed=0,
+                streaming=False,
+            )
+        )
+
+    def _remember(self, learned: Learned) -> None:
+        self.__dict__.pop("_live", None)
+        self._learned = learned
+        self.__dict__.update(learned.attributes())
+
+    # streaming
+
+    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Go on learning with more rows; the first call may have any number of them."""
+        with unchanged_on_error(self):
+            self._check_parameters()
+            first = not self.__sklearn_is_fitted__()
+            source = open_data(self, X, sample_weight, self.columns, reset=first)
+            blocks = list(source.blocks())
+            seen = 0 if first else self._now().n_seen
+            for rows in blocks:
+                check_rows(self._family(), source.columns, rows, seen)
+            problem = self._problem(source.d)
+            learned = self._streaming(problem)
+            for rows in blocks:
+                learned = learned.advance(problem, self._start(), rows)
+            self._remember(learned.settle(problem, self._start()))
+        return self
+
+    def learn_many(self, X: Any) -> Self:
+        """`partial_fit` under the name streaming libraries use."""
+        return self.partial_fit(X)
+
+    def learn_one(self, x: Any) -> Self:
+        """Learn one row, given as an array of d numbers or a dict of columns."""
+        live = self.__dict__.get("_live")
+        if live is None:
+            live = self._go_live()
+        if live is None or not live.accepts(x):
+            return self.partial_fit(self._as_row(x))
+        if not isfinite(x.sum()) or live.outside(x):
+            check_rows(self._family(), None, Rows(x[None]), live.n_seen)
+        live.learn(x)
+        return self
+
+    def _as_row(self, x: Any) -> Floats:
+        if isinstance(x, dict):
+            names = getattr(self, "feature_names_in_", list(x))
+            if set(names) != set(x):
+                raise InvalidInputError(
+                    f"the row has columns {sorted(x)}: {list(names)} are needed"
+                )
+            x = [x[name] for name in names]
+        return np.asarray(x, dtype=np.float64).reshape(1, -1)
+
+    def _go_live(self) -> Live | None:
+        """A working copy for row-by-row learning, once the stream has started."""
+        if not self.__sklearn_is_fitted__():
+            return None
+        problem = self._problem(self.n_features_in_)
+        learned = self._streaming(problem)
+        if learned.stream.state is None or not learned.row_by_row():
+            return None
+        self._live = Live(learned, problem)
+        for name in learned.attributes():
+            self.__dict__.pop(name, None)
+        return self._live
+
+    def _streaming(self, problem: Threads) -> Learned:
+        """What has been learned, in the form that streams."""
+        learner = self._learner().resolve(None, problem.model.d, True)
+        if not self.__sklearn_is_fitted__():
+            return Learned.nothing(problem.model, learner, self._seed())
+        learned = self._now()
+        if learned.streaming:
+            return learned
+        state = learner.init(problem, learned.params, seen=learned.n_seen)
+        return replace(learned, learner=learner, stream=Stream(None, state), streaming=True)
+
+    def _now(self) -> Learned:
+        """What has been learned, rows of `learn_one` included."""
+        live = self.__dict__.get("_live")
+        if live is not None:
+            self._remember(live.learned().settle(live.problem, self._start()))
+        return self._learned
+
+    def __getattr__(self, name: str) -> Any:
+        if name in Learned.public and self.__dict__.get("_live") is not None:
+            self._now()
+            if name in self.__dict__:
+                return self.__dict__[name]
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __getstate__(self) -> Any:
+        if self.__dict__.get("_live") is not None:
+            self._now()
+        return super().__getstate__()
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "_learned" in self.__dict__
+
+    # evaluating
+
+    def _params(self) -> Any:
+        return self._now().params
+
+    def _posteriors(self, X: Any, responsibilities: bool) -> Iterator[tuple[Floats, Any]]:
+        check_is_fitted(self)
+        params = self._params()
+        source = open_data(self, X, None, None, reset=False)
+        problem = Threads(self._now().model, self.n_threads)
+        first = 0
+        for rows in source.blocks():
+            check_rows(self._now().model.family, source.columns, rows, first)
+            first += len(rows)
+            yield problem.posterior(params, rows, responsibilities)
+
+    def score_samples(self, X: Any) -> Floats:
+        """Log-density of every row."""
+        return np.concatenate([part[0] for part in self._posteriors(X, False)])
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean log-density of rows."""
+        parts = [(float(p[0].sum()), len(p[0])) for p in self._posteriors(X, False)]
+        return sum(p[0] for p in parts) / sum(p[1] for p in parts)
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Responsibilities (n, K)."""
+        return np.concatenate([part[1] for part in self._posteriors(X, True)])
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The component most likely to have made each row."""
+        return np.concatenate([part[1].argmax(axis=1) for part in self._posteriors(X, True)])
+
+    def _criterion(self, X: Any, per_parameter: Any) -> float:
+        total, n, entropy = 0.0, 0, 0.0
+        for log_density, r in self._posteriors(X, True):
+            total += float(log_density.sum())
+            n += len(log_density)
+            entropy -= float((r * np.log(np.maximum(r, 1e-300))).sum())
+        return -2.0 * total + float(per_parameter(n, entropy))
+
+    def bic(self, X: Any) -> float:
+        """Bayesian information criterion on X; lower is better."""
+        free = self._now().model.n_parameters() if self.__sklearn_is_fitted__() else 0
+        return self._criterion(X, lambda n, entropy: free * log(n))
+
+    def aic(self, X: Any) -> float:
+        """Akaike information criterion on X; lower is better."""
+        free = self._now().model.n_parameters() if self.__sklearn_is_fitted__() else 0
+        return self._criterion(X, lambda n, entropy: 2.0 * free)
+
+    def icl(self, X: Any) -> float:
+        """Integrated completed likelihood on X: BIC plus twice the labels' entropy."""
+        free = self._now().model.n_parameters() if self.__sklearn_is_fitted__() else 0
+        return self._criterion(X, lambda n, entropy: free * log(n) + 2.0 * entropy)
+
+    def sample(self, n_samples: int = 1) -> tuple[Floats, np.ndarray]:
+        """Rows drawn from the mixture, and their components."""
+        check_is_fitted(self)
+        if n_samples < 1:
+            raise InvalidInputError(f"n_samples is {n_samples!r}: at least 1 is needed")
+        rng = np.random.default_rng(self._seed())
+        return self._now().model.sample(self._params(), n_samples, rng)
+
+    # files
+
+    def save(self, path: str | Path) -> None:
+        """Write a model file that `mixfold.load` reads, here or elsewhere."""
+        from mixfold.estimators._saving import save
+
+        check_is_fitted(self)
+        self._now()
+        save(self, path)

@@ -1,0 +1,140 @@
+"""Validation, once, where data and parameters come in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from mixfold.core.errors import InvalidInputError
+from mixfold.core.family import Family
+from mixfold.core.learner import Learner
+from mixfold.core.registry import find
+from mixfold.core.rows import Rows
+from mixfold.core.source import Source
+from mixfold.sources._opening import is_blocks, is_paths, is_table, open_source, open_table
+from mixfold.sources.array import Array
+
+
+@contextmanager
+def unchanged_on_error(estimator: Any) -> Iterator[None]:
+    """A failed call leaves the estimator as it was; an interrupt keeps what was learned."""
+    before = dict(estimator.__dict__)
+    try:
+        yield
+    except Exception:
+        estimator.__dict__.clear()
+        estimator.__dict__.update(before)
+        raise
+
+
+def family_from(given: Any) -> Family:
+    """A family by name or as an object."""
+    family = find("families", given)() if isinstance(given, str) else given
+    if not isinstance(family, Family):
+        raise InvalidInputError(f"family is {given!r}: give a name or a family object")
+    return family
+
+
+def learner_from(given: Any) -> Learner:
+    """A learner by name or as an object."""
+    learner = find("learners", given)() if isinstance(given, str) else given
+    if not isinstance(learner, Learner):
+        raise InvalidInputError(f"learner is {given!r}: give a name or a learner object")
+    return learner
+
+
+def check_count(name: str, number: Any, least: int = 1) -> None:
+    """Refuse what is not a whole number of at least `least`."""
+    whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
+    if not whole or number < least:
+        raise InvalidInputError(f"{name} is {number!r}: a whole number >= {least} is needed")
+
+
+def open_data(
+    estimator: Any,
+    data: Any,
+    sample_weight: Any,
+    columns: Sequence[str] | None,
+    *,
+    reset: bool,
+    least_rows: int = 1,
+) -> Source:
+    """A source over whatever the user gave; arrays are validated as scikit-learn does."""
+    if is_source(data):
+        if sample_weight is not None and not isinstance(sample_weight, str):
+            raise InvalidInputError(
+                "sample_weight for files and streams is the name of a column, "
+                f"not a {type(sample_weight).__name__}"
+            )
+        if not reset and columns is None and hasattr(estimator, "feature_names_in_"):
+            columns = list(estimator.feature_names_in_)
+        source = open_source(data, columns, sample_weight)
+        _remember_columns(estimator, source, reset)
+        return source
+    if columns is not None or isinstance(sample_weight, str):
+        table = open_table(data, columns, sample_weight if isinstance(sample_weight, str) else None)
+        weight = table.weight if isinstance(sample_weight, str) else sample_weight
+        _remember_columns(estimator, table, reset)
+        return _weighted(table.x, weight, table.columns)
+    x = validate_data(
+        estimator,
+        data,
+        reset=reset,
+        dtype=[np.float64, np.float32],
+        ensure_min_samples=least_rows,
+        order=None,
+    )
+    return _weighted(x, sample_weight, getattr(estimator, "feature_names_in_", None))
+
+
+def is_source(data: Any) -> bool:
+    """Whether `data` is read block by block rather than as one array."""
+    if isinstance(data, Source) or is_paths(data):
+        return True
+    return (is_table(data) and not hasattr(data, "dtypes")) or is_blocks(data)
+
+
+def _weighted(x: Any, sample_weight: Any, columns: Any) -> Array:
+    if sample_weight is None:
+        return Array(x, None, columns)
+    weight = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)
+    if not weight.any():
+        raise InvalidInputError("all of sample_weight is zero: at least one row must count")
+    return Array(x, np.ascontiguousarray(weight), columns)
+
+
+def _remember_columns(estimator: Any, source: Source, reset: bool) -> None:
+    if reset:
+        estimator.n_features_in_ = source.d
+        estimator.__dict__.pop("feature_names_in_", None)
+        if source.columns is not None:
+            estimator.feature_names_in_ = np.asarray(source.columns, dtype=object)
+    elif source.d != estimator.n_features_in_:
+        raise InvalidInputError(
+            f"the source has {source.d} columns, but {type(estimator).__name__} was fitted with "
+            f"{estimator.n_features_in_}"
+        )
+
+
+def check_rows(family: Family, columns: Sequence[str] | None, rows: Rows, first: int) -> None:
+    """Refuse NaN, infinity, negative weights and values outside the family's support."""
+    # a sum is finite only if all its terms are, and is cheaper than looking at each
+    with np.errstate(over="ignore", invalid="ignore"):
+        suspicious = not np.isfinite(rows.x.sum(dtype=np.float64))
+    if suspicious and not np.isfinite(rows.x).all():
+        row, column = np.argwhere(~np.isfinite(rows.x))[0]
+        name = f"column {columns[column]!r}" if columns is not None else f"column {column}"
+        raise InvalidInputError(
+            f"row {first + row}, {name} is {rows.x[row, column]}: rows must be finite; "
+            "drop or fill such rows"
+        )
+    if rows.weight is not None and not (np.isfinite(rows.weight) & (rows.weight >= 0)).all():
+        bad = rows.weight[~(rows.weight >= 0) | ~np.isfinite(rows.weight)][0]
+        raise InvalidInputError(f"sample_weight has {bad}: weights must be finite and >= 0")
+    problem = family.problem_with(rows.x)
+    if problem is not None:
+        raise InvalidInputError(f"{type(family).__name__} mixture, rows from {first}: {problem}")

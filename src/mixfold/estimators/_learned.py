@@ -1,0 +1,138 @@
+"""What an estimator has learned, as a value; and a live copy for row-by-row learning."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from mixfold.core.rows import Array, Rows
+from mixfold.core.start import Start
+from mixfold.core.value import value
+from mixfold.engines.threads import Threads
+from mixfold.families.gaussian import Gaussian
+from mixfold.learners._stochastic import StochasticEM
+from mixfold.models.mixture_model import MixtureModel
+from mixfold.run.history import History, no_history
+from mixfold.run.stream import Stream
+
+AHEAD = 1024
+
+
+@value
+class Learned:
+    """Model, rule, state and everything the public attributes are made from."""
+
+    public: ClassVar[tuple[str, ...]] = (
+        "params_",
+        "weights_",
+        "means_",
+        "covariances_",
+        "n_seen_",
+        "history_",
+        "converged_",
+        "degeneracies_",
+    )
+
+    model: Any
+    learner: Any
+    stream: Stream
+    params: Any
+    n_seen: int
+    history: History
+    converged: bool
+    degeneracies: int
+    seed: int
+    streaming: bool
+
+    @staticmethod
+    def nothing(model: MixtureModel, learner: Any, seed: int) -> Learned:
+        """Before the first row of a stream."""
+        none = Stream(None, None)
+        return Learned(model, learner, none, None, 0, no_history(), False, 0, seed, True)
+
+    def attributes(self) -> dict[str, Any]:
+        """The public fitted attributes."""
+        components = self.params.components
+        found = {
+            "params_": self.params,
+            "weights_": self.params.weights,
+            "means_": components.means,
+            "n_seen_": self.n_seen,
+            "history_": self.history,
+            "converged_": self.converged,
+            "degeneracies_": self.degeneracies,
+        }
+        family = self.model.family
+        if isinstance(family, Gaussian):
+            found["covariances_"] = family.structure.covariances(components.factor)
+        return found
+
+    def advance(self, problem: Threads, start: Start, rows: Rows) -> Learned:
+        """With more rows of a stream."""
+        stream, infos = self.stream.learn(problem, self.learner, start, self.seed, rows)
+        seconds = float(self.history.time[-1]) if len(self.history) else 0.0
+        history = self.history.extended(infos, seconds)
+        return replace(self, stream=stream, n_seen=self.n_seen + len(rows), history=history)
+
+    def settle(self, problem: Threads, start: Start) -> Learned:
+        """With the parameters brought up to date."""
+        params = self.stream.estimate(problem, self.learner, start, self.seed)
+        state = self.stream.state
+        degeneracies = 0 if state is None else int(state.repairs)
+        return replace(self, params=params, degeneracies=degeneracies, converged=state is not None)
+
+    def row_by_row(self) -> bool:
+        """Whether every row is an update of its own."""
+        return isinstance(self.learner, StochasticEM) and self.learner.row_by_row()
+
+
+class Live:
+    """A stream being learned one row at a time, on memory that is updated in place."""
+
+    def __init__(self, learned: Learned, problem: Threads) -> None:
+        self._from, self.problem = learned, problem
+        state = learned.stream.state
+        self._sequence = problem.sequence(state.statistics, state.params)
+        self._repairs = self._done = 0
+        self.n_seen = learned.n_seen
+        self._d = problem.model.d
+        self._gamma: Array = np.empty(0)
+        self._hold = self._next = 0
+
+    def accepts(self, x: Any) -> bool:
+        """Whether `x` is a plain row of the right length."""
+        return type(x) is np.ndarray and x.dtype == np.float64 and x.shape == (self._d,)
+
+    def outside(self, x: Array) -> bool:
+        """Whether the row lies outside the family's support."""
+        family = self._from.model.family
+        return family.scatter == "none" and family.problem_with(x[None]) is not None
+
+    def learn(self, x: Array) -> None:
+        """Fold one row."""
+        i = self._next
+        if i == len(self._gamma):
+            self._plan()
+            i = 0
+        hold = 1 if i < self._hold else 0
+        _, repairs = self._sequence.fold(Rows(x[None]), self._gamma[i : i + 1], hold)
+        self._next = i + 1
+        self._done += 1
+        self.n_seen += 1
+        self._repairs += repairs
+
+    def _plan(self) -> None:
+        state = self._from.stream.state
+        done = self._done
+        self._gamma, self._hold = self._from.learner.plan(
+            state.updates + done, state.rows + done, AHEAD
+        )
+        self._next = 0
+
+    def learned(self) -> Learned:
+        """Everything learned so far, as a value."""
+        learner, state = self._from.learner, self._from.stream.state
+        after = learner.advance(state, self._sequence.state(), self._done, self._repairs)
+        return replace(self._from, stream=Stream(None, after), n_seen=self.n_seen)

@@ -1,0 +1,117 @@
+"""Starts drawn as scikit-learn draws them, so that the same seed gives the same fit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.cluster import KMeans, kmeans_plusplus
+
+from mixfold.core.rows import Array, Rows
+from mixfold.core.start import Start
+from mixfold.core.statistics import Statistics, pack
+from mixfold.core.value import value
+from mixfold.families.gaussian import GaussianParams
+from mixfold.models.mixture_model import MixtureModel, MixtureParams
+from mixfold.starts._assignment import statistics_of
+
+
+def responsibilities(init_params: str, rows: Rows, k: int, rng: np.random.RandomState) -> Array:
+    """The (n, K) responsibilities scikit-learn begins with."""
+    n = len(rows)
+    if init_params == "random":
+        shares = rng.uniform(size=(n, k)).astype(rows.x.dtype)
+        return np.asarray(shares / shares.sum(axis=1)[:, None], dtype=np.float64)
+    one_hot = np.zeros((n, k))
+    if init_params == "kmeans":
+        kmeans = KMeans(n_clusters=k, n_init=1, random_state=rng)
+        one_hot[np.arange(n), kmeans.fit(rows.x, sample_weight=rows.weight).labels_] = 1.0
+    elif init_params == "k-means++":
+        weight = rows.weight
+        chosen = kmeans_plusplus(rows.x, k, random_state=rng, sample_weight=weight)[1]
+        one_hot[chosen, np.arange(k)] = 1.0
+    else:
+        one_hot[rng.choice(n, size=k, replace=False), np.arange(k)] = 1.0
+    return one_hot
+
+
+def first_statistics(model: MixtureModel, rows: Rows, shares: Array) -> Statistics:
+    """The statistics scikit-learn's first M-step sees.
+
+    With a tied covariance it divides the scatter of *all* rows by the responsibility handed out,
+    which is K where a start gives each component one row; the same start needs the same rule.
+    """
+    statistics = statistics_of(model, rows, shares)
+    if getattr(model.family, "covariance", None) != "tied":
+        return statistics
+    x = rows.x.astype(np.float64, copy=False)
+    weight = np.ones(len(x)) if rows.weight is None else rows.weight
+    held = (statistics.mean * statistics.weight[:, None]).T @ statistics.mean
+    pooled = ((x * weight[:, None]).T @ x - held) / statistics.weight.sum()
+    return replace(statistics, scatter=np.tile(pack(pooled), (model.k, 1)))
+
+
+@value
+class Overrides(Start):
+    """Another start with the weights, means or precisions a user has given put in its place."""
+
+    start: Start
+    weights: Array | None
+    means: Array | None
+    precisions: Array | None
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is left to draw."""
+        given = (self.weights, self.means, self.precisions)
+        return all(part is not None for part in given)
+
+    @property
+    def random(self) -> bool:  # type: ignore[override]
+        """Whether two draws can differ."""
+        return not self.complete
+
+    def draw(self, model: MixtureModel, rows: Rows, rng: np.random.Generator) -> MixtureParams:
+        drawn = None if self.complete else self.start.draw(model, rows, rng)
+        return self.applied(model, drawn)
+
+    def applied(self, model: MixtureModel, drawn: MixtureParams | None) -> MixtureParams:
+        """Drawn parameters with the given ones in their place."""
+        structure: Any = model.family.structure  # type: ignore[attr-defined]
+        shapes = {
+            "weights": (model.k,),
+            "means": (model.k, model.d),
+            "precisions": structure.covariance_shape(model.k, model.d),
+        }
+        for name, shape in shapes.items():
+            given = getattr(self, name)
+            if given is not None and given.shape != shape:
+                raise ValueError(
+                    f"The parameter {name!r} should have the shape of {shape}, but got {given.shape}"
+                )
+        self._check_values()
+        components = None if drawn is None else drawn.components
+        if self.precisions is not None:
+            factor = structure.from_precisions(self.precisions)
+            means = self.means if components is None else components.means
+            components = GaussianParams(means, factor)
+        if self.means is not None:
+            components = replace(components, means=self.means)
+        weights = self.weights if self.weights is not None else drawn.weights  # type: ignore[union-attr]
+        return MixtureParams(weights, components)
+
+    def _check_values(self) -> None:
+        w = self.weights
+        if w is None:
+            return
+        if (w < 0).any() or (w > 1).any():
+            raise ValueError(
+                "The parameter 'weights' should be in the range [0, 1], "
+                f"but got max value {w.min():.5f}, min value {w.max():.5f}"
+            )
+        if not np.isclose(w.sum(), 1.0):
+            raise ValueError(
+                "The parameter 'weights' should be normalized, "
+                f"but got sum(weights) = {w.sum():.5f}"
+            )

@@ -1,0 +1,277 @@
+"""scikit-learn's GaussianMixture, with streams, weights and files."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.mixture import GaussianMixture as Original
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_array, check_is_fitted
+
+from mixfold.core.family import Family
+from mixfold.core.learner import Learner
+from mixfold.core.rows import Array as Floats
+from mixfold.core.source import Source
+from mixfold.core.start import Start
+from mixfold.engines.threads import Threads
+from mixfold.estimators._density import Density
+from mixfold.estimators._edge import learner_from
+from mixfold.estimators._learned import Learned
+from mixfold.estimators._sklearn_starts import Overrides, first_statistics, responsibilities
+from mixfold.families.gaussian import Gaussian, GaussianParams
+from mixfold.learners.em import EM
+from mixfold.models.mixture_model import MixtureModel, MixtureParams
+from mixfold.run.fit import Fit
+from mixfold.run.history import no_history
+from mixfold.run.progress import Progress, Silent
+from mixfold.run.starting import start_for
+from mixfold.run.stream import Stream
+from mixfold.sources.array import Array
+
+STARTS = {"kmeans": "k-means++", "k-means++": "k-means++", "random": "random-labels"}
+
+
+class GaussianMixture(Density):
+    """A drop-in for `sklearn.mixture.GaussianMixture`: change the import, keep the program.
+
+    Same parameters, attributes, defaults and warnings, and the same fits for the same
+    `random_state`. Beyond them: `partial_fit`, `sample_weight`, files and streams as X,
+    `learner` (default "em", which is scikit-learn's), `n_threads`, `save`. Where scikit-learn
+    raises on ill-conditioned data, variances are kept above a floor instead.
+
+    >>> import numpy as np
+    >>> from mixfold import GaussianMixture
+    >>> X = np.array([[1, 2], [1, 4], [1, 0], [10, 2], [10, 4], [10, 0]])
+    >>> gm = GaussianMixture(n_components=2, random_state=0).fit(X)
+    >>> gm.means_
+    array([[10.,  2.],
+           [ 1.,  2.]])
+    >>> gm.predict([[0, 0], [12, 3]])
+    array([1, 0])
+    """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **Original._parameter_constraints,
+        "learner": [str, Learner],
+        "n_threads": [int, None],
+    }
+    _least_rows = 2
+    _extra: tuple[str, ...] = ()
+    _floor = 1e-14
+
+    def __init__(
+        self,
+        n_components: int = 1,
+        *,
+        covariance_type: str = "full",
+        tol: float = 1e-3,
+        reg_covar: float = 1e-6,
+        max_iter: int = 100,
+        n_init: int = 1,
+        init_params: str = "kmeans",
+        weights_init: Any = None,
+        means_init: Any = None,
+        precisions_init: Any = None,
+        random_state: Any = None,
+        warm_start: bool = False,
+        verbose: int = 0,
+        verbose_interval: int = 10,
+        learner: str | Learner = "em",
+        n_threads: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.covariance_type = covariance_type
+        self.tol = tol
+        self.reg_covar = reg_covar
+        self.max_iter = max_iter
+        self.n_init = n_init
+        self.init_params = init_params
+        self.weights_init = weights_init
+        self.means_init = means_init
+        self.precisions_init = precisions_init
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.verbose_interval = verbose_interval
+        self.learner = learner
+        self.n_threads = n_threads
+
+    def _check_parameters(self) -> None:
+        self._validate_params()
+        self._learner()
+
+    def _family(self) -> Family:
+        return Gaussian(self.covariance_type, floor=self._floor, reg_covar=self.reg_covar)
+
+    def _learner(self) -> Learner:
+        if self.learner == "em":
+            return EM(tol=self.tol, max_passes=self.max_iter)
+        return learner_from(self.learner)
+
+    def _start(self) -> Start:
+        return Overrides(
+            start_for(STARTS.get(self.init_params, "random-rows"), self._family()),
+            self._given("weights_init"),
+            self._given("means_init"),
+            self._given("precisions_init"),
+        )
+
+    def _given(self, name: str) -> Floats | None:
+        given = getattr(self, name)
+        if given is None:
+            return None
+        return check_array(given, dtype=np.float64, ensure_2d=False, allow_nd=True)
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from scratch, or go on if `warm_start` is set; see `Mixture.fit`."""
+        super().fit(X, y, sample_weight)
+        if not self.converged_ and self.max_iter > 0:
+            warnings.warn(
+                "Best performing initialization did not converge. Try different init parameters, "
+                "or increase max_iter, tol, or check for degenerate data.",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def _starts(self, problem: Threads, learner: Learner, source: Source, seed: int) -> list[Any]:
+        """Starts as scikit-learn draws them for arrays, ours for everything else."""
+        if not isinstance(source, Array) or hasattr(self._learner(), "starts"):
+            return super()._starts(problem, learner, source, seed)
+        if source.length < self.n_components:
+            raise ValueError(
+                f"Expected n_samples >= n_components but got n_components = {self.n_components}, "
+                f"n_samples = {source.length}"
+            )
+        rng = check_random_state(seed if self.random_state is None else self.random_state)
+        drawn: list[MixtureParams] = []
+
+        def start(i: int) -> MixtureParams:
+            while len(drawn) <= i:
+                drawn.append(self._draw(problem.model, source, rng))
+            return drawn[i]
+
+        return [lambda i=i: start(i) for i in range(self.n_init)]
+
+    def _draw(self, model: MixtureModel, source: Array, rng: Any) -> MixtureParams:
+        overrides = self._start()
+        assert isinstance(overrides, Overrides)
+        if overrides.complete:
+            return overrides.applied(model, None)
+        rows = source.whole()
+        shares = responsibilities(self.init_params, rows, self.n_components, rng)
+        return overrides.applied(model, model.maximize(first_statistics(model, rows, shares))[0])
+
+    def _resumed(self, problem: Threads, learner: Learner, saved: Fit | None) -> Fit | None:
+        if not (self.warm_start and self.__sklearn_is_fitted__() and isinstance(learner, EM)):
+            return saved
+        from dataclasses import replace
+
+        state = learner.init(problem, self._params())
+        return Fit(replace(state, before=self.lower_bound_), no_history())
+
+    def _progress(self) -> Progress:
+        return Iterations(self.verbose, self.verbose_interval) if self.verbose else Silent()
+
+    def _remember(self, learned: Learned) -> None:
+        super()._remember(learned)
+        family = learned.model.family
+        whiten = family.whiten(learned.params.components)
+        if whiten.ndim == 3:
+            whiten = whiten.swapaxes(1, 2)
+        shape = family.structure.covariance_shape(*learned.params.components.means.shape)
+        self.precisions_cholesky_ = family.structure.shared(whiten).reshape(shape)
+        if whiten.ndim == 3:
+            upper = self.precisions_cholesky_
+            self.precisions_ = upper @ upper.swapaxes(-1, -2)
+        else:
+            self.precisions_ = np.square(self.precisions_cholesky_)
+        bounds = learned.history.log_likelihood
+        self.n_iter_ = len(bounds)
+        self.lower_bounds_ = [float(bound) for bound in bounds]
+        self.lower_bound_ = self.lower_bounds_[-1] if self.n_iter_ else -np.inf
+        self._shown = (self.weights_, self.means_, self.precisions_cholesky_)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return super().__sklearn_is_fitted__() or "precisions_cholesky_" in self.__dict__
+
+    def _now(self) -> Learned:
+        if "_learned" in self.__dict__ and not self._by_hand():
+            return super()._now()
+        return self._adopt()
+
+    def _by_hand(self) -> bool:
+        """Whether a user has assigned parameters, as scikit-learn lets them."""
+        if self.__dict__.get("_live") is not None:
+            return False
+        now = (self.weights_, self.means_, self.precisions_cholesky_)
+        return any(a is not b for a, b in zip(now, self._shown, strict=True))
+
+    def _adopt(self) -> Learned:
+        """What the assigned attributes say."""
+        family = Gaussian(self.covariance_type, floor=self._floor, reg_covar=self.reg_covar)
+        means = np.asarray(self.means_, dtype=np.float64)
+        root = np.asarray(self.precisions_cholesky_, dtype=np.float64)
+        params = MixtureParams(
+            np.asarray(self.weights_, dtype=np.float64),
+            GaussianParams(means, family.structure.from_precision_roots(root)),
+        )
+        model = MixtureModel(family, *means.shape)
+        learner = self._learner().resolve(None, model.d, True)
+        stream, seed = Stream(None, None), self._seed()
+        return Learned(
+            model, learner, stream, params, 0, no_history(), False, 0, seed, streaming=False
+        )
+
+    def sample(self, n_samples: int = 1) -> tuple[Floats, np.ndarray]:
+        """Rows grouped by component, and their components; the same as scikit-learn's."""
+        check_is_fitted(self)
+        if n_samples < 1:
+            raise ValueError(
+                f"Invalid value for 'n_samples': {self.n_components} . The sampling requires at "
+                "least one sample."
+            )
+        learned = self._now()
+        rng = check_random_state(self.random_state)
+        counts = rng.multinomial(n_samples, learned.params.weights)
+        means = learned.params.components.means
+        family = learned.model.family
+        spread = family.structure.covariances(learned.params.components.factor)
+        if learned.params.components.factor.ndim == 3:
+            spread = np.broadcast_to(spread, (len(means), *spread.shape[-2:]))
+            parts = [
+                rng.multivariate_normal(mean, covariance, int(n))
+                for mean, covariance, n in zip(means, spread, counts, strict=True)
+            ]
+        else:
+            parts = [
+                mean + rng.standard_normal((n, len(mean))) * np.sqrt(variance)
+                for mean, variance, n in zip(means, spread, counts, strict=True)
+            ]
+        return np.vstack(parts), np.repeat(np.arange(len(counts)), counts)
+
+
+class Iterations:
+    """scikit-learn's verbose output."""
+
+    def __init__(self, verbose: int, interval: int) -> None:
+        self.verbose, self.interval = verbose, interval
+        self.start = -1
+
+    def update(self, fit: Fit, length: int | None) -> None:
+        """Print at the beginning of a start and every `interval` iterations."""
+        if fit.row:
+            return
+        if fit.start != self.start:
+            self.start = fit.start
+            print(f"Initialization {fit.start}")
+        if fit.passes and fit.passes % self.interval == 0:
+            print(f"  Iteration {fit.passes}")
+        if fit.done:
+            print(f"Initialization {'converged' if fit.state.converged else 'did not converge'}.")
+
+    def close(self) -> None:
+        return None

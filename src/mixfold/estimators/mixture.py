@@ -1,0 +1,119 @@
+"""The estimator for every family and learner."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from mixfold.core.family import Family
+from mixfold.core.learner import Learner
+from mixfold.core.start import Start
+from mixfold.estimators._density import Density
+from mixfold.estimators._edge import check_count, family_from, learner_from
+from mixfold.run.starting import start_for
+
+
+class Mixture(Density):
+    """A finite mixture of any family, learned by any rule, from any source.
+
+    Parameters
+    ----------
+    family : str or family object, default="gaussian"
+        "gaussian", "exponential", "poisson", or e.g. `Gaussian(covariance="diag")`.
+    n_components : int, default=1
+        K.
+    learner : str or learner object, default="auto"
+        "auto", "em", "mini-batch-em", "online-em", or e.g. `OnlineEM(batch_size=100)`.
+    init : str, start object, parameters, means or fitted model, default="auto"
+        "k-means++", "k-mle++", "random-labels", "random-rows", `params_` of a model, an array of
+        K means, or a fitted mixture. "auto" is k-means++, or k-mle++ for families without
+        second moments.
+    n_init : int, default=1
+        Number of starts; the one of highest likelihood is kept.
+    passes : int, default=None
+        At most so many passes over the data; None leaves it to the learner.
+    columns : list of str, default=None
+        Columns of a table or file to use; None is all.
+    checkpoint : path, default=None
+        Where to keep the fit while it runs, every `checkpoint_every` seconds.
+    resume : bool, default=False
+        Go on from `checkpoint` if it is there.
+    random_state : int, RandomState, Generator or None
+    n_threads : int, default=None
+        None is all cores. The result does not depend on it.
+    verbose : int, default=0
+        Above 0: lines of progress on stderr.
+
+    Attributes
+    ----------
+    weights_, means_, covariances_ : arrays; covariances only for Gaussians
+    params_ : everything about the components
+    n_seen_ : int
+        Rows learned, passes counted.
+    history_ : History
+        `log_likelihood`, `step_size`, `rows` and `time` of every pass or update.
+    converged_ : bool
+    degeneracies_ : int
+        How often a component had to be kept from collapsing.
+
+    Examples
+    --------
+    >>> from mixfold import Mixture, datasets
+    >>> model = Mixture(n_components=2, random_state=0).fit(datasets.load_faithful())
+    >>> model.weights_.round(2)
+    array([0.36, 0.64])
+    >>> model.predict([[1.8, 52.0], [4.5, 82.0]])
+    array([0, 1])
+    """
+
+    _extra: tuple[str, ...] = ()
+
+    def __init__(
+        self,
+        family: str | Family = "gaussian",
+        n_components: int = 1,
+        *,
+        learner: str | Learner = "auto",
+        init: Any = "auto",
+        n_init: int = 1,
+        passes: int | None = None,
+        columns: Sequence[str] | None = None,
+        checkpoint: str | Path | None = None,
+        checkpoint_every: float = 30.0,
+        resume: bool = False,
+        random_state: Any = None,
+        n_threads: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.family = family
+        self.n_components = n_components
+        self.learner = learner
+        self.init = init
+        self.n_init = n_init
+        self.passes = passes
+        self.columns = columns
+        self.checkpoint = checkpoint
+        self.checkpoint_every = checkpoint_every
+        self.resume = resume
+        self.random_state = random_state
+        self.n_threads = n_threads
+        self.verbose = verbose
+
+    def _family(self) -> Family:
+        return family_from(self.family)
+
+    def _learner(self) -> Learner:
+        return learner_from(self.learner)
+
+    def _start(self) -> Start:
+        return start_for(self.init, self._family())
+
+    def _check_parameters(self) -> None:
+        check_count("n_components", self.n_components)
+        check_count("n_init", self.n_init)
+        for name in ("passes", "n_threads"):
+            if getattr(self, name) is not None:
+                check_count(name, getattr(self, name))
+        self._learner()
+        self._start()

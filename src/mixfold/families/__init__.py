@@ -1,0 +1,1 @@
+"""Exponential families, one per file."""

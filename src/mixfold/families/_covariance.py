@@ -1,0 +1,227 @@
+"""The four covariance structures of Gaussian components.
+
+A factor is a lower Cholesky factor, (K, d, d) or (1, d, d) when shared, or standard deviations,
+(K, d) or (K, 1). Its shape says all the arithmetic needs, by broadcasting.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Literal
+
+import numpy as np
+
+from mixfold.core.rows import Array
+from mixfold.core.statistics import Scatter, unpack
+
+
+def cholesky_floored(covariance: Array, floor: Array) -> tuple[Array, int]:
+    """Cholesky factors of (K, d, d) whose pivots stay above `floor` (d,).
+
+    A pivot is the variance of a column given those before it. Where it falls to the floor the
+    column is made independent of the later ones. Returns the factors and how many were mended.
+    """
+    try:
+        factor = np.linalg.cholesky(covariance)
+    except np.linalg.LinAlgError:
+        return _mend(covariance, floor)
+    pivots = np.square(np.diagonal(factor, axis1=1, axis2=2))
+    return (factor, 0) if bool((pivots > floor).all()) else _mend(covariance, floor)
+
+
+def _mend(covariance: Array, floor: Array) -> tuple[Array, int]:
+    factor = np.zeros_like(covariance)
+    mended = np.zeros(len(covariance), dtype=bool)
+    for j in range(covariance.shape[1]):
+        done = factor[:, j, :j]
+        pivot = covariance[:, j, j] - np.square(done).sum(axis=1)
+        healthy = pivot > floor[j]
+        mended |= ~healthy
+        factor[:, j, j] = np.sqrt(np.where(healthy, pivot, floor[j]))
+        below = covariance[:, j + 1 :, j] - np.einsum("kij,kj->ki", factor[:, j + 1 :, :j], done)
+        factor[:, j + 1 :, j] = np.where(healthy[:, None], below / factor[:, j, j, None], 0.0)
+    return factor, int(mended.sum())
+
+
+def check_positive_definite(matrices: Array) -> None:
+    """Refuse precisions that are not symmetric and positive-definite."""
+    symmetric = np.allclose(matrices, matrices.swapaxes(-1, -2))
+    if not (symmetric and (np.linalg.eigvalsh(matrices) > 0.0).all()):
+        raise ValueError("'precisions' should be symmetric, positive-definite")
+
+
+class Covariance(ABC):
+    """How the covariance of K components is tied together."""
+
+    form: Literal["triangular", "diagonal"]
+    scatter: Scatter
+
+    @abstractmethod
+    def factorize(
+        self, weight: Array, scatter: Array, reg: float, floor: Array
+    ) -> tuple[Array, int]:
+        """Factor of the structured covariance nearest to the scatter, and repairs made."""
+
+    @abstractmethod
+    def covariances(self, factor: Array) -> Array:
+        """Covariances in scikit-learn's shape for this structure."""
+
+    @abstractmethod
+    def from_covariances(self, covariances: Array) -> Array:
+        """The factor of covariances given in scikit-learn's shape."""
+
+    @abstractmethod
+    def from_precision_roots(self, roots: Array) -> Array:
+        """The factor, from scikit-learn's `precisions_cholesky_`."""
+
+    @abstractmethod
+    def from_precisions(self, precisions: Array) -> Array:
+        """The factor, from precisions in scikit-learn's shape."""
+
+    def shared(self, per_component: Array) -> Array:
+        """One of K equal arrays if components share it, else all."""
+        return per_component
+
+    @abstractmethod
+    def n_parameters(self, k: int, d: int) -> int:
+        """Free parameters."""
+
+    @abstractmethod
+    def covariance_shape(self, k: int, d: int) -> tuple[int, ...]:
+        """scikit-learn's shape."""
+
+
+class Triangular(Covariance):
+    """Structures with a full matrix."""
+
+    form = "triangular"
+    scatter: Scatter = "full"
+
+    def from_precision_roots(self, roots: Array) -> Array:
+        return np.tril(np.linalg.inv(roots.swapaxes(-1, -2))).reshape(-1, *roots.shape[-2:])
+
+    def from_precisions(self, precisions: Array) -> Array:
+        check_positive_definite(precisions)
+        return self.from_covariances(np.linalg.inv(precisions))
+
+
+class Full(Triangular):
+    """A matrix per component."""
+
+    def factorize(
+        self, weight: Array, scatter: Array, reg: float, floor: Array
+    ) -> tuple[Array, int]:
+        covariance = unpack(scatter, len(floor)) + reg * np.eye(len(floor))
+        return cholesky_floored(covariance, floor)
+
+    def covariances(self, factor: Array) -> Array:
+        return np.asarray(factor @ factor.swapaxes(1, 2))
+
+    def from_covariances(self, covariances: Array) -> Array:
+        return np.linalg.cholesky(covariances)
+
+    def n_parameters(self, k: int, d: int) -> int:
+        return k * d * (d + 1) // 2
+
+    def covariance_shape(self, k: int, d: int) -> tuple[int, ...]:
+        return (k, d, d)
+
+
+class Tied(Triangular):
+    """One matrix for all."""
+
+    def shared(self, per_component: Array) -> Array:
+        return per_component[:1]
+
+    def factorize(
+        self, weight: Array, scatter: Array, reg: float, floor: Array
+    ) -> tuple[Array, int]:
+        pooled = (weight / weight.sum()) @ scatter
+        covariance = unpack(pooled[None], len(floor)) + reg * np.eye(len(floor))
+        return cholesky_floored(covariance, floor)
+
+    def covariances(self, factor: Array) -> Array:
+        return np.asarray(factor[0] @ factor[0].T)
+
+    def from_covariances(self, covariances: Array) -> Array:
+        return np.linalg.cholesky(covariances)[None]
+
+    def n_parameters(self, k: int, d: int) -> int:
+        return d * (d + 1) // 2
+
+    def covariance_shape(self, k: int, d: int) -> tuple[int, ...]:
+        return (d, d)
+
+
+class Diagonal(Covariance):
+    """Structures with variances only."""
+
+    form = "diagonal"
+    scatter: Scatter = "diag"
+
+    def from_precision_roots(self, roots: Array) -> Array:
+        return (1.0 / roots).reshape(len(roots), -1)
+
+    def from_precisions(self, precisions: Array) -> Array:
+        if (precisions <= 0).any():
+            raise ValueError("'precisions' should be positive")
+        return self.from_precision_roots(np.sqrt(precisions))
+
+    def _floored(self, variance: Array, floor: Array) -> tuple[Array, int]:
+        healthy = variance > floor
+        factor = np.sqrt(np.where(healthy, variance, floor))
+        return factor, int((~healthy).any(axis=1).sum())
+
+
+class Diag(Diagonal):
+    """A variance per component and column."""
+
+    def factorize(
+        self, weight: Array, scatter: Array, reg: float, floor: Array
+    ) -> tuple[Array, int]:
+        return self._floored(scatter + reg, floor)
+
+    def covariances(self, factor: Array) -> Array:
+        return np.square(factor)
+
+    def from_covariances(self, covariances: Array) -> Array:
+        return np.sqrt(covariances)
+
+    def n_parameters(self, k: int, d: int) -> int:
+        return k * d
+
+    def covariance_shape(self, k: int, d: int) -> tuple[int, ...]:
+        return (k, d)
+
+
+class Spherical(Diagonal):
+    """A variance per component."""
+
+    def shared(self, per_component: Array) -> Array:
+        return per_component[:, :1]
+
+    def factorize(
+        self, weight: Array, scatter: Array, reg: float, floor: Array
+    ) -> tuple[Array, int]:
+        variance = scatter.mean(axis=1, keepdims=True) + reg
+        return self._floored(variance, floor.mean(keepdims=True))
+
+    def covariances(self, factor: Array) -> Array:
+        return np.square(factor[:, 0])
+
+    def from_covariances(self, covariances: Array) -> Array:
+        return np.sqrt(covariances)[:, None]
+
+    def n_parameters(self, k: int, d: int) -> int:
+        return k
+
+    def covariance_shape(self, k: int, d: int) -> tuple[int, ...]:
+        return (k,)
+
+
+STRUCTURES: dict[str, Covariance] = {
+    "full": Full(),
+    "tied": Tied(),
+    "diag": Diag(),
+    "spherical": Spherical(),
+}

@@ -1,0 +1,57 @@
+"""Families on the non-negative half-line whose only sufficient statistic is the value itself."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mixfold.core.family import Family
+from mixfold.core.rows import Array
+from mixfold.core.statistics import Statistics
+from mixfold.core.value import value
+
+TINY = 1e-300
+
+
+@value
+class MeanParams:
+    """Means (K, d) of products over columns."""
+
+    means: Array
+
+
+class Positive(Family):
+    """What the exponential and the Poisson family share."""
+
+    floor: float
+
+    def mean(self, params: MeanParams) -> Array:
+        return params.means
+
+    def expected(self, params: MeanParams, weights: Array) -> Statistics:
+        means = params.means.copy()
+        return Statistics(weights.copy(), means, np.empty((len(means), 0)), 1.0, 0.0)
+
+    def maximize(self, statistics: Statistics) -> tuple[MeanParams, int]:
+        share = statistics.weight / statistics.weight.sum()
+        floor = np.maximum(self.floor * (share @ statistics.mean), TINY)
+        healthy = statistics.mean >= floor
+        repairs = int((~healthy).any(axis=1).sum())
+        return MeanParams(np.where(healthy, statistics.mean, floor)), repairs
+
+    def unconstrained(self, params: MeanParams) -> Array:
+        return np.log(params.means)
+
+    def constrained(self, coordinates: Array, like: MeanParams) -> MeanParams:
+        return MeanParams(np.exp(coordinates))
+
+    def units(self, params: MeanParams) -> Array:
+        return np.ones_like(params.means)
+
+    def n_parameters(self, k: int, d: int) -> int:
+        return k * d
+
+
+def first_bad(x: Array, bad: np.ndarray, needs: str) -> str:
+    """A message that names the first offending value and where it stands."""
+    row, column = np.argwhere(bad)[0]
+    return f"{needs}, but row {row}, column {column} is {x[row, column]!r}"

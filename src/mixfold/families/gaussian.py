@@ -1,0 +1,240 @@
+"""Gaussian distributions with full, tied, diagonal or spherical covariances."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mixfold.core.errors import unknown_name
+from mixfold.core.family import Family, Form
+from mixfold.core.rows import Array
+from mixfold.core.statistics import Scatter, Statistics, pack, packed_length, unpack
+from mixfold.core.value import value
+from mixfold.families._covariance import STRUCTURES, Covariance
+
+LOG_2PI = float(np.log(2.0 * np.pi))
+RESOLUTION = 2.0**-52
+TINY = 1e-300
+
+
+@value
+class GaussianParams:
+    """Means (K, d) and covariance factors; see `families/_covariance.py` for their shapes."""
+
+    means: Array
+    factor: Array
+
+
+@value
+class Gaussian(Family):
+    """Multivariate normal: t(x) = (x, xx'), maximised by mean and covariance.
+
+    `floor` keeps every conditional variance above that share of the data's variance in the
+    column, so that no component can collapse; `reg_covar` is added to every variance.
+
+    >>> import numpy as np
+    >>> from mixfold.families.gaussian import Gaussian, GaussianParams
+    >>> family = Gaussian(covariance="diag")
+    >>> params = GaussianParams(np.zeros((1, 2)), np.ones((1, 2)))
+    >>> family.log_density(params, np.zeros((1, 2))).round(4)
+    array([[-1.8379]])
+    """
+
+    covariance: str = "full"
+    floor: float = 1e-8
+    reg_covar: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.covariance not in STRUCTURES:
+            raise unknown_name("covariance", self.covariance, STRUCTURES)
+
+    @property
+    def structure(self) -> Covariance:
+        """The covariance structure."""
+        return STRUCTURES[self.covariance]
+
+    @property
+    def form(self) -> Form:
+        return self.structure.form
+
+    @property
+    def scatter(self) -> Scatter:
+        return self.structure.scatter
+
+    def problem_with(self, x: Array) -> str | None:
+        return None
+
+    def whiten(self, params: GaussianParams) -> Array:
+        """Inverse factors: (K, d, d) lower triangular, or (K, d)."""
+        k, d = params.means.shape
+        if params.factor.ndim == 2:
+            return np.array(np.broadcast_to(1.0 / params.factor, (k, d)))
+        diagonal = np.diagonal(params.factor, axis1=1, axis2=2)
+        unit = params.factor / diagonal[:, :, None]
+        inverse = np.tril(np.linalg.inv(unit)) / diagonal[:, None, :]
+        return np.array(np.broadcast_to(inverse, (k, d, d)))
+
+    def log_determinant(self, params: GaussianParams) -> Array:
+        """log of the determinant of the factors, (K,)."""
+        k, d = params.means.shape
+        diagonal = params.factor
+        if diagonal.ndim == 3:
+            diagonal = np.diagonal(diagonal, axis1=1, axis2=2)
+        return np.asarray(np.log(np.broadcast_to(diagonal, (k, d))).sum(axis=1))
+
+    def local(self, params: GaussianParams, x: Array) -> Array:
+        centred = x[None] - params.means[:, None]
+        whiten = self.whiten(params)
+        if whiten.ndim == 2:
+            return np.asarray(centred * whiten[:, None])
+        return np.asarray(centred @ whiten.swapaxes(1, 2))
+
+    def log_density(self, params: GaussianParams, x: Array) -> Array:
+        square = np.square(self.local(params, x)).sum(axis=2).T
+        d = x.shape[1]
+        return np.asarray(-0.5 * (square + d * LOG_2PI) - self.log_determinant(params))
+
+    def from_local(
+        self, params: GaussianParams, mean: Array, scatter: Array
+    ) -> tuple[Array, Array]:
+        factor = params.factor
+        if factor.ndim == 2:
+            return params.means + factor * mean, np.square(factor) * scatter
+        means = params.means + (factor @ mean[:, :, None])[:, :, 0]
+        return means, pack(factor @ unpack(scatter, mean.shape[1]) @ factor.swapaxes(1, 2))
+
+    def sufficient(self, x: Array) -> Array:
+        if self.scatter == "diag":
+            return np.hstack([x, np.square(x)])
+        return np.hstack([x, pack(x[:, :, None] * x[:, None, :])])
+
+    def log_base(self, x: Array) -> Array:
+        return np.full(len(x), -0.5 * x.shape[1] * LOG_2PI)
+
+    def natural(self, params: GaussianParams) -> Array:
+        whiten = self.whiten(params)
+        if whiten.ndim == 2:
+            precision = np.square(whiten)
+            return np.hstack([precision * params.means, -0.5 * precision])
+        precision = whiten.swapaxes(1, 2) @ whiten
+        d = params.means.shape[1]
+        linear = np.einsum("kij,kj->ki", precision, params.means)
+        # an off-diagonal product appears once in the packed t(x), twice in the quadratic form
+        return np.hstack([linear, pack(precision * (0.5 * np.eye(d) - 1.0))])
+
+    def log_normalizer(self, eta: Array) -> Array:
+        if self.scatter == "diag":
+            linear, quadratic = np.hsplit(eta, 2)
+            terms = -0.25 * np.square(linear) / quadratic - 0.5 * np.log(-2.0 * quadratic)
+            return np.asarray(terms.sum(axis=1))
+        d = int((np.sqrt(9 + 8 * eta.shape[1]) - 3) // 2)
+        linear, quadratic = eta[:, :d], unpack(eta[:, d:], d)
+        precision = -quadratic * (1.0 + np.eye(d))
+        means = np.linalg.solve(precision, linear[:, :, None])[:, :, 0]
+        return np.asarray(
+            0.5 * (linear * means).sum(axis=1) - 0.5 * np.linalg.slogdet(precision)[1]
+        )
+
+    def mean(self, params: GaussianParams) -> Array:
+        k, d = params.means.shape
+        squares = self.full_scatter(params) + self.sufficient(params.means)[:, d:]
+        return np.hstack([params.means, squares])
+
+    def full_scatter(self, params: GaussianParams) -> Array:
+        """Covariances of every component in the packing of its statistics, (K, p)."""
+        k, d = params.means.shape
+        if params.factor.ndim == 2:
+            return np.array(np.broadcast_to(np.square(params.factor), (k, d)))
+        packed = pack(params.factor @ params.factor.swapaxes(1, 2))
+        return np.array(np.broadcast_to(packed, (k, packed_length("full", d))))
+
+    def expected(self, params: GaussianParams, weights: Array) -> Statistics:
+        return Statistics(weights.copy(), params.means.copy(), self.full_scatter(params), 1.0, 0.0)
+
+    def variance_floor(self, statistics: Statistics) -> Array:
+        """The smallest variance allowed in each column, from the data's own scale."""
+        share = statistics.weight / statistics.weight.sum()
+        centre = share @ statistics.mean
+        total = share @ (self._variances(statistics) + np.square(statistics.mean - centre))
+        return np.maximum(self.floor * total, np.maximum(np.square(RESOLUTION * centre), TINY))
+
+    def _variances(self, statistics: Statistics) -> Array:
+        if self.scatter == "diag":
+            return statistics.scatter
+        d = statistics.mean.shape[1]
+        rows = np.arange(d)
+        return np.asarray(statistics.scatter[:, rows * (rows + 3) // 2])
+
+    def maximize(self, statistics: Statistics) -> tuple[GaussianParams, int]:
+        floor = self.variance_floor(statistics)
+        factor, repairs = self.structure.factorize(
+            statistics.weight, statistics.scatter, self.reg_covar, floor
+        )
+        return GaussianParams(statistics.mean, factor), repairs
+
+    def sample(self, params: GaussianParams, labels: np.ndarray, rng: np.random.Generator) -> Array:
+        k, d = params.means.shape
+        noise = rng.standard_normal((len(labels), d))
+        if params.factor.ndim == 2:
+            return params.means[labels] + noise * np.broadcast_to(params.factor, (k, d))[labels]
+        rows = np.empty((len(labels), d))
+        factors = np.broadcast_to(params.factor, (k, d, d))
+        for component in np.unique(labels):
+            chosen = labels == component
+            rows[chosen] = params.means[component] + noise[chosen] @ factors[component].T
+        return rows
+
+    def divergence(self, x: Array, centers: Array) -> Array:
+        """Half the squared distance: all components share one covariance before learning."""
+        scale = x.std(axis=0)
+        scale = np.where(scale > 0, scale, 1.0)
+        a, b = x / scale, centers / scale
+        return np.stack([0.5 * np.square(a - c).sum(axis=1) for c in b], axis=1)
+
+    def unconstrained(self, params: GaussianParams) -> Array:
+        k = len(params.means)
+        factor = params.factor
+        if factor.ndim == 3:
+            logs = np.log(np.diagonal(factor, axis1=1, axis2=2))
+            unit = factor / np.diagonal(factor, axis1=1, axis2=2)[:, :, None]
+            i, j = np.tril_indices(factor.shape[1], -1)
+            shape = np.hstack([logs, unit[:, i, j]])
+        else:
+            shape = np.log(factor)
+        return np.hstack([params.means, np.broadcast_to(shape, (k, shape.shape[1]))])
+
+    def constrained(self, coordinates: Array, like: GaussianParams) -> GaussianParams:
+        d = like.means.shape[1]
+        means, shape = coordinates[:, :d], coordinates[: len(like.factor), d:]
+        if like.factor.ndim == 2:
+            return GaussianParams(means.copy(), np.exp(shape))
+        scale = np.exp(shape[:, :d])
+        unit = np.zeros_like(like.factor)
+        unit[:, np.arange(d), np.arange(d)] = 1.0
+        i, j = np.tril_indices(d, -1)
+        unit[:, i, j] = shape[:, d:]
+        return GaussianParams(means.copy(), unit * scale[:, :, None])
+
+    def units(self, params: GaussianParams) -> Array:
+        k, d = params.means.shape
+        coordinates = self.unconstrained(params)
+        units = np.ones_like(coordinates)
+        units[:, :d] = np.sqrt(self._variances(self.expected(params, np.ones(k))))
+        return units
+
+    def blend(self, a: GaussianParams, b: GaussianParams, t: float) -> GaussianParams:
+        covariance = self.structure.covariances
+        mixed = (1.0 - t) * covariance(a.factor) + t * covariance(b.factor)
+        means = (1.0 - t) * a.means + t * b.means
+        return GaussianParams(means, self.structure.from_covariances(mixed))
+
+    def extent(self, params: GaussianParams) -> tuple[float, float, float]:
+        eigenvalues = (
+            np.square(np.linalg.svd(params.factor, compute_uv=False))
+            if (params.factor.ndim == 3)
+            else np.square(params.factor)
+        )
+        location = float(np.abs(params.means).max())
+        return location, float(eigenvalues.min()), float(eigenvalues.max())
+
+    def n_parameters(self, k: int, d: int) -> int:
+        return k * d + self.structure.n_parameters(k, d)

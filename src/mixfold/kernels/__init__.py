@@ -1,0 +1,1 @@
+"""E-steps and sequential updates."""

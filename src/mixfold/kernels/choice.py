@@ -1,0 +1,37 @@
+"""Which kernel serves a model."""
+
+from __future__ import annotations
+
+import warnings
+from functools import cache
+
+from mixfold.kernels import native
+from mixfold.kernels.native import NativeKernel
+from mixfold.kernels.reference import ReferenceKernel
+from mixfold.models.mixture_model import MixtureModel
+
+Kernel = NativeKernel | ReferenceKernel
+
+ELEMENTS_PER_TILE = 2**18
+
+
+def kernel_for(model: MixtureModel) -> Kernel:
+    """The fastest kernel for the model on this machine."""
+    if native.serves(model):
+        return NativeKernel(model)
+    if native._native is None:
+        warn_once()
+    return ReferenceKernel(model)
+
+
+@cache
+def warn_once() -> None:
+    """Say once that no compiled kernel was built."""
+    message = "mixfold was built without a compiler: using NumPy kernels, which are slower"
+    warnings.warn(message, RuntimeWarning, stacklevel=4)
+
+
+def tile_length(d: int) -> int:
+    """Rows summed at one go: depends on d alone, so that sums do not depend on the machine."""
+    power = max(8, (ELEMENTS_PER_TILE // d).bit_length() - 1)
+    return int(min(2**15, 2**power))

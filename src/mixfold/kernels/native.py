@@ -1,0 +1,103 @@
+"""The face of the compiled kernels: the same sums as the reference, faster."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from mixfold.core.rows import Array, Rows
+from mixfold.core.statistics import Statistics
+from mixfold.families._positive import MeanParams
+from mixfold.families.exponential import Exponential
+from mixfold.families.gaussian import LOG_2PI, Gaussian, GaussianParams
+from mixfold.families.poisson import Poisson
+from mixfold.models.mixture_model import MixtureModel, MixtureParams
+
+try:
+    _native: Any = import_module("mixfold._native")
+except ImportError:  # built without a compiler
+    _native = None
+
+
+def serves(model: MixtureModel) -> bool:
+    """Whether a compiled kernel exists for the model on this machine."""
+    return _native is not None and isinstance(model.family, Gaussian | Poisson | Exponential)
+
+
+class NativeKernel:
+    """Blocked, vectorised E-steps; Gaussians through Cholesky factors."""
+
+    name = "native"
+
+    def __init__(self, model: MixtureModel) -> None:
+        self.model = model
+        self._expect = getattr(_native, f"expect_{model.family.form}")
+        self._posterior = getattr(_native, f"posterior_{model.family.form}")
+
+    def prepare(self, params: MixtureParams) -> tuple[Any, ...]:
+        """What `expect` and `posterior` want; computed once for many blocks."""
+        family = self.model.family
+        if isinstance(family, Gaussian):
+            return self._whitened(family, params)
+        eta = family.natural(params.components)
+        offset = np.log(params.weights) - family.log_normalizer(eta)
+        return np.ascontiguousarray(eta), offset, isinstance(family, Poisson)
+
+    def _whitened(self, family: Gaussian, params: MixtureParams) -> tuple[Any, ...]:
+        components = params.components
+        # float32 rows are shifted before they are multiplied, so the shift must be a float32
+        with np.errstate(over="ignore"):
+            origin = (params.weights @ components.means).astype(np.float32).astype(np.float64)
+        origin = np.where(np.isfinite(origin), origin, 0.0)
+        constant = -0.5 * self.model.d * LOG_2PI - family.log_determinant(components)
+        means = components.means - origin
+        return origin, means, family.whiten(components), np.log(params.weights) + constant
+
+    def expect(self, prepared: tuple[Any, ...], rows: Rows) -> Array:
+        """The sums of one block of rows."""
+        result: Array = self._expect(rows.x, rows.weight, *prepared)
+        return result
+
+    def posterior(
+        self, prepared: tuple[Any, ...], x: Array, responsibilities: bool = True
+    ) -> tuple[Array, Array | None]:
+        """log p(x) of every row and, if wanted, its responsibilities."""
+        result: tuple[Array, Array | None] = self._posterior(x, *prepared, responsibilities)
+        return result
+
+    def sequence(self, statistics: Statistics, params: MixtureParams) -> NativeSequence:
+        """A working copy for one update per row."""
+        return NativeSequence(self.model, statistics, params)
+
+
+class NativeSequence:
+    """Online EM one row at a time, on memory of its own."""
+
+    def __init__(self, model: MixtureModel, statistics: Statistics, params: MixtureParams) -> None:
+        family, components = model.family, params.components
+        gaussian = isinstance(family, Gaussian)
+        self._gaussian = gaussian
+        self._mixture = _native.OnlineMixture(
+            family.covariance if gaussian else type(family).__name__.lower(),
+            statistics.weight,
+            statistics.mean,
+            statistics.scatter,
+            params.weights,
+            components.means,
+            components.factor if gaussian else np.empty((model.k, 0)),
+            family.floor,
+            family.reg_covar if gaussian else 0.0,
+        )
+
+    def fold(self, rows: Rows, gamma: Array, hold: int) -> tuple[float, int]:
+        """Learn rows in order, keeping theta fixed for the first `hold` of them."""
+        result: tuple[float, int] = self._mixture.fold(rows.x, rows.weight, gamma, hold)
+        return result
+
+    def state(self) -> tuple[Statistics, MixtureParams]:
+        """The statistics and parameters as of now."""
+        weight, mean, scatter, weights, means, factor = self._mixture.state()
+        components = GaussianParams(means, factor) if self._gaussian else MeanParams(means)
+        return Statistics(weight, mean, scatter, 1.0, 0.0), MixtureParams(weights, components)

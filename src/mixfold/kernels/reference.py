@@ -1,0 +1,97 @@
+"""The E-step in NumPy: readable, the oracle for every faster kernel, and the fallback."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mixfold.core.rows import Array, Rows
+from mixfold.core.statistics import Statistics
+from mixfold.models.mixture_model import MixtureModel, MixtureParams
+
+NEGLIGIBLE = 1e-30
+
+
+class ReferenceKernel:
+    """L = log w + log p(x|k); R = softmax(L); sums = R' t(x), in local coordinates."""
+
+    name = "reference"
+
+    def __init__(self, model: MixtureModel) -> None:
+        self.model = model
+
+    def prepare(self, params: MixtureParams) -> MixtureParams:
+        """What `expect` and `posterior` want; computed once for many blocks."""
+        return params
+
+    def expect(self, params: MixtureParams, rows: Rows) -> Array:
+        """The sums of one block of rows."""
+        x = rows.x.astype(np.float64, copy=False)
+        log_density, r = self.posterior(params, x)
+        assert r is not None
+        weight = np.ones(len(x)) if rows.weight is None else rows.weight
+        r = np.where(r < NEGLIGIBLE, 0.0, r) * weight[:, None]
+        local = self.model.family.local(params.components, x)
+        weighted = r.T[:, :, None] * local
+        parts = [r.sum(axis=0)[:, None], weighted.sum(axis=1)]
+        if self.model.family.scatter == "diag":
+            parts.append((weighted * local).sum(axis=1))
+        if self.model.family.scatter == "full":
+            i, j = np.tril_indices(self.model.d)
+            parts.append((weighted.swapaxes(1, 2) @ local)[:, i, j])
+        total = float(weight @ log_density)
+        return np.concatenate([[total], np.hstack(parts).ravel()])
+
+    def posterior(
+        self, params: MixtureParams, x: Array, responsibilities: bool = True
+    ) -> tuple[Array, Array | None]:
+        """log p(x) of every row and, if wanted, its responsibilities."""
+        joint = self.model.log_joint(params, x.astype(np.float64, copy=False))
+        largest = joint.max(axis=1, keepdims=True, initial=-np.finfo(np.float64).max)
+        odds = np.exp(joint - largest)
+        total = odds.sum(axis=1, keepdims=True)
+        log_density = largest[:, 0] + np.log(total[:, 0])
+        return log_density, odds / total if responsibilities else None
+
+    def sequence(self, statistics: Statistics, params: MixtureParams) -> ReferenceSequence:
+        """A working copy for one update per row."""
+        return ReferenceSequence(self, statistics, params)
+
+
+class ReferenceSequence:
+    """Online EM one row at a time: s <- s + gamma (sbar(x) - s), theta <- maximize(s)."""
+
+    def __init__(
+        self, kernel: ReferenceKernel, statistics: Statistics, params: MixtureParams
+    ) -> None:
+        self.kernel, self.statistics, self.params = kernel, statistics, params
+
+    def fold(self, rows: Rows, gamma: Array, hold: int) -> tuple[float, int]:
+        """Learn rows in order, keeping theta fixed for the first `hold` of them."""
+        log_likelihood, repairs = 0.0, 0
+        for i in range(len(rows)):
+            weight = 1.0 if rows.weight is None else float(rows.weight[i])
+            x = rows.x[i : i + 1].astype(np.float64)
+            log_density, r = self.kernel.posterior(self.params, x)
+            assert r is not None
+            log_likelihood += weight * float(log_density[0])
+            if weight == 0.0:
+                continue
+            self._mix(x, r[0], effective_step(float(gamma[i]), weight))
+            if i >= hold:
+                self.params, mended = self.kernel.model.maximize(self.statistics)
+                repairs += mended
+        return log_likelihood, repairs
+
+    def _mix(self, x: Array, r: Array, gamma: float) -> None:
+        s = self.statistics
+        row = Statistics(r, np.repeat(x, len(r), axis=0), np.zeros_like(s.scatter), 1.0, 0.0)
+        self.statistics = s.mix(row, gamma)
+
+    def state(self) -> tuple[Statistics, MixtureParams]:
+        """The statistics and parameters as of now."""
+        return self.statistics, self.params
+
+
+def effective_step(gamma: float, share: float) -> float:
+    """The step of `share` updates of size gamma made at once; share 1 is gamma itself."""
+    return gamma if share == 1.0 else 1.0 - (1.0 - gamma) ** share

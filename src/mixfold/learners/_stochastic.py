@@ -1,0 +1,185 @@
+"""Stochastic approximation of EM: one mechanism behind mini-batch EM and online EM."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from mixfold.core.errors import InvalidInputError
+from mixfold.core.learner import Info, Learner
+from mixfold.core.problem import Problem
+from mixfold.core.rows import Rows
+from mixfold.core.statistics import Statistics
+from mixfold.core.value import value
+from mixfold.learners._gathering import Gathered, gather, nothing, total
+
+
+@value
+class StochasticState:
+    """Statistics s, parameters theta(s), and the batch under way.
+
+    `average` is the Polyak mean of `averaged` iterates; `region` is the truncation level, and
+    `start` the point learning goes back to when an iterate leaves it.
+    """
+
+    params: Any
+    statistics: Statistics
+    gathered: Gathered
+    rows: int
+    updates: int
+    passes: int
+    repairs: int
+    average: Any
+    averaged: int
+    start: Any
+    region: float
+    truncations: int
+
+
+class StochasticEM(Learner):
+    """s <- s + gamma_r (mean of sbar over a batch - s), theta <- maximize(s)."""
+
+    batch_size: float
+    schedule: Any
+    warmup: int
+    passes: int
+    average_from: int | None
+    truncation: float | None
+
+    def _bounds(self) -> tuple[float, float, float]:
+        assert self.truncation is not None
+        return self.truncation, self.truncation, self.truncation
+
+    def init(self, problem: Problem, params: Any, seen: int = 0) -> StochasticState:
+        region = 0.0
+        if self.truncation is not None:
+            region = float(max(0.0, np.ceil(problem.model.overreach(params, self._bounds()))))
+        return StochasticState(
+            params,
+            problem.model.expected(params),
+            nothing(problem),
+            rows=0,
+            updates=seen // int(self.batch_size),
+            passes=0,
+            repairs=0,
+            average=None,
+            averaged=0,
+            start=params,
+            region=region,
+            truncations=0,
+        )
+
+    def row_by_row(self) -> bool:
+        """Whether every row is an update and nothing else happens between them."""
+        return self.batch_size == 1 and self.average_from is None and self.truncation is None
+
+    def step(
+        self, problem: Problem, state: StochasticState, rows: Rows
+    ) -> tuple[StochasticState, list[Info]]:
+        if self.row_by_row():
+            return self._one_by_one(problem, state, rows)
+        size, infos = int(self.batch_size), []
+        while len(rows):
+            room = size - state.gathered.n
+            gathered = gather(problem, state.params, state.gathered, rows.cut(0, room))
+            rows = rows.cut(room, len(rows))
+            state = replace(state, gathered=gathered)
+            if gathered.n == size:
+                state, info = self._update(problem, state)
+                infos += info
+        return state, infos
+
+    def _one_by_one(
+        self, problem: Problem, state: StochasticState, rows: Rows
+    ) -> tuple[StochasticState, list[Info]]:
+        sequence = problem.sequence(state.statistics, state.params)
+        gamma, hold = self.plan(state.updates, state.rows, len(rows))
+        log_likelihood, repairs = sequence.fold(rows, gamma, hold)
+        weight = rows.total_weight()
+        info = [Info(len(rows), log_likelihood / weight, float(gamma[-1]))] if weight else []
+        return self.advance(state, sequence.state(), len(rows), repairs), info
+
+    def plan(self, updates: int, rows: int, n: int) -> tuple[np.ndarray, int]:
+        """Step sizes of the next n updates, and for how many of them theta is held."""
+        gamma = self.schedule(np.arange(updates + 1, updates + n + 1))
+        return gamma, max(0, min(n, self.warmup - rows))
+
+    def advance(
+        self, state: StochasticState, after: tuple[Statistics, Any], n: int, repairs: int
+    ) -> StochasticState:
+        """The state after n one-row updates that ended in `after`."""
+        return replace(
+            state,
+            statistics=after[0],
+            params=after[1],
+            rows=state.rows + n,
+            updates=state.updates + n,
+            repairs=state.repairs + repairs,
+        )
+
+    def _update(
+        self, problem: Problem, state: StochasticState
+    ) -> tuple[StochasticState, list[Info]]:
+        """One step of stochastic approximation with the gathered batch."""
+        sums = total(problem, state.params, state.gathered)
+        batch = problem.model.statistics(state.params, sums)
+        n = state.gathered.n
+        state = replace(state, gathered=nothing(problem), rows=state.rows + n)
+        if not batch.count > 0:
+            return state, []
+        gamma = float(self.schedule([state.updates + 1])[0])
+        gamma = 1.0 - (1.0 - gamma) ** (batch.count / self.batch_size)
+        info = Info(n, batch.log_likelihood / batch.count, gamma)
+        statistics = state.statistics.mix(batch.normalized(), gamma)
+        state = replace(state, statistics=statistics, updates=state.updates + 1)
+        if state.rows <= self.warmup:
+            return state, [info]
+        params, repairs = problem.model.maximize(statistics)
+        state = replace(state, params=params, repairs=state.repairs + repairs)
+        return self._averaged(problem, self._truncated(problem, state)), [info]
+
+    def _truncated(self, problem: Problem, state: StochasticState) -> StochasticState:
+        """Back to the start, into a larger region, if theta has left the present one."""
+        if self.truncation is None:
+            return state
+        if problem.model.overreach(state.params, self._bounds()) <= state.region:
+            return state
+        return replace(
+            state,
+            params=state.start,
+            statistics=problem.model.expected(state.start),
+            region=state.region + 1,
+            truncations=state.truncations + 1,
+        )
+
+    def _averaged(self, problem: Problem, state: StochasticState) -> StochasticState:
+        """Polyak: a running mean of the iterates from number `average_from` on."""
+        if self.average_from is None or state.updates < self.average_from:
+            return state
+        n = state.averaged + 1
+        if n == 1:
+            return replace(state, average=state.params, averaged=1)
+        average = problem.model.blend(state.average, state.params, 1.0 / n)
+        return replace(state, average=average, averaged=n)
+
+    def end_pass(
+        self, problem: Problem, state: StochasticState
+    ) -> tuple[StochasticState, list[Info]]:
+        infos: list[Info] = []
+        if state.gathered.n:
+            state, infos = self._update(problem, state)
+        return replace(state, passes=state.passes + 1), infos
+
+    def finished(self, state: StochasticState) -> bool:
+        return state.passes >= self.passes
+
+    def estimate(self, problem: Problem, state: StochasticState) -> Any:
+        return state.params if state.average is None else state.average
+
+
+def check_positive(name: str, number: float) -> None:
+    """Refuse a hyper-parameter that is not above zero."""
+    if not number > 0:
+        raise InvalidInputError(f"{name} is {number!r}: it must be above 0")

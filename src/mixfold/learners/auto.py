@@ -1,0 +1,92 @@
+"""The learner that needs no tuning."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from mixfold.core.learner import Info, Learner
+from mixfold.core.problem import Problem
+from mixfold.core.rows import Rows
+from mixfold.core.value import value
+from mixfold.learners.em import EM
+from mixfold.learners.mini_batch_em import MiniBatchEM
+from mixfold.learners.online_em import OnlineEM
+
+
+@value
+class AutoState:
+    """The state of the stage under way."""
+
+    inner: Any
+    polishing: bool
+
+    @property
+    def params(self) -> Any:
+        """Parameters being trained."""
+        return self.inner.params
+
+    @property
+    def repairs(self) -> int:
+        """Components mended."""
+        return int(self.inner.repairs)
+
+
+@value
+class Auto(Learner):
+    """A start on a bounded sample, one mini-batch pass, then accelerated EM to convergence.
+
+    A source that can be read only once gets the first two. With `partial_fit` it is online EM.
+
+    >>> from mixfold import Mixture, datasets
+    >>> model = Mixture("gaussian", 2, random_state=0).fit(datasets.load_faithful())
+    >>> model.means_.round(1)
+    array([[ 2. , 54.5],
+           [ 4.3, 80. ]])
+    """
+
+    starts: int = 10
+    sample_size: int = 20_000
+    tol: float = 1e-5
+    max_passes: int = 100
+    batch_size: int = 2**16
+
+    def resolve(self, n: int | None, d: int, streaming: bool) -> Learner:
+        if streaming:
+            return OnlineEM().resolve(n, d, streaming)
+        if n is not None and n <= self.sample_size:
+            return self._polish()
+        return replace(self, batch_size=max(256, min(self.batch_size, 2**20 // d)))
+
+    def _fold(self) -> MiniBatchEM:
+        return MiniBatchEM(batch_size=self.batch_size, sampling="stream", passes=1)
+
+    def _polish(self) -> EM:
+        return EM(tol=self.tol, max_passes=self.max_passes, accelerate=True)
+
+    def _rule(self, state: AutoState) -> Learner:
+        return self._polish() if state.polishing else self._fold()
+
+    def init(self, problem: Problem, params: Any, seen: int = 0) -> AutoState:
+        return AutoState(self._fold().init(problem, params, seen), False)
+
+    def step(self, problem: Problem, state: AutoState, rows: Rows) -> tuple[AutoState, list[Info]]:
+        inner, infos = self._rule(state).step(problem, state.inner, rows)
+        return AutoState(inner, state.polishing), infos
+
+    def end_pass(self, problem: Problem, state: AutoState) -> tuple[AutoState, list[Info]]:
+        inner, infos = self._rule(state).end_pass(problem, state.inner)
+        if state.polishing:
+            return AutoState(inner, True), infos
+        params = self._fold().estimate(problem, inner)
+        polished = replace(self._polish().init(problem, params), repairs=inner.repairs)
+        return AutoState(polished, True), infos
+
+    def finished(self, state: AutoState) -> bool:
+        return state.polishing and self._polish().finished(state.inner)
+
+    def converged(self, state: AutoState) -> bool:
+        return state.polishing and self._polish().converged(state.inner)
+
+    def estimate(self, problem: Problem, state: AutoState) -> Any:
+        return self._rule(state).estimate(problem, state.inner)

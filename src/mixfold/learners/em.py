@@ -1,0 +1,133 @@
+"""Expectation-maximisation over whole passes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mixfold.core.learner import Info, Learner
+from mixfold.core.problem import Problem
+from mixfold.core.rows import Rows
+from mixfold.core.value import value
+from mixfold.learners._gathering import Gathered, gather, nothing, total
+from mixfold.learners.online_em import OnlineEM
+
+PLAIN, SECOND, EXTRAPOLATED = "plain", "second", "extrapolated"
+
+
+@value
+class EMState:
+    """Current parameters, the pass under way, and what acceleration remembers.
+
+    `before` is the mean log-likelihood of the point whose M-step gave `params`; `trail` holds
+    the earlier points of an acceleration cycle.
+    """
+
+    params: Any
+    gathered: Gathered
+    passes: int
+    before: float
+    converged: bool
+    repairs: int
+    phase: str
+    trail: list[Any]
+
+
+@value
+class EM(Learner):
+    """s = mean of sbar(x_i; theta) over all rows, theta = maximize(s); never goes down.
+
+    With `accelerate`, every third pass evaluates a SQUAREM extrapolation of the last two steps
+    and keeps it only if the likelihood has not fallen. Learning stops when a plain step gains
+    less than `tol` nats per row.
+
+    >>> from mixfold import Mixture, datasets
+    >>> model = Mixture("gaussian", 2, learner="em", random_state=0)
+    >>> model.fit(datasets.load_faithful()).means_.round(1)
+    array([[ 2. , 54.5],
+           [ 4.3, 80. ]])
+
+    Reference: Dempster, Laird and Rubin (1977); Varadhan and Roland (2008) for SQUAREM.
+    """
+
+    tol: float = 1e-6
+    max_passes: int = 200
+    accelerate: bool = False
+
+    def resolve(self, n: int | None, d: int, streaming: bool) -> Learner:
+        return OnlineEM().resolve(n, d, streaming) if streaming else self
+
+    def init(self, problem: Problem, params: Any, seen: int = 0) -> EMState:
+        return EMState(params, nothing(problem), 0, -np.inf, False, 0, PLAIN, [])
+
+    def step(self, problem: Problem, state: EMState, rows: Rows) -> tuple[EMState, list[Info]]:
+        gathered = gather(problem, state.params, state.gathered, rows)
+        return _with(state, gathered=gathered), []
+
+    def end_pass(self, problem: Problem, state: EMState) -> tuple[EMState, list[Info]]:
+        sums = total(problem, state.params, state.gathered)
+        statistics = problem.model.statistics(state.params, sums)
+        if not statistics.count > 0:
+            return _with(state, gathered=nothing(problem), passes=state.passes + 1), []
+        now = statistics.log_likelihood / statistics.count
+        info = Info(state.gathered.n, now, 1.0)
+        after, repairs = problem.model.maximize(statistics)
+        moved = _with(
+            state,
+            gathered=nothing(problem),
+            passes=state.passes + 1,
+            repairs=state.repairs + repairs,
+        )
+        if state.phase == EXTRAPOLATED:
+            return self._judge(moved, after, now), [info]
+        converged = abs(now - state.before) < self.tol
+        moved = _with(moved, before=now, converged=converged)
+        if self.accelerate and not converged:
+            return self._advance(problem, moved, after), [info]
+        return _with(moved, params=after), [info]
+
+    def _advance(self, problem: Problem, state: EMState, after: Any) -> EMState:
+        """After a plain step: take a second one, or try the extrapolation of two."""
+        if state.phase == PLAIN:
+            return _with(state, params=after, phase=SECOND, trail=[state.params])
+        far = extrapolate(problem, state.trail[0], state.params, after)
+        if far is None:
+            return _with(state, params=after, phase=PLAIN, trail=[])
+        return _with(state, params=far, phase=EXTRAPOLATED, trail=[after])
+
+    def _judge(self, state: EMState, after: Any, now: float) -> EMState:
+        """Keep the extrapolated point if it is no worse, else go back."""
+        if now >= state.before:
+            return _with(state, params=after, before=now, phase=PLAIN, trail=[])
+        return _with(state, params=state.trail[0], phase=PLAIN, trail=[])
+
+    def finished(self, state: EMState) -> bool:
+        return state.converged or state.passes >= self.max_passes
+
+    def converged(self, state: EMState) -> bool:
+        return state.converged
+
+    def estimate(self, problem: Problem, state: EMState) -> Any:
+        return state.trail[0] if state.phase == EXTRAPOLATED else state.params
+
+
+def _with(state: EMState, **changes: Any) -> EMState:
+    from dataclasses import replace
+
+    return replace(state, **changes)
+
+
+def extrapolate(problem: Problem, zero: Any, one: Any, two: Any) -> Any | None:
+    """SQUAREM's third step length in unconstrained coordinates; None where it would not help."""
+    model = problem.model
+    units = model.units(zero)
+    start = model.unconstrained(zero)
+    r = model.unconstrained(one) - start
+    v = model.unconstrained(two) - start - 2.0 * r
+    lengths = np.linalg.norm(r / units), np.linalg.norm(v / units)
+    if not (np.isfinite(lengths).all() and lengths[0] > lengths[1] > 0):
+        return None
+    alpha = lengths[0] / lengths[1]
+    far = model.constrained(start + 2.0 * alpha * r + alpha**2 * v, zero)
+    return far if np.isfinite(model.unconstrained(far)).all() else None

@@ -1,0 +1,43 @@
+"""Online EM: one pass, in stream order."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from mixfold.core.learner import Learner
+from mixfold.core.value import value
+from mixfold.learners._stochastic import StochasticEM, check_positive
+from mixfold.schedules.power import Power
+
+
+@value
+class OnlineEM(StochasticEM):
+    """s <- s + gamma_n (sbar(x_n; theta) - s), theta <- maximize(s), after each `batch_size` rows.
+
+    The first `warmup` rows update s but not theta (None: ten per free direction of the data).
+    `schedule=Constant(step)` forgets the past at a constant rate.
+
+    >>> from mixfold import Mixture, datasets
+    >>> model = Mixture("gaussian", 2, learner="online-em", random_state=0)
+    >>> model.fit(datasets.load_faithful()).means_.round(0)
+    array([[ 2., 54.],
+           [ 4., 80.]])
+
+    Reference: Cappé and Moulines (2009), On-line expectation-maximization algorithm for latent
+    data models.
+    """
+
+    batch_size: float = 1
+    schedule: Any = Power()
+    passes: int = 1
+    warmup: int | None = None  # type: ignore[assignment]
+    average_from: int | None = None
+    truncation: float | None = None
+
+    def __post_init__(self) -> None:
+        check_positive("batch_size", self.batch_size)
+
+    def resolve(self, n: int | None, d: int, streaming: bool) -> Learner:
+        warmup = 10 * (d + 1) if self.warmup is None else self.warmup
+        return replace(self, batch_size=max(1, int(self.batch_size)), warmup=warmup)

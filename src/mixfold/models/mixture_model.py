@@ -1,0 +1,108 @@
+"""A finite mixture over one exponential family."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mixfold.core.family import Family
+from mixfold.core.rows import Array
+from mixfold.core.statistics import Statistics, outer_like, packed_length
+from mixfold.core.value import value
+
+SMALLEST_WEIGHT = 1e-300
+
+
+@value
+class MixtureParams:
+    """Weights (K,) and the family's parameters of K components."""
+
+    weights: Array
+    components: Any
+
+
+@value
+class MixtureModel:
+    """p(x) = sum_k w_k p(x | k) in d columns.
+
+    An E-step returns `sums`, a flat additive vector: the log-likelihood, then for each component
+    its responsibility, its first and its second moments in the family's local coordinates.
+    """
+
+    family: Family
+    k: int
+    d: int
+
+    @property
+    def n_sums(self) -> int:
+        """Length of the vector of sums."""
+        return 1 + self.k * (1 + self.d + packed_length(self.family.scatter, self.d))
+
+    def statistics(self, params: MixtureParams, sums: Array) -> Statistics:
+        """Statistics from the sums of an E-step made under `params`."""
+        table = sums[1:].reshape(self.k, -1)
+        weight = np.ascontiguousarray(table[:, 0])
+        held = weight > 0
+        share = np.divide(1.0, weight, out=np.zeros_like(weight), where=held)[:, None]
+        local_mean = table[:, 1 : 1 + self.d] * share
+        local_scatter = table[:, 1 + self.d :] * share
+        local_scatter -= outer_like(local_mean, local_scatter.shape[1])
+        mean, scatter = self.family.from_local(params.components, local_mean, local_scatter)
+        if not held.all():
+            old = self.expected(params)
+            mean = np.where(held[:, None], mean, old.mean)
+            scatter = np.where(held[:, None], scatter, old.scatter)
+        return Statistics(weight, mean, scatter, float(weight.sum()), float(sums[0]))
+
+    def expected(self, params: MixtureParams) -> Statistics:
+        """The normalised statistics of which `params` is the maximiser."""
+        return self.family.expected(params.components, params.weights)
+
+    def maximize(self, statistics: Statistics) -> tuple[MixtureParams, int]:
+        """Parameters of highest expected likelihood, and how many components were mended."""
+        weights = np.maximum(statistics.weight / statistics.weight.sum(), SMALLEST_WEIGHT)
+        components, repairs = self.family.maximize(statistics)
+        return MixtureParams(weights / weights.sum(), components), repairs
+
+    def log_joint(self, params: MixtureParams, x: Array) -> Array:
+        """log w_k p(x | k), (n, K)."""
+        return self.family.log_density(params.components, x) + np.log(params.weights)
+
+    def sample(
+        self, params: MixtureParams, n: int, rng: np.random.Generator
+    ) -> tuple[Array, np.ndarray]:
+        """Rows and the components they came from."""
+        labels = rng.choice(self.k, size=n, p=params.weights)
+        return self.family.sample(params.components, labels, rng), labels
+
+    def n_parameters(self) -> int:
+        """Free parameters."""
+        return self.k - 1 + self.family.n_parameters(self.k, self.d)
+
+    def unconstrained(self, params: MixtureParams) -> Array:
+        """Coordinates (K, 1 + q): log weights and the family's."""
+        logs = np.log(params.weights)[:, None]
+        return np.hstack([logs, self.family.unconstrained(params.components)])
+
+    def constrained(self, coordinates: Array, like: MixtureParams) -> MixtureParams:
+        """The inverse of `unconstrained`, with weights scaled to sum to one."""
+        logs = coordinates[:, 0] - coordinates[:, 0].max()
+        weights = np.maximum(np.exp(logs), SMALLEST_WEIGHT)
+        components = self.family.constrained(coordinates[:, 1:], like.components)
+        return MixtureParams(weights / weights.sum(), components)
+
+    def units(self, params: MixtureParams) -> Array:
+        """The natural length of each unconstrained coordinate."""
+        return np.hstack([np.ones((self.k, 1)), self.family.units(params.components)])
+
+    def blend(self, a: MixtureParams, b: MixtureParams, t: float) -> MixtureParams:
+        """Parameters on the line from `a` to `b`."""
+        weights = (1.0 - t) * a.weights + t * b.weights
+        return MixtureParams(weights, self.family.blend(a.components, b.components, t))
+
+    def overreach(self, params: MixtureParams, bounds: tuple[float, float, float]) -> float:
+        """How many levels the truncation region must grow to hold `params`; <= 0 is inside."""
+        location, low, high = self.family.extent(params.components)
+        c1, c2, c3 = bounds
+        return max(1.0 / float(params.weights.min()) - c1, location - c2, high - c3, 1.0 / low - c3)

@@ -1,0 +1,1 @@
+"""The only loop: passes, progress, checkpoints, resuming."""

@@ -1,0 +1,66 @@
+"""What learning has shown so far, in bounded memory."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mixfold.core.learner import Info
+from mixfold.core.rows import Array
+from mixfold.core.value import value
+
+LIMIT = 4096
+
+
+@value
+class History:
+    """Columns of equal length: rows seen, log-likelihood per row, step size, seconds."""
+
+    table: Array
+
+    def __len__(self) -> int:
+        return len(self.table)
+
+    @property
+    def rows(self) -> Array:
+        """Rows learned when the entry was made."""
+        return self.table[:, 0]
+
+    @property
+    def log_likelihood(self) -> Array:
+        """Mean log-likelihood of the entry's rows under the parameters of that moment."""
+        return self.table[:, 1]
+
+    @property
+    def step_size(self) -> Array:
+        """Step size gamma."""
+        return self.table[:, 2]
+
+    @property
+    def time(self) -> Array:
+        """Seconds since learning began, interruptions not counted."""
+        return self.table[:, 3]
+
+    def __repr__(self) -> str:
+        if not len(self):
+            return "History(empty)"
+        return f"History({len(self)} entries, log-likelihood {self.log_likelihood[-1]:.6g})"
+
+    def extended(self, infos: list[Info], seconds: float) -> History:
+        """With new entries; beyond a limit every second old one is dropped."""
+        if not infos:
+            return self
+        seen = self.table[-1, 0] if len(self) else 0.0
+        rows = seen + np.cumsum([info.rows for info in infos])
+        new = [
+            (r, info.log_likelihood, info.step_size, seconds)
+            for r, info in zip(rows, infos, strict=True)
+        ]
+        table = np.vstack([self.table, new])
+        if len(table) > LIMIT:
+            table = np.vstack([table[:-1:2], table[-1:]])
+        return History(table)
+
+
+def no_history() -> History:
+    """Before any learning."""
+    return History(np.empty((0, 4)))

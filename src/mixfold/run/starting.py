@@ -1,0 +1,59 @@
+"""Choosing where to start, on a bounded sample."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mixfold.core.family import Family
+from mixfold.core.registry import find
+from mixfold.core.rows import Rows
+from mixfold.core.start import Start
+from mixfold.engines.threads import Threads
+from mixfold.learners.em import EM
+from mixfold.models.mixture_model import MixtureParams
+from mixfold.starts.given import Given
+
+TRIAL = EM(tol=1e-4, max_passes=60, accelerate=True)
+
+
+def start_for(init: Any, family: Family) -> Start:
+    """The start a user has named, or given."""
+    if isinstance(init, Start):
+        return init
+    if isinstance(init, str):
+        if init == "auto":
+            init = "k-mle++" if family.scatter == "none" else "k-means++"
+        start: Start = find("starts", init)()
+        return start
+    return Given(getattr(init, "params_", init))
+
+
+def draw(problem: Threads, start: Start, sample: Rows, seed: list[int]) -> MixtureParams:
+    """One start; the same for the same seed and sample."""
+    params: MixtureParams = start.draw(problem.model, sample, np.random.default_rng(seed))
+    return params
+
+
+def best_of(
+    problem: Threads, start: Start, sample: Rows, seed: list[int], candidates: int
+) -> MixtureParams:
+    """The best of several starts after a short EM on the sample."""
+    candidates = candidates if start.random else 1
+    drawn = (draw(problem, start, sample, [*seed, i]) for i in range(candidates))
+    tried = [learn_sample(problem, params, sample) for params in drawn]
+    return max(tried, key=lambda pair: pair[1])[0]
+
+
+def learn_sample(problem: Threads, params: Any, sample: Rows) -> tuple[Any, float]:
+    """EM on rows in memory: parameters and their log-likelihood per row."""
+    state = TRIAL.init(problem, params)
+    reached = -np.inf
+    while not TRIAL.finished(state):
+        state, _ = TRIAL.step(problem, state, sample)
+        state, infos = TRIAL.end_pass(problem, state)
+        reached = state.before
+        if not infos:
+            break
+    return TRIAL.estimate(problem, state), reached

@@ -1,0 +1,1 @@
+"""Step number to step size, one per file."""

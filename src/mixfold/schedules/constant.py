@@ -1,0 +1,23 @@
+"""The same step size for ever: exponential forgetting."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mixfold.core.rows import Array
+from mixfold.core.value import value
+
+
+@value
+class Constant:
+    """gamma_r = step: the last 1/step updates count.
+
+    >>> Constant(0.1)([1, 2])
+    array([0.1, 0.1])
+    """
+
+    step: float = 0.01
+
+    def __call__(self, r: Array | list[float]) -> Array:
+        """Step sizes of updates number r = 1, 2, ..."""
+        return np.full(np.shape(r), self.step)

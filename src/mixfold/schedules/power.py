@@ -1,0 +1,24 @@
+"""Step sizes that fall like a power."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mixfold.core.rows import Array
+from mixfold.core.value import value
+
+
+@value
+class Power:
+    """gamma_r = scale * r^-exponent; 1/2 < exponent <= 1 gives convergence.
+
+    >>> Power(exponent=1.0, scale=1.0)([1, 2, 4])
+    array([1.  , 0.5 , 0.25])
+    """
+
+    exponent: float = 0.6
+    scale: float = 1.0 - 1e-10
+
+    def __call__(self, r: Array | list[float]) -> Array:
+        """Step sizes of updates number r = 1, 2, ..."""
+        return np.asarray(self.scale * np.asarray(r, dtype=np.float64) ** -self.exponent)

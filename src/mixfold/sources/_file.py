@@ -1,0 +1,81 @@
+"""What files of tables have in common."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from mixfold.core.errors import SourceError
+from mixfold.core.rows import Rows
+from mixfold.core.source import Source, block_length
+from mixfold.sources._table import Selection, arrow
+
+
+class TableFile(Source):
+    """One file whose batches are read in order, starting at any row."""
+
+    suffixes: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(
+        self, path: Path, columns: Sequence[str] | None = None, weight: str | None = None
+    ) -> None:
+        self.path = path
+        if path.stat().st_size == 0:
+            raise SourceError(f"{path} is empty (0 bytes)")
+        with self.reading():
+            schema = self.open()
+        self.selection = Selection(schema, columns, weight, str(path))
+        self.columns = self.selection.columns
+
+    @property
+    def d(self) -> int:
+        return len(self.selection.columns)
+
+    @abstractmethod
+    def open(self) -> Any:
+        """Open the file and return its Arrow schema."""
+
+    @abstractmethod
+    def batches(self, start: int, length: int) -> Iterator[tuple[int, Any]]:
+        """Batches of about `length` rows, each with the number of its first row.
+
+        The first batch may begin before `start`.
+        """
+
+    def blocks(self, start: int = 0) -> Iterator[Rows]:
+        with self.reading():
+            for first, batch in self.batches(start, block_length(self.d)):
+                skip = max(0, start - first)
+                if skip < batch.num_rows:
+                    yield self.selection.rows(batch.slice(skip), first + skip)
+
+    def reading(self) -> Reading:
+        """A context that turns Arrow's errors into ours."""
+        return Reading(self.path)
+
+
+class Reading:
+    """Names the file in errors that come from below."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type | None, error: BaseException | None, trace: object) -> None:
+        expected = (arrow().ArrowException, OSError, UnicodeDecodeError)
+        if isinstance(error, expected) and not isinstance(error, SourceError):
+            reason = str(error).strip().splitlines()[0] if str(error).strip() else kind
+            raise SourceError(f"cannot read {self.path}: {reason}") from error
+
+
+def skip_rows(batches: Iterator[Any], start: int) -> Iterator[tuple[int, Any]]:
+    """Number batches from row 0, leaving out those wholly before `start`."""
+    first = 0
+    for batch in batches:
+        if first + batch.num_rows > start and batch.num_rows:
+            yield first, batch
+        first += batch.num_rows

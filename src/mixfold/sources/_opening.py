@@ -1,0 +1,135 @@
+"""From what a user has to a source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable as Many
+from collections.abc import Sequence
+from glob import glob, has_magic
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mixfold.core.errors import InvalidInputError, SourceError
+from mixfold.core.registry import find_all
+from mixfold.core.rows import Rows
+from mixfold.core.source import Source
+from mixfold.sources._table import Selection, arrow
+from mixfold.sources.array import Array, as_floats
+from mixfold.sources.concatenated import Concatenated
+from mixfold.sources.iterable import Iterable
+
+Paths = str | Path | Sequence[str | Path]
+
+
+def open_source(
+    data: Any, columns: Sequence[str] | None = None, weight: str | None = None
+) -> Source:
+    """A source over files, tables, arrays or an iterable of blocks."""
+    if isinstance(data, Source):
+        return data
+    if is_paths(data):
+        return open_files(data, columns, weight)
+    if is_table(data):
+        return open_table(data, columns, weight)
+    if isinstance(data, np.ndarray):
+        return Array(check_array(data))
+    if isinstance(data, Many):
+        return Iterable(data, lambda block: block_rows(block, columns, weight))
+    raise InvalidInputError(f"cannot read rows from a {type(data).__name__}")
+
+
+def is_paths(data: Any) -> bool:
+    """Whether `data` is a path, or a list of nothing but paths."""
+    if isinstance(data, str | Path):
+        return True
+    is_list = isinstance(data, list | tuple) and len(data) > 0
+    return is_list and all(isinstance(item, str | Path) for item in data)
+
+
+def is_table(data: Any) -> bool:
+    """Whether `data` is an Arrow, polars or pandas table."""
+    return hasattr(data, "__arrow_c_stream__") and not isinstance(data, np.ndarray)
+
+
+def is_blocks(data: Any) -> bool:
+    """Whether `data` is an iterable of blocks rather than of numbers."""
+    if hasattr(data, "__array__") or is_table(data) or hasattr(data, "__len__"):
+        return isinstance(data, list | tuple) and len(data) > 0 and all(map(_is_block, data))
+    return isinstance(data, Many)
+
+
+def _is_block(item: Any) -> bool:
+    return is_table(item) or (isinstance(item, np.ndarray) and item.ndim == 2)
+
+
+def open_table(table: Any, columns: Sequence[str] | None, weight: str | None) -> Array:
+    """A table in memory."""
+    rows, names = table_rows(table, columns, weight)
+    return Array(rows.x, rows.weight, names)
+
+
+def table_rows(
+    table: Any, columns: Sequence[str] | None, weight: str | None
+) -> tuple[Rows, list[str]]:
+    """Rows and column names of a table of any library that speaks Arrow."""
+    converted = arrow().table(table)
+    selection = Selection(converted.schema, columns, weight, "the table")
+    return selection.rows(converted, 0), selection.columns
+
+
+def block_rows(block: Any, columns: Sequence[str] | None, weight: str | None) -> Rows:
+    """Rows of one block of an iterable."""
+    if is_table(block):
+        return table_rows(block, columns, weight)[0]
+    return Rows(as_floats(check_array(np.asarray(block))))
+
+
+def check_array(x: np.ndarray) -> np.ndarray:
+    """Refuse arrays that are not tables of numbers."""
+    if x.ndim != 2:
+        raise InvalidInputError(f"a block has shape {x.shape}: rows and columns are needed")
+    if x.dtype.kind not in "fiub":
+        raise InvalidInputError(f"a block has dtype {x.dtype}: numbers are needed")
+    return x
+
+
+def open_files(paths: Paths, columns: Sequence[str] | None, weight: str | None) -> Source:
+    """One source over all files that paths, folders and globs name."""
+    given = [paths] if isinstance(paths, str | Path) else list(paths)
+    files = [file for path in given for file in _expand(path)]
+    parts = [_open_file(file, columns, weight) for file in files]
+    return parts[0] if len(parts) == 1 else Concatenated(parts, [str(f) for f in files])
+
+
+def _expand(path: str | Path) -> list[Path]:
+    if Path(path).is_dir():
+        found = sorted(p for p in Path(path).rglob("*") if _kind(p) is not None)
+    elif has_magic(str(path)):
+        matches = map(Path, glob(str(path), recursive=True))  # noqa: PTH207 - absolute patterns
+        found = sorted(p for p in matches if p.is_file())
+    else:
+        found = [Path(path)]
+    if not found:
+        raise SourceError(f"no files match {str(path)!r}")
+    for file in found:
+        if not file.is_file():
+            raise SourceError(f"there is no file {str(file)!r}")
+    return found
+
+
+def _kind(path: Path) -> Any:
+    if path.name.startswith((".", "_")):
+        return None
+    kinds = (s for s in find_all("sources").values() if hasattr(s, "suffixes"))
+    return next((k for k in kinds if path.name.lower().endswith(k.suffixes)), None)
+
+
+def _open_file(path: Path, columns: Sequence[str] | None, weight: str | None) -> Source:
+    kind = _kind(path)
+    if kind is None:
+        kinds = [s for s in find_all("sources").values() if hasattr(s, "suffixes")]
+        known = sorted(suffix for k in kinds for suffix in k.suffixes)
+        raise SourceError(f"{path}: unknown kind of file; known are {', '.join(known)}")
+    source: Source = kind(path, columns, weight)
+    return source

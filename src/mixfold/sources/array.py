@@ -1,0 +1,56 @@
+"""Rows held in memory, or in a memory map."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mixfold.core.rows import Array as Floats
+from mixfold.core.rows import Rows
+from mixfold.core.source import Source, block_length
+
+
+class Array(Source):
+    """A two-dimensional array of any strides; integers become float64 block by block."""
+
+    def __init__(
+        self, x: NDArray[Any], weight: Floats | None = None, columns: Sequence[str] | None = None
+    ) -> None:
+        self.x, self.weight, self.columns = x, weight, columns
+
+    @property
+    def d(self) -> int:
+        return int(self.x.shape[1])
+
+    @property
+    def length(self) -> int:
+        return int(self.x.shape[0])
+
+    @property
+    def random_access(self) -> bool:
+        return True
+
+    def blocks(self, start: int = 0) -> Iterator[Rows]:
+        step = block_length(self.d)
+        for first in range(start, self.length, step):
+            last = min(first + step, self.length)
+            weight = None if self.weight is None else self.weight[first:last]
+            yield Rows(as_floats(self.x[first:last]), weight)
+
+    def whole(self) -> Rows:
+        """All rows as one block."""
+        return Rows(as_floats(self.x), self.weight)
+
+    def take(self, indices: np.ndarray) -> Rows:
+        weight = None if self.weight is None else self.weight[indices]
+        return Rows(as_floats(self.x[indices]), weight)
+
+
+def as_floats(x: NDArray[Any]) -> NDArray[Any]:
+    """The same numbers as float32 or float64, in native byte order."""
+    if x.dtype in (np.float32, np.float64) and x.dtype.isnative:
+        return np.asarray(x)
+    return np.asarray(x, dtype=np.float32 if x.dtype.kind == "f" and x.itemsize < 8 else np.float64)

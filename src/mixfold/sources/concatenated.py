@@ -1,0 +1,45 @@
+"""Several sources, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from mixfold.core.errors import SourceError
+from mixfold.core.rows import Rows
+from mixfold.core.source import Source
+
+
+class Concatenated(Source):
+    """Parts with the same columns in the same order."""
+
+    def __init__(self, parts: Sequence[Source], names: Sequence[str]) -> None:
+        first = parts[0]
+        for part, name in zip(parts, names, strict=True):
+            if part.d != first.d or part.columns != first.columns:
+                raise SourceError(
+                    f"{name} has columns {part.columns or part.d}, "
+                    f"but {names[0]} has {first.columns or first.d}"
+                )
+        self.parts = list(parts)
+        self.columns = first.columns
+
+    @property
+    def d(self) -> int:
+        return self.parts[0].d
+
+    @property
+    def length(self) -> int | None:
+        lengths = [part.length for part in self.parts]
+        return sum(n for n in lengths if n is not None) if None not in lengths else None
+
+    def blocks(self, start: int = 0) -> Iterator[Rows]:
+        for part in self.parts:
+            if part.length is not None and start >= part.length:
+                start -= part.length
+                continue
+            for rows in part.blocks(start if part.length is not None else 0):
+                skip = 0 if part.length is not None else min(start, len(rows))
+                start -= skip
+                if skip < len(rows):
+                    yield rows.cut(skip, len(rows))
+            start = 0 if part.length is not None else start

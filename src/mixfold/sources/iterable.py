@@ -1,0 +1,57 @@
+"""Blocks that a program makes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from collections.abc import Iterable as Many
+from itertools import chain
+from typing import Any
+
+from mixfold.core.errors import SourceError
+from mixfold.core.rows import Rows, join
+from mixfold.core.source import Source
+
+
+class Iterable(Source):
+    """Any iterable of arrays or tables; an iterator can be read once only."""
+
+    def __init__(self, blocks: Many[Any], convert: Callable[[Any], Rows]) -> None:
+        self._blocks, self._convert = blocks, convert
+        self.rereadable = iter(blocks) is not blocks
+        first = list(self._peek())
+        if not first:
+            raise SourceError("the iterable of blocks is empty: at least one row is needed")
+        self._d = int(first[0].x.shape[1])
+        if not self.rereadable:
+            self._rest: Iterator[Rows] = chain(first, map(convert, blocks))
+
+    def _peek(self) -> Iterator[Rows]:
+        for block in self._blocks:
+            rows = self._convert(block)
+            if len(rows):
+                yield rows
+                return
+
+    @property
+    def d(self) -> int:
+        return self._d
+
+    def blocks(self, start: int = 0) -> Iterator[Rows]:
+        stream = map(self._convert, self._blocks) if self.rereadable else self._rest
+        for rows in stream:
+            if rows.x.shape[1] != self._d:
+                raise SourceError(f"a block has {rows.x.shape[1]} columns, the first had {self._d}")
+            skip = min(start, len(rows))
+            start -= skip
+            if skip < len(rows):
+                yield rows.cut(skip, len(rows))
+
+    def head(self, n: int) -> Rows:
+        """The first rows; those of an iterator are put back."""
+        if self.rereadable:
+            return super().head(n)
+        kept: list[Rows] = []
+        while sum(map(len, kept)) < n and (rows := next(self._rest, None)) is not None:
+            kept.append(rows)
+        self._rest = chain(kept, self._rest)
+        return join(kept).cut(0, n)

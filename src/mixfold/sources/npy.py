@@ -1,0 +1,34 @@
+"""NumPy files, memory-mapped."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+
+from mixfold.core.errors import SourceError
+from mixfold.sources.array import Array
+
+
+class Npy(Array):
+    """A two-dimensional .npy file; rows are read from disk when they are used."""
+
+    suffixes: ClassVar[tuple[str, ...]] = (".npy",)
+
+    def __init__(
+        self, path: Path, columns: Sequence[str] | None = None, weight: str | None = None
+    ) -> None:
+        if columns is not None or weight is not None:
+            raise SourceError(f"{path}: a .npy file has no column names to choose from")
+        try:
+            x = np.load(path, mmap_mode="r", allow_pickle=False)
+        except (ValueError, OSError, EOFError) as error:
+            raise SourceError(f"cannot read {path}: {error}") from error
+        if x.ndim != 2 or x.dtype.kind not in "fiub":
+            raise SourceError(
+                f"{path} holds a {x.ndim}-dimensional {x.dtype} array: "
+                "a two-dimensional array of numbers is needed"
+            )
+        super().__init__(x)

@@ -1,0 +1,1 @@
+"""Where parameters come from before any learning, one per file."""

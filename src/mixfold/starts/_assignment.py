@@ -1,0 +1,106 @@
+"""From responsibilities, labels or centres to parameters."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mixfold.core.rows import Array, Rows
+from mixfold.core.statistics import Statistics, pack, packed_length
+from mixfold.models.mixture_model import MixtureModel, MixtureParams
+
+MEAN_SHRINKAGE = 0.2
+
+
+def statistics_of(model: MixtureModel, rows: Rows, responsibilities: Array) -> Statistics:
+    """Statistics of rows under given responsibilities (n, K)."""
+    x = rows.x.astype(np.float64, copy=False)
+    r = responsibilities if rows.weight is None else responsibilities * rows.weight[:, None]
+    weight = r.sum(axis=0)
+    mean = np.tile(x.mean(axis=0), (model.k, 1))
+    scatter = np.zeros((model.k, packed_length(model.family.scatter, model.d)))
+    for k in np.flatnonzero(weight):
+        share = r[:, k] / weight[k]
+        mean[k] = share @ x
+        scatter[k] = _scatter(x - mean[k], share, model.family.scatter)
+    return Statistics(weight, mean, scatter, float(weight.sum()), 0.0)
+
+
+def _scatter(centred: Array, share: Array, kind: str) -> Array:
+    if kind == "none":
+        return np.empty(0)
+    if kind == "diag":
+        return np.asarray(share @ np.square(centred))
+    return pack((share[:, None] * centred).T @ centred)
+
+
+def from_labels(model: MixtureModel, rows: Rows, labels: np.ndarray) -> MixtureParams:
+    """Parameters of the groups that labels make, small groups drawn towards the whole."""
+    one_hot = np.equal.outer(labels, np.arange(model.k)).astype(np.float64)
+    return from_statistics(model, rows, statistics_of(model, rows, one_hot))
+
+
+def from_statistics(model: MixtureModel, rows: Rows, groups: Statistics) -> MixtureParams:
+    """The maximiser, after shrinking each group towards the whole.
+
+    A group of n rows in d columns keeps n / (n + d + 1) of its own scatter, so that groups of
+    one row have a sensible size. Where the mean is the only parameter it is moved a little,
+    since a group of zeros would otherwise stay a point mass.
+    """
+    whole = statistics_of(model, rows, np.full((len(rows), model.k), 1.0 / model.k))
+    size = groups.weight * len(rows) / max(groups.count, 1e-300)
+    own = (size / (size + model.d + 1.0))[:, None]
+    scatter = own * groups.scatter + (1.0 - own) * whole.scatter
+    weight = groups.weight + groups.count / (len(rows) + model.k) / model.k
+    pull = MEAN_SHRINKAGE if model.family.scatter == "none" else 0.0
+    mean = (1.0 - pull) * groups.mean + pull * whole.mean
+    shrunk = Statistics(weight, mean, scatter, float(weight.sum()), 0.0)
+    return model.maximize(shrunk)[0]
+
+
+def from_centers(model: MixtureModel, rows: Rows, centers: Array) -> MixtureParams:
+    """Parameters of the groups of rows nearest to each centre."""
+    x = rows.x.astype(np.float64, copy=False)
+    labels = model.family.divergence(x, centers).argmin(axis=1)
+    params = from_labels(model, rows, labels)
+    empty = np.bincount(labels, minlength=model.k) == 0
+    if not empty.any():
+        return params
+    statistics = model.expected(params)
+    mean = np.where(empty[:, None], centers, statistics.mean)
+    moved = Statistics(statistics.weight, mean, statistics.scatter, 1.0, 0.0)
+    return model.maximize(moved)[0]
+
+
+def spread_centers(
+    model: MixtureModel, rows: Rows, rng: np.random.Generator, bregman: bool
+) -> Array:
+    """K rows, each drawn with probability proportional to its divergence from those before."""
+    x = rows.x.astype(np.float64, copy=False)
+    weight = np.ones(len(x)) if rows.weight is None else rows.weight
+    # sorted, the draws depend neither on the order of rows nor on weight 2 against row twice
+    order = np.lexsort(x.T[::-1])
+    x, weight = x[order], weight[order]
+    chosen = [_draw(weight, rng)]
+    nearest = np.full(len(x), np.inf)
+    for _ in range(model.k - 1):
+        center = x[chosen[-1]][None]
+        distance = model.family.divergence(x, center) if bregman else squared(x, center)
+        nearest = np.minimum(nearest, distance[:, 0])
+        chosen.append(_draw(weight * nearest, rng))
+    return np.asarray(x[chosen])
+
+
+def squared(x: Array, centers: Array) -> Array:
+    """Squared distance from rows to centres, in units of each column's spread."""
+    scale = x.std(axis=0)
+    scale = np.where(scale > 0, scale, 1.0)
+    return np.stack([np.square((x - c) / scale).sum(axis=1) for c in centers], axis=1)
+
+
+def _draw(mass: Array, rng: np.random.Generator) -> int:
+    """An index with probability proportional to mass; uniform where all mass is zero."""
+    largest = mass.max()
+    if not (largest > 0 and np.isfinite(largest)):
+        return int(rng.integers(len(mass)))
+    cumulative = np.cumsum(mass / largest)
+    return int(min(np.searchsorted(cumulative, rng.random() * cumulative[-1]), len(mass) - 1))

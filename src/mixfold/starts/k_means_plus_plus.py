@@ -1,0 +1,22 @@
+"""Centres far apart in squared distance."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mixfold.core.rows import Rows
+from mixfold.core.start import Start
+from mixfold.core.value import value
+from mixfold.models.mixture_model import MixtureModel, MixtureParams
+from mixfold.starts._assignment import from_centers, spread_centers
+
+
+@value
+class KMeansPlusPlus(Start):
+    """K rows drawn with probability proportional to the squared distance from those before.
+
+    Reference: Arthur and Vassilvitskii (2007).
+    """
+
+    def draw(self, model: MixtureModel, rows: Rows, rng: np.random.Generator) -> MixtureParams:
+        return from_centers(model, rows, spread_centers(model, rows, rng, bregman=False))

@@ -1,0 +1,22 @@
+"""Centres far apart in the family's own divergence."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mixfold.core.rows import Rows
+from mixfold.core.start import Start
+from mixfold.core.value import value
+from mixfold.models.mixture_model import MixtureModel, MixtureParams
+from mixfold.starts._assignment import from_centers, spread_centers
+
+
+@value
+class KMlePlusPlus(Start):
+    """k-means++ with the Bregman divergence of the family in place of the squared distance.
+
+    Reference: Saint-Jean and Nielsen (2015); Nielsen (2012).
+    """
+
+    def draw(self, model: MixtureModel, rows: Rows, rng: np.random.Generator) -> MixtureParams:
+        return from_centers(model, rows, spread_centers(model, rows, rng, bregman=True))

@@ -1,0 +1,22 @@
+"""Every row to a random component."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mixfold.core.rows import Rows
+from mixfold.core.start import Start
+from mixfold.core.value import value
+from mixfold.models.mixture_model import MixtureModel, MixtureParams
+from mixfold.starts._assignment import from_labels
+
+
+@value
+class RandomLabels(Start):
+    """Labels drawn uniformly, one M-step: components start close together.
+
+    Reference: McLachlan and Peel (2000), section 3.9.3.
+    """
+
+    def draw(self, model: MixtureModel, rows: Rows, rng: np.random.Generator) -> MixtureParams:
+        return from_labels(model, rows, rng.integers(model.k, size=len(rows)))

@@ -1,0 +1,1 @@
+"""Laws: the public conformance suite."""
