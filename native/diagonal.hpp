@@ -28,7 +28,7 @@ template <class T> class Diagonal : public NoBaseMeasure<T> {
                    return c == 0 ? g.whiten[at] : -g.means[at] * g.whiten[at];
                  }),
         tiles_(g.d, tile) {
-    origin_ = scratch_of<T>(Slot::centred, g.d);
+    origin_ = scratch_of<T>(Slot::origin, g.d);
     copy_as(origin_, g.origin, g.d);
     active_ = scratch_of<int>(Slot::active, block_vectors<T>(per_vector()));
   }

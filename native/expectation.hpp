@@ -26,7 +26,8 @@ void for_each_block(const Rows& rows, const double* weights, Family& family, Vis
     transpose(first, count, x);
     copy_weights<S>(weights, first, count, w);
     const int vectors = (count + S::lanes - 1) / S::lanes;
-    const Block<T> block{vectors, rows.d, family.components(), x, w, joint, capacity};
+    const int unit_vectors = weights ? 0 : count / S::lanes;
+    const Block<T> block{vectors, unit_vectors, rows.d, family.components(), x, w, joint, capacity};
     family.log_joint(block);
     visit(block, first, count);
   }
@@ -57,9 +58,12 @@ void posterior(const Rows& rows, Family& family, const Posterior& out) {
   constexpr int lanes = S::lanes;
   for_each_block<In>(rows, nullptr, family, [&](const Block<double>& block, int first, int count) {
     for (int v = 0; v < block.vectors; ++v) {
-      const auto softmax = exponentiate<S>(block, v, family.exists(), Extremes<double>::smallest);
+      auto softmax = exponentiate<S>(block, v, Extremes<double>::smallest);
+      auto factor = softmax.total;
+      if (unexplained<S>(softmax.total))
+        factor = share_unexplained<S>(block, v, family.exists(), softmax.total);
       double log_density[lanes], total[lanes];
-      S::store(log_density, softmax.log_density);
+      S::store(log_density, softmax.peak + log_normal<S, double>(factor));
       S::store(total, softmax.total);
       const int row = v * lanes, filled = count - row < lanes ? count - row : lanes;
       for (int lane = 0; lane < filled; ++lane)

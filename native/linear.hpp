@@ -24,7 +24,7 @@ template <class T> class Linear {
                  [&](int, int k, int j) { return f.eta[ptrdiff_t(k) * f.d + j]; }),
         components_(f.components, components_tile), coordinates_(f.d, coordinates_tile),
         poisson_(f.poisson) {
-    origin_ = scratch_of<T>(Slot::centred, f.d);
+    origin_ = scratch_of<T>(Slot::origin, f.d);
     for (int j = 0; j < f.d; ++j) origin_[j] = 0;
   }
 

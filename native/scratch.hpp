@@ -5,7 +5,10 @@
 
 namespace mixfold {
 
-enum class Slot { rows, weights, joint, parameters, centred, whitened, weighted, active, sums, count };
+enum class Slot {
+  rows, weights, joint, totals, peaks, parameters, exists, origin, centred, whitened, weighted, active,
+  count
+};
 
 // At least `bytes` bytes, aligned to a cache line, valid until the thread asks for the slot again.
 void* scratch(Slot slot, size_t bytes);

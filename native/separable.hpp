@@ -24,7 +24,7 @@ template <class T, class Form> class Separable {
     offset_ = p;
     p = copy_as(p, offset, k_);
     packed_ = p;
-    exists_ = scratch_of<bool>(Slot::sums, k_);
+    exists_ = scratch_of<bool>(Slot::exists, k_);
     for (int k = 0; k < k_; ++k) exists_[k] = offset[k] > -1.7e308;
     for (int t = 0; t < tiles_.count; ++t)
       for (int j = 0; j < d_; ++j)

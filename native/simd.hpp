@@ -52,6 +52,7 @@ template <> struct IntegerOf<float> { using type = int32_t; };
 
 template <class T, int N> struct VectorOf {
   typedef T type __attribute__((vector_size(N * sizeof(T))));
+  typedef T in_memory __attribute__((vector_size(N * sizeof(T)), aligned(alignof(T))));
 };
 template <class T, int N> using Vector = typename VectorOf<T, N>::type;
 
@@ -108,12 +109,19 @@ template <class T, int N = vector_bytes / int(sizeof(T))> struct Simd {
   using Integer = typename IntegerOf<T>::type;
   using Integers = Vector<Integer, N>;
 
+  // Not by memcpy where it can be helped: that would tell the compiler that anything may change.
+#if defined(MIXFOLD_VECTOR_EXTENSIONS)
+  using InMemory = typename VectorOf<T, N>::in_memory;
+  static MIXFOLD_INLINE Real load(const T* p) { return *reinterpret_cast<const InMemory*>(p); }
+  static MIXFOLD_INLINE void store(T* p, const Real& v) { *reinterpret_cast<InMemory*>(p) = v; }
+#else
   static MIXFOLD_INLINE Real load(const T* p) {
     Real v;
     memcpy(&v, p, sizeof v);
     return v;
   }
   static MIXFOLD_INLINE void store(T* p, const Real& v) { memcpy(p, &v, sizeof v); }
+#endif
 
   static MIXFOLD_INLINE Integers bits(const Real& v) {
     Integers i;

@@ -30,7 +30,7 @@ template <class T> class Triangular : public NoBaseMeasure<T> {
     whitened_ = scratch_of<T>(Slot::whitened, ptrdiff_t(vectors) * k_ * d_ * S::lanes);
     weighted_ = scratch_of<T>(Slot::weighted, ptrdiff_t(vectors) * d_ * S::lanes);
     active_ = scratch_of<int>(Slot::active, vectors);
-    exists_ = scratch_of<bool>(Slot::sums, k_);
+    exists_ = scratch_of<bool>(Slot::exists, k_);
     for (int k = 0; k < k_; ++k) exists_[k] = g.log_scale[k] > -1.7e308;
   }
 
@@ -89,11 +89,7 @@ template <class T> class Triangular : public NoBaseMeasure<T> {
 
   template <int V> void whiten(const Block<T>& block, int k, int v) {
     const T* p = parameters_ + d_ + k * ptrdiff_t(stride_);
-    const T* const x = block.x + v * group();
-    for (int u = 0; u < V; ++u)
-      for (int j = 0; j < d_; ++j)
-        S::store(centred_ + u * group() + j * S::lanes,
-                 S::load(x + u * group() + j * S::lanes) - S::splat(p[j]));
+    centre(block.x + v * group(), p, V);
     p += d_;
     T* const y = whitened_ + (ptrdiff_t(k) * block.vectors + v) * group();
     Real square[V];
@@ -108,6 +104,14 @@ template <class T> class Triangular : public NoBaseMeasure<T> {
       S::store(joint + u * S::lanes, S::splat(*p) - S::splat(T(0.5)) * square[u]);
   }
 
+  void centre(const T* x, const T* mean, int vectors) const {
+    const int d = d_;
+    T* out = centred_;
+    for (int u = 0; u < vectors; ++u)
+      for (int j = 0; j < d; ++j, x += S::lanes, out += S::lanes)
+        S::store(out, S::load(x) - S::splat(mean[j]));
+  }
+
   // I rows of W, from row `first`, times V vectors of centred rows.
   template <int I, int V> const T* whiten_rows(const T* w, int first, T* y, Real* square) const {
     Real sum[I][V];
@@ -119,13 +123,16 @@ template <class T> class Triangular : public NoBaseMeasure<T> {
     const ptrdiff_t step = group();
     for (int j = 0; j < first; ++j, w += I, x += S::lanes) multiply<I, V, 0>(w, x, step, sum);
     triangle<I, V, 0>(w, x, step, sum);
+    y += ptrdiff_t(first) * S::lanes;
     MIXFOLD_UNROLL
-    for (int u = 0; u < V; ++u)
+    for (int u = 0; u < V; ++u) {
+      Real norm = square[u];
       MIXFOLD_UNROLL
-      for (int i = 0; i < I; ++i) {
-        S::store(y + u * step + (first + i) * S::lanes, sum[i][u]);
-        square[u] += sum[i][u] * sum[i][u];
-      }
+      for (int i = 0; i < I; ++i) norm += sum[i][u] * sum[i][u];
+      square[u] = norm;
+      MIXFOLD_UNROLL
+      for (int i = 0; i < I; ++i) S::store(y + u * step + i * S::lanes, sum[i][u]);
+    }
     return w + I * I;
   }
 
@@ -163,7 +170,7 @@ template <class T> class Triangular : public NoBaseMeasure<T> {
   }
 
   // Also leaves r y for the square tiles of the same rows.
-  template <int I> static void diagonal_tile(const Scatter& s, int i0) {
+  template <int I> static void diagonal_tile(const Scatter s, int i0) {
     Real s1[I], s2[I * (I + 1) / 2];
     MIXFOLD_UNROLL
     for (int i = 0; i < I; ++i) s1[i] = S::zero();
@@ -195,7 +202,7 @@ template <class T> class Triangular : public NoBaseMeasure<T> {
     }
   }
 
-  template <int I, int J> static void square_tile(const Scatter& s, int i0, int j0) {
+  template <int I, int J> static void square_tile(const Scatter s, int i0, int j0) {
     Real s2[I * J];
     MIXFOLD_UNROLL
     for (int i = 0; i < I * J; ++i) s2[i] = S::zero();

@@ -12,7 +12,7 @@ template <class T, int D> class TriangularSmall : public NoBaseMeasure<T> {
 
   explicit TriangularSmall(const Gaussians& g) : k_(g.components) {
     parameters_ = scratch_of<T>(Slot::parameters, D + ptrdiff_t(k_) * stride);
-    exists_ = scratch_of<bool>(Slot::active, k_);
+    exists_ = scratch_of<bool>(Slot::exists, k_);
     copy_as(parameters_, g.origin, D);
     for (int k = 0; k < k_; ++k) pack(g, k);
     const ptrdiff_t size = ptrdiff_t(block_vectors<T>(per_vector())) * k_ * D * S::lanes;

@@ -67,7 +67,11 @@ class Family(ABC):
         """One row from component labels[i] for every i."""
 
     @abstractmethod
-    def divergence(self, x: Array, centers: Array) -> Array:
+    def scale(self, x: Array, weight: Array) -> Array:
+        """The typical size of each column, (d,): what divergences are measured in."""
+
+    @abstractmethod
+    def divergence(self, x: Array, centers: Array, scale: Array) -> Array:
         """Bregman divergence of the dual log-normaliser from rows to centres, (n, c)."""
 
     @abstractmethod

@@ -21,6 +21,11 @@ class Info:
     step_size: float
 
 
+def rows_before_start(k: int, d: int) -> int:
+    """How many rows of a stream a start is drawn from."""
+    return max(100, 20 * k, 5 * d)
+
+
 class Learner(ABC):
     """state + rows -> state. Hyper-parameters are the fields of a frozen dataclass.
 
@@ -35,6 +40,10 @@ class Learner(ABC):
     def order(self, random_access: bool) -> Order:
         """In which order rows are to be drawn from the source."""
         return "stream"
+
+    def credit(self, sample: int, k: int, d: int) -> int:
+        """How many rows a start drawn from `sample` rows counts for."""
+        return 0
 
     @abstractmethod
     def init(self, problem: Problem, params: Any, seen: int = 0) -> Any:

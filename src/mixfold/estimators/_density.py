@@ -27,7 +27,7 @@ from mixfold.run.checkpoint import Checkpoint
 from mixfold.run.fit import Fit
 from mixfold.run.loop import Loop
 from mixfold.run.progress import Lines, Progress, Silent
-from mixfold.run.starting import best_of, draw
+from mixfold.run.starting import Beginning
 from mixfold.run.stream import Stream
 
 SAMPLE_SIZE = 20_000
@@ -46,6 +46,7 @@ class Density(DensityMixin, BaseEstimator):  # type: ignore[misc]
     checkpoint: Any = None
     checkpoint_every: float = 30.0
     resume: bool = False
+    progress: Progress | None = None  # where a front end wants progress shown
 
     # what subclasses say
 
@@ -57,6 +58,9 @@ class Density(DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     def _start(self) -> Start:
         raise AssertionError("every estimator names its start")
+
+    def _beginning(self) -> Beginning:
+        return Beginning(self._start(), getattr(self._learner(), "starts", 1))
 
     def _check_parameters(self) -> None:
         raise AssertionError("every estimator checks its parameters")
@@ -111,7 +115,7 @@ class Density(DensityMixin, BaseEstimator):  # type: ignore[misc]
             learner,
             source,
             self._starts(problem, learner, source, seed),
-            seen=self._sample_size(source) if hasattr(self._learner(), "starts") else 0,
+            seen=learner.credit(self._sample_size(source), self.n_components, source.d),
             seed=seed,
             passes=self.passes,
             check=lambda rows, first: check_rows(self._family(), source.columns, rows, first),
@@ -148,16 +152,12 @@ class Density(DensityMixin, BaseEstimator):  # type: ignore[misc]
     def _starts(self, problem: Threads, learner: Learner, source: Source, seed: int) -> list[Any]:
         """Functions that make the parameters of each start when its turn comes."""
         sample = self._sample(problem, source, seed)
-        start, candidates = self._start(), getattr(self._learner(), "starts", 1)
-        number = self.n_init if start.random else 1
+        beginning = self._beginning()
+        number = self.n_init if beginning.random else 1
         if not source.rereadable:
-            candidates, number = max(candidates, number), 1
-        if candidates > 1:
-            return [
-                lambda i=i: best_of(problem, start, sample(), [seed, i], candidates)
-                for i in range(number)
-            ]
-        return [lambda i=i: draw(problem, start, sample(), [seed, i]) for i in range(number)]
+            beginning = replace(beginning, candidates=max(beginning.candidates, number))
+            number = 1
+        return [lambda i=i: beginning.draw(problem, sample(), [seed, i]) for i in range(number)]
 
     def _sample(self, problem: Threads, source: Source, seed: int) -> Any:
         kept: list[Rows] = []
@@ -177,6 +177,8 @@ class Density(DensityMixin, BaseEstimator):  # type: ignore[misc]
         return sample
 
     def _progress(self) -> Progress:
+        if self.progress is not None:
+            return self.progress
         return Lines() if self.verbose else Silent()
 
     def _remember_fit(self, problem: Threads, learner: Learner, fit: Fit) -> None:
@@ -216,8 +218,8 @@ class Density(DensityMixin, BaseEstimator):  # type: ignore[misc]
             problem = self._problem(source.d)
             learned = self._streaming(problem)
             for rows in blocks:
-                learned = learned.advance(problem, self._start(), rows)
-            self._remember(learned.settle(problem, self._start()))
+                learned = learned.advance(problem, self._beginning(), rows)
+            self._remember(learned.settle(problem, self._beginning()))
         return self
 
     def learn_many(self, X: Any) -> Self:
@@ -274,7 +276,7 @@ class Density(DensityMixin, BaseEstimator):  # type: ignore[misc]
         """What has been learned, rows of `learn_one` included."""
         live = self.__dict__.get("_live")
         if live is not None:
-            self._remember(live.learned().settle(live.problem, self._start()))
+            self._remember(live.learned().settle(live.problem, self._beginning()))
         return self._learned
 
     def __getattr__(self, name: str) -> Any:
@@ -354,7 +356,8 @@ class Density(DensityMixin, BaseEstimator):  # type: ignore[misc]
         if n_samples < 1:
             raise InvalidInputError(f"n_samples is {n_samples!r}: at least 1 is needed")
         rng = np.random.default_rng(self._seed())
-        return self._now().model.sample(self._params(), n_samples, rng)
+        drawn: tuple[Floats, np.ndarray] = self._now().model.sample(self._params(), n_samples, rng)
+        return drawn
 
     # files
 

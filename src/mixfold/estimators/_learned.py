@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mixfold.core.rows import Array, Rows
-from mixfold.core.start import Start
 from mixfold.core.value import value
 from mixfold.engines.threads import Threads
 from mixfold.families.gaussian import Gaussian
 from mixfold.learners._stochastic import StochasticEM
 from mixfold.models.mixture_model import MixtureModel
 from mixfold.run.history import History, no_history
+from mixfold.run.starting import Beginning
 from mixfold.run.stream import Stream
 
 AHEAD = 1024
@@ -69,16 +69,16 @@ class Learned:
             found["covariances_"] = family.structure.covariances(components.factor)
         return found
 
-    def advance(self, problem: Threads, start: Start, rows: Rows) -> Learned:
+    def advance(self, problem: Threads, beginning: Beginning, rows: Rows) -> Learned:
         """With more rows of a stream."""
-        stream, infos = self.stream.learn(problem, self.learner, start, self.seed, rows)
+        stream, infos = self.stream.learn(problem, self.learner, beginning, self.seed, rows)
         seconds = float(self.history.time[-1]) if len(self.history) else 0.0
         history = self.history.extended(infos, seconds)
         return replace(self, stream=stream, n_seen=self.n_seen + len(rows), history=history)
 
-    def settle(self, problem: Threads, start: Start) -> Learned:
+    def settle(self, problem: Threads, beginning: Beginning) -> Learned:
         """With the parameters brought up to date."""
-        params = self.stream.estimate(problem, self.learner, start, self.seed)
+        params = self.stream.estimate(problem, self.learner, beginning, self.seed)
         state = self.stream.state
         degeneracies = 0 if state is None else int(state.repairs)
         return replace(self, params=params, degeneracies=degeneracies, converged=state is not None)

@@ -61,7 +61,8 @@ def load(path: str | Path) -> Any:
     """The estimator in a model file.
 
     >>> import os, tempfile, mixfold
-    >>> model = mixfold.Mixture(n_components=2, random_state=0).fit(mixfold.datasets.load_faithful())
+    >>> rows = mixfold.datasets.load_faithful()
+    >>> model = mixfold.Mixture(n_components=2, random_state=0).fit(rows)
     >>> file = os.path.join(tempfile.mkdtemp(), "faithful.mixfold")
     >>> model.save(file)
     >>> bool((mixfold.load(file).means_ == model.means_).all())
@@ -76,5 +77,5 @@ def load(path: str | Path) -> Any:
     if saved.columns is not None:
         estimator.feature_names_in_ = np.asarray(saved.columns, dtype=object)
     estimator._remember(saved.learned)
-    estimator.__dict__.update({name: thing for name, thing in saved.extra})
+    estimator.__dict__.update(dict(saved.extra))
     return estimator

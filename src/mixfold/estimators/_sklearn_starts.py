@@ -88,18 +88,20 @@ class Overrides(Start):
             given = getattr(self, name)
             if given is not None and given.shape != shape:
                 raise ValueError(
-                    f"The parameter {name!r} should have the shape of {shape}, but got {given.shape}"
+                    f"The parameter {name!r} should have the shape of {shape}, "
+                    f"but got {given.shape}"
                 )
         self._check_values()
-        components = None if drawn is None else drawn.components
+        weights = self.weights if drawn is None or self.weights is not None else drawn.weights
+        means = self.means if drawn is None or self.means is not None else drawn.components.means
         if self.precisions is not None:
             factor = structure.from_precisions(self.precisions)
-            means = self.means if components is None else components.means
-            components = GaussianParams(means, factor)
-        if self.means is not None:
-            components = replace(components, means=self.means)
-        weights = self.weights if self.weights is not None else drawn.weights  # type: ignore[union-attr]
-        return MixtureParams(weights, components)
+        else:
+            assert drawn is not None
+            factor = drawn.components.factor
+        assert weights is not None
+        assert means is not None
+        return MixtureParams(weights, GaussianParams(means, factor))
 
     def _check_values(self) -> None:
         w = self.weights

@@ -123,7 +123,8 @@ class GaussianMixture(Density):
         given = getattr(self, name)
         if given is None:
             return None
-        return check_array(given, dtype=np.float64, ensure_2d=False, allow_nd=True)
+        checked: Floats = check_array(given, dtype=np.float64, ensure_2d=False, allow_nd=True)
+        return checked
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn from scratch, or go on if `warm_start` is set; see `Mixture.fit`."""

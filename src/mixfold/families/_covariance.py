@@ -22,7 +22,7 @@ def cholesky_floored(covariance: Array, floor: Array) -> tuple[Array, int]:
     column is made independent of the later ones. Returns the factors and how many were mended.
     """
     try:
-        factor = np.linalg.cholesky(covariance)
+        factor = np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
     except np.linalg.LinAlgError:
         return _mend(covariance, floor)
     pivots = np.square(np.diagonal(factor, axis1=1, axis2=2))
@@ -102,7 +102,8 @@ class Triangular(Covariance):
 
     def from_precisions(self, precisions: Array) -> Array:
         check_positive_definite(precisions)
-        return self.from_covariances(np.linalg.inv(precisions))
+        inverse = np.asarray(np.linalg.inv(precisions), dtype=np.float64)
+        return self.from_covariances(inverse)
 
 
 class Full(Triangular):
@@ -118,7 +119,7 @@ class Full(Triangular):
         return np.asarray(factor @ factor.swapaxes(1, 2))
 
     def from_covariances(self, covariances: Array) -> Array:
-        return np.linalg.cholesky(covariances)
+        return np.asarray(np.linalg.cholesky(covariances), dtype=np.float64)
 
     def n_parameters(self, k: int, d: int) -> int:
         return k * d * (d + 1) // 2
@@ -144,7 +145,7 @@ class Tied(Triangular):
         return np.asarray(factor[0] @ factor[0].T)
 
     def from_covariances(self, covariances: Array) -> Array:
-        return np.linalg.cholesky(covariances)[None]
+        return np.asarray(np.linalg.cholesky(covariances)[None], dtype=np.float64)
 
     def n_parameters(self, k: int, d: int) -> int:
         return d * (d + 1) // 2

@@ -38,6 +38,9 @@ class Positive(Family):
         repairs = int((~healthy).any(axis=1).sum())
         return MeanParams(np.where(healthy, statistics.mean, floor)), repairs
 
+    def scale(self, x: Array, weight: Array) -> Array:
+        return np.asarray(np.maximum((weight / weight.sum()) @ x, TINY))
+
     def unconstrained(self, params: MeanParams) -> Array:
         return np.log(params.means)
 

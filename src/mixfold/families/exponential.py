@@ -6,7 +6,7 @@ import numpy as np
 
 from mixfold.core.rows import Array
 from mixfold.core.value import value
-from mixfold.families._positive import MeanParams, Positive, first_bad
+from mixfold.families._positive import TINY, MeanParams, Positive, first_bad
 
 
 @value
@@ -35,11 +35,11 @@ class Exponential(Positive):
         return np.asarray(-np.log(-eta).sum(axis=1))
 
     def sample(self, params: MeanParams, labels: np.ndarray, rng: np.random.Generator) -> Array:
-        return rng.exponential(params.means[labels])
+        return np.asarray(rng.exponential(params.means[labels]))
 
-    def divergence(self, x: Array, centers: Array) -> Array:
+    def divergence(self, x: Array, centers: Array, scale: Array) -> Array:
         """x/c - log(x/c) - 1 (Itakura-Saito), summed over columns; zeros are moved off zero."""
-        tiny = np.maximum(1e-3 * x.mean(axis=0), 1e-300)
+        tiny = np.maximum(1e-3 * scale, TINY)
         x, c = np.maximum(x, tiny), np.maximum(centers, tiny)
         ratios = (x / one for one in c)
         return np.stack([(q - np.log(q) - 1.0).sum(axis=1) for q in ratios], axis=1)

@@ -135,7 +135,7 @@ class Gaussian(Family):
         )
 
     def mean(self, params: GaussianParams) -> Array:
-        k, d = params.means.shape
+        d = params.means.shape[1]
         squares = self.full_scatter(params) + self.sufficient(params.means)[:, d:]
         return np.hstack([params.means, squares])
 
@@ -155,7 +155,8 @@ class Gaussian(Family):
         share = statistics.weight / statistics.weight.sum()
         centre = share @ statistics.mean
         total = share @ (self._variances(statistics) + np.square(statistics.mean - centre))
-        return np.maximum(self.floor * total, np.maximum(np.square(RESOLUTION * centre), TINY))
+        least = np.maximum(np.square(RESOLUTION * centre), TINY)
+        return np.asarray(np.maximum(self.floor * total, least))
 
     def _variances(self, statistics: Statistics) -> Array:
         if self.scatter == "diag":
@@ -175,7 +176,8 @@ class Gaussian(Family):
         k, d = params.means.shape
         noise = rng.standard_normal((len(labels), d))
         if params.factor.ndim == 2:
-            return params.means[labels] + noise * np.broadcast_to(params.factor, (k, d))[labels]
+            spread = np.broadcast_to(params.factor, (k, d))[labels]
+            return np.asarray(params.means[labels] + noise * spread)
         rows = np.empty((len(labels), d))
         factors = np.broadcast_to(params.factor, (k, d, d))
         for component in np.unique(labels):
@@ -183,12 +185,14 @@ class Gaussian(Family):
             rows[chosen] = params.means[component] + noise[chosen] @ factors[component].T
         return rows
 
-    def divergence(self, x: Array, centers: Array) -> Array:
+    def scale(self, x: Array, weight: Array) -> Array:
+        share = weight / weight.sum()
+        spread = np.sqrt(share @ np.square(x - share @ x))
+        return np.where(spread > 0, spread, 1.0)
+
+    def divergence(self, x: Array, centers: Array, scale: Array) -> Array:
         """Half the squared distance: all components share one covariance before learning."""
-        scale = x.std(axis=0)
-        scale = np.where(scale > 0, scale, 1.0)
-        a, b = x / scale, centers / scale
-        return np.stack([0.5 * np.square(a - c).sum(axis=1) for c in b], axis=1)
+        return np.stack([0.5 * np.square((x - c) / scale).sum(axis=1) for c in centers], axis=1)
 
     def unconstrained(self, params: GaussianParams) -> Array:
         k = len(params.means)

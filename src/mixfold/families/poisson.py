@@ -37,13 +37,13 @@ class Poisson(Positive):
         return np.asarray(np.exp(eta).sum(axis=1))
 
     def sample(self, params: MeanParams, labels: np.ndarray, rng: np.random.Generator) -> Array:
-        return rng.poisson(params.means[labels]).astype(np.float64)
+        return np.asarray(rng.poisson(params.means[labels]), dtype=np.float64)
 
-    def divergence(self, x: Array, centers: Array) -> Array:
+    def divergence(self, x: Array, centers: Array, scale: Array) -> Array:
         """x log(x/c) - x + c, summed over columns; a centre at zero is moved off it."""
         from scipy.special import kl_div
 
-        c = np.maximum(centers, 0.5 * np.maximum(x.mean(axis=0), 1e-12))
+        c = np.maximum(centers, 0.5 * scale)
         return np.stack([kl_div(x, one).sum(axis=1) for one in c], axis=1)
 
     def blend(self, a: MeanParams, b: MeanParams, t: float) -> MeanParams:

@@ -4,13 +4,27 @@ from __future__ import annotations
 
 import warnings
 from functools import cache
+from typing import Any, Protocol
 
+from mixfold.core.problem import Sequence
+from mixfold.core.rows import Array, Rows
+from mixfold.core.statistics import Statistics
 from mixfold.kernels import native
 from mixfold.kernels.native import NativeKernel
 from mixfold.kernels.reference import ReferenceKernel
-from mixfold.models.mixture_model import MixtureModel
+from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
-Kernel = NativeKernel | ReferenceKernel
+
+class Kernel(Protocol):
+    """Expectations of one model; `prepare` turns parameters into what the others want."""
+
+    def prepare(self, params: MixtureParams) -> Any: ...
+    def expect(self, prepared: Any, rows: Rows) -> Array: ...
+    def posterior(
+        self, prepared: Any, x: Array, responsibilities: bool = True
+    ) -> tuple[Array, Array | None]: ...
+    def sequence(self, statistics: Statistics, params: MixtureParams) -> Sequence: ...
+
 
 ELEMENTS_PER_TILE = 2**18
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,19 @@ def serves(model: MixtureModel) -> bool:
     return _native is not None and isinstance(model.family, Gaussian | Poisson | Exponential)
 
 
+class Prepared(NamedTuple):
+    """Arguments of the compiled functions, and whether float32 can hold them."""
+
+    arguments: tuple[Any, ...]
+    narrow: bool
+
+
+def fits_float32(scales: Array) -> bool:
+    """Whether products of these scales with rows stay well inside the range of float32."""
+    used = np.abs(scales[scales != 0])
+    return not used.size or bool(used.max() < 1e15 and used.min() > 1e-34)
+
+
 class NativeKernel:
     """Blocked, vectorised E-steps; Gaussians through Cholesky factors."""
 
@@ -36,14 +49,15 @@ class NativeKernel:
         self._expect = getattr(_native, f"expect_{model.family.form}")
         self._posterior = getattr(_native, f"posterior_{model.family.form}")
 
-    def prepare(self, params: MixtureParams) -> tuple[Any, ...]:
+    def prepare(self, params: MixtureParams) -> Prepared:
         """What `expect` and `posterior` want; computed once for many blocks."""
         family = self.model.family
         if isinstance(family, Gaussian):
-            return self._whitened(family, params)
-        eta = family.natural(params.components)
+            arguments = self._whitened(family, params)
+            return Prepared(arguments, fits_float32(arguments[2]))
+        eta = np.ascontiguousarray(family.natural(params.components))
         offset = np.log(params.weights) - family.log_normalizer(eta)
-        return np.ascontiguousarray(eta), offset, isinstance(family, Poisson)
+        return Prepared((eta, offset, isinstance(family, Poisson)), fits_float32(eta))
 
     def _whitened(self, family: Gaussian, params: MixtureParams) -> tuple[Any, ...]:
         components = params.components
@@ -55,16 +69,19 @@ class NativeKernel:
         means = components.means - origin
         return origin, means, family.whiten(components), np.log(params.weights) + constant
 
-    def expect(self, prepared: tuple[Any, ...], rows: Rows) -> Array:
-        """The sums of one block of rows."""
-        result: Array = self._expect(rows.x, rows.weight, *prepared)
+    def expect(self, prepared: Prepared, rows: Rows) -> Array:
+        """The sums of one block of rows; float32 rows are computed with as float32 if they can."""
+        x = rows.x if prepared.narrow else rows.x.astype(np.float64, copy=False)
+        result: Array = self._expect(x, rows.weight, *prepared.arguments)
         return result
 
     def posterior(
-        self, prepared: tuple[Any, ...], x: Array, responsibilities: bool = True
+        self, prepared: Prepared, x: Array, responsibilities: bool = True
     ) -> tuple[Array, Array | None]:
-        """log p(x) of every row and, if wanted, its responsibilities."""
-        result: tuple[Array, Array | None] = self._posterior(x, *prepared, responsibilities)
+        """log p(x) of every row and, if wanted, its responsibilities; always in float64."""
+        result: tuple[Array, Array | None] = self._posterior(
+            x, *prepared.arguments, responsibilities
+        )
         return result
 
     def sequence(self, statistics: Statistics, params: MixtureParams) -> NativeSequence:
@@ -77,19 +94,15 @@ class NativeSequence:
 
     def __init__(self, model: MixtureModel, statistics: Statistics, params: MixtureParams) -> None:
         family, components = model.family, params.components
-        gaussian = isinstance(family, Gaussian)
-        self._gaussian = gaussian
-        self._mixture = _native.OnlineMixture(
-            family.covariance if gaussian else type(family).__name__.lower(),
-            statistics.weight,
-            statistics.mean,
-            statistics.scatter,
-            params.weights,
-            components.means,
-            components.factor if gaussian else np.empty((model.k, 0)),
-            family.floor,
-            family.reg_covar if gaussian else 0.0,
-        )
+        self._gaussian = isinstance(family, Gaussian)
+        if isinstance(family, Gaussian):
+            kind, factor, reg = family.covariance, components.factor, family.reg_covar
+        else:
+            kind, factor, reg = type(family).__name__.lower(), np.empty((model.k, 0)), 0.0
+        theta = params.weights, components.means, factor
+        s = statistics.weight, statistics.mean, statistics.scatter
+        floor: float = family.floor  # type: ignore[attr-defined]
+        self._mixture = _native.OnlineMixture(kind, *s, *theta, floor, reg)
 
     def fold(self, rows: Rows, gamma: Array, hold: int) -> tuple[float, int]:
         """Learn rows in order, keeping theta fixed for the first `hold` of them."""

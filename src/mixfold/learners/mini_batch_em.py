@@ -18,7 +18,8 @@ SAMPLINGS = ("auto", "stream", "with-replacement", "without-replacement")
 class MiniBatchEM(StochasticEM):
     """s <- s + gamma_r (mean of sbar over N rows - s), theta <- maximize(s).
 
-    `batch_size` is a number of rows, or a fraction of all rows if below 1. `sampling` draws
+    `batch_size` is a number of rows, or a fraction of all rows if below 1; None is a twentieth of
+    the rows, between 32 and 8192, and 1024 where their number is not known. `sampling` draws
     batches "with-replacement", "without-replacement" or in "stream" order; "auto" shuffles what
     can be indexed and streams the rest. `average_from` starts Polyak averaging at that update.
     `truncation` is the paper's c: an iterate with a weight below 1/c, a location above c or a
@@ -34,7 +35,7 @@ class MiniBatchEM(StochasticEM):
     finite mixture models.
     """
 
-    batch_size: float = 0.1
+    batch_size: float | None = None  # type: ignore[assignment]
     sampling: str = "auto"
     schedule: Any = Power()
     passes: int = 10
@@ -43,11 +44,14 @@ class MiniBatchEM(StochasticEM):
     truncation: float | None = None
 
     def __post_init__(self) -> None:
-        check_positive("batch_size", self.batch_size)
+        if self.batch_size is not None:
+            check_positive("batch_size", self.batch_size)
         if self.sampling not in SAMPLINGS:
             raise unknown_name("sampling", self.sampling, SAMPLINGS)
 
     def resolve(self, n: int | None, d: int, streaming: bool) -> Learner:
+        if self.batch_size is None:
+            return replace(self, batch_size=1024 if n is None else min(8192, max(32, n // 20)))
         if self.batch_size >= 1:
             return replace(self, batch_size=int(self.batch_size))
         if n is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from mixfold.core.learner import Learner
+from mixfold.core.learner import Learner, rows_before_start
 from mixfold.core.value import value
 from mixfold.learners._stochastic import StochasticEM, check_positive
 from mixfold.schedules.power import Power
@@ -37,6 +37,9 @@ class OnlineEM(StochasticEM):
 
     def __post_init__(self) -> None:
         check_positive("batch_size", self.batch_size)
+
+    def credit(self, sample: int, k: int, d: int) -> int:
+        return min(sample, rows_before_start(k, d))
 
     def resolve(self, n: int | None, d: int, streaming: bool) -> Learner:
         warmup = 10 * (d + 1) if self.warmup is None else self.warmup

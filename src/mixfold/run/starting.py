@@ -10,6 +10,7 @@ from mixfold.core.family import Family
 from mixfold.core.registry import find
 from mixfold.core.rows import Rows
 from mixfold.core.start import Start
+from mixfold.core.value import value
 from mixfold.engines.threads import Threads
 from mixfold.learners.em import EM
 from mixfold.models.mixture_model import MixtureParams
@@ -30,20 +31,32 @@ def start_for(init: Any, family: Family) -> Start:
     return Given(getattr(init, "params_", init))
 
 
-def draw(problem: Threads, start: Start, sample: Rows, seed: list[int]) -> MixtureParams:
-    """One start; the same for the same seed and sample."""
-    params: MixtureParams = start.draw(problem.model, sample, np.random.default_rng(seed))
-    return params
+@value
+class Beginning:
+    """How parameters are first drawn: the best of several candidates after a short EM."""
 
+    start: Start
+    candidates: int = 1
 
-def best_of(
-    problem: Threads, start: Start, sample: Rows, seed: list[int], candidates: int
-) -> MixtureParams:
-    """The best of several starts after a short EM on the sample."""
-    candidates = candidates if start.random else 1
-    drawn = (draw(problem, start, sample, [*seed, i]) for i in range(candidates))
-    tried = [learn_sample(problem, params, sample) for params in drawn]
-    return max(tried, key=lambda pair: pair[1])[0]
+    @property
+    def random(self) -> bool:
+        """Whether two draws can differ."""
+        return self.start.random
+
+    def draw(self, problem: Threads, sample: Rows, seed: list[int]) -> MixtureParams:
+        """Parameters from a sample; the same for the same seed and sample."""
+        candidates = self.candidates if self.random else 1
+        if candidates == 1:
+            return self._one(problem, sample, seed)
+        drawn = (self._one(problem, sample, [*seed, i]) for i in range(candidates))
+        tried = [learn_sample(problem, params, sample) for params in drawn]
+        best: MixtureParams = max(tried, key=lambda pair: pair[1])[0]
+        return best
+
+    def _one(self, problem: Threads, sample: Rows, seed: list[int]) -> MixtureParams:
+        rng = np.random.default_rng(seed)
+        params: MixtureParams = self.start.draw(problem.model, sample, rng)
+        return params
 
 
 def learn_sample(problem: Threads, params: Any, sample: Rows) -> tuple[Any, float]:

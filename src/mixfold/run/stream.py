@@ -5,17 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from mixfold.core.learner import Info, Learner
+from mixfold.core.learner import Info, Learner, rows_before_start
 from mixfold.core.rows import Rows, join
-from mixfold.core.start import Start
 from mixfold.core.value import value
 from mixfold.engines.threads import Threads
-from mixfold.run.starting import draw
-
-
-def rows_before_start(k: int, d: int) -> int:
-    """How many rows of a stream a start is drawn from."""
-    return max(100, 20 * k, 5 * d)
+from mixfold.run.starting import Beginning
 
 
 @value
@@ -26,7 +20,7 @@ class Stream:
     state: Any
 
     def learn(
-        self, problem: Threads, learner: Learner, start: Start, seed: int, rows: Rows
+        self, problem: Threads, learner: Learner, beginning: Beginning, seed: int, rows: Rows
     ) -> tuple[Stream, list[Info]]:
         """Fold rows; how they are cut into calls makes no difference."""
         if self.state is not None:
@@ -34,15 +28,18 @@ class Stream:
             return replace(self, state=state), infos
         together = rows.copy() if self.waiting is None else join([self.waiting, rows])
         needed = rows_before_start(problem.model.k, problem.model.d)
-        if start.random and len(together) < needed:
+        if beginning.random and len(together) < needed:
             return Stream(together, None), []
-        state = learner.init(problem, draw(problem, start, together.cut(0, needed), [seed, 0]))
+        first = together.cut(0, needed)
+        params = beginning.draw(problem, first, [seed, 0])
+        credit = learner.credit(len(first), problem.model.k, problem.model.d)
+        state = learner.init(problem, params, credit)
         state, infos = learner.step(problem, state, together)
         return Stream(None, state), infos
 
-    def estimate(self, problem: Threads, learner: Learner, start: Start, seed: int) -> Any:
+    def estimate(self, problem: Threads, learner: Learner, beginning: Beginning, seed: int) -> Any:
         """The present parameters; a provisional start while rows are waiting."""
         if self.state is not None:
             return learner.estimate(problem, self.state)
         assert self.waiting is not None
-        return draw(problem, start, self.waiting, [seed, 0])
+        return beginning.draw(problem, self.waiting, [seed, 0])

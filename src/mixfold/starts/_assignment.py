@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from mixfold.core.family import Family
 from mixfold.core.rows import Array, Rows
 from mixfold.core.statistics import Statistics, pack, packed_length
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
@@ -16,7 +17,7 @@ def statistics_of(model: MixtureModel, rows: Rows, responsibilities: Array) -> S
     x = rows.x.astype(np.float64, copy=False)
     r = responsibilities if rows.weight is None else responsibilities * rows.weight[:, None]
     weight = r.sum(axis=0)
-    mean = np.tile(x.mean(axis=0), (model.k, 1))
+    mean = np.tile(r.sum(axis=1) @ x / weight.sum(), (model.k, 1))
     scatter = np.zeros((model.k, packed_length(model.family.scatter, model.d)))
     for k in np.flatnonzero(weight):
         share = r[:, k] / weight[k]
@@ -47,10 +48,9 @@ def from_statistics(model: MixtureModel, rows: Rows, groups: Statistics) -> Mixt
     since a group of zeros would otherwise stay a point mass.
     """
     whole = statistics_of(model, rows, np.full((len(rows), model.k), 1.0 / model.k))
-    size = groups.weight * len(rows) / max(groups.count, 1e-300)
-    own = (size / (size + model.d + 1.0))[:, None]
+    own = (groups.weight / (groups.weight + model.d + 1.0))[:, None]
     scatter = own * groups.scatter + (1.0 - own) * whole.scatter
-    weight = groups.weight + groups.count / (len(rows) + model.k) / model.k
+    weight = groups.weight + groups.count / (groups.count + model.k) / model.k
     pull = MEAN_SHRINKAGE if model.family.scatter == "none" else 0.0
     mean = (1.0 - pull) * groups.mean + pull * whole.mean
     shrunk = Statistics(weight, mean, scatter, float(weight.sum()), 0.0)
@@ -60,7 +60,8 @@ def from_statistics(model: MixtureModel, rows: Rows, groups: Statistics) -> Mixt
 def from_centers(model: MixtureModel, rows: Rows, centers: Array) -> MixtureParams:
     """Parameters of the groups of rows nearest to each centre."""
     x = rows.x.astype(np.float64, copy=False)
-    labels = model.family.divergence(x, centers).argmin(axis=1)
+    scale = model.family.scale(x, weights_of(rows))
+    labels = model.family.divergence(x, centers, scale).argmin(axis=1)
     params = from_labels(model, rows, labels)
     empty = np.bincount(labels, minlength=model.k) == 0
     if not empty.any():
@@ -71,30 +72,24 @@ def from_centers(model: MixtureModel, rows: Rows, centers: Array) -> MixturePara
     return model.maximize(moved)[0]
 
 
-def spread_centers(
-    model: MixtureModel, rows: Rows, rng: np.random.Generator, bregman: bool
-) -> Array:
+def spread_centers(family: Family, k: int, rows: Rows, rng: np.random.Generator) -> Array:
     """K rows, each drawn with probability proportional to its divergence from those before."""
-    x = rows.x.astype(np.float64, copy=False)
-    weight = np.ones(len(x)) if rows.weight is None else rows.weight
     # sorted, the draws depend neither on the order of rows nor on weight 2 against row twice
-    order = np.lexsort(x.T[::-1])
-    x, weight = x[order], weight[order]
+    order = np.lexsort(rows.x.T[::-1])
+    x, weight = rows.x[order].astype(np.float64, copy=False), weights_of(rows)[order]
+    scale = family.scale(x, weight)
     chosen = [_draw(weight, rng)]
     nearest = np.full(len(x), np.inf)
-    for _ in range(model.k - 1):
-        center = x[chosen[-1]][None]
-        distance = model.family.divergence(x, center) if bregman else squared(x, center)
+    for _ in range(k - 1):
+        distance = family.divergence(x, x[chosen[-1]][None], scale)
         nearest = np.minimum(nearest, distance[:, 0])
         chosen.append(_draw(weight * nearest, rng))
     return np.asarray(x[chosen])
 
 
-def squared(x: Array, centers: Array) -> Array:
-    """Squared distance from rows to centres, in units of each column's spread."""
-    scale = x.std(axis=0)
-    scale = np.where(scale > 0, scale, 1.0)
-    return np.stack([np.square((x - c) / scale).sum(axis=1) for c in centers], axis=1)
+def weights_of(rows: Rows) -> Array:
+    """The weights, ones where none are given."""
+    return np.ones(len(rows)) if rows.weight is None else rows.weight
 
 
 def _draw(mass: Array, rng: np.random.Generator) -> int:

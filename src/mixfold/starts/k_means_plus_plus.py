@@ -7,6 +7,7 @@ import numpy as np
 from mixfold.core.rows import Rows
 from mixfold.core.start import Start
 from mixfold.core.value import value
+from mixfold.families.gaussian import Gaussian
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 from mixfold.starts._assignment import from_centers, spread_centers
 
@@ -19,4 +20,4 @@ class KMeansPlusPlus(Start):
     """
 
     def draw(self, model: MixtureModel, rows: Rows, rng: np.random.Generator) -> MixtureParams:
-        return from_centers(model, rows, spread_centers(model, rows, rng, bregman=False))
+        return from_centers(model, rows, spread_centers(Gaussian(), model.k, rows, rng))

@@ -19,4 +19,4 @@ class KMlePlusPlus(Start):
     """
 
     def draw(self, model: MixtureModel, rows: Rows, rng: np.random.Generator) -> MixtureParams:
-        return from_centers(model, rows, spread_centers(model, rows, rng, bregman=True))
+        return from_centers(model, rows, spread_centers(model.family, model.k, rows, rng))
