@@ -2,6 +2,7 @@
 #pragma once
 
 #include "active.hpp"
+#include "reduction.hpp"
 #include "separable.hpp"
 
 namespace mixfold::MIXFOLD_ISA {
@@ -17,20 +18,19 @@ struct SquaredDistance {
   }
 };
 
-template <class T> class Diagonal : public NoBaseMeasure<T> {
+// The density, whatever the way of accumulating.
+template <class T> class DiagonalDensity : public NoBaseMeasure<T> {
  public:
   using Number = T;
 
-  explicit Diagonal(const Gaussians& g)
+  explicit DiagonalDensity(const Gaussians& g)
       : density_(g.components, g.d, g.log_scale,
                  [&](int c, int k, int j) {
                    const ptrdiff_t at = ptrdiff_t(k) * g.d + j;
                    return c == 0 ? g.whiten[at] : -g.means[at] * g.whiten[at];
-                 }),
-        tiles_(g.d, tile) {
+                 }) {
     origin_ = scratch_of<T>(Slot::origin, g.d);
     copy_as(origin_, g.origin, g.d);
-    active_ = scratch_of<int>(Slot::active, block_vectors<T>(per_vector()));
   }
 
   int components() const { return density_.components(); }
@@ -39,9 +39,23 @@ template <class T> class Diagonal : public NoBaseMeasure<T> {
   const bool* exists() const { return density_.exists(); }
   void log_joint(const Block<T>& block) const { density_.log_joint(block); }
 
+ protected:
+  Separable<T, SquaredDistance> density_;
+
+ private:
+  T* origin_;
+};
+
+// Few coordinates: rows along the lanes throughout.
+template <class T> class Diagonal : public DiagonalDensity<T> {
+ public:
+  explicit Diagonal(const Gaussians& g) : DiagonalDensity<T>(g), tiles_(g.d, tile) {
+    active_ = scratch_of<int>(Slot::active, block_vectors<T>(this->per_vector()));
+  }
+
   void accumulate(const Block<T>& block, double* result) const {
-    const int d = density_.d();
-    for (int k = 0; k < components(); ++k, result += 1 + 2 * d) {
+    const int d = block.d;
+    for (int k = 0; k < block.components; ++k, result += 1 + 2 * d) {
       const T* const r = block.joint + k * block.stride;
       const Active found = find_active<S>(r, block.vectors, active_);
       result[0] += found.weight;
@@ -65,8 +79,8 @@ template <class T> class Diagonal : public NoBaseMeasure<T> {
     Real scale[J], shift[J], s1[J], s2[J];
     MIXFOLD_UNROLL
     for (int j = 0; j < J; ++j) {
-      scale[j] = S::splat(density_.coefficient(0, k, j0 + j));
-      shift[j] = S::splat(density_.coefficient(1, k, j0 + j));
+      scale[j] = S::splat(this->density_.coefficient(0, k, j0 + j));
+      shift[j] = S::splat(this->density_.coefficient(1, k, j0 + j));
       s1[j] = s2[j] = S::zero();
     }
     for (int a = 0; a < count; ++a) {
@@ -81,15 +95,11 @@ template <class T> class Diagonal : public NoBaseMeasure<T> {
         s2[j] += ry * y;
       }
     }
-    for (int j = 0; j < J; ++j) {
-      result[j0 + j] += double(S::sum(s1[j]));
-      result[block.d + j0 + j] += double(S::sum(s2[j]));
-    }
+    add_lane_sums<S>(s1, result + j0);
+    add_lane_sums<S>(s2, result + block.d + j0);
   }
 
-  Separable<T, SquaredDistance> density_;
   Tiling tiles_;
-  T* origin_;
   int* active_;
 };
 

@@ -1,5 +1,5 @@
 // Every kernel, compiled once per instruction set.
-#include "diagonal.hpp"
+#include "diagonal_wide.hpp"
 #include "kernels.hpp"
 #include "linear.hpp"
 #include "triangular.hpp"
@@ -52,6 +52,11 @@ void posterior_triangular(const Rows& rows, const Gaussians& g, const Posterior&
   }
 }
 
+void expect_diagonal(const Rows& rows, const double* weights, const Gaussians& g, double* result) {
+  if (g.d < 32) expect_any<Diagonal>(rows, weights, g, result);
+  else expect_any<DiagonalWide>(rows, weights, g, result);
+}
+
 }  // namespace
 
 double fold(OnlineState&, const Rows&, const double*, const double*, int);
@@ -59,7 +64,7 @@ double fold(OnlineState&, const Rows&, const double*, const double*, int);
 extern const Kernels table;
 const Kernels table = {
     expect_triangular,
-    expect_any<Diagonal, Gaussians>,
+    expect_diagonal,
     expect_any<Linear, LinearFamily>,
     posterior_triangular,
     posterior_any<Diagonal, Gaussians>,

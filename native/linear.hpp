@@ -2,6 +2,7 @@
 #pragma once
 
 #include "log_factorial.hpp"
+#include "reduction.hpp"
 #include "separable.hpp"
 
 namespace mixfold::MIXFOLD_ISA {
@@ -85,16 +86,16 @@ template <class T> class Linear {
     for (int v = 0; v < block.vectors; ++v)
       MIXFOLD_UNROLL
       for (int k = 0; k < K; ++k) sum[k] += S::load(r + k * block.stride + v * S::lanes);
-    for (int k = 0; k < K; ++k) out[k * (1 + block.d)] += double(S::sum(sum[k]));
+    T sums[K];
+    lane_sums<S, K>(sum, sums);
+    for (int k = 0; k < K; ++k) out[ptrdiff_t(k) * (1 + block.d)] += double(sums[k]);
   }
 
   template <int K, int J>
   static void accumulate_tile(const Block<T>& block, const T* r, int j0, double* out) {
-    Real sum[K][J];
+    Real sum[K * J];
     MIXFOLD_UNROLL
-    for (int k = 0; k < K; ++k)
-      MIXFOLD_UNROLL
-      for (int j = 0; j < J; ++j) sum[k][j] = S::zero();
+    for (int i = 0; i < K * J; ++i) sum[i] = S::zero();
     for (int v = 0; v < block.vectors; ++v) {
       const T* const x = block.x + (ptrdiff_t(v) * block.d + j0) * S::lanes;
       Real xv[J];
@@ -104,12 +105,14 @@ template <class T> class Linear {
       for (int k = 0; k < K; ++k) {
         const Real rv = S::load(r + k * block.stride + v * S::lanes);
         MIXFOLD_UNROLL
-        for (int j = 0; j < J; ++j) sum[k][j] += rv * xv[j];
+        for (int j = 0; j < J; ++j) sum[k * J + j] += rv * xv[j];
       }
     }
+    T sums[K * J];
+    lane_sums<S, K * J>(sum, sums);
     for (int k = 0; k < K; ++k)
       for (int j = 0; j < J; ++j)
-        out[ptrdiff_t(k) * (1 + block.d) + j0 + j] += double(S::sum(sum[k][j]));
+        out[ptrdiff_t(k) * (1 + block.d) + j0 + j] += double(sums[k * J + j]);
   }
 
   Separable<T, InnerProduct> density_;

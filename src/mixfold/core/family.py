@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 
@@ -29,6 +29,15 @@ class Family(ABC):
     def scatter(self) -> Scatter:
         """Which second moments are sufficient."""
         return "none"
+
+    @classmethod
+    def variants(cls) -> list[Self]:
+        """Every form of the family that behaves differently, for the laws."""
+        return [cls()]
+
+    @abstractmethod
+    def example(self, k: int, d: int, rng: np.random.Generator) -> Any:
+        """Random valid parameters, for the laws."""
 
     @abstractmethod
     def problem_with(self, x: Array) -> str | None:

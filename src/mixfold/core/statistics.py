@@ -20,7 +20,8 @@ def packed_length(scatter: Scatter, d: int) -> int:
 def pack(square: Array) -> Array:
     """Lower triangles of (..., d, d), row by row."""
     i, j = np.tril_indices(square.shape[-1])
-    return np.asarray(square[..., i, j])
+    # indexing may return another memory order, and products depend on it in the last bit
+    return np.ascontiguousarray(square[..., i, j])
 
 
 def unpack(packed: Array, d: int) -> Array:
@@ -40,7 +41,7 @@ def outer_like(delta: Array, length: int) -> Array:
     if length == d:
         return np.square(delta)
     i, j = np.tril_indices(d)
-    return np.asarray(delta[..., i] * delta[..., j])
+    return np.ascontiguousarray(delta[..., i] * delta[..., j])
 
 
 @value

@@ -24,6 +24,9 @@ class Positive(Family):
 
     floor: float
 
+    def example(self, k: int, d: int, rng: np.random.Generator) -> MeanParams:
+        return MeanParams(rng.uniform(0.5, 12.0, size=(k, d)))
+
     def mean(self, params: MeanParams) -> Array:
         return params.means
 

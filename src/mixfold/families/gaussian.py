@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 import numpy as np
 
 from mixfold.core.errors import unknown_name
@@ -59,6 +61,17 @@ class Gaussian(Family):
     @property
     def scatter(self) -> Scatter:
         return self.structure.scatter
+
+    @classmethod
+    def variants(cls) -> list[Self]:
+        return [cls(covariance=name) for name in STRUCTURES]
+
+    def example(self, k: int, d: int, rng: np.random.Generator) -> GaussianParams:
+        spread = rng.normal(size=(k, 3 * d, d)) + np.arange(d)
+        scatter = np.stack([np.cov(rows.T, ddof=0).reshape(d, d) for rows in spread])
+        packed = pack(scatter) if self.scatter == "full" else np.diagonal(scatter, axis1=1, axis2=2)
+        weight = np.full(k, 1.0 / k)
+        return self.maximize(Statistics(weight, 3.0 * rng.normal(size=(k, d)), packed, 1.0, 0.0))[0]
 
     def problem_with(self, x: Array) -> str | None:
         return None

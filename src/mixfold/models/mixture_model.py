@@ -105,4 +105,6 @@ class MixtureModel:
         """How many levels the truncation region must grow to hold `params`; <= 0 is inside."""
         location, low, high = self.family.extent(params.components)
         c1, c2, c3 = bounds
-        return max(1.0 / float(params.weights.min()) - c1, location - c2, high - c3, 1.0 / low - c3)
+        lightest = 1.0 / float(params.weights.min())
+        steepest = 1.0 / max(low, SMALLEST_WEIGHT)
+        return max(lightest - c1, location - c2, high - c3, steepest - c3)

@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 
 from mixfold.core.errors import MixfoldError, ModelFileError
+from mixfold.core.registry import find_all
 from mixfold.core.value import flatten, unflatten
 
 FORMAT, VERSION = "mixfold", 1
+WITH_VALUES = ("families", "schedules", "models", "learners", "starts")
 
 
 def write(path: str | Path, kind: str, content: Any) -> None:
@@ -65,6 +67,8 @@ def read(path: str | Path, kind: str) -> Any:
         arrays = load(data)
         header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
         _check_header(header, kind)
+        for package in WITH_VALUES:
+            find_all(package)  # a class is known only once its file is imported
         return unflatten(json.loads(header["schema"]), arrays)
     except MixfoldError as error:
         raise ModelFileError(f"{path} {error}") from None

@@ -1,0 +1,105 @@
+"""Laws of every family."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mixfold.core.family import Family
+from mixfold.core.rows import Array, Rows
+from mixfold.core.value import field_names
+from mixfold.kernels.reference import ReferenceKernel
+from mixfold.models.mixture_model import MixtureModel, MixtureParams
+
+
+def close(a: Any, b: Any, rtol: float = 1e-8, atol: float = 1e-10) -> None:
+    """Parameters agree, field by field."""
+    for name in field_names(a):
+        np.testing.assert_allclose(getattr(a, name), getattr(b, name), rtol, atol, err_msg=name)
+
+
+def maximize_inverts_the_mean(family: Family, k: int, d: int, rng: np.random.Generator) -> None:
+    """maximize(expected(theta)) = theta."""
+    params = family.example(k, d, rng)
+    found, repairs = family.maximize(family.expected(params, np.full(k, 1.0 / k)))
+    assert repairs == 0
+    close(found, params)
+
+
+def gradient_of_log_normalizer_is_the_mean(
+    family: Family, k: int, d: int, rng: np.random.Generator
+) -> None:
+    """grad A(eta) = E[t(x)]."""
+    params = family.example(k, d, rng)
+    eta, mean = family.natural(params), family.mean(params)
+    for j in range(eta.shape[1]):
+        step = np.zeros_like(eta)
+        step[:, j] = 1e-6 * np.maximum(np.abs(eta[:, j]), 1e-2)
+        rise = family.log_normalizer(eta + step) - family.log_normalizer(eta - step)
+        np.testing.assert_allclose(rise / (2 * step[:, j]), mean[:, j], rtol=1e-4, atol=1e-4)
+
+
+def density_is_the_linear_form(family: Family, k: int, d: int, rng: np.random.Generator) -> None:
+    """log p(x|k) = <eta, t(x)> - A(eta) + log h(x)."""
+    params = family.example(k, d, rng)
+    x = family.sample(params, rng.integers(k, size=50), rng)
+    np.testing.assert_allclose(
+        family.log_density(params, x), Family.log_density(family, params, x), rtol=1e-8, atol=1e-8
+    )
+
+
+def weight_two_is_a_row_twice(family: Family, k: int, d: int, rng: np.random.Generator) -> None:
+    """Weights count rows, and weight zero is absence."""
+    model, params, x = example_mixture(family, k, d, 40, rng)
+    times = rng.integers(0, 4, size=len(x))
+    kernel = ReferenceKernel(model)
+    weighted = kernel.expect(params, Rows(x, times.astype(np.float64)))
+    repeated = kernel.expect(params, Rows(np.repeat(x, times, axis=0)))
+    np.testing.assert_allclose(weighted, repeated, rtol=1e-9, atol=1e-9)
+
+
+def sampled_moments_converge(family: Family, k: int, d: int, rng: np.random.Generator) -> None:
+    """The mean of t(x) over samples approaches E[t(x)]."""
+    params = family.example(k, d, rng)
+    n = 40_000
+    for component in range(k):
+        t = family.sufficient(family.sample(params, np.full(n, component), rng))
+        error = t.mean(axis=0) - family.mean(params)[component]
+        assert (np.abs(error) < 6.0 * t.std(axis=0) / np.sqrt(n) + 1e-12).all()
+
+
+def coordinates_are_invertible(family: Family, k: int, d: int, rng: np.random.Generator) -> None:
+    """constrained(unconstrained(theta)) = theta, and any coordinates are valid."""
+    params = family.example(k, d, rng)
+    coordinates = family.unconstrained(params)
+    close(family.constrained(coordinates, params), params)
+    moved = family.constrained(coordinates + rng.normal(size=coordinates.shape), params)
+    assert np.isfinite(family.log_density(moved, family.mean(params)[:, :d])).all()
+
+
+def blend_joins_its_ends(family: Family, k: int, d: int, rng: np.random.Generator) -> None:
+    """blend(a, b, 0) = a and blend(a, b, 1) = b."""
+    a, b = family.example(k, d, rng), family.example(k, d, rng)
+    close(family.blend(a, b, 0.0), a)
+    close(family.blend(a, b, 1.0), b)
+
+
+def example_mixture(
+    family: Family, k: int, d: int, n: int, rng: np.random.Generator
+) -> tuple[MixtureModel, MixtureParams, Array]:
+    """A model, parameters and rows drawn from them."""
+    weights = rng.dirichlet(np.full(k, 5.0))
+    model, params = MixtureModel(family, k, d), MixtureParams(weights, family.example(k, d, rng))
+    return model, params, model.sample(params, n, rng)[0]
+
+
+LAWS = [
+    maximize_inverts_the_mean,
+    gradient_of_log_normalizer_is_the_mean,
+    density_is_the_linear_form,
+    weight_two_is_a_row_twice,
+    sampled_moments_converge,
+    coordinates_are_invertible,
+    blend_joins_its_ends,
+]

@@ -1,0 +1,68 @@
+"""Laws of every kernel: the reference is right, others agree with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mixfold.core.rows import Rows
+from mixfold.kernels.choice import Kernel
+from mixfold.kernels.reference import ReferenceKernel
+from mixfold.models.mixture_model import MixtureModel, MixtureParams
+
+Arrays = dict[str, np.ndarray]
+
+
+def layouts(x: np.ndarray) -> Arrays:
+    """The same numbers in every memory layout a user can have."""
+    n, d = x.shape
+    wide = np.zeros((2 * n, 3 * d), dtype=x.dtype)
+    wide[::2, ::3] = x
+    return {
+        "rows": np.ascontiguousarray(x),
+        "columns": np.asfortranarray(x),
+        "strided": wide[::2, ::3],
+        "reversed": np.ascontiguousarray(x[::-1, ::-1])[::-1, ::-1],
+    }
+
+
+def expectations_agree(
+    model: MixtureModel, params: MixtureParams, kernel: Kernel, rows: Rows, rtol: float
+) -> None:
+    """The sums of a block are those of the reference."""
+    reference: Any = ReferenceKernel(model)
+    expected = reference.expect(params, rows)
+    scale = np.abs(expected).max(initial=1.0)
+    found = kernel.expect(kernel.prepare(params), rows)
+    np.testing.assert_allclose(found, expected, rtol=rtol, atol=rtol * scale)
+
+
+def posteriors_agree(
+    model: MixtureModel, params: MixtureParams, kernel: Kernel, rows: Rows, rtol: float
+) -> None:
+    """Densities and responsibilities are those of the reference."""
+    expected = ReferenceKernel(model).posterior(params, rows.x)
+    found = kernel.posterior(kernel.prepare(params), rows.x)
+    np.testing.assert_allclose(found[0], expected[0], rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(found[1], expected[1], rtol=1e-8, atol=1e-12)  # type: ignore[arg-type]
+    assert kernel.posterior(kernel.prepare(params), rows.x, False)[1] is None
+
+
+def sequences_agree(
+    model: MixtureModel, params: MixtureParams, kernel: Kernel, rows: Rows, rtol: float
+) -> None:
+    """One update per row ends where the reference ends."""
+    gamma = np.arange(2.0, 2.0 + len(rows)) ** -0.7
+    ends = []
+    for one in (ReferenceKernel(model), kernel):
+        sequence = one.sequence(model.expected(params), params)
+        log_likelihood, _ = sequence.fold(rows, gamma, 3)
+        statistics, after = sequence.state()
+        ends.append([log_likelihood, statistics.weight, statistics.mean, after.weights])
+        ends[-1] += [statistics.scatter, model.unconstrained(after)]
+    for expected, found in zip(*ends, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-8)
+
+
+LAWS = [expectations_agree, posteriors_agree, sequences_agree]

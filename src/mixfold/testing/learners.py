@@ -1,0 +1,115 @@
+"""Laws of every learner."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from mixfold.core.learner import Info, Learner
+from mixfold.core.rows import Rows
+from mixfold.core.value import equal, flatten, unflatten
+from mixfold.engines.threads import Threads
+from mixfold.models.mixture_model import MixtureModel, MixtureParams
+
+
+def fold(
+    problem: Threads, learner: Learner, params: Any, rows: Rows, cuts: list[int], passes: int = 2
+) -> tuple[Any, list[Info]]:
+    """The state after whole passes over rows that arrive in blocks."""
+    state, infos = learner.init(problem, params), []
+    for _ in range(passes):
+        for start, stop in zip([0, *cuts], [*cuts, len(rows)], strict=True):
+            state, more = learner.step(problem, state, rows.cut(start, stop))
+            infos += more
+        state, more = learner.end_pass(problem, state)
+        infos += more
+    return state, infos
+
+
+def blocks_do_not_matter(
+    model: MixtureModel, params: MixtureParams, learner: Learner, rows: Rows, cuts: list[int]
+) -> None:
+    """The same rows in blocks of any sizes give the same bits."""
+    problem = Threads(model, 1)
+    whole = fold(problem, learner, params, rows, [])[0]
+    assert equal(whole, fold(problem, learner, params, rows, cuts)[0])
+
+
+def threads_do_not_matter(
+    model: MixtureModel, params: MixtureParams, learner: Learner, rows: Rows, cuts: list[int]
+) -> None:
+    """The same bits on one thread and on several."""
+    one = fold(Threads(model, 1), learner, params, rows, cuts)[0]
+    assert equal(one, fold(Threads(model, 3), learner, params, rows, cuts)[0])
+
+
+def saving_does_not_matter(
+    model: MixtureModel, params: MixtureParams, learner: Learner, rows: Rows, cuts: list[int]
+) -> None:
+    """A state saved and loaded in mid-stream goes on to the same bits."""
+    problem = Threads(model, 1)
+    half = len(rows) // 2 + 1
+    state, _ = learner.step(problem, learner.init(problem, params), rows.cut(0, half))
+    arrays: dict[str, np.ndarray] = {}
+    loaded = unflatten(flatten(state, "state", arrays), arrays)
+    assert equal(_ended(problem, learner, state, rows), _ended(problem, learner, loaded, rows))
+
+
+def _ended(problem: Threads, learner: Learner, state: Any, rows: Rows) -> Any:
+    state, _ = learner.step(problem, state, rows.cut(len(rows) // 2 + 1, len(rows)))
+    return learner.end_pass(problem, state)[0]
+
+
+def inputs_are_not_changed(
+    model: MixtureModel, params: MixtureParams, learner: Learner, rows: Rows, cuts: list[int]
+) -> None:
+    """Rows, parameters and states are as before after a step."""
+    problem = Threads(model, 2)
+    before_rows, before_params = rows.copy(), _copied(params)
+    state = learner.init(problem, params)
+    before_state = _copied(state)
+    learner.step(problem, state, rows)
+    assert equal(Rows(np.ascontiguousarray(rows.x), rows.weight), before_rows)
+    assert equal(params, before_params)
+    assert equal(state, before_state)
+
+
+def rows_of_weight_zero_do_not_matter(
+    model: MixtureModel, params: MixtureParams, learner: Learner, rows: Rows, cuts: list[int]
+) -> None:
+    """Parameters stay put when every row weighs nothing."""
+    problem = Threads(model, 1)
+    nothing = Rows(rows.x, np.zeros(len(rows)))
+    state, _ = fold(problem, learner, params, nothing, cuts, passes=1)
+    assert equal(learner.estimate(problem, state), params)
+
+
+def learning_raises_the_likelihood(
+    model: MixtureModel, params: MixtureParams, learner: Learner, rows: Rows, cuts: list[int]
+) -> None:
+    """From a bad start, some passes end better than they began."""
+    problem = Threads(model, 1)
+    components = model.family.blend(params.components, params.components, 0.0)
+    bad = MixtureParams(np.full(model.k, 1.0 / model.k), components)
+    state, _ = fold(problem, learner, bad, rows, cuts, passes=3)
+    learned = problem.posterior(learner.estimate(problem, state), rows, False)[0]
+    began = problem.posterior(bad, rows, False)[0]
+    weight = np.ones(len(rows)) if rows.weight is None else rows.weight
+    assert float(weight @ learned) > float(weight @ began) - 0.05 * float(weight.sum())
+
+
+def _copied(thing: Any) -> Any:
+    arrays: dict[str, np.ndarray] = {}
+    tree = flatten(thing, "thing", arrays)
+    return unflatten(tree, {name: array.copy() for name, array in arrays.items()})
+
+
+LAWS = [
+    blocks_do_not_matter,
+    threads_do_not_matter,
+    saving_does_not_matter,
+    inputs_are_not_changed,
+    rows_of_weight_zero_do_not_matter,
+    learning_raises_the_likelihood,
+]

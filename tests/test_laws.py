@@ -1,0 +1,165 @@
+"""The laws, over everything the registry finds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.feather
+import pyarrow.parquet
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mixfold.core.family import Family
+from mixfold.core.learner import Learner
+from mixfold.core.registry import find_all
+from mixfold.core.rows import Rows
+from mixfold.core.source import Source
+from mixfold.kernels.choice import kernel_for
+from mixfold.kernels.native import NativeKernel
+from mixfold.learners.auto import Auto
+from mixfold.learners.em import EM
+from mixfold.learners.mini_batch_em import MiniBatchEM
+from mixfold.learners.online_em import OnlineEM
+from mixfold.schedules.constant import Constant
+from mixfold.sources._opening import open_source
+from mixfold.testing import families, kernels, learners, sources
+
+FAMILIES: list[Family] = [v for f in find_all("families").values() for v in f.variants()]
+LEARNERS: list[Learner] = [learner() for learner in find_all("learners").values()] + [
+    EM(accelerate=True),
+    MiniBatchEM(batch_size=70, average_from=3, truncation=1000.0),
+    MiniBatchEM(batch_size=40, truncation=5.0),
+    OnlineEM(batch_size=10, schedule=Constant(0.05)),
+]
+
+
+def rng() -> np.random.Generator:
+    return np.random.default_rng(7)
+
+
+@pytest.mark.parametrize("law", families.LAWS, ids=lambda law: law.__name__)
+@pytest.mark.parametrize("family", FAMILIES, ids=repr)
+@pytest.mark.parametrize(("k", "d"), [(1, 1), (3, 2), (2, 5)])
+def test_family(law: Callable[..., None], family: Family, k: int, d: int) -> None:
+    law(family, k, d, rng())
+
+
+@pytest.mark.parametrize("law", kernels.LAWS, ids=lambda law: law.__name__)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("family", FAMILIES, ids=repr)
+@pytest.mark.parametrize(
+    ("k", "d", "n"),
+    [(1, 1, 1), (2, 1, 60), (3, 2, 257), (2, 3, 50), (3, 4, 40), (2, 7, 60), (4, 17, 90)],
+)
+def test_kernel(
+    law: Callable[..., None], family: Family, dtype: Any, k: int, d: int, n: int
+) -> None:
+    model, params, x = families.example_mixture(family, k, d, n, rng())
+    kernel = kernel_for(model)
+    assert isinstance(kernel, NativeKernel), "the compiled kernels are missing"
+    weight = rng().integers(0, 3, size=n).astype(np.float64)
+    rtol = 1e-9 if dtype is np.float64 else 2e-4
+    for x_like in kernels.layouts(x.astype(dtype)).values():
+        law(model, params, kernel, Rows(x_like), rtol)
+        law(model, params, kernel, Rows(x_like, weight), rtol)
+
+
+def test_kernel_without_rows() -> None:
+    for family in FAMILIES:
+        model, params, x = families.example_mixture(family, 3, 2, 5, rng())
+        kernel = kernel_for(model)
+        assert not kernel.expect(kernel.prepare(params), Rows(x[:0])).any()
+
+
+@pytest.mark.parametrize("law", learners.LAWS, ids=lambda law: law.__name__)
+@pytest.mark.parametrize("family", FAMILIES, ids=repr)
+@pytest.mark.parametrize("learner", LEARNERS, ids=repr)
+def test_learner(law: Callable[..., None], family: Family, learner: Learner) -> None:
+    model, params, x = families.example_mixture(family, 3, 2, 400, rng())
+    learner = learner.resolve(len(x), 2, False)
+    weight = rng().uniform(0.5, 2.0, size=len(x))
+    law(model, params, learner, Rows(x), [1, 8, 9, 137, 350])
+    law(model, params, learner, Rows(x.astype(np.float32), weight), [200])
+
+
+@pytest.mark.parametrize(
+    "learner", [EM(), Auto(sample_size=10), MiniBatchEM(batch_size=0.4), OnlineEM()], ids=repr
+)
+def test_learner_over_many_tiles(learner: Learner) -> None:
+    model, params, x = families.example_mixture(FAMILIES[0], 2, 2, 150_000, rng())
+    learner = learner.resolve(len(x), 2, False)
+    cuts = [1, 32_768, 32_769, 39_999]
+    learners.blocks_do_not_matter(model, params, learner, Rows(x), cuts)
+    learners.threads_do_not_matter(model, params, learner, Rows(x), cuts)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    cuts=st.lists(st.integers(0, 300), max_size=6).map(sorted),
+    which=st.integers(0, len(LEARNERS) - 1),
+)
+def test_any_cuts_give_the_same_bits(cuts: list[int], which: int) -> None:
+    model, params, x = families.example_mixture(FAMILIES[1], 2, 3, 300, rng())
+    learner = LEARNERS[which].resolve(300, 3, False)
+    learners.blocks_do_not_matter(model, params, learner, Rows(x), cuts)
+
+
+@pytest.mark.parametrize("accelerate", [False, True])
+@pytest.mark.parametrize("family", FAMILIES, ids=repr)
+def test_em_never_goes_down(family: Family, accelerate: bool) -> None:
+    from mixfold.engines.threads import Threads
+
+    model, _, x = families.example_mixture(family, 3, 2, 500, rng())
+    start = families.example_mixture(family, 3, 2, 1, np.random.default_rng(1))[1]
+    learner, problem = EM(tol=0.0, accelerate=accelerate), Threads(model, 1)
+    state = learner.init(problem, start)
+    reached = -np.inf
+    for _ in range(40):
+        state, _ = learner.step(problem, state, Rows(x))
+        state, _ = learner.end_pass(problem, state)
+        now = float(problem.posterior(learner.estimate(problem, state), Rows(x), False)[0].mean())
+        assert now >= reached - 1e-9
+        reached = now
+
+
+def tables(x: np.ndarray, folder: Path) -> Iterator[tuple[str, Any]]:
+    import pandas as pd
+    import polars as pl
+
+    names = [f"c{j}" for j in range(x.shape[1])]
+    table = pa.table(dict(zip(names, x.T, strict=True)))
+    yield "array", x
+    yield "reversed", x[::-1][::-1]
+    yield "pandas", pd.DataFrame(x, columns=names)
+    yield "polars", pl.DataFrame(x, schema=names)
+    yield "arrow", table
+    np.save(folder / "x.npy", x)
+    yield "npy", folder / "x.npy"
+    pyarrow.parquet.write_table(table, folder / "x.parquet", row_group_size=70)
+    yield "parquet", folder / "x.parquet"
+    pyarrow.csv.write_csv(table, folder / "x.csv")
+    yield "csv", folder / "x.csv"
+    pyarrow.feather.write_feather(table, folder / "x.feather", compression="lz4", chunksize=64)
+    yield "feather", str(folder / "x.feather")
+    (folder / "parts").mkdir()
+    for i, part in enumerate((table[:100], table[100:110], table[110:])):
+        pyarrow.parquet.write_table(part, folder / "parts" / f"p{i}.parquet")
+        pyarrow.csv.write_csv(part, folder / f"p{i}.csv")
+    yield "folder", folder / "parts"
+    yield "glob", str(folder / "parts" / "*.parquet")
+    yield "csv list", [folder / f"p{i}.csv" for i in range(3)]
+    yield "blocks", [x[:3], x[3:200], x[200:]]
+    yield "iterator", iter([x[:3], x[3:200], x[200:]])
+
+
+@pytest.mark.parametrize("law", sources.LAWS, ids=lambda law: law.__name__)
+def test_source(law: Callable[[Source, np.ndarray], None], tmp_path: Path) -> None:
+    x = rng().normal(size=(333, 3))
+    for _, data in tables(x, tmp_path):
+        law(open_source(data), x)
