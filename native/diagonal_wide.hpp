@@ -42,8 +42,10 @@ template <class T> class DiagonalWide : public DiagonalDensity<T> {
   static constexpr int tile = vector_bytes == 64 ? 6 : 3;
 
   void pad(const Gaussians& g, int k) {
-    const double *const mean = g.means + ptrdiff_t(k) * d_, *const whiten = g.whiten + ptrdiff_t(k) * d_;
-    T *const scale = scale_ + ptrdiff_t(k) * padded_, *const shift = shift_ + ptrdiff_t(k) * padded_;
+    const double* const mean = g.means + ptrdiff_t(k) * d_;
+    const double* const whiten = g.whiten + ptrdiff_t(k) * d_;
+    T* const scale = scale_ + ptrdiff_t(k) * padded_;
+    T* const shift = shift_ + ptrdiff_t(k) * padded_;
     for (int j = 0; j < padded_; ++j) {
       scale[j] = j < d_ ? T(whiten[j]) : T(0);
       shift[j] = j < d_ ? T(-mean[j] * whiten[j]) : T(0);

@@ -121,15 +121,16 @@ void construct_online(OnlineMixture* self, const std::string& name, const Parame
   const OnlineKind kind = online_kind(name);
   const int components = int(s_mean.shape(0)), d = int(s_mean.shape(1));
   require(components > 0 && d > 0, "there must be a component and a coordinate");
-  auto* const mixture = new (self) OnlineMixture(kind, components, d, floor, reg);
-  const OnlineState& s = mixture->state();
   const bool square = kind == OnlineKind::full || kind == OnlineKind::tied;
   const size_t matrices = kind == OnlineKind::tied ? 1 : size_t(components);
   require(has_shape(s_weight, components) && has_shape(t_weight, components) &&
-              has_shape(t_mean, components, d) && has_shape(s_scatter, components, s.scatter_size),
+              has_shape(t_mean, components, d) &&
+              has_shape(s_scatter, components, scatter_size(kind, d)),
           "the statistics and parameters disagree about components or coordinates");
-  require(t_factor.size() == matrices * (square ? size_t(d) * d : size_t(s.factor_size)),
+  require(t_factor.size() == matrices * (square ? size_t(d) * d : size_t(factor_size(kind, d))),
           "t_factor has the wrong size");
+  auto* const mixture = new (self) OnlineMixture(kind, components, d, floor, reg);
+  const OnlineState& s = mixture->state();
   mixture->import_array(s.s_weight, s_weight.data(), 1);
   mixture->import_array(s.s_mean, s_mean.data(), d);
   mixture->import_array(s.s_scatter, s_scatter.data(), s.scatter_size);

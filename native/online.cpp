@@ -1,7 +1,8 @@
 // Online EM, one row per update, compiled once per instruction set.
 //
-// A family offers: dimension(s); derive(s, k), the coefficients of its log density; log_joint(s, k);
-// scatter(s, k, a, delta), its second moments; maximize(s), the parameters; log_base(s).
+// A family offers: dimension(s); derive(s, k), the coefficients of its log density;
+// log_joint(s, k); scatter(s, k, a, delta), its second moments; maximize(s), the parameters;
+// log_base(s); has_scatter and, where that is true, variance_index(j).
 // Every step is written at one place of the loop over rows, so that a row meets the same
 // instructions, hence the same rounding, however the rows were cut into calls.
 #include <math.h>

@@ -9,6 +9,8 @@ namespace {
 
 bool triangular(OnlineKind kind) { return kind == OnlineKind::full || kind == OnlineKind::tied; }
 
+}  // namespace
+
 int scatter_size(OnlineKind kind, int d) {
   if (triangular(kind)) return d * (d + 1) / 2;
   return kind == OnlineKind::diag || kind == OnlineKind::spherical ? d : 0;
@@ -17,8 +19,6 @@ int scatter_size(OnlineKind kind, int d) {
 int factor_size(OnlineKind kind, int d) {
   return kind == OnlineKind::spherical ? 1 : scatter_size(kind, d);
 }
-
-}  // namespace
 
 OnlineKind online_kind(const std::string& name) {
   static constexpr const char* names[] = {"full",      "tied",    "diag",

@@ -11,6 +11,10 @@ namespace mixfold {
 
 OnlineKind online_kind(const std::string& name);
 
+// Numbers per component: packed triangles, not squares.
+int scatter_size(OnlineKind kind, int d);
+int factor_size(OnlineKind kind, int d);
+
 class OnlineMixture {
  public:
   OnlineMixture(OnlineKind kind, int components, int d, double floor, double reg);

@@ -23,15 +23,13 @@
 #define MIXFOLD_UNROLL _Pragma("GCC unroll 32")
 #endif
 
-#if defined(_MSC_VER) && !defined(__clang__)
-#include <math.h>
-#endif
-
 #if (defined(__GNUC__) || defined(__clang__)) && !defined(MIXFOLD_PLAIN_LANES)
 #define MIXFOLD_VECTOR_EXTENSIONS 1
 #if defined(__SSE2__)
 #include <immintrin.h>
 #endif
+#else
+#include <math.h>
 #endif
 
 namespace mixfold::MIXFOLD_ISA {
@@ -243,7 +241,7 @@ template <class T, int N = vector_bytes / int(sizeof(T))> struct Simd {
 #if defined(MIXFOLD_VECTOR_EXTENSIONS)
     return __builtin_shufflevector(a, b, Order::source(I)...);
 #else
-    return {{(Order::source(I) < N ? a.lane[Order::source(I) % N] : b.lane[Order::source(I) % N])...}};
+    return {{(Order::source(I) < N ? a : b).lane[Order::source(I) % N]...}};
 #endif
   }
 

@@ -20,6 +20,6 @@ ESTIMATORS = [
 ]
 
 
-@parametrize_with_checks(ESTIMATORS)
+@parametrize_with_checks(ESTIMATORS)  # type: ignore[untyped-decorator]
 def test_sklearn_check(estimator: Any, check: Any) -> None:
     check(estimator)

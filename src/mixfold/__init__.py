@@ -37,7 +37,7 @@ def _find(name: str) -> Any:
         return import_module("mixfold.estimators._saving").load
     for package in PUBLIC_PACKAGES:
         for known in registry.names(package):
-            if known.replace("-", "") == name.lower():
+            if known.replace("++", "plusplus").replace("-", "") == name.lower():
                 thing = registry.find(package, known)
                 if thing.__name__ == name:
                     return thing

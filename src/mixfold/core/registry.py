@@ -15,18 +15,23 @@ def names(package: str) -> tuple[str, ...]:
     """Names of everything a package of mixfold offers, e.g. `names("families")`."""
     path = import_module(f"mixfold.{package}").__path__
     modules = (m.name for m in pkgutil.iter_modules(path))
-    return tuple(sorted(m.replace("_", "-") for m in modules if not m.startswith("_")))
+    return tuple(sorted(_spelt(m) for m in modules if not m.startswith("_")))
+
+
+def _spelt(name: str) -> str:
+    return name.lower().replace("_", "-").replace("-plus-plus", "++")
 
 
 def find(package: str, name: str) -> Any:
     """The class called `name` in a package; spelling with - or _ is the same."""
-    key = name.lower().replace("_", "-").replace("++", "-plus-plus")
+    key = _spelt(name)
     if key not in names(package):
         raise unknown_name(
             package.removesuffix("s").replace("familie", "family"), name, names(package)
         )
-    module = import_module(f"mixfold.{package}.{key.replace('-', '_')}")
-    squeezed = key.replace("-", "")
+    file = key.replace("++", "-plus-plus").replace("-", "_")
+    module = import_module(f"mixfold.{package}.{file}")
+    squeezed = file.replace("_", "")
     for attribute in vars(module):
         if attribute.lower() == squeezed and isinstance(getattr(module, attribute), type):
             return getattr(module, attribute)
@@ -40,4 +45,4 @@ def find_all(package: str) -> dict[str, Any]:
 
 def name_of(thing: object) -> str:
     """The registered name of an instance: its file's name."""
-    return type(thing).__module__.rsplit(".", 1)[-1].replace("_", "-")
+    return _spelt(type(thing).__module__.rsplit(".", 1)[-1])

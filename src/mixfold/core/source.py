@@ -40,6 +40,10 @@ class Source(ABC):
         """Whether `take` works."""
         return False
 
+    def anchors(self) -> Sequence[int]:
+        """Rows at which reading can begin without reading those before."""
+        return [0]
+
     @abstractmethod
     def blocks(self, start: int = 0) -> Iterator[Rows]:
         """The rows from number `start` on, in order."""
@@ -67,5 +71,7 @@ class Source(ABC):
             return self.head(n)
         if self.random_access:
             return self.take(np.sort(rng.choice(self.length, n, replace=False)))
-        starts = np.linspace(0, self.length - n // STRETCHES, STRETCHES).astype(int)
-        return join([self._stretch(int(s), n // STRETCHES) for s in starts])
+        anchors = self.anchors()
+        spread = np.linspace(0, len(anchors) - 1, min(STRETCHES, len(anchors)))
+        starts = [anchors[int(i)] for i in spread]
+        return join([self._stretch(start, n // len(starts)) for start in starts])

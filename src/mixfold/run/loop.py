@@ -54,8 +54,10 @@ class Loop:
 
         `self.fit` is what has been learned at any moment, also after an interrupt.
         """
+        self._began = time.monotonic() - (fit.seconds if fit else 0.0)
         self.fit = fit or Fit(self._init(0), no_history(), seed=self.seed)
-        self._began = time.monotonic() - self.fit.seconds
+        if self.fit.done and not self._over(self.fit):  # resumed with a larger budget
+            self.fit = replace(self.fit, done=False)
         try:
             while not self.fit.done:
                 if not self._over(self.fit):
@@ -118,7 +120,7 @@ class Loop:
         if best is None or _beats(fit, best):
             best = replace(fit, best=None)
         if fit.start + 1 == len(self.starts):
-            self.fit = replace(best, done=True, best=None, rows_seen=fit.rows_seen)
+            self.fit = replace(best, done=True, best=None, start=fit.start, rows_seen=fit.rows_seen)
         else:
             start = fit.start + 1
             self.fit = Fit(

@@ -14,7 +14,7 @@ from mixfold.core.value import value
 from mixfold.engines.threads import Threads
 from mixfold.learners.em import EM
 from mixfold.models.mixture_model import MixtureParams
-from mixfold.starts.given import Given
+from mixfold.starts._given import Given
 
 TRIAL = EM(tol=1e-4, max_passes=60, accelerate=True)
 

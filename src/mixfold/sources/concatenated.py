@@ -32,6 +32,15 @@ class Concatenated(Source):
         lengths = [part.length for part in self.parts]
         return sum(n for n in lengths if n is not None) if None not in lengths else None
 
+    def anchors(self) -> list[int]:
+        found, first = [0], 0
+        for part in self.parts:
+            if part.length is None:
+                break
+            found += [first + anchor for anchor in part.anchors() if first + anchor > 0]
+            first += part.length
+        return found
+
     def blocks(self, start: int = 0) -> Iterator[Rows]:
         for part in self.parts:
             if part.length is not None and start >= part.length:

@@ -20,8 +20,8 @@ class Npy(Array):
     def __init__(
         self, path: Path, columns: Sequence[str] | None = None, weight: str | None = None
     ) -> None:
-        if columns is not None or weight is not None:
-            raise SourceError(f"{path}: a .npy file has no column names to choose from")
+        if weight is not None:
+            raise SourceError(f"{path}: a .npy file has no column {weight!r} to take weights from")
         try:
             x = np.load(path, mmap_mode="r", allow_pickle=False)
         except (ValueError, OSError, EOFError) as error:
@@ -31,4 +31,8 @@ class Npy(Array):
                 f"{path} holds a {x.ndim}-dimensional {x.dtype} array: "
                 "a two-dimensional array of numbers is needed"
             )
-        super().__init__(x)
+        if columns is not None and len(columns) != x.shape[1]:
+            raise SourceError(
+                f"{path} has {x.shape[1]} columns without names: {len(columns)} are needed"
+            )
+        super().__init__(x, columns=columns)

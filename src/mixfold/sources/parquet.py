@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator
+from itertools import accumulate
 from typing import Any, ClassVar
 
 from mixfold.sources._file import TableFile
@@ -24,16 +26,18 @@ class Parquet(TableFile):
     def length(self) -> int:
         return int(self.metadata.num_rows)
 
+    def anchors(self) -> list[int]:
+        groups = range(self.metadata.num_row_groups)
+        return [0, *accumulate(self.metadata.row_group(i).num_rows for i in groups)][:-1]
+
     def batches(self, start: int, length: int) -> Iterator[tuple[int, Any]]:
         import pyarrow.parquet
 
-        first, group = 0, 0
-        sizes = [self.metadata.row_group(i).num_rows for i in range(self.metadata.num_row_groups)]
-        while group < len(sizes) and first + sizes[group] <= start:
-            first += sizes[group]
-            group += 1
+        anchors = self.anchors()
+        group = max(0, bisect_right(anchors, start) - 1)
+        first = anchors[group] if anchors else 0
         with pyarrow.parquet.ParquetFile(self.path) as file:
-            groups = range(group, len(sizes))
+            groups = range(group, len(anchors))
             wanted = self.selection.wanted
             for batch in file.iter_batches(length, row_groups=groups, columns=wanted):
                 yield first, batch

@@ -73,17 +73,23 @@ def from_centers(model: MixtureModel, rows: Rows, centers: Array) -> MixturePara
 
 
 def spread_centers(family: Family, k: int, rows: Rows, rng: np.random.Generator) -> Array:
-    """K rows, each drawn with probability proportional to its divergence from those before."""
+    """K rows, each drawn with probability proportional to its divergence from those before.
+
+    Of a few such draws the one that leaves the least divergence in all is taken, as scikit-learn
+    does: a single draw too often puts two centres into one cluster.
+    """
     # sorted, the draws depend neither on the order of rows nor on weight 2 against row twice
     order = np.lexsort(rows.x.T[::-1])
     x, weight = rows.x[order].astype(np.float64, copy=False), weights_of(rows)[order]
     scale = family.scale(x, weight)
     chosen = [_draw(weight, rng)]
-    nearest = np.full(len(x), np.inf)
+    nearest = family.divergence(x, x[chosen], scale)[:, 0]
     for _ in range(k - 1):
-        distance = family.divergence(x, x[chosen[-1]][None], scale)
-        nearest = np.minimum(nearest, distance[:, 0])
-        chosen.append(_draw(weight * nearest, rng))
+        drawn = [_draw(weight * nearest, rng) for _ in range(2 + int(np.log(k)))]
+        left = np.minimum(nearest[:, None], family.divergence(x, x[drawn], scale))
+        best = int((weight @ left).argmin())
+        chosen.append(drawn[best])
+        nearest = left[:, best]
     return np.asarray(x[chosen])
 
 

@@ -1,0 +1,71 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from mixfold.core import registry
+
+NEEDS_AN_OBJECT = {"starts": ("given",)}
+
+
+def known(package: str) -> str:
+    """Everything a package offers that can be had by name, for help texts."""
+    hidden = NEEDS_AN_OBJECT.get(package, ())
+    names = (name for name in registry.names(package) if name not in hidden)
+    return ", ".join(names).replace("-plus-plus", "++")
+
+
+def listed(text: str | None) -> list[str] | None:
+    """The parts of a,b,c."""
+    if text is None:
+        return None
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def option(*flags: str, metavar: str | None, help: str, **more: Any) -> Any:
+    """An option whose default, if worth saying, is said in its help."""
+    return typer.Option(*flags, metavar=metavar, help=help, show_default=False, **more)
+
+
+def argument(metavar: str) -> Any:
+    """An argument that the command's own text explains."""
+    return typer.Argument(metavar=metavar, hidden=True, show_default=False)
+
+
+Files = Annotated[list[str], argument("FILES")]
+Model = Annotated[Path, argument("MODEL")]
+Components = Annotated[
+    int, option("-k", "--components", metavar="K", help="Number of components.", min=1)
+]
+Family = Annotated[str, option("--family", metavar="NAME", help=f"{known('families')}.")]
+Covariance = Annotated[
+    str | None,
+    option("--covariance", metavar="NAME", help="Of Gaussians: full, tied, diag or spherical."),
+]
+Init = Annotated[str, option("--init", metavar="NAME", help=f"auto, {known('starts')}.")]
+Passes = Annotated[
+    int | None, option("--passes", metavar="N", help="At most N passes over the data.", min=1)
+]
+Columns = Annotated[
+    str | None, option("--columns", metavar="A,B,...", help="Use these columns only.")
+]
+Weights = Annotated[
+    str | None, option("--weights", metavar="COLUMN", help="The column of row weights.")
+]
+Seed = Annotated[
+    int, option("--seed", metavar="N", help="Where randomness begins; default 0.", min=0)
+]
+Threads = Annotated[
+    int | None, option("--threads", metavar="N", help="Default: as many as cores.", min=1)
+]
+Table = Annotated[
+    Path,
+    option("-o", "--output", metavar="PATH", help="A new .parquet, .csv or .npy file."),
+]
+ShowProgress = Annotated[
+    bool, option("--progress", metavar=None, help="Even if stderr is not a terminal.")
+]

@@ -1,0 +1,114 @@
+"""What the command line says about a model, and the estimator made from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from types import NoneType
+from typing import Any, get_args, get_type_hints
+
+from mixfold.core.errors import InvalidInputError, unknown_name
+from mixfold.core.registry import find, names
+from mixfold.estimators.mixture import Mixture
+
+TRUTHS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Plain values only, so that they can be sent to another process."""
+
+    components: int
+    family: str
+    covariance: str | None
+    learner: str
+    options: list[str] = field(default_factory=list)
+    init: str = "auto"
+    n_init: int = 1
+    passes: int | None = None
+    columns: list[str] | None = None
+    seed: int = 0
+    threads: int | None = None
+
+    def estimator(self) -> Mixture:
+        """The estimator; wrong names and values are refused here."""
+        starts = ["auto", *(name for name in names("starts") if name != "given")]
+        if self.init.replace("++", "-plus-plus") not in starts:
+            raise unknown_name("start", self.init, [s.replace("-plus-plus", "++") for s in starts])
+        return Mixture(
+            self._family(),
+            self.components,
+            learner=with_options(find("learners", self.learner), self.options),
+            init=self.init,
+            n_init=self.n_init,
+            passes=self.passes,
+            columns=self.columns,
+            random_state=self.seed,
+            n_threads=self.threads,
+        )
+
+    def _family(self) -> Any:
+        family = find("families", self.family)
+        if self.covariance is None:
+            return family()
+        if "covariance" not in [f.name for f in fields(family)]:
+            raise InvalidInputError(f"--covariance: the {self.family} family has none")
+        return family(covariance=self.covariance)
+
+
+def with_options(cls: type, options: Sequence[str]) -> Any:
+    """An instance with fields set from name=value, read as the fields' types say."""
+    hints, found = get_type_hints(cls), {}
+    known = [f.name for f in fields(cls)]
+    for option in options:
+        name, equals, text = option.partition("=")
+        name = name.strip().replace("-", "_")
+        if not equals:
+            raise InvalidInputError(f"option {option!r}: write it as name=value")
+        if name not in known:
+            if not known:
+                raise InvalidInputError(f"{cls.__name__} has no options, so no {name!r}")
+            raise unknown_name(f"option of {cls.__name__}", name, known)
+        found[name] = _value(name, text.strip(), hints[name])
+    return cls(**found)
+
+
+def _value(name: str, text: str, hint: Any) -> Any:
+    """Text as a value of a field's type; a schedule is name or name:field=value,field=value."""
+    if f"{name}s" in ("schedules",):
+        kind, _, rest = text.partition(":")
+        return with_options(find(f"{name}s", kind), rest.split(",") if rest else [])
+    kinds = get_args(hint) or (hint,)
+    if NoneType in kinds and text.lower() in ("none", ""):
+        return None
+    for kind in kinds:
+        if kind is bool and text.lower() in TRUTHS:
+            return TRUTHS[text.lower()]
+        if kind in (int, float):
+            try:
+                return kind(text)
+            except ValueError:
+                continue
+        if kind in (str, Any):
+            return text
+    wanted = " or ".join("none" if k is NoneType else k.__name__ for k in kinds)
+    raise InvalidInputError(f"option {name}={text}: {wanted} is needed")
+
+
+def split_options(learners: Sequence[str], options: Sequence[str]) -> dict[str, list[str]]:
+    """Options written as learner.name=value, by learner."""
+    found: dict[str, list[str]] = {learner: [] for learner in learners}
+    for option in options:
+        learner, dot, rest = option.partition(".")
+        if not dot or "=" in learner:
+            raise InvalidInputError(f"option {option!r}: write it as learner.name=value")
+        if learner not in found:
+            raise unknown_name("learner in an option,", learner, learners)
+        found[learner].append(rest)
+    return found
+
+
+def check_learners(learners: Sequence[str]) -> None:
+    """Refuse an empty list."""
+    if not learners:
+        raise InvalidInputError(f"--learners names none; known are {', '.join(names('learners'))}")

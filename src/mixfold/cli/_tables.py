@@ -1,0 +1,112 @@
+"""Models as tables."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from mixfold.cli._output import column_names
+
+WIDTH_OF_FILES = 100
+FIRST_COLUMNS, GAP = 23, 3
+MOST_COMPONENTS = 20
+
+
+def console() -> Console:
+    """Where results go: stdout, as wide as the terminal if it is one."""
+    made = Console(highlight=False)
+    if made.is_terminal or "COLUMNS" in os.environ:
+        return made
+    return Console(highlight=False, width=WIDTH_OF_FILES)
+
+
+def facts(rows: Sequence[tuple[str, str]]) -> Table:
+    """Names and values, one pair per line."""
+    table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, text in rows:
+        table.add_row(name, escape(text))
+    return table
+
+
+def standard_deviations(model: Any) -> np.ndarray | None:
+    """(K, d), where the family has a spread of its own."""
+    covariances = getattr(model, "covariances_", None)
+    if covariances is None:
+        return None
+    k, d = model.means_.shape
+    if model._learned.model.family.covariance in ("full", "tied"):
+        variances = np.diagonal(covariances, axis1=-2, axis2=-1)
+    else:
+        variances = covariances.reshape(k, -1)
+    return np.asarray(np.sqrt(np.broadcast_to(variances, (k, d))))
+
+
+def components(model: Any, out: Console, everything: bool = False) -> None:
+    """Weight and, for every column, mean and spread of each component."""
+    k, names, spread = len(model.weights_), column_names(model), standard_deviations(model)
+    shown = k if everything else min(MOST_COMPONENTS, k)
+    columns = [
+        [name, *_cells(model.means_[:shown, j], None if spread is None else spread[:shown, j])]
+        for j, name in enumerate(names)
+    ]
+    parts = list(_parts(columns, out.width - FIRST_COLUMNS))
+    for part in parts if everything else parts[:1]:
+        out.print(_table(model.weights_[:shown], part))
+    hidden = []
+    if shown < k:
+        hidden.append(f"{k - shown} more components")
+    if not everything and len(parts) > 1:
+        hidden.append(f"{len(names) - len(parts[0])} more columns")
+    if hidden:
+        out.print(f"[dim]{' and '.join(hidden)}: mixfold inspect MODEL --all[/]")
+
+
+def _parts(columns: Sequence[list[str]], width: int) -> Iterator[list[list[str]]]:
+    """Columns that fit side by side, then the next ones."""
+    part: list[list[str]] = []
+    left = width
+    for column in columns:
+        needed = max(map(len, column)) + GAP
+        if part and needed > left:
+            yield part
+            part, left = [], width
+        part.append(column)
+        left -= needed
+    yield part
+
+
+def _table(weights: np.ndarray, columns: Sequence[list[str]]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("component", justify="right", no_wrap=True)
+    table.add_column("weight", justify="right", no_wrap=True)
+    for name, *_ in columns:
+        table.add_column(escape(name), justify="right", no_wrap=True)
+    for k, weight in enumerate(weights):
+        table.add_row(str(k), f"{weight:.4f}", *(column[k + 1] for column in columns))
+    return table
+
+
+def _cells(means: np.ndarray, spread: np.ndarray | None) -> list[str]:
+    """Numbers of one column, to as many decimals as its typical scale is worth."""
+    write = _decimals(np.abs(means) if spread is None else spread)
+    if spread is None:
+        return [write(mean) for mean in means]
+    pairs = zip(means, spread, strict=True)
+    return [f"{write(mean)} ± {write(width)}" for mean, width in pairs]
+
+
+def _decimals(scales: np.ndarray) -> Callable[[float], str]:
+    usual = float(np.median(scales))
+    digits = int(2 - np.floor(np.log10(usual))) if usual > 0 else 7
+    if not -5 < digits < 7:
+        return lambda number: f"{number:.4g}"
+    return lambda number: f"{number:.{max(0, digits)}f}"

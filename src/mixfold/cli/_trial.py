@@ -1,0 +1,101 @@
+"""One learner on data of which a part is held out, in a process of its own.
+
+Only a fresh process has a peak of memory that is the learner's and nobody else's.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from mixfold.cli._bar import Watch
+from mixfold.cli._held_out import Part
+from mixfold.cli._settings import Settings
+from mixfold.sources._opening import open_files
+
+
+def count(data: Sequence[str], columns: list[str] | None, weights: str | None) -> int:
+    """Rows in files; those that do not say are read once."""
+    source = open_files(data, columns, weights)
+    if source.length is not None:
+        return source.length
+    return sum(len(rows) for rows in source.blocks())
+
+
+def in_another_process(trial: dict[str, Any]) -> dict[str, Any]:
+    """The result of `run`, or what went wrong under "error"."""
+    done = subprocess.run(
+        [sys.executable, "-m", "mixfold.cli._trial"],
+        input=json.dumps(trial),
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        return {"error": f"the process ended with exit code {done.returncode}"}
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+def run(trial: dict[str, Any]) -> dict[str, Any]:
+    """Fit on one part, score the other."""
+    settings = Settings(**trial["settings"])
+    source = open_files(trial["data"], settings.columns, trial["weights"])
+    train = Part(source, trial["length"], trial["every"], held=False)
+    held = Part(source, trial["length"], trial["every"], held=True)
+    model = settings.estimator()
+    planned = settings.passes or getattr(model.learner, "passes", None)
+    model.progress = watch = Watch(trial["show"], planned, name=settings.learner)
+    began = time.monotonic()
+    try:
+        model.fit(train)
+    finally:
+        watch.close()
+    seconds, memory = time.monotonic() - began, peak_memory()
+    return {
+        "log_likelihood": mean_log_density(model, held),
+        "seconds": seconds,
+        "passes": model.n_seen_ / train.length,
+        "memory": memory,
+    }
+
+
+def mean_log_density(model: Any, source: Part) -> float:
+    """Mean log-density of rows, each as often as its weight says."""
+    problem = model._problem(source.d)
+    total = weight = 0.0
+    for rows in source.blocks():
+        log_density, _ = problem.posterior(model.params_, rows, False)
+        total += float(log_density.sum() if rows.weight is None else log_density @ rows.weight)
+        weight += rows.total_weight()
+    return total / weight
+
+
+def peak_memory() -> int | None:
+    """Bytes this process has held at most, where the system tells."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return int(peak if sys.platform == "darwin" else peak * 1024)
+
+
+def main() -> int:
+    """Read a trial from stdin, write its result to stdout."""
+    try:
+        result = run(json.load(sys.stdin))
+    except KeyboardInterrupt:
+        return 130
+    except (ValueError, OSError, ImportError) as error:
+        result = {"error": " ".join(str(error).split())}
+    json.dump(result, sys.stdout)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

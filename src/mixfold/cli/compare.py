@@ -1,0 +1,123 @@
+"""mixfold compare."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from mixfold.cli import _options as o
+
+
+def compare(
+    files: o.Files,
+    *,
+    components: o.Components,
+    learners: Annotated[
+        str,
+        o.option("--learners", metavar="A,B,...", help=f"Of {o.known('learners')}."),
+    ] = "em,mini-batch-em,online-em",
+    option: Annotated[
+        list[str] | None,
+        o.option("-O", "--option", metavar="A.NAME=VALUE", help="Of learner A; repeatable."),
+    ] = None,
+    family: o.Family = "gaussian",
+    covariance: o.Covariance = None,
+    init: o.Init = "auto",
+    passes: o.Passes = None,
+    columns: o.Columns = None,
+    weights: o.Weights = None,
+    hold_out: Annotated[
+        int,
+        o.option("--hold-out", metavar="N", help="Every Nth row judges; default 10.", min=2),
+    ] = 10,
+    seed: o.Seed = 0,
+    threads: o.Threads = None,
+    progress: o.ShowProgress = False,
+) -> None:
+    """Fit with several learners and judge them on unseen rows.
+
+    FILES are as for fit. Each learner has the same seed and a process of its own.
+
+    Example: mixfold compare @faithful -k 2 --learners em,online-em
+    """
+    from mixfold.cli import _trial
+    from mixfold.cli._files import bundled
+    from mixfold.cli._settings import Settings, check_learners, split_options
+    from mixfold.core.errors import InvalidInputError
+
+    chosen = o.listed(learners) or []
+    check_learners(chosen)
+    options = split_options(chosen, option or [])
+    data = [str(file) for file in bundled(files)]
+    settings = [
+        Settings(
+            components,
+            family,
+            covariance,
+            learner,
+            options[learner],
+            init,
+            1,
+            passes,
+            o.listed(columns),
+            seed,
+            threads,
+        )
+        for learner in chosen
+    ]
+    for one in settings:
+        one.estimator()
+    length = _trial.count(data, o.listed(columns), weights)
+    if length < hold_out:
+        raise InvalidInputError(f"{length} rows are too few to hold out every {hold_out}th")
+    results = [
+        _trial.in_another_process(
+            {
+                "settings": asdict(one),
+                "data": data,
+                "weights": weights,
+                "every": hold_out,
+                "length": length,
+                "show": progress,
+            }
+        )
+        for one in settings
+    ]
+    _show(chosen, results, length, hold_out)
+
+
+def _show(learners: list[str], results: list[dict[str, Any]], length: int, every: int) -> None:
+    from rich import box
+    from rich.table import Table
+
+    from mixfold.cli._tables import console
+    from mixfold.core.errors import InvalidInputError
+
+    if all("error" in result for result in results):
+        raise InvalidInputError(results[0]["error"])
+    best = max(r["log_likelihood"] for r in results if "error" not in r)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("learner")
+    for heading in ("log-likelihood", "time", "passes", "memory"):
+        table.add_column(heading, justify="right")
+    for learner, r in zip(learners, results, strict=True):
+        if "error" in r:
+            table.add_row(learner, "[red]failed[/]", "", "", "")
+            continue
+        reached = f"{r['log_likelihood']:.6f}"
+        table.add_row(
+            learner,
+            f"[bold green]{reached}[/]" if r["log_likelihood"] == best else reached,
+            f"{r['seconds']:.2f} s",
+            f"{r['passes']:.3g}",
+            f"{r['memory'] / 1e6:,.0f} MB" if r["memory"] else "-",
+        )
+    out = console()
+    out.print(table)
+    held = length // every
+    out.print(
+        f"[dim]Log-likelihood per row, on {held:,} rows held out of {length:,}; peak memory.[/]"
+    )
+    for learner, r in zip(learners, results, strict=True):
+        if "error" in r:
+            out.print(f"{learner}: {r['error']}", soft_wrap=True, markup=False)

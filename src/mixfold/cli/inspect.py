@@ -1,0 +1,87 @@
+"""mixfold inspect."""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, fields
+from typing import Annotated, Any
+
+from mixfold.cli import _options as o
+
+
+def inspect(
+    model: o.Model,
+    *,
+    everything: Annotated[
+        bool, o.option("--all", metavar=None, help="Show every column and component.")
+    ] = False,
+) -> None:
+    """Show what a model file holds.
+
+    MODEL is a file that fit wrote.
+
+    Example: mixfold inspect model.mixfold
+    """
+    from mixfold import load
+    from mixfold.cli._output import column_names
+    from mixfold.cli._tables import components, console, facts, standard_deviations
+
+    mixture = load(model)
+    learned, history = mixture._learned, mixture.history_
+    reached = f"{history.log_likelihood[-1]:.6g} per row" if len(history) else "not recorded"
+    out = console()
+    out.print(
+        facts(
+            [
+                ("file", str(model)),
+                ("family", _described(learned.model.family)),
+                ("learner", _learner(mixture, learned.learner)),
+                ("rows seen", f"{mixture.n_seen_:,}"),
+                ("log-likelihood", reached),
+                ("converged", "yes" if mixture.converged_ else "no"),
+                ("degeneracies", str(mixture.degeneracies_)),
+                ("components", str(len(mixture.weights_))),
+                ("free parameters", f"{learned.model.n_parameters():,}"),
+                ("columns", _columns(list(column_names(mixture)), everything)),
+            ]
+        )
+    )
+    components(mixture, out, everything)
+    spread = standard_deviations(mixture)
+    out.print(
+        "[dim]A cell is the mean"
+        + (
+            "; the spread follows from it.[/]"
+            if spread is None
+            else " ± the standard deviation.[/]"
+        )
+    )
+
+
+def _learner(mixture: Any, rule: Any) -> str:
+    """The learner that was asked for and, where that was another, the one it has chosen."""
+    from mixfold.core.registry import name_of
+
+    asked = getattr(mixture, "learner", rule)
+    name = asked if isinstance(asked, str) else name_of(asked)
+    return _described(rule) if name == name_of(rule) else f"{name}: {_described(rule)}"
+
+
+def _described(thing: Any) -> str:
+    """The registered name, and the fields that are not at their defaults."""
+    from mixfold.core.registry import name_of
+
+    told = []
+    for f in fields(thing):
+        now = getattr(thing, f.name)
+        if f.default is MISSING or repr(now) != repr(f.default):
+            told.append(f"{f.name}={now}")
+    shape = getattr(thing, "covariance", None)
+    if shape is not None and f"covariance={shape}" not in told:
+        told.insert(0, f"covariance={shape}")
+    return " ".join([name_of(thing), *([f"({', '.join(told)})"] if told else [])])
+
+
+def _columns(names: list[str], everything: bool, most: int = 12) -> str:
+    if everything or len(names) <= most:
+        return ", ".join(names)
+    return f"{', '.join(names[:most])} and {len(names) - most} more"

@@ -1,0 +1,53 @@
+"""mixfold reproduce."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from mixfold.cli import _options as o
+from mixfold.core.registry import find, names
+
+
+def reproduce(
+    study: Annotated[str, o.argument("STUDY")],
+    *,
+    reps: Annotated[
+        int | None, o.option("--reps", metavar="N", help="Repetitions, if not as given.", min=1)
+    ] = None,
+    n: Annotated[
+        int | None, o.option("--n", metavar="N", help="Rows, if not as given.", min=1)
+    ] = None,
+    data: Annotated[
+        Path | None,
+        o.option("--data", metavar="FOLDER", help="Larger data sets; default $MIXFOLD_DATA."),
+    ] = None,
+    out: Annotated[
+        Path, o.option("--out", metavar="FOLDER", help="For results; default: reproduced.")
+    ] = Path("reproduced"),
+) -> None:
+    """Run a paper's study again and write its tables and figures."""
+    from mixfold.core.errors import SourceError
+
+    chosen = find("experiments", study)()
+    if data is not None and not data.is_dir():
+        raise SourceError(f"the data folder {str(data)!r} does not exist")
+    out.mkdir(parents=True, exist_ok=True)
+    try:
+        chosen.run(reps=reps, n=n, out=out, data=data, report=_report)
+    finally:
+        if not any(out.iterdir()):
+            out.rmdir()
+    print(f"results are in {out}")
+
+
+def _report(line: str) -> None:
+    print(line, flush=True)
+
+
+reproduce.__doc__ = f"""{reproduce.__doc__}
+
+STUDY is one of {o.known("experiments")}.
+
+Example: mixfold reproduce {next(iter(names("experiments")), "STUDY")} --reps 10 --out results
+"""

@@ -1,0 +1,49 @@
+"""mixfold sample."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+from mixfold.cli import _options as o
+
+if TYPE_CHECKING:
+    from mixfold.cli._output import Columns
+
+
+def sample(
+    model: o.Model,
+    *,
+    rows: Annotated[int, o.option("-n", "--rows", metavar="N", help="How many.", min=1)],
+    output: o.Table,
+    seed: o.Seed = 0,
+) -> None:
+    """Draw rows from a model, with the columns it was fitted on.
+
+    MODEL is a file that fit wrote.
+
+    Example: mixfold sample model.mixfold -n 1000 -o rows.csv --seed 1
+    """
+    from mixfold import load
+    from mixfold.cli._files import check_apart
+    from mixfold.cli._output import check_table, write_table
+    from mixfold.cli._tables import console
+
+    mixture = load(model)
+    check_table(output)
+    check_apart(output, [model])
+    n = write_table(output, _drawn(mixture, rows, seed))
+    console().print(f"{n:,} rows saved in {output}", soft_wrap=True, markup=False)
+
+
+def _drawn(mixture: Any, n: int, seed: int) -> Iterator[Columns]:
+    import numpy as np
+
+    from mixfold.cli._output import column_names
+    from mixfold.core.source import block_length
+
+    names, step = column_names(mixture), block_length(mixture.n_features_in_)
+    mixture.set_params(random_state=np.random.default_rng(seed))
+    for first in range(0, n, step):
+        x, _ = mixture.sample(min(step, n - first))
+        yield dict(zip(names, x.T, strict=True))

@@ -1,0 +1,79 @@
+"""mixfold score."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from mixfold.cli import _options as o
+
+if TYPE_CHECKING:
+    from mixfold.cli._bar import Display
+    from mixfold.cli._output import Columns
+    from mixfold.core.source import Source
+
+
+def score(
+    model: o.Model,
+    files: o.Files,
+    *,
+    output: o.Table,
+    threads: o.Threads = None,
+    progress: o.ShowProgress = False,
+) -> None:
+    """Write log-density, label and responsibilities of rows.
+
+    MODEL is a file that fit wrote; FILES need the columns it was fitted on.
+
+    Example: mixfold score model.mixfold 'days/*.parquet' -o scores.parquet
+    """
+    from mixfold import load
+    from mixfold.cli._bar import display
+    from mixfold.cli._files import bundled, check_apart
+    from mixfold.cli._output import check_table, write_table
+    from mixfold.cli._tables import console
+    from mixfold.sources._opening import open_files
+
+    mixture = load(model)
+    mixture.set_params(n_threads=threads)
+    data = bundled(files)
+    check_table(output)
+    check_apart(output, [model, *data])
+    columns = getattr(mixture, "feature_names_in_", None)
+    source = open_files(data, None if columns is None else list(columns), None)
+    shown = display("scoring", progress)
+    total = _Total()
+    try:
+        n = write_table(output, _scored(mixture, source, total, shown))
+    finally:
+        shown.close()
+    out = console()
+    out.print(f"log-likelihood {total.log_density / n:.6g} per row, {n:,} rows")
+    out.print(f"saved in {output}", soft_wrap=True, markup=False)
+
+
+class _Total:
+    log_density = 0.0
+    rows = 0
+
+
+def _scored(mixture: Any, source: Source, total: _Total, shown: Display) -> Iterator[Columns]:
+    import numpy as np
+
+    from mixfold.cli._bar import clock
+    from mixfold.core.errors import SourceError
+
+    began = time.monotonic()
+    for log_density, responsibilities in mixture._posteriors(source, True):
+        total.log_density += float(log_density.sum())
+        total.rows += len(log_density)
+        label = responsibilities.argmax(axis=1).astype(np.int32)
+        shares = {f"responsibility_{k}": r for k, r in enumerate(responsibilities.T)}
+        yield {"log_density": log_density, "label": label, **shares}
+        spent, left = time.monotonic() - began, ""
+        if source.length:
+            left = f"{clock(spent * (source.length / total.rows - 1.0))} left"
+        shown.show("scoring", total.rows, source.length, left, "")
+    if not total.rows:
+        raise SourceError("the files have no rows to score")

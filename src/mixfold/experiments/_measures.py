@@ -1,0 +1,69 @@
+"""How good an estimate is: likelihood, agreement of labels, distance from the truth."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.optimize import linear_sum_assignment
+
+from mixfold.core.rows import Array
+from mixfold.core.source import Source
+from mixfold.core.statistics import pack
+from mixfold.engines.threads import Threads
+from mixfold.experiments._templates import Template
+from mixfold.families.exponential import Exponential
+from mixfold.families.gaussian import Gaussian
+from mixfold.models.mixture_model import MixtureModel, MixtureParams
+
+
+def squared_error(template: Template, params: MixtureParams) -> float:
+    """Sum of squared differences from the truth, components matched one to one by location.
+
+    Every free parameter counts once: weights, locations and the lower triangles of covariances.
+    """
+    truth, truth_shape = coordinates(template.model, template.params)
+    guess, guess_shape = coordinates(template.model, params)
+    cost = np.square(truth[:, None] - guess[None]).sum(axis=2)
+    i, j = linear_sum_assignment(cost)
+    weights = template.params.weights[i] - params.weights[j]
+    shapes = truth_shape[i] - guess_shape[j]
+    return float(cost[i, j].sum() + np.square(weights).sum() + np.square(shapes).sum())
+
+
+def coordinates(model: MixtureModel, params: MixtureParams) -> tuple[Array, Array]:
+    """Locations (K, d) and free covariances (K, p); an exponential is located by its rate."""
+    means = params.components.means
+    if isinstance(model.family, Gaussian):
+        return means, pack(model.family.structure.covariances(params.components.factor))
+    nothing = np.empty((len(means), 0))
+    return (1.0 / means if isinstance(model.family, Exponential) else means), nothing
+
+
+def evaluate(
+    problem: Threads, params: MixtureParams, source: Source, labels: np.ndarray
+) -> tuple[float, float]:
+    """Log-likelihood per row of all rows, and the adjusted Rand index of their labels."""
+    k, first, total = problem.model.k, 0, 0.0
+    counts = np.zeros((int(labels.max()) + 1) * k, dtype=np.int64)
+    for rows in source.blocks():
+        log_density, shares = problem.posterior(params, rows)
+        assert shares is not None
+        truth = labels[first : first + len(rows)].astype(np.int64)
+        counts += np.bincount(truth * k + shares.argmax(axis=1), minlength=len(counts))
+        total += float(log_density.sum())
+        first += len(rows)
+    return total / first, adjusted_rand(counts.reshape(-1, k))
+
+
+def adjusted_rand(table: np.ndarray) -> float:
+    """Hubert and Arabie's index from a table of counts: no need to hold both label vectors."""
+    both = pairs(table).sum()
+    rows, columns = pairs(table.sum(axis=1)).sum(), pairs(table.sum(axis=0)).sum()
+    expected = rows * columns / pairs(table.sum())
+    best = 0.5 * (rows + columns)
+    return 1.0 if best == expected else float((both - expected) / (best - expected))
+
+
+def pairs(counts: np.ndarray) -> Array:
+    """Number of unordered pairs in groups of these sizes."""
+    n = np.asarray(counts, dtype=np.float64)
+    return np.asarray(n * (n - 1.0) / 2.0)

@@ -1,0 +1,134 @@
+"""The simulation studies: one mechanism, a template and a size for each."""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from itertools import chain
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from mixfold.core.registry import name_of
+from mixfold.engines.threads import Threads
+from mixfold.experiments._measures import evaluate, squared_error
+from mixfold.experiments._methods import (
+    CONVERGED,
+    PARTS,
+    TEN_PASSES,
+    Contest,
+    Outcome,
+    random_labels,
+)
+from mixfold.experiments._templates import Template
+from mixfold.experiments._writing import draw_boxes, write_csv, write_markdown
+from mixfold.sources.array import Array
+
+MEASURES = {
+    "seconds": "time (s)",
+    "log_likelihood": "log-likelihood per row",
+    "squared_error": "squared error",
+    "ari": "adjusted Rand index",
+}
+LOGARITHMIC = ("time (s)", "squared error")
+
+Result = dict[str, Any]
+
+
+class Simulation(ABC):
+    """Mini-batch EM against EM on data drawn from a known mixture.
+
+    Every replication draws new rows and one start that all methods share.
+    """
+
+    n: ClassVar[int] = 10**6
+    reps: ClassVar[int] = 20
+
+    @abstractmethod
+    def template(self, data: Path | None) -> Template:
+        """The mixture to draw from."""
+
+    def run(
+        self,
+        *,
+        reps: int | None = None,
+        n: int | None = None,
+        out: Path,
+        data: Path | None = None,
+        report: Callable[[str], None],
+    ) -> None:
+        """Run all replications; table and box plots go to the folder `out`."""
+        template, reps, n = self.template(data), reps or self.reps, n or self.n
+        out.mkdir(parents=True, exist_ok=True)
+        name, results, began = name_of(self), list[Result](), time.monotonic()
+        for rep in range(reps):
+            results += replicate(template, n, rep)
+            # kept up to date, so that an interrupted study leaves what it has
+            write_csv(out / f"{name}.csv", results)
+            report(f"{name}: {rep + 1} of {reps} done, {time.monotonic() - began:.0f} s")
+        write_summary(out / f"{name}.md", results)
+        title = f"{name}: n = {n:,}, {reps} replications"
+        draw_boxes(out / f"{name}.png", title, panels(results), LOGARITHMIC)
+
+
+def replicate(template: Template, n: int, rep: int) -> list[Result]:
+    """All methods on one data set from one start."""
+    rng = np.random.default_rng([n, rep])
+    x, labels = template.model.sample(template.params, n, rng)
+    source, problem = Array(x), Threads(template.model)
+    start = random_labels(template.model, source, rng)
+    contest = Contest(problem, source, start, rep)
+    outcomes = chain(
+        [contest.em("EM", TEN_PASSES), contest.em("EM (converged)", CONVERGED)],
+        *(contest.truncated_too(part) for part in PARTS),
+    )
+
+    def measured(outcome: Outcome) -> Result:
+        method, params, fit = outcome
+        log_likelihood, ari = evaluate(problem, params, source, labels)
+        return {
+            "replication": rep,
+            "method": method,
+            "seconds": fit.seconds,
+            "log_likelihood": log_likelihood,
+            "squared_error": squared_error(template, params),
+            "ari": ari,
+            "passes": fit.passes,
+            "truncations": getattr(fit.state, "truncations", 0),
+        }
+
+    return [measured(outcome) for outcome in outcomes]
+
+
+def panels(results: list[Result]) -> dict[str, dict[str, list[float]]]:
+    """For every measure, the values of every method."""
+    chosen: dict[str, dict[str, list[float]]] = {}
+    for measure, label in MEASURES.items():
+        for result in results:
+            boxes = chosen.setdefault(label, {})
+            boxes.setdefault(result["method"], []).append(result[measure])
+    return chosen
+
+
+def write_summary(path: Path, results: list[Result]) -> None:
+    """Medians over replications, one line per method; truncations are totals."""
+    header = ["method", *MEASURES.values(), "passes", "truncations"]
+    by_method: dict[str, list[Result]] = {}
+    for result in results:
+        by_method.setdefault(result["method"], []).append(result)
+    rows = [[method, *_summary(group)] for method, group in by_method.items()]
+    write_markdown(path, header, rows)
+
+
+def _summary(group: list[Result]) -> list[str]:
+    medians = {key: float(np.median([r[key] for r in group])) for key in (*MEASURES, "passes")}
+    return [
+        f"{medians['seconds']:.2f}",
+        f"{medians['log_likelihood']:.4f}",
+        f"{medians['squared_error']:.3g}",
+        f"{medians['ari']:.4f}",
+        f"{medians['passes']:.0f}",
+        str(sum(r["truncations"] for r in group)),
+    ]
