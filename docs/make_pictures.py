@@ -21,7 +21,7 @@ def draw(axes: Axes, model: Mixture, seen: np.ndarray, title: str) -> None:
     """Rows seen so far and the 1 and 2 standard deviation ellipses of each component."""
     order = np.argsort(model.means_[:, 0])
     labels = np.argsort(order)[model.predict(seen)]
-    axes.scatter(*seen.T, s=9, c=[COLOURS[i] for i in labels], alpha=0.6, linewidths=0)
+    axes.scatter(seen[:, 0], seen[:, 1], s=9, c=[COLOURS[i] for i in labels], alpha=0.6, linewidths=0)
     for colour, k in zip(COLOURS, order, strict=True):
         values, vectors = np.linalg.eigh(model.covariances_[k])
         angle = float(np.degrees(np.arctan2(vectors[1, 1], vectors[0, 1])))
