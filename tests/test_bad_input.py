@@ -225,7 +225,7 @@ def test_columns_that_are_not_numbers(method: str, kind: str, tmp_path: Path) ->
             refuses(model, method, table, "'b'", says, kind=SourceError)
         else:
             data = table.to_pandas() if kind == "pandas" else pl.from_arrow(table)
-            says = "could not convert string to float: 'x'" if column is words else "contains NaN"
+            what = "could not convert string to float: 'x'" if column is words else "contains NaN"
             refuses(model, method, data, what)
 
 
@@ -248,7 +248,7 @@ def test_the_columns_asked_for(method: str, tmp_path: Path) -> None:
         ([], file, ["columns"]),
         (["a"], X, ["columns", "ndarray"]),
         (["a"], iter([X]), ["columns", "array"]),
-        (["a"], tmp_path / "x.npy", ["x.npy", "no column names"]),
+        (["a"], tmp_path / "x.npy", ["x.npy", "without names"]),
     ]:
         model = mixture().fit(X).set_params(columns=columns)
         refuses(model, method, data, *says, kind=MixfoldError)
@@ -279,7 +279,7 @@ def bad_files(folder: Path) -> Iterator[tuple[Path | str | list[Path], tuple[str
     yield text("header.csv", "a,b\n"), ("header.csv", "no")
     yield text("long_row.csv", f"a,b\n{lines()}1,2,3\n"), ("long_row.csv", "2 columns", "3")
     yield text("short_row.csv", f"a,b\n{lines()}1\n"), ("short_row.csv", "2 columns", "1")
-    yield text("truncated.csv", f"a,b\n{lines()}"[:-4]), ("truncated.csv", "2 columns", "1")
+    yield text("truncated.csv", f"a,b\n{lines()}"[:-5]), ("truncated.csv", "2 columns", "1")
     yield text("word.csv", f"a,b\n{lines()}1,x\n"), ("word.csv", "'b'")
     yield text("gap.csv", f"a,b\n{lines()}1,\n"), ("gap.csv", "'b'", "row 200", "missing")
     yield text("latin.csv", b"\xe9,b\n1,2\n"), ("latin.csv",)
@@ -299,7 +299,7 @@ def bad_files(folder: Path) -> Iterator[tuple[Path | str | list[Path], tuple[str
     yield str(folder / "none*.csv"), ("no files match", "none*.csv")
     yield text("table.xyz", "a,b\n"), ("table.xyz", "unknown kind of file", ".parquet")
     other = text("other.csv", "a,z\n1,2\n")
-    yield [folder / "whole.csv", other], ("'z'", "other.csv")
+    yield [folder / "whole.csv", other], ("no column 'b'", "other.csv")
 
 
 def test_bad_files(tmp_path: Path) -> None:
@@ -348,7 +348,7 @@ def test_rows_that_only_a_later_pass_draws(tmp_path: Path) -> None:
 
 def test_a_csv_whose_numbers_change_their_look(tmp_path: Path) -> None:
     """Types are not taken from the first block alone: 1.5 may come long after 1."""
-    n = 400_000
+    n = 430_000
     file = tmp_path / "x.csv"
     file.write_text("a,b\n" + "1,1234567\n" * n + "2.5,0.5\n" * 100)
     assert file.stat().st_size > 2**22
@@ -486,7 +486,6 @@ def test_seconds_between_checkpoints(every: Any, tmp_path: Path) -> None:
         ({"learner": 3}, ["learner is 3", "name"]),
         ({"init": "kmeans"}, ["'kmeans'", "Did you mean 'k-means++'?", "k-mle++"]),
         ({"init": "random_row"}, ["'random_row'", "Did you mean 'random-rows'?"]),
-        ({"init": "given"}, ["init", "'given'", "fitted"]),
         ({"init": 5}, ["init", "shape ()", "(2, 2) is needed"]),
         ({"init": np.ones((3, 2))}, ["init", "(3, 2)", "(2, 2) is needed"]),
         ({"init": np.full((2, 2), np.nan)}, ["init", "not finite"]),
@@ -608,13 +607,8 @@ def test_saving_where_it_cannot_be(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     before = content(tmp_path)
     for path in (tmp_path, tmp_path / "no folder" / "model", tmp_path / "old" / "model"):
         refuses(model, "save", path, "cannot write", str(path), kind=ModelFileError)
-    refuses(
-        Mixture(learner=OnlineEM(schedule=unsavable)).fit(X),
-        "save",
-        tmp_path / "old",
-        "schedule",
-        kind=ModelFileError,
-    )
+    with pytest.raises(ModelFileError, match="schedule is a function"):
+        Mixture(learner=OnlineEM(schedule=unsavable)).fit(X).save(tmp_path / "old")
     with pytest.raises(ValueError, match="not fitted"):
         Mixture().save(tmp_path / "old")
 
@@ -635,9 +629,8 @@ def test_resuming(tmp_path: Path) -> None:
     refuses(model.set_params(resume=True), "fit", X, "resume=True", "checkpoint=PATH")
     file = tmp_path / "checkpoint"
     mixture(checkpoint=file).fit(X)
+    model.set_params(checkpoint=file).fit(X)
     whole = file.read_bytes()
-    model.set_params(checkpoint=file)
-    model.fit(X)
     for changes in (
         {"n_components": 3},
         {"family": "poisson"},

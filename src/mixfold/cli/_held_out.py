@@ -36,7 +36,7 @@ class Part(Source):
             return (index + 1) * self.every - 1
         return np.asarray(index + index // (self.every - 1))
 
-    def blocks(self, start: int = 0) -> Iterator[Rows]:
+    def blocks(self, start: int = 0, length: int | None = None) -> Iterator[Rows]:
         first = int(self._number(np.array(start)))
         for rows in self.source.blocks(first):
             last = np.arange(first, first + len(rows)) % self.every == self.every - 1

@@ -31,7 +31,7 @@ class MissingExtraError(MixfoldError, ImportError):
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> InvalidInputError:
     """An error that names what was asked for, the nearest known name, and all of them."""
-    known = sorted(known)
-    nearest = get_close_matches(name.lower().replace("_", "-"), known, n=1, cutoff=0.4)
+    known = sorted(one.replace("-plus-plus", "++") for one in known)
+    nearest = get_close_matches(str(name).lower().replace("_", "-"), known, n=1, cutoff=0.4)
     hint = f" Did you mean {nearest[0]!r}?" if nearest else ""
     return InvalidInputError(f"unknown {kind} {name!r}.{hint} Known: {', '.join(known)}.")

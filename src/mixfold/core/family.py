@@ -20,6 +20,8 @@ class Family(ABC):
     or all their products.
     """
 
+    needs: str = "values must be finite"
+
     @property
     def form(self) -> Form:
         """Which kernel computes this family."""
@@ -39,9 +41,9 @@ class Family(ABC):
     def example(self, k: int, d: int, rng: np.random.Generator) -> Any:
         """Random valid parameters, for the laws."""
 
-    @abstractmethod
-    def problem_with(self, x: Array) -> str | None:
-        """What puts `x` outside the family's support, or None."""
+    def outside(self, x: Array) -> np.ndarray | None:
+        """Where `x` lies outside the family's support, (n, d); None if that cannot be."""
+        return None
 
     def sufficient(self, x: Array) -> Array:
         """t(x), (n, p)."""

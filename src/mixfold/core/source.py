@@ -45,8 +45,8 @@ class Source(ABC):
         return [0]
 
     @abstractmethod
-    def blocks(self, start: int = 0) -> Iterator[Rows]:
-        """The rows from number `start` on, in order."""
+    def blocks(self, start: int = 0, length: int | None = None) -> Iterator[Rows]:
+        """The rows from number `start` on, in order; `length` is a wish for rows per block."""
 
     def take(self, indices: np.ndarray) -> Rows:
         """Rows by number."""
@@ -58,7 +58,7 @@ class Source(ABC):
 
     def _stretch(self, start: int, n: int) -> Rows:
         parts: list[Rows] = []
-        for rows in self.blocks(start):
+        for rows in self.blocks(start, max(n, 1)):
             parts.append(rows.cut(0, n).copy())
             n -= len(rows)
             if n <= 0:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mixfold.core.rows import Array
 from mixfold.core.value import value
@@ -17,16 +19,25 @@ def packed_length(scatter: Scatter, d: int) -> int:
     return {"none": 0, "diag": d, "full": d * (d + 1) // 2}[scatter]
 
 
+@cache
+def lower_triangle(d: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Row and column numbers of the packed entries."""
+    i, j = np.tril_indices(d)
+    i.setflags(write=False)
+    j.setflags(write=False)
+    return i, j
+
+
 def pack(square: Array) -> Array:
     """Lower triangles of (..., d, d), row by row."""
-    i, j = np.tril_indices(square.shape[-1])
+    i, j = lower_triangle(square.shape[-1])
     # indexing may return another memory order, and products depend on it in the last bit
     return np.ascontiguousarray(square[..., i, j])
 
 
 def unpack(packed: Array, d: int) -> Array:
     """Symmetric (..., d, d) from packed lower triangles."""
-    i, j = np.tril_indices(d)
+    i, j = lower_triangle(d)
     square = np.empty((*packed.shape[:-1], d, d))
     square[..., i, j] = packed
     square[..., j, i] = packed
@@ -40,7 +51,7 @@ def outer_like(delta: Array, length: int) -> Array:
         return np.empty((*delta.shape[:-1], 0))
     if length == d:
         return np.square(delta)
-    i, j = np.tril_indices(d)
+    i, j = lower_triangle(d)
     return np.ascontiguousarray(delta[..., i] * delta[..., j])
 
 

@@ -45,7 +45,7 @@ def flatten(thing: Any, path: str, arrays: dict[str, np.ndarray]) -> Any:
     if is_value(thing):
         parts = {n: flatten(getattr(thing, n), f"{path}.{n}", arrays) for n in field_names(thing)}
         return {"value": type(thing).__name__, "fields": parts}
-    raise TypeError(f"{path}: cannot save a {type(thing).__name__}")
+    raise TypeError(f"{path} is a {type(thing).__name__}, which a model file cannot hold")
 
 
 def unflatten(tree: Any, arrays: Mapping[str, np.ndarray]) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from math import isfinite, log
+from math import log
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,16 +19,18 @@ from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows
 from mixfold.core.source import Source
 from mixfold.core.start import Start
+from mixfold.core.value import equal, is_value
 from mixfold.engines.threads import Threads
 from mixfold.estimators._edge import check_rows, open_data, unchanged_on_error
 from mixfold.estimators._learned import Learned, Live
 from mixfold.models.mixture_model import MixtureModel
 from mixfold.run.checkpoint import Checkpoint
 from mixfold.run.fit import Fit
-from mixfold.run.loop import Loop
+from mixfold.run.loop import Loop, check_some
 from mixfold.run.progress import Lines, Progress, Silent
 from mixfold.run.starting import Beginning
 from mixfold.run.stream import Stream
+from mixfold.sources.array import Array
 
 SAMPLE_SIZE = 20_000
 
@@ -66,6 +68,7 @@ class Density(DensityMixin, BaseEstimator):  # type: ignore[misc]
         raise AssertionError("every estimator checks its parameters")
 
     _least_rows = 1
+    _shows: tuple[str, ...] = Learned.public
 
     # learning
 
@@ -118,7 +121,7 @@ class Density(DensityMixin, BaseEstimator):  # type: ignore[misc]
             seen=learner.credit(self._sample_size(source), self.n_components, source.d),
             seed=seed,
             passes=self.passes,
-            check=lambda rows, first: check_rows(self._family(), source.columns, rows, first),
+            check=lambda rows, numbers: check_rows(self._family(), source.columns, rows, numbers),
             keep=checkpoint.keep if checkpoint else lambda fit: None,
             progress=self._progress(),
         )
@@ -140,7 +143,10 @@ class Density(DensityMixin, BaseEstimator):  # type: ignore[misc]
                 raise InvalidInputError("resume=True needs checkpoint=PATH to resume from")
             return None
         seed = self.random_state if isinstance(self.random_state, int) else None
-        identity = [problem.model, learner, self.n_init, seed, source.length, self._columns(source)]
+        start = self._start()
+        shape = [source.length, source.d, self._columns(source)]
+        how = [start if is_value(start) else type(start).__name__, self.n_init, seed]
+        identity = [problem.model, learner, *how, *shape]
         return Checkpoint(self.checkpoint, identity, self.checkpoint_every)
 
     def _columns(self, source: Source) -> list[str] | None:
@@ -165,7 +171,9 @@ class Density(DensityMixin, BaseEstimator):  # type: ignore[misc]
         def sample() -> Rows:
             if not kept:
                 rows = source.sample(SAMPLE_SIZE, np.random.default_rng([seed, 2**31]))
-                check_rows(self._family(), source.columns, rows, 0)
+                whole = source.length is None or source.length == len(rows)
+                numbers = range(len(rows)) if whole else None
+                check_rows(self._family(), source.columns, rows, numbers)
                 if len(rows) < self.n_components:
                     raise InvalidInputError(
                         f"Expected n_samples >= n_components but got n_components = "
@@ -211,14 +219,14 @@ class Density(DensityMixin, BaseEstimator):  # type: ignore[misc]
             self._check_parameters()
             first = not self.__sklearn_is_fitted__()
             source = open_data(self, X, sample_weight, self.columns, reset=first)
-            blocks = list(source.blocks())
-            seen = 0 if first else self._now().n_seen
-            for rows in blocks:
-                check_rows(self._family(), source.columns, rows, seen)
             problem = self._problem(source.d)
             learned = self._streaming(problem)
-            for rows in blocks:
+            seen, weight = 0, 0.0
+            for rows in source.blocks():
+                check_rows(self._family(), source.columns, rows, range(seen, seen + len(rows)))
                 learned = learned.advance(problem, self._beginning(), rows)
+                seen, weight = seen + len(rows), weight + rows.total_weight()
+            check_some(seen, weight)
             self._remember(learned.settle(problem, self._beginning()))
         return self
 
@@ -232,21 +240,29 @@ class Density(DensityMixin, BaseEstimator):  # type: ignore[misc]
         if live is None:
             live = self._go_live()
         if live is None or not live.accepts(x):
-            return self.partial_fit(self._as_row(x))
-        if not isfinite(x.sum()) or live.outside(x):
-            check_rows(self._family(), None, Rows(x[None]), live.n_seen)
+            x, names = self._as_row(x)
+            if live is None or not live.accepts(x):
+                return self.partial_fit(Array(x[None], None, names))
+        if not np.isfinite(x).all() or live.outside(x):
+            check_rows(self._family(), None, Rows(x[None]), [live.n_seen])
         live.learn(x)
         return self
 
-    def _as_row(self, x: Any) -> Floats:
+    def _as_row(self, x: Any) -> tuple[Floats, list[str] | None]:
+        """The numbers of a row in the order of the columns, and the names of these."""
+        names = getattr(self, "feature_names_in_", self.columns)
         if isinstance(x, dict):
-            names = getattr(self, "feature_names_in_", list(x))
-            if set(names) != set(x):
+            if names is None and self.__sklearn_is_fitted__():
                 raise InvalidInputError(
-                    f"the row has columns {sorted(x)}: {list(names)} are needed"
+                    "the row is a dict of columns, but the model has learned from arrays without "
+                    "column names: give the row as an array"
                 )
+            names = list(x) if names is None else list(names)
+            missing = set(names) - set(x)
+            if missing or (self.columns is None and len(names) != len(x)):
+                raise InvalidInputError(f"the row has columns {list(x)}: {names} are needed")
             x = [x[name] for name in names]
-        return np.asarray(x, dtype=np.float64).reshape(1, -1)
+        return np.asarray(x, dtype=np.float64).reshape(-1), None if names is None else list(names)
 
     def _go_live(self) -> Live | None:
         """A working copy for row-by-row learning, once the stream has started."""
@@ -257,7 +273,7 @@ class Density(DensityMixin, BaseEstimator):  # type: ignore[misc]
         if learned.stream.state is None or not learned.row_by_row():
             return None
         self._live = Live(learned, problem)
-        for name in learned.attributes():
+        for name in self._shows:
             self.__dict__.pop(name, None)
         return self._live
 
@@ -267,6 +283,15 @@ class Density(DensityMixin, BaseEstimator):  # type: ignore[misc]
         if not self.__sklearn_is_fitted__():
             return Learned.nothing(problem.model, learner, self._seed())
         learned = self._now()
+        for name, now, new in (
+            ("n_components", learned.model.k, problem.model.k),
+            ("family", learned.model.family, problem.model.family),
+        ):
+            if not equal(now, new):
+                raise InvalidInputError(
+                    f"{name} is {new!r}, but what has been learned so far is {now!r}: "
+                    "keep it, or call fit to start anew"
+                )
         if learned.streaming:
             return learned
         state = learner.init(problem, learned.params, seen=learned.n_seen)
@@ -280,7 +305,7 @@ class Density(DensityMixin, BaseEstimator):  # type: ignore[misc]
         return self._learned
 
     def __getattr__(self, name: str) -> Any:
-        if name in Learned.public and self.__dict__.get("_live") is not None:
+        if name in self._shows and self.__dict__.get("_live") is not None:
             self._now()
             if name in self.__dict__:
                 return self.__dict__[name]
@@ -306,9 +331,11 @@ class Density(DensityMixin, BaseEstimator):  # type: ignore[misc]
         problem = Threads(self._now().model, self.n_threads)
         first = 0
         for rows in source.blocks():
-            check_rows(self._now().model.family, source.columns, rows, first)
+            numbers = range(first, first + len(rows))
+            check_rows(problem.model.family, source.columns, rows, numbers)
             first += len(rows)
             yield problem.posterior(params, rows, responsibilities)
+        check_some(first, first)
 
     def score_samples(self, X: Any) -> Floats:
         """Log-density of every row."""
@@ -366,5 +393,4 @@ class Density(DensityMixin, BaseEstimator):  # type: ignore[misc]
         from mixfold.estimators._saving import save
 
         check_is_fitted(self)
-        self._now()
         save(self, path)

@@ -12,7 +12,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
 from mixfold.core.learner import Learner
-from mixfold.core.registry import find
+from mixfold.core.registry import find, name_of
 from mixfold.core.rows import Rows
 from mixfold.core.source import Source
 from mixfold.sources._opening import is_blocks, is_paths, is_table, open_source, open_table
@@ -23,9 +23,12 @@ from mixfold.sources.array import Array
 def unchanged_on_error(estimator: Any) -> Iterator[None]:
     """A failed call leaves the estimator as it was; an interrupt keeps what was learned."""
     before = dict(estimator.__dict__)
+    learned = before.get("_learned")
     try:
         yield
-    except Exception:
+    except BaseException as error:
+        if not isinstance(error, Exception) and estimator.__dict__.get("_learned") is not learned:
+            raise
         estimator.__dict__.clear()
         estimator.__dict__.update(before)
         raise
@@ -47,13 +50,6 @@ def learner_from(given: Any) -> Learner:
     return learner
 
 
-def check_count(name: str, number: Any, least: int = 1) -> None:
-    """Refuse what is not a whole number of at least `least`."""
-    whole = isinstance(number, int | np.integer) and not isinstance(number, bool)
-    if not whole or number < least:
-        raise InvalidInputError(f"{name} is {number!r}: a whole number >= {least} is needed")
-
-
 def open_data(
     estimator: Any,
     data: Any,
@@ -64,18 +60,38 @@ def open_data(
     least_rows: int = 1,
 ) -> Source:
     """A source over whatever the user gave; arrays are validated as scikit-learn does."""
+    if isinstance(columns, str):
+        raise InvalidInputError(f"columns is {columns!r}: a list of names is needed")
+    source = _open(estimator, data, sample_weight, columns, reset, least_rows)
+    if source.length == 0:
+        raise InvalidInputError("the data have no rows: at least one is needed")
+    return source
+
+
+def _open(
+    estimator: Any,
+    data: Any,
+    sample_weight: Any,
+    columns: Sequence[str] | None,
+    reset: bool,
+    least_rows: int,
+) -> Source:
     if is_source(data):
         if sample_weight is not None and not isinstance(sample_weight, str):
             raise InvalidInputError(
                 "sample_weight for files and streams is the name of a column, "
                 f"not a {type(sample_weight).__name__}"
             )
-        if not reset and columns is None and hasattr(estimator, "feature_names_in_"):
-            columns = list(estimator.feature_names_in_)
-        source = open_source(data, columns, sample_weight)
+        known = None if reset else getattr(estimator, "feature_names_in_", None)
+        names = columns if columns is not None or known is None else list(known)
+        source = open_source(data, names, sample_weight)
+        if source.columns is None and not isinstance(data, Source):
+            _check_no_names(columns, sample_weight, "blocks that are arrays")
         _remember_columns(estimator, source, reset)
         return source
     if columns is not None or isinstance(sample_weight, str):
+        if not is_table(data):
+            _check_no_names(columns, sample_weight, f"a {type(data).__name__}")
         table = open_table(data, columns, sample_weight if isinstance(sample_weight, str) else None)
         weight = table.weight if isinstance(sample_weight, str) else sample_weight
         _remember_columns(estimator, table, reset)
@@ -89,6 +105,14 @@ def open_data(
         order=None,
     )
     return _weighted(x, sample_weight, getattr(estimator, "feature_names_in_", None))
+
+
+def _check_no_names(columns: Any, sample_weight: Any, given: str) -> None:
+    for name, value in (("columns", columns), ("sample_weight", sample_weight)):
+        if value is not None:
+            raise InvalidInputError(
+                f"{name}={value!r} needs a table or file with column names: {given} have none"
+            )
 
 
 def is_source(data: Any) -> bool:
@@ -120,21 +144,31 @@ def _remember_columns(estimator: Any, source: Source, reset: bool) -> None:
         )
 
 
-def check_rows(family: Family, columns: Sequence[str] | None, rows: Rows, first: int) -> None:
-    """Refuse NaN, infinity, negative weights and values outside the family's support."""
+def check_rows(
+    family: Family, columns: Sequence[str] | None, rows: Rows, numbers: Sequence[int] | None
+) -> None:
+    """Refuse NaN, infinity, negative weights and values outside the family's support.
+
+    `numbers` are those of the rows in what the user gave, where they are known.
+    """
     # a sum is finite only if all its terms are, and is cheaper than looking at each
     with np.errstate(over="ignore", invalid="ignore"):
-        suspicious = not np.isfinite(rows.x.sum(dtype=np.float64))
+        suspicious = not np.isfinite(rows.x.sum())
     if suspicious and not np.isfinite(rows.x).all():
-        row, column = np.argwhere(~np.isfinite(rows.x))[0]
-        name = f"column {columns[column]!r}" if columns is not None else f"column {column}"
-        raise InvalidInputError(
-            f"row {first + row}, {name} is {rows.x[row, column]}: rows must be finite; "
-            "drop or fill such rows"
-        )
+        place = _first(~np.isfinite(rows.x), columns, rows, numbers)
+        raise InvalidInputError(f"{place}: rows must be finite; drop or fill such rows")
     if rows.weight is not None and not (np.isfinite(rows.weight) & (rows.weight >= 0)).all():
         bad = rows.weight[~(rows.weight >= 0) | ~np.isfinite(rows.weight)][0]
         raise InvalidInputError(f"sample_weight has {bad}: weights must be finite and >= 0")
-    problem = family.problem_with(rows.x)
-    if problem is not None:
-        raise InvalidInputError(f"{type(family).__name__} mixture, rows from {first}: {problem}")
+    outside = family.outside(rows.x)
+    if outside is not None and outside.any():
+        place = _first(outside, columns, rows, numbers)
+        raise InvalidInputError(f"{place}: {family.needs} in a {name_of(family)} mixture")
+
+
+def _first(bad: np.ndarray, columns: Any, rows: Rows, numbers: Sequence[int] | None) -> str:
+    """Where the first bad value stands, and what it is."""
+    row, column = np.argwhere(bad)[0]
+    which = "a row" if numbers is None else f"row {numbers[row]}"
+    name = str(column) if columns is None else repr(columns[column])
+    return f"{which}, column {name} is {rows.x[row, column]}"

@@ -108,7 +108,7 @@ class Live:
     def outside(self, x: Array) -> bool:
         """Whether the row lies outside the family's support."""
         family = self._from.model.family
-        return family.scatter == "none" and family.problem_with(x[None]) is not None
+        return family.scatter == "none" and bool(np.any(family.outside(x[None])))
 
     def learn(self, x: Array) -> None:
         """Fold one row."""

@@ -35,7 +35,7 @@ def save(estimator: Any, path: str | Path) -> None:
         list(settings),
         [_storable(item) for item in settings.values()],
         None if columns is None else [str(name) for name in columns],
-        estimator._learned,
+        estimator._now(),
         [[name, getattr(estimator, name)] for name in estimator._extra],
     )
     write(path, "model", content)
@@ -54,7 +54,7 @@ def _storable(thing: Any) -> Any:
         return list(thing)
     if is_value(thing):
         return thing
-    raise ModelFileError(f"cannot save the setting {thing!r}")
+    raise ModelFileError(f"cannot save the setting {thing!r}: a model file cannot hold it")
 
 
 def load(path: str | Path) -> Any:
@@ -72,6 +72,8 @@ def load(path: str | Path) -> Any:
     if not isinstance(saved, SavedModel) or not isinstance(saved.learned, Learned):
         raise ModelFileError(f"{path} is damaged: it holds no model")
     classes = {c.__name__: c for c in find_all("estimators").values()}
+    if saved.estimator not in classes:
+        raise ModelFileError(f"{path} holds a {saved.estimator}, which mixfold does not know")
     estimator = classes[saved.estimator](**dict(zip(saved.names, saved.settings, strict=True)))
     estimator.n_features_in_ = saved.learned.model.d
     if saved.columns is not None:

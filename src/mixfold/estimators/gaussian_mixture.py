@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture as Original
 from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from mixfold.core.family import Family
@@ -56,9 +58,17 @@ class GaussianMixture(Density):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **Original._parameter_constraints,
         "learner": [str, Learner],
-        "n_threads": [int, None],
+        "n_threads": [Interval(Integral, 1, None, closed="left"), None],
     }
     _least_rows = 2
+    _shows = (
+        *Learned.public,
+        "precisions_",
+        "precisions_cholesky_",
+        "n_iter_",
+        "lower_bounds_",
+        "lower_bound_",
+    )
     _extra: tuple[str, ...] = ()
     _floor = 1e-14
 
@@ -209,7 +219,9 @@ class GaussianMixture(Density):
         if self.__dict__.get("_live") is not None:
             return False
         now = (self.weights_, self.means_, self.precisions_cholesky_)
-        return any(a is not b for a, b in zip(now, self._shown, strict=True))
+        pairs = zip(now, self._shown, strict=True)
+        # joblib makes two arrays of one, so what is another object may still be the same
+        return any(a is not b and not np.array_equal(a, b) for a, b in pairs)
 
     def _adopt(self) -> Learned:
         """What the assigned attributes say."""

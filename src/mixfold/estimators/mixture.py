@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from mixfold.core.checks import check_least, check_whole
 from mixfold.core.family import Family
 from mixfold.core.learner import Learner
 from mixfold.core.start import Start
 from mixfold.estimators._density import Density
-from mixfold.estimators._edge import check_count, family_from, learner_from
+from mixfold.estimators._edge import family_from, learner_from
 from mixfold.run.starting import start_for
 
 
@@ -62,9 +63,9 @@ class Mixture(Density):
     >>> from mixfold import Mixture, datasets
     >>> model = Mixture(n_components=2, random_state=0).fit(datasets.load_faithful())
     >>> model.weights_.round(2)
-    array([0.36, 0.64])
+    array([0.64, 0.36])
     >>> model.predict([[1.8, 52.0], [4.5, 82.0]])
-    array([0, 1])
+    array([1, 0])
     """
 
     _extra: tuple[str, ...] = ()
@@ -110,10 +111,11 @@ class Mixture(Density):
         return start_for(self.init, self._family())
 
     def _check_parameters(self) -> None:
-        check_count("n_components", self.n_components)
-        check_count("n_init", self.n_init)
+        check_whole("n_components", self.n_components)
+        check_whole("n_init", self.n_init)
         for name in ("passes", "n_threads"):
             if getattr(self, name) is not None:
-                check_count(name, getattr(self, name))
+                check_whole(name, getattr(self, name))
+        check_least("checkpoint_every", self.checkpoint_every, 0.0)
         self._learner()
         self._start()

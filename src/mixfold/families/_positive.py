@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from mixfold.core.checks import check_least
 from mixfold.core.family import Family
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Statistics
@@ -23,6 +24,13 @@ class Positive(Family):
     """What the exponential and the Poisson family share."""
 
     floor: float
+    needs = "values must be >= 0"
+
+    def __post_init__(self) -> None:
+        check_least("floor", self.floor, 0.0)
+
+    def outside(self, x: Array) -> np.ndarray:
+        return np.asarray(x < 0)
 
     def example(self, k: int, d: int, rng: np.random.Generator) -> MeanParams:
         return MeanParams(rng.uniform(0.5, 12.0, size=(k, d)))
@@ -55,9 +63,3 @@ class Positive(Family):
 
     def n_parameters(self, k: int, d: int) -> int:
         return k * d
-
-
-def first_bad(x: Array, bad: np.ndarray, needs: str) -> str:
-    """A message that names the first offending value and where it stands."""
-    row, column = np.argwhere(bad)[0]
-    return f"{needs}, but row {row}, column {column} is {x[row, column]!r}"

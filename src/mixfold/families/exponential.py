@@ -6,7 +6,7 @@ import numpy as np
 
 from mixfold.core.rows import Array
 from mixfold.core.value import value
-from mixfold.families._positive import TINY, MeanParams, Positive, first_bad
+from mixfold.families._positive import TINY, MeanParams, Positive
 
 
 @value
@@ -20,10 +20,6 @@ class Exponential(Positive):
     """
 
     floor: float = 1e-8
-
-    def problem_with(self, x: Array) -> str | None:
-        bad = x < 0
-        return first_bad(x, bad, "values must be >= 0") if bad.any() else None
 
     def log_base(self, x: Array) -> Array:
         return np.zeros(len(x))

@@ -6,16 +6,22 @@ from typing import Self
 
 import numpy as np
 
+from mixfold.core.checks import check_least
 from mixfold.core.errors import unknown_name
 from mixfold.core.family import Family, Form
 from mixfold.core.rows import Array
-from mixfold.core.statistics import Scatter, Statistics, pack, packed_length, unpack
+from mixfold.core.statistics import Scatter, Statistics, pack, unpack
 from mixfold.core.value import value
 from mixfold.families._covariance import STRUCTURES, Covariance
 
 LOG_2PI = float(np.log(2.0 * np.pi))
 RESOLUTION = 2.0**-52
 TINY = 1e-300
+
+
+def _for_each(shared: Array, shape: tuple[int, ...]) -> Array:
+    """One array per component, copied where components share it."""
+    return shared if shared.shape == shape else np.array(np.broadcast_to(shared, shape))
 
 
 @value
@@ -48,6 +54,8 @@ class Gaussian(Family):
     def __post_init__(self) -> None:
         if self.covariance not in STRUCTURES:
             raise unknown_name("covariance", self.covariance, STRUCTURES)
+        check_least("floor", self.floor, 0.0)
+        check_least("reg_covar", self.reg_covar, 0.0)
 
     @property
     def structure(self) -> Covariance:
@@ -73,18 +81,15 @@ class Gaussian(Family):
         weight = np.full(k, 1.0 / k)
         return self.maximize(Statistics(weight, 3.0 * rng.normal(size=(k, d)), packed, 1.0, 0.0))[0]
 
-    def problem_with(self, x: Array) -> str | None:
-        return None
-
     def whiten(self, params: GaussianParams) -> Array:
         """Inverse factors: (K, d, d) lower triangular, or (K, d)."""
         k, d = params.means.shape
         if params.factor.ndim == 2:
-            return np.array(np.broadcast_to(1.0 / params.factor, (k, d)))
+            return _for_each(1.0 / params.factor, (k, d))
         diagonal = np.diagonal(params.factor, axis1=1, axis2=2)
         unit = params.factor / diagonal[:, :, None]
         inverse = np.tril(np.linalg.inv(unit)) / diagonal[:, None, :]
-        return np.array(np.broadcast_to(inverse, (k, d, d)))
+        return _for_each(inverse, (k, d, d))
 
     def log_determinant(self, params: GaussianParams) -> Array:
         """log of the determinant of the factors, (K,)."""
@@ -92,7 +97,7 @@ class Gaussian(Family):
         diagonal = params.factor
         if diagonal.ndim == 3:
             diagonal = np.diagonal(diagonal, axis1=1, axis2=2)
-        return np.asarray(np.log(np.broadcast_to(diagonal, (k, d))).sum(axis=1))
+        return np.asarray(np.log(_for_each(diagonal, (k, d))).sum(axis=1))
 
     def local(self, params: GaussianParams, x: Array) -> Array:
         centred = x[None] - params.means[:, None]
@@ -156,9 +161,9 @@ class Gaussian(Family):
         """Covariances of every component in the packing of its statistics, (K, p)."""
         k, d = params.means.shape
         if params.factor.ndim == 2:
-            return np.array(np.broadcast_to(np.square(params.factor), (k, d)))
+            return _for_each(np.square(params.factor), (k, d))
         packed = pack(params.factor @ params.factor.swapaxes(1, 2))
-        return np.array(np.broadcast_to(packed, (k, packed_length("full", d))))
+        return _for_each(packed, (k, packed.shape[1]))
 
     def expected(self, params: GaussianParams, weights: Array) -> Statistics:
         return Statistics(weights.copy(), params.means.copy(), self.full_scatter(params), 1.0, 0.0)

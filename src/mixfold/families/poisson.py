@@ -6,7 +6,7 @@ import numpy as np
 
 from mixfold.core.rows import Array
 from mixfold.core.value import value
-from mixfold.families._positive import MeanParams, Positive, first_bad
+from mixfold.families._positive import MeanParams, Positive
 
 
 @value
@@ -20,10 +20,10 @@ class Poisson(Positive):
     """
 
     floor: float = 1e-8
+    needs = "counts must be whole numbers >= 0"
 
-    def problem_with(self, x: Array) -> str | None:
-        bad = (x < 0) | (x != np.floor(x))
-        return first_bad(x, bad, "counts must be whole numbers >= 0") if bad.any() else None
+    def outside(self, x: Array) -> np.ndarray:
+        return np.asarray((x < 0) | (x != np.floor(x)))
 
     def log_base(self, x: Array) -> Array:
         from scipy.special import gammaln

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mixfold.core.rows import Array, Rows
-from mixfold.core.statistics import Statistics
+from mixfold.core.statistics import Statistics, lower_triangle
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 NEGLIGIBLE = 1e-30
@@ -36,7 +36,7 @@ class ReferenceKernel:
         if self.model.family.scatter == "diag":
             parts.append((weighted * local).sum(axis=1))
         if self.model.family.scatter == "full":
-            i, j = np.tril_indices(self.model.d)
+            i, j = lower_triangle(self.model.d)
             parts.append((weighted.swapaxes(1, 2) @ local)[:, i, j])
         total = float(weight @ log_density)
         return np.concatenate([[total], np.hstack(parts).ravel()])

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mixfold.core.checks import check_above, check_whole
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Info, Learner
 from mixfold.core.problem import Problem
@@ -47,6 +48,17 @@ class StochasticEM(Learner):
     passes: int
     average_from: int | None
     truncation: float | None
+
+    def __post_init__(self) -> None:
+        check_whole("passes", self.passes)
+        if self.warmup is not None:
+            check_whole("warmup", self.warmup, 0)
+        if self.average_from is not None:
+            check_whole("average_from", self.average_from)
+        if self.truncation is not None:
+            check_above("truncation", self.truncation, 0.0)
+        if not callable(self.schedule):
+            raise InvalidInputError(f"schedule is {self.schedule!r}: give e.g. Power(0.6)")
 
     def _bounds(self) -> tuple[float, float, float]:
         assert self.truncation is not None
@@ -177,9 +189,3 @@ class StochasticEM(Learner):
 
     def estimate(self, problem: Problem, state: StochasticState) -> Any:
         return state.params if state.average is None else state.average
-
-
-def check_positive(name: str, number: float) -> None:
-    """Refuse a hyper-parameter that is not above zero."""
-    if not number > 0:
-        raise InvalidInputError(f"{name} is {number!r}: it must be above 0")

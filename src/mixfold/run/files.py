@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import tempfile
@@ -14,7 +15,7 @@ from mixfold.core.errors import MixfoldError, ModelFileError
 from mixfold.core.registry import find_all
 from mixfold.core.value import flatten, unflatten
 
-FORMAT, VERSION = "mixfold", 1
+FORMAT, VERSION = "mixfold", 2
 WITH_VALUES = ("families", "schedules", "models", "learners", "starts")
 
 
@@ -23,9 +24,22 @@ def write(path: str | Path, kind: str, content: Any) -> None:
     from safetensors.numpy import save
 
     arrays: dict[str, np.ndarray] = {}
-    tree = flatten(content, "content", arrays)
-    header = {"format": FORMAT, "version": str(VERSION), "kind": kind, "schema": json.dumps(tree)}
-    write_atomically(Path(path), save(arrays, metadata=header))
+    try:
+        tree = flatten(content, "content", arrays)
+    except TypeError as error:
+        raise ModelFileError(f"cannot write {path}: {error}") from None
+    header = {"version": VERSION, "kind": kind, "sha256": digest(tree, arrays), "schema": tree}
+    # one entry: safetensors writes several in random order
+    write_atomically(Path(path), save(arrays, metadata={FORMAT: json.dumps(header)}))
+
+
+def digest(tree: Any, arrays: dict[str, np.ndarray]) -> str:
+    """SHA-256 of a schema and its arrays, so that a flipped bit does not become a number."""
+    total = hashlib.sha256(json.dumps(tree).encode())
+    for name, array in sorted(arrays.items()):
+        total.update(json.dumps([name, array.dtype.str, array.shape]).encode())
+        total.update(array.tobytes())
+    return total.hexdigest()
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -56,7 +70,6 @@ def _umask() -> int:
 
 def read(path: str | Path, kind: str) -> Any:
     """The tree of values in a file of this kind."""
-    from safetensors import SafetensorError
     from safetensors.numpy import load
 
     try:
@@ -65,31 +78,25 @@ def read(path: str | Path, kind: str) -> Any:
         raise ModelFileError(f"cannot read {path}: {error.strerror or error}") from error
     try:
         arrays = load(data)
-        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
+        metadata = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
+        header = json.loads(metadata[FORMAT])
         _check_header(header, kind)
+        if header["sha256"] != digest(header["schema"], arrays):
+            raise ModelFileError("is damaged: its checksum is wrong")
         for package in WITH_VALUES:
             find_all(package)  # a class is known only once its file is imported
-        return unflatten(json.loads(header["schema"]), arrays)
+        return unflatten(header["schema"], arrays)
     except MixfoldError as error:
         raise ModelFileError(f"{path} {error}") from None
-    except (
-        SafetensorError,
-        ValueError,
-        KeyError,
-        TypeError,
-        AttributeError,
-        RecursionError,
-    ) as error:
+    except Exception as error:  # whatever a file of other bytes makes the parsers raise
         raise ModelFileError(f"{path} is damaged or not a mixfold file ({error})") from error
 
 
-def _check_header(header: dict[str, str], kind: str) -> None:
-    if header.get("format") != FORMAT:
-        raise ModelFileError("is not a mixfold file")
-    if header.get("version") != str(VERSION):
+def _check_header(header: dict[str, Any], kind: str) -> None:
+    if header["version"] != VERSION:
         raise ModelFileError(
-            f"has format version {header.get('version')}; this mixfold reads version {VERSION}: "
+            f"has format version {header['version']}; this mixfold reads version {VERSION}: "
             "use the mixfold that wrote it"
         )
-    if header.get("kind") != kind:
-        raise ModelFileError(f"is a {header.get('kind')} file: a {kind} file is needed")
+    if header["kind"] != kind:
+        raise ModelFileError(f"is a {header['kind']} file: a {kind} file is needed")

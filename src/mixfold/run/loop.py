@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -34,7 +35,7 @@ class Loop:
         seen: int = 0,
         seed: int = 0,
         passes: int | None = None,
-        check: Callable[[Rows, int], None] = lambda rows, first: None,
+        check: Callable[[Rows, Sequence[int]], None] = lambda rows, numbers: None,
         keep: Callable[[Fit], None] = lambda fit: None,
         progress: Progress | None = None,
     ) -> None:
@@ -74,19 +75,23 @@ class Loop:
 
     def _one_pass(self) -> None:
         fit = self.fit
-        for rows in self._blocks(fit):
-            if fit.passes == 0 and fit.start == 0:
-                self.check(rows, fit.row)
+        numbers, blocks = self._blocks(fit)
+        # a pass with replacement may be the first to see a row
+        unseen = self.order == "with-replacement" or (fit.passes == 0 and fit.start == 0)
+        for rows in blocks:
+            if unseen:
+                self.check(rows, numbers[fit.row : fit.row + len(rows)])
             state, infos = self.learner.step(self.problem, fit.state, rows)
             fit = self._moved(fit, state, infos, fit.row + len(rows))
             self.fit = fit
             self._tell()
 
-    def _blocks(self, fit: Fit) -> Iterator[Rows]:
+    def _blocks(self, fit: Fit) -> tuple[Sequence[int], Iterator[Rows]]:
+        """The numbers of the rows of this pass, and the blocks still to come."""
         if self.order == "stream":
-            return prefetched(self.source.blocks(fit.row))
-        seed = [self.seed, fit.start, fit.passes]
-        return prefetched(Resampled(self.source, self.order, seed).blocks(fit.row))
+            return range(sys.maxsize), prefetched(self.source.blocks(fit.row))
+        drawn = Resampled(self.source, self.order, [self.seed, fit.start, fit.passes])
+        return drawn.indices, prefetched(drawn.blocks(fit.row))  # type: ignore[return-value]
 
     def _moved(self, fit: Fit, state: Any, infos: list[Info], row: int) -> Fit:
         seconds = time.monotonic() - self._began
@@ -107,10 +112,10 @@ class Loop:
 
     def _end_pass(self) -> None:
         fit = self.fit
-        if fit.row == 0:
-            raise InvalidInputError("the source has no rows: at least one is needed")
         state, infos = self.learner.end_pass(self.problem, fit.state)
-        self.fit = replace(self._moved(fit, state, infos, fit.row), passes=fit.passes + 1, row=0)
+        after = replace(self._moved(fit, state, infos, fit.row), passes=fit.passes + 1, row=0)
+        check_some(fit.row, len(after.history))
+        self.fit = after
         if not self._over(self.fit):
             self._tell()
 
@@ -137,6 +142,14 @@ class Loop:
     def _tell(self) -> None:
         self.progress.update(self.fit, self.source.length)
         self.keep(self.fit)
+
+
+def check_some(rows: int, weight: float) -> None:
+    """Refuse data without rows, or without any row that counts."""
+    if rows == 0:
+        raise InvalidInputError("the data have no rows: at least one is needed")
+    if weight == 0:
+        raise InvalidInputError("all of sample_weight is zero: at least one row must count")
 
 
 def _beats(fit: Fit, best: Fit) -> bool:

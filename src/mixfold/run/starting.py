@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
 from mixfold.core.registry import find
 from mixfold.core.rows import Rows
@@ -16,7 +17,9 @@ from mixfold.learners.em import EM
 from mixfold.models.mixture_model import MixtureParams
 from mixfold.starts._given import Given
 
-TRIAL = EM(tol=1e-4, max_passes=60, accelerate=True)
+SHORT = EM(tol=1e-4, max_passes=8, accelerate=True)
+LONG = EM(tol=1e-5, max_passes=60, accelerate=True)
+FINALISTS = 3
 
 
 def start_for(init: Any, family: Family) -> Start:
@@ -28,12 +31,17 @@ def start_for(init: Any, family: Family) -> Start:
             init = "k-mle++" if family.scatter == "none" else "k-means++"
         start: Start = find("starts", init)()
         return start
+    if hasattr(init, "fit") and not hasattr(init, "params_"):
+        raise InvalidInputError(f"init is {init!r}, which is not fitted: call its fit first")
     return Given(getattr(init, "params_", init))
 
 
 @value
 class Beginning:
-    """How parameters are first drawn: the best of several candidates after a short EM."""
+    """How parameters are first drawn.
+
+    Several candidates are learned for a few passes over the sample, the best of them to the end.
+    """
 
     start: Start
     candidates: int = 1
@@ -48,9 +56,10 @@ class Beginning:
         candidates = self.candidates if self.random else 1
         if candidates == 1:
             return self._one(problem, sample, seed)
-        drawn = (self._one(problem, sample, [*seed, i]) for i in range(candidates))
-        tried = [learn_sample(problem, params, sample) for params in drawn]
-        best: MixtureParams = max(tried, key=lambda pair: pair[1])[0]
+        drawn = [self._one(problem, sample, [*seed, i]) for i in range(candidates)]
+        tried = sorted((learn(SHORT, problem, p, sample) for p in drawn), key=_score)
+        ended = (learn(LONG, problem, p, sample) for p, _ in tried[-FINALISTS:])
+        best: MixtureParams = max(ended, key=_score)[0]
         return best
 
     def _one(self, problem: Threads, sample: Rows, seed: list[int]) -> MixtureParams:
@@ -59,14 +68,14 @@ class Beginning:
         return params
 
 
-def learn_sample(problem: Threads, params: Any, sample: Rows) -> tuple[Any, float]:
+def learn(rule: EM, problem: Threads, params: Any, sample: Rows) -> tuple[Any, float]:
     """EM on rows in memory: parameters and their log-likelihood per row."""
-    state = TRIAL.init(problem, params)
-    reached = -np.inf
-    while not TRIAL.finished(state):
-        state, _ = TRIAL.step(problem, state, sample)
-        state, infos = TRIAL.end_pass(problem, state)
-        reached = state.before
-        if not infos:
-            break
-    return TRIAL.estimate(problem, state), reached
+    state = rule.init(problem, params)
+    while not rule.finished(state):
+        state, _ = rule.step(problem, state, sample)
+        state, _ = rule.end_pass(problem, state)
+    return rule.estimate(problem, state), state.before
+
+
+def _score(learned: tuple[Any, float]) -> float:
+    return learned[1]

@@ -42,4 +42,5 @@ class Stream:
         if self.state is not None:
             return learner.estimate(problem, self.state)
         assert self.waiting is not None
-        return beginning.draw(problem, self.waiting, [seed, 0])
+        # one candidate: with learn_one this is drawn anew for every row that waits
+        return replace(beginning, candidates=1).draw(problem, self.waiting, [seed, 0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from mixfold.core.checks import check_above
 from mixfold.core.rows import Array
 from mixfold.core.value import value
 
@@ -17,6 +18,9 @@ class Constant:
     """
 
     step: float = 0.01
+
+    def __post_init__(self) -> None:
+        check_above("step", self.step, 0.0, 1.0)
 
     def __call__(self, r: Array | list[float]) -> Array:
         """Step sizes of updates number r = 1, 2, ..."""

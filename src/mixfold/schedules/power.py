@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from mixfold.core.checks import check_above
 from mixfold.core.rows import Array
 from mixfold.core.value import value
 
@@ -18,6 +19,10 @@ class Power:
 
     exponent: float = 0.6
     scale: float = 1.0 - 1e-10
+
+    def __post_init__(self) -> None:
+        check_above("exponent", self.exponent, 0.0)
+        check_above("scale", self.scale, 0.0, 1.0)
 
     def __call__(self, r: Array | list[float]) -> Array:
         """Step sizes of updates number r = 1, 2, ..."""

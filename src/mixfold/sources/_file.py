@@ -22,11 +22,8 @@ class TableFile(Source):
         self, path: Path, columns: Sequence[str] | None = None, weight: str | None = None
     ) -> None:
         self.path = path
-        if path.stat().st_size == 0:
-            raise SourceError(f"{path} is empty (0 bytes)")
         with self.reading():
-            schema = self.open()
-        self.selection = Selection(schema, columns, weight, str(path))
+            self.selection = Selection(self.open(), columns, weight, str(path))
         self.columns = self.selection.columns
 
     @property
@@ -44,9 +41,9 @@ class TableFile(Source):
         The first batch may begin before `start`.
         """
 
-    def blocks(self, start: int = 0) -> Iterator[Rows]:
+    def blocks(self, start: int = 0, length: int | None = None) -> Iterator[Rows]:
         with self.reading():
-            for first, batch in self.batches(start, block_length(self.d)):
+            for first, batch in self.batches(start, length or block_length(self.d)):
                 skip = max(0, start - first)
                 if skip < batch.num_rows:
                     yield self.selection.rows(batch.slice(skip), first + skip)

@@ -35,7 +35,7 @@ def open_source(
     if isinstance(data, np.ndarray):
         return Array(check_array(data))
     if isinstance(data, Many):
-        return Iterable(data, lambda block: block_rows(block, columns, weight))
+        return Iterable(data, lambda block, names: block_rows(block, names or columns, weight))
     raise InvalidInputError(f"cannot read rows from a {type(data).__name__}")
 
 
@@ -78,11 +78,13 @@ def table_rows(
     return selection.rows(converted, 0), selection.columns
 
 
-def block_rows(block: Any, columns: Sequence[str] | None, weight: str | None) -> Rows:
-    """Rows of one block of an iterable."""
+def block_rows(
+    block: Any, columns: Sequence[str] | None, weight: str | None
+) -> tuple[Rows, Sequence[str] | None]:
+    """Rows of one block of an iterable, and their column names if it is a table."""
     if is_table(block):
-        return table_rows(block, columns, weight)[0]
-    return Rows(as_floats(check_array(np.asarray(block))))
+        return table_rows(block, columns, weight)
+    return Rows(as_floats(check_array(np.asarray(block)))), None
 
 
 def check_array(x: np.ndarray) -> np.ndarray:
@@ -98,7 +100,10 @@ def open_files(paths: Paths, columns: Sequence[str] | None, weight: str | None) 
     """One source over all files that paths, folders and globs name."""
     given = [paths] if isinstance(paths, str | Path) else list(paths)
     files = [file for path in given for file in _expand(path)]
-    parts = [_open_file(file, columns, weight) for file in files]
+    parts = [_open_file(files[0], columns, weight)]
+    if columns is None:
+        columns = parts[0].columns
+    parts += [_open_file(file, columns, weight) for file in files[1:]]
     return parts[0] if len(parts) == 1 else Concatenated(parts, [str(f) for f in files])
 
 
@@ -131,5 +136,7 @@ def _open_file(path: Path, columns: Sequence[str] | None, weight: str | None) ->
         kinds = [s for s in find_all("sources").values() if hasattr(s, "suffixes")]
         known = sorted(suffix for k in kinds for suffix in k.suffixes)
         raise SourceError(f"{path}: unknown kind of file; known are {', '.join(known)}")
+    if path.stat().st_size == 0:
+        raise SourceError(f"{path} is empty (0 bytes)")
     source: Source = kind(path, columns, weight)
     return source

@@ -36,7 +36,7 @@ class Resampled(Source):
     def length(self) -> int:
         return len(self.indices)
 
-    def blocks(self, start: int = 0) -> Iterator[Rows]:
-        step = block_length(self.d)
+    def blocks(self, start: int = 0, length: int | None = None) -> Iterator[Rows]:
+        step = length or block_length(self.d)
         for first in range(start, self.length, step):
             yield self.source.take(self.indices[first : first + step])

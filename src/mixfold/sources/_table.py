@@ -36,13 +36,16 @@ class Selection:
                 f"{place} has no column {missing[0]!r}; its columns are {', '.join(known)}"
             )
         for name in wanted:
+            if wanted.count(name) > 1 or known.count(name) > 1:
+                raise SourceError(f"{place}: column {name!r} appears twice; name each one once")
             _check_numeric(schema.field(name), place)
         if not columns:
             raise SourceError(f"{place} has no columns")
         self.columns, self.weight, self.place, self.wanted = list(columns), weight, place, wanted
         floats = arrow().types
         narrow = (floats.is_float32, floats.is_float16)
-        types = [schema.field(name).type for name in self.columns]
+        self.types = {name: schema.field(name).type for name in wanted}
+        types = [self.types[name] for name in self.columns]
         self.dtype = np.float32 if all(any(f(t) for f in narrow) for t in types) else np.float64
 
     def rows(self, batch: Any, first_row: int) -> Rows:
@@ -71,6 +74,8 @@ class Selection:
 
 def _check_numeric(field: Any, place: str) -> None:
     types = arrow().types
+    if types.is_null(field.type):
+        raise SourceError(f"{place}: column {field.name!r} has no values; at least one is needed")
     if not (
         types.is_integer(field.type)
         or types.is_floating(field.type)

@@ -33,8 +33,8 @@ class Array(Source):
     def random_access(self) -> bool:
         return True
 
-    def blocks(self, start: int = 0) -> Iterator[Rows]:
-        step = block_length(self.d)
+    def blocks(self, start: int = 0, length: int | None = None) -> Iterator[Rows]:
+        step = length or block_length(self.d)
         for first in range(start, self.length, step):
             last = min(first + step, self.length)
             weight = None if self.weight is None else self.weight[first:last]

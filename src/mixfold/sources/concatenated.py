@@ -41,12 +41,12 @@ class Concatenated(Source):
             first += part.length
         return found
 
-    def blocks(self, start: int = 0) -> Iterator[Rows]:
+    def blocks(self, start: int = 0, length: int | None = None) -> Iterator[Rows]:
         for part in self.parts:
             if part.length is not None and start >= part.length:
                 start -= part.length
                 continue
-            for rows in part.blocks(start if part.length is not None else 0):
+            for rows in part.blocks(start if part.length is not None else 0, length):
                 skip = 0 if part.length is not None else min(start, len(rows))
                 start -= skip
                 if skip < len(rows):

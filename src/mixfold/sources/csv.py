@@ -14,10 +14,12 @@ class Csv(TableFile):
     suffixes: ClassVar[tuple[str, ...]] = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
 
     def open(self) -> Any:
-        with self._reader() as reader:
+        import pyarrow.csv
+
+        with self._reader(pyarrow.csv.ConvertOptions()) as reader:
             return reader.schema
 
-    def _reader(self) -> Any:
+    def _reader(self, convert: Any) -> Any:
         import pyarrow.csv
 
         tabs = ".tsv" in "".join(self.path.suffixes)
@@ -25,8 +27,16 @@ class Csv(TableFile):
             self.path,
             read_options=pyarrow.csv.ReadOptions(block_size=2**22),
             parse_options=pyarrow.csv.ParseOptions(delimiter="\t" if tabs else ","),
+            convert_options=convert,
         )
 
     def batches(self, start: int, length: int) -> Iterator[tuple[int, Any]]:
-        with self._reader() as reader:
+        import pyarrow.csv
+
+        # a column that begins with whole numbers need not go on with them
+        numbers = {n: t for n, t in self.selection.types.items() if t != pyarrow.bool_()}
+        types = dict.fromkeys(numbers, pyarrow.float64())
+        wanted = self.selection.wanted
+        convert = pyarrow.csv.ConvertOptions(include_columns=wanted, column_types=types)
+        with self._reader(convert) as reader:
             yield from skip_rows(reader, start)

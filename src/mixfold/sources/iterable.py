@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from collections.abc import Iterable as Many
 from itertools import chain
 from typing import Any
@@ -11,36 +11,46 @@ from mixfold.core.errors import SourceError
 from mixfold.core.rows import Rows, join
 from mixfold.core.source import Source
 
+Convert = Callable[[Any, Sequence[str] | None], tuple[Rows, Sequence[str] | None]]
+
 
 class Iterable(Source):
-    """Any iterable of arrays or tables; an iterator can be read once only."""
+    """Any iterable of arrays or tables; an iterator can be read once only.
 
-    def __init__(self, blocks: Many[Any], convert: Callable[[Any], Rows]) -> None:
+    The columns of later tables are chosen by the names the first one has.
+    """
+
+    def __init__(self, blocks: Many[Any], convert: Convert) -> None:
         self._blocks, self._convert = blocks, convert
         self.rereadable = iter(blocks) is not blocks
         first = list(self._peek())
         if not first:
             raise SourceError("the iterable of blocks is empty: at least one row is needed")
-        self._d = int(first[0].x.shape[1])
+        rows, self.columns = first[0]
+        self._d = int(rows.x.shape[1])
         if not self.rereadable:
-            self._rest: Iterator[Rows] = chain(first, map(convert, blocks))
+            self._rest: Iterator[Rows] = chain([rows], self._converted())
 
-    def _peek(self) -> Iterator[Rows]:
+    def _peek(self) -> Iterator[tuple[Rows, Sequence[str] | None]]:
         for block in self._blocks:
-            rows = self._convert(block)
+            rows, names = self._convert(block, None)
             if len(rows):
-                yield rows
+                yield rows, names
                 return
+
+    def _converted(self) -> Iterator[Rows]:
+        for block in self._blocks:
+            rows = self._convert(block, self.columns)[0]
+            if rows.x.shape[1] != self._d:
+                raise SourceError(f"a block has {rows.x.shape[1]} columns, the first had {self._d}")
+            yield rows
 
     @property
     def d(self) -> int:
         return self._d
 
-    def blocks(self, start: int = 0) -> Iterator[Rows]:
-        stream = map(self._convert, self._blocks) if self.rereadable else self._rest
-        for rows in stream:
-            if rows.x.shape[1] != self._d:
-                raise SourceError(f"a block has {rows.x.shape[1]} columns, the first had {self._d}")
+    def blocks(self, start: int = 0, length: int | None = None) -> Iterator[Rows]:
+        for rows in self._converted() if self.rereadable else self._rest:
             skip = min(start, len(rows))
             start -= skip
             if skip < len(rows):

@@ -18,7 +18,7 @@ class Parquet(TableFile):
     def open(self) -> Any:
         import pyarrow.parquet
 
-        with pyarrow.parquet.ParquetFile(self.path) as file:
+        with pyarrow.parquet.ParquetFile(self.path, pre_buffer=False) as file:
             self.metadata = file.metadata
             return file.schema_arrow
 
@@ -36,7 +36,7 @@ class Parquet(TableFile):
         anchors = self.anchors()
         group = max(0, bisect_right(anchors, start) - 1)
         first = anchors[group] if anchors else 0
-        with pyarrow.parquet.ParquetFile(self.path) as file:
+        with pyarrow.parquet.ParquetFile(self.path, pre_buffer=False) as file:
             groups = range(group, len(anchors))
             wanted = self.selection.wanted
             for batch in file.iter_batches(length, row_groups=groups, columns=wanted):

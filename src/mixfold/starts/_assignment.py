@@ -10,12 +10,13 @@ from mixfold.core.statistics import Statistics, pack, packed_length
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 MEAN_SHRINKAGE = 0.2
+ENOUGH_FOR_CENTERS = 5000
 
 
 def statistics_of(model: MixtureModel, rows: Rows, responsibilities: Array) -> Statistics:
     """Statistics of rows under given responsibilities (n, K)."""
     x = rows.x.astype(np.float64, copy=False)
-    r = responsibilities if rows.weight is None else responsibilities * rows.weight[:, None]
+    r = responsibilities if rows.weight is None else responsibilities * weights_of(rows)[:, None]
     weight = r.sum(axis=0)
     mean = np.tile(r.sum(axis=1) @ x / weight.sum(), (model.k, 1))
     scatter = np.zeros((model.k, packed_length(model.family.scatter, model.d)))
@@ -78,6 +79,9 @@ def spread_centers(family: Family, k: int, rows: Rows, rng: np.random.Generator)
     Of a few such draws the one that leaves the least divergence in all is taken, as scikit-learn
     does: a single draw too often puts two centres into one cluster.
     """
+    if len(rows) > ENOUGH_FOR_CENTERS:
+        chosen_rows = np.sort(rng.choice(len(rows), ENOUGH_FOR_CENTERS, replace=False))
+        rows = Rows(rows.x[chosen_rows], weights_of(rows)[chosen_rows])
     # sorted, the draws depend neither on the order of rows nor on weight 2 against row twice
     order = np.lexsort(rows.x.T[::-1])
     x, weight = rows.x[order].astype(np.float64, copy=False), weights_of(rows)[order]
@@ -94,8 +98,8 @@ def spread_centers(family: Family, k: int, rows: Rows, rng: np.random.Generator)
 
 
 def weights_of(rows: Rows) -> Array:
-    """The weights, ones where none are given."""
-    return np.ones(len(rows)) if rows.weight is None else rows.weight
+    """The weights; ones where none are given or none counts."""
+    return rows.weight if rows.weight is not None and rows.weight.any() else np.ones(len(rows))
 
 
 def _draw(mass: Array, rng: np.random.Generator) -> int:

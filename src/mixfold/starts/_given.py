@@ -9,9 +9,14 @@ import numpy as np
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Rows
 from mixfold.core.start import Start
-from mixfold.core.value import value
+from mixfold.core.value import field_names, value
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
-from mixfold.starts._assignment import from_centers
+from mixfold.starts._assignment import from_centers, from_labels
+
+
+def shapes(components: Any) -> tuple[Any, ...]:
+    """The kind of parameters, and the shape of each."""
+    return type(components), *(np.shape(getattr(components, n)) for n in field_names(components))
 
 
 @value
@@ -24,10 +29,23 @@ class Given(Start):
     def draw(self, model: MixtureModel, rows: Rows, rng: np.random.Generator) -> MixtureParams:
         if isinstance(self.params, MixtureParams):
             self._check(model, self.params.components.means)
+            self._check_family(model, from_labels(model, rows, np.zeros(len(rows), dtype=int)))
             return self.params
-        means = np.asarray(self.params, dtype=np.float64)
+        try:
+            means = np.asarray(self.params, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            raise InvalidInputError(
+                f"init is {self.params!r}: means are needed ({error})"
+            ) from None
         self._check(model, means)
         return from_centers(model, rows, means)
+
+    def _check_family(self, model: MixtureModel, like: MixtureParams) -> None:
+        if shapes(self.params.components) != shapes(like.components):
+            raise InvalidInputError(
+                f"init has {type(self.params.components).__name__} of another family or covariance:"
+                f" those of {model.family!r} are needed; or give its means_ alone"
+            )
 
     def _check(self, model: MixtureModel, means: np.ndarray) -> None:
         if means.shape != (model.k, model.d):
