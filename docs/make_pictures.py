@@ -1,6 +1,6 @@
 """The picture of the README: Old Faithful learned one eruption at a time.
 
-    python docs/make_pictures.py
+python docs/make_pictures.py
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ def draw(axes: Axes, model: Mixture, seen: np.ndarray, title: str) -> None:
     """Rows seen so far and the 1 and 2 standard deviation ellipses of each component."""
     order = np.argsort(model.means_[:, 0])
     labels = np.argsort(order)[model.predict(seen)]
-    axes.scatter(seen[:, 0], seen[:, 1], s=9, c=[COLOURS[i] for i in labels], alpha=0.6, linewidths=0)
+    colours = [COLOURS[i] for i in labels]
+    axes.scatter(seen[:, 0], seen[:, 1], s=9, c=colours, alpha=0.6, linewidths=0)
     for colour, k in zip(COLOURS, order, strict=True):
         values, vectors = np.linalg.eigh(model.covariances_[k])
         angle = float(np.degrees(np.arctan2(vectors[1, 1], vectors[0, 1])))

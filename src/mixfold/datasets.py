@@ -22,6 +22,8 @@ def faithful_path() -> Path:
 def load_faithful() -> Array:
     """Old Faithful as an array (272, 2).
 
+    Examples
+    --------
     >>> load_faithful().shape
     (272, 2)
     """

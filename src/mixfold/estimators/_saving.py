@@ -60,6 +60,8 @@ def _storable(thing: Any) -> Any:
 def load(path: str | Path) -> Any:
     """The estimator in a model file.
 
+    Examples
+    --------
     >>> import os, tempfile, mixfold
     >>> rows = mixfold.datasets.load_faithful()
     >>> model = mixfold.Mixture(n_components=2, random_state=0).fit(rows)

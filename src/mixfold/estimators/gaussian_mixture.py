@@ -44,6 +44,8 @@ class GaussianMixture(Density):
     `learner` (default "em", which is scikit-learn's), `n_threads`, `save`. Where scikit-learn
     raises on ill-conditioned data, variances are kept above a floor instead.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> from mixfold import GaussianMixture
     >>> X = np.array([[1, 2], [1, 4], [1, 0], [10, 2], [10, 4], [10, 0]])

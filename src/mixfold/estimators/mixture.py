@@ -40,7 +40,8 @@ class Mixture(Density):
         Where to keep the fit while it runs, every `checkpoint_every` seconds.
     resume : bool, default=False
         Go on from `checkpoint` if it is there.
-    random_state : int, RandomState, Generator or None
+    random_state : int, RandomState or Generator, default=None
+        Where randomness begins; an int makes fits repeatable.
     n_threads : int, default=None
         None is all cores. The result does not depend on it.
     verbose : int, default=0
@@ -48,13 +49,18 @@ class Mixture(Density):
 
     Attributes
     ----------
-    weights_, means_, covariances_ : arrays; covariances only for Gaussians
-    params_ : everything about the components
+    weights_ : array of shape (K,)
+    means_ : array of shape (K, d)
+    covariances_ : array
+        For Gaussians, in scikit-learn's shape of the covariance type.
+    params_ : MixtureParams
+        Weights and all parameters of the components.
     n_seen_ : int
         Rows learned, passes counted.
     history_ : History
         `log_likelihood`, `step_size`, `rows` and `time` of every pass or update.
     converged_ : bool
+        Whether the learner came to rest by itself.
     degeneracies_ : int
         How often a component had to be kept from collapsing.
 

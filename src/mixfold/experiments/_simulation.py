@@ -32,7 +32,7 @@ MEASURES = {
     "squared_error": "squared error",
     "ari": "adjusted Rand index",
 }
-LOGARITHMIC = ("time (s)", "squared error")
+LOGARITHMIC = ("squared error",)
 
 Result = dict[str, Any]
 

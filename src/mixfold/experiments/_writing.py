@@ -47,6 +47,8 @@ def draw_boxes(
 
 
 def _draw_panel(axis: Any, label: str, boxes: Boxes, logarithmic: bool) -> None:
+    from matplotlib.ticker import MaxNLocator, NullFormatter
+
     axis.boxplot(
         list(boxes.values()),
         positions=range(len(boxes)),
@@ -60,6 +62,9 @@ def _draw_panel(axis: Any, label: str, boxes: Boxes, logarithmic: bool) -> None:
     )
     if logarithmic:
         axis.set_xscale("log")
+        axis.xaxis.set_minor_formatter(NullFormatter())
+    else:
+        axis.xaxis.set_major_locator(MaxNLocator(4))
     axis.set_title(label, fontsize=9)
     axis.tick_params(labelsize=8)
     axis.grid(axis="x", linewidth=0.4, alpha=0.6)

@@ -13,6 +13,8 @@ from mixfold.families._positive import TINY, MeanParams, Positive
 class Exponential(Positive):
     """Waiting times: t(x) = x, eta = -rate, A = -log(rate); kept by the mean 1/rate.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> from mixfold.families.exponential import Exponential, MeanParams
     >>> Exponential().log_density(MeanParams(np.array([[0.5]])), np.array([[1.0]])).round(4)

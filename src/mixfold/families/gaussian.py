@@ -39,6 +39,8 @@ class Gaussian(Family):
     `floor` keeps every conditional variance above that share of the data's variance in the
     column, so that no component can collapse; `reg_covar` is added to every variance.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> from mixfold.families.gaussian import Gaussian, GaussianParams
     >>> family = Gaussian(covariance="diag")

@@ -13,6 +13,8 @@ from mixfold.families._positive import MeanParams, Positive
 class Poisson(Positive):
     """Counts: t(x) = x, eta = log(rate), A = rate, h = 1/x!.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> from mixfold.families.poisson import Poisson, MeanParams
     >>> Poisson().log_density(MeanParams(np.array([[2.0]])), np.array([[3.0]])).round(4)

@@ -38,6 +38,8 @@ class Auto(Learner):
 
     A source that can be read only once gets the first two. With `partial_fit` it is online EM.
 
+    Examples
+    --------
     >>> from mixfold import Mixture, datasets
     >>> model = Mixture("gaussian", 2, random_state=0).fit(datasets.load_faithful())
     >>> sorted(model.means_[:, 1].round(1).tolist())

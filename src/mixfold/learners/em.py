@@ -43,12 +43,16 @@ class EM(Learner):
     and keeps it only if the likelihood has not fallen. Learning stops when a plain step gains
     less than `tol` nats per row.
 
+    Examples
+    --------
     >>> from mixfold import Mixture, datasets
     >>> model = Mixture("gaussian", 2, learner="em", random_state=0)
     >>> sorted(model.fit(datasets.load_faithful()).means_[:, 1].round(1).tolist())
     [54.5, 80.0]
 
-    Reference: Dempster, Laird and Rubin (1977); Varadhan and Roland (2008) for SQUAREM.
+    References
+    ----------
+    Dempster, Laird and Rubin (1977); Varadhan and Roland (2008) for SQUAREM.
     """
 
     tol: float = 1e-6

@@ -26,12 +26,16 @@ class MiniBatchEM(StochasticEM):
     `truncation` is the paper's c: an iterate with a weight below 1/c, a location above c or a
     variance outside [1/c, c] sends learning back to its start, and c grows by one.
 
+    Examples
+    --------
     >>> from mixfold import Mixture, datasets
     >>> model = Mixture("gaussian", 2, learner="mini-batch-em", random_state=0)
     >>> sorted(model.fit(datasets.load_faithful()).means_[:, 1].round(0).tolist())
     [54.0, 80.0]
 
-    Reference: Nguyen, Forbes and McLachlan (2020), Mini-batch learning of exponential family
+    References
+    ----------
+    Nguyen, Forbes and McLachlan (2020), Mini-batch learning of exponential family
     finite mixture models.
     """
 

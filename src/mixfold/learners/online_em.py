@@ -19,12 +19,16 @@ class OnlineEM(StochasticEM):
     The first `warmup` rows update s but not theta (None: ten per free direction of the data).
     `schedule=Constant(step)` forgets the past at a constant rate.
 
+    Examples
+    --------
     >>> from mixfold import Mixture, datasets
     >>> model = Mixture("gaussian", 2, learner="online-em", random_state=0)
     >>> sorted(model.fit(datasets.load_faithful()).means_[:, 1].round(0).tolist())
     [54.0, 80.0]
 
-    Reference: Cappé and Moulines (2009), On-line expectation-maximization algorithm for latent
+    References
+    ----------
+    Cappé and Moulines (2009), On-line expectation-maximization algorithm for latent
     data models.
     """
 

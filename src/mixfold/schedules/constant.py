@@ -13,6 +13,8 @@ from mixfold.core.value import value
 class Constant:
     """gamma_r = step: the last 1/step updates count.
 
+    Examples
+    --------
     >>> Constant(0.1)([1, 2])
     array([0.1, 0.1])
     """

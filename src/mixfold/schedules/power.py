@@ -13,6 +13,8 @@ from mixfold.core.value import value
 class Power:
     """gamma_r = scale * r^-exponent; 1/2 < exponent <= 1 gives convergence.
 
+    Examples
+    --------
     >>> Power(exponent=1.0, scale=1.0)([1, 2, 4])
     array([1.  , 0.5 , 0.25])
     """

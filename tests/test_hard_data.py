@@ -1,0 +1,206 @@
+"""Data on which mixtures break: no error, no NaN, and components that were mended are counted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mixfold import GaussianMixture, Mixture
+from mixfold.families.gaussian import Gaussian
+from mixfold.learners.em import EM
+from mixfold.learners.mini_batch_em import MiniBatchEM
+
+RNG = np.random.default_rng(0)
+BASE = RNG.normal(size=(90, 3))
+BLOOD = np.c_[RNG.integers(0, 40, 90), RNG.integers(1, 20, 90)].astype(float)
+
+GAUSSIAN: dict[str, np.ndarray] = {
+    "duplicates": np.repeat(RNG.normal(size=(4, 3)), 20, axis=0),
+    "one value": np.full((40, 3), 3.3),
+    "zeros": np.zeros((40, 3)),
+    "constant column": np.c_[BASE, np.full(90, 7.0)],
+    "collinear": np.c_[BASE, BASE[:, 0] * 250.0, BASE.sum(axis=1)],
+    "fewer distinct rows than components": np.repeat([[0.0, 1.0], [2.0, 3.0]], 5, axis=0),
+    "one row": np.array([[1.0, 2.0, 3.0]]),
+    "transfusion": np.c_[BLOOD, 250.0 * BLOOD[:, 1], BLOOD[:, 1] + RNG.integers(0, 90, 90)],
+    "tiny": BASE * 1e-150,
+    "huge": BASE * 1e150,
+    "mixed scales": BASE * [1e-150, 1.0, 1e150],
+    "mixed scales of float32": BASE * [1e-18, 1.0, 1e18],
+    "far from zero": BASE + 1e8,
+    "clusters far apart": np.vstack([BASE[:45], BASE[45:] + 1e8]),
+    "one far away": np.vstack([BASE, [[1e12, 0.0, 0.0]]]),
+    "integers": RNG.integers(0, 3, size=(90, 3)),
+    "big integers": RNG.integers(0, 2**62, size=(90, 2)),
+    "more columns than rows": RNG.normal(size=(7, 12)),
+}
+MUST_BE_MENDED = [
+    "duplicates",
+    "one value",
+    "zeros",
+    "constant column",
+    "collinear",
+    "fewer distinct rows than components",
+    "transfusion",
+]
+POSITIVE: dict[str, np.ndarray] = {
+    "zeros": np.zeros((40, 2)),
+    "a column of zeros": np.c_[RNG.poisson(3.0, 90), np.zeros(90)].astype(float),
+    "one value": np.full((40, 2), 4.0),
+    "one row": np.array([[1.0, 2.0]]),
+    "huge": np.floor(RNG.exponential(1e15, size=(90, 2))),
+    "huge and small": np.vstack([np.full((40, 2), 1e15), np.zeros((40, 2)), np.ones((9, 2))]),
+    "integers": RNG.integers(0, 5, size=(90, 2)),
+    "sparse": (RNG.random((90, 2)) < 0.02).astype(float),
+}
+EXPONENTIAL = {
+    **POSITIVE,
+    "tiny": RNG.exponential(1e-300, size=(90, 2)),
+    "mixed scales": RNG.exponential(1.0, size=(90, 2)) * [1e-200, 1e200],
+    "both ends": np.vstack([np.full((20, 2), 1e-300), np.full((20, 2), 1e150)]),
+}
+LEARNERS: dict[str, Any] = {
+    "auto": "auto",
+    "em": EM(max_passes=40),
+    "accelerated em": EM(accelerate=True, max_passes=40),
+    "mini-batch em": MiniBatchEM(batch_size=7, average_from=2, truncation=1000.0, passes=3),
+    "online em": "online-em",
+}
+
+
+def narrowed(x: np.ndarray) -> np.ndarray | None:
+    """The same data as float32, where that can hold them."""
+    with np.errstate(over="ignore"):
+        narrow = x.astype(np.float32)
+    return narrow if np.isfinite(narrow).all() else None
+
+
+def check(model: Any, x: np.ndarray) -> None:
+    """Everything the model shows is finite."""
+    shown = [model.weights_, model.means_, model.score_samples(x)]
+    if hasattr(model, "covariances_"):
+        shown += [model.covariances_]
+    assert all(np.isfinite(part).all() for part in shown)
+    assert (model.weights_ > 0).all()
+    np.testing.assert_allclose(model.weights_.sum(), 1.0)
+    np.testing.assert_allclose(model.predict_proba(x).sum(axis=1), 1.0, atol=1e-12)
+    assert model.predict(x).max() < model.n_components
+
+
+def check_all(family: Any, learner: Any, x: np.ndarray) -> list[Mixture]:
+    """Fitted with 1, 3 and 6 components, as float64 and float32, and led on by more rows."""
+    fitted = []
+    for k in (1, 3, 6):
+        for rows in (x, narrowed(x)):
+            if rows is None or len(rows) < k:
+                continue
+            model = Mixture(family, k, learner=learner, random_state=0).fit(rows)
+            fitted.append(model)
+            check(model, rows)
+            degeneracies = model.degeneracies_
+            check(model.partial_fit(rows[:5]), rows)
+            assert model.degeneracies_ >= 0
+            model.degeneracies_ = degeneracies
+    return fitted
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+@pytest.mark.parametrize("covariance", ["full", "tied", "diag", "spherical"])
+@pytest.mark.parametrize("name", GAUSSIAN)
+def test_gaussians(name: str, covariance: str, learner: str) -> None:
+    models = check_all(Gaussian(covariance), LEARNERS[learner], GAUSSIAN[name])
+    assert models
+    collapse = name in ("one value", "zeros") or covariance in ("full", "tied")
+    if name in MUST_BE_MENDED and collapse:
+        largest = [model for model in models if model.n_components == 6]
+        assert all(model.degeneracies_ > 0 for model in largest)
+
+
+@pytest.mark.parametrize("learner", LEARNERS)
+@pytest.mark.parametrize("family", ["poisson", "exponential"])
+def test_positive_families(family: str, learner: str) -> None:
+    for name, x in (POSITIVE if family == "poisson" else EXPONENTIAL).items():
+        models = check_all(family, LEARNERS[learner], x)
+        assert models
+        if name in ("zeros", "a column of zeros"):
+            assert all(model.degeneracies_ > 0 for model in models)
+
+
+@pytest.mark.parametrize("family", ["poisson", "exponential", *map(Gaussian, ("full", "diag"))])
+def test_row_by_row(family: Any) -> None:
+    gaussian = isinstance(family, Gaussian)
+    sets = GAUSSIAN if gaussian else POSITIVE if family == "poisson" else EXPONENTIAL
+    for x in sets.values():
+        model = Mixture(family, 3, random_state=0)
+        rows = np.asarray(x[np.arange(140) % len(x)], dtype=float)
+        for i, row in enumerate(rows):
+            model.learn_one(row)
+            if i in (0, 2, 99, 100, 101, 120):
+                check(model, rows)
+        check(model, rows)
+        assert model.n_seen_ == len(rows)
+
+
+@pytest.mark.parametrize("covariance", ["full", "tied", "diag", "spherical"])
+def test_the_drop_in_does_not_raise_either(covariance: str) -> None:
+    settings: dict[str, Any] = {"reg_covar": 0.0, "max_iter": 500, "random_state": 0}
+    for name, x in GAUSSIAN.items():
+        if name in ("one value", "zeros", "fewer distinct rows than components"):
+            continue  # on these scikit-learn's k-means warns that it found fewer clusters
+        for k in (1, 3):
+            if len(x) >= max(k, 2):
+                model = GaussianMixture(k, covariance_type=covariance, **settings).fit(x)
+                check(model, x)
+                assert np.isfinite(model.precisions_cholesky_).all()
+
+
+# accuracy, not only survival
+
+
+@pytest.mark.parametrize("covariance", ["full", "tied", "diag", "spherical"])
+@pytest.mark.parametrize("shift", [1e4, 1e8])
+def test_covariances_far_from_zero(covariance: str, shift: float) -> None:
+    """A mean of 1e8 standard deviations costs no digits but those the rows have lost."""
+    rng = np.random.default_rng(1)
+    away = np.round(rng.normal(size=(600, 2)) * 2**20) / 2**20
+    away[300:] += [6.0, 3.0]
+    away += shift
+    near = away - shift  # exact: the same rows, centred
+    for learner in (EM(tol=0.0, max_passes=30), EM(tol=0.0, max_passes=30, accelerate=True)):
+        start = near[[0, 300]]
+        centred = Mixture(Gaussian(covariance), 2, learner=learner, init=start).fit(near)
+        shifted = Mixture(Gaussian(covariance), 2, learner=learner, init=start + shift).fit(away)
+        np.testing.assert_allclose(shifted.covariances_, centred.covariances_, rtol=1e-6, atol=1e-7)
+        np.testing.assert_allclose(shifted.means_ - shift, centred.means_, atol=1e-6)
+        np.testing.assert_allclose(shifted.weights_, centred.weights_, rtol=1e-6)
+        np.testing.assert_allclose(shifted.score(away), centred.score(near), rtol=1e-6)
+
+
+@pytest.mark.parametrize("scale", [1e-150, 1e-30, 1e30, 1e150])
+@pytest.mark.parametrize("covariance", ["full", "diag"])
+def test_units_do_not_matter(covariance: str, scale: float) -> None:
+    """The same rows in other units give the same model in those units."""
+    rng = np.random.default_rng(2)
+    x = np.vstack([rng.normal(size=(100, 2)), rng.normal(size=(100, 2)) + 5.0])
+    units = np.array([scale, 1.0])
+    learner = EM(tol=0.0, max_passes=20)
+    plain = Mixture(Gaussian(covariance), 2, learner=learner, init=x[[0, 100]]).fit(x)
+    other = Mixture(Gaussian(covariance), 2, learner=learner, init=x[[0, 100]] * units)
+    other.fit(x * units)
+    np.testing.assert_allclose(other.means_ / units, plain.means_, rtol=1e-8)
+    np.testing.assert_allclose(other.predict_proba(x * units), plain.predict_proba(x), atol=1e-8)
+
+
+def test_clusters_far_apart_are_told_apart() -> None:
+    x = GAUSSIAN["clusters far apart"]
+    for learner in LEARNERS.values():
+        model = Mixture(n_components=2, learner=learner, random_state=0).fit(x)
+        labels = model.predict(x)
+        assert len(set(labels[:45])) == len(set(labels[45:])) == 1
+        assert labels[0] != labels[-1]
+    model = Mixture(n_components=2, learner="em", random_state=0).fit(x)
+    low, high = model.covariances_[np.argsort(model.means_[:, 0])]
+    np.testing.assert_allclose(low, np.cov(x[:45].T, ddof=0), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(high, np.cov(BASE[45:].T, ddof=0), rtol=1e-5, atol=1e-6)
