@@ -52,6 +52,14 @@ def first_statistics(model: MixtureModel, rows: Rows, shares: Array) -> Statisti
     return replace(statistics, scatter=np.tile(pack(pooled), (model.k, 1)))
 
 
+def check_shape(name: str, given: Array | None, shape: tuple[int, ...]) -> None:
+    """Refuse a parameter of another shape, in scikit-learn's words."""
+    if given is not None and given.shape != shape:
+        raise ValueError(
+            f"The parameter {name!r} should have the shape of {shape}, but got {given.shape}"
+        )
+
+
 @value
 class Overrides(Start):
     """Another start with the weights, means or precisions a user has given put in its place."""
@@ -79,23 +87,18 @@ class Overrides(Start):
     def applied(self, model: MixtureModel, drawn: MixtureParams | None) -> MixtureParams:
         """Drawn parameters with the given ones in their place."""
         structure: Any = model.family.structure  # type: ignore[attr-defined]
-        shapes = {
-            "weights": (model.k,),
-            "means": (model.k, model.d),
-            "precisions": structure.covariance_shape(model.k, model.d),
-        }
-        for name, shape in shapes.items():
-            given = getattr(self, name)
-            if given is not None and given.shape != shape:
-                raise ValueError(
-                    f"The parameter {name!r} should have the shape of {shape}, "
-                    f"but got {given.shape}"
-                )
-        self._check_values()
+        precision = f"{model.family.covariance} precision"  # type: ignore[attr-defined]
+        check_shape("weights", self.weights, (model.k,))
+        self._check_weights()
+        check_shape("means", self.means, (model.k, model.d))
+        check_shape(precision, self.precisions, structure.covariance_shape(model.k, model.d))
         weights = self.weights if drawn is None or self.weights is not None else drawn.weights
         means = self.means if drawn is None or self.means is not None else drawn.components.means
         if self.precisions is not None:
-            factor = structure.from_precisions(self.precisions)
+            try:
+                factor = structure.from_precisions(self.precisions)
+            except ValueError as error:
+                raise ValueError(str(error).replace("precisions", precision)) from None
         else:
             assert drawn is not None
             factor = drawn.components.factor
@@ -103,7 +106,7 @@ class Overrides(Start):
         assert means is not None
         return MixtureParams(weights, GaussianParams(means, factor))
 
-    def _check_values(self) -> None:
+    def _check_weights(self) -> None:
         w = self.weights
         if w is None:
             return
@@ -112,7 +115,7 @@ class Overrides(Start):
                 "The parameter 'weights' should be in the range [0, 1], "
                 f"but got max value {w.min():.5f}, min value {w.max():.5f}"
             )
-        if not np.isclose(w.sum(), 1.0):
+        if not abs(1.0 - w.sum()) <= 1e-8:
             raise ValueError(
                 "The parameter 'weights' should be normalized, "
                 f"but got sum(weights) = {w.sum():.5f}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from numbers import Integral
+from time import monotonic
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -135,7 +136,8 @@ class GaussianMixture(Density):
         given = getattr(self, name)
         if given is None:
             return None
-        checked: Floats = check_array(given, dtype=np.float64, ensure_2d=False, allow_nd=True)
+        cubes = name == "precisions_init" and self.covariance_type == "full"
+        checked: Floats = check_array(given, dtype=np.float64, ensure_2d=False, allow_nd=cubes)
         return checked
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -187,7 +189,7 @@ class GaussianMixture(Density):
         return Fit(replace(state, before=self.lower_bound_), no_history())
 
     def _progress(self) -> Progress:
-        return Iterations(self.verbose, self.verbose_interval) if self.verbose else Silent()
+        return Iterations(self) if self.verbose else Silent()
 
     def _remember(self, learned: Learned) -> None:
         super()._remember(learned)
@@ -272,21 +274,35 @@ class GaussianMixture(Density):
 class Iterations:
     """scikit-learn's verbose output."""
 
-    def __init__(self, verbose: int, interval: int) -> None:
-        self.verbose, self.interval = verbose, interval
-        self.start = -1
+    def __init__(self, model: GaussianMixture) -> None:
+        self.model, self.start, self.before = model, 0, -np.inf
+        self.began = self.last = monotonic()
+        print("Initialization 0")
 
     def update(self, fit: Fit, length: int | None) -> None:
-        """Print at the beginning of a start and every `interval` iterations."""
-        if fit.row:
+        """Print at the beginning and end of a start and every `verbose_interval` iterations."""
+        if fit.row or fit.done:
             return
         if fit.start != self.start:
-            self.start = fit.start
+            self.start, self.before = fit.start, -np.inf
+            self.began = self.last = monotonic()
             print(f"Initialization {fit.start}")
-        if fit.passes and fit.passes % self.interval == 0:
-            print(f"  Iteration {fit.passes}")
-        if fit.done:
-            print(f"Initialization {'converged' if fit.state.converged else 'did not converge'}.")
+        if fit.passes:
+            self._iteration(fit)
+
+    def _iteration(self, fit: Fit) -> None:
+        now, reached = monotonic(), fit.log_likelihood
+        if fit.passes % self.model.verbose_interval == 0:
+            change = reached - self.before
+            more = f"\t time lapse {now - self.last:.5f}s\t ll change {change:.5f}"
+            print(f"  Iteration {fit.passes}{more if self.model.verbose > 1 else ''}")
+            self.last = now
+        self.before = reached
+        converged = getattr(fit.state, "converged", False)
+        if converged or fit.passes >= self.model.max_iter:
+            how = "converged" if converged else "did not converge"
+            more = f" time lapse {now - self.began:.5f}s\t lower bound {reached:.5f}."
+            print(f"Initialization {how}.{more if self.model.verbose > 1 else ''}")
 
     def close(self) -> None:
         return None

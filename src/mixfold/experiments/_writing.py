@@ -40,10 +40,16 @@ def draw_boxes(
     figure.suptitle(title, fontsize=10)
     axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     for axis, (label, boxes) in zip(axes, panels.items(), strict=True):
-        _draw_panel(axis, label, boxes, label in logarithmic)
+        _draw_panel(axis, label, boxes, label in logarithmic and spans_decades(boxes))
     axes[0].set_yticks(range(len(names)), names)
     axes[0].invert_yaxis()
     figure.savefig(path, dpi=90)
+
+
+def spans_decades(boxes: Boxes) -> bool:
+    """Whether a logarithmic scale would have more than one label."""
+    values = [value for box in boxes.values() for value in box]
+    return max(values) > 100.0 * min(values) > 0.0
 
 
 def _draw_panel(axis: Any, label: str, boxes: Boxes, logarithmic: bool) -> None:
@@ -67,4 +73,5 @@ def _draw_panel(axis: Any, label: str, boxes: Boxes, logarithmic: bool) -> None:
         axis.xaxis.set_major_locator(MaxNLocator(4))
     axis.set_title(label, fontsize=9)
     axis.tick_params(labelsize=8)
+    axis.xaxis.get_offset_text().set_fontsize(7)
     axis.grid(axis="x", linewidth=0.4, alpha=0.6)

@@ -15,6 +15,7 @@ from mixfold.learners._gathering import Gathered, gather, nothing, total
 from mixfold.learners.online_em import OnlineEM
 
 PLAIN, SECOND, EXTRAPOLATED = "plain", "second", "extrapolated"
+FIRST_REACH, LEAST_REACH = 4.0, 2.0
 
 
 @value
@@ -22,7 +23,7 @@ class EMState:
     """Current parameters, the pass under way, and what acceleration remembers.
 
     `before` is the mean log-likelihood of the point whose M-step gave `params`; `trail` holds
-    the earlier points of an acceleration cycle.
+    the earlier points of an acceleration cycle, and `reach` is how far the next may go.
     """
 
     params: Any
@@ -33,6 +34,7 @@ class EMState:
     repairs: int
     phase: str
     trail: list[Any]
+    reach: float
 
 
 @value
@@ -67,7 +69,7 @@ class EM(Learner):
         return OnlineEM().resolve(n, d, streaming) if streaming else self
 
     def init(self, problem: Problem, params: Any, seen: int = 0) -> EMState:
-        return EMState(params, nothing(problem), 0, -np.inf, False, 0, PLAIN, [])
+        return EMState(params, nothing(problem), 0, -np.inf, False, 0, PLAIN, [], FIRST_REACH)
 
     def step(self, problem: Problem, state: EMState, rows: Rows) -> tuple[EMState, list[Info]]:
         gathered = gather(problem, state.params, state.gathered, rows)
@@ -99,16 +101,18 @@ class EM(Learner):
         """After a plain step: take a second one, or try the extrapolation of two."""
         if state.phase == PLAIN:
             return _with(state, params=after, phase=SECOND, trail=[state.params])
-        far = extrapolate(problem, state.trail[0], state.params, after)
+        far, reach = extrapolate(problem, state.trail[0], state.params, after, state.reach)
         if far is None:
             return _with(state, params=after, phase=PLAIN, trail=[])
-        return _with(state, params=far, phase=EXTRAPOLATED, trail=[after])
+        return _with(state, params=far, phase=EXTRAPOLATED, trail=[after], reach=reach)
 
     def _judge(self, state: EMState, after: Any, now: float) -> EMState:
-        """Keep the extrapolated point if it is no worse, else go back."""
+        """Keep the extrapolated point if it is no worse, else go back and dare less."""
+        back = state.trail[0]
+        state = _with(state, phase=PLAIN, trail=[])
         if now >= state.before:
-            return _with(state, params=after, before=now, phase=PLAIN, trail=[])
-        return _with(state, params=state.trail[0], phase=PLAIN, trail=[])
+            return _with(state, params=after, before=now, reach=4.0 * state.reach)
+        return _with(state, params=back, reach=max(0.25 * state.reach, LEAST_REACH))
 
     def finished(self, state: EMState) -> bool:
         return state.converged or state.passes >= self.max_passes
@@ -126,8 +130,13 @@ def _with(state: EMState, **changes: Any) -> EMState:
     return replace(state, **changes)
 
 
-def extrapolate(problem: Problem, zero: Any, one: Any, two: Any) -> Any | None:
-    """SQUAREM's third step length in unconstrained coordinates; None where it would not help."""
+def extrapolate(
+    problem: Problem, zero: Any, one: Any, two: Any, reach: float
+) -> tuple[Any | None, float]:
+    """SQUAREM's third step length, up to `reach`, in unconstrained coordinates.
+
+    Returns the point, or None where it would not help, and the step length.
+    """
     model = problem.model
     units = model.units(zero)
     start = model.unconstrained(zero)
@@ -135,7 +144,8 @@ def extrapolate(problem: Problem, zero: Any, one: Any, two: Any) -> Any | None:
     v = model.unconstrained(two) - start - 2.0 * r
     lengths = np.linalg.norm(r / units), np.linalg.norm(v / units)
     if not (np.isfinite(lengths).all() and lengths[0] > lengths[1] > 0):
-        return None
-    alpha = lengths[0] / lengths[1]
-    far = model.constrained(start + 2.0 * alpha * r + alpha**2 * v, zero)
-    return far if np.isfinite(model.unconstrained(far)).all() else None
+        return None, reach
+    alpha = min(float(lengths[0] / lengths[1]), reach)
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        far = model.constrained(start + 2.0 * alpha * r + alpha**2 * v, zero)
+        return far if np.isfinite(model.unconstrained(far)).all() else None, alpha

@@ -116,7 +116,9 @@ class Loop:
         after = replace(self._moved(fit, state, infos, fit.row), passes=fit.passes + 1, row=0)
         check_some(fit.row, len(after.history))
         self.fit = after
-        if not self._over(self.fit):
+        if self._over(after):  # what is kept next is the beginning of another start, or the end
+            self.progress.update(after, self.source.length)
+        else:
             self._tell()
 
     def _next_start(self) -> None:
