@@ -34,10 +34,10 @@ def compare(name: str, template: templates.Template) -> None:
     x, _ = template.model.sample(template.params, N, rng)
     held, _ = template.model.sample(template.params, HELD_OUT, rng)
     auto, seconds = timed(Mixture(n_components=k, random_state=0), x)
-    settings = {"n_components": k, "max_iter": 1000}
-    fits = [timed(GaussianMixture(**settings, random_state=s), x)[0] for s in range(STARTS)]
+    starts = [GaussianMixture(k, max_iter=1000, random_state=seed) for seed in range(STARTS)]
+    fits = [timed(start, x)[0] for start in starts]
     best = int(np.argmax([fit.lower_bound_ for fit in fits]))  # type: ignore[attr-defined]
-    theirs, their_seconds = timed(Original(**settings, random_state=best), x)
+    theirs, their_seconds = timed(Original(k, max_iter=1000, random_state=best), x)
     ours_score = auto.score(held)  # type: ignore[attr-defined]
     their_score = theirs.score(held)  # type: ignore[attr-defined]
     print(

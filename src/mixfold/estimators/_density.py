@@ -1,16 +1,11 @@
-"""What the estimators share: learning, evaluating, saving."""
+"""What the estimators share: learning, from data and from streams."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from math import log
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, DensityMixin
-from sklearn.utils.validation import check_is_fitted, check_random_state
 
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
@@ -22,6 +17,7 @@ from mixfold.core.start import Start
 from mixfold.core.value import equal, is_value
 from mixfold.engines.threads import Threads
 from mixfold.estimators._edge import check_rows, open_data, unchanged_on_error
+from mixfold.estimators._evaluation import Evaluation
 from mixfold.estimators._learned import Learned, Live
 from mixfold.models.mixture_model import MixtureModel
 from mixfold.run.checkpoint import Checkpoint
@@ -35,13 +31,11 @@ from mixfold.sources.array import Array
 SAMPLE_SIZE = 20_000
 
 
-class Density(DensityMixin, BaseEstimator):  # type: ignore[misc]
+class Density(Evaluation):
     """A mixture that learns from arrays, tables, files and streams."""
 
     n_components: int
     n_init: int
-    n_threads: int | None
-    random_state: Any
     verbose: int
     columns: Any = None
     passes: int | None = None
@@ -96,15 +90,6 @@ class Density(DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     def _problem(self, d: int) -> Threads:
         return Threads(MixtureModel(self._family(), self.n_components, d), self.n_threads)
-
-    def _seed(self) -> int:
-        if isinstance(self.random_state, int | np.integer):
-            return int(self.random_state)
-        if isinstance(self.random_state, np.random.Generator):
-            return int(self.random_state.integers(2**31))
-        if self.random_state is None:
-            return int(np.random.SeedSequence().generate_state(1)[0])
-        return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     def _learn(self, source: Source) -> None:
         problem, seed = self._problem(source.d), self._seed()
@@ -318,79 +303,3 @@ class Density(DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     def __sklearn_is_fitted__(self) -> bool:
         return "_learned" in self.__dict__
-
-    # evaluating
-
-    def _params(self) -> Any:
-        return self._now().params
-
-    def _posteriors(self, X: Any, responsibilities: bool) -> Iterator[tuple[Floats, Any]]:
-        check_is_fitted(self)
-        params = self._params()
-        source = open_data(self, X, None, None, reset=False)
-        problem = Threads(self._now().model, self.n_threads)
-        first = 0
-        for rows in source.blocks():
-            numbers = range(first, first + len(rows))
-            check_rows(problem.model.family, source.columns, rows, numbers)
-            first += len(rows)
-            yield problem.posterior(params, rows, responsibilities)
-        check_some(first, first)
-
-    def score_samples(self, X: Any) -> Floats:
-        """Log-density of every row."""
-        return np.concatenate([part[0] for part in self._posteriors(X, False)])
-
-    def score(self, X: Any, y: Any = None) -> float:
-        """Mean log-density of rows."""
-        parts = [(float(p[0].sum()), len(p[0])) for p in self._posteriors(X, False)]
-        return sum(p[0] for p in parts) / sum(p[1] for p in parts)
-
-    def predict_proba(self, X: Any) -> Floats:
-        """Responsibilities (n, K)."""
-        return np.concatenate([part[1] for part in self._posteriors(X, True)])
-
-    def predict(self, X: Any) -> np.ndarray:
-        """The component most likely to have made each row."""
-        return np.concatenate([part[1].argmax(axis=1) for part in self._posteriors(X, True)])
-
-    def _criterion(self, X: Any, per_parameter: Any) -> float:
-        total, n, entropy = 0.0, 0, 0.0
-        for log_density, r in self._posteriors(X, True):
-            total += float(log_density.sum())
-            n += len(log_density)
-            entropy -= float((r * np.log(np.maximum(r, 1e-300))).sum())
-        return -2.0 * total + float(per_parameter(n, entropy))
-
-    def bic(self, X: Any) -> float:
-        """Bayesian information criterion on X; lower is better."""
-        free = self._now().model.n_parameters() if self.__sklearn_is_fitted__() else 0
-        return self._criterion(X, lambda n, entropy: free * log(n))
-
-    def aic(self, X: Any) -> float:
-        """Akaike information criterion on X; lower is better."""
-        free = self._now().model.n_parameters() if self.__sklearn_is_fitted__() else 0
-        return self._criterion(X, lambda n, entropy: 2.0 * free)
-
-    def icl(self, X: Any) -> float:
-        """Integrated completed likelihood on X: BIC plus twice the labels' entropy."""
-        free = self._now().model.n_parameters() if self.__sklearn_is_fitted__() else 0
-        return self._criterion(X, lambda n, entropy: free * log(n) + 2.0 * entropy)
-
-    def sample(self, n_samples: int = 1) -> tuple[Floats, np.ndarray]:
-        """Rows drawn from the mixture, and their components."""
-        check_is_fitted(self)
-        if n_samples < 1:
-            raise InvalidInputError(f"n_samples is {n_samples!r}: at least 1 is needed")
-        rng = np.random.default_rng(self._seed())
-        drawn: tuple[Floats, np.ndarray] = self._now().model.sample(self._params(), n_samples, rng)
-        return drawn
-
-    # files
-
-    def save(self, path: str | Path) -> None:
-        """Write a model file that `mixfold.load` reads, here or elsewhere."""
-        from mixfold.estimators._saving import save
-
-        check_is_fitted(self)
-        save(self, path)

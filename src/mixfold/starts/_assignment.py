@@ -35,27 +35,21 @@ def _scatter(centred: Array, share: Array, kind: str) -> Array:
     return pack((share[:, None] * centred).T @ centred)
 
 
-def from_labels(model: MixtureModel, rows: Rows, labels: np.ndarray) -> MixtureParams:
-    """Parameters of the groups that labels make, small groups drawn towards the whole."""
-    one_hot = np.equal.outer(labels, np.arange(model.k)).astype(np.float64)
-    return from_statistics(model, rows, statistics_of(model, rows, one_hot))
-
-
-def from_statistics(model: MixtureModel, rows: Rows, groups: Statistics) -> MixtureParams:
-    """The maximiser, after shrinking each group towards the whole.
+def from_labels(
+    model: MixtureModel, rows: Rows, labels: np.ndarray, pull: float = 0.0
+) -> MixtureParams:
+    """The maximiser of the groups that labels make, small ones shrunk towards the whole.
 
     A group of n rows in d columns keeps n / (n + d + 1) of its own scatter, so that groups of
-    one row have a sensible size. Where the mean is the only parameter it is moved a little,
-    since a group of zeros would otherwise stay a point mass.
+    one row have a sensible size. Means move a share `pull` of the way to the common mean.
     """
+    groups = statistics_of(model, rows, np.equal.outer(labels, np.arange(model.k)).astype(float))
     whole = statistics_of(model, rows, np.full((len(rows), model.k), 1.0 / model.k))
     own = (groups.weight / (groups.weight + model.d + 1.0))[:, None]
     scatter = own * groups.scatter + (1.0 - own) * whole.scatter
     weight = groups.weight + groups.count / (groups.count + model.k) / model.k
-    pull = MEAN_SHRINKAGE if model.family.scatter == "none" else 0.0
     mean = (1.0 - pull) * groups.mean + pull * whole.mean
-    shrunk = Statistics(weight, mean, scatter, float(weight.sum()), 0.0)
-    return model.maximize(shrunk)[0]
+    return model.maximize(Statistics(weight, mean, scatter, float(weight.sum()), 0.0))[0]
 
 
 def from_centers(model: MixtureModel, rows: Rows, centers: Array) -> MixtureParams:
@@ -63,7 +57,9 @@ def from_centers(model: MixtureModel, rows: Rows, centers: Array) -> MixturePara
     x = rows.x.astype(np.float64, copy=False)
     scale = model.family.scale(x, weights_of(rows))
     labels = model.family.divergence(x, centers, scale).argmin(axis=1)
-    params = from_labels(model, rows, labels)
+    # a group of zeros would stay a point mass where the mean is the only parameter
+    pull = MEAN_SHRINKAGE if model.family.scatter == "none" else 0.0
+    params = from_labels(model, rows, labels, pull)
     empty = np.bincount(labels, minlength=model.k) == 0
     if not empty.any():
         return params

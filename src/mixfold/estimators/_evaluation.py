@@ -1,0 +1,107 @@
+"""What the estimators share once something has been learned: evaluating, sampling, saving."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from math import log
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.utils.validation import check_is_fitted, check_random_state
+
+from mixfold.core.errors import InvalidInputError
+from mixfold.core.rows import Array as Floats
+from mixfold.engines.threads import Threads
+from mixfold.estimators._edge import check_rows, open_data
+from mixfold.estimators._learned import Learned
+from mixfold.run.loop import check_some
+
+
+class Evaluation(DensityMixin, BaseEstimator):  # type: ignore[misc]
+    """A mixture that can say what it has learned."""
+
+    n_threads: int | None
+    random_state: Any
+
+    def _now(self) -> Learned:
+        raise AssertionError("every estimator says what it has learned")
+
+    def _seed(self) -> int:
+        if isinstance(self.random_state, int | np.integer):
+            return int(self.random_state)
+        if isinstance(self.random_state, np.random.Generator):
+            return int(self.random_state.integers(2**31))
+        if self.random_state is None:
+            return int(np.random.SeedSequence().generate_state(1)[0])
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def _params(self) -> Any:
+        return self._now().params
+
+    def _posteriors(self, X: Any, responsibilities: bool) -> Iterator[tuple[Floats, Any]]:
+        check_is_fitted(self)
+        params = self._params()
+        source = open_data(self, X, None, None, reset=False)
+        problem = Threads(self._now().model, self.n_threads)
+        first = 0
+        for rows in source.blocks():
+            numbers = range(first, first + len(rows))
+            check_rows(problem.model.family, source.columns, rows, numbers)
+            first += len(rows)
+            yield problem.posterior(params, rows, responsibilities)
+        check_some(first, first)
+
+    def score_samples(self, X: Any) -> Floats:
+        """Log-density of every row."""
+        return np.concatenate([part[0] for part in self._posteriors(X, False)])
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Mean log-density of rows."""
+        parts = [(float(p[0].sum()), len(p[0])) for p in self._posteriors(X, False)]
+        return sum(p[0] for p in parts) / sum(p[1] for p in parts)
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Responsibilities (n, K)."""
+        return np.concatenate([part[1] for part in self._posteriors(X, True)])
+
+    def predict(self, X: Any) -> np.ndarray:
+        """The component most likely to have made each row."""
+        return np.concatenate([part[1].argmax(axis=1) for part in self._posteriors(X, True)])
+
+    def _criterion(self, X: Any, penalty: Callable[[int, int, float], float]) -> float:
+        total, n, entropy = 0.0, 0, 0.0
+        for log_density, r in self._posteriors(X, True):
+            total += float(log_density.sum())
+            n += len(log_density)
+            entropy -= float((r * np.log(np.maximum(r, 1e-300))).sum())
+        return -2.0 * total + penalty(self._now().model.n_parameters(), n, entropy)
+
+    def bic(self, X: Any) -> float:
+        """Bayesian information criterion on X; lower is better."""
+        return self._criterion(X, lambda free, n, entropy: free * log(n))
+
+    def aic(self, X: Any) -> float:
+        """Akaike information criterion on X; lower is better."""
+        return self._criterion(X, lambda free, n, entropy: 2.0 * free)
+
+    def icl(self, X: Any) -> float:
+        """Integrated completed likelihood on X: BIC plus twice the labels' entropy."""
+        return self._criterion(X, lambda free, n, entropy: free * log(n) + 2.0 * entropy)
+
+    def sample(self, n_samples: int = 1) -> tuple[Floats, np.ndarray]:
+        """Rows drawn from the mixture, and their components."""
+        check_is_fitted(self)
+        if n_samples < 1:
+            raise InvalidInputError(f"n_samples is {n_samples!r}: at least 1 is needed")
+        rng = np.random.default_rng(self._seed())
+        drawn: tuple[Floats, np.ndarray] = self._now().model.sample(self._params(), n_samples, rng)
+        return drawn
+
+    def save(self, path: str | Path) -> None:
+        """Write a model file that `mixfold.load` reads, here or elsewhere."""
+        from mixfold.estimators._saving import save
+
+        check_is_fitted(self)
+        save(self, path)
