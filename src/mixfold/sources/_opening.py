@@ -100,10 +100,11 @@ def open_files(paths: Paths, columns: Sequence[str] | None, weight: str | None) 
     """One source over all files that paths, folders and globs name."""
     given = [paths] if isinstance(paths, str | Path) else list(paths)
     files = [file for path in given for file in _expand(path)]
-    parts = [_open_file(files[0], columns, weight)]
-    if columns is None:
-        columns = parts[0].columns
-    parts += [_open_file(file, columns, weight) for file in files[1:]]
+    parts = [_open_file(file, columns, weight) for file in files]
+    first = parts[0].columns
+    for i, part in enumerate(parts):
+        if part.columns != first and set(part.columns or ()) == set(first or ()):
+            parts[i] = _open_file(files[i], first, weight)
     return parts[0] if len(parts) == 1 else Concatenated(parts, [str(f) for f in files])
 
 
