@@ -25,9 +25,9 @@ template <class T> class DiagonalDensity : public NoBaseMeasure<T> {
 
   explicit DiagonalDensity(const Gaussians& g)
       : density_(g.components, g.d, g.log_scale,
-                 [&](int c, int k, int j) {
-                   const ptrdiff_t at = ptrdiff_t(k) * g.d + j;
-                   return c == 0 ? g.whiten[at] : -g.means[at] * g.whiten[at];
+                 [d = g.d, means = g.means, whiten = g.whiten](int c, int k, int j) {
+                   const ptrdiff_t at = ptrdiff_t(k) * d + j;
+                   return c == 0 ? whiten[at] : -means[at] * whiten[at];
                  }) {
     origin_ = scratch_of<T>(Slot::origin, g.d);
     copy_as(origin_, g.origin, g.d);

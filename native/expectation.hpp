@@ -2,7 +2,8 @@
 // softmax, give the responsibilities back to the family to accumulate its statistics.
 //
 // A family offers: Number (what it computes in), per_vector() (its working set), origin(),
-// log_joint(block), accumulate(block, result), log_base(block) and exists.
+// log_joint(block), accumulate(block, result), log_base(block) and exists; if it keeps sums of its
+// own, finish(result) adds them.
 #pragma once
 
 #include "block.hpp"
@@ -41,6 +42,7 @@ void expect(const Rows& rows, const double* weights, Family& family, double* res
     result[0] += family.log_base(block);
     family.accumulate(block, result + 1);
   });
+  if constexpr (requires { family.finish(result); }) family.finish(result + 1);
 }
 
 template <class S>

@@ -26,10 +26,12 @@ template <class T, class Form> class Separable {
     packed_ = p;
     exists_ = scratch_of<bool>(Slot::exists, k_);
     for (int k = 0; k < k_; ++k) exists_[k] = offset[k] > -1.7e308;
-    for (int t = 0; t < tiles_.count; ++t)
-      for (int j = 0; j < d_; ++j)
+    for (int t = 0; t < tiles_.count; ++t) {
+      const int begin = tiles_.begin(t), end = tiles_.end(t);
+      for (int j = 0; j < d; ++j)
         for (int c = 0; c < Form::coefficients; ++c)
-          for (int k = tiles_.begin(t); k < tiles_.end(t); ++k) *p++ = T(coefficient(c, k, j));
+          for (int k = begin; k < end; ++k) *p++ = T(coefficient(c, k, j));
+    }
   }
 
   int components() const { return k_; }

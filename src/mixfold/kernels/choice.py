@@ -47,5 +47,5 @@ def warn_once() -> None:
 
 def tile_length(d: int) -> int:
     """Rows summed at one go: depends on d alone, so that sums do not depend on the machine."""
-    power = max(8, (ELEMENTS_PER_TILE // d).bit_length() - 1)
+    power = max(10, (ELEMENTS_PER_TILE // d).bit_length() - 1)
     return int(min(2**15, 2**power))
