@@ -41,9 +41,8 @@ def example(n: int, d: int, k: int, covariance: str) -> tuple[np.ndarray, Mixtur
     return x, MixtureParams(np.full(k, 1.0 / k), type(params)(centers, params.factor))
 
 
-def ours(x: np.ndarray, params: MixtureParams, covariance: str) -> Callable[[], object]:
-    k, d = params.components.means.shape
-    problem = Threads(MixtureModel(Gaussian(covariance), k, d), THREADS)
+def iteration(problem: Threads, params: MixtureParams, x: np.ndarray) -> Callable[[], object]:
+    """One E and M step of ours."""
     learner = EM(tol=0.0)
     state = learner.init(problem, params)
 
@@ -111,7 +110,8 @@ def main(rounds: int = 7) -> None:
         )
         for n, d, k, covariance, wanted_sk, wanted_intel in CASES:
             x, params = example(n, d, k, covariance)
-            rivals = {"mixfold": ours(x, params, covariance)}
+            problem = Threads(MixtureModel(Gaussian(covariance), k, d), THREADS)
+            rivals = {"mixfold": iteration(problem, params, x)}
             if covariance == "full":
                 rivals["oneDAL"] = intel(x, params)
             fast = best_alternating(rivals, 3 * rounds)

@@ -5,33 +5,18 @@ python benchmarks/kernels.py
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from _timing import best_alternating
-from em_iteration import THREADS, example
+from em_iteration import THREADS, example, iteration
 
 from mixfold.core.family import Family
-from mixfold.core.rows import Rows
 from mixfold.engines.threads import Threads
 from mixfold.families._positive import MeanParams
 from mixfold.families.exponential import Exponential
 from mixfold.families.gaussian import Gaussian
 from mixfold.families.poisson import Poisson
 from mixfold.kernels.reference import ReferenceKernel
-from mixfold.learners.em import EM
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
-
-
-def iteration(problem: Threads, params: MixtureParams, x: np.ndarray) -> Callable[[], object]:
-    learner = EM(tol=0.0)
-    state = learner.init(problem, params)
-
-    def iterate() -> None:
-        after, _ = learner.step(problem, state, Rows(x))
-        learner.end_pass(problem, after)
-
-    return iterate
 
 
 def narrow_against_wide() -> None:
