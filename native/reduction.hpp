@@ -5,19 +5,28 @@
 
 namespace mixfold::MIXFOLD_ISA {
 
+// Lane i of the result is the sum of lanes i Width .. of the vectors laid end to end. Recursive
+// because a loop that halves its width is not unrolled, and would keep the vectors in memory.
+template <class S, int Width>
+MIXFOLD_INLINE typename S::Real fold_lanes(const typename S::Real (&v)[Width]) {
+  if constexpr (Width == 1) {
+    return v[0];
+  } else {
+    typename S::Real half[Width / 2];
+    MIXFOLD_UNROLL
+    for (int i = 0; i < Width / 2; ++i)
+      half[i] = S::even(v[2 * i], v[2 * i + 1]) + S::odd(v[2 * i], v[2 * i + 1]);
+    return fold_lanes<S, Width / 2>(half);
+  }
+}
+
 // Lane i of the result is the sum of the lanes of v[i]; vectors from Count on count as zero.
 template <class S, int Count>
 MIXFOLD_INLINE typename S::Real sums_of_group(const typename S::Real* v) {
-  constexpr int N = S::lanes;
-  typename S::Real level[N];
+  typename S::Real all[S::lanes];
   MIXFOLD_UNROLL
-  for (int i = 0; i < N; ++i) level[i] = i < Count ? v[i] : S::zero();
-  MIXFOLD_UNROLL
-  for (int width = N; width > 1; width /= 2)
-    MIXFOLD_UNROLL
-    for (int i = 0; i < width / 2; ++i)
-      level[i] = S::even(level[2 * i], level[2 * i + 1]) + S::odd(level[2 * i], level[2 * i + 1]);
-  return level[0];
+  for (int i = 0; i < S::lanes; ++i) all[i] = i < Count ? v[i] : S::zero();
+  return fold_lanes<S, S::lanes>(all);
 }
 
 // out[i] = the sum of the lanes of v[i].

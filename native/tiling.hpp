@@ -17,11 +17,15 @@ template <int N, class F> MIXFOLD_INLINE void with_constant(int n, F&& f) {
   }
 }
 
-// Cuts 0 .. length into runs of nearly equal size, none above `most`.
+// Cuts 0 .. length into runs of nearly equal size, none above `most`; shorter ones first, so that
+// begin(t) <= length t / count.
 struct Tiling {
-  int length, count;
-  Tiling(int length_, int most) : length(length_), count((length_ + most - 1) / most) {}
-  int begin(int t) const { return int(int64_t(length) * t / count); }
+  int count, least = 0, shorter = 0;
+  // Divides once: the loops ask for begin and size too often to divide there.
+  Tiling(int length, int most) : count((length + most - 1) / most) {
+    if (count) least = length / count, shorter = count - length % count;
+  }
+  int begin(int t) const { return t * least + (t > shorter ? t - shorter : 0); }
   int end(int t) const { return begin(t + 1); }
   int size(int t) const { return end(t) - begin(t); }
 };

@@ -28,7 +28,7 @@ template <class T> class Triangular : public NoBaseMeasure<T> {
     const int vectors = block_vectors<T>(per_vector());
     centred_ = scratch_of<T>(Slot::centred, whiten_vectors * d_ * S::lanes);
     whitened_ = scratch_of<T>(Slot::whitened, ptrdiff_t(vectors) * k_ * d_ * S::lanes);
-    weighted_ = scratch_of<T>(Slot::weighted, ptrdiff_t(vectors) * d_ * S::lanes);
+    weighted_ = scratch_of<T>(Slot::weighted, ptrdiff_t(vectors) * scatter_tile * S::lanes);
     active_ = scratch_of<int>(Slot::active, vectors);
     exists_ = scratch_of<bool>(Slot::exists, k_);
     for (int k = 0; k < k_; ++k) exists_[k] = g.log_scale[k] > -1.7e308;
@@ -88,42 +88,43 @@ template <class T> class Triangular : public NoBaseMeasure<T> {
   }
 
   template <int V> void whiten(const Block<T>& block, int k, int v) {
-    const T* p = parameters_ + d_ + k * ptrdiff_t(stride_);
-    centre(block.x + v * group(), p, V);
-    p += d_;
+    const T* const mean = parameters_ + d_ + k * ptrdiff_t(stride_);
+    const T* const x = block.x + v * group();
+    const T* p = mean + d_;
     T* const y = whitened_ + (ptrdiff_t(k) * block.vectors + v) * group();
     Real square[V];
     MIXFOLD_UNROLL
     for (int u = 0; u < V; ++u) square[u] = S::zero();
     for (int t = 0; t < rows_.count; ++t)
       with_constant<whiten_tile>(rows_.size(t), [&](auto size) {
-        p = whiten_rows<decltype(size)::value, V>(p, rows_.begin(t), y, square);
+        p = whiten_rows<decltype(size)::value, V>(p, x, mean, rows_.begin(t), y, square);
       });
     T* const joint = block.joint + k * block.stride + v * S::lanes;
     for (int u = 0; u < V; ++u)
       S::store(joint + u * S::lanes, S::splat(*p) - S::splat(T(0.5)) * square[u]);
   }
 
-  void centre(const T* x, const T* mean, int vectors) const {
-    const int d = d_;
-    T* out = centred_;
-    for (int u = 0; u < vectors; ++u)
-      for (int j = 0; j < d; ++j, x += S::lanes, out += S::lanes)
-        S::store(out, S::load(x) - S::splat(mean[j]));
-  }
-
-  // I rows of W, from row `first`, times V vectors of centred rows.
-  template <int I, int V> const T* whiten_rows(const T* w, int first, T* y, Real* square) const {
+  // I rows of W, from row `first`, times V vectors of centred rows. Leaves the columns that it is
+  // the first to need, those of the diagonal square, centred for the tiles below. Inlined, because
+  // in few dimensions the work is short enough for the calls to show.
+  template <int I, int V>
+  MIXFOLD_INLINE const T* whiten_rows(const T* w, const T* x, const T* mean, int first, T* y,
+                                      Real* square) const {
     Real sum[I][V];
     MIXFOLD_UNROLL
     for (int i = 0; i < I; ++i)
       MIXFOLD_UNROLL
       for (int u = 0; u < V; ++u) sum[i][u] = S::zero();
-    const T* x = centred_;
-    const ptrdiff_t step = group();
-    for (int j = 0; j < first; ++j, w += I, x += S::lanes) multiply<I, V, 0>(w, x, step, sum);
-    triangle<I, V, 0>(w, x, step, sum);
-    y += ptrdiff_t(first) * S::lanes;
+    const ptrdiff_t step = group(), before = ptrdiff_t(first) * S::lanes;
+    T* centred = centred_;
+    for (int j = 0; j < first; ++j, w += I, centred += S::lanes) {
+      Real xv[V];
+      MIXFOLD_UNROLL
+      for (int u = 0; u < V; ++u) xv[u] = S::load(centred + u * step);
+      multiply<I, V, 0>(w, xv, sum);
+    }
+    triangle<I, V, 0>(w, x + before, mean + first, centred, step, sum);
+    y += before;
     MIXFOLD_UNROLL
     for (int u = 0; u < V; ++u) {
       Real norm = square[u];
@@ -137,10 +138,7 @@ template <class T> class Triangular : public NoBaseMeasure<T> {
   }
 
   template <int I, int V, int From>
-  static MIXFOLD_INLINE void multiply(const T* w, const T* x, ptrdiff_t step, Real (&sum)[I][V]) {
-    Real xv[V];
-    MIXFOLD_UNROLL
-    for (int u = 0; u < V; ++u) xv[u] = S::load(x + u * step);
+  static MIXFOLD_INLINE void multiply(const T* w, const Real (&xv)[V], Real (&sum)[I][V]) {
     MIXFOLD_UNROLL
     for (int i = From; i < I; ++i)
       MIXFOLD_UNROLL
@@ -148,10 +146,17 @@ template <class T> class Triangular : public NoBaseMeasure<T> {
   }
 
   template <int I, int V, int J>
-  static MIXFOLD_INLINE void triangle(const T* w, const T* x, ptrdiff_t step, Real (&sum)[I][V]) {
+  static MIXFOLD_INLINE void triangle(const T* w, const T* x, const T* mean, T* centred,
+                                      ptrdiff_t step, Real (&sum)[I][V]) {
     if constexpr (J < I) {
-      multiply<I, V, J>(w, x, step, sum);
-      triangle<I, V, J + 1>(w + I, x + S::lanes, step, sum);
+      Real xv[V];
+      MIXFOLD_UNROLL
+      for (int u = 0; u < V; ++u) {
+        xv[u] = S::load(x + u * step) - S::splat(*mean);
+        S::store(centred + u * step, xv[u]);
+      }
+      multiply<I, V, J>(w, xv, sum);
+      triangle<I, V, J + 1>(w + I, x + S::lanes, mean + 1, centred + S::lanes, step, sum);
     }
   }
 
@@ -179,7 +184,7 @@ template <class T> class Triangular : public NoBaseMeasure<T> {
     for (int a = 0; a < s.count; ++a) {
       const int v = s.active[a];
       const T* const y = s.y + (ptrdiff_t(v) * s.d + i0) * S::lanes;
-      T* const ry = s.ry + (ptrdiff_t(a) * s.d + i0) * S::lanes;
+      T* const ry = s.ry + ptrdiff_t(a) * I * S::lanes;
       const Real r = S::load(s.r + v * S::lanes);
       Real yv[I];
       MIXFOLD_UNROLL
@@ -208,7 +213,7 @@ template <class T> class Triangular : public NoBaseMeasure<T> {
     for (int i = 0; i < I * J; ++i) s2[i] = S::zero();
     for (int a = 0; a < s.count; ++a) {
       const T* const y = s.y + (ptrdiff_t(s.active[a]) * s.d + j0) * S::lanes;
-      const T* const ry = s.ry + (ptrdiff_t(a) * s.d + i0) * S::lanes;
+      const T* const ry = s.ry + ptrdiff_t(a) * I * S::lanes;
       Real yv[J];
       MIXFOLD_UNROLL
       for (int j = 0; j < J; ++j) yv[j] = S::load(y + j * S::lanes);
