@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,8 @@ from mixfold.core.rows import Array, Rows
 from mixfold.core.statistics import Statistics
 from mixfold.kernels.choice import kernel_for, tile_length
 from mixfold.models.mixture_model import MixtureModel
+
+TASKS_PER_THREAD = 4
 
 
 @cache
@@ -46,7 +49,11 @@ class Threads:
     def _map(self, work: Any, parts: list[Rows]) -> Iterable[Any]:
         if self.n_threads == 1 or len(parts) == 1:
             return map(work, parts)
-        return pool(self.n_threads).map(work, parts)
+        # a few tiles per task: handing over a task costs as much as a thousand rows
+        size = -(-len(parts) // (TASKS_PER_THREAD * self.n_threads))
+        groups = (parts[i : i + size] for i in range(0, len(parts), size))
+        done = pool(self.n_threads).map(lambda group: [work(part) for part in group], groups)
+        return chain.from_iterable(done)
 
     def _tiles(self, rows: Rows) -> list[Rows]:
         return [rows.cut(i, i + self.tile) for i in range(0, len(rows), self.tile)]
