@@ -59,7 +59,7 @@ class Auto(Learner):
             return self._polish()
         if self.batch_size is not None:
             return self
-        most = min(2**18, max(1024, 2**21 // d))
+        most = min(2**19, max(1024, 2**22 // d))
         return replace(self, batch_size=most if n is None else min(most, max(1024, n // 32)))
 
     def credit(self, sample: int, k: int, d: int) -> int:
