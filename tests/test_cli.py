@@ -17,6 +17,7 @@ import pytest
 
 import mixfold
 from mixfold.cli.main import main
+from mixfold.core import registry
 from mixfold.core.registry import names
 from mixfold.families._covariance import STRUCTURES
 
@@ -166,6 +167,12 @@ def test_bundled_data_and_other_families(run: Run) -> None:
     assert code == 0
     assert "exponential" in out
     assert "±" not in out
+
+
+@pytest.mark.parametrize("init", ["auto", *registry.names("starts")])
+def test_every_start_can_be_had_by_its_name(run: Run, init: str) -> None:
+    code, _, err = run("fit", "@faithful", "-k", "2", "--init", init)
+    assert (code, err) == (0, "")
 
 
 def test_schedules_are_options_too(run: Run) -> None:

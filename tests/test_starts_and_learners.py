@@ -469,3 +469,19 @@ def test_history_is_bounded() -> None:
     assert 2000 <= len(model.history_) <= 4096
     assert model.history_.rows[-1] == model.n_seen_ == 4500
     assert (np.diff(model.history_.rows) > 0).all()
+
+
+def test_auto_draws_its_start_from_as_many_rows_as_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    from mixfold.sources.array import Array
+
+    asked: list[int] = []
+    sample = Array.sample
+
+    def watched(self: Array, n: int, rng: np.random.Generator) -> Rows:
+        asked.append(n)
+        return sample(self, n, rng)
+
+    monkeypatch.setattr(Array, "sample", watched)
+    x = np.random.default_rng(0).normal(size=(2000, 2))
+    Mixture(n_components=2, learner=Auto(sample_size=300), random_state=0).fit(x)
+    assert asked == [300]

@@ -9,14 +9,10 @@ import typer
 
 from mixfold.core import registry
 
-NEEDS_AN_OBJECT = {"starts": ("given",)}
-
 
 def known(package: str) -> str:
     """Everything a package offers that can be had by name, for help texts."""
-    hidden = NEEDS_AN_OBJECT.get(package, ())
-    names = (name for name in registry.names(package) if name not in hidden)
-    return ", ".join(names).replace("-plus-plus", "++")
+    return ", ".join(registry.names(package))
 
 
 def listed(text: str | None) -> list[str] | None:

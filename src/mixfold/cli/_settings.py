@@ -32,9 +32,8 @@ class Settings:
 
     def estimator(self) -> Mixture:
         """The estimator; wrong names and values are refused here."""
-        starts = ["auto", *(name for name in names("starts") if name != "given")]
-        if self.init.replace("++", "-plus-plus") not in starts:
-            raise unknown_name("start", self.init, [s.replace("-plus-plus", "++") for s in starts])
+        if self.init != "auto":
+            find("starts", self.init)
         return Mixture(
             self._family(),
             self.components,

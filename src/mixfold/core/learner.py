@@ -30,8 +30,12 @@ class Learner(ABC):
     """state + rows -> state. Hyper-parameters are the fields of a frozen dataclass.
 
     A state is a value with at least the fields `params` and `repairs`. The same rows in blocks
-    of any sizes give the same state to the bit.
+    of any sizes give the same state to the bit. A start is the best of `starts` candidates, drawn
+    from about `sample_size` rows.
     """
+
+    starts = 1
+    sample_size = 20_000
 
     def resolve(self, n: int | None, d: int, streaming: bool) -> Learner:
         """The rule that fits what is known of the data: its length, or that it never ends."""

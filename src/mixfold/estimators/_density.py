@@ -28,8 +28,6 @@ from mixfold.run.starting import Beginning
 from mixfold.run.stream import Stream
 from mixfold.sources.array import Array
 
-SAMPLE_SIZE = 20_000
-
 
 class Density(Evaluation):
     """A mixture that learns from arrays, tables, files and streams."""
@@ -56,7 +54,7 @@ class Density(Evaluation):
         raise AssertionError("every estimator names its start")
 
     def _beginning(self) -> Beginning:
-        return Beginning(self._start(), getattr(self._learner(), "starts", 1))
+        return Beginning(self._start(), self._learner().starts)
 
     def _check_parameters(self) -> None:
         raise AssertionError("every estimator checks its parameters")
@@ -138,7 +136,8 @@ class Density(Evaluation):
         return None if source.columns is None else [str(name) for name in source.columns]
 
     def _sample_size(self, source: Source) -> int:
-        return SAMPLE_SIZE if source.length is None else min(SAMPLE_SIZE, source.length)
+        most = self._learner().sample_size
+        return most if source.length is None else min(most, source.length)
 
     def _starts(self, problem: Threads, learner: Learner, source: Source, seed: int) -> list[Any]:
         """Functions that make the parameters of each start when its turn comes."""
@@ -155,7 +154,9 @@ class Density(Evaluation):
 
         def sample() -> Rows:
             if not kept:
-                rows = source.sample(SAMPLE_SIZE, np.random.default_rng([seed, 2**31]))
+                rows = source.sample(
+                    self._learner().sample_size, np.random.default_rng([seed, 2**31])
+                )
                 whole = source.length is None or source.length == len(rows)
                 numbers = range(len(rows)) if whole else None
                 check_rows(self._family(), source.columns, rows, numbers)

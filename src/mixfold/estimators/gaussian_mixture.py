@@ -154,7 +154,7 @@ class GaussianMixture(Density):
 
     def _starts(self, problem: Threads, learner: Learner, source: Source, seed: int) -> list[Any]:
         """Starts as scikit-learn draws them for arrays, ours for everything else."""
-        if not isinstance(source, Array) or hasattr(self._learner(), "starts"):
+        if not isinstance(source, Array) or self._learner().starts > 1:
             return super()._starts(problem, learner, source, seed)
         if source.length < self.n_components:
             raise ValueError(
