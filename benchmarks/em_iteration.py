@@ -124,9 +124,9 @@ def main(rounds: int = 7) -> None:
                 "mixfold": iteration(problem, params, x),
                 "oneDAL": intel(x, params, covariance),
             }
-            fast = best_alternating(rivals, 3 * rounds if d < 100 else rounds)
+            fast = best_alternating(rivals, 10 * rounds if d < 100 else rounds)
             rivals["scikit-learn"] = theirs(x, params, covariance)
-            fast |= {"scikit-learn": best_alternating(rivals, 5)["scikit-learn"]}
+            fast |= {"scikit-learn": best_alternating(rivals, 9)["scikit-learn"]}
             mine, sk, dal = (fast[name] for name in ("mixfold", "scikit-learn", "oneDAL"))
             work = f"n={n:,} d={d} K={k} {covariance}{' dense' if spread < 1 else ''}"
             wanted = f" ({wanted_intel}x)" if wanted_intel else ""

@@ -15,6 +15,7 @@ def arrow() -> Any:
     """pyarrow, or an error that says how to get it."""
     try:
         import pyarrow
+        import pyarrow.compute
     except ImportError:
         raise MissingExtraError("pyarrow", "files", "reading files and Arrow tables") from None
     return pyarrow
@@ -52,24 +53,32 @@ class Selection:
         """Rows of a batch or table; stored column by column, which kernels do not mind."""
         x = np.empty((len(self.columns), batch.num_rows), dtype=self.dtype)
         for target, name in zip(x, self.columns, strict=True):
-            target[:] = self._column(batch, name, first_row)
+            self._copy(batch, name, first_row, target)
         if self.weight is None:
             return Rows(x.T)
-        return Rows(x.T, np.array(self._column(batch, self.weight, first_row), dtype=np.float64))
+        weight = np.empty(batch.num_rows)
+        self._copy(batch, self.weight, first_row, weight)
+        return Rows(x.T, weight)
 
-    def _column(self, batch: Any, name: str, first_row: int) -> np.ndarray:
+    def _copy(self, batch: Any, name: str, first_row: int, target: np.ndarray) -> None:
         column = batch.column(name)
         if column.null_count:
-            row = first_row + int(
-                np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0]
-            )
+            nulls = arrow().compute.indices_nonzero(column.is_null())
             raise SourceError(
-                f"{self.place}: column {name!r} has a missing value in row {row}; "
-                "fill or drop missing values first"
+                f"{self.place}: column {name!r} has a missing value in row "
+                f"{first_row + nulls[0].as_py()}; fill or drop missing values first"
             )
-        if hasattr(column, "num_chunks"):
-            return np.asarray(column.to_numpy())
-        return np.asarray(column.to_numpy(zero_copy_only=False))
+        for chunk in getattr(column, "chunks", [column]):
+            target[: len(chunk)] = _values(chunk)
+            target = target[len(chunk) :]
+
+
+def _values(array: Any) -> np.ndarray:
+    """An Arrow array without nulls, as it lies in memory."""
+    pa = arrow()
+    if pa.types.is_boolean(array.type):
+        array = array.cast(pa.uint8())
+    return np.from_dlpack(array)
 
 
 def _check_numeric(field: Any, place: str) -> None:
