@@ -17,7 +17,8 @@ template <class S, class T> Active find_active(const T* responsibilities, int ve
     const auto r = S::load(responsibilities + v * S::lanes);
     weight += r;
     index[count] = v;
-    count += S::any(r > S::zero());
+    // given responsibilities may have any sign
+    count += S::any((r > S::zero()) | (S::zero() > r));
   }
   return {count, double(S::sum(weight))};
 }

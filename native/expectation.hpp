@@ -45,6 +45,23 @@ void expect(const Rows& rows, const double* weights, Family& family, double* res
   if constexpr (requires { family.finish(result); }) family.finish(result + 1);
 }
 
+// The sums under given responsibilities, one row of them per row, of any sign.
+template <class In, class Family>
+void moments(const Rows& rows, const double* weights, const double* responsibilities,
+             Family& family, double* result) {
+  using S = Simd<double>;
+  for_each_block<In>(rows, weights, family, [&](const Block<double>& block, int first, int count) {
+    const double* const given = responsibilities + ptrdiff_t(first) * block.components;
+    for (int k = 0; k < block.components; ++k) {
+      double* const joint = block.joint + k * block.stride;
+      for (int i = 0; i < count; ++i)
+        joint[i] = given[ptrdiff_t(i) * block.components + k] * block.weights[i];
+      for (int i = count; i < block.vectors * S::lanes; ++i) joint[i] = 0;
+    }
+    family.accumulate(block, result + 1);
+  });
+}
+
 template <class S>
 void write_responsibilities(const Block<double>& block, const double* total, int count, int lane0,
                             double* out) {

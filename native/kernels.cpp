@@ -26,6 +26,14 @@ void posterior_any(const Rows& rows, const Parameters& p, const Posterior& out) 
   else posterior<double>(rows, family, out);
 }
 
+template <template <class> class Family, class Parameters>
+void moments_any(const Rows& rows, const double* weights, const double* responsibilities,
+                 const Parameters& p, double* result) {
+  Family<double> family(p);
+  if (rows.single_precision) moments<float>(rows, weights, responsibilities, family, result);
+  else moments<double>(rows, weights, responsibilities, family, result);
+}
+
 template <class T> using Triangular1 = TriangularSmall<T, 1>;
 template <class T> using Triangular2 = TriangularSmall<T, 2>;
 template <class T> using Triangular3 = TriangularSmall<T, 3>;
@@ -52,6 +60,17 @@ void posterior_triangular(const Rows& rows, const Gaussians& g, const Posterior&
   }
 }
 
+void moments_triangular(const Rows& rows, const double* weights, const double* responsibilities,
+                        const Gaussians& g, double* result) {
+  switch (g.d) {
+    case 1: return moments_any<Triangular1>(rows, weights, responsibilities, g, result);
+    case 2: return moments_any<Triangular2>(rows, weights, responsibilities, g, result);
+    case 3: return moments_any<Triangular3>(rows, weights, responsibilities, g, result);
+    case 4: return moments_any<Triangular4>(rows, weights, responsibilities, g, result);
+    default: return moments_any<Triangular>(rows, weights, responsibilities, g, result);
+  }
+}
+
 void expect_diagonal(const Rows& rows, const double* weights, const Gaussians& g, double* result) {
   if (g.d < 32) expect_any<Diagonal>(rows, weights, g, result);
   else expect_any<DiagonalWide>(rows, weights, g, result);
@@ -69,6 +88,9 @@ const Kernels table = {
     posterior_triangular,
     posterior_any<Diagonal, Gaussians>,
     posterior_any<Linear, LinearFamily>,
+    moments_triangular,
+    moments_any<Diagonal, Gaussians>,
+    moments_any<Linear, LinearFamily>,
     fold,
 };
 

@@ -40,6 +40,12 @@ struct Kernels {
   void (*posterior_triangular)(const Rows&, const Gaussians&, const Posterior&);
   void (*posterior_diagonal)(const Rows&, const Gaussians&, const Posterior&);
   void (*posterior_linear)(const Rows&, const LinearFamily&, const Posterior&);
+  void (*moments_triangular)(const Rows&, const double* weights, const double* responsibilities,
+                             const Gaussians&, double* result);
+  void (*moments_diagonal)(const Rows&, const double* weights, const double* responsibilities,
+                           const Gaussians&, double* result);
+  void (*moments_linear)(const Rows&, const double* weights, const double* responsibilities,
+                         const LinearFamily&, double* result);
   double (*fold)(OnlineState&, const Rows&, const double* weights, const double* gamma, int hold);
 };
 

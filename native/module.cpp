@@ -112,6 +112,44 @@ Both posterior_linear(const RowsArray& array, const Parameter<2>& eta, const Par
                    kernels().posterior_linear);
 }
 
+using Given = Parameter<2>;
+
+template <class Parameters, class Kernel>
+Result moments(const Rows& rows, const Weights& weights, const Given& responsibilities,
+               const Parameters& parameters, size_t per_component, Kernel kernel) {
+  const double* const w = view_weights(weights, rows);
+  require(has_shape(responsibilities, rows.n, parameters.components),
+          "responsibilities must be rows x components");
+  NewArray result = new_array({1 + size_t(parameters.components) * per_component});
+  nb::gil_scoped_release unlocked;
+  kernel(rows, w, responsibilities.data(), parameters, result.data);
+  return result.array;
+}
+
+Result moments_triangular(const RowsArray& array, const Weights& weights, const Given& given,
+                          const Parameter<1>& origin, const Parameter<2>& means,
+                          const Parameter<3>& whiten, const Parameter<1>& log_scale) {
+  const Rows rows = view_rows(array);
+  const size_t d = size_t(rows.d);
+  return moments(rows, weights, given, gaussians(rows, origin, means, whiten, log_scale),
+                 1 + d + d * (d + 1) / 2, kernels().moments_triangular);
+}
+
+Result moments_diagonal(const RowsArray& array, const Weights& weights, const Given& given,
+                        const Parameter<1>& origin, const Parameter<2>& means,
+                        const Parameter<2>& whiten, const Parameter<1>& log_scale) {
+  const Rows rows = view_rows(array);
+  return moments(rows, weights, given, gaussians(rows, origin, means, whiten, log_scale),
+                 1 + 2 * size_t(rows.d), kernels().moments_diagonal);
+}
+
+Result moments_linear(const RowsArray& array, const Weights& weights, const Given& given,
+                      const Parameter<2>& eta, const Parameter<1>& offset, bool poisson) {
+  const Rows rows = view_rows(array);
+  return moments(rows, weights, given, linear_family(rows, eta, offset, poisson),
+                 1 + size_t(rows.d), kernels().moments_linear);
+}
+
 using AnyFactor = nb::ndarray<const double, nb::c_contig, nb::device::cpu>;
 
 void construct_online(OnlineMixture* self, const std::string& name, const Parameter<1>& s_weight,
@@ -190,6 +228,12 @@ NB_MODULE(_native, m) {
         "log_scale"_a, "responsibilities"_a = true);
   m.def("posterior_linear", &posterior_linear, "rows"_a, "eta"_a, "offset"_a, "poisson"_a,
         "responsibilities"_a = true);
+  m.def("moments_triangular", &moments_triangular, "rows"_a, "weights"_a.none(),
+        "responsibilities"_a, "origin"_a, "means"_a, "whiten"_a, "log_scale"_a);
+  m.def("moments_diagonal", &moments_diagonal, "rows"_a, "weights"_a.none(), "responsibilities"_a,
+        "origin"_a, "means"_a, "whiten"_a, "log_scale"_a);
+  m.def("moments_linear", &moments_linear, "rows"_a, "weights"_a.none(), "responsibilities"_a,
+        "eta"_a, "offset"_a, "poisson"_a);
   nb::class_<OnlineMixture>(m, "OnlineMixture")
       .def("__init__", &construct_online, "kind"_a, "s_weight"_a, "s_mean"_a, "s_scatter"_a,
            "t_weight"_a, "t_mean"_a, "t_factor"_a, "floor"_a, "reg"_a)

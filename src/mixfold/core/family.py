@@ -117,6 +117,10 @@ class Family(ABC):
         """Means and scatters of components, from local coordinates to the data's."""
         return mean, scatter
 
+    def to_local(self, params: Any, mean: Array, scatter: Array) -> tuple[Array, Array]:
+        """The inverse of `from_local`."""
+        return mean, scatter
+
     def log_density(self, params: Any, x: Array) -> Array:
         """log p(x|k), (n, K)."""
         eta = self.natural(params)

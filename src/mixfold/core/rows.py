@@ -35,6 +35,10 @@ class Rows:
             None if self.weight is None else np.array(self.weight),
         )
 
+    def weights(self) -> Array:
+        """The weights, ones where none are given."""
+        return np.ones(len(self)) if self.weight is None else self.weight
+
     def total_weight(self) -> float:
         """Sum of the weights."""
         return float(len(self)) if self.weight is None else float(self.weight.sum())

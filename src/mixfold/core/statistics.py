@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from functools import cache
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,8 +56,49 @@ def outer_like(delta: Array, length: int) -> Array:
     return np.ascontiguousarray(delta[..., i] * delta[..., j])
 
 
+class Additive(ABC):
+    """What statistics of every kind can do: be added, scaled and mixed."""
+
+    count: float
+
+    @abstractmethod
+    def __add__(self, other: Self) -> Self:
+        """Statistics of both sets of rows together."""
+
+    @abstractmethod
+    def __mul__(self, factor: float) -> Self:
+        """As if every row weighed `factor` times as much."""
+
+    def normalized(self) -> Self:
+        """Per unit of row weight, so that `count` is 1."""
+        return self * (1.0 / self.count)
+
+    def mix(self, other: Self, gamma: float) -> Self:
+        """(1 - gamma) self + gamma other: the step of stochastic approximation."""
+        return self * (1.0 - gamma) + other * gamma
+
+
 @value
-class Statistics:
+class Totals(Additive):
+    """Sums that are linear in the latent variables, for models whose sums do not cancel."""
+
+    values: Array
+    count: float
+    log_likelihood: float
+
+    def __add__(self, other: Totals) -> Totals:
+        return Totals(
+            self.values + other.values,
+            self.count + other.count,
+            self.log_likelihood + other.log_likelihood,
+        )
+
+    def __mul__(self, factor: float) -> Totals:
+        return Totals(self.values * factor, self.count * factor, self.log_likelihood * factor)
+
+
+@value
+class Statistics(Additive):
     """Responsibility, mean and covariance of the rows each component holds.
 
     Kept as weighted means and covariances about those means, not as raw sums: `E[xx'] - mu mu'`
@@ -71,7 +113,6 @@ class Statistics:
     log_likelihood: float
 
     def __add__(self, other: Statistics) -> Statistics:
-        """Statistics of both sets of rows together."""
         weight = self.weight + other.weight
         share = np.divide(other.weight, weight, out=np.zeros_like(weight), where=weight != 0)
         t = share[:, None]
@@ -88,7 +129,6 @@ class Statistics:
         )
 
     def __mul__(self, factor: float) -> Statistics:
-        """As if every row weighed `factor` times as much."""
         return Statistics(
             self.weight * factor,
             self.mean,
@@ -96,11 +136,3 @@ class Statistics:
             self.count * factor,
             self.log_likelihood * factor,
         )
-
-    def normalized(self) -> Statistics:
-        """Per unit of row weight, so that `count` is 1."""
-        return self * (1.0 / self.count)
-
-    def mix(self, other: Statistics, gamma: float) -> Statistics:
-        """(1 - gamma) self + gamma other: the step of stochastic approximation."""
-        return self * (1.0 - gamma) + other * gamma

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cache
 from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from mixfold.core.problem import Sequence
+from mixfold.core.problem import EXPECTED, Assignment, Sequence
 from mixfold.core.rows import Array, Rows
 from mixfold.core.statistics import Statistics
 from mixfold.kernels.choice import kernel_for, tile_length
@@ -46,7 +47,7 @@ class Threads:
         self.tile = tile_length(model.d)
         self.n_threads = available_cores() if n_threads is None else n_threads
 
-    def _map(self, work: Any, parts: list[Rows]) -> Iterable[Any]:
+    def _map(self, work: Any, parts: list[Any]) -> Iterable[Any]:
         if self.n_threads == 1 or len(parts) == 1:
             return map(work, parts)
         # a few tiles per task: handing over a task costs as much as a thousand rows
@@ -58,19 +59,48 @@ class Threads:
     def _tiles(self, rows: Rows) -> list[Rows]:
         return [rows.cut(i, i + self.tile) for i in range(0, len(rows), self.tile)]
 
-    def fold(self, params: Any, rows: Rows, sums: Array) -> Array:
+    def fold(
+        self, params: Any, rows: Rows, sums: Array, assignment: Assignment = EXPECTED
+    ) -> Array:
         """Add the sums of rows, tile by tile."""
         prepared = self.kernel.prepare(params)
-        for partial in self._map(
-            lambda part: self.kernel.expect(prepared, part), self._tiles(rows)
-        ):
+        firsts = range(assignment.first, assignment.first + len(rows), self.tile)
+        parts = list(zip(self._tiles(rows), firsts, strict=True))
+
+        def work(part: tuple[Rows, int]) -> Array:
+            return self._expect(prepared, part[0], replace(assignment, first=part[1]))
+
+        for partial in self._map(work, parts):
+            sums = sums + partial
+        return sums
+
+    def _expect(self, prepared: Any, rows: Rows, assignment: Assignment) -> Array:
+        if assignment.rule == "expected":
+            return self.kernel.expect(prepared, rows)
+        if assignment.rule == "mode":
+            log_density, latent = self.kernel.posterior(prepared, rows.x)
+            assert latent is not None
+            latent = self.model.mode(latent)
+        else:
+            log_density, latent = self.kernel.simulate(prepared, rows, assignment)
+        sums = self.kernel.moments(prepared, rows, latent)
+        sums[0] = rows.weights() @ log_density
+        return sums
+
+    def moments(self, params: Any, rows: Rows, latent: Array) -> Array:
+        """The sums of rows under given latent vectors, tile by tile; their likelihood is left 0."""
+        prepared = self.kernel.prepare(params)
+        shares = [latent[i : i + self.tile] for i in range(0, len(rows), self.tile)]
+        parts = list(zip(self._tiles(rows), shares, strict=True))
+        sums = np.zeros(self.model.n_sums)
+        for partial in self._map(lambda part: self.kernel.moments(prepared, *part), parts):
             sums = sums + partial
         return sums
 
     def posterior(
         self, params: Any, rows: Rows, responsibilities: bool = True
     ) -> tuple[Array, Array | None]:
-        """log p(x) of every row and, if wanted, its responsibilities."""
+        """log p(x) of every row and, if wanted, its latent vector: responsibilities."""
         prepared = self.kernel.prepare(params)
 
         def work(part: Rows) -> tuple[Array, Array | None]:

@@ -122,6 +122,13 @@ class Gaussian(Family):
         means = params.means + (factor @ mean[:, :, None])[:, :, 0]
         return means, pack(factor @ unpack(scatter, mean.shape[1]) @ factor.swapaxes(1, 2))
 
+    def to_local(self, params: GaussianParams, mean: Array, scatter: Array) -> tuple[Array, Array]:
+        whiten, offset = self.whiten(params), mean - params.means
+        if whiten.ndim == 2:
+            return whiten * offset, np.square(whiten) * scatter
+        square = whiten @ unpack(scatter, mean.shape[1]) @ whiten.swapaxes(1, 2)
+        return (whiten @ offset[:, :, None])[:, :, 0], pack(square)
+
     def sufficient(self, x: Array) -> Array:
         if self.scatter == "diag":
             return np.hstack([x, np.square(x)])

@@ -6,7 +6,7 @@ import warnings
 from functools import cache
 from typing import Any, Protocol
 
-from mixfold.core.problem import Sequence
+from mixfold.core.problem import Assignment, Sequence
 from mixfold.core.rows import Array, Rows
 from mixfold.core.statistics import Statistics
 from mixfold.kernels import native
@@ -23,6 +23,10 @@ class Kernel(Protocol):
     def posterior(
         self, prepared: Any, x: Array, responsibilities: bool = True
     ) -> tuple[Array, Array | None]: ...
+    def moments(self, prepared: Any, rows: Rows, latent: Array) -> Array: ...
+    def simulate(
+        self, prepared: Any, rows: Rows, assignment: Assignment
+    ) -> tuple[Array, Array]: ...
     def sequence(self, statistics: Statistics, params: MixtureParams) -> Sequence: ...
 
 

@@ -7,12 +7,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mixfold.core.problem import Assignment
 from mixfold.core.rows import Array, Rows
 from mixfold.core.statistics import Statistics
 from mixfold.families._positive import MeanParams
 from mixfold.families.exponential import Exponential
 from mixfold.families.gaussian import LOG_2PI, Gaussian, GaussianParams
 from mixfold.families.poisson import Poisson
+from mixfold.kernels.reference import simulate
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 try:
@@ -48,6 +50,7 @@ class NativeKernel:
         self.model = model
         self._expect = getattr(_native, f"expect_{model.family.form}")
         self._posterior = getattr(_native, f"posterior_{model.family.form}")
+        self._moments = getattr(_native, f"moments_{model.family.form}")
 
     def prepare(self, params: MixtureParams) -> Prepared:
         """What `expect` and `posterior` want; computed once for many blocks."""
@@ -83,6 +86,17 @@ class NativeKernel:
             x, *prepared.arguments, responsibilities
         )
         return result
+
+    def moments(self, prepared: Prepared, rows: Rows, latent: Array) -> Array:
+        """The sums of a block under given responsibilities, of any sign, without likelihood."""
+        result: Array = self._moments(rows.x, rows.weight, latent, *prepared.arguments)
+        return result
+
+    def simulate(
+        self, prepared: Prepared, rows: Rows, assignment: Assignment
+    ) -> tuple[Array, Array]:
+        """log p(x) of every row and the mean of draws of its label."""
+        return simulate(self, prepared, rows, assignment)
 
     def sequence(self, statistics: Statistics, params: MixtureParams) -> NativeSequence:
         """A working copy for one update per row."""

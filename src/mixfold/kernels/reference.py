@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from mixfold.core.noise import uniforms
+from mixfold.core.problem import Assignment
 from mixfold.core.rows import Array, Rows
 from mixfold.core.statistics import Statistics, lower_triangle
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
@@ -28,8 +32,14 @@ class ReferenceKernel:
         x = rows.x.astype(np.float64, copy=False)
         log_density, r = self.posterior(params, x)
         assert r is not None
-        weight = np.ones(len(x)) if rows.weight is None else rows.weight
-        r = np.where(r < NEGLIGIBLE, 0.0, r) * weight[:, None]
+        sums = self.moments(params, rows, np.where(r < NEGLIGIBLE, 0.0, r))
+        sums[0] = rows.weights() @ log_density
+        return sums
+
+    def moments(self, params: MixtureParams, rows: Rows, latent: Array) -> Array:
+        """The sums of a block under given responsibilities, of any sign, without likelihood."""
+        x = rows.x.astype(np.float64, copy=False)
+        r = latent * rows.weights()[:, None]
         local = self.model.family.local(params.components, x)
         weighted = r.T[:, :, None] * local
         parts = [r.sum(axis=0)[:, None], weighted.sum(axis=1)]
@@ -38,8 +48,13 @@ class ReferenceKernel:
         if self.model.family.scatter == "full":
             i, j = lower_triangle(self.model.d)
             parts.append((weighted.swapaxes(1, 2) @ local)[:, i, j])
-        total = float(weight @ log_density)
-        return np.concatenate([[total], np.hstack(parts).ravel()])
+        return np.concatenate([[0.0], np.hstack(parts).ravel()])
+
+    def simulate(
+        self, params: MixtureParams, rows: Rows, assignment: Assignment
+    ) -> tuple[Array, Array]:
+        """log p(x) of every row and the mean of draws of its label."""
+        return simulate(self, params, rows, assignment)
 
     def posterior(
         self, params: MixtureParams, x: Array, responsibilities: bool = True
@@ -55,6 +70,14 @@ class ReferenceKernel:
     def sequence(self, statistics: Statistics, params: MixtureParams) -> ReferenceSequence:
         """A working copy for one update per row."""
         return ReferenceSequence(self, statistics, params)
+
+
+def simulate(kernel: Any, prepared: Any, rows: Rows, assignment: Assignment) -> tuple[Array, Array]:
+    """log p(x) and the mean of draws of the label, for any kernel that knows the posterior."""
+    log_density, r = kernel.posterior(prepared, rows.x)
+    noise = uniforms(assignment.seed, assignment.first, len(rows), assignment.draws)
+    drawn = sum(kernel.model.draw(r, u) for u in noise.T)
+    return log_density, drawn / assignment.draws
 
 
 class ReferenceSequence:

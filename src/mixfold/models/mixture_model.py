@@ -35,6 +35,11 @@ class MixtureModel:
     d: int
 
     @property
+    def n_latent(self) -> int:
+        """Length of a row's latent vector: its responsibilities."""
+        return self.k
+
+    @property
     def n_sums(self) -> int:
         """Length of the vector of sums."""
         return 1 + self.k * (1 + self.d + packed_length(self.family.scatter, self.d))
@@ -54,6 +59,40 @@ class MixtureModel:
             mean = np.where(held[:, None], mean, old.mean)
             scatter = np.where(held[:, None], scatter, old.scatter)
         return Statistics(weight, mean, scatter, float(weight.sum()), float(sums[0]))
+
+    def sums(self, params: MixtureParams, statistics: Statistics) -> Array:
+        """The inverse of `statistics`: the sums that an E-step under `params` would have made."""
+        mean, scatter = self.family.to_local(params.components, statistics.mean, statistics.scatter)
+        raw = scatter + outer_like(mean, scatter.shape[1])
+        table = statistics.weight[:, None] * np.hstack([np.ones((self.k, 1)), mean, raw])
+        return np.concatenate([[statistics.log_likelihood], table.ravel()])
+
+    def mode(self, latent: Array) -> Array:
+        """Responsibilities with all on the largest of each row."""
+        labels = latent.argmax(axis=1)
+        return np.asarray(labels[:, None] == np.arange(self.k), dtype=np.float64)
+
+    def draw(self, latent: Array, uniforms: Array) -> Array:
+        """Responsibilities with all on a component drawn for each row; `uniforms` are (n,)."""
+        reached = latent.cumsum(axis=1) > uniforms[:, None] * latent.sum(axis=1, keepdims=True)
+        return np.asarray(reached.argmax(axis=1)[:, None] == np.arange(self.k), dtype=np.float64)
+
+    def recursive(
+        self, statistics: Statistics, batch: Statistics, gamma: float
+    ) -> tuple[Statistics, int]:
+        """A step of length gamma in the coordinates (weights, mean parameters).
+
+        Where it would leave their domain it is cut to half the way to the border.
+        """
+        weight = statistics.weight + gamma * (batch.weight - statistics.weight)
+        t = gamma * batch.weight / np.maximum(statistics.weight, SMALLEST_WEIGHT)
+        far = t >= 1.0
+        t = np.where(far & (batch.weight < 1.0), 0.5, np.minimum(t, 1.0))[:, None]
+        delta = batch.mean - statistics.mean
+        spread = t * (1.0 - t) * outer_like(delta, statistics.scatter.shape[1])
+        scatter = (1.0 - t) * statistics.scatter + t * batch.scatter + spread
+        mean = statistics.mean + t * delta
+        return Statistics(weight, mean, scatter, 1.0, 0.0), int(far.sum())
 
     def expected(self, params: MixtureParams) -> Statistics:
         """The normalised statistics of which `params` is the maximiser."""

@@ -49,6 +49,20 @@ def posteriors_agree(
     assert kernel.posterior(kernel.prepare(params), rows.x, False)[1] is None
 
 
+def moments_agree(
+    model: MixtureModel, params: MixtureParams, kernel: Kernel, rows: Rows, rtol: float
+) -> None:
+    """Sums under given responsibilities, also negative ones, are those of the reference."""
+    given = np.random.default_rng(0).normal(size=(len(rows), model.k))
+    expected = ReferenceKernel(model).moments(params, rows, given)
+    found = kernel.moments(kernel.prepare(params), rows, given)
+    scale = np.abs(expected).max(initial=1.0)
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-11 * scale)
+    back = model.statistics(params, model.sums(params, model.expected(params)))
+    np.testing.assert_allclose(back.mean, model.expected(params).mean, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(back.scatter, model.expected(params).scatter, rtol=1e-8, atol=1e-12)
+
+
 def sequences_agree(
     model: MixtureModel, params: MixtureParams, kernel: Kernel, rows: Rows, rtol: float
 ) -> None:
@@ -65,4 +79,4 @@ def sequences_agree(
         np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-8)
 
 
-LAWS = [expectations_agree, posteriors_agree, sequences_agree]
+LAWS = [expectations_agree, posteriors_agree, moments_agree, sequences_agree]
