@@ -14,8 +14,7 @@ import numpy as np
 
 from mixfold.core.problem import EXPECTED, Assignment, Sequence
 from mixfold.core.rows import Array, Rows
-from mixfold.core.statistics import Statistics
-from mixfold.kernels.choice import kernel_for, tile_length
+from mixfold.kernels.choice import Kernel, kernel_for, tile_length
 from mixfold.models.mixture_model import MixtureModel
 
 TASKS_PER_THREAD = 4
@@ -41,9 +40,11 @@ def available_cores() -> int:
 class Threads:
     """A model bound to a thread pool; partial sums are added in the order of the rows."""
 
-    def __init__(self, model: MixtureModel, n_threads: int | None = None) -> None:
+    def __init__(
+        self, model: MixtureModel, n_threads: int | None = None, kernel: Kernel | None = None
+    ) -> None:
         self.model = model
-        self.kernel = kernel_for(model)
+        self.kernel = kernel or kernel_for(model)
         self.tile = tile_length(model.d)
         self.n_threads = available_cores() if n_threads is None else n_threads
 
@@ -87,12 +88,11 @@ class Threads:
         sums[0] = rows.weights() @ log_density
         return sums
 
-    def moments(self, params: Any, rows: Rows, latent: Array) -> Array:
-        """The sums of rows under given latent vectors, tile by tile; their likelihood is left 0."""
+    def moments(self, params: Any, rows: Rows, latent: Array, sums: Array) -> Array:
+        """Add the sums of rows under given latent vectors, tile by tile, without likelihood."""
         prepared = self.kernel.prepare(params)
         shares = [latent[i : i + self.tile] for i in range(0, len(rows), self.tile)]
         parts = list(zip(self._tiles(rows), shares, strict=True))
-        sums = np.zeros(self.model.n_sums)
         for partial in self._map(lambda part: self.kernel.moments(prepared, *part), parts):
             sums = sums + partial
         return sums
@@ -111,6 +111,6 @@ class Threads:
         shares = [p[1] for p in parts if p[1] is not None]
         return log_density, np.concatenate(shares) if responsibilities else None
 
-    def sequence(self, statistics: Statistics, params: Any) -> Sequence:
-        """A working copy for one update per row; inherently one thread."""
-        return self.kernel.sequence(statistics, params)
+    def sequence(self, statistics: Any, params: Any, reference: Any = None) -> Sequence | None:
+        """A working copy for one update per row, where the kernel has one."""
+        return self.kernel.sequence(statistics, params, reference)

@@ -8,7 +8,6 @@ from typing import Any, Protocol
 
 from mixfold.core.problem import Assignment, Sequence
 from mixfold.core.rows import Array, Rows
-from mixfold.core.statistics import Statistics
 from mixfold.kernels import native
 from mixfold.kernels.native import NativeKernel
 from mixfold.kernels.reference import ReferenceKernel
@@ -27,7 +26,7 @@ class Kernel(Protocol):
     def simulate(
         self, prepared: Any, rows: Rows, assignment: Assignment
     ) -> tuple[Array, Array]: ...
-    def sequence(self, statistics: Statistics, params: MixtureParams) -> Sequence: ...
+    def sequence(self, statistics: Any, params: Any, reference: Any = None) -> Sequence | None: ...
 
 
 ELEMENTS_PER_TILE = 2**18
