@@ -191,7 +191,7 @@ void set_reference(OnlineMixture& mixture, const Parameter<1>& weight, const Par
 std::tuple<double, long long, std::optional<Result>> fold(
     OnlineMixture& mixture, const RowsArray& array, const Weights& weights,
     const Parameter<1>& gamma, int hold, int assign, int control, bool recursive, bool narrow,
-    double share, const std::optional<Parameter<1>>& uniforms, const std::optional<Given>& old,
+    double share, double first, double length, const std::optional<Parameter<1>>& uniforms, const std::optional<Given>& old,
     double log_likelihood) {
   const Rows rows = view_rows(array);
   OnlineState& s = mixture.state();
@@ -210,6 +210,8 @@ std::tuple<double, long long, std::optional<Result>> fold(
                      recursive,
                      narrow,
                      share,
+                     first,
+                     length,
                      uniforms ? uniforms->data() : nullptr,
                      old ? old->data() : nullptr,
                      fresh ? fresh->data : nullptr};
@@ -280,7 +282,8 @@ NB_MODULE(_native, m) {
       .def("__init__", &construct_online, "kind"_a, "s_weight"_a, "s_mean"_a, "s_scatter"_a,
            "t_weight"_a, "t_mean"_a, "t_factor"_a, "floor"_a, "reg"_a)
       .def("fold", &fold, "rows"_a, "weights"_a.none(), "gamma"_a, "hold"_a, "assign"_a,
-           "control"_a, "recursive"_a, "narrow"_a, "share"_a, "uniforms"_a.none(), "old"_a.none(),
+           "control"_a, "recursive"_a, "narrow"_a, "share"_a, "first"_a,
+           "length"_a, "uniforms"_a.none(), "old"_a.none(),
            "log_likelihood"_a)
       .def("state", &state)
       .def("set_reference", &set_reference, "weight"_a, "mean"_a, "scatter"_a)

@@ -245,7 +245,9 @@ MIXFOLD_INLINE int step(const OnlineState& s, const RowRule& rule, int i, double
   set_change<S>(s, rule, i);
   if (rule.control != Control::incremental) {
     move_to_reference<S, Family, D>(s, g);
-    set_mass<S>(s, g);
+    // A fast reference is out of date by the rows not yet seen in this pass; the row speaks for them.
+    const bool fast = rule.control == Control::fast;
+    set_mass<S>(s, fast ? g * ((rule.length - (rule.first + i)) / rule.length) : g);
     move<S, Family, D>(s, own(s), 0, false);
   }
   if (rule.control == Control::anchored) return 0;

@@ -17,12 +17,13 @@ enum class Assign { expected, mode, lookahead, draw };
 enum class Control { none, incremental, fast, anchored };
 
 // `uniforms` has a number per row for Assign::draw; `old` and `fresh` the responsibilities before
-// and after, a row of them per row, for any Control; `share` is one over the weight of all rows.
+// and after, a row of them per row, for any Control; `share` is one over the weight of all rows,
+// `first` the number of the first row in its pass, of `length` rows.
 struct RowRule {
   Assign assign;
   Control control;
   bool recursive, narrow;
-  double share;
+  double share, first, length;
   const double *uniforms, *old;
   double* fresh;
 };

@@ -34,7 +34,8 @@ CONTROLS = ("none", "incremental", "fast", "anchored")
 class RowRule:
     """What one update per row does: see `learners/_stochastic.py` and `learners/_controlled.py`.
 
-    `narrow` keeps responsibilities as float32; `share` is one over the weight of all rows.
+    `narrow` keeps responsibilities as float32; `share` is one over the weight of all rows, `first`
+    the number of the first row in its pass, of `length` rows.
     """
 
     assign: str = "expected"
@@ -42,6 +43,8 @@ class RowRule:
     recursive: bool = False
     narrow: bool = False
     share: float = 0.0
+    first: int = 0
+    length: int = 1
 
 
 class Model(Protocol):

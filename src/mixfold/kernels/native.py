@@ -153,6 +153,8 @@ class NativeSequence:
             rule.recursive,
             rule.narrow,
             rule.share,
+            rule.first,
+            rule.length,
             uniforms,
             old,
             log_likelihood,

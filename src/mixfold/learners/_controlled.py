@@ -169,7 +169,7 @@ class ControlledEM(Learner):
             expected,
             params,
             self._memory(problem.model.n_latent),
-            _nothing(problem),
+            nothing(problem, 1),
             FILL,
             row=0,
             length=0,
@@ -216,7 +216,11 @@ class ControlledEM(Learner):
         old = self.old(problem, state, rows, state.row)
         rho = self.step_size(state)
         rule = RowRule(
-            control=self.control, narrow=self.precision == "float32", share=1.0 / state.weight
+            control=self.control,
+            narrow=self.precision == "float32",
+            share=1.0 / state.weight,
+            first=state.row,
+            length=state.length,
         )
         gamma, so_far = np.full(len(rows), rho), state.log_likelihood
         total, repairs, fresh = sequence.fold(rows, gamma, 0, rule, None, old, so_far)
@@ -241,13 +245,15 @@ class ControlledEM(Learner):
         """One update with the gathered batch."""
         exchange = Exchange(self, problem, state)
         sums = total_of(exchange, state.gathered)
-        state = replace(state, gathered=_nothing(problem), memory=exchange.memory())
+        state = replace(state, gathered=nothing(problem, 1), memory=exchange.memory())
         change, weight, n = sums[:-1], float(sums[-1]), exchange.state.gathered.n
         if not weight > 0:
             return state, []
         log_likelihood, change[0] = float(change[0]), 0.0
         rho = 1.0 - (1.0 - self.step_size(state)) ** (weight / self.batch_size)
-        statistics, reference = self._moved(problem, state, change, weight, rho)
+        stale = 1.0 - exchange.begin / state.length if self.control == "fast" else 1.0
+        target = stale * change / weight
+        statistics, reference = self._moved(problem, state, change / state.weight, target, rho)
         params, repairs = problem.model.maximize(statistics)
         after = replace(
             state,
@@ -260,16 +266,15 @@ class ControlledEM(Learner):
         return after, [Info(n, log_likelihood / weight, rho)]
 
     def _moved(
-        self, problem: Problem, state: ControlledState, change: Array, weight: float, rho: float
+        self, problem: Problem, state: ControlledState, change: Array, target: Array, rho: float
     ) -> tuple[Any, Any]:
-        """Statistics and reference after a batch of that weight; the sums are linear in both."""
+        """Statistics and reference after a batch: the one steps to reference plus `target`."""
         model, params = problem.model, state.params
         reference = model.sums(params, state.reference)
-        moved = model.statistics(params, reference + change / state.weight)
+        moved = model.statistics(params, reference + change)
         if self.control == "incremental":
             return moved, moved
-        target = reference + change / weight
-        sums = (1.0 - rho) * model.sums(params, state.statistics) + rho * target
+        sums = (1.0 - rho) * model.sums(params, state.statistics) + rho * (reference + target)
         return model.statistics(params, sums), moved if self.control == "fast" else state.reference
 
     def end_pass(
@@ -288,7 +293,7 @@ class ControlledEM(Learner):
         """The reference is complete: an EM step."""
         exchange = Exchange(self, problem, state)
         sums = total_of(exchange, state.gathered)
-        state = replace(state, gathered=_nothing(problem), memory=exchange.memory())
+        state = replace(state, gathered=nothing(problem, 1), memory=exchange.memory())
         statistics = problem.model.statistics(state.params, sums[:-1])
         weight = float(sums[-1])
         if not weight > 0:
@@ -332,7 +337,3 @@ class ControlledEM(Learner):
 
     def rest(self, state: ControlledState) -> ControlledState:
         return replace(state, memory=None)
-
-
-def _nothing(problem: Problem) -> Gathered:
-    return nothing(problem.model.n_sums + 1, problem.model.d)

@@ -7,9 +7,12 @@ not show in the bits. Rows that do not fill a tile wait.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
+from mixfold.core.problem import EXPECTED, Assignment, Problem
 from mixfold.core.rows import Array, Rows, join, no_rows
 from mixfold.core.value import value
 
@@ -26,9 +29,19 @@ class Gathered:
     n: int
 
 
-def nothing(n_sums: int, d: int) -> Gathered:
-    """Before the first row of a batch."""
-    return Gathered(np.zeros(n_sums), no_rows(d), 0)
+def nothing(problem: Problem, more: int = 0) -> Gathered:
+    """Before the first row of a batch; with room for `more` sums than the model's."""
+    return Gathered(np.zeros(problem.model.n_sums + more), no_rows(problem.model.d), 0)
+
+
+def expecting(problem: Problem, params: Any, assignment: Assignment = EXPECTED) -> Fold:
+    """Adds the expectations of rows under `params`; `assignment.first` is the batch's first row."""
+
+    def fold(rows: Rows, sums: Array, offset: int) -> Array:
+        rule = replace(assignment, first=assignment.first + offset)
+        return problem.fold(params, rows, sums, rule)
+
+    return fold
 
 
 def gather(fold: Fold, tile: int, so_far: Gathered, rows: Rows) -> Gathered:

@@ -19,7 +19,7 @@ from mixfold.core.noise import uniforms
 from mixfold.core.problem import Assignment, Problem, RowRule, Sequence
 from mixfold.core.rows import Array, Rows
 from mixfold.core.value import value
-from mixfold.learners._gathering import Fold, Gathered, gather, nothing, total
+from mixfold.learners._gathering import Fold, Gathered, expecting, gather, nothing, total
 from mixfold.learners._lookahead import look_ahead
 
 
@@ -95,7 +95,7 @@ class StochasticEM(Learner):
         return StochasticState(
             params,
             problem.model.expected(params),
-            _nothing(problem),
+            nothing(problem),
             rows=0,
             updates=seen // self._size,
             passes=0,
@@ -134,12 +134,8 @@ class StochasticEM(Learner):
 
     def _fold(self, problem: Problem, state: StochasticState) -> Fold:
         """How rows of the batch under way are added to its sums."""
-
-        def fold(rows: Rows, sums: Array, offset: int) -> Array:
-            rule = Assignment(self.assign, self.draws, state.seed, state.rows + offset)
-            return problem.fold(state.params, rows, sums, rule)
-
-        return fold
+        rule = Assignment(self.assign, self.draws, state.seed, state.rows)
+        return expecting(problem, state.params, rule)
 
     @property
     def rule(self) -> RowRule:
@@ -183,7 +179,7 @@ class StochasticEM(Learner):
     ) -> tuple[StochasticState, list[Info]]:
         """One step of stochastic approximation with the gathered batch."""
         batch, n = self._batch(problem, state), state.gathered.n
-        state = replace(state, gathered=_nothing(problem), rows=state.rows + n)
+        state = replace(state, gathered=nothing(problem), rows=state.rows + n)
         if not batch.count > 0:
             return state, []
         gamma = self._step_size(state, batch.count)
@@ -254,7 +250,3 @@ class StochasticEM(Learner):
 
     def estimate(self, problem: Problem, state: StochasticState) -> Any:
         return state.params if state.average is None else state.average
-
-
-def _nothing(problem: Problem) -> Gathered:
-    return nothing(problem.model.n_sums, problem.model.d)

@@ -11,7 +11,7 @@ from mixfold.core.learner import Info, Learner
 from mixfold.core.problem import Assignment, Problem
 from mixfold.core.rows import Rows
 from mixfold.core.value import value
-from mixfold.learners._gathering import Fold, Gathered, gather, nothing, total
+from mixfold.learners._gathering import Fold, Gathered, expecting, gather, nothing, total
 from mixfold.learners.online_em import OnlineEM
 
 PLAIN, SECOND, EXTRAPOLATED = "plain", "second", "extrapolated"
@@ -71,27 +71,26 @@ class EM(Learner):
         return OnlineEM().resolve(n, d, streaming) if streaming else self
 
     def init(self, problem: Problem, params: Any, seen: int = 0, seed: int = 0) -> EMState:
-        return EMState(params, _nothing(problem), 0, -np.inf, False, 0, PLAIN, [], FIRST_REACH)
+        return EMState(params, nothing(problem), 0, -np.inf, False, 0, PLAIN, [], FIRST_REACH)
 
     def step(self, problem: Problem, state: EMState, rows: Rows) -> tuple[EMState, list[Info]]:
         gathered = gather(self._fold(problem, state), problem.tile, state.gathered, rows)
         return _with(state, gathered=gathered), []
 
     def _fold(self, problem: Problem, state: EMState) -> Fold:
-        assignment = Assignment(self.assign)
-        return lambda rows, sums, _: problem.fold(state.params, rows, sums, assignment)
+        return expecting(problem, state.params, Assignment(self.assign))
 
     def end_pass(self, problem: Problem, state: EMState) -> tuple[EMState, list[Info]]:
         sums = total(self._fold(problem, state), state.gathered)
         statistics = problem.model.statistics(state.params, sums)
         if not statistics.count > 0:
-            return _with(state, gathered=_nothing(problem), passes=state.passes + 1), []
+            return _with(state, gathered=nothing(problem), passes=state.passes + 1), []
         now = statistics.log_likelihood / statistics.count
         info = Info(state.gathered.n, now, 1.0)
         after, repairs = problem.model.maximize(statistics)
         moved = _with(
             state,
-            gathered=_nothing(problem),
+            gathered=nothing(problem),
             passes=state.passes + 1,
             repairs=state.repairs + repairs,
         )
@@ -128,10 +127,6 @@ class EM(Learner):
 
     def estimate(self, problem: Problem, state: EMState) -> Any:
         return state.trail[0] if state.phase == EXTRAPOLATED else state.params
-
-
-def _nothing(problem: Problem) -> Gathered:
-    return nothing(problem.model.n_sums, problem.model.d)
 
 
 def _with(state: EMState, **changes: Any) -> EMState:

@@ -10,11 +10,12 @@ from mixfold.learners._controlled import ControlledEM
 
 @value
 class FastIncrementalEM(ControlledEM):
-    """s <- s + rho (S + mean of (sbar_i(theta) - s_i) - s), S <- S + sum (sbar_i(theta) - s_i) / n.
+    """s <- s + rho (S + u (sbar_i(theta) - s_i) - s), S <- S + (sbar_i(theta) - s_i) / n.
 
     S is the mean of the rows' entries s_i, kept as in `IncrementalEM`; the first pass fills them.
-    `rho` None is m^(-2/3) for m batches in a pass. One row serves both updates, as in SAGA; the
-    paper draws a second one for the sake of its proof.
+    `rho` None is m^(-2/3) for m batches in a pass. Rows are taken in the order of the source, where
+    the paper draws them; u is the share of the rows not yet seen in this pass, for which row i
+    speaks. Without it (u = 1, right for rows drawn at random) the statistics overshoot.
 
     Examples
     --------
