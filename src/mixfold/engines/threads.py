@@ -106,7 +106,7 @@ class Threads:
         def work(part: Rows) -> tuple[Array, Array | None]:
             return self.kernel.posterior(prepared, part.x, responsibilities)
 
-        parts = list(self._map(work, self._tiles(rows)))
+        parts = list(self._map(work, self._tiles(rows) or [rows]))
         log_density = np.concatenate([p[0] for p in parts])
         shares = [p[1] for p in parts if p[1] is not None]
         return log_density, np.concatenate(shares) if responsibilities else None
