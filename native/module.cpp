@@ -155,7 +155,8 @@ using AnyFactor = nb::ndarray<const double, nb::c_contig, nb::device::cpu>;
 void construct_online(OnlineMixture* self, const std::string& name, const Parameter<1>& s_weight,
                       const Parameter<2>& s_mean, const Parameter<2>& s_scatter,
                       const Parameter<1>& t_weight, const Parameter<2>& t_mean,
-                      const AnyFactor& t_factor, double floor, double reg) {
+                      const AnyFactor& t_factor, double floor, double reg, bool keep_weights,
+                      bool keep_factors) {
   const OnlineKind kind = online_kind(name);
   const int components = int(s_mean.shape(0)), d = int(s_mean.shape(1));
   require(components > 0 && d > 0, "there must be a component and a coordinate");
@@ -168,6 +169,8 @@ void construct_online(OnlineMixture* self, const std::string& name, const Parame
   require(t_factor.size() == matrices * (square ? size_t(d) * d : size_t(factor_size(kind, d))),
           "t_factor has the wrong size");
   auto* const mixture = new (self) OnlineMixture(kind, components, d, floor, reg);
+  mixture->state().keep_weights = keep_weights;
+  mixture->state().keep_factors = keep_factors;
   const OnlineState& s = mixture->state();
   mixture->import_array(s.s_weight, s_weight.data(), 1);
   mixture->import_array(s.s_mean, s_mean.data(), d);
@@ -191,7 +194,7 @@ void set_reference(OnlineMixture& mixture, const Parameter<1>& weight, const Par
 std::tuple<double, long long, std::optional<Result>> fold(
     OnlineMixture& mixture, const RowsArray& array, const Weights& weights,
     const Parameter<1>& gamma, int hold, int assign, int control, bool recursive, bool narrow,
-    double share, double first, double length, const std::optional<Parameter<1>>& uniforms, const std::optional<Given>& old,
+    double share, const std::optional<Parameter<1>>& uniforms, const std::optional<Given>& old,
     double log_likelihood) {
   const Rows rows = view_rows(array);
   OnlineState& s = mixture.state();
@@ -210,8 +213,6 @@ std::tuple<double, long long, std::optional<Result>> fold(
                      recursive,
                      narrow,
                      share,
-                     first,
-                     length,
                      uniforms ? uniforms->data() : nullptr,
                      old ? old->data() : nullptr,
                      fresh ? fresh->data : nullptr};
@@ -246,14 +247,6 @@ std::tuple<Result, Result, Result, Result, Result, Result> state(const OnlineMix
           factor.array};
 }
 
-std::tuple<Result, Result, Result> reference(const OnlineMixture& mixture) {
-  const OnlineState& s = mixture.state();
-  const size_t components = size_t(s.components), d = size_t(s.d);
-  return {copied(mixture, s.c_weight, {components}, 1),
-          copied(mixture, s.c_mean, {components, d}, s.d),
-          copied(mixture, s.c_scatter, {components, size_t(s.scatter_size)}, s.scatter_size)};
-}
-
 }  // namespace
 }  // namespace mixfold
 
@@ -280,12 +273,11 @@ NB_MODULE(_native, m) {
         "eta"_a, "offset"_a, "poisson"_a);
   nb::class_<OnlineMixture>(m, "OnlineMixture")
       .def("__init__", &construct_online, "kind"_a, "s_weight"_a, "s_mean"_a, "s_scatter"_a,
-           "t_weight"_a, "t_mean"_a, "t_factor"_a, "floor"_a, "reg"_a)
+           "t_weight"_a, "t_mean"_a, "t_factor"_a, "floor"_a, "reg"_a, "keep_weights"_a,
+           "keep_factors"_a)
       .def("fold", &fold, "rows"_a, "weights"_a.none(), "gamma"_a, "hold"_a, "assign"_a,
-           "control"_a, "recursive"_a, "narrow"_a, "share"_a, "first"_a,
-           "length"_a, "uniforms"_a.none(), "old"_a.none(),
+           "control"_a, "recursive"_a, "narrow"_a, "share"_a, "uniforms"_a.none(), "old"_a.none(),
            "log_likelihood"_a)
       .def("state", &state)
-      .def("set_reference", &set_reference, "weight"_a, "mean"_a, "scatter"_a)
-      .def("reference", &reference);
+      .def("set_reference", &set_reference, "weight"_a, "mean"_a, "scatter"_a);
 }

@@ -1,7 +1,7 @@
 // Online EM, one row per update, compiled once per instruction set.
 //
 // A family offers: dimension(s); derive(s, k), the coefficients of its log density;
-// log_joint(s, k); scatter(s, to, k, a, delta) and mix_scatter(s, k, t, delta), its second moments;
+// log_joint(s, k); scatter(s, k, a, delta) and mix_scatter(s, k, t, delta), its second moments;
 // maximize(s) and maximize_trial(s, trial, g), the parameters; log_base(s); has_scatter and, where that is true, variance_index(j).
 // Every step is written at one place of the loop over rows, so that a row meets the same
 // instructions, hence the same rounding, however the rows were cut into calls.
@@ -48,25 +48,15 @@ template <class S, class Family> MIXFOLD_INLINE double respond_to_row(const Onli
   return peak + log_total + Family::log_base(s);
 }
 
-// Statistics: those of s, or its reference.
-struct Moments {
-  double *weight, *mean, *scatter;
-};
-
-MIXFOLD_INLINE Moments own(const OnlineState& s) { return {s.s_weight, s.s_mean, s.s_scatter}; }
-MIXFOLD_INLINE Moments reference(const OnlineState& s) {
-  return {s.c_weight, s.c_mean, s.c_scatter};
-}
-
 // (1 - decay) statistics + s.mass of the row. A mass may be negative; a weight may not. With
 // `recursive` the step is taken in the mean parameters themselves, as if the weight had not changed
 // yet; where it would pass the border of their domain, half the way to it. Returns how often.
 template <class S, class Family, int D>
-MIXFOLD_INLINE int move(const OnlineState& s, const Moments& m, double decay, bool recursive) {
+MIXFOLD_INLINE int move(const OnlineState& s, double decay, bool recursive) {
   const int d = Family::dimension(s);
   int cut = 0;
   for (int k = 0; k < s.components; k += S::lanes) {
-    const auto mass = S::load(s.mass + k), old = S::load(m.weight + k);
+    const auto mass = S::load(s.mass + k), old = S::load(s.s_weight + k);
     const auto weight = S::max(old + (mass - S::splat(decay) * old), S::zero());
     const auto useful = (weight > S::zero()) & ((mass > S::zero()) | (S::zero() > mass));
     auto a = S::select(useful, mass / (recursive ? old : weight), S::zero());
@@ -75,15 +65,15 @@ MIXFOLD_INLINE int move(const OnlineState& s, const Moments& m, double decay, bo
       cut += count_components<S>(s, k, far);
       a = S::select(far, S::splat(0.5), a);
     }
-    S::store(m.weight + k, weight);
+    S::store(s.s_weight + k, weight);
     Registers<S, D> delta(s.column, S::lanes);
     MIXFOLD_UNROLL
     for (int j = 0; j < d; ++j) {
-      double* const mean = m.mean + j * s.padded + k;
+      double* const mean = s.s_mean + j * s.padded + k;
       delta.set(j, S::splat(s.row[j]) - S::load(mean));
       S::store(mean, S::load(mean) + a * delta.get(j));
     }
-    Family::scatter(s, m.scatter, k, a, delta);
+    Family::scatter(s, k, a, delta);
   }
   return cut;
 }
@@ -150,13 +140,13 @@ template <class S, class Family> MIXFOLD_INLINE void set_floors(const OnlineStat
 }
 
 template <class S, class Family> MIXFOLD_INLINE int maximize(const OnlineState& s) {
-  maximize_weights<S>(s);
+  if (!s.keep_weights) maximize_weights<S>(s);
   set_floors<S, Family>(s);
   if constexpr (Family::has_scatter)
     for (int j = 0; j < Family::dimension(s); ++j)
       for (int k = 0; k < s.components; k += S::lanes)
         S::store(s.t_mean + j * s.padded + k, S::load(s.s_mean + j * s.padded + k));
-  return Family::maximize(s);
+  return Family::has_scatter && s.keep_factors ? 0 : Family::maximize(s);
 }
 
 // The step of a row of weight w is that of w rows of weight one.
@@ -195,7 +185,7 @@ MIXFOLD_INLINE int largest_after(const OnlineState& s, const OnlineState& trial,
   maximize_weights<S>(trial);
   set_floors<S, Family>(trial);
   Family::prepare_trial(trial);
-  move<S, Family, D>(trial, own(trial), g, false);
+  move<S, Family, D>(trial, g, false);
   for (int k = 0; k < s.padded; ++k)
     trial.t_weight[k] = trial.s_weight[k] > least_weight ? trial.s_weight[k] : least_weight;
   if constexpr (Family::has_scatter) memcpy(trial.t_mean, trial.s_mean, bytes * s.d);
@@ -240,20 +230,13 @@ MIXFOLD_INLINE int step(const OnlineState& s, const RowRule& rule, int i, double
                         double weight) {
   if (rule.control == Control::none) {
     set_mass<S>(s, g);
-    return move<S, Family, D>(s, own(s), g, rule.recursive);
+    return move<S, Family, D>(s, g, rule.recursive);
   }
   set_change<S>(s, rule, i);
-  if (rule.control != Control::incremental) {
-    move_to_reference<S, Family, D>(s, g);
-    // A fast reference is out of date by the rows not yet seen in this pass; the row speaks for them.
-    const bool fast = rule.control == Control::fast;
-    set_mass<S>(s, fast ? g * ((rule.length - (rule.first + i)) / rule.length) : g);
-    move<S, Family, D>(s, own(s), 0, false);
-  }
-  if (rule.control == Control::anchored) return 0;
-  set_mass<S>(s, weight * rule.share);
   const bool incremental = rule.control == Control::incremental;
-  return move<S, Family, D>(s, incremental ? own(s) : reference(s), 0, false);
+  if (!incremental) move_to_reference<S, Family, D>(s, g);
+  set_mass<S>(s, incremental ? weight * rule.share : g);
+  return move<S, Family, D>(s, 0, false);
 }
 
 template <class In> MIXFOLD_INLINE void read_row(const OnlineState& s, const Rows& rows, int i) {

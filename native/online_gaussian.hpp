@@ -61,7 +61,7 @@ template <class S, int D, bool Tied> struct OnlineTriangular {
     return S::load(s.log_scale + k) - S::splat(0.5) * square;
   }
 
-  static MIXFOLD_INLINE void scatter(const OnlineState& s, double* to, int k, const Real& a,
+  static MIXFOLD_INLINE void scatter(const OnlineState& s, int k, const Real& a,
                                      const Registers<S, D>& delta) {
     const int d = dimension(s);
     const Real keep = S::splat(1.0) - a;
@@ -70,7 +70,7 @@ template <class S, int D, bool Tied> struct OnlineTriangular {
       const Real step = a * delta.get(i);
       MIXFOLD_UNROLL
       for (int j = 0; j <= i; ++j) {
-        double* const c = to + packed(i, j) * s.padded + k;
+        double* const c = s.s_scatter + packed(i, j) * s.padded + k;
         S::store(c, keep * (S::load(c) + step * delta.get(j)));
       }
     }
@@ -192,11 +192,11 @@ template <class S, int D> struct OnlineDiag {
     return S::load(s.log_scale + k) - S::splat(0.5) * square;
   }
 
-  static MIXFOLD_INLINE void scatter(const OnlineState& s, double* to, int k, const Real& a,
+  static MIXFOLD_INLINE void scatter(const OnlineState& s, int k, const Real& a,
                                      const Registers<S, D>& delta) {
     const Real keep = S::splat(1.0) - a;
     for (int j = 0; j < dimension(s); ++j) {
-      double* const c = to + j * s.padded + k;
+      double* const c = s.s_scatter + j * s.padded + k;
       S::store(c, keep * (S::load(c) + a * delta.get(j) * delta.get(j)));
     }
   }

@@ -19,7 +19,7 @@ template <class S, int D> struct OnlineMean {
     return sum;
   }
 
-  static MIXFOLD_INLINE void scatter(const OnlineState&, double*, int, const Real&,
+  static MIXFOLD_INLINE void scatter(const OnlineState&, int, const Real&,
                                      const Registers<S, D>&) {}
   static MIXFOLD_INLINE void mix_scatter(const OnlineState&, int, const Real&,
                                          const Registers<S, D>&) {}

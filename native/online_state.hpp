@@ -12,18 +12,17 @@ enum class OnlineKind { full, tied, diag, spherical, poisson, exponential };
 enum class Assign { expected, mode, lookahead, draw };
 
 // What is taken off a row's statistics, and given back on average: nothing; the row's own part of a
-// mean over all rows, which is itself the statistics (incremental EM) or a reference beside them
-// (fast incremental EM); its part of a reference that stays (variance-reduced EM).
-enum class Control { none, incremental, fast, anchored };
+// mean over all rows, which is the statistics themselves (incremental EM); its part of a reference
+// beside them (variance-reduced and fast incremental EM).
+enum class Control { none, incremental, anchored };
 
 // `uniforms` has a number per row for Assign::draw; `old` and `fresh` the responsibilities before
-// and after, a row of them per row, for any Control; `share` is one over the weight of all rows,
-// `first` the number of the first row in its pass, of `length` rows.
+// and after, a row of them per row, for any Control; `share` is one over the weight of all rows.
 struct RowRule {
   Assign assign;
   Control control;
   bool recursive, narrow;
-  double share, first, length;
+  double share;
   const double *uniforms, *old;
   double* fresh;
 };
@@ -38,6 +37,8 @@ struct OnlineState {
   int components, d, scatter_size, factor_size;
   ptrdiff_t padded;
   double floor, reg;
+  // Parameters that stay as they are given.
+  bool keep_weights, keep_factors;
 
   // Normalised statistics: weight, mean, covariance about that mean; and those of a reference.
   double *s_weight, *s_mean, *s_scatter;

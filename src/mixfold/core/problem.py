@@ -27,15 +27,14 @@ class Assignment:
 EXPECTED = Assignment()
 
 ASSIGNMENTS = ("expected", "mode", "lookahead", "draw")
-CONTROLS = ("none", "incremental", "fast", "anchored")
+CONTROLS = ("none", "incremental", "anchored")
 
 
 @value
 class RowRule:
     """What one update per row does: see `learners/_stochastic.py` and `learners/_controlled.py`.
 
-    `narrow` keeps responsibilities as float32; `share` is one over the weight of all rows, `first`
-    the number of the first row in its pass, of `length` rows.
+    `narrow` keeps responsibilities as float32; `share` is one over the weight of all rows.
     """
 
     assign: str = "expected"
@@ -43,8 +42,6 @@ class RowRule:
     recursive: bool = False
     narrow: bool = False
     share: float = 0.0
-    first: int = 0
-    length: int = 1
 
 
 class Model(Protocol):
@@ -92,7 +89,6 @@ class Sequence(Protocol):
         log_likelihood: float = 0.0,
     ) -> tuple[float, int, Array | None]: ...
     def state(self) -> tuple[Any, Any]: ...
-    def reference(self) -> Any: ...
 
 
 class Problem(Protocol):

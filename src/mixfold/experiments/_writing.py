@@ -27,16 +27,21 @@ def write_markdown(path: Path, header: Sequence[str], rows: Sequence[Sequence[st
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
+def new_figure(width: float, height: float) -> Any:
+    """An empty figure of that many inches."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtraError("matplotlib", "studies", "drawing") from error
+    return Figure(figsize=(width, height), layout="constrained")
+
+
 def draw_boxes(
     path: Path, title: str, panels: Mapping[str, Boxes], logarithmic: Sequence[str] = ()
 ) -> None:
     """Panels side by side, a horizontal box for every method."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtraError("matplotlib", "studies", "drawing box plots") from error
     names = list(next(iter(panels.values())))
-    figure = Figure(figsize=(11.0, 1.1 + 0.21 * len(names)), layout="constrained")
+    figure = new_figure(11.0, 1.1 + 0.21 * len(names))
     figure.suptitle(title, fontsize=10)
     axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     for axis, (label, boxes) in zip(axes, panels.items(), strict=True):
@@ -75,3 +80,24 @@ def _draw_panel(axis: Any, label: str, boxes: Boxes, logarithmic: bool) -> None:
     axis.tick_params(labelsize=8)
     axis.xaxis.get_offset_text().set_fontsize(7)
     axis.grid(axis="x", linewidth=0.4, alpha=0.6)
+
+
+def draw_lines(
+    path: Path,
+    title: str,
+    axes: tuple[str, str],
+    lines: Mapping[str, tuple[Sequence[float], Sequence[float]]],
+) -> None:
+    """A line for every method, both axes logarithmic."""
+    figure = new_figure(7.0, 4.5)
+    axis = figure.subplots()
+    for name, (x, y) in lines.items():
+        axis.plot(x, y, marker="o", markersize=4, label=name)
+    axis.set_xscale("log")
+    axis.set_yscale("log")
+    axis.set_xlabel(axes[0])
+    axis.set_ylabel(axes[1])
+    axis.set_title(title, fontsize=10)
+    axis.grid(linewidth=0.4, alpha=0.6)
+    axis.legend(fontsize=8)
+    figure.savefig(path, dpi=90)

@@ -15,6 +15,7 @@ from mixfold.families.exponential import Exponential
 from mixfold.families.gaussian import LOG_2PI, Gaussian, GaussianParams
 from mixfold.families.poisson import Poisson
 from mixfold.kernels.reference import simulate
+from mixfold.models.means_only import MeansOnly
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 try:
@@ -101,7 +102,7 @@ class NativeKernel:
     def sequence(
         self, statistics: Statistics, params: MixtureParams, reference: Statistics | None = None
     ) -> NativeSequence:
-        """A working copy for one update per row."""
+        """A working copy for one update per row; `reference` steers its statistics."""
         return NativeSequence(self.model, statistics, params, reference)
 
 
@@ -124,7 +125,8 @@ class NativeSequence:
         theta = params.weights, components.means, factor
         s = statistics.weight, statistics.mean, statistics.scatter
         floor: float = family.floor  # type: ignore[attr-defined]
-        self._mixture = _native.OnlineMixture(kind, *s, *theta, floor, reg)
+        keep = isinstance(model, MeansOnly)
+        self._mixture = _native.OnlineMixture(kind, *s, *theta, floor, reg, keep, keep)
         if reference is not None:
             self._mixture.set_reference(reference.weight, reference.mean, reference.scatter)
 
@@ -153,8 +155,6 @@ class NativeSequence:
             rule.recursive,
             rule.narrow,
             rule.share,
-            rule.first,
-            rule.length,
             uniforms,
             old,
             log_likelihood,
@@ -166,8 +166,3 @@ class NativeSequence:
         weight, mean, scatter, weights, means, factor = self._mixture.state()
         components = GaussianParams(means, factor) if self._gaussian else MeanParams(means)
         return Statistics(weight, mean, scatter, 1.0, 0.0), MixtureParams(weights, components)
-
-    def reference(self) -> Statistics:
-        """The statistics of the reference as of now."""
-        weight, mean, scatter = self._mixture.reference()
-        return Statistics(weight, mean, scatter, 1.0, 0.0)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from mixfold.core.learner import Info, Learner
 from mixfold.core.problem import Problem, RowRule, Sequence
 from mixfold.core.rows import Array, Rows
 from mixfold.core.value import value
-from mixfold.learners._gathering import Gathered, gather, nothing
+from mixfold.learners._gathering import Fold, Gathered, gather, nothing
 from mixfold.learners._gathering import total as total_of
 from mixfold.learners._memory import InMemory, OnFile
 
@@ -30,15 +30,19 @@ PRECISIONS = ("float32", "float64")
 class ControlledState:
     """Statistics s, the reference they are steered by, and the memory or anchor behind it.
 
-    A "fill" pass makes the reference under fixed parameters, an "update" pass uses it. `row` counts
-    the rows of the pass, `length` and `weight` are those of the whole data.
+    A "fill" pass makes the reference, under the parameters of its beginning, the anchor; an
+    "update" pass uses it, and may make the next one meanwhile. `filling` holds the sums of what is
+    made, `gathered` those of a batch. `row` counts the rows of the pass, `length` and `weight` are
+    those of the whole data.
     """
 
     params: Any
     statistics: Any
     reference: Any
     anchor: Any
+    beginning: Any
     memory: Any
+    filling: Gathered
     gathered: Gathered
     phase: str
     row: int
@@ -56,34 +60,36 @@ class ControlledState:
         return self.memory is not None and self.memory.on_file
 
 
-class Exchange:
-    """Adds a batch's change of latent vectors to its sums, and keeps the new ones."""
+class Visit:
+    """Adds what rows of a pass now say, less what they said, to sums; and keeps what they say.
 
-    def __init__(self, learner: ControlledEM, problem: Problem, state: ControlledState) -> None:
-        self.learner, self.problem, self.state = learner, problem, state
-        self.begin = state.row - state.gathered.n
+    After the sums of the model comes the weight of the rows.
+    """
+
+    def __init__(self, problem: Problem, params: Any, precision: str) -> None:
+        self.problem, self.params, self.precision = problem, params, precision
         self.fresh: list[tuple[int, Array]] = []
 
-    def __call__(self, rows: Rows, sums: Array, offset: int) -> Array:
-        """Sums of the model, then the weight of the rows."""
-        problem, params = self.problem, self.state.params
-        log_density, latent = problem.posterior(params, rows)
+    def latent(self, params: Any, rows: Rows) -> tuple[Array, Array]:
+        """log p(x), and latent vectors as the memory keeps them: what is added is taken off."""
+        log_density, latent = self.problem.posterior(params, rows)
         assert latent is not None
-        latent = self.learner.rounded(latent)
-        first = self.begin + offset
-        old = self.learner.old(problem, self.state, rows, first)
-        moments = problem.moments(params, rows, latent - old, sums[:-1])
+        return log_density, latent.astype(self.precision).astype(np.float64)
+
+    def add(self, rows: Rows, sums: Array, first: int, old: Array | float) -> Array:
+        """Sums with rows number `first` .. of the pass."""
+        log_density, latent = self.latent(self.params, rows)
+        moments = self.problem.moments(self.params, rows, latent - old, sums[:-1])
         weights, weight = rows.weights(), sums[-1]
-        for i in range(0, len(rows), problem.tile):
-            tile = slice(i, i + problem.tile)
+        for i in range(0, len(rows), self.problem.tile):
+            tile = slice(i, i + self.problem.tile)
             moments[0] += weights[tile] @ log_density[tile]
             weight += weights[tile].sum()
         self.fresh.append((first, latent))
         return np.append(moments, weight)
 
-    def memory(self) -> Any:
-        """The memory with the new latent vectors."""
-        memory = self.state.memory
+    def written(self, memory: Any) -> Any:
+        """The memory with what the rows say now."""
         if memory is not None:
             for first, latent in self.fresh:
                 memory = memory.written(first, latent)
@@ -91,9 +97,17 @@ class Exchange:
 
 
 class ControlledEM(Learner):
-    """s <- s + rho (S + mean over a batch of (sbar_i(theta) - s_i) - s), theta <- maximize(s)."""
+    """s <- s + rho (S + mean over a batch of (sbar_i(theta) - s_i) - s), theta <- maximize(s).
 
-    control: ClassVar[Literal["incremental", "fast", "anchored"]]
+    `incremental`: S is s, and renewed with every batch. `remembers`: every s_i is kept, else it is
+    found again from the anchor. `alternates`: every other pass does nothing but make S; else it is
+    made in the first pass only or, if it `follows`, anew in every pass.
+    """
+
+    incremental: ClassVar[bool] = False
+    remembers: ClassVar[bool] = True
+    alternates: ClassVar[bool] = False
+    follows: ClassVar[bool] = False
     rereads = True
     batch_size: float
     memory: Any = None
@@ -138,26 +152,18 @@ class ControlledEM(Learner):
     # what is remembered of a row
 
     def _memory(self, width: int) -> InMemory | OnFile | None:
-        if self.control == "anchored":
+        if not self.remembers:
             return None
         if self.memory is None:
-            return InMemory([], width, self.precision)
+            return InMemory([], width, self.precision, [] if self.follows else None)
         return OnFile(str(Path(self.memory)), width, self.precision)
 
-    def rounded(self, latent: Array) -> Array:
-        """Latent vectors as the memory keeps them: what is added is what is later taken off."""
-        return latent.astype(self.precision).astype(np.float64)
-
-    def old(self, problem: Problem, state: ControlledState, rows: Rows, first: int) -> Array:
+    def _old(self, visit: Visit, state: ControlledState, rows: Rows, first: int) -> Array:
         """What rows from number `first` of the pass on were last taken for."""
-        if state.phase == FILL:
-            return np.zeros((1, problem.model.n_latent))
         if state.memory is not None:
             found: Array = state.memory.read(first, len(rows))
             return found
-        latent = problem.posterior(state.anchor, rows)[1]
-        assert latent is not None
-        return self.rounded(latent)
+        return visit.latent(state.anchor, rows)[1]
 
     # learning
 
@@ -168,7 +174,9 @@ class ControlledEM(Learner):
             expected,
             expected,
             params,
+            params,
             self._memory(problem.model.n_latent),
+            nothing(problem, 1),
             nothing(problem, 1),
             FILL,
             row=0,
@@ -184,25 +192,55 @@ class ControlledEM(Learner):
     def step(
         self, problem: Problem, state: ControlledState, rows: Rows
     ) -> tuple[ControlledState, list[Info]]:
+        begin, infos = state.row, list[Info]()
+        if state.phase == UPDATE:
+            state, infos = self._learn(problem, state, rows)
+        state = replace(state, row=begin + len(rows))
+        if state.phase == FILL or self.follows:
+            visit, fold = self._filling(problem, state)
+            filling = gather(fold, problem.tile, state.filling, rows)
+            state = replace(state, filling=filling, memory=visit.written(state.memory))
+        return state, infos
+
+    def _filling(self, problem: Problem, state: ControlledState) -> tuple[Visit, Fold]:
+        """How the reference is made: rows add what they say under the pass's first parameters."""
+        visit = Visit(problem, state.beginning, self.precision)
+        return visit, lambda rows, sums, first: visit.add(rows, sums, first, 0.0)
+
+    def _change(self, problem: Problem, state: ControlledState) -> tuple[Visit, Fold]:
+        """How a batch is gathered: rows add what they say now, less what they said."""
+        visit = Visit(problem, state.params, self.precision)
+        begin = state.row - state.gathered.n
+
+        def fold(rows: Rows, sums: Array, offset: int) -> Array:
+            old = self._old(visit, state, rows, begin + offset)
+            return visit.add(rows, sums, begin + offset, old)
+
+        return visit, fold
+
+    def _learn(
+        self, problem: Problem, state: ControlledState, rows: Rows
+    ) -> tuple[ControlledState, list[Info]]:
         sequence = None
-        if state.phase == UPDATE and self.batch_size == 1:
+        if self.batch_size == 1:
             sequence = problem.sequence(state.statistics, state.params, state.reference)
         if sequence is not None:
             return self._one_by_one(problem, sequence, state, rows)
         infos: list[Info] = []
         while len(rows):
-            room = len(rows) if state.phase == FILL else int(self.batch_size) - state.gathered.n
-            some = rows.cut(0, room)
-            exchange = Exchange(self, problem, state)
-            gathered = gather(exchange, problem.tile, state.gathered, some)
-            rows = rows.cut(room, len(rows))
-            state = replace(
-                state, gathered=gathered, memory=exchange.memory(), row=state.row + len(some)
-            )
-            if state.phase == UPDATE and gathered.n == self.batch_size:
+            some = rows.cut(0, int(self.batch_size) - state.gathered.n)
+            visit, fold = self._change(problem, state)
+            gathered = gather(fold, problem.tile, state.gathered, some)
+            rows = rows.cut(len(some), len(rows))
+            state = replace(state, gathered=gathered, row=state.row + len(some))
+            state = self._remembering(state, visit)
+            if gathered.n == self.batch_size:
                 state, info = self._update(problem, state)
                 infos += info
         return state, infos
+
+    def _remembering(self, state: ControlledState, visit: Visit) -> ControlledState:
+        return replace(state, memory=visit.written(state.memory)) if self.incremental else state
 
     def step_size(self, state: ControlledState) -> float:
         """rho, by default the number of batches to the power -2/3."""
@@ -213,26 +251,23 @@ class ControlledEM(Learner):
     def _one_by_one(
         self, problem: Problem, sequence: Sequence, state: ControlledState, rows: Rows
     ) -> tuple[ControlledState, list[Info]]:
-        old = self.old(problem, state, rows, state.row)
+        visit = Visit(problem, state.params, self.precision)
+        old = self._old(visit, state, rows, state.row)
         rho = self.step_size(state)
         rule = RowRule(
-            control=self.control,
+            control="incremental" if self.incremental else "anchored",
             narrow=self.precision == "float32",
             share=1.0 / state.weight,
-            first=state.row,
-            length=state.length,
         )
         gamma, so_far = np.full(len(rows), rho), state.log_likelihood
         total, repairs, fresh = sequence.fold(rows, gamma, 0, rule, None, old, so_far)
+        assert fresh is not None
+        visit.fresh.append((state.row, fresh))
         statistics, params = sequence.state()
-        memory = None if state.memory is None else state.memory.written(state.row, fresh)
         after = replace(
-            state,
+            self._remembering(state, visit),
             params=params,
             statistics=statistics,
-            reference=sequence.reference(),
-            memory=memory,
-            row=state.row + len(rows),
             repairs=state.repairs + repairs,
             log_likelihood=total,
         )
@@ -243,84 +278,92 @@ class ControlledEM(Learner):
         self, problem: Problem, state: ControlledState
     ) -> tuple[ControlledState, list[Info]]:
         """One update with the gathered batch."""
-        exchange = Exchange(self, problem, state)
-        sums = total_of(exchange, state.gathered)
-        state = replace(state, gathered=nothing(problem, 1), memory=exchange.memory())
-        change, weight, n = sums[:-1], float(sums[-1]), exchange.state.gathered.n
+        n = state.gathered.n
+        visit, fold = self._change(problem, state)
+        sums = total_of(fold, state.gathered)
+        state = replace(self._remembering(state, visit), gathered=nothing(problem, 1))
+        change, weight = sums[:-1], float(sums[-1])
         if not weight > 0:
             return state, []
         log_likelihood, change[0] = float(change[0]), 0.0
         rho = 1.0 - (1.0 - self.step_size(state)) ** (weight / self.batch_size)
-        stale = 1.0 - exchange.begin / state.length if self.control == "fast" else 1.0
-        target = stale * change / weight
-        statistics, reference = self._moved(problem, state, change / state.weight, target, rho)
+        statistics = self._moved(problem, state, change, weight, rho)
         params, repairs = problem.model.maximize(statistics)
         after = replace(
             state,
             params=params,
             statistics=statistics,
-            reference=reference,
             repairs=state.repairs + repairs,
             log_likelihood=state.log_likelihood + log_likelihood,
         )
         return after, [Info(n, log_likelihood / weight, rho)]
 
     def _moved(
-        self, problem: Problem, state: ControlledState, change: Array, target: Array, rho: float
-    ) -> tuple[Any, Any]:
-        """Statistics and reference after a batch: the one steps to reference plus `target`."""
+        self, problem: Problem, state: ControlledState, change: Array, weight: float, rho: float
+    ) -> Any:
+        """Statistics after a batch of that weight; the sums are linear in them."""
         model, params = problem.model, state.params
-        reference = model.sums(params, state.reference)
-        moved = model.statistics(params, reference + change)
-        if self.control == "incremental":
-            return moved, moved
-        sums = (1.0 - rho) * model.sums(params, state.statistics) + rho * (reference + target)
-        return model.statistics(params, sums), moved if self.control == "fast" else state.reference
+        sums = model.sums(params, state.statistics)
+        if self.incremental:
+            return model.statistics(params, sums + change / state.weight)
+        target = model.sums(params, state.reference) + change / weight
+        return model.statistics(params, (1.0 - rho) * sums + rho * target)
 
     def end_pass(
         self, problem: Problem, state: ControlledState
     ) -> tuple[ControlledState, list[Info]]:
         infos: list[Info] = []
-        if state.phase == FILL:
-            state, infos = self._filled(problem, state)
-        elif state.gathered.n:
+        if state.gathered.n:
             state, infos = self._update(problem, state)
+        fills = state.phase == FILL
+        if fills or self.follows:
+            state, filled = self._filled(problem, state)
+            if fills:
+                state, infos = self._begun(problem, state), filled
         return self._turned(state), infos
 
     def _filled(
         self, problem: Problem, state: ControlledState
     ) -> tuple[ControlledState, list[Info]]:
-        """The reference is complete: an EM step."""
-        exchange = Exchange(self, problem, state)
-        sums = total_of(exchange, state.gathered)
-        state = replace(state, gathered=nothing(problem, 1), memory=exchange.memory())
-        statistics = problem.model.statistics(state.params, sums[:-1])
+        """The reference is complete."""
+        visit, fold = self._filling(problem, state)
+        sums = total_of(fold, state.filling)
+        state = replace(state, filling=nothing(problem, 1), memory=visit.written(state.memory))
         weight = float(sums[-1])
         if not weight > 0:
             return state, []
-        info = Info(state.row, statistics.log_likelihood / weight, 1.0)
-        statistics = statistics.normalized()
-        params, repairs = problem.model.maximize(statistics)
+        reference = problem.model.statistics(state.beginning, sums[:-1])
+        info = Info(state.row, reference.log_likelihood / weight, 1.0)
         after = replace(
             state,
-            params=params,
-            statistics=statistics,
-            reference=statistics,
-            anchor=state.params,
-            phase=UPDATE,
+            reference=reference.normalized(),
+            anchor=state.beginning,
             length=state.row,
             weight=weight,
-            repairs=state.repairs + repairs,
-            log_likelihood=info.log_likelihood * weight,
         )
         return after, [info]
 
-    def _turned(self, state: ControlledState) -> ControlledState:
-        now = state.log_likelihood / state.weight if state.weight else -np.inf
-        ends_cycle = self.control == "anchored" and state.passes % 2 == 1
+    def _begun(self, problem: Problem, state: ControlledState) -> ControlledState:
+        """A pass that did nothing else was an EM step."""
+        if not state.weight > 0:
+            return state
+        params, repairs = problem.model.maximize(state.reference)
         return replace(
             state,
-            phase=FILL if ends_cycle else state.phase,
+            params=params,
+            statistics=state.reference,
+            phase=UPDATE,
+            repairs=state.repairs + repairs,
+            log_likelihood=state.reference.log_likelihood * state.weight,
+        )
+
+    def _turned(self, state: ControlledState) -> ControlledState:
+        now = state.log_likelihood / state.weight if state.weight else -np.inf
+        again = self.alternates and state.passes % 2 == 1
+        return replace(
+            state,
+            phase=FILL if again else state.phase,
+            beginning=state.params,
             memory=None if state.memory is None else state.memory.turned(),
             row=0,
             passes=state.passes + 1,

@@ -16,11 +16,15 @@ SEGMENT = 2**14
 
 @value
 class InMemory:
-    """Latent vectors of all rows in segments, of which a change copies only those it touches."""
+    """Latent vectors of all rows in segments, of which a change copies only those it touches.
+
+    With `fresh`, what is written there is read from the next pass on, else at once.
+    """
 
     segments: list[Any]
     width: int
     precision: str
+    fresh: list[Any] | None = None
 
     on_file = False
 
@@ -34,7 +38,7 @@ class InMemory:
 
     def written(self, first: int, latent: Array) -> InMemory:
         """With other latent vectors from row `first` on."""
-        segments = list(self.segments)
+        segments = list(self.segments if self.fresh is None else self.fresh)
         while len(latent):
             i, offset = divmod(first, SEGMENT)
             n = min(len(latent), SEGMENT - offset)
@@ -46,11 +50,13 @@ class InMemory:
             segment[offset : offset + n] = latent[:n]
             segments[i] = segment
             first, latent = first + n, latent[n:]
-        return replace(self, segments=segments)
+        if self.fresh is None:
+            return replace(self, segments=segments)
+        return replace(self, fresh=segments)
 
     def turned(self) -> InMemory:
         """At the end of a pass."""
-        return self
+        return self if self.fresh is None else replace(self, segments=self.fresh, fresh=[])
 
 
 @value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from mixfold.core.value import value
 from mixfold.learners._controlled import ControlledEM
@@ -10,12 +10,13 @@ from mixfold.learners._controlled import ControlledEM
 
 @value
 class FastIncrementalEM(ControlledEM):
-    """s <- s + rho (S + u (sbar_i(theta) - s_i) - s), S <- S + (sbar_i(theta) - s_i) / n.
+    """s <- s + rho (S + sbar_i(theta) - s_i - s), theta <- maximize(s).
 
     S is the mean of the rows' entries s_i, kept as in `IncrementalEM`; the first pass fills them.
-    `rho` None is m^(-2/3) for m batches in a pass. Rows are taken in the order of the source, where
-    the paper draws them; u is the share of the rows not yet seen in this pass, for which row i
-    speaks. Without it (u = 1, right for rows drawn at random) the statistics overshoot.
+    `rho` None is m^(-2/3) for m batches in a pass. The paper draws rows at random and renews entry
+    and mean with each. Here rows come in the order of the source, and every pass renews all entries
+    under the parameters of its beginning: entries made under parameters that change with the place
+    would not have S for a mean there, and s would swing ever wider from pass to pass.
 
     Examples
     --------
@@ -30,7 +31,7 @@ class FastIncrementalEM(ControlledEM):
     expectation maximization methods.
     """
 
-    control: ClassVar[Literal["fast"]] = "fast"
+    follows: ClassVar[bool] = True
 
     batch_size: float = 1
     rho: float | None = None

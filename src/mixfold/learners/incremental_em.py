@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from mixfold.core.checks import check_least
 from mixfold.core.value import value
@@ -31,7 +31,7 @@ class IncrementalEM(ControlledEM):
     other variants; Karimi, Lavielle and Moulines (2019) for batches.
     """
 
-    control: ClassVar[Literal["incremental"]] = "incremental"
+    incremental: ClassVar[bool] = True
 
     batch_size: float = 1
     tol: float = 1e-6

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from mixfold.core.value import value
 from mixfold.learners._controlled import ControlledEM
@@ -27,7 +27,8 @@ class VarianceReducedEM(ControlledEM):
     Chen, Zhu, Teh and Zhang (2018), Stochastic expectation maximization with variance reduction.
     """
 
-    control: ClassVar[Literal["anchored"]] = "anchored"
+    remembers: ClassVar[bool] = False
+    alternates: ClassVar[bool] = True
 
     batch_size: float = 1
     rho: float | None = None

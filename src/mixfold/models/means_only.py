@@ -1,0 +1,21 @@
+"""A mixture of Gaussians of which only the means are not known."""
+
+from __future__ import annotations
+
+from mixfold.core.rows import Array
+from mixfold.core.statistics import Statistics
+from mixfold.core.value import value
+from mixfold.families.gaussian import GaussianParams
+from mixfold.models.mixture_model import MixtureModel, MixtureParams
+
+
+@value
+class MeansOnly(MixtureModel):
+    """p(x) = sum_k w_k N(x; mu_k, F_k F_k'), with weights w and factors F given."""
+
+    weights: Array
+    factor: Array
+
+    def maximize(self, statistics: Statistics) -> tuple[MixtureParams, int]:
+        """The means of highest expected likelihood."""
+        return MixtureParams(self.weights, GaussianParams(statistics.mean, self.factor)), 0
