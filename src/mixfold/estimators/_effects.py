@@ -174,7 +174,7 @@ class Observed:
             inverse @ r[:p, p],
             inverse * np.sqrt(self.n),
             np.sqrt(self._squares / self.n),
-            scale if scale > 0.0 else 1.0,
+            float(scale) if scale > 0.0 else 1.0,
         )
 
 

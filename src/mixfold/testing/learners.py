@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from mixfold.core.learner import Info, Learner
+from mixfold.core.problem import Model
 from mixfold.core.rows import Rows
 from mixfold.core.value import equal, flatten, unflatten
 from mixfold.engines.threads import Threads
@@ -28,7 +29,7 @@ def fold(
 
 
 def blocks_do_not_matter(
-    model: MixtureModel, params: MixtureParams, learner: Learner, rows: Rows, cuts: list[int]
+    model: Model, params: Any, learner: Learner, rows: Rows, cuts: list[int]
 ) -> None:
     """The same rows in blocks of any sizes give the same bits."""
     problem = Threads(model, 1)
@@ -37,7 +38,7 @@ def blocks_do_not_matter(
 
 
 def threads_do_not_matter(
-    model: MixtureModel, params: MixtureParams, learner: Learner, rows: Rows, cuts: list[int]
+    model: Model, params: Any, learner: Learner, rows: Rows, cuts: list[int]
 ) -> None:
     """The same bits on one thread and on several."""
     one = fold(Threads(model, 1), learner, params, rows, cuts)[0]
@@ -45,7 +46,7 @@ def threads_do_not_matter(
 
 
 def saving_does_not_matter(
-    model: MixtureModel, params: MixtureParams, learner: Learner, rows: Rows, cuts: list[int]
+    model: Model, params: Any, learner: Learner, rows: Rows, cuts: list[int]
 ) -> None:
     """A state saved and loaded in mid-stream goes on to the same bits."""
     problem = Threads(model, 1)
@@ -62,7 +63,7 @@ def _ended(problem: Threads, learner: Learner, state: Any, rows: Rows) -> Any:
 
 
 def inputs_are_not_changed(
-    model: MixtureModel, params: MixtureParams, learner: Learner, rows: Rows, cuts: list[int]
+    model: Model, params: Any, learner: Learner, rows: Rows, cuts: list[int]
 ) -> None:
     """Rows, parameters and states are as before after a step."""
     problem = Threads(model, 2)
@@ -76,7 +77,7 @@ def inputs_are_not_changed(
 
 
 def rows_of_weight_zero_do_not_matter(
-    model: MixtureModel, params: MixtureParams, learner: Learner, rows: Rows, cuts: list[int]
+    model: Model, params: Any, learner: Learner, rows: Rows, cuts: list[int]
 ) -> None:
     """Parameters stay put when every row weighs nothing."""
     problem = Threads(model, 1)
@@ -86,17 +87,23 @@ def rows_of_weight_zero_do_not_matter(
 
 
 def learning_raises_the_likelihood(
-    model: MixtureModel, params: MixtureParams, learner: Learner, rows: Rows, cuts: list[int]
+    model: Model, params: Any, learner: Learner, rows: Rows, cuts: list[int]
 ) -> None:
     """From a bad start, some passes end better than they began."""
     problem = Threads(model, 1)
-    components = model.family.blend(params.components, params.components, 0.0)
-    bad = MixtureParams(np.full(model.k, 1.0 / model.k), components)
+    bad = elsewhere(model, params)
     state, _ = fold(problem, learner, bad, rows, cuts, passes=3)
     learned = problem.posterior(learner.estimate(problem, state), rows, False)[0]
     began = problem.posterior(bad, rows, False)[0]
     weight = np.ones(len(rows)) if rows.weight is None else rows.weight
     assert float(weight @ learned) > float(weight @ began) - 0.05 * float(weight.sum())
+
+
+def elsewhere(model: Model, params: Any) -> Any:
+    """Parameters that are not those the rows were drawn from."""
+    if isinstance(model, MixtureModel):
+        return MixtureParams(np.full(model.k, 1.0 / model.k), params.components)
+    return model.constrained(model.unconstrained(params) + 0.5 * model.units(params), params)
 
 
 def _copied(thing: Any) -> Any:
