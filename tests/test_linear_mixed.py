@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -511,6 +512,13 @@ def test_the_documents_experiment() -> None:
     y = 4 + 9 * x[:, 0] + rng.normal(size=2000)[school] + rng.normal(size=20_000)
     model = LinearMixedModel(omega=1.0, noise_variance=1.0).fit(x, y, school)
     assert (np.abs(model.coef_ - [4, 9]) < 4 * model.coef_std_errors_).all()
+
+
+def test_the_example_of_the_docs_works_when_pasted(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (Path(__file__).parent.parent / "docs" / "mixed-models.md").read_text()
+    (example,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    exec(example, {})
+    assert "'hours'" in capsys.readouterr().out
 
 
 def test_weights_count_groups() -> None:
