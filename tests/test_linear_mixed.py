@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +22,7 @@ from scipy.stats import multivariate_normal
 
 import mixfold
 from mixfold import LinearMixedModel
-from mixfold.core.errors import MixfoldError, ModelFileError
+from mixfold.core.errors import MissingExtraError, MixfoldError, ModelFileError
 from mixfold.core.learner import Learner
 from mixfold.core.problem import Assignment
 from mixfold.core.registry import find_all
@@ -382,7 +383,8 @@ def test_files_of_any_kind_agree_with_memory(group: str, tmp_path: Path) -> None
     for i, part in enumerate((arrow[:cut], arrow[cut:])):  # a group goes on in the next file
         pq.write_table(part, tmp_path / f"part{i}.parquet", row_group_size=50)
     parts = [tmp_path / "part0.parquet", tmp_path / "part1.parquet"]
-    for data in (tmp_path / "all.parquet", tmp_path / "all.csv", parts):
+    blocks = [arrow[:cut], arrow[cut:]]
+    for data in (tmp_path / "all.parquet", tmp_path / "all.csv", parts, blocks):
         model = LinearMixedModel("y ~ x + kind + C(kind):x", "~ x", group).fit(data)
         same(model, memory)
         assert model.coef_names_ == memory.coef_names_
@@ -393,10 +395,13 @@ def test_files_of_any_kind_agree_with_memory(group: str, tmp_path: Path) -> None
         np.testing.assert_allclose(effects, expected, rtol=1e-4, atol=1e-6)
 
 
-def test_neither_blocks_nor_threads_show_in_the_bits(tmp_path: Path) -> None:
+def test_neither_blocks_nor_threads_show_in_the_bits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     table = table_of(3000).sort_values("school", ignore_index=True)
     found = []
-    for length in (50_000, 1111, 100):
+    for length, kept in ((50_000, 0), (1111, 2**28), (100, 0)):
+        monkeypatch.setattr("mixfold.sources._grouped.KEPT_BYTES", kept)
         pq.write_table(pa.Table.from_pandas(table), tmp_path / "t.parquet", row_group_size=length)
         model = LinearMixedModel("y ~ x + kind", "~ x", "school", n_threads=1 + (length == 100))
         found.append(model.fit(tmp_path / "t.parquet")._learned)
@@ -407,7 +412,11 @@ def test_neither_blocks_nor_threads_show_in_the_bits(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("law", sources.LAWS, ids=lambda law: law.__name__)
-def test_units_are_a_source(law: Callable[..., None], tmp_path: Path) -> None:
+@pytest.mark.parametrize("kept", [0, 2**20])
+def test_units_are_a_source(
+    law: Callable[..., None], kept: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mixfold.sources._grouped.KEPT_BYTES", kept)
     table = table_of(60).sort_values("school")[["school", "x", "y"]]
     pq.write_table(pa.Table.from_pandas(table), tmp_path / "t.parquet", row_group_size=7)
 
@@ -615,6 +624,12 @@ def test_files_that_are_not_sorted_are_refused(tmp_path: Path) -> None:
         message = rf"not sorted by '{group}': group {shown} appears again at row \d+; sort"
         with pytest.raises(MixfoldError, match=message):
             LinearMixedModel("y ~ x", group=group).fit(path)
+
+
+def test_without_formulaic_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "formulaic", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'mixfold\[formula\]'"):
+        LinearMixedModel("y ~ x", group="school").fit(table_of(5))
 
 
 def test_wrong_data_are_refused(tmp_path: Path) -> None:
