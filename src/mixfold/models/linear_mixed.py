@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from mixfold.core.rows import Array
-from mixfold.core.statistics import Totals, lower_triangle, outer_like, pack, packed_length, unpack
+from mixfold.core.statistics import Totals, lower_triangle, pack, packed_length, unpack
 from mixfold.core.value import value
 
 LEAST_VARIANCE = 1e-10
@@ -236,10 +236,13 @@ class LinearMixed:
 
 def unit_rows(a: Array, b: Array, r: Array, starts: np.ndarray) -> Array:
     """Units (m, d) from the observations of m groups that begin at `starts`."""
-    table = np.column_stack([a, b, r])
-    products = outer_like(table, packed_length("full", table.shape[1]))
-    columns = np.column_stack([products, np.ones(len(table))])
-    return np.add.reduceat(columns, starts, axis=0)
+    columns = [np.ascontiguousarray(column) for column in (*a.T, *b.T, r)]
+    pairs = np.stack(lower_triangle(len(columns)), axis=1)
+    units = np.empty((len(starts), len(pairs) + 1))
+    for target, (i, j) in zip(units.T, pairs, strict=False):
+        target[:] = np.add.reduceat(columns[i] * columns[j], starts)
+    units[:, -1] = np.diff(starts, append=len(r))
+    return units
 
 
 def least_squares(gram: Array, cross: Array) -> tuple[Array, int]:
