@@ -27,7 +27,7 @@ from mixfold.core.learner import Learner
 from mixfold.core.problem import Assignment
 from mixfold.core.registry import find_all
 from mixfold.core.rows import Array, Rows
-from mixfold.core.statistics import pack, unpack
+from mixfold.core.statistics import Totals, pack, unpack
 from mixfold.core.value import equal, field_names
 from mixfold.engines.threads import Threads
 from mixfold.estimators._formula import FormulaDesign
@@ -124,6 +124,22 @@ def test_the_e_step_agrees_with_dense_matrices(p: int, q: int) -> None:
     assert moments[0] == 0.0
 
 
+def test_statistics_that_no_data_can_have_are_mended() -> None:
+    _, params = simulated(30, 2, 2)
+    model = LinearMixed(2, 2)
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        statistics = model.expected(params)
+        noise = rng.normal(scale=10.0, size=statistics.values.shape)
+        noise[:2] = 0.0
+        found, _ = model.maximize(Totals(statistics.values + noise, 1.0, 0.0))
+        assert np.isfinite(model.unconstrained(found)).all()
+        moved, _ = model.recursive(statistics, Totals(statistics.values + noise, 1.0, 0.0), 0.5)
+        assert np.isfinite(model.unconstrained(model.maximize(moved)[0])).all()
+    nothing, _ = model.maximize(Totals(np.zeros(model.n_sums - 1), 0.0, 0.0))
+    assert np.isfinite(model.unconstrained(nothing)).all()
+
+
 @pytest.mark.parametrize(("p", "q"), SHAPES)
 def test_a_group_of_weight_two_is_the_group_twice(p: int, q: int) -> None:
     groups, params = simulated(30, p, q)
@@ -152,8 +168,9 @@ def test_parameters_statistics_and_coordinates_are_inverses(
     statistics = model.expected(params)
     assert equal(model.statistics(params, model.sums(params, statistics)), statistics)
     assert model.unconstrained(params).shape == model.units(params).shape
-    far = model.constrained(model.unconstrained(params) + 1e3, params)
-    assert np.isfinite(model.unconstrained(far)).all()
+    for distance in (-1e9, -1e3, 1e3, 1e9):
+        far = model.constrained(model.unconstrained(params) + distance, params)
+        assert np.isfinite(model.unconstrained(far)).all()
 
 
 @pytest.mark.parametrize(("p", "q"), SHAPES)

@@ -12,8 +12,9 @@ from mixfold.core.statistics import Totals, lower_triangle, pack, packed_length,
 from mixfold.core.value import value
 
 LEAST_VARIANCE = 1e-10
-LARGEST_LOG = 60.0
+LARGEST_LOG = 20.0
 NEGLIGIBLE = 1e-13
+LEAST_SHARE = 1e-12  # of the largest variance: Cholesky's factor must exist
 
 Covariance = Literal["full", "diag"]
 
@@ -303,7 +304,7 @@ def least_squares(gram: Array, cross: Array) -> tuple[Array, int]:
 
     Returns also in how many directions that is. Columns are scaled to length one first.
     """
-    lengths = np.sqrt(np.diag(gram))
+    lengths = np.sqrt(np.maximum(np.diag(gram), 0.0))  # sums of differences can be negative
     scale = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
     size, directions = np.linalg.eigh(gram * np.outer(scale, scale))
     known = size > NEGLIGIBLE
@@ -318,7 +319,8 @@ def floored(omega: Array, covariance: Covariance) -> tuple[Array, int]:
         low = int((variances < LEAST_VARIANCE).any())
         return np.diag(np.maximum(variances, LEAST_VARIANCE)), low
     size, directions = np.linalg.eigh(omega)
-    if size.min() >= LEAST_VARIANCE:
+    floor = max(LEAST_VARIANCE, LEAST_SHARE * float(size.max()))
+    if size.min() >= floor:
         return omega, 0
-    mended = (directions * np.maximum(size, LEAST_VARIANCE)) @ directions.T
+    mended = (directions * np.maximum(size, floor)) @ directions.T
     return 0.5 * (mended + mended.T), 1
