@@ -12,10 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from mixfold.core.problem import EXPECTED, Assignment, Sequence
+from mixfold.core.problem import EXPECTED, Assignment, Model, Sequence
 from mixfold.core.rows import Array, Rows
 from mixfold.kernels.choice import Kernel, kernel_for, tile_length
-from mixfold.models.mixture_model import MixtureModel
 
 TASKS_PER_THREAD = 4
 
@@ -41,9 +40,9 @@ class Threads:
     """A model bound to a thread pool; partial sums are added in the order of the rows."""
 
     def __init__(
-        self, model: MixtureModel, n_threads: int | None = None, kernel: Kernel | None = None
+        self, model: Model, n_threads: int | None = None, kernel: Kernel | None = None
     ) -> None:
-        self.model = model
+        self.model: Any = model
         self.kernel = kernel or kernel_for(model)
         self.tile = tile_length(model.d)
         self.n_threads = available_cores() if n_threads is None else n_threads
@@ -97,19 +96,17 @@ class Threads:
             sums = sums + partial
         return sums
 
-    def posterior(
-        self, params: Any, rows: Rows, responsibilities: bool = True
-    ) -> tuple[Array, Array | None]:
-        """log p(x) of every row and, if wanted, its latent vector: responsibilities."""
+    def posterior(self, params: Any, rows: Rows, latent: bool = True) -> tuple[Array, Array | None]:
+        """log p(x) of every row and, if wanted, its latent vector."""
         prepared = self.kernel.prepare(params)
 
         def work(part: Rows) -> tuple[Array, Array | None]:
-            return self.kernel.posterior(prepared, part.x, responsibilities)
+            return self.kernel.posterior(prepared, part.x, latent)
 
         parts = list(self._map(work, self._tiles(rows) or [rows]))
         log_density = np.concatenate([p[0] for p in parts])
         shares = [p[1] for p in parts if p[1] is not None]
-        return log_density, np.concatenate(shares) if responsibilities else None
+        return log_density, np.concatenate(shares) if latent else None
 
     def sequence(self, statistics: Any, params: Any, reference: Any = None) -> Sequence | None:
         """A working copy for one update per row, where the kernel has one."""

@@ -1,0 +1,331 @@
+"""The linear mixed-effects model, one group of observations per row."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from mixfold.core.rows import Array
+from mixfold.core.statistics import Totals, lower_triangle, pack, packed_length, unpack
+from mixfold.core.value import value
+
+LEAST_VARIANCE = 1e-10
+LARGEST_LOG = 20.0
+NEGLIGIBLE = 1e-13
+LEAST_SHARE = 1e-12  # of the largest variance: Cholesky's factor must exist
+
+Covariance = Literal["full", "diag"]
+
+
+@value
+class LinearMixedParams:
+    """Fixed effects beta (p,), covariance Omega (q, q) of random effects, noise variance.
+
+    `gram` is the mean of A_i'A_i, `random_gram` that of B_i'B_i, both packed, and `observations`
+    that of n_i: what statistics hold besides the parameters.
+    """
+
+    beta: Array
+    omega: Array
+    noise_variance: float
+    gram: Array
+    random_gram: Array
+    observations: float
+
+
+class Sums(NamedTuple):
+    """The parts of the flat vector of statistics."""
+
+    units: float
+    observations: float
+    gram: Array  # A'A, packed
+    random_gram: Array  # B'B, packed
+    cross: Array  # A'r
+    square: float  # r'r
+    mixed: Array  # (A'B)_ij z_k, in the order of i, j, k
+    response: Array  # (B'r)_j z_k
+    spread: Array  # B'B (z z')', both packed
+    moment: Array  # z z', packed
+
+
+@value
+class LinearMixed:
+    """r_i = A_i beta + B_i z_i + e_i, z_i ~ N(0, Omega), e_i ~ N(0, sigma^2 I).
+
+    A row is a unit: the packed lower triangle of [A_i B_i r_i]'[A_i B_i r_i], then n_i. Its latent
+    vector is 1, E[z_i], then E[z_i z_i'] packed, so that sums are linear in it. The M-step is that
+    of parameter expansion: B alpha z takes the place of B z, alpha being one until then;
+
+        beta, alpha = argmin sum |r - A beta - B alpha z|^2,  Omega = alpha (mean of z z') alpha',
+        sigma^2 = that least sum / sum n.
+
+    Plain EM, with alpha kept at one, creeps where random effects are small.
+
+    `omega` and `noise_variance` are kept where they are given. Responses have been divided by
+    `response_scale`; log-likelihoods are those of the responses as they were.
+
+    References
+    ----------
+    Laird and Ware (1982), Random-effects models for longitudinal data; Liu, Rubin and Wu (1998),
+    Parameter expansion to accelerate EM: the PX-EM algorithm.
+    """
+
+    p: int
+    q: int
+    covariance: Covariance = "full"
+    omega: Array | None = None
+    noise_variance: float | None = None
+    response_scale: float = 1.0
+
+    @property
+    def d(self) -> int:
+        """Columns of a unit."""
+        return packed_length("full", self.p + self.q + 1) + 1
+
+    @property
+    def k(self) -> int:
+        """One component."""
+        return 1
+
+    @property
+    def has_labels(self) -> bool:
+        """Random effects are no labels."""
+        return False
+
+    @property
+    def n_latent(self) -> int:
+        """Length of a unit's latent vector: one and the two moments of its random effects."""
+        return 1 + self.q + packed_length("full", self.q)
+
+    @property
+    def n_sums(self) -> int:
+        """Length of the vector of sums."""
+        return 1 + sum(self._lengths())
+
+    def _lengths(self) -> list[int]:
+        """Lengths of the parts of the statistics."""
+        p, q, t = self.p, self.q, packed_length("full", self.q)
+        return [1, 1, packed_length("full", p), t, p, 1, p * q * q, q * q, t * t, t]
+
+    def n_parameters(self) -> int:
+        """Free parameters."""
+        omega = 0 if self.omega is not None else packed_length(self.covariance, self.q)
+        return self.p + omega + (self.noise_variance is None)
+
+    def split(self, values: Array) -> Sums:
+        """Name the parts of flat statistics."""
+        first, second, gram, random_gram, cross, square, *rest = np.split(
+            values, np.cumsum(self._lengths()[:-1])
+        )
+        counts = float(first[0]), float(second[0])
+        return Sums(*counts, gram, random_gram, cross, float(square[0]), *rest)
+
+    def statistics(self, params: LinearMixedParams, sums: Array) -> Totals:
+        """Statistics from the sums of an E-step."""
+        return Totals(sums[1:], float(sums[1]), float(sums[0]))
+
+    def sums(self, params: LinearMixedParams, statistics: Totals) -> Array:
+        """The inverse of `statistics`."""
+        return np.concatenate([[statistics.log_likelihood], statistics.values])
+
+    def expected(self, params: LinearMixedParams) -> Totals:
+        """The normalised statistics of which `params` is the maximiser."""
+        cross = unpack(params.gram, self.p) @ params.beta
+        omega = pack(params.omega)
+        spread = np.outer(params.random_gram, omega)
+        response = (unpack(params.random_gram, self.q) @ params.omega).ravel()
+        noise = params.noise_variance * params.observations
+        square = noise + params.beta @ cross + response[:: self.q + 1].sum()
+        parts = [1.0, params.observations, params.gram, params.random_gram, cross, square]
+        parts += [np.zeros(self.p * self.q**2), response, spread.ravel(), omega]
+        return Totals(np.hstack(parts), 1.0, 0.0)
+
+    def maximize(self, statistics: Totals) -> tuple[LinearMixedParams, int]:
+        """Parameters of highest expected likelihood, and how many of them were mended."""
+        s = self.split(statistics.values)
+        left, right = self._normal_equations(s)
+        theta = self._unexpanded(np.zeros(self.p))
+        free = np.concatenate([np.full(self.p, True), self._expanded().ravel()])
+        rest = (right - left @ theta)[free]
+        theta[free] += least_squares(left[np.ix_(free, free)], rest)[0]
+        alpha = theta[self.p :].reshape(self.q, self.q)
+        units = max(s.units, np.finfo(float).tiny)
+        observations = max(s.observations, np.finfo(float).tiny)
+        return self._mended(
+            LinearMixedParams(
+                theta[: self.p],
+                alpha @ unpack(s.moment / units, self.q) @ alpha.T,
+                self._residual(s, theta) / observations,
+                s.gram / units,
+                s.random_gram / units,
+                s.observations / units,
+            ),
+            least_squares(unpack(s.gram, self.p), s.cross)[1],
+        )
+
+    def _expanded(self) -> np.ndarray:
+        """Which entries of alpha are free."""
+        if self.omega is not None:
+            return np.zeros((self.q, self.q), dtype=bool)
+        full = self.covariance == "full"
+        return np.full((self.q, self.q), True) if full else np.eye(self.q, dtype=bool)
+
+    def _unexpanded(self, beta: Array) -> Array:
+        """beta and alpha in one vector, alpha being one."""
+        return np.concatenate([beta, np.eye(self.q).ravel()])
+
+    def _normal_equations(self, s: Sums) -> tuple[Array, Array]:
+        """Matrix and right side of least squares in beta and the entries of alpha."""
+        p, q, t = self.p, self.q, packed_length("full", self.q)
+        mixed = s.mixed.reshape(p, q * q)
+        place = unpack(np.arange(t, dtype=np.float64), q).astype(np.intp)
+        spread = s.spread.reshape(t, t)[place[:, None, :, None], place[None, :, None, :]]
+        lower = np.hstack([mixed.T, spread.reshape(q * q, q * q)])
+        left = np.vstack([np.hstack([unpack(s.gram, p), mixed]), lower])
+        return left, np.concatenate([s.cross, s.response])
+
+    def _residual(self, s: Sums, theta: Array) -> float:
+        """sum |r - A beta - B alpha z|^2."""
+        left, right = self._normal_equations(s)
+        return float(s.square - 2.0 * theta @ right + theta @ left @ theta)
+
+    def _mended(self, params: LinearMixedParams, repairs: int) -> tuple[LinearMixedParams, int]:
+        """Variances of at least the floor, and what is known as it is known."""
+        omega, noise = self.omega, self.noise_variance
+        if omega is None:
+            omega, low = floored(params.omega, self.covariance)
+            repairs += low
+        if noise is None:
+            noise = max(params.noise_variance, LEAST_VARIANCE)
+            repairs += not params.noise_variance >= LEAST_VARIANCE
+        return replace(params, omega=omega, noise_variance=float(noise)), repairs
+
+    def mode(self, latent: Array) -> Array:
+        """Latent vectors of random effects that are certain: 1, mu, then mu mu'."""
+        mu = latent[:, 1 : 1 + self.q]
+        i, j = lower_triangle(self.q)
+        return np.hstack([latent[:, :1], mu, mu[:, i] * mu[:, j]])
+
+    def recursive(self, statistics: Totals, batch: Totals, gamma: float) -> tuple[Totals, int]:
+        """A natural-gradient step of length gamma in (beta, Omega, sigma^2).
+
+        The information about beta is the running mean of A'A, divided by sigma^2. Where the noise
+        variance would leave its domain the step is cut to half the way to the border.
+        """
+        now, _ = self.maximize(statistics)
+        s = self.split(batch.normalized().values)
+        gram = now.gram + gamma * (s.gram - now.gram)
+        observations = now.observations + gamma * (s.observations - now.observations)
+        random_gram = now.random_gram + gamma * (s.random_gram - now.random_gram)
+        theta = self._unexpanded(now.beta)
+        left, right = self._normal_equations(s)
+        slope = (right - left @ theta)[: self.p]
+        beta = now.beta + gamma * least_squares(unpack(gram, self.p), slope)[0]
+        omega = now.omega + gamma * (unpack(s.moment, self.q) - now.omega)
+        excess = self._residual(s, theta) - s.observations * now.noise_variance
+        noise = now.noise_variance + gamma * excess / observations
+        cut = noise <= 0.0
+        noise = 0.5 * now.noise_variance if cut else noise
+        moved = LinearMixedParams(beta, omega, noise, gram, random_gram, observations)
+        params, repairs = self._mended(moved, int(cut))
+        return self.expected(params), repairs
+
+    def unconstrained(self, params: LinearMixedParams) -> Array:
+        """Coordinates (1, .): beta, log-Cholesky factor of Omega, log sigma^2."""
+        factor = np.linalg.cholesky(params.omega)
+        logs = np.log(np.diag(factor))
+        below = factor[self._below()]
+        return np.concatenate([params.beta, logs, below, [np.log(params.noise_variance)]])[None]
+
+    def constrained(self, coordinates: Array, like: LinearMixedParams) -> LinearMixedParams:
+        """The inverse of `unconstrained`; what statistics hold besides is that of `like`."""
+        ends = [self.p, self.p + self.q]
+        beta, logs, rest = np.split(coordinates[0], ends)
+        factor = np.diag(np.exp(np.clip(logs, -LARGEST_LOG, LARGEST_LOG)))
+        factor[self._below()] = rest[:-1]
+        noise = float(np.exp(np.clip(rest[-1], -LARGEST_LOG, LARGEST_LOG)))
+        moved = replace(like, beta=beta, omega=factor @ factor.T, noise_variance=noise)
+        return self._mended(moved, 0)[0]
+
+    def units(self, params: LinearMixedParams) -> Array:
+        """The natural length of each unconstrained coordinate."""
+        information = np.diag(unpack(params.gram, self.p)) / params.noise_variance
+        beta = 1.0 / np.sqrt(np.maximum(information, LEAST_VARIANCE))
+        below = np.sqrt(np.diag(params.omega))[self._below()[0]]
+        return np.concatenate([beta, np.ones(self.q), below, [1.0]])[None]
+
+    def _below(self) -> tuple[np.ndarray, np.ndarray]:
+        """Entries of the Cholesky factor below its diagonal, where they are free."""
+        return np.tril_indices(self.q if self.covariance == "full" else 0, -1)
+
+    def blend(self, a: LinearMixedParams, b: LinearMixedParams, t: float) -> LinearMixedParams:
+        """Parameters on the line from `a` to `b`."""
+        return LinearMixedParams(
+            (1.0 - t) * a.beta + t * b.beta,
+            (1.0 - t) * a.omega + t * b.omega,
+            (1.0 - t) * a.noise_variance + t * b.noise_variance,
+            (1.0 - t) * a.gram + t * b.gram,
+            (1.0 - t) * a.random_gram + t * b.random_gram,
+            (1.0 - t) * a.observations + t * b.observations,
+        )
+
+    def overreach(self, params: LinearMixedParams, bounds: tuple[float, float, float]) -> float:
+        """How many levels the truncation region must grow to hold `params`; <= 0 is inside."""
+        _, location, spread = bounds
+        variances = np.append(np.linalg.eigvalsh(params.omega), params.noise_variance)
+        low, high = max(float(variances.min()), LEAST_VARIANCE), float(variances.max())
+        far = float(np.abs(params.beta).max(initial=0.0))
+        return max(far - location, high - spread, 1.0 / low - spread)
+
+    def start(self, units: Array) -> LinearMixedParams:
+        """Parameters before any learning: no fixed effects, half of the variance each."""
+        mean = units.mean(axis=0, dtype=np.float64) if len(units) else np.zeros(self.d)
+        moments, observations = unpack(mean[:-1], self.p + self.q + 1), float(mean[-1])
+        variance = float(moments[-1, -1]) / observations if observations else 1.0
+        half = 0.5 * max(variance, LEAST_VARIANCE)
+        gram, random_gram = moments[: self.p, : self.p], moments[self.p : -1, self.p : -1]
+        omega = half * np.eye(self.q) / self.q
+        start = LinearMixedParams(
+            np.zeros(self.p), omega, half, pack(gram), pack(random_gram), observations
+        )
+        return self._mended(start, 0)[0]
+
+
+def unit_rows(a: Array, b: Array, r: Array, starts: np.ndarray) -> Array:
+    """Units (m, d) from the observations of m groups that begin at `starts`."""
+    columns = [np.ascontiguousarray(column) for column in (*a.T, *b.T, r)]
+    pairs = np.stack(lower_triangle(len(columns)), axis=1)
+    units = np.empty((len(starts), len(pairs) + 1))
+    for target, (i, j) in zip(units.T, pairs, strict=False):
+        target[:] = np.add.reduceat(columns[i] * columns[j], starts)
+    units[:, -1] = np.diff(starts, append=len(r))
+    return units
+
+
+def least_squares(gram: Array, cross: Array) -> tuple[Array, int]:
+    """A solution of gram @ beta = cross that is zero where the data say nothing.
+
+    Returns also in how many directions that is. Columns are scaled to length one first.
+    """
+    lengths = np.sqrt(np.maximum(np.diag(gram), 0.0))  # sums of differences can be negative
+    scale = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+    size, directions = np.linalg.eigh(gram * np.outer(scale, scale))
+    known = size > NEGLIGIBLE
+    used = directions[:, known]
+    return scale * (used @ ((used.T @ (scale * cross)) / size[known])), int((~known).sum())
+
+
+def floored(omega: Array, covariance: Covariance) -> tuple[Array, int]:
+    """A covariance with no variance below the floor, and whether it had to be mended."""
+    if covariance == "diag":
+        variances = np.diag(omega)
+        low = int((variances < LEAST_VARIANCE).any())
+        return np.diag(np.maximum(variances, LEAST_VARIANCE)), low
+    size, directions = np.linalg.eigh(omega)
+    floor = max(LEAST_VARIANCE, LEAST_SHARE * float(size.max()))
+    if size.min() >= floor:
+        return omega, 0
+    mended = (directions * np.maximum(size, floor)) @ directions.T
+    return 0.5 * (mended + mended.T), 1
