@@ -21,6 +21,7 @@ from mixfold.engines.threads import Threads
 from mixfold.estimators._edge import check_finite, learner_from, seed_from, unchanged_on_error
 from mixfold.estimators._effects import Observed, Scaling, known_covariance
 from mixfold.estimators._formula import FormulaDesign
+from mixfold.estimators._information import observed_information
 from mixfold.estimators._observations import Observations, open_arrays, open_formula, open_known
 from mixfold.kernels.linear_mixed import LinearMixedKernel
 from mixfold.learners.em import EM
@@ -32,6 +33,7 @@ from mixfold.run.progress import Lines, Silent
 from mixfold.sources._grouped import Check, Fold, Grouped
 
 START_UNITS = 20_000
+INFORMATIONS = ("observed", "expected")
 
 
 @value
@@ -114,6 +116,10 @@ class LinearMixedModel(BaseEstimator):  # type: ignore[misc]
         Keep sigma^2 at this value.
     fit_intercept : bool, default=True
         With arrays, whether a column of ones is put before X. A formula says so itself.
+    standard_errors : {"observed", "expected"}, default="observed"
+        "observed" inverts the observed information of all parameters, as statsmodels does;
+        "expected" that of the fixed effects alone, (sum_i A_i' V_i^-1 A_i)^-1 with
+        V_i = B_i Omega B_i' + sigma^2 I, as lme4 does. The two agree for balanced designs.
     learner : str or learner object, default="auto"
         "auto" is EM with SQUAREM acceleration, up to `tol` and `max_passes`; or "em",
         "mini-batch-em", "online-em", or e.g. `MiniBatchEM(batch_size=100)`. A row is a group.
@@ -137,7 +143,7 @@ class LinearMixedModel(BaseEstimator):  # type: ignore[misc]
     coef_, coef_names_ : array of shape (p,), list of str
         Fixed effects.
     coef_std_errors_, coef_covariance_ : array of shape (p,), array of shape (p, p)
-        From (sum_i A_i' V_i^-1 A_i)^-1, V_i = B_i Omega B_i' + sigma^2 I.
+        Standard errors of the fixed effects, and the covariance they are from.
     random_covariance_, random_names_ : array of shape (q, q), list of str
         Omega.
     noise_variance_ : float
@@ -192,6 +198,7 @@ class LinearMixedModel(BaseEstimator):  # type: ignore[misc]
         omega: Any = None,
         noise_variance: float | None = None,
         fit_intercept: bool = True,
+        standard_errors: str = "observed",
         learner: str | Learner = "auto",
         tol: float = 1e-13,
         max_passes: int = 1000,
@@ -209,6 +216,7 @@ class LinearMixedModel(BaseEstimator):  # type: ignore[misc]
         self.omega = omega
         self.noise_variance = noise_variance
         self.fit_intercept = fit_intercept
+        self.standard_errors = standard_errors
         self.learner = learner
         self.tol = tol
         self.max_passes = max_passes
@@ -244,6 +252,8 @@ class LinearMixedModel(BaseEstimator):  # type: ignore[misc]
     def _check_parameters(self) -> None:
         if self.covariance not in ("full", "diag"):
             raise unknown_name("covariance", self.covariance, ("full", "diag"))
+        if self.standard_errors not in INFORMATIONS:
+            raise unknown_name("standard_errors", self.standard_errors, INFORMATIONS)
         if self.noise_variance is not None:
             check_above("noise_variance", self.noise_variance, 0.0)
         if self.n_threads is not None:
@@ -316,7 +326,7 @@ class LinearMixedModel(BaseEstimator):  # type: ignore[misc]
                 scaling=scaling,
                 params=params,
                 log_likelihood=ended.log_likelihood,
-                information=ended.information,
+                information=self._information(problem, params, units, ended.information),
                 groups=storable(ended.groups) if units.random_access else None,
                 effects=ended.effects if units.random_access else None,
                 n_groups=units.length or 0,
@@ -326,6 +336,13 @@ class LinearMixedModel(BaseEstimator):  # type: ignore[misc]
                 degeneracies=int(fit.state.repairs),
             )
         )
+
+    def _information(
+        self, problem: Threads, params: LinearMixedParams, units: Grouped, expected: Floats
+    ) -> Floats:
+        if self.standard_errors == "expected":
+            return expected
+        return observed_information(problem, params, units, expected)
 
     def _units(self, data: Observations, fold: Fold, see: Check) -> Grouped:
         """Groups as rows; `see` looks at every observation once."""

@@ -208,6 +208,27 @@ class LinearMixed:
         i, j = lower_triangle(self.q)
         return np.hstack([latent[:, :1], mu, mu[:, i] * mu[:, j]])
 
+    def score(self, params: LinearMixedParams, statistics: Totals) -> Array:
+        """Gradient of the log-likelihood in (beta, packed Omega, sigma^2), by Fisher's identity.
+
+        `statistics` are those of an E-step under the same parameters.
+        """
+        s, variance = self.split(statistics.values), params.noise_variance
+        theta = self._unexpanded(params.beta)
+        left, right = self._normal_equations(s)
+        beta = (right - left @ theta)[: self.p] / variance
+        inverse = np.linalg.inv(params.omega)
+        slope = 0.5 * (inverse @ unpack(s.moment, self.q) @ inverse - s.units * inverse)
+        noise = 0.5 * (self._residual(s, theta) / variance - s.observations) / variance
+        # an entry off the diagonal stands for two
+        return np.concatenate([beta, pack(slope * (2.0 - np.eye(self.q))), [noise]])
+
+    def free_variances(self) -> np.ndarray:
+        """Which entries of (packed Omega, sigma^2) are learned."""
+        i, j = lower_triangle(self.q)
+        omega = np.full(len(i), self.omega is None) & ((self.covariance == "full") | (i == j))
+        return np.append(omega, self.noise_variance is None)
+
     def recursive(self, statistics: Totals, batch: Totals, gamma: float) -> tuple[Totals, int]:
         """A natural-gradient step of length gamma in (beta, Omega, sigma^2).
 
