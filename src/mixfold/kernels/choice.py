@@ -10,15 +10,17 @@ from mixfold.core.problem import Assignment, Sequence
 from mixfold.core.rows import Array, Rows
 from mixfold.core.statistics import Statistics
 from mixfold.kernels import native
+from mixfold.kernels.metropolis import MetropolisKernel
 from mixfold.kernels.native import NativeKernel
 from mixfold.kernels.reference import ReferenceKernel
+from mixfold.models._random_effects import RandomEffects
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 
 class Kernel(Protocol):
     """Expectations of one model; `prepare` turns parameters into what the others want."""
 
-    def prepare(self, params: MixtureParams) -> Any: ...
+    def prepare(self, params: Any) -> Any: ...
     def expect(self, prepared: Any, rows: Rows) -> Array: ...
     def posterior(
         self, prepared: Any, x: Array, responsibilities: bool = True
@@ -27,14 +29,16 @@ class Kernel(Protocol):
     def simulate(
         self, prepared: Any, rows: Rows, assignment: Assignment
     ) -> tuple[Array, Array]: ...
-    def sequence(self, statistics: Statistics, params: MixtureParams) -> Sequence: ...
+    def sequence(self, statistics: Any, params: Any) -> Sequence | None: ...
 
 
 ELEMENTS_PER_TILE = 2**18
 
 
-def kernel_for(model: MixtureModel) -> Kernel:
+def kernel_for(model: MixtureModel | RandomEffects) -> Kernel:
     """The fastest kernel for the model on this machine."""
+    if isinstance(model, RandomEffects):
+        return MetropolisKernel(model)
     if native.serves(model):
         return NativeKernel(model)
     if native._native is None:
