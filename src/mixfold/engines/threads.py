@@ -12,11 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from mixfold.core.problem import EXPECTED, Assignment, Sequence
+from mixfold.core.problem import EXPECTED, Assignment, Model, Sequence
 from mixfold.core.rows import Array, Rows
-from mixfold.core.statistics import Statistics
 from mixfold.kernels.choice import kernel_for, tile_length
-from mixfold.models.mixture_model import MixtureModel
 
 TASKS_PER_THREAD = 4
 
@@ -41,8 +39,8 @@ def available_cores() -> int:
 class Threads:
     """A model bound to a thread pool; partial sums are added in the order of the rows."""
 
-    def __init__(self, model: MixtureModel, n_threads: int | None = None) -> None:
-        self.model = model
+    def __init__(self, model: Model, n_threads: int | None = None) -> None:
+        self.model: Any = model
         self.kernel = kernel_for(model)
         self.tile = tile_length(model.d)
         self.n_threads = available_cores() if n_threads is None else n_threads
@@ -97,20 +95,18 @@ class Threads:
             sums = sums + partial
         return sums
 
-    def posterior(
-        self, params: Any, rows: Rows, responsibilities: bool = True
-    ) -> tuple[Array, Array | None]:
-        """log p(x) of every row and, if wanted, its latent vector: responsibilities."""
+    def posterior(self, params: Any, rows: Rows, latent: bool = True) -> tuple[Array, Array | None]:
+        """log p(x) of every row and, if wanted, its latent vector."""
         prepared = self.kernel.prepare(params)
 
         def work(part: Rows) -> tuple[Array, Array | None]:
-            return self.kernel.posterior(prepared, part.x, responsibilities)
+            return self.kernel.posterior(prepared, part.x, latent)
 
         parts = list(self._map(work, self._tiles(rows)))
         log_density = np.concatenate([p[0] for p in parts])
         shares = [p[1] for p in parts if p[1] is not None]
-        return log_density, np.concatenate(shares) if responsibilities else None
+        return log_density, np.concatenate(shares) if latent else None
 
-    def sequence(self, statistics: Statistics, params: Any) -> Sequence:
-        """A working copy for one update per row; inherently one thread."""
+    def sequence(self, statistics: Any, params: Any) -> Sequence | None:
+        """A working copy for one update per row, where there is one; inherently one thread."""
         return self.kernel.sequence(statistics, params)

@@ -94,7 +94,9 @@ class Live:
     def __init__(self, learned: Learned, problem: Threads) -> None:
         self._from, self.problem = learned, problem
         state = learned.stream.state
-        self._sequence = problem.sequence(state.statistics, state.params)
+        sequence = problem.sequence(state.statistics, state.params)
+        assert sequence is not None, "every mixture has one"
+        self._sequence = sequence
         self._repairs = self._done = 0
         self.n_seen = learned.n_seen
         self._d = problem.model.d

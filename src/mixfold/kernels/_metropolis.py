@@ -17,7 +17,7 @@ from mixfold.core.problem import Assignment
 from mixfold.core.rows import Array
 from mixfold.models._random_effects import Conditional
 
-MODE_STEPS, MODE_ENOUGH = 40, 1e-6
+MODE_STEPS, MODE_ENOUGH = 25, 1e-4  # the mode only shapes proposals
 BURN_IN = 5
 FREEDOM = 4  # of the t proposals: its chi-square is then the logarithm of two uniform numbers
 WALK = 2.4  # over sqrt(q): the random walk's best step for a Gaussian
@@ -73,12 +73,18 @@ def draw(target: Conditional, assignment: Assignment) -> Chains:
     joint = _joint(target, proposed)
     log_weight = joint - shape.log_proposal(proposed)
     walks = _times(shape.spread, normal[..., q:]) * (WALK / np.sqrt(q))
-    draws = _walk(target, shape, proposed, joint, walks, threshold)
+    draws = _walk(target, shape, proposed, joint, log_weight, walks, threshold)
     return Chains(draws[BURN_IN:], logsumexp(log_weight, axis=0) - np.log(steps))
 
 
 def _walk(
-    target: Conditional, shape: Shape, proposed: Array, joint: Array, walks: Array, threshold: Array
+    target: Conditional,
+    shape: Shape,
+    proposed: Array,
+    joint: Array,
+    log_weight: Array,
+    walks: Array,
+    threshold: Array,
 ) -> Array:
     """The chain of every unit: at each step an independent proposal, then a random walk."""
     z = shape.mode
@@ -86,8 +92,7 @@ def _walk(
     weight = here - shape.log_proposal(z)
     draws = np.empty_like(proposed)
     for t in range(len(proposed)):
-        new_weight = joint[t] - shape.log_proposal(proposed[t])
-        taken = threshold[t, :, 0] < new_weight - weight
+        taken = threshold[t, :, 0] < log_weight[t] - weight
         z = np.where(taken[:, None], proposed[t], z)
         here = np.where(taken, joint[t], here)
         candidate = z + walks[t]
@@ -124,7 +129,7 @@ def shape_at_mode(target: Conditional) -> Shape:
         gradient = np.where(better[:, None], slope, gradient)
         information = np.where(better[:, None, None], curvature, information)
         damping = np.where(better, np.where(damping < 0.01, 0.0, damping / 4), 4 * damping + 0.05)
-    root = np.linalg.cholesky(information)
+    root = np.asarray(np.linalg.cholesky(information), dtype=np.float64)
     return Shape(z, root, np.swapaxes(np.linalg.inv(root), -1, -2))
 
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import warnings
 from functools import cache
+from importlib import import_module
 from typing import Any, Protocol
 
-from mixfold.core.problem import Assignment, Sequence
+from mixfold.core.problem import Assignment, Model, Sequence
 from mixfold.core.rows import Array, Rows
-from mixfold.core.statistics import Statistics
 from mixfold.kernels import native
-from mixfold.kernels.metropolis import MetropolisKernel
 from mixfold.kernels.native import NativeKernel
 from mixfold.kernels.reference import ReferenceKernel
-from mixfold.models._random_effects import RandomEffects
-from mixfold.models.mixture_model import MixtureModel, MixtureParams
+from mixfold.models.mixture_model import MixtureModel
 
 
 class Kernel(Protocol):
@@ -23,7 +21,7 @@ class Kernel(Protocol):
     def prepare(self, params: Any) -> Any: ...
     def expect(self, prepared: Any, rows: Rows) -> Array: ...
     def posterior(
-        self, prepared: Any, x: Array, responsibilities: bool = True
+        self, prepared: Any, x: Array, latent: bool = True, /
     ) -> tuple[Array, Array | None]: ...
     def moments(self, prepared: Any, rows: Rows, latent: Array) -> Array: ...
     def simulate(
@@ -35,10 +33,20 @@ class Kernel(Protocol):
 ELEMENTS_PER_TILE = 2**18
 
 
-def kernel_for(model: MixtureModel | RandomEffects) -> Kernel:
-    """The fastest kernel for the model on this machine."""
-    if isinstance(model, RandomEffects):
-        return MetropolisKernel(model)
+def kernel_for(model: Model) -> Kernel:
+    """The fastest kernel for the model on this machine.
+
+    The kernel of `Name` in models/file.py is `NameKernel` in kernels/file.py.
+    """
+    if isinstance(model, MixtureModel):
+        return mixture_kernel(model)
+    file = import_module(type(model).__module__.replace(".models.", ".kernels."))
+    kernel: Kernel = getattr(file, f"{type(model).__name__}Kernel")(model)
+    return kernel
+
+
+def mixture_kernel(model: MixtureModel) -> Kernel:
+    """The compiled kernel of a mixture where there is one."""
     if native.serves(model):
         return NativeKernel(model)
     if native._native is None:

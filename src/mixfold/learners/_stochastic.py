@@ -10,7 +10,7 @@ import numpy as np
 from mixfold.core.checks import check_above, check_whole
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Info, Learner
-from mixfold.core.problem import Problem
+from mixfold.core.problem import Problem, Sequence
 from mixfold.core.rows import Rows
 from mixfold.core.statistics import Statistics
 from mixfold.core.value import value
@@ -91,7 +91,9 @@ class StochasticEM(Learner):
         self, problem: Problem, state: StochasticState, rows: Rows
     ) -> tuple[StochasticState, list[Info]]:
         if self.row_by_row():
-            return self._one_by_one(problem, state, rows)
+            sequence = problem.sequence(state.statistics, state.params)
+            if sequence is not None:
+                return self._one_by_one(sequence, state, rows)
         size, infos = int(self.batch_size), []
         while len(rows):
             room = size - state.gathered.n
@@ -104,9 +106,8 @@ class StochasticEM(Learner):
         return state, infos
 
     def _one_by_one(
-        self, problem: Problem, state: StochasticState, rows: Rows
+        self, sequence: Sequence, state: StochasticState, rows: Rows
     ) -> tuple[StochasticState, list[Info]]:
-        sequence = problem.sequence(state.statistics, state.params)
         gamma, hold = self.plan(state.updates, state.rows, len(rows))
         log_likelihood, repairs = sequence.fold(rows, gamma, hold)
         weight = rows.total_weight()

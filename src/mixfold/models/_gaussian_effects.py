@@ -63,7 +63,7 @@ def entries(q: int, structure: Structure) -> tuple[np.ndarray, np.ndarray]:
 
 
 def mended(covariance: Array, structure: Structure) -> tuple[Array, int]:
-    """The nearest covariance of this structure whose eigenvalues keep off zero, and how many did not."""
+    """The nearest covariance whose eigenvalues keep off zero, and how many of them did not."""
     if structure == "diag":
         covariance = np.diag(np.diag(covariance))
     values, vectors = np.linalg.eigh(covariance)
@@ -77,7 +77,7 @@ def log_cholesky(covariance: Array) -> Array:
     """Coordinates in which every vector is a covariance: its factor, logarithms on the diagonal."""
     factor = np.linalg.cholesky(covariance)
     factor[np.diag_indices(len(factor))] = np.log(np.diag(factor))
-    return factor[lower_triangle(len(factor))]
+    return np.asarray(factor[lower_triangle(len(factor))], dtype=np.float64)
 
 
 def from_log_cholesky(coordinates: Array, q: int) -> Array:

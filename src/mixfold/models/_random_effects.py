@@ -12,6 +12,7 @@ from dataclasses import fields
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Array
@@ -26,11 +27,12 @@ def no_closed_form() -> InvalidInputError:
     )
 
 
-def table_of(x: Array, n_rows: int) -> tuple[Array, Array]:
+def table_of(x: Array, n_rows: int) -> tuple[Array, NDArray[np.bool_]]:
     """The table (n, n_rows, c) of every unit, and which of its rows are there (n, n_rows)."""
     x = np.ascontiguousarray(x, dtype=np.float64)
     there = np.arange(n_rows) < x[:, :1]
-    return x[:, 1:].reshape(len(x), n_rows, -1), there
+    table: Array = x[:, 1:].reshape(len(x), n_rows, -1)
+    return table, there
 
 
 class Conditional(ABC):

@@ -95,14 +95,14 @@ class Combined(ResidualError):
         h = unpack(statistics[:3], 2)
         h += np.eye(2) * (1e-10 * np.trace(h) + np.finfo(np.float64).tiny)
         logs = np.linalg.solve(h, statistics[3:])
-        return np.exp(np.clip(logs, -LARGEST_LOG, LARGEST_LOG))
+        return np.asarray(np.exp(np.clip(logs, -LARGEST_LOG, LARGEST_LOG)))
 
     def expected(self, noise: Array) -> Array:
         return np.concatenate([pack(np.eye(2)), np.log(noise)])
 
     def scores(self, noise: Array, statistics: Array) -> Array:
         h = unpack(statistics[:, :3], 2)
-        return statistics[:, 3:] - (h * np.log(noise)).sum(axis=-1)
+        return np.asarray(statistics[:, 3:] - (h * np.log(noise)).sum(axis=-1))
 
     def information(self, noise: Array, statistics: Array) -> Array:
         return unpack(statistics[:3], 2)

@@ -71,6 +71,7 @@ def sequences_agree(
     ends = []
     for one in (ReferenceKernel(model), kernel):
         sequence = one.sequence(model.expected(params), params)
+        assert sequence is not None
         log_likelihood, _ = sequence.fold(rows, gamma, 3)
         statistics, after = sequence.state()
         ends.append([log_likelihood, statistics.weight, statistics.mean, after.weights])

@@ -12,10 +12,8 @@ from mixfold.kernels._metropolis import Chains, draw
 from mixfold.models._random_effects import RandomEffects, no_closed_form
 
 
-class MetropolisKernel:
+class SimulationKernel:
     """sbar(y) = mean over draws of the statistics of (y, z), z ~ p(z | y)."""
-
-    name = "metropolis"
 
     def __init__(self, model: RandomEffects) -> None:
         self.model = model
