@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from mixfold.core.problem import Assignment
 from mixfold.core.rows import Array, Rows
-from mixfold.kernels._metropolis import Chains, draw
+from mixfold.core.statistics import Totals
+from mixfold.kernels._metropolis import draw
 from mixfold.models._random_effects import RandomEffects, no_closed_form
+
+
+class Summary(NamedTuple):
+    """Of every unit its log density, and the mean and covariance of its effects given the data.
+
+    `observed` is the observed information by Louis' identity, E[-Hessian] - Var(score) of the
+    complete data; `outer` is the sum of squared scores, by Fisher's. Both add over units.
+    """
+
+    log_density: Array
+    effects: Array
+    covariance: Array
+    observed: Array
+    outer: Array
 
 
 class SimulationKernel:
@@ -21,10 +36,6 @@ class SimulationKernel:
     def prepare(self, params: Any) -> Any:
         """What the other functions want: the parameters themselves."""
         return params
-
-    def chains(self, params: Any, rows: Rows, assignment: Assignment) -> Chains:
-        """The draws of every unit."""
-        return draw(self.model.conditional(params, rows.x), assignment)
 
     def simulate(self, params: Any, rows: Rows, assignment: Assignment) -> tuple[Array, Array]:
         """An estimate of log p(y) of every unit, and its expected statistics."""
@@ -40,15 +51,30 @@ class SimulationKernel:
         weight = rows.weights()
         return np.concatenate([[0.0, weight.sum()], weight @ latent])
 
-    def louis(self, params: Any, rows: Rows, assignment: Assignment) -> tuple[Array, Array, Array]:
-        """Sums over units: E[s], E[s s'] - E[s] E[s]' and E[s] E[s]' of the complete scores s."""
+    def summarize(self, params: Any, rows: Rows, assignment: Assignment) -> Summary:
+        """What draws tell of the units, and of the curvature of the likelihood."""
         target = self.model.conditional(params, rows.x)
-        scores = np.stack([target.scores(z) for z in draw(target, assignment).draws])
-        mean = scores.mean(axis=0)
-        weight = rows.weights()
-        scores -= mean
-        spread = np.einsum("n,mna,mnb->ab", weight, scores, scores) / assignment.draws
-        return weight @ mean, spread, (mean * weight[:, None]).T @ mean
+        chains = draw(target, assignment)
+        m, weight = assignment.draws, rows.weights()
+        total, product = np.zeros(()), np.zeros(())
+        statistics = np.zeros((len(rows), self.model.n_latent))
+        for z in chains.draws:
+            scores = target.scores(z)
+            total = total + scores
+            product = product + (scores * weight[:, None]).T @ scores
+            statistics += target.statistics(z)
+        mean = total / m
+        square = (mean * weight[:, None]).T @ mean
+        complete = Totals(weight @ statistics / m, float(weight.sum()), 0.0)
+        center = chains.draws.mean(axis=0)
+        gap = chains.draws - center
+        return Summary(
+            chains.log_density,
+            center,
+            np.einsum("mna,mnb->nab", gap, gap) / m,
+            self.model.information(params, complete) - (product / m - square),
+            square,
+        )
 
     def expect(self, params: Any, rows: Rows) -> Array:
         raise no_closed_form()

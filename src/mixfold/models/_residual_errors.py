@@ -23,6 +23,10 @@ class ResidualError(ABC):
     def variance(self, noise: Array, f: Array, least: Array) -> tuple[Array, Array]:
         """v and its derivative in f; `least` is the smallest f that counts."""
 
+    @abstractmethod
+    def start(self, deviation: float, typical: float) -> Array:
+        """A first noise, from the deviation about a common curve and the size of observations."""
+
     def scaled(self, f: Array, least: Array) -> Array | float:
         """v(f) = (noise * scaled)^2 for errors with one standard deviation."""
         raise AssertionError("only errors with one standard deviation are scaled")
@@ -56,6 +60,9 @@ class Additive(ResidualError):
     def variance(self, noise: Array, f: Array, least: Array) -> tuple[Array, Array]:
         return np.full_like(f, noise[0] ** 2), np.zeros_like(f)
 
+    def start(self, deviation: float, typical: float) -> Array:
+        return np.array([max(deviation, 1e-3 * typical)])
+
     def scaled(self, f: Array, least: Array) -> float:
         return 1.0
 
@@ -67,6 +74,9 @@ class Proportional(ResidualError):
         scaled = self.scaled(f, least)
         return np.square(noise[0] * scaled), np.where(f > least, 2.0 * noise[0] ** 2 * f, 0.0)
 
+    def start(self, deviation: float, typical: float) -> Array:
+        return np.array([0.3])
+
     def scaled(self, f: Array, least: Array) -> Array:
         return np.maximum(f, least)
 
@@ -76,6 +86,9 @@ class Combined(ResidualError):
 
     n_noise = 2
     n_statistics = packed_length("full", 2) + 2
+
+    def start(self, deviation: float, typical: float) -> Array:
+        return np.array([0.5 * max(deviation, 1e-3 * typical), 0.15])
 
     def variance(self, noise: Array, f: Array, least: Array) -> tuple[Array, Array]:
         squares = np.square(noise)

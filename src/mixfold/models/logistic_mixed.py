@@ -22,6 +22,8 @@ from mixfold.models._random_effects import Conditional, RandomEffects, table_of
 
 RIDGE = 1e-10  # of the mean curvature: only a direction without any information feels it
 
+START_STEPS = 8
+
 
 @value
 class LogisticMixedParams:
@@ -78,6 +80,18 @@ class LogisticMixed(RandomEffects):
         h = packed_length("full", p)
         values = statistics.values
         return unpack(values[:h], p), values[h : h + p], unpack(values[h + p :], q)
+
+    def start(self, x: Array) -> LogisticMixedParams:
+        """Logistic regression without random effects, and effects of order one."""
+        square = np.square(table_of(x, self.n_rows)[0][..., self.n_fixed : -1]).sum(axis=(0, 1))
+        omega = np.diag(x[:, 0].sum() / np.maximum(square, np.finfo(np.float64).tiny))
+        params = LogisticMixedParams(np.zeros(self.n_fixed), omega)
+        nothing = np.zeros((len(x), self.n_effects))
+        for _ in range(START_STEPS):
+            values = self.conditional(params, x).statistics(nothing).sum(axis=0)
+            beta = self.maximize(Totals(values, float(len(x)), 0.0))[0].mean
+            params = LogisticMixedParams(beta, omega)
+        return params
 
     def maximize(self, statistics: Totals) -> tuple[LogisticMixedParams, int]:
         h, b, second = self._parts(statistics)

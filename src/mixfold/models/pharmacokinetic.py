@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
+from scipy.optimize import least_squares
 
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Totals, outer_like, packed_length, unpack
@@ -24,6 +25,8 @@ from mixfold.models._residual_errors import ERRORS, LEAST_SHARE
 Error = Literal["additive", "proportional", "combined"]
 
 ALLOMETRY = np.array([0.0, 1.0, 0.75, 0.0])  # powers of weight in ka, V, CL and the lag
+
+START_VARIANCE, START_FARTHEST = 0.5, 20.0
 
 
 @value
@@ -83,6 +86,39 @@ class Pharmacokinetic(RandomEffects):
         end = q + packed_length("full", q)
         values = statistics.values
         return values[:q], unpack(values[q:end], q), values[end:]
+
+    def start(self, x: Array) -> PharmacokineticParams:
+        """Least squares for one curve that all subjects share, from the best of a few beginnings."""
+        q = self.n_effects
+        any_noise = np.ones(ERRORS[self.error].n_noise)
+        blank = PharmacokineticParams(np.zeros(q), np.eye(q), any_noise)
+        target = self.conditional(blank, x)
+
+        def residual(psi: Array) -> Array:
+            shared = np.repeat(psi[None], len(x), axis=0)
+            return np.asarray((target.there * (target.y - target.concentration(shared))).ravel())
+
+        tried = [
+            least_squares(residual, begin, x_scale=1.0, max_nfev=100)
+            for begin in self._beginnings(target)
+        ]
+        best = min(tried, key=lambda found: float(found.cost))
+        deviation = float(np.sqrt(2.0 * best.cost / target.there.sum()))
+        typical = float(np.abs(target.y[target.there > 0]).mean())
+        noise = ERRORS[self.error].start(deviation, typical)
+        mean = np.clip(best.x, -START_FARTHEST, START_FARTHEST)
+        return PharmacokineticParams(mean, START_VARIANCE * np.eye(q), noise)
+
+    def _beginnings(self, target: PharmacokineticConditional) -> list[Array]:
+        """Volumes from the peaks, rates from the times; absorption a little or much faster."""
+        seen = target.there > 0
+        peak = np.maximum((target.there * target.y).max(axis=1), np.finfo(np.float64).tiny)
+        volume = float(np.median(target.curve.amount.sum(axis=1) / peak))
+        times = target.curve.time[seen & (target.curve.time > 0)]
+        k = np.log(2.0) / float(np.median(times)) if len(times) else 1.0
+        lag = 0.5 * float(times.min()) if len(times) else 1.0
+        rates = (2.0 * k, 5.0 * k, 20.0 * k)
+        return [np.log([ka, volume, k * volume, lag])[: self.n_effects] for ka in rates]
 
     def maximize(self, statistics: Totals) -> tuple[PharmacokineticParams, int]:
         first, second, residual = self._parts(statistics)
