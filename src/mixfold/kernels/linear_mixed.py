@@ -1,0 +1,244 @@
+"""The E-step of the linear mixed-effects model in NumPy, all units of a tile at once.
+
+Every quantity of a unit is a number in an array over units, and the small matrices are loops over
+their entries: what is computed for a unit does not depend on its neighbours, and a tile of
+thousands of units costs a few hundred calls of NumPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import log, pi, sqrt
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import ndtri
+
+from mixfold.core.noise import uniforms
+from mixfold.core.problem import Assignment
+from mixfold.core.rows import Array, Rows
+from mixfold.core.statistics import Totals, lower_triangle, pack
+from mixfold.models.linear_mixed import LinearMixed, LinearMixedParams
+
+SMALLEST_UNIFORM = 2.0**-54
+
+
+class Prepared(NamedTuple):
+    """Parameters as the E-step wants them; `root` is Cholesky's factor of Omega over sigma."""
+
+    beta: Array
+    outer: Array  # weights of the packed A'A in beta'A'A beta
+    root: Array
+    variance: float
+
+
+class Unit(NamedTuple):
+    """The moments of units, each entry an array over them."""
+
+    aa: Array  # packed A'A
+    ba: list[Array]  # rows of B'A
+    bb: list[list[Array]]  # B'B
+    ra: Array  # A'r
+    rb: Array  # B'r
+    rr: Array
+    n: Array
+
+
+class Posterior(NamedTuple):
+    """log p(r), E[z] and a root F of the posterior covariance, Gamma = F'F."""
+
+    log_density: Array
+    mean: list[Array]
+    root: list[list[Array]]
+
+
+class LinearMixedKernel:
+    """Gamma = (B'B / sigma^2 + Omega^-1)^-1, mu = Gamma B'(r - A beta) / sigma^2.
+
+    With Omega = L L', C = L / sigma and M = I + C'B'B C = R R', nothing is divided by Omega:
+    v = C'B'u / sigma, w = R^-1 v, mu = sigma C R^-T w, F = R^-1 L',
+    log p = -(n log(2 pi sigma^2) + log det M + u'u / sigma^2 - w'w) / 2.
+    """
+
+    name = "reference"
+
+    def __init__(self, model: LinearMixed) -> None:
+        self.model = model
+
+    def prepare(self, params: LinearMixedParams) -> Prepared:
+        """What the other methods want; computed once for many blocks."""
+        outer = np.outer(params.beta, params.beta)
+        outer = pack(outer + np.tril(outer, -1))
+        sigma = np.sqrt(params.noise_variance)
+        root = np.asarray(np.linalg.cholesky(params.omega) / sigma, dtype=np.float64)
+        return Prepared(params.beta, outer, root, params.noise_variance)
+
+    def expect(self, prepared: Prepared, rows: Rows) -> Array:
+        """The sums of one block of units."""
+        unit = self._unit(rows.x)
+        found = self._solve(prepared, unit)
+        sums = self._sums(unit, rows.weights(), found.mean, second_moments(found))
+        sums[0] = dot(found.log_density, rows.weights())
+        return sums
+
+    def posterior(
+        self, prepared: Prepared, x: Array, latent: bool = True
+    ) -> tuple[Array, Array | None]:
+        """log p(r_i) of every unit and, if wanted, its latent vector."""
+        found = self._solve(prepared, self._unit(x))
+        if not latent:
+            return found.log_density, None
+        return found.log_density, np.stack([*found.mean, *second_moments(found)], axis=1)
+
+    def moments(self, prepared: Prepared, rows: Rows, latent: Array) -> Array:
+        """The sums of units under given latent vectors, without likelihood."""
+        columns = list(np.ascontiguousarray(latent.T))
+        q = self.model.q
+        return self._sums(self._unit(rows.x), rows.weights(), columns[:q], columns[q:])
+
+    def simulate(
+        self, prepared: Prepared, rows: Rows, assignment: Assignment
+    ) -> tuple[Array, Array]:
+        """log p(r_i) of every unit and the mean of draws of its latent vector."""
+        q, draws = self.model.q, assignment.draws
+        found = self._solve(prepared, self._unit(rows.x))
+        noise = uniforms(assignment.seed, assignment.first, len(rows), draws * q)
+        normal = ndtri(np.maximum(noise, SMALLEST_UNIFORM))
+        latent = np.zeros((len(rows), self.model.n_latent))
+        for drawn in np.split(normal, draws, axis=1):
+            z = [
+                m + combine((row[i] for row in found.root), drawn.T)
+                for i, m in enumerate(found.mean)
+            ]
+            latent += np.stack([*z, *products(z)], axis=1)
+        return found.log_density, latent / draws
+
+    def sequence(self, statistics: Totals, params: LinearMixedParams) -> None:
+        """One update per unit has no faster way than batches of one."""
+        return
+
+    def information(self, prepared: Prepared, rows: Rows) -> Array:
+        """sum A'V^-1 A: how much units tell about the fixed effects."""
+        unit, p = self._unit(rows.x), self.model.p
+        root, weight = self._solve(prepared, unit).root, rows.weights()
+        total = np.zeros((p, p))
+        seen = [[combine(row, (ba[i] for ba in unit.ba)) for i in range(p)] for row in root]
+        for k, (i, j) in enumerate(np.stack(lower_triangle(p), axis=1)):
+            explained = sum_of(row[i] * row[j] for row in seen) / prepared.variance
+            total[i, j] = total[j, i] = dot(unit.aa[k] - explained, weight)
+        return total / prepared.variance
+
+    def _unit(self, x: Array) -> Unit:
+        p, q = self.model.p, self.model.q
+        g = np.ascontiguousarray(x.T, dtype=np.float64)
+        first = [i * (i + 1) // 2 for i in range(p + q + 2)]
+        rows = [g[first[i] : first[i + 1]] for i in range(p, p + q + 1)]
+        bb = [[rows[max(i, j)][p + min(i, j)] for j in range(q)] for i in range(q)]
+        r = rows[q]
+        return Unit(g[: first[p]], [row[:p] for row in rows[:q]], bb, r[:p], r[p:-1], r[-1], g[-1])
+
+    def _solve(self, prepared: Prepared, unit: Unit) -> Posterior:
+        q, (beta, outer, root, variance) = self.model.q, prepared
+        sigma = sqrt(variance)
+        bu = [unit.rb[i] - combine(beta, unit.ba[i]) for i in range(q)]
+        uu = unit.rr - 2.0 * combine(beta, unit.ra) + combine(outer, unit.aa)
+        v = [combine(root[j:, j] / sigma, bu[j:]) for j in range(q)]
+        bc = [[combine(root[j:, j], unit.bb[i][j:]) for j in range(q)] for i in range(q)]
+        inner = [
+            [combine(root[i:, i], (bc[h][j] for h in range(i, q))) for j in range(i + 1)]
+            for i in range(q)
+        ]
+        for i in range(q):
+            inner[i][i] = 1.0 + inner[i][i]
+        factor = cholesky(inner)
+        w = forward(factor, v)
+        quadratic = np.maximum(uu, 0.0) / variance - sum_of(wi * wi for wi in w)
+        half_determinant = sum_of(np.log(factor[i][i]) for i in range(q))
+        constant = 0.5 * log(2.0 * pi * variance) + log(self.model.response_scale)
+        log_density = -(unit.n * constant + half_determinant + 0.5 * np.maximum(quadratic, 0.0))
+        columns = [forward(factor, list(sigma * root[h, :, None])) for h in range(q)]
+        gamma_root = [[columns[h][i] for h in range(q)] for i in range(q)]
+        mean = [sum_of(columns[h][i] * w[i] for i in range(q)) for h in range(q)]
+        return Posterior(log_density, mean, gamma_root)
+
+    def _sums(self, unit: Unit, weight: Array, z: list[Array], zz: list[Array]) -> Array:
+        q = self.model.q
+        weighted = [weight * zi for zi in z]
+        cross = dots(unit.ra, weight)
+        residual = dot(unit.rr, weight)
+        for i in range(q):
+            cross = cross - dots(unit.ba[i], weighted[i])
+            residual -= 2.0 * dot(unit.rb[i], weighted[i])
+        for (i, j), value in zip(np.stack(lower_triangle(q), axis=1), zz, strict=True):
+            residual += (1.0 if i == j else 2.0) * dot(unit.bb[i][j], weight * value)
+        moment = [dot(value, weight) for value in zz]
+        parts: list[Any] = [
+            [0.0, weight.sum(), dot(unit.n, weight)],
+            dots(unit.aa, weight),
+            cross,
+            [residual],
+            moment,
+        ]
+        return np.concatenate(parts)
+
+
+def dot(a: Array, b: Array) -> float:
+    """A sum of products whose rounding does not depend on the threads of a BLAS."""
+    return float(np.einsum("n,n->", a, b))
+
+
+def dots(a: Array, b: Array) -> Array:
+    """`dot` of every row of a with b."""
+    return np.array([dot(row, b) for row in a])
+
+
+def combine(weights: Iterable[Any], columns: Iterable[Array]) -> Array:
+    """sum_j weights_j columns_j, in this order."""
+    return sum_of(weight * column for weight, column in zip(weights, columns, strict=True))
+
+
+def sum_of(terms: Iterable[Array]) -> Array:
+    """The sum of arrays, in this order; zero if there are none."""
+    total: Array = np.zeros(1)
+    for i, term in enumerate(terms):
+        if i == 0:
+            total = term
+        else:
+            total += term
+    return total
+
+
+def cholesky(matrix: list[list[Array]]) -> list[list[Array]]:
+    """The lower factor of matrices whose entries are arrays."""
+    factor: list[list[Array]] = []
+    for i, row in enumerate(matrix):
+        done: list[Array] = []
+        for j in range(i):
+            rest = row[j] - combine(done[:j], factor[j][:j])
+            done.append(rest / factor[j][j])
+        done.append(np.sqrt(row[i] - sum_of(entry * entry for entry in done)))
+        factor.append(done)
+    return factor
+
+
+def forward(factor: list[list[Array]], right: list[Array]) -> list[Array]:
+    """factor^-1 right."""
+    solved: list[Array] = []
+    for i, row in enumerate(factor):
+        solved.append((right[i] - combine(row[:i], solved)) / row[i])
+    return solved
+
+
+def products(z: list[Array]) -> list[Array]:
+    """Entries of z z' in packed order."""
+    return [z[i] * z[j] for i in range(len(z)) for j in range(i + 1)]
+
+
+def second_moments(found: Posterior) -> list[Array]:
+    """Entries of E[z z'] = mu mu' + F'F in packed order."""
+    q = len(found.mean)
+    return [
+        found.mean[i] * found.mean[j] + sum_of(row[i] * row[j] for row in found.root)
+        for i in range(q)
+        for j in range(i + 1)
+    ]
