@@ -88,7 +88,7 @@ class Pharmacokinetic(RandomEffects):
         return values[:q], unpack(values[q:end], q), values[end:]
 
     def start(self, x: Array) -> PharmacokineticParams:
-        """Least squares for one curve that all subjects share, from the best of a few beginnings."""
+        """Least squares for one curve that all share, from the best of a few beginnings."""
         q = self.n_effects
         any_noise = np.ones(ERRORS[self.error].n_noise)
         blank = PharmacokineticParams(np.zeros(q), np.eye(q), any_noise)

@@ -1,0 +1,286 @@
+"""The estimator for the one-compartment pharmacokinetic model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from mixfold.core.checks import check_above
+from mixfold.core.errors import InvalidInputError
+from mixfold.core.learner import Learner
+from mixfold.core.rows import Array as Floats
+from mixfold.core.rows import Rows
+from mixfold.estimators._edge import unchanged_on_error
+from mixfold.estimators._nonlinear import NonlinearMixed, check_choice, symmetric
+from mixfold.estimators._units import padded, units_of
+from mixfold.models._gaussian_effects import Structure, entries
+from mixfold.models._residual_errors import ERRORS
+from mixfold.models.pharmacokinetic import Error, Pharmacokinetic, PharmacokineticParams
+from mixfold.sources._opening import is_paths, open_source
+from mixfold.sources._table import arrow
+
+SUBJECT, TIME, DOSE, CONCENTRATION, WEIGHT = range(5)
+NAMES = ("ka", "V", "CL", "lag")
+
+
+class OneCompartmentModel(NonlinearMixed):
+    """One compartment, first-order absorption, random ka, V and CL, fitted by Monte Carlo EM.
+
+    C(t) = D ka / (V (ka - k)) (exp(-k t) - exp(-ka t)), k = CL / V, added up over the doses, with
+    log(ka, V, CL) of a subject ~ N(theta, Omega). Units are those of the data.
+
+    Parameters
+    ----------
+    subject, time, dose, concentration : str
+        Columns of the table.
+    weight : str, default=None
+        Column of body weights: V then grows with weight / `reference_weight`, CL with its power
+        3/4, and the population's values are those of the reference.
+    dosing : {"events", "single"}, default="events"
+        "events": a row whose dose is above 0 is a dose, not an observation. "single": every row
+        is an observation, and its dose was given to the subject once, at time 0.
+    error : {"additive", "proportional", "combined"}, default="additive"
+        Residual variance a^2, (b C)^2 or a^2 + (b C)^2.
+    covariance : {"diag", "full"}, default="diag"
+        Structure of Omega.
+    lag : bool, default=False
+        Whether absorption begins after a lag, a fourth log-normal parameter.
+    reference_weight : float, default=70.0
+    learner : str or learner object, default="monte-carlo-em"
+    passes : int, default=None
+        At most so many passes over the data; None leaves it to the learner.
+    evaluation_draws : int, default=400
+        Draws for the likelihood, the standard errors and the subjects' parameters.
+    random_state : int, RandomState or Generator, default=None
+    n_threads : int, default=None
+        None is all cores. The result does not depend on it.
+    verbose : int, default=0
+
+    Attributes
+    ----------
+    parameter_names_ : list of str
+        "ka", "V", "CL" and perhaps "lag".
+    population_, population_se_ : arrays of shape (q,)
+        exp(theta) and its standard errors, by Louis' identity and the delta method.
+    random_covariance_, random_covariance_se_ : arrays of shape (q, q)
+        Omega, of the logarithms.
+    noise_, noise_se_ : arrays of shape (1,) or (2,)
+        a, b or both.
+    log_likelihood_ : float
+        By importance sampling.
+    subjects_ : array of shape (n,)
+    individual_parameters_ : array of shape (n, q)
+        exp of the mean of each subject's log parameters given its data.
+    random_effects_, random_effects_covariance_ : arrays of shape (n, q) and (n, q, q)
+        Mean deviation from theta given the data, and covariance.
+    parameter_covariance_ : array
+        Of theta, the free entries of Omega, and the logarithms of the noise.
+    history_ : History
+        `log_likelihood` and `step_size` of every pass.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mixfold import OneCompartmentModel
+    >>> rng = np.random.default_rng(0)
+    >>> subject, time = np.repeat(np.arange(30), 8), np.tile([0.25, 0.5, 1, 2, 4, 8, 12, 24], 30)
+    >>> ka, v, cl = np.exp(np.log([1.5, 30.0, 3.0]) + 0.2 * rng.normal(size=(30, 3))).T[:, subject]
+    >>> c = 100 * ka / (v * ka - cl) * (np.exp(-cl / v * time) - np.exp(-ka * time))
+    >>> table = {"subject": subject, "time": time, "dose": np.full(240, 100.0)}
+    >>> table["concentration"] = c + 0.05 * rng.normal(size=240)
+    >>> model = OneCompartmentModel(dosing="single", passes=30, random_state=0).fit(table)
+    >>> dict(zip(model.parameter_names_, model.population_.round(1).tolist()))
+    {'ka': 1.5, 'V': 30.0, 'CL': 3.0}
+
+    References
+    ----------
+    Kuhn and Lavielle (2005); Louis (1982).
+    """
+
+    def __init__(
+        self,
+        *,
+        subject: str = "subject",
+        time: str = "time",
+        dose: str = "dose",
+        concentration: str = "concentration",
+        weight: str | None = None,
+        dosing: str = "events",
+        error: Error = "additive",
+        covariance: Structure = "diag",
+        lag: bool = False,
+        reference_weight: float = 70.0,
+        learner: str | Learner = "monte-carlo-em",
+        passes: int | None = None,
+        evaluation_draws: int = 400,
+        random_state: Any = None,
+        n_threads: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.subject = subject
+        self.time = time
+        self.dose = dose
+        self.concentration = concentration
+        self.weight = weight
+        self.dosing = dosing
+        self.error = error
+        self.covariance = covariance
+        self.lag = lag
+        self.reference_weight = reference_weight
+        self.learner = learner
+        self.passes = passes
+        self.evaluation_draws = evaluation_draws
+        self.random_state = random_state
+        self.n_threads = n_threads
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn from a table, a dict of columns, or files; files must be sorted by subject.
+
+        Parameters
+        ----------
+        X : table, dict of arrays, path, list of paths, or glob
+        y : ignored
+        """
+        with unchanged_on_error(self):
+            self._check_parameters()
+            source = open_source(_as_table(X), self._columns(), None)
+            width = 3 if self.weight is None else 4
+            units, most = units_of(source, self._table, width, self._check_rows)
+            model = self._model(most)
+            self._check_units(model, units)
+            self._remember(model, self._learn(units, model))
+        return self
+
+    def _columns(self) -> list[str]:
+        names = [self.subject, self.time, self.dose, self.concentration]
+        return names if self.weight is None else [*names, self.weight]
+
+    def _model(self, most: int) -> Pharmacokinetic:
+        reference = None if self.weight is None else float(self.reference_weight)
+        return Pharmacokinetic(most, self.error, self.covariance, bool(self.lag), reference)
+
+    def _check_parameters(self) -> None:
+        check_choice("dosing", self.dosing, ("events", "single"))
+        check_choice("error", self.error, tuple(ERRORS))
+        check_choice("covariance", self.covariance, ("diag", "full"))
+        check_above("reference_weight", self.reference_weight, 0.0)
+        self._check_settings()
+
+    def _check_rows(self, rows: Rows, numbers: Sequence[int]) -> None:
+        for name, values, least in zip(
+            self._columns(), rows.x.T, (-np.inf, -np.inf, 0.0, -np.inf, 0.0), strict=False
+        ):
+            low = values <= least if name == self.weight else values < least
+            bad = ~np.isfinite(values) | low
+            if bad.any():
+                i = int(bad.argmax())
+                need = "above 0" if name == self.weight else "0 or more" if least == 0 else "finite"
+                raise InvalidInputError(
+                    f"row {numbers[i]}, column {name!r} is {values[i]}: numbers {need} are needed; "
+                    "mend or drop such rows"
+                )
+
+    def _table(self, x: NDArray[Any], starts: NDArray[np.intp]) -> tuple[Floats, NDArray[np.intp]]:
+        """Events of whole subjects: time, dose, concentration and perhaps weight."""
+        events = np.array(x[:, TIME:], dtype=np.float64)
+        if self.dosing == "events":
+            return events, starts
+        dose = events[:, 1]
+        ends = np.append(starts, len(x))[1:]
+        same = np.repeat(dose[starts], ends - starts) == dose
+        if not same.all():
+            raise InvalidInputError(
+                f"the dose of subject {x[~same, SUBJECT][0]:g} changes from row to row: with "
+                "dosing='single' it is the same in all of them; or use dosing='events'"
+            )
+        given = events[starts]
+        given[:, 0], given[:, 2] = 0.0, 0.0
+        events[:, 1] = 0.0
+        return np.insert(events, starts, given, axis=0), starts + np.arange(len(starts))
+
+    def _check_units(self, model: Pharmacokinetic, units: Any) -> None:
+        other = "single" if self.dosing == "events" else "events"
+        for keys, block in units.keyed_blocks():
+            target = model.conditional(_any_params(model), block.x)
+            for what, there in (
+                ("dose above 0", target.curve.amount.sum(axis=1)),
+                ("observation", target.there.sum(axis=1)),
+            ):
+                if (there == 0).any():
+                    raise InvalidInputError(
+                        f"subject {keys[there == 0][0]:g} has no {what}: drop it, or use "
+                        f"dosing={other!r} if doses stand in the table that way"
+                    )
+
+    def _remember(self, model: Pharmacokinetic, evaluated: Any) -> None:
+        params: PharmacokineticParams = self.params_
+        q = model.n_effects
+        i, j = entries(q, model.covariance)
+        errors = np.sqrt(np.diag(evaluated.parameter_covariance))
+        self.parameter_names_ = list(NAMES[:q])
+        self.population_ = np.exp(params.mean)
+        self.population_se_ = self.population_ * errors[:q]
+        self.random_covariance_ = params.covariance
+        self.random_covariance_se_ = symmetric(errors[q : q + len(i)], i, j, q)
+        self.noise_ = params.noise
+        self.noise_se_ = params.noise * errors[q + len(i) :]
+        self.parameter_covariance_ = evaluated.parameter_covariance
+        self.subjects_ = evaluated.keys
+        self.individual_parameters_ = np.exp(evaluated.effects)
+        self.random_effects_ = evaluated.effects - params.mean
+        self.random_effects_covariance_ = evaluated.covariances
+
+    def predict(self, X: Any) -> Floats:
+        """Concentration at every row of a table with subject, time and dose (and weight).
+
+        A subject that was learned has its own parameters, a new one the population's. Rows come
+        back in the order of the table; it must fit in memory.
+        """
+        check_is_fitted(self, "params_")
+        names = [name for name in self._columns() if name != self.concentration]
+        blocks = list(open_source(_as_table(X), names, None).blocks())
+        x = np.concatenate([np.asarray(rows.x, dtype=np.float64) for rows in blocks])
+        x = np.insert(x, CONCENTRATION, 0.0, axis=1)
+        self._check_rows(Rows(x), range(len(x)))
+        order = np.argsort(x[:, SUBJECT], kind="stable")
+        keys, starts = np.unique(x[order, SUBJECT], return_index=True)
+        table, begins = self._table(x[order], starts)
+        model = self._model(int(np.diff(np.append(begins, len(table))).max()))
+        target = model.conditional(_any_params(model), padded(table, begins, model.n_rows))
+        curve = target.concentration(self._effects_of(keys))
+        skip = 1 if self.dosing == "single" else 0  # the dose row that was put before
+        counts = np.diff(np.append(starts, len(x)))
+        found = np.empty(len(x))
+        place = np.arange(len(x)) - np.repeat(starts, counts) + skip
+        found[order] = curve[np.repeat(np.arange(len(keys)), counts), place]
+        return found
+
+    def _effects_of(self, keys: Floats) -> Floats:
+        """Log parameters of subjects."""
+        theta = np.repeat(self.params_.mean[None], len(keys), axis=0)
+        place = np.minimum(np.searchsorted(self.subjects_, keys), len(self.subjects_) - 1)
+        known = self.subjects_[place] == keys
+        theta[known] += self.random_effects_[place[known]]
+        return theta
+
+
+def _as_table(data: Any) -> Any:
+    """A dict of columns as a table; what cannot hold columns is refused."""
+    if isinstance(data, dict):
+        return arrow().table({name: np.asarray(column) for name, column in data.items()})
+    if isinstance(data, np.ndarray) or not (is_paths(data) or hasattr(data, "__arrow_c_stream__")):
+        raise InvalidInputError(
+            f"X is a {type(data).__name__}: a table, a dict of columns, or a path is needed"
+        )
+    return data
+
+
+def _any_params(model: Pharmacokinetic) -> PharmacokineticParams:
+    """Parameters for what does not depend on them: doses, observations, curves."""
+    q = model.n_effects
+    return PharmacokineticParams(np.zeros(q), np.eye(q), np.ones(ERRORS[model.error].n_noise))
