@@ -53,7 +53,7 @@ class OneCompartmentModel(NonlinearMixed):
     learner : str or learner object, default="monte-carlo-em"
     passes : int, default=None
         At most so many passes over the data; None leaves it to the learner.
-    evaluation_draws : int, default=400
+    evaluation_draws : int, default=1000
         Draws for the likelihood, the standard errors and the subjects' parameters.
     random_state : int, RandomState or Generator, default=None
     n_threads : int, default=None
@@ -116,7 +116,7 @@ class OneCompartmentModel(NonlinearMixed):
         reference_weight: float = 70.0,
         learner: str | Learner = "monte-carlo-em",
         passes: int | None = None,
-        evaluation_draws: int = 400,
+        evaluation_draws: int = 1000,
         random_state: Any = None,
         n_threads: int | None = None,
         verbose: int = 0,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from math import lgamma, log, pi
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import logsumexp, ndtri
 
 from mixfold.core.noise import uniforms
@@ -18,7 +19,8 @@ from mixfold.core.rows import Array
 from mixfold.models._random_effects import Conditional
 
 MODE_STEPS, MODE_ENOUGH = 25, 1e-4  # the mode only shapes proposals
-BURN_IN = 5
+FIRST = 20  # proposals of which one is the beginning
+FAR_SHARE = 0.2
 FREEDOM = 4  # of the t proposals: its chi-square is then the logarithm of two uniform numbers
 WALK = 2.4  # over sqrt(q): the random walk's best step for a Gaussian
 SMALLEST = 2.0**-54
@@ -27,24 +29,32 @@ ELEMENTS = 2**20  # numbers evaluated at one go
 
 @dataclass(frozen=True)
 class Shape:
-    """The mode (n, q) of every unit's log joint density, and roots of its precision there."""
+    """About where (n, q) the effects of every unit lie, and roots of precision and covariance."""
 
-    mode: Array
+    center: Array
     root: Array
     spread: Array
 
-    def at(self, white: Array) -> Array:
-        """From white coordinates (..., n, q) to effects."""
-        return self.mode + _times(self.spread, white)
-
-    def log_proposal(self, z: Array) -> Array:
-        """log density of the t proposal at effects, (..., n)."""
+    def log_t(self, z: Array) -> Array:
+        """log density at z of a t distribution of this shape, (..., n)."""
         q = z.shape[-1]
-        white = _times(np.swapaxes(self.root, -1, -2), z - self.mode)
+        white = _times(np.swapaxes(self.root, -1, -2), z - self.center)
         constant = lgamma((FREEDOM + q) / 2) - lgamma(FREEDOM / 2) - q / 2 * log(FREEDOM * pi)
         scale = np.log(np.diagonal(self.root, axis1=-2, axis2=-1)).sum(axis=-1)
         tail = np.log1p(np.square(white).sum(axis=-1) / FREEDOM)
         return np.asarray(constant + scale - (FREEDOM + q) / 2 * tail)
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Random numbers of every step and unit: (m, n, ...)."""
+
+    normal: Array
+    walk: Array
+    single: Array
+    stretch: Array
+    choice: Array
+    threshold: Array
 
 
 @dataclass(frozen=True)
@@ -55,54 +65,84 @@ class Chains:
     log_density: Array
 
 
-def draw(target: Conditional, assignment: Assignment) -> Chains:
-    """Metropolis-Hastings from the mode: independent t proposals and random-walk steps in turn.
+class Proposals:
+    """Independent proposals: the t distribution of a shape, now and then the law of all units.
 
-    The t proposals are at the same time the importance sample of the marginal density.
+    The second keeps weights bounded, and finds the other places where effects may lie.
     """
-    shape = shape_at_mode(target)
-    n, q = shape.mode.shape
-    steps = BURN_IN + assignment.draws
-    noise = uniforms(assignment.seed, assignment.first, n, steps * (2 * q + 4))
-    noise = np.maximum(np.moveaxis(noise.reshape(n, steps, -1), 0, 1), SMALLEST)
-    normal = ndtri(np.ascontiguousarray(noise[..., : 2 * q]))
-    chi_square = -2.0 * np.log(noise[..., 2 * q] * noise[..., 2 * q + 1])
-    threshold = np.log(noise[..., 2 * q + 2 :])
-    white = normal[..., :q] * np.sqrt(FREEDOM / chi_square)[..., None]
-    proposed = shape.at(white)
-    joint = _joint(target, proposed)
-    log_weight = joint - shape.log_proposal(proposed)
-    walks = _times(shape.spread, normal[..., q:]) * (WALK / np.sqrt(q))
-    draws = _walk(target, shape, proposed, joint, log_weight, walks, threshold)
-    return Chains(draws[BURN_IN:], logsumexp(log_weight, axis=0) - np.log(steps))
+
+    def __init__(self, target: Conditional, shape: Shape, noise: Noise) -> None:
+        self.target, self.shape = target, shape
+        near = shape.center + _times(shape.spread, noise.normal * noise.stretch[..., None])
+        far = target.effects.at(noise.normal)
+        self.z = np.where((noise.choice < FAR_SHARE)[..., None], far, near)
+        self.joint = _joint(target, self.z)
+        self.log_weight = self.weigh(self.z, self.joint)
+
+    def weigh(self, z: Array, joint: Array) -> Array:
+        """log of p(y, z) over the density of proposing z."""
+        near = log(1.0 - FAR_SHARE) + self.shape.log_t(z)
+        far = log(FAR_SHARE) + self.target.effects.log_density(z)
+        return np.asarray(joint - np.logaddexp(near, far))
 
 
-def _walk(
-    target: Conditional,
-    shape: Shape,
-    proposed: Array,
-    joint: Array,
-    log_weight: Array,
-    walks: Array,
-    threshold: Array,
-) -> Array:
-    """The chain of every unit: at each step an independent proposal, then a random walk."""
-    z = shape.mode
-    here = target.log_joint(z)
-    weight = here - shape.log_proposal(z)
-    draws = np.empty_like(proposed)
-    for t in range(len(proposed)):
-        taken = threshold[t, :, 0] < log_weight[t] - weight
-        z = np.where(taken[:, None], proposed[t], z)
-        here = np.where(taken, joint[t], here)
-        candidate = z + walks[t]
-        there = target.log_joint(candidate)
-        taken = threshold[t, :, 1] < there - here
-        z = np.where(taken[:, None], candidate, z)
-        here = np.where(taken, there, here)
-        weight = here - shape.log_proposal(z)
-        draws[t] = z
+def draw(target: Conditional, assignment: Assignment, shape: Shape) -> Chains:
+    """Metropolis-Hastings, begun at one of the first proposals, taken by its weight.
+
+    The proposals are at the same time the importance sample of the marginal density.
+    """
+    noise = _noise(assignment, *shape.center.shape)
+    proposals = Proposals(target, shape, noise)
+    total = logsumexp(proposals.log_weight, axis=0)
+    draws = _walk(target, shape, proposals, noise)
+    return Chains(draws, total - log(len(noise.choice)))
+
+
+def _noise(assignment: Assignment, n: int, q: int) -> Noise:
+    steps = FIRST + assignment.draws
+    numbers = uniforms(assignment.seed, assignment.first, n, steps * (2 * q + 7))
+    numbers = np.maximum(np.moveaxis(numbers.reshape(n, steps, -1), 0, 1), SMALLEST)
+    normal = ndtri(np.ascontiguousarray(numbers[..., : 2 * q + 1]))
+    rest = np.ascontiguousarray(np.moveaxis(numbers[..., 2 * q + 1 :], -1, 0))
+    chi_square = -2.0 * np.log(rest[0] * rest[1])
+    return Noise(
+        normal=np.ascontiguousarray(normal[..., :q]),
+        walk=np.ascontiguousarray(normal[..., q : 2 * q]),
+        single=np.ascontiguousarray(normal[..., 2 * q]),
+        stretch=np.sqrt(FREEDOM / chi_square),
+        choice=rest[2],
+        threshold=np.log(rest[3:]),
+    )
+
+
+def _walk(target: Conditional, shape: Shape, proposals: Proposals, noise: Noise) -> Array:
+    """At each step an independent proposal, a random walk of all effects, and one of one effect."""
+    n, q = shape.center.shape
+    first = _one_of(proposals.log_weight[:FIRST], noise.choice[0])
+    z = proposals.z[first, np.arange(n)]
+    here = proposals.joint[first, np.arange(n)]
+    walks = _times(shape.spread, noise.walk) * (WALK / np.sqrt(q))
+    draws = np.empty((len(noise.choice) - FIRST, n, q))
+    for t in range(FIRST, len(noise.choice)):
+        rise = proposals.log_weight[t] - proposals.weigh(z, here)
+        taken = noise.threshold[0, t] < rise
+        z = np.where(taken[:, None], proposals.z[t], z)
+        here = np.where(taken, proposals.joint[t], here)
+        single = np.zeros((n, q))
+        single[:, t % q] = noise.single[t] * target.effects.deviation[t % q]
+        for step, threshold in ((walks[t], noise.threshold[1, t]), (single, noise.threshold[2, t])):
+            there = target.log_joint(z + step)
+            taken = threshold < there - here
+            z = np.where(taken[:, None], z + step, z)
+            here = np.where(taken, there, here)
+        draws[t - FIRST] = z
     return draws
+
+
+def _one_of(log_weight: Array, uniform: Array) -> NDArray[np.intp]:
+    """For every unit the number of one proposal, taken by its weight."""
+    reached = np.exp(log_weight - log_weight.max(axis=0)).cumsum(axis=0)
+    return np.asarray((reached < uniform * reached[-1]).sum(axis=0))
 
 
 def _joint(target: Conditional, z: Array) -> Array:
@@ -129,8 +169,23 @@ def shape_at_mode(target: Conditional) -> Shape:
         gradient = np.where(better[:, None], slope, gradient)
         information = np.where(better[:, None, None], curvature, information)
         damping = np.where(better, np.where(damping < 0.01, 0.0, damping / 4), 4 * damping + 0.05)
-    root = np.asarray(np.linalg.cholesky(information), dtype=np.float64)
-    return Shape(z, root, np.swapaxes(np.linalg.inv(root), -1, -2))
+    return _shape(z, information)
+
+
+def shape_of(draws: Array) -> Shape:
+    """The mean and the covariance of every unit's draws."""
+    mean = draws.mean(axis=0)
+    gap = draws - mean
+    covariance = np.einsum("mna,mnb->nab", gap, gap) / len(draws)
+    q = mean.shape[-1]
+    # chains that never moved still need a shape to move in
+    covariance += (1e-6 * np.einsum("nii->n", covariance) + SMALLEST)[:, None, None] * np.eye(q)
+    return _shape(mean, np.linalg.inv(covariance))
+
+
+def _shape(center: Array, precision: Array) -> Shape:
+    root = np.asarray(np.linalg.cholesky(precision), dtype=np.float64)
+    return Shape(center, root, np.swapaxes(np.linalg.inv(root), -1, -2))
 
 
 def _damped(information: Array, gradient: Array, damping: Array) -> Array:

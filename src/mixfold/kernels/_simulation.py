@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,8 +10,10 @@ import numpy as np
 from mixfold.core.problem import Assignment
 from mixfold.core.rows import Array, Rows
 from mixfold.core.statistics import Totals
-from mixfold.kernels._metropolis import draw
+from mixfold.kernels._metropolis import draw, shape_at_mode, shape_of
 from mixfold.models._random_effects import RandomEffects, no_closed_form
+
+PILOT = 100
 
 
 class Summary(NamedTuple):
@@ -40,7 +43,7 @@ class SimulationKernel:
     def simulate(self, params: Any, rows: Rows, assignment: Assignment) -> tuple[Array, Array]:
         """An estimate of log p(y) of every unit, and its expected statistics."""
         target = self.model.conditional(params, rows.x)
-        chains = draw(target, assignment)
+        chains = draw(target, assignment, shape_at_mode(target))
         total = np.zeros((len(rows), self.model.n_latent))
         for z in chains.draws:
             total += target.statistics(z)
@@ -52,9 +55,13 @@ class SimulationKernel:
         return np.concatenate([[0.0, weight.sum()], weight @ latent])
 
     def summarize(self, params: Any, rows: Rows, assignment: Assignment) -> Summary:
-        """What draws tell of the units, and of the curvature of the likelihood."""
+        """What draws tell of the units, and of the curvature of the likelihood.
+
+        Proposals have the shape of draws made before, which fits better than that at the mode.
+        """
         target = self.model.conditional(params, rows.x)
-        chains = draw(target, assignment)
+        pilot = draw(target, replace(assignment, draws=PILOT), shape_at_mode(target))
+        chains = draw(target, assignment, shape_of(pilot.draws))
         m, weight = assignment.draws, rows.weights()
         total, product = np.zeros(()), np.zeros(())
         statistics = np.zeros((len(rows), self.model.n_latent))

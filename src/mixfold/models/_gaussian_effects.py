@@ -24,10 +24,15 @@ class GaussianEffects:
     def __init__(self, mean: Array, covariance: Array, structure: Structure) -> None:
         self.mean, self.structure = mean, structure
         self.precision = np.linalg.inv(covariance)
-        factor = np.linalg.cholesky(covariance)
+        factor = np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
+        self.factor, self.deviation = factor, np.sqrt(np.diag(covariance))
         self._whiten = np.linalg.inv(factor)
         self._constant = -float(np.log(np.diag(factor)).sum()) - 0.5 * len(mean) * np.log(2 * np.pi)
         self._i, self._j = entries(len(mean), structure)
+
+    def at(self, white: Array) -> Array:
+        """Effects made of independent standard normal numbers, (..., q)."""
+        return np.asarray(self.mean + (white[..., None, :] * self.factor).sum(axis=-1))
 
     def log_density(self, z: Array) -> Array:
         """log p(z), (...)."""
