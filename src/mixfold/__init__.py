@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from mixfold import datasets as datasets
     from mixfold.estimators._saving import load as load
     from mixfold.estimators.gaussian_mixture import GaussianMixture as GaussianMixture
+    from mixfold.estimators.linear_mixed_model import LinearMixedModel as LinearMixedModel
     from mixfold.estimators.mixture import Mixture as Mixture
 
 __version__ = "0.1.0"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -60,6 +60,7 @@ class Density(Evaluation):
         raise AssertionError("every estimator checks its parameters")
 
     _least_rows = 1
+    _learns: ClassVar[type] = Learned
     _shows: tuple[str, ...] = Learned.public
 
     # learning

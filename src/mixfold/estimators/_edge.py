@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_random_state, validate_data
 
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
@@ -48,6 +48,17 @@ def learner_from(given: Any) -> Learner:
     if not isinstance(learner, Learner):
         raise InvalidInputError(f"learner is {given!r}: give a name or a learner object")
     return learner
+
+
+def seed_from(random_state: Any) -> int:
+    """Where randomness begins, as one number."""
+    if isinstance(random_state, int | np.integer):
+        return int(random_state)
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**31))
+    if random_state is None:
+        return int(np.random.SeedSequence().generate_state(1)[0])
+    return int(check_random_state(random_state).randint(2**31 - 1))
 
 
 def open_data(
@@ -151,6 +162,15 @@ def check_rows(
 
     `numbers` are those of the rows in what the user gave, where they are known.
     """
+    check_finite(columns, rows, numbers)
+    outside = family.outside(rows.x)
+    if outside is not None and outside.any():
+        place = _first(outside, columns, rows, numbers)
+        raise InvalidInputError(f"{place}: {family.needs} in a {name_of(family)} mixture")
+
+
+def check_finite(columns: Sequence[str] | None, rows: Rows, numbers: Sequence[int] | None) -> None:
+    """Refuse NaN, infinity and negative weights."""
     # a sum is finite only if all its terms are, and is cheaper than looking at each
     with np.errstate(over="ignore", invalid="ignore"):
         suspicious = not np.isfinite(rows.x.sum())
@@ -160,10 +180,6 @@ def check_rows(
     if rows.weight is not None and not (np.isfinite(rows.weight) & (rows.weight >= 0)).all():
         bad = rows.weight[~(rows.weight >= 0) | ~np.isfinite(rows.weight)][0]
         raise InvalidInputError(f"sample_weight has {bad}: weights must be finite and >= 0")
-    outside = family.outside(rows.x)
-    if outside is not None and outside.any():
-        place = _first(outside, columns, rows, numbers)
-        raise InvalidInputError(f"{place}: {family.needs} in a {name_of(family)} mixture")
 
 
 def _first(bad: np.ndarray, columns: Any, rows: Rows, numbers: Sequence[int] | None) -> str:

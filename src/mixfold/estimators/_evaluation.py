@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
-from sklearn.utils.validation import check_is_fitted, check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Array as Floats
 from mixfold.engines.threads import Threads
-from mixfold.estimators._edge import check_rows, open_data
+from mixfold.estimators._edge import check_rows, open_data, seed_from
 from mixfold.estimators._learned import Learned
 from mixfold.run.loop import check_some
 
@@ -29,13 +29,7 @@ class Evaluation(DensityMixin, BaseEstimator):  # type: ignore[misc]
         raise AssertionError("every estimator says what it has learned")
 
     def _seed(self) -> int:
-        if isinstance(self.random_state, int | np.integer):
-            return int(self.random_state)
-        if isinstance(self.random_state, np.random.Generator):
-            return int(self.random_state.integers(2**31))
-        if self.random_state is None:
-            return int(np.random.SeedSequence().generate_state(1)[0])
-        return int(check_random_state(self.random_state).randint(2**31 - 1))
+        return seed_from(self.random_state)
 
     def _params(self) -> Any:
         return self._now().params

@@ -46,6 +46,11 @@ class Learned:
     seed: int
     streaming: bool
 
+    @property
+    def n_features(self) -> int:
+        """Columns of the data."""
+        return int(self.model.d)
+
     @staticmethod
     def nothing(model: MixtureModel, learner: Any, seed: int) -> Learned:
         """Before the first row of a stream."""

@@ -10,7 +10,6 @@ import numpy as np
 from mixfold.core.errors import ModelFileError
 from mixfold.core.registry import find_all
 from mixfold.core.value import is_value, value
-from mixfold.estimators._learned import Learned
 from mixfold.run.files import read, write
 
 
@@ -22,7 +21,7 @@ class SavedModel:
     names: list[str]
     settings: list[Any]
     columns: list[str] | None
-    learned: Learned
+    learned: Any
     extra: list[Any]
 
 
@@ -70,14 +69,16 @@ def load(path: str | Path) -> Any:
     >>> bool((mixfold.load(file).means_ == model.means_).all())
     True
     """
-    saved = read(path, "model")
-    if not isinstance(saved, SavedModel) or not isinstance(saved.learned, Learned):
-        raise ModelFileError(f"{path} is damaged: it holds no model")
     classes = {c.__name__: c for c in find_all("estimators").values()}
+    saved = read(path, "model")
+    if not isinstance(saved, SavedModel):
+        raise ModelFileError(f"{path} is damaged: it holds no model")
     if saved.estimator not in classes:
         raise ModelFileError(f"{path} holds a {saved.estimator}, which mixfold does not know")
+    if not isinstance(saved.learned, classes[saved.estimator]._learns):
+        raise ModelFileError(f"{path} is damaged: it holds no model")
     estimator = classes[saved.estimator](**dict(zip(saved.names, saved.settings, strict=True)))
-    estimator.n_features_in_ = saved.learned.model.d
+    estimator.n_features_in_ = saved.learned.n_features
     if saved.columns is not None:
         estimator.feature_names_in_ = np.asarray(saved.columns, dtype=object)
     estimator._remember(saved.learned)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from mixfold.core.errors import SourceError
 from mixfold.core.rows import Rows
 from mixfold.core.source import Source, block_length
-from mixfold.sources._table import Selection, arrow
+from mixfold.sources._table import Codes, Selection, arrow
 
 
 class TableFile(Source):
@@ -19,11 +19,15 @@ class TableFile(Source):
     suffixes: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
-        self, path: Path, columns: Sequence[str] | None = None, weight: str | None = None
+        self,
+        path: Path,
+        columns: Sequence[str] | None = None,
+        weight: str | None = None,
+        codes: Codes | None = None,
     ) -> None:
         self.path = path
         with self.reading():
-            self.selection = Selection(self.open(), columns, weight, str(path))
+            self.selection = Selection(self.open(), columns, weight, str(path), codes)
         self.columns = self.selection.columns
 
     @property

@@ -14,7 +14,7 @@ from mixfold.core.errors import InvalidInputError, SourceError
 from mixfold.core.registry import find_all
 from mixfold.core.rows import Rows
 from mixfold.core.source import Source
-from mixfold.sources._table import Selection, arrow
+from mixfold.sources._table import Codes, Selection, arrow
 from mixfold.sources.array import Array, as_floats
 from mixfold.sources.concatenated import Concatenated
 from mixfold.sources.iterable import Iterable
@@ -23,19 +23,24 @@ Paths = str | Path | Sequence[str | Path]
 
 
 def open_source(
-    data: Any, columns: Sequence[str] | None = None, weight: str | None = None
+    data: Any,
+    columns: Sequence[str] | None = None,
+    weight: str | None = None,
+    codes: Codes | None = None,
 ) -> Source:
     """A source over files, tables, arrays or an iterable of blocks."""
     if isinstance(data, Source):
         return data
     if is_paths(data):
-        return open_files(data, columns, weight)
+        return open_files(data, columns, weight, codes)
     if is_table(data):
-        return open_table(data, columns, weight)
+        return open_table(data, columns, weight, codes)
     if isinstance(data, np.ndarray):
         return Array(check_array(data))
     if isinstance(data, Many):
-        return Iterable(data, lambda block, names: block_rows(block, names or columns, weight))
+        return Iterable(
+            data, lambda block, names: block_rows(block, names or columns, weight, codes)
+        )
     raise InvalidInputError(f"cannot read rows from a {type(data).__name__}")
 
 
@@ -63,27 +68,29 @@ def _is_block(item: Any) -> bool:
     return is_table(item) or (isinstance(item, np.ndarray) and item.ndim == 2)
 
 
-def open_table(table: Any, columns: Sequence[str] | None, weight: str | None) -> Array:
+def open_table(
+    table: Any, columns: Sequence[str] | None, weight: str | None, codes: Codes | None = None
+) -> Array:
     """A table in memory."""
-    rows, names = table_rows(table, columns, weight)
+    rows, names = table_rows(table, columns, weight, codes)
     return Array(rows.x, rows.weight, names)
 
 
 def table_rows(
-    table: Any, columns: Sequence[str] | None, weight: str | None
+    table: Any, columns: Sequence[str] | None, weight: str | None, codes: Codes | None = None
 ) -> tuple[Rows, list[str]]:
     """Rows and column names of a table of any library that speaks Arrow."""
     converted = arrow().table(table)
-    selection = Selection(converted.schema, columns, weight, "the table")
+    selection = Selection(converted.schema, columns, weight, "the table", codes)
     return selection.rows(converted, 0), selection.columns
 
 
 def block_rows(
-    block: Any, columns: Sequence[str] | None, weight: str | None
+    block: Any, columns: Sequence[str] | None, weight: str | None, codes: Codes | None = None
 ) -> tuple[Rows, Sequence[str] | None]:
     """Rows of one block of an iterable, and their column names if it is a table."""
     if is_table(block):
-        return table_rows(block, columns, weight)
+        return table_rows(block, columns, weight, codes)
     return Rows(as_floats(check_array(np.asarray(block)))), None
 
 
@@ -96,15 +103,17 @@ def check_array(x: np.ndarray) -> np.ndarray:
     return x
 
 
-def open_files(paths: Paths, columns: Sequence[str] | None, weight: str | None) -> Source:
+def open_files(
+    paths: Paths, columns: Sequence[str] | None, weight: str | None, codes: Codes | None = None
+) -> Source:
     """One source over all files that paths, folders and globs name."""
     given = [paths] if isinstance(paths, str | Path) else list(paths)
     files = [file for path in given for file in _expand(path)]
-    parts = [_open_file(file, columns, weight) for file in files]
+    parts = [_open_file(file, columns, weight, codes) for file in files]
     first = parts[0].columns
     for i, part in enumerate(parts):
         if part.columns != first and set(part.columns or ()) == set(first or ()):
-            parts[i] = _open_file(files[i], first, weight)
+            parts[i] = _open_file(files[i], first, weight, codes)
     return parts[0] if len(parts) == 1 else Concatenated(parts, [str(f) for f in files])
 
 
@@ -131,7 +140,9 @@ def _kind(path: Path) -> Any:
     return next((k for k in kinds if path.name.lower().endswith(k.suffixes)), None)
 
 
-def _open_file(path: Path, columns: Sequence[str] | None, weight: str | None) -> Source:
+def _open_file(
+    path: Path, columns: Sequence[str] | None, weight: str | None, codes: Codes | None
+) -> Source:
     kind = _kind(path)
     if kind is None:
         kinds = [s for s in find_all("sources").values() if hasattr(s, "suffixes")]
@@ -139,5 +150,5 @@ def _open_file(path: Path, columns: Sequence[str] | None, weight: str | None) ->
         raise SourceError(f"{path}: unknown kind of file; known are {', '.join(known)}")
     if path.stat().st_size == 0:
         raise SourceError(f"{path} is empty (0 bytes)")
-    source: Source = kind(path, columns, weight)
+    source: Source = kind(path, columns, weight, codes)
     return source

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from mixfold.sources._file import TableFile, skip_rows
+from mixfold.sources._table import is_numeric
 
 
 class Csv(TableFile):
@@ -35,7 +36,9 @@ class Csv(TableFile):
 
         # a column that begins with whole numbers need not go on with them
         numbers = {n: t for n, t in self.selection.types.items() if t != pyarrow.bool_()}
-        types = dict.fromkeys(numbers, pyarrow.float64())
+        types = {
+            n: pyarrow.float64() if is_numeric(t) else pyarrow.string() for n, t in numbers.items()
+        }
         wanted = self.selection.wanted
         convert = pyarrow.csv.ConvertOptions(include_columns=wanted, column_types=types)
         with self._reader(convert) as reader:

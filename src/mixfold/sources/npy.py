@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from mixfold.core.errors import SourceError
+from mixfold.sources._table import Codes
 from mixfold.sources.array import Array
 
 
@@ -18,7 +19,11 @@ class Npy(Array):
     suffixes: ClassVar[tuple[str, ...]] = (".npy",)
 
     def __init__(
-        self, path: Path, columns: Sequence[str] | None = None, weight: str | None = None
+        self,
+        path: Path,
+        columns: Sequence[str] | None = None,
+        weight: str | None = None,
+        codes: Codes | None = None,
     ) -> None:
         if weight is not None:
             raise SourceError(f"{path}: a .npy file has no column {weight!r} to take weights from")

@@ -1,0 +1,190 @@
+"""Observations of groups as units of the linear mixed-effects model, well scaled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+
+from mixfold.core.errors import InvalidInputError
+from mixfold.core.rows import Array, Rows
+from mixfold.core.value import value
+from mixfold.models.linear_mixed import LinearMixedParams, unit_rows
+
+SINGULAR = 1e-9
+LEAST_SCALE = 1e-8
+
+
+class Design(Protocol):
+    """What makes y, A and B of rows."""
+
+    @property
+    def names(self) -> list[str]: ...
+    @property
+    def random_names(self) -> list[str]: ...
+    def matrices(self, x: Array, response: bool = True) -> tuple[Array, Array, Array]: ...
+
+
+@value
+class ArrayDesign:
+    """Rows hold y, then the columns of X, then those of Z.
+
+    `intercept` puts a column of ones before X; without Z the random effect is an intercept.
+    """
+
+    features: list[str]
+    random_features: list[str]
+    intercept: bool
+
+    @property
+    def n_features(self) -> int:
+        """Columns of X."""
+        return len(self.features)
+
+    @property
+    def names(self) -> list[str]:
+        """Columns of A."""
+        return [*(["Intercept"] if self.intercept else []), *self.features]
+
+    @property
+    def random_names(self) -> list[str]:
+        """Columns of B."""
+        return self.random_features or ["Intercept"]
+
+    def matrices(self, x: Array, response: bool = True) -> tuple[Array, Array, Array]:
+        """y, A and B of rows."""
+        ones = np.ones((len(x), 1))
+        last = 1 + len(self.features)
+        a = np.hstack([ones, x[:, 1:last]]) if self.intercept else x[:, 1:last]
+        return x[:, 0], a, x[:, last:] if self.random_features else ones
+
+
+@value
+class Scaling:
+    """Coordinates in which the model is learned.
+
+    A becomes A `turn`, whose columns are orthonormal on average; y becomes the residual of least
+    squares, (y - A `offset`) / `scale`; columns of B are divided by their root mean squares.
+    """
+
+    offset: Array
+    turn: Array
+    spread: Array
+    scale: float
+
+    def units(self, y: Array, a: Array, b: Array, starts: np.ndarray) -> Array:
+        """Units of the groups that begin at `starts`."""
+        # by columns: the rounding of a matrix product depends on how many rows it has
+        columns = [sum_columns(a, turn) for turn in self.turn.T]
+        residual = (y - sum_columns(a, self.offset)) / self.scale
+        return unit_rows(np.column_stack(columns), b / self.spread, residual, starts)
+
+    def fold(self, design: Design, x: Array, starts: np.ndarray) -> Array:
+        """Units of rows (group, variables ...) whose groups begin at `starts`."""
+        return self.units(*design.matrices(x[:, 1:].astype(np.float64, copy=False)), starts)
+
+    def coefficients(self, params: LinearMixedParams) -> Array:
+        """Fixed effects as they are in the data's own units."""
+        return self.offset + self.scale * (self.turn @ params.beta)
+
+    def coefficient_covariance(self, information: Array) -> Array:
+        """The covariance of the estimated fixed effects."""
+        inside = np.linalg.pinv(information, hermitian=True)
+        return np.asarray(self.scale**2 * (self.turn @ inside @ self.turn.T))
+
+    def random_covariance(self, omega: Array) -> Array:
+        """Omega in the data's own units."""
+        return np.asarray(self.scale**2 * omega / np.outer(self.spread, self.spread))
+
+    def inner_covariance(self, omega: Array) -> Array:
+        """The inverse of `random_covariance`."""
+        return np.asarray(omega * np.outer(self.spread, self.spread) / self.scale**2)
+
+    def effects(self, z: Array) -> Array:
+        """Random effects in the data's own units."""
+        return np.asarray(z * self.scale / self.spread)
+
+
+def sum_columns(a: Array, weights: Array) -> Array:
+    """a @ weights, whose rounding in a row does not depend on the other rows."""
+    total = np.zeros(len(a))
+    for column, weight in zip(a.T, weights, strict=True):
+        if weight != 0.0:
+            total += weight * column
+    return total
+
+
+class Observed:
+    """What a first look at all rows shows: the triangle R of QR of [A y], and scales."""
+
+    def __init__(self, design: Design) -> None:
+        self.design = design
+        width = len(design.names) + 1
+        self._triangle = np.zeros((0, width))
+        self._squares = np.zeros(len(design.random_names))
+        self.n = 0
+
+    def see(self, rows: Rows, numbers: Sequence[int]) -> None:
+        """Take in a block of rows."""
+        y, a, b = self.design.matrices(rows.x[:, 1:].astype(np.float64, copy=False))
+        names = ["the response", *self.design.names, *self.design.random_names]
+        table = np.column_stack([y, a, b])
+        if not np.isfinite(table).all():
+            row, column = np.argwhere(~np.isfinite(table))[0]
+            raise InvalidInputError(
+                f"row {numbers[row]}: {names[column]} is {table[row, column]}; "
+                "rows must be finite: drop or fill such rows"
+            )
+        stacked = np.vstack([self._triangle, np.column_stack([a, y])])
+        self._triangle = np.asarray(np.linalg.qr(stacked, mode="r"))
+        self._squares = self._squares + np.square(b).sum(axis=0)
+        self.n += len(rows)
+
+    def fold(self, x: Array, starts: np.ndarray) -> Array:
+        """Units of rows, once all have been seen."""
+        return self.scaling.fold(self.design, x, starts)
+
+    @cached_property
+    def scaling(self) -> Scaling:
+        """Least squares and scales; refuses columns that the data cannot tell apart."""
+        names, p = self.design.names, len(self.design.names)
+        r = self._triangle
+        if len(r) < p:
+            raise InvalidInputError(
+                f"{self.n} rows cannot determine {p} fixed effects: {', '.join(names)}"
+            )
+        lengths = np.sqrt(np.square(r).sum(axis=0))
+        for j in range(p):
+            if abs(r[j, j]) <= SINGULAR * lengths[j]:
+                raise InvalidInputError(
+                    f"the fixed effect {names[j]!r} is a linear combination of "
+                    f"{', '.join(names[:j]) or 'nothing: it is zero in every row'}; leave it out"
+                )
+        for name, square in zip(self.design.random_names, self._squares, strict=True):
+            if square == 0.0:
+                raise InvalidInputError(
+                    f"the random effect {name!r} is zero in every row; leave it out"
+                )
+        inverse = np.linalg.inv(r[:p, :p])
+        left = abs(float(r[p, p])) if len(r) > p else 0.0
+        scale = max(left, LEAST_SCALE * float(lengths[p])) / np.sqrt(self.n)
+        return Scaling(
+            inverse @ r[:p, p],
+            inverse * np.sqrt(self.n),
+            np.sqrt(self._squares / self.n),
+            scale if scale > 0.0 else 1.0,
+        )
+
+
+def known_covariance(given: Any, q: int) -> Array:
+    """A covariance of random effects that a user has given."""
+    omega = np.asarray(given, dtype=np.float64)
+    omega = np.diag(omega) if omega.ndim == 1 else omega.reshape(1, 1) if not omega.ndim else omega
+    fits = omega.shape == (q, q) and np.isfinite(omega).all() and np.allclose(omega, omega.T)
+    if not fits or np.linalg.eigvalsh(omega).min() <= 0.0:
+        raise InvalidInputError(
+            f"omega is {given!r}: a positive definite ({q}, {q}) matrix is needed"
+        )
+    return omega

@@ -1,0 +1,147 @@
+"""From a table, a file or arrays to rows of (group, variables ...)."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mixfold.core.errors import InvalidInputError
+from mixfold.core.rows import Array as Floats
+from mixfold.core.source import Source
+from mixfold.estimators._effects import ArrayDesign, Design
+from mixfold.estimators._formula import (
+    FormulaDesign,
+    effect_variables,
+    level_variables,
+    variables,
+)
+from mixfold.sources._grouped import in_memory
+from mixfold.sources._opening import open_source
+from mixfold.sources._table import Codes
+from mixfold.sources.array import Array
+
+
+class Observations(NamedTuple):
+    """Rows whose first column is the group's number, and what their columns mean.
+
+    `groups` are the names of groups by number, or None where the number is the name.
+    """
+
+    source: Source
+    design: Design
+    groups: list[Any] | np.ndarray | None
+
+    def labels(self, keys: Floats) -> np.ndarray:
+        """The names of groups."""
+        if self.groups is not None:
+            return np.asarray(self.groups)[keys.astype(np.intp)]
+        return keys.astype(np.int64) if (keys == np.floor(keys)).all() else keys
+
+    def label(self, key: float) -> Any:
+        """The name of one group."""
+        return self.labels(np.array([key]))[0]
+
+
+def open_formula(
+    data: Any, formula: str, random: str, group: Any, sample_weight: Any
+) -> Observations:
+    """Rows of a table or file with the columns that formulas need."""
+    if not isinstance(group, str):
+        raise InvalidInputError(f"group is {group!r}: the name of the column of groups is needed")
+    if sample_weight is not None and not isinstance(sample_weight, str):
+        raise InvalidInputError(
+            "sample_weight for tables and files is the name of a column, "
+            f"not a {type(sample_weight).__name__}"
+        )
+    names, codes = variables(formula, random), Codes(level_variables(formula, random))
+    source = _open(data, [group, *names], sample_weight, codes)
+    if not source.rereadable:
+        raise InvalidInputError(
+            "an iterator can be read once only, and mixed-effects models read their data several "
+            "times: give a table, a file, or a list of blocks"
+        )
+    if not in_memory(source) and needs_codes(source):
+        for _ in source.blocks():  # all levels must be known before the first matrix is made
+            pass
+    levels = [codes.values.get(name) for name in names]
+    response = formula.split("~", maxsplit=1)[0].strip()
+    if codes.values.get(response) is not None:
+        raise InvalidInputError(f"the response {response!r} is not numeric")
+    return Observations(
+        source, FormulaDesign(formula, random, names, levels), codes.values.get(group)
+    )
+
+
+def _open(data: Any, columns: list[str], weight: str | None, codes: Codes) -> Source:
+    source = open_source(data, columns, weight, codes)
+    if source.columns is None or list(source.columns) != columns:
+        raise InvalidInputError(
+            f"a formula needs a table or file with column names, not a {type(data).__name__}"
+        )
+    return source
+
+
+def needs_codes(source: Source) -> bool:
+    """Whether reading a source gives numbers to values that are none."""
+    parts = getattr(source, "parts", [source])
+    return any(getattr(getattr(part, "selection", None), "coded", True) for part in parts)
+
+
+def open_known(data: Any, design: FormulaDesign, group: str, response: bool) -> Observations:
+    """Rows of a table or file with the levels that `design` knows, with or without response."""
+    wanted = design.columns if response else effect_variables(design.formula, design.random)
+    levels = dict(zip(design.columns, design.levels, strict=True))
+    codes = Codes(known={name: levels[name] for name in wanted if levels[name] is not None})
+    source = _open(data, [group, *wanted], None, codes)
+    return Observations(source, design, codes.values.get(group))
+
+
+def open_arrays(
+    x: Any, y: Any, groups: Any, z: Any, intercept: bool, sample_weight: Any = None
+) -> Observations:
+    """Rows of arrays."""
+    x, names = _table("X", x)
+    for name, given in (("y", y), ("groups", groups)):
+        if given is None:
+            raise InvalidInputError(f"{name} is needed, or a formula: fit(X, y, groups)")
+    keys, numbers = np.unique(_column("groups", groups, len(x)), return_inverse=True)
+    parts = [numbers.astype(np.float64)[:, None], _numbers("y", y, len(x))[:, None], x]
+    random_names: list[str] = []
+    if z is not None:
+        z, random_names = _table("Z", z)
+        if len(z) != len(x):
+            raise InvalidInputError(f"Z has {len(z)} rows, X has {len(x)}")
+        parts.append(z)
+    weight = None if sample_weight is None else _numbers("sample_weight", sample_weight, len(x))
+    design = ArrayDesign(names, random_names, intercept)
+    columns = ["groups", "y", *names, *(f"Z:{name}" for name in random_names)]
+    return Observations(Array(np.hstack(parts), weight, columns), design, keys)
+
+
+def _table(name: str, given: Any) -> tuple[Floats, list[str]]:
+    columns = getattr(given, "columns", None)
+    try:
+        x = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInputError(
+            f"{name} is not numeric; levels are for formulas: give one, and a table"
+        ) from None
+    if x.ndim != 2:
+        raise InvalidInputError(f"{name} has shape {x.shape}: rows and columns are needed")
+    names = [f"x{j}" for j in range(x.shape[1])] if columns is None else [str(c) for c in columns]
+    return x, names if name == "X" or columns is not None else [f"z{j}" for j in range(x.shape[1])]
+
+
+def _column(name: str, given: Any, n: int) -> np.ndarray:
+    column = np.asarray(given)
+    if column.shape != (n,):
+        raise InvalidInputError(f"{name} has shape {column.shape}: ({n},) is needed, as X has rows")
+    return column.astype(str) if column.dtype.kind not in "iufb" else column
+
+
+def _numbers(name: str, given: Any, n: int) -> Floats:
+    column = _column(name, given, n)
+    if column.dtype.kind not in "iufb":
+        raise InvalidInputError(f"{name} is {column.dtype}: numbers are needed")
+    return column.astype(np.float64)

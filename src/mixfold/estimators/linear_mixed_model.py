@@ -1,0 +1,491 @@
+"""Linear mixed-effects models by maximum likelihood."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from mixfold.core.checks import check_above, check_least, check_whole
+from mixfold.core.errors import InvalidInputError, unknown_name
+from mixfold.core.learner import Learner
+from mixfold.core.rows import Array as Floats
+from mixfold.core.rows import Rows
+from mixfold.core.value import value
+from mixfold.engines.threads import Threads
+from mixfold.estimators._edge import check_finite, learner_from, seed_from, unchanged_on_error
+from mixfold.estimators._effects import Observed, Scaling, known_covariance
+from mixfold.estimators._formula import FormulaDesign
+from mixfold.estimators._observations import Observations, open_arrays, open_formula, open_known
+from mixfold.kernels.linear_mixed import LinearMixedKernel
+from mixfold.learners.em import EM
+from mixfold.models.linear_mixed import LinearMixed, LinearMixedParams
+from mixfold.run.checkpoint import Checkpoint
+from mixfold.run.history import History
+from mixfold.run.loop import Loop, check_some
+from mixfold.run.progress import Lines, Silent
+from mixfold.sources._grouped import Check, Fold, Grouped
+
+START_UNITS = 20_000
+
+
+@value
+class LearnedEffects:
+    """Everything the public attributes are made from."""
+
+    model: LinearMixed
+    learner: Any
+    design: Any
+    scaling: Scaling
+    params: LinearMixedParams
+    log_likelihood: float
+    information: Floats
+    groups: Any
+    effects: Floats | None
+    n_groups: int
+    n_seen: int
+    history: History
+    converged: bool
+    degeneracies: int
+
+    @property
+    def n_features(self) -> int:
+        """Columns of the data that are features."""
+        return int(self.design.n_features)
+
+    def attributes(self) -> dict[str, Any]:
+        """The public fitted attributes."""
+        covariance = self.scaling.coefficient_covariance(self.information)
+        found = {
+            "n_features_in_": self.n_features,
+            "coef_": self.scaling.coefficients(self.params),
+            "coef_names_": list(self.design.names),
+            "coef_std_errors_": np.sqrt(np.diag(covariance)),
+            "coef_covariance_": covariance,
+            "random_covariance_": self.scaling.random_covariance(self.params.omega),
+            "random_names_": list(self.design.random_names),
+            "noise_variance_": self.params.noise_variance * self.scaling.scale**2,
+            "log_likelihood_": self.log_likelihood,
+            "n_groups_": self.n_groups,
+            "n_seen_": self.n_seen,
+            "history_": self.history,
+            "converged_": self.converged,
+            "degeneracies_": self.degeneracies,
+        }
+        if self.effects is not None:
+            found |= {"groups_": np.asarray(self.groups), "random_effects_": self.effects}
+        return found
+
+
+class Ended(NamedTuple):
+    """What a look at all units shows under the learned parameters."""
+
+    log_likelihood: float
+    information: Floats
+    log_density: Floats
+    groups: np.ndarray
+    effects: Floats
+
+
+class LinearMixedModel(BaseEstimator):  # type: ignore[misc]
+    """y_i = A_i beta + B_i z_i + e_i, z_i ~ N(0, Omega), e_i ~ N(0, sigma^2 I), for groups i.
+
+    Fixed effects beta, the covariance Omega of random effects and the noise variance sigma^2 are
+    learned by maximum likelihood, from data in memory or from sorted files that do not fit.
+
+    Parameters
+    ----------
+    formula : str, default=None
+        "response ~ fixed effects", for tables and files. None is for arrays.
+    random : str, default=None
+        "~ random effects"; None is a random intercept, "~ 1".
+    group : str, default=None
+        The column that tells groups apart; a file must be sorted by it.
+    covariance : {"full", "diag"}, default="full"
+        Whether random effects may be correlated.
+    omega : array of shape (q, q), default=None
+        Keep Omega at this value.
+    noise_variance : float, default=None
+        Keep sigma^2 at this value.
+    fit_intercept : bool, default=True
+        With arrays, whether a column of ones is put before X. A formula says so itself.
+    learner : str or learner object, default="auto"
+        "auto" is EM with SQUAREM acceleration, up to `tol` and `max_passes`; or "em",
+        "mini-batch-em", "online-em", or e.g. `MiniBatchEM(batch_size=100)`. A row is a group.
+    tol : float, default=1e-12
+        "auto" stops when a step gains fewer nats per observation.
+    max_passes : int, default=1000
+        "auto" makes at most so many passes over the data.
+    checkpoint : path, default=None
+        Where to keep the fit while it runs, every `checkpoint_every` seconds.
+    resume : bool, default=False
+        Go on from `checkpoint` if it is there.
+    random_state : int, RandomState or Generator, default=None
+        Where randomness begins, for learners that have any.
+    n_threads : int, default=None
+        None is all cores. The result does not depend on it.
+    verbose : int, default=0
+        Above 0: lines of progress on stderr.
+
+    Attributes
+    ----------
+    coef_, coef_names_ : array of shape (p,), list of str
+        Fixed effects.
+    coef_std_errors_, coef_covariance_ : array of shape (p,), array of shape (p, p)
+        From (sum_i A_i' V_i^-1 A_i)^-1, V_i = B_i Omega B_i' + sigma^2 I.
+    random_covariance_, random_names_ : array of shape (q, q), list of str
+        Omega.
+    noise_variance_ : float
+        sigma^2.
+    log_likelihood_ : float
+        Of all data, under the learned parameters.
+    groups_, random_effects_ : array of shape (m,), array of shape (m, q)
+        Groups and their predicted random effects E[z_i | y_i], for data in memory. For files see
+        `predict_random`.
+    n_groups_, n_seen_ : int
+        Groups, and groups learned with passes counted.
+    history_ : History
+        `log_likelihood` per group, `step_size`, `rows` and `time` of every pass or update.
+    converged_ : bool
+        Whether the learner came to rest by itself.
+    degeneracies_ : int
+        How often a variance had to be kept above its floor.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mixfold import LinearMixedModel
+    >>> rng = np.random.default_rng(0)
+    >>> groups = np.repeat(np.arange(200), 10)
+    >>> x = rng.normal(size=(2000, 1))
+    >>> y = 4 + 9 * x[:, 0] + rng.normal(size=200)[groups] + 0.5 * rng.normal(size=2000)
+    >>> model = LinearMixedModel().fit(x, y, groups)
+    >>> model.coef_.round(1), round(model.noise_variance_, 2)
+    (array([4., 9.]), 0.25)
+    >>> table = {"y": y, "x": x[:, 0], "school": groups}
+    >>> import pyarrow
+    >>> again = LinearMixedModel("y ~ x", group="school").fit(pyarrow.table(table))
+    >>> bool(np.allclose(again.coef_, model.coef_))
+    True
+
+    References
+    ----------
+    Laird and Ware (1982); Laird, Lange and Stram (1987), Maximum likelihood computations with
+    repeated measures: application of the EM algorithm.
+    """
+
+    _extra: tuple[str, ...] = ()
+    _learns: ClassVar[type] = LearnedEffects
+
+    def __init__(
+        self,
+        formula: str | None = None,
+        random: str | None = None,
+        group: str | None = None,
+        *,
+        covariance: str = "full",
+        omega: Any = None,
+        noise_variance: float | None = None,
+        fit_intercept: bool = True,
+        learner: str | Learner = "auto",
+        tol: float = 1e-12,
+        max_passes: int = 1000,
+        checkpoint: str | Path | None = None,
+        checkpoint_every: float = 30.0,
+        resume: bool = False,
+        random_state: Any = None,
+        n_threads: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.formula = formula
+        self.random = random
+        self.group = group
+        self.covariance = covariance
+        self.omega = omega
+        self.noise_variance = noise_variance
+        self.fit_intercept = fit_intercept
+        self.learner = learner
+        self.tol = tol
+        self.max_passes = max_passes
+        self.checkpoint = checkpoint
+        self.checkpoint_every = checkpoint_every
+        self.resume = resume
+        self.random_state = random_state
+        self.n_threads = n_threads
+        self.verbose = verbose
+
+    # learning
+
+    def fit(
+        self, X: Any, y: Any = None, groups: Any = None, Z: Any = None, sample_weight: Any = None
+    ) -> Self:
+        """Learn from scratch.
+
+        Parameters
+        ----------
+        X : table, path, list of paths or glob with a formula; else array of shape (n, p)
+        y, groups : arrays of shape (n,), without a formula
+            Responses, and what tells groups apart.
+        Z : array of shape (n, q), without a formula
+            Columns of random effects; None is a random intercept.
+        sample_weight : array of shape (n,), or with a formula the name of a column
+            Weights of groups, the same for all rows of one: a group of weight 2 is there twice.
+        """
+        with unchanged_on_error(self):
+            self._check_parameters()
+            self._learn(self._open(X, y, groups, Z, sample_weight))
+        return self
+
+    def _check_parameters(self) -> None:
+        if self.covariance not in ("full", "diag"):
+            raise unknown_name("covariance", self.covariance, ("full", "diag"))
+        if self.noise_variance is not None:
+            check_above("noise_variance", self.noise_variance, 0.0)
+        if self.n_threads is not None:
+            check_whole("n_threads", self.n_threads)
+        check_least("tol", self.tol, 0.0)
+        check_whole("max_passes", self.max_passes)
+        check_least("checkpoint_every", self.checkpoint_every, 0.0)
+        if self.resume and self.checkpoint is None:
+            raise InvalidInputError("resume=True needs checkpoint=PATH to resume from")
+        self._learner(1.0)
+
+    def _learner(self, observations: float) -> Learner:
+        if self.learner == "auto":
+            tol = self.tol * max(1.0, observations)
+            return EM(tol=tol, max_passes=self.max_passes, accelerate=True)
+        return learner_from(self.learner)
+
+    def _open(self, X: Any, y: Any, groups: Any, Z: Any, sample_weight: Any) -> Observations:
+        if self.formula is None:
+            for name in ("random", "group"):
+                if getattr(self, name) is not None:
+                    raise InvalidInputError(
+                        f"{name} is {getattr(self, name)!r}, which needs a formula"
+                    )
+            return open_arrays(X, y, groups, Z, self.fit_intercept, sample_weight)
+        self._check_no_arrays(y, groups, Z)
+        return open_formula(X, self.formula, self.random or "~ 1", self.group, sample_weight)
+
+    def _check_no_arrays(self, y: Any, groups: Any, Z: Any) -> None:
+        for name, given in (("y", y), ("groups", groups), ("Z", Z)):
+            if given is not None:
+                raise InvalidInputError(
+                    f"{name} is given, but the formula {self.formula!r} names the columns to use"
+                )
+
+    def _learn(self, data: Observations) -> None:
+        observed = Observed(data.design)
+        units = self._units(data, observed.fold, observed.see)
+        check_some(observed.n, 1.0)
+        model, scaling = self._model(data, observed.scaling), observed.scaling
+        problem = Threads(model, self.n_threads)
+        learner = self._learner(observed.n / max(units.length or 1, 1))
+        learner = learner.resolve(units.length, model.d, False)
+        seed = seed_from(self.random_state)
+        checkpoint = self._checkpoint(problem, learner, data, units)
+        saved = checkpoint.read() if checkpoint and self.resume else None
+        sample = units.sample(START_UNITS, np.random.default_rng([seed, 2**31]))
+        loop = Loop(
+            problem,
+            learner,
+            units,
+            [lambda: model.start(sample.x)],
+            seen=learner.credit(len(sample), 1, model.d),
+            seed=saved.seed if saved else seed,
+            keep=checkpoint.keep if checkpoint else lambda fit: None,
+            progress=Lines() if self.verbose else Silent(),
+        )
+        try:
+            fit = loop.run(saved)
+        finally:
+            if checkpoint and loop.fit.rows_seen:
+                checkpoint.write(loop.fit)
+        params = learner.estimate(problem, fit.state)
+        ended = look(problem, params, scaling, data, units)
+        self._remember(
+            LearnedEffects(
+                model=model,
+                learner=learner,
+                design=data.design,
+                scaling=scaling,
+                params=params,
+                log_likelihood=ended.log_likelihood,
+                information=ended.information,
+                groups=storable(ended.groups) if units.random_access else None,
+                effects=ended.effects if units.random_access else None,
+                n_groups=units.length or 0,
+                n_seen=fit.rows_seen,
+                history=fit.history,
+                converged=bool(learner.converged(fit.state)),
+                degeneracies=int(fit.state.repairs),
+            )
+        )
+
+    def _units(self, data: Observations, fold: Fold, see: Check) -> Grouped:
+        """Groups as rows; `see` looks at every observation once."""
+
+        def check(rows: Rows, numbers: Sequence[int]) -> None:
+            check_finite(data.source.columns, rows, numbers)
+            see(rows, numbers)
+
+        p, q = len(data.design.names), len(data.design.random_names)
+        width = LinearMixed(p, q).d
+        return Grouped(data.source, 0, fold, width, check=check, label=data.label)
+
+    def _model(self, data: Observations, scaling: Scaling) -> LinearMixed:
+        omega, noise, q = self.omega, self.noise_variance, len(data.design.random_names)
+        return LinearMixed(
+            len(data.design.names),
+            q,
+            self.covariance,  # type: ignore[arg-type]
+            None if omega is None else scaling.inner_covariance(known_covariance(omega, q)),
+            None if noise is None else float(noise) / scaling.scale**2,
+            float(scaling.scale),
+        )
+
+    def _checkpoint(
+        self, problem: Threads, learner: Learner, data: Observations, units: Grouped
+    ) -> Checkpoint | None:
+        if self.checkpoint is None:
+            return None
+        seed = self.random_state if isinstance(self.random_state, int) else None
+        identity = [problem.model, learner, data.design, units.length, seed]
+        return Checkpoint(self.checkpoint, identity, self.checkpoint_every)
+
+    def _remember(self, learned: LearnedEffects) -> None:
+        for name in ("groups_", "random_effects_"):
+            self.__dict__.pop(name, None)
+        self._learned = learned
+        self.__dict__.update(learned.attributes())
+
+    def _now(self) -> LearnedEffects:
+        return self._learned
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "_learned" in self.__dict__
+
+    # evaluation
+
+    def _look(self, X: Any, y: Any, groups: Any, Z: Any) -> Ended:
+        """Groups of any data under what has been learned."""
+        check_is_fitted(self)
+        learned = self._learned
+        data = self._open_again(X, y, groups, Z, response=True)
+        fold = partial(learned.scaling.fold, learned.design)
+        units = self._units(data, fold, lambda rows, numbers: None)
+        check_some(units.length or 0, 1.0)
+        problem = Threads(learned.model, self.n_threads)
+        return look(problem, learned.params, learned.scaling, data, units)
+
+    def _open_again(self, X: Any, y: Any, groups: Any, Z: Any, response: bool) -> Observations:
+        """Data with the columns and levels of those that were learned."""
+        design = self._learned.design
+        if isinstance(design, FormulaDesign):
+            self._check_no_arrays(y, groups, Z)
+            return open_known(X, design, str(self.group), response)
+        data = open_arrays(X, y, groups, Z, design.intercept)
+        if (data.design.names, data.design.random_names) != (design.names, design.random_names):
+            raise InvalidInputError(
+                f"the effects are {data.design.names} and {data.design.random_names}, but what has "
+                f"been learned has {design.names} and {design.random_names}"
+            )
+        return data
+
+    def predict_random(
+        self, X: Any, y: Any = None, groups: Any = None, Z: Any = None
+    ) -> tuple[np.ndarray, Floats]:
+        """Groups of any data, and their predicted random effects E[z_i | y_i], (m, q)."""
+        ended = self._look(X, y, groups, Z)
+        return ended.groups, ended.effects
+
+    def score_samples(self, X: Any, y: Any = None, groups: Any = None, Z: Any = None) -> Floats:
+        """Log-density of every group's responses."""
+        return self._look(X, y, groups, Z).log_density
+
+    def score(self, X: Any, y: Any = None, groups: Any = None, Z: Any = None) -> float:
+        """Mean log-density of groups."""
+        return float(self.score_samples(X, y, groups, Z).mean())
+
+    def predict(self, X: Any, groups: Any = None, Z: Any = None) -> Floats:
+        """Responses of rows: A beta + B z for groups in `groups_`, A beta for others.
+
+        A table or file needs the columns of the effects and of groups, not the response.
+        """
+        check_is_fitted(self)
+        learned = self._learned
+        y = None
+        if not isinstance(learned.design, FormulaDesign):
+            y = np.zeros(len(X))
+            groups = np.full(len(X), "") if groups is None else groups
+        data = self._open_again(X, y, groups, Z, response=False)
+        parts, first = [], 0
+        for rows in data.source.blocks():
+            check_finite(data.source.columns, rows, range(first, first + len(rows)))
+            first += len(rows)
+            parts.append(self._predicted(data, rows.x))
+        check_some(first, 1.0)
+        return np.concatenate(parts)
+
+    def _predicted(self, data: Observations, x: Floats) -> Floats:
+        _, a, b = data.design.matrices(x[:, 1:], response=False)
+        effects = np.zeros_like(b)
+        if self._learned.effects is not None:
+            number = positions(self.groups_, data.labels(x[:, 0]))
+            effects[number >= 0] = self.random_effects_[number[number >= 0]]
+        return np.asarray(a @ self.coef_ + (b * effects).sum(axis=1))
+
+    def save(self, path: str | Path) -> None:
+        """Write a model file that `mixfold.load` reads, here or elsewhere."""
+        from mixfold.estimators._saving import save
+
+        check_is_fitted(self)
+        save(self, path)
+
+
+def look(
+    problem: Threads,
+    params: LinearMixedParams,
+    scaling: Scaling,
+    data: Observations,
+    units: Grouped,
+) -> Ended:
+    """Likelihood, information about fixed effects, and random effects of all groups."""
+    kernel = LinearMixedKernel(problem.model)
+    prepared = kernel.prepare(params)
+    total, information = 0.0, np.zeros((problem.model.p, problem.model.p))
+    densities, groups, effects = [], [], []
+    for keys, rows in units.keyed_blocks():
+        log_density, latent = problem.posterior(params, rows)
+        assert latent is not None
+        total += float(rows.weights() @ log_density)
+        information += kernel.information(prepared, rows)
+        densities.append(log_density)
+        groups.append(data.labels(keys))
+        effects.append(scaling.effects(latent[:, : problem.model.q]))
+    return Ended(
+        total,
+        information,
+        np.concatenate(densities),
+        np.concatenate(groups),
+        np.concatenate(effects),
+    )
+
+
+def positions(known: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Where each wanted name stands among the known, -1 where it does not."""
+    if (known.dtype.kind in "iufb") != (wanted.dtype.kind in "iufb"):
+        return np.full(len(wanted), -1)
+    order = np.argsort(known)
+    place = np.minimum(np.searchsorted(known, wanted, sorter=order), len(known) - 1)
+    return np.where(known[order[place]] == wanted, order[place], -1)
+
+
+def storable(groups: np.ndarray) -> Any:
+    """Names of groups as a model file can hold them."""
+    return groups if groups.dtype.kind in "iufb" else [str(name) for name in groups]
