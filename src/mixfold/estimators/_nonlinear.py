@@ -1,45 +1,70 @@
-"""What the estimators of nonlinear mixed models share: learning, then standard errors."""
+"""What the estimators of nonlinear mixed models share: learning, then a look at every unit."""
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
-from typing import Any
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from mixfold.core.checks import check_whole
-from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Learner
 from mixfold.core.problem import Assignment
 from mixfold.core.rows import Array as Floats
+from mixfold.core.value import value
 from mixfold.engines.threads import Threads
-from mixfold.estimators._edge import learner_from
-from mixfold.estimators._evaluation import Evaluation
+from mixfold.estimators._edge import learner_from, seed_from
+from mixfold.estimators._observations import Observations
+from mixfold.estimators.linear_mixed_model import storable
 from mixfold.kernels._simulation import SimulationKernel
 from mixfold.learners._stand_in import StandIn
 from mixfold.models._random_effects import RandomEffects
+from mixfold.run.history import History
 from mixfold.run.loop import Loop
 from mixfold.run.progress import Lines, Silent
 from mixfold.sources._grouped import Grouped
 
 SAMPLE = 2000  # units that a start is made from
-TOGETHER = 512  # units evaluated at one go
+TOGETHER = 512  # units looked at in one go
 
 
 def chosen_learner(given: Any, seed: int) -> Learner:
     """The learner of a nonlinear mixed model: the one place that knows the stand-in."""
-    if isinstance(given, str) and given == "monte-carlo-em":
-        return StandIn(seed=seed)
-    learner = learner_from(given)
-    return replace(learner, seed=seed) if isinstance(learner, StandIn) else learner
+    learner = StandIn() if given == "monte-carlo-em" else learner_from(given)
+    if isinstance(learner, StandIn):
+        return StandIn(learner.draws, learner.full, learner.passes, seed)
+    return learner
 
 
-@dataclass(frozen=True)
-class Evaluated:
-    """What many draws at the learned parameters tell: of units, and of the parameters' errors."""
+@value
+class LearnedUnits:
+    """Everything the public attributes are made from.
+
+    `design` says what columns mean, and `scaling` in which units they were learned.
+    `parameter_covariance` is of the learned parameters in the order of the model's scores.
+    """
+
+    model: Any
+    learner: Any
+    design: Any
+    scaling: Any
+    n_features: int
+    params: Any
+    parameter_covariance: Floats
+    log_likelihood: float
+    groups: Any
+    effects: Floats
+    effect_covariances: Floats
+    n_seen: int
+    history: History
+    degeneracies: int
+
+
+class Look(NamedTuple):
+    """What many draws at the learned parameters tell of every unit, and of the parameters."""
 
     keys: Floats
     effects: Floats
@@ -58,7 +83,12 @@ class NonlinearMixed(BaseEstimator):  # type: ignore[misc]
     n_threads: int | None
     verbose: int
 
-    _seed = Evaluation._seed
+    _extra: tuple[str, ...] = ()
+    _learns: ClassVar[type] = LearnedUnits
+    _learned: LearnedUnits
+
+    def _attributes(self, learned: LearnedUnits) -> dict[str, Any]:
+        raise AssertionError("every estimator names its attributes")
 
     def _check_settings(self) -> None:
         for name in ("passes", "n_threads"):
@@ -67,79 +97,127 @@ class NonlinearMixed(BaseEstimator):  # type: ignore[misc]
         check_whole("evaluation_draws", self.evaluation_draws, 2)
         chosen_learner(self.learner, 0)
 
-    def _learn(self, source: Grouped, model: RandomEffects) -> Evaluated:
-        """Fit, remember what every such model has, and evaluate."""
-        seed = self._seed()
+    def _learn(
+        self,
+        data: Observations,
+        units: Grouped,
+        model: RandomEffects,
+        n_features: int,
+        scaling: Any = None,
+    ) -> None:
+        seed = seed_from(self.random_state)
         problem = Threads(model, self.n_threads)
-        learner = chosen_learner(self.learner, seed).resolve(source.length, source.d, False)
-        sample = source.sample(SAMPLE, np.random.default_rng([seed, 2**31]))
+        learner = chosen_learner(self.learner, seed).resolve(units.length, units.d, False)
+        sample = units.sample(SAMPLE, np.random.default_rng([seed, 2**31]))
         loop = Loop(
             problem,
             learner,
-            source,
+            units,
             [lambda: model.start(sample.x)],
             seed=seed,
             passes=self.passes,
             progress=Lines() if self.verbose else Silent(),
         )
         fit = loop.run()
-        self.params_ = learner.estimate(problem, fit.state)
-        self.history_ = fit.history
-        self.n_passes_ = fit.passes
-        self.degeneracies_ = int(fit.state.repairs)
-        evaluated = self._evaluate(problem, source, seed)
-        self.log_likelihood_ = evaluated.log_likelihood
-        self.n_units_ = len(evaluated.keys)
-        self._n_parameters = model.n_parameters()
-        return evaluated
-
-    def _evaluate(self, problem: Threads, source: Grouped, seed: int) -> Evaluated:
-        kernel = problem.kernel
-        assert isinstance(kernel, SimulationKernel)
-        keys, summaries, first = [], [], 0
-        for labels, block in source.keyed_blocks(length=TOGETHER):
-            keys.append(labels)
-            for i in range(0, len(block), TOGETHER):
-                rows = block.cut(i, i + TOGETHER)
-                # numbers of units that no pass of learning has had
-                rule = Assignment("draw", self.evaluation_draws, seed + 1, first)
-                summaries.append(kernel.summarize(self.params_, rows, rule))
-                first += len(rows)
-        return Evaluated(
-            np.concatenate(keys),
-            np.concatenate([s.effects for s in summaries]),
-            np.concatenate([s.covariance for s in summaries]),
-            float(sum(s.log_density.sum() for s in summaries)),
-            inverse_information(
-                sum((s.observed for s in summaries), np.zeros(())),
-                sum((s.outer for s in summaries), np.zeros(())),
-            ),
+        params = learner.estimate(problem, fit.state)
+        seen = look(problem, params, units, self.evaluation_draws, seed)
+        self._remember(
+            LearnedUnits(
+                model=model,
+                learner=learner,
+                design=data.design,
+                scaling=scaling,
+                n_features=n_features,
+                params=params,
+                parameter_covariance=seen.parameter_covariance,
+                log_likelihood=seen.log_likelihood,
+                groups=storable(data.labels(seen.keys)),
+                effects=seen.effects,
+                effect_covariances=seen.covariances,
+                n_seen=fit.rows_seen,
+                history=fit.history,
+                degeneracies=int(fit.state.repairs),
+            )
         )
+
+    def _remember(self, learned: LearnedUnits) -> None:
+        self._learned = learned
+        self.n_features_in_ = learned.n_features
+        self.params_ = learned.params
+        self.log_likelihood_ = learned.log_likelihood
+        self.n_seen_ = learned.n_seen
+        self.history_ = learned.history
+        self.degeneracies_ = learned.degeneracies
+        self.__dict__.update(self._attributes(learned))
+
+    def _now(self) -> LearnedUnits:
+        return self._learned
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "_learned" in self.__dict__
 
     def aic(self) -> float:
         """Akaike information criterion of the data learned from; lower is better."""
-        check_is_fitted(self, "params_")
-        return -2.0 * self.log_likelihood_ + 2.0 * self._n_parameters
+        check_is_fitted(self)
+        return -2.0 * self.log_likelihood_ + 2.0 * self._learned.model.n_parameters()
 
     def bic(self) -> float:
-        """Bayesian information criterion, counting units; lower is better."""
-        check_is_fitted(self, "params_")
-        return -2.0 * self.log_likelihood_ + float(np.log(self.n_units_)) * self._n_parameters
+        """Bayesian information criterion, which counts units; lower is better."""
+        check_is_fitted(self)
+        units = float(np.log(len(self._learned.effects)))
+        return -2.0 * self.log_likelihood_ + units * self._learned.model.n_parameters()
+
+    def save(self, path: str | Path) -> None:
+        """Write a model file that `mixfold.load` reads, here or elsewhere."""
+        from mixfold.estimators._saving import save
+
+        check_is_fitted(self)
+        save(self, path)
+
+
+def look(problem: Threads, params: Any, units: Grouped, draws: int, seed: int) -> Look:
+    """Draw the effects of every unit once more, many times, at the learned parameters."""
+    kernel = problem.kernel
+    assert isinstance(kernel, SimulationKernel)
+    keys, parts, total, first = [], [], 0.0, 0
+    for labels, block in units.keyed_blocks(length=TOGETHER):
+        keys.append(labels)
+        for i in range(0, len(block), TOGETHER):
+            rows = block.cut(i, i + TOGETHER)
+            # another seed than learning has had
+            parts.append(kernel.summarize(params, rows, Assignment("draw", draws, seed + 1, first)))
+            total += float(rows.weights() @ parts[-1].log_density)
+            first += len(rows)
+    observed, outer = (
+        np.sum([getattr(p, n) for p in parts], axis=0) for n in ("observed", "outer")
+    )
+    return Look(
+        np.concatenate(keys),
+        np.concatenate([part.effects for part in parts]),
+        np.concatenate([part.covariance for part in parts]),
+        total,
+        inverse_information(observed, outer),
+    )
 
 
 def inverse_information(observed: Floats, outer: Floats) -> Floats:
     """The covariance of the estimates: from Louis' identity, or else from squared scores."""
     for information in (observed, outer):
-        values, vectors = np.linalg.eigh(0.5 * (information + information.T))
-        if values[0] > np.finfo(np.float64).eps * values[-1]:
-            return np.asarray((vectors / values) @ vectors.T)
+        # in units of its diagonal: parameters may differ much in size
+        size = np.sqrt(np.maximum(np.diag(information), np.finfo(np.float64).tiny))
+        values, vectors = np.linalg.eigh(0.5 * (information + information.T) / np.outer(size, size))
+        if values[0] > LEAST_EIGENVALUE:
+            return np.asarray((vectors / values) @ vectors.T / np.outer(size, size))
     warnings.warn(
         "the information is not positive definite, so that there are no standard errors: the data "
-        "do not tell all parameters apart; use a simpler model, or more draws",
+        "do not tell all parameters apart; use a simpler model, or more evaluation_draws",
         RuntimeWarning,
         stacklevel=2,
     )
     return np.full_like(observed, np.nan)
+
+
+LEAST_EIGENVALUE = 1e-8
 
 
 def symmetric(entries: Floats, i: np.ndarray, j: np.ndarray, q: int) -> Floats:
@@ -147,9 +225,3 @@ def symmetric(entries: Floats, i: np.ndarray, j: np.ndarray, q: int) -> Floats:
     square = np.zeros((q, q))
     square[i, j] = square[j, i] = entries
     return square
-
-
-def check_choice(name: str, given: Any, known: tuple[str, ...]) -> None:
-    """Refuse what is not one of a few words."""
-    if given not in known:
-        raise InvalidInputError(f"{name} is {given!r}: one of {', '.join(map(repr, known))}")

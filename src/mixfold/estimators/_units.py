@@ -17,7 +17,9 @@ Table = Callable[[NDArray[Any], NDArray[np.intp]], tuple[Floats, NDArray[np.intp
 """From rows and where groups start to the rows of the units' tables, and where these start."""
 
 
-def units_of(source: Source, table: Table, width: int, check: Check) -> tuple[Grouped, int]:
+def units_of(
+    source: Source, table: Table, width: int, check: Check, label: Callable[[float], Any]
+) -> tuple[Grouped, int]:
     """The units of a source whose first column is the group, and the most table rows of one."""
     if not source.rereadable:
         raise InvalidInputError(
@@ -29,7 +31,7 @@ def units_of(source: Source, table: Table, width: int, check: Check) -> tuple[Gr
         rows, begins = table(x, starts)
         return np.diff(np.append(begins, len(rows))).astype(np.float64)[:, None]
 
-    counts = Grouped(source, 0, counted, 1, check=check)
+    counts = Grouped(source, 0, counted, 1, check=check, label=label)
     if not counts.length:
         raise InvalidInputError("the data have no rows: at least one is needed")
     most = int(max(units.x.max() for units in counts.blocks()))
@@ -37,7 +39,7 @@ def units_of(source: Source, table: Table, width: int, check: Check) -> tuple[Gr
     def fold(x: NDArray[Any], starts: NDArray[np.intp]) -> Floats:
         return padded(*table(x, starts), most)
 
-    return Grouped(source, 0, fold, 1 + most * width), most
+    return Grouped(source, 0, fold, 1 + most * width, label=label), most
 
 
 def padded(table: Floats, starts: NDArray[np.intp], most: int) -> Floats:

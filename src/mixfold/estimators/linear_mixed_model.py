@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from mixfold.core.checks import check_above, check_least, check_whole
@@ -18,10 +17,11 @@ from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows
 from mixfold.core.value import value
 from mixfold.engines.threads import Threads
+from mixfold.estimators._designed import Designed
 from mixfold.estimators._edge import check_finite, learner_from, seed_from, unchanged_on_error
 from mixfold.estimators._effects import Observed, Scaling, known_covariance
 from mixfold.estimators._formula import FormulaDesign
-from mixfold.estimators._observations import Observations, open_arrays, open_formula, open_known
+from mixfold.estimators._observations import Observations
 from mixfold.kernels.linear_mixed import LinearMixedKernel
 from mixfold.learners.em import EM
 from mixfold.models.linear_mixed import LinearMixed, LinearMixedParams
@@ -92,7 +92,7 @@ class Ended(NamedTuple):
     effects: Floats
 
 
-class LinearMixedModel(BaseEstimator):  # type: ignore[misc]
+class LinearMixedModel(Designed):
     """y_i = A_i beta + B_i z_i + e_i, z_i ~ N(0, Omega), e_i ~ N(0, sigma^2 I), for groups i.
 
     Fixed effects beta, the covariance Omega of random effects and the noise variance sigma^2 are
@@ -261,24 +261,6 @@ class LinearMixedModel(BaseEstimator):  # type: ignore[misc]
             return EM(tol=tol, max_passes=self.max_passes, accelerate=True)
         return learner_from(self.learner)
 
-    def _open(self, X: Any, y: Any, groups: Any, Z: Any, sample_weight: Any) -> Observations:
-        if self.formula is None:
-            for name in ("random", "group"):
-                if getattr(self, name) is not None:
-                    raise InvalidInputError(
-                        f"{name} is {getattr(self, name)!r}, which needs a formula"
-                    )
-            return open_arrays(X, y, groups, Z, self.fit_intercept, sample_weight)
-        self._check_no_arrays(y, groups, Z)
-        return open_formula(X, self.formula, self.random or "~ 1", self.group, sample_weight)
-
-    def _check_no_arrays(self, y: Any, groups: Any, Z: Any) -> None:
-        for name, given in (("y", y), ("groups", groups), ("Z", Z)):
-            if given is not None:
-                raise InvalidInputError(
-                    f"{name} is given, but the formula {self.formula!r} names the columns to use"
-                )
-
     def _learn(self, data: Observations) -> None:
         observed = Observed(data.design)
         units = self._units(data, observed.fold, observed.see)
@@ -382,20 +364,6 @@ class LinearMixedModel(BaseEstimator):  # type: ignore[misc]
         check_some(units.length or 0, 1.0)
         problem = Threads(learned.model, self.n_threads)
         return look(problem, learned.params, learned.scaling, data, units)
-
-    def _open_again(self, X: Any, y: Any, groups: Any, Z: Any, response: bool) -> Observations:
-        """Data with the columns and levels of those that were learned."""
-        design = self._learned.design
-        if isinstance(design, FormulaDesign):
-            self._check_no_arrays(y, groups, Z)
-            return open_known(X, design, str(self.group), response)
-        data = open_arrays(X, y, groups, Z, design.intercept)
-        if (data.design.names, data.design.random_names) != (design.names, design.random_names):
-            raise InvalidInputError(
-                f"the effects are {data.design.names} and {data.design.random_names}, but what has "
-                f"been learned has {design.names} and {design.random_names}"
-            )
-        return data
 
     def predict_random(
         self, X: Any, y: Any = None, groups: Any = None, Z: Any = None

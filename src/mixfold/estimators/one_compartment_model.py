@@ -10,18 +10,22 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from mixfold.core.checks import check_above
-from mixfold.core.errors import InvalidInputError
+from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.learner import Learner
 from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows
 from mixfold.estimators._edge import unchanged_on_error
-from mixfold.estimators._nonlinear import NonlinearMixed, check_choice, symmetric
+from mixfold.estimators._nonlinear import LearnedUnits, NonlinearMixed, symmetric
+from mixfold.estimators._observations import Observations
 from mixfold.estimators._units import padded, units_of
+from mixfold.estimators.linear_mixed_model import positions
 from mixfold.models._gaussian_effects import Structure, entries
 from mixfold.models._residual_errors import ERRORS
 from mixfold.models.pharmacokinetic import Error, Pharmacokinetic, PharmacokineticParams
+from mixfold.run.loop import check_some
+from mixfold.sources._grouped import Grouped
 from mixfold.sources._opening import is_paths, open_source
-from mixfold.sources._table import arrow
+from mixfold.sources._table import Codes, arrow
 
 SUBJECT, TIME, DOSE, CONCENTRATION, WEIGHT = range(5)
 NAMES = ("ka", "V", "CL", "lag")
@@ -64,11 +68,11 @@ class OneCompartmentModel(NonlinearMixed):
     ----------
     parameter_names_ : list of str
         "ka", "V", "CL" and perhaps "lag".
-    population_, population_se_ : arrays of shape (q,)
+    population_, population_std_errors_ : arrays of shape (q,)
         exp(theta) and its standard errors, by Louis' identity and the delta method.
-    random_covariance_, random_covariance_se_ : arrays of shape (q, q)
+    random_covariance_, random_covariance_std_errors_ : arrays of shape (q, q)
         Omega, of the logarithms.
-    noise_, noise_se_ : arrays of shape (1,) or (2,)
+    noise_, noise_std_errors_ : arrays of shape (1,) or (2,)
         a, b or both.
     log_likelihood_ : float
         By importance sampling.
@@ -138,23 +142,39 @@ class OneCompartmentModel(NonlinearMixed):
         self.n_threads = n_threads
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Learn from a table, a dict of columns, or files; files must be sorted by subject.
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from scratch.
 
         Parameters
         ----------
-        X : table, dict of arrays, path, list of paths, or glob
+        X : table, dict of columns, path, list of paths, or glob
+            Rows of a file must be sorted by subject.
         y : ignored
+        sample_weight : name of a column
+            Weights of subjects: a subject of weight 2 is there twice.
         """
         with unchanged_on_error(self):
             self._check_parameters()
-            source = open_source(_as_table(X), self._columns(), None)
-            width = 3 if self.weight is None else 4
-            units, most = units_of(source, self._table, width, self._check_rows)
+            data = self._observations(X, self._columns(), sample_weight)
+            width = len(self._columns()) - 1
+            units, most = units_of(data.source, self._table, width, self._check_rows, data.label)
             model = self._model(most)
-            self._check_units(model, units)
-            self._remember(model, self._learn(units, model))
+            self._check_units(model, data, units)
+            self._learn(data, units, model, width + 1)
         return self
+
+    def _observations(self, X: Any, columns: list[str], sample_weight: Any = None) -> Observations:
+        """Rows with these columns, of which only the subject need not be a number."""
+        if sample_weight is not None and not isinstance(sample_weight, str):
+            raise InvalidInputError(
+                f"sample_weight is a {type(sample_weight).__name__}: the name of a column is needed"
+            )
+        codes = Codes()
+        source = open_source(_as_table(X), columns, sample_weight, codes)
+        for name in columns[1:]:
+            if codes.values.get(name) is not None:
+                raise InvalidInputError(f"column {name!r} is not numeric; choose a numeric one")
+        return Observations(source, None, codes.values.get(columns[SUBJECT]))  # type: ignore[arg-type]
 
     def _columns(self) -> list[str]:
         names = [self.subject, self.time, self.dose, self.concentration]
@@ -165,9 +185,13 @@ class OneCompartmentModel(NonlinearMixed):
         return Pharmacokinetic(most, self.error, self.covariance, bool(self.lag), reference)
 
     def _check_parameters(self) -> None:
-        check_choice("dosing", self.dosing, ("events", "single"))
-        check_choice("error", self.error, tuple(ERRORS))
-        check_choice("covariance", self.covariance, ("diag", "full"))
+        for name, known in (
+            ("dosing", ("events", "single")),
+            ("error", tuple(ERRORS)),
+            ("covariance", ("diag", "full")),
+        ):
+            if getattr(self, name) not in known:
+                raise unknown_name(name, getattr(self, name), known)
         check_above("reference_weight", self.reference_weight, 0.0)
         self._check_settings()
 
@@ -195,7 +219,7 @@ class OneCompartmentModel(NonlinearMixed):
         same = np.repeat(dose[starts], ends - starts) == dose
         if not same.all():
             raise InvalidInputError(
-                f"the dose of subject {x[~same, SUBJECT][0]:g} changes from row to row: with "
+                "the dose of a subject changes from row to row: with "
                 "dosing='single' it is the same in all of them; or use dosing='events'"
             )
         given = events[starts]
@@ -203,7 +227,7 @@ class OneCompartmentModel(NonlinearMixed):
         events[:, 1] = 0.0
         return np.insert(events, starts, given, axis=0), starts + np.arange(len(starts))
 
-    def _check_units(self, model: Pharmacokinetic, units: Any) -> None:
+    def _check_units(self, model: Pharmacokinetic, data: Observations, units: Grouped) -> None:
         other = "single" if self.dosing == "events" else "events"
         for keys, block in units.keyed_blocks():
             target = model.conditional(_any_params(model), block.x)
@@ -213,27 +237,30 @@ class OneCompartmentModel(NonlinearMixed):
             ):
                 if (there == 0).any():
                     raise InvalidInputError(
-                        f"subject {keys[there == 0][0]:g} has no {what}: drop it, or use "
+                        f"subject {data.label(keys[there == 0][0])} has no {what}: drop it, or use "
                         f"dosing={other!r} if doses stand in the table that way"
                     )
 
-    def _remember(self, model: Pharmacokinetic, evaluated: Any) -> None:
-        params: PharmacokineticParams = self.params_
-        q = model.n_effects
-        i, j = entries(q, model.covariance)
-        errors = np.sqrt(np.diag(evaluated.parameter_covariance))
-        self.parameter_names_ = list(NAMES[:q])
-        self.population_ = np.exp(params.mean)
-        self.population_se_ = self.population_ * errors[:q]
-        self.random_covariance_ = params.covariance
-        self.random_covariance_se_ = symmetric(errors[q : q + len(i)], i, j, q)
-        self.noise_ = params.noise
-        self.noise_se_ = params.noise * errors[q + len(i) :]
-        self.parameter_covariance_ = evaluated.parameter_covariance
-        self.subjects_ = evaluated.keys
-        self.individual_parameters_ = np.exp(evaluated.effects)
-        self.random_effects_ = evaluated.effects - params.mean
-        self.random_effects_covariance_ = evaluated.covariances
+    def _attributes(self, learned: LearnedUnits) -> dict[str, Any]:
+        params: PharmacokineticParams = learned.params
+        q = len(params.mean)
+        i, j = entries(q, learned.model.covariance)
+        errors = np.sqrt(np.diag(learned.parameter_covariance))
+        population = np.exp(params.mean)
+        return {
+            "parameter_names_": list(NAMES[:q]),
+            "population_": population,
+            "population_std_errors_": population * errors[:q],
+            "random_covariance_": params.covariance,
+            "random_covariance_std_errors_": symmetric(errors[q : q + len(i)], i, j, q),
+            "noise_": params.noise,
+            "noise_std_errors_": params.noise * errors[q + len(i) :],
+            "parameter_covariance_": learned.parameter_covariance,
+            "subjects_": np.asarray(learned.groups),
+            "individual_parameters_": np.exp(learned.effects),
+            "random_effects_": learned.effects - params.mean,
+            "random_effects_covariance_": learned.effect_covariances,
+        }
 
     def predict(self, X: Any) -> Floats:
         """Concentration at every row of a table with subject, time and dose (and weight).
@@ -241,32 +268,30 @@ class OneCompartmentModel(NonlinearMixed):
         A subject that was learned has its own parameters, a new one the population's. Rows come
         back in the order of the table; it must fit in memory.
         """
-        check_is_fitted(self, "params_")
+        check_is_fitted(self)
         names = [name for name in self._columns() if name != self.concentration]
-        blocks = list(open_source(_as_table(X), names, None).blocks())
-        x = np.concatenate([np.asarray(rows.x, dtype=np.float64) for rows in blocks])
-        x = np.insert(x, CONCENTRATION, 0.0, axis=1)
+        data = self._observations(X, names)
+        parts = [np.asarray(rows.x, dtype=np.float64) for rows in data.source.blocks()]
+        check_some(sum(map(len, parts)), 1.0)
+        x = np.insert(np.concatenate(parts), CONCENTRATION, 0.0, axis=1)
         self._check_rows(Rows(x), range(len(x)))
         order = np.argsort(x[:, SUBJECT], kind="stable")
-        keys, starts = np.unique(x[order, SUBJECT], return_index=True)
+        keys, starts, counts = np.unique(x[order, SUBJECT], return_index=True, return_counts=True)
         table, begins = self._table(x[order], starts)
         model = self._model(int(np.diff(np.append(begins, len(table))).max()))
         target = model.conditional(_any_params(model), padded(table, begins, model.n_rows))
-        curve = target.concentration(self._effects_of(keys))
-        skip = 1 if self.dosing == "single" else 0  # the dose row that was put before
-        counts = np.diff(np.append(starts, len(x)))
-        found = np.empty(len(x))
+        curve = target.concentration(self._effects_of(data.labels(keys)))
+        skip = 1 if self.dosing == "single" else 0  # the dose that was put before
         place = np.arange(len(x)) - np.repeat(starts, counts) + skip
+        found = np.empty(len(x))
         found[order] = curve[np.repeat(np.arange(len(keys)), counts), place]
         return found
 
-    def _effects_of(self, keys: Floats) -> Floats:
+    def _effects_of(self, subjects: np.ndarray) -> Floats:
         """Log parameters of subjects."""
-        theta = np.repeat(self.params_.mean[None], len(keys), axis=0)
-        place = np.minimum(np.searchsorted(self.subjects_, keys), len(self.subjects_) - 1)
-        known = self.subjects_[place] == keys
-        theta[known] += self.random_effects_[place[known]]
-        return theta
+        number = positions(self.subjects_, subjects)
+        known = (number >= 0)[:, None]
+        return self.params_.mean + np.where(known, self.random_effects_[number], 0.0)
 
 
 def _as_table(data: Any) -> Any:

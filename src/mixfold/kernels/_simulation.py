@@ -91,6 +91,6 @@ class SimulationKernel:
     ) -> tuple[Array, Array | None]:
         raise no_closed_form()
 
-    def sequence(self, statistics: Any, params: Any) -> None:
+    def sequence(self, statistics: Any, params: Any, reference: Any = None) -> None:
         """There is no cheaper way to learn unit by unit."""
         return

@@ -91,6 +91,7 @@ class RandomEffects(ABC):
     n_rows: int
     covariance: Structure
     k = 1
+    has_labels = False
 
     @property
     @abstractmethod
@@ -120,6 +121,14 @@ class RandomEffects(ABC):
     @abstractmethod
     def conditional(self, params: Any, x: Array) -> Conditional:
         """The complete data of units."""
+
+    @abstractmethod
+    def start(self, x: Array) -> Any:
+        """Parameters to begin with, from some units."""
+
+    @abstractmethod
+    def n_parameters(self) -> int:
+        """Number of free parameters."""
 
     @abstractmethod
     def maximize(self, statistics: Totals) -> tuple[Any, int]:
