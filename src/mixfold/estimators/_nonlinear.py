@@ -29,6 +29,7 @@ from mixfold.sources._grouped import Grouped
 
 SAMPLE = 2000  # units that a start is made from
 TOGETHER = 512  # units looked at in one go
+LEAST_EIGENVALUE = 1e-8
 
 
 def chosen_learner(given: Any, seed: int) -> Learner:
@@ -159,13 +160,16 @@ class NonlinearMixed(BaseEstimator):  # type: ignore[misc]
     def aic(self) -> float:
         """Akaike information criterion of the data learned from; lower is better."""
         check_is_fitted(self)
-        return -2.0 * self.log_likelihood_ + 2.0 * self._learned.model.n_parameters()
+        return self._criterion(2.0)
 
     def bic(self) -> float:
         """Bayesian information criterion, which counts units; lower is better."""
         check_is_fitted(self)
-        units = float(np.log(len(self._learned.effects)))
-        return -2.0 * self.log_likelihood_ + units * self._learned.model.n_parameters()
+        return self._criterion(float(np.log(len(self._learned.effects))))
+
+    def _criterion(self, penalty: float) -> float:
+        free = int(self._learned.model.n_parameters())
+        return -2.0 * float(self.log_likelihood_) + penalty * free
 
     def save(self, path: str | Path) -> None:
         """Write a model file that `mixfold.load` reads, here or elsewhere."""
@@ -188,9 +192,8 @@ def look(problem: Threads, params: Any, units: Grouped, draws: int, seed: int) -
             parts.append(kernel.summarize(params, rows, Assignment("draw", draws, seed + 1, first)))
             total += float(rows.weights() @ parts[-1].log_density)
             first += len(rows)
-    observed, outer = (
-        np.sum([getattr(p, n) for p in parts], axis=0) for n in ("observed", "outer")
-    )
+    observed = np.sum([part.observed for part in parts], axis=0)
+    outer = np.sum([part.outer for part in parts], axis=0)
     return Look(
         np.concatenate(keys),
         np.concatenate([part.effects for part in parts]),
@@ -215,9 +218,6 @@ def inverse_information(observed: Floats, outer: Floats) -> Floats:
         stacklevel=2,
     )
     return np.full_like(observed, np.nan)
-
-
-LEAST_EIGENVALUE = 1e-8
 
 
 def symmetric(entries: Floats, i: np.ndarray, j: np.ndarray, q: int) -> Floats:

@@ -177,7 +177,8 @@ class LogisticMixedModel(NonlinearMixed, Designed):
         # responses are 0 or 1 as they are: only A and B have other units inside
         scaling = replace(observed.scaling, offset=np.zeros(p), scale=1.0)
         model = LogisticMixed(most, p, q, self.covariance)
-        self._learn(data, units, model, int(data.design.n_features), scaling)
+        design: Any = data.design
+        self._learn(data, units, model, int(design.n_features), scaling)
 
     def _attributes(self, learned: LearnedUnits) -> dict[str, Any]:
         scaling, params = learned.scaling, learned.params

@@ -291,7 +291,7 @@ class OneCompartmentModel(NonlinearMixed):
         """Log parameters of subjects."""
         number = positions(self.subjects_, subjects)
         known = (number >= 0)[:, None]
-        return self.params_.mean + np.where(known, self.random_effects_[number], 0.0)
+        return np.asarray(self.params_.mean + np.where(known, self.random_effects_[number], 0.0))
 
 
 def _as_table(data: Any) -> Any:

@@ -31,7 +31,7 @@ class StandIn(Learner):
 
     draws: int = 20
     full: int = 60
-    passes: int = 100
+    passes: int = 120
     seed: int = 0
 
     def init(self, problem: Problem, params: Any, seen: int = 0) -> StandInState:
