@@ -93,7 +93,8 @@ def draw(target: Conditional, assignment: Assignment, shape: Shape) -> Chains:
     """
     noise = _noise(assignment, *shape.center.shape)
     proposals = Proposals(target, shape, noise)
-    total = logsumexp(proposals.log_weight, axis=0)
+    # along contiguous numbers: along the first axis, one unit alone would be summed otherwise
+    total = logsumexp(np.ascontiguousarray(proposals.log_weight.T), axis=1)
     draws = _walk(target, shape, proposals, noise)
     return Chains(draws, total - log(len(noise.choice)))
 
