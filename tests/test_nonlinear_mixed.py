@@ -184,7 +184,7 @@ def test_scores_and_information_in_parameters(model: RandomEffects, params: Any,
         return model.conditional(moved(t), x).log_joint(z)
 
     def score(t: Array) -> Array:
-        return model.conditional(moved(t), x).scores(z).sum(axis=0)
+        return np.asarray(model.conditional(moved(t), x).scores(z).sum(axis=0))
 
     target = model.conditional(params, x)
     n = target.scores(z).shape[1]
@@ -371,7 +371,7 @@ def test_a_group_of_weight_two_is_there_twice() -> None:
     weight = np.where(groups < 20, 2.0, 1.0)
     settings: dict[str, Any] = {"evaluation_draws": 200, "random_state": 0}
     weighted = LogisticMixedModel(**settings).fit(x, y, groups, sample_weight=weight)
-    doubled = LogisticMixedModel(**settings).fit(*twice, more)
+    doubled = LogisticMixedModel(**settings).fit(twice[0], twice[1], more)
     assert np.allclose(weighted.coef_, doubled.coef_, atol=0.3 * doubled.coef_std_errors_)
     assert np.allclose(weighted.coef_std_errors_, doubled.coef_std_errors_, rtol=0.15)
 
