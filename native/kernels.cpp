@@ -78,7 +78,8 @@ void expect_diagonal(const Rows& rows, const double* weights, const Gaussians& g
 
 }  // namespace
 
-double fold(OnlineState&, const Rows&, const double*, const double*, int);
+void fold(OnlineState&, const OnlineState&, const RowRule&, const Rows&, const double*,
+          const double*, int, double&);
 
 extern const Kernels table;
 const Kernels table = {

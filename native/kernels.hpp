@@ -32,6 +32,7 @@ struct Posterior {
 };
 
 struct OnlineState;
+struct RowRule;
 
 struct Kernels {
   void (*expect_triangular)(const Rows&, const double* weights, const Gaussians&, double* result);
@@ -46,7 +47,8 @@ struct Kernels {
                            const Gaussians&, double* result);
   void (*moments_linear)(const Rows&, const double* weights, const double* responsibilities,
                          const LinearFamily&, double* result);
-  double (*fold)(OnlineState&, const Rows&, const double* weights, const double* gamma, int hold);
+  void (*fold)(OnlineState&, const OnlineState& trial, const RowRule&, const Rows&,
+               const double* weights, const double* gamma, int hold, double& log_likelihood);
 };
 
 // The fastest kernels this processor can run, or fewer if the environment variable MIXFOLD_ISA

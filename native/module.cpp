@@ -177,37 +177,81 @@ void construct_online(OnlineMixture* self, const std::string& name, const Parame
   mixture->import_factor(t_factor.data());
 }
 
-std::pair<double, long long> fold(OnlineMixture& mixture, const RowsArray& array,
-                                  const Weights& weights, const Parameter<1>& gamma, int hold) {
+void set_reference(OnlineMixture& mixture, const Parameter<1>& weight, const Parameter<2>& mean,
+                   const Parameter<2>& scatter) {
+  const OnlineState& s = mixture.state();
+  require(has_shape(weight, s.components) && has_shape(mean, s.components, s.d) &&
+              has_shape(scatter, s.components, s.scatter_size),
+          "the reference disagrees about components or coordinates");
+  mixture.import_array(s.c_weight, weight.data(), 1);
+  mixture.import_array(s.c_mean, mean.data(), s.d);
+  mixture.import_array(s.c_scatter, scatter.data(), s.scatter_size);
+}
+
+std::tuple<double, long long, std::optional<Result>> fold(
+    OnlineMixture& mixture, const RowsArray& array, const Weights& weights,
+    const Parameter<1>& gamma, int hold, int assign, int control, bool recursive, bool narrow,
+    double share, double first, double length, const std::optional<Parameter<1>>& uniforms, const std::optional<Given>& old,
+    double log_likelihood) {
   const Rows rows = view_rows(array);
   OnlineState& s = mixture.state();
   const double* const w = view_weights(weights, rows);
   require(rows.d == s.d, "rows have the wrong number of coordinates");
   require(has_shape(gamma, rows.n), "gamma must have one entry per row");
-  nb::gil_scoped_release unlocked;
-  s.degeneracies = 0;
-  const double log_likelihood = kernels().fold(s, rows, w, gamma.data(), hold);
-  return {log_likelihood, s.degeneracies};
+  require(Assign(assign) != Assign::draw || (uniforms && has_shape(*uniforms, rows.n)),
+          "uniforms must have one entry per row");
+  require(Control(control) == Control::none || (old && has_shape(*old, rows.n, s.components)),
+          "old must be rows x components");
+  std::optional<NewArray> fresh;
+  if (Control(control) != Control::none)
+    fresh = new_array({size_t(rows.n), size_t(s.components)});
+  const RowRule rule{Assign(assign),
+                     Control(control),
+                     recursive,
+                     narrow,
+                     share,
+                     first,
+                     length,
+                     uniforms ? uniforms->data() : nullptr,
+                     old ? old->data() : nullptr,
+                     fresh ? fresh->data : nullptr};
+  {
+    nb::gil_scoped_release unlocked;
+    s.degeneracies = 0;
+    kernels().fold(s, mixture.trial(), rule, rows, w, gamma.data(), hold, log_likelihood);
+  }
+  if (!fresh) return {log_likelihood, s.degeneracies, std::nullopt};
+  return {log_likelihood, s.degeneracies, fresh->array};
+}
+
+Result copied(const OnlineMixture& mixture, const double* from,
+              std::initializer_list<size_t> shape, int entries) {
+  NewArray copy = new_array(shape);
+  mixture.export_array(from, copy.data, entries);
+  return copy.array;
 }
 
 std::tuple<Result, Result, Result, Result, Result, Result> state(const OnlineMixture& mixture) {
   const OnlineState& s = mixture.state();
   const size_t components = size_t(s.components), d = size_t(s.d);
-  const auto copy = [&](const double* from, std::initializer_list<size_t> shape, int entries) {
-    NewArray copied = new_array(shape);
-    mixture.export_array(from, copied.data, entries);
-    return copied.array;
-  };
   const bool square = s.kind == OnlineKind::full || s.kind == OnlineKind::tied;
   NewArray factor = square ? new_array({s.kind == OnlineKind::tied ? 1 : components, d, d})
                            : new_array({components, size_t(s.factor_size)});
   mixture.export_factor(factor.data);
-  return {copy(s.s_weight, {components}, 1),
-          copy(s.s_mean, {components, d}, s.d),
-          copy(s.s_scatter, {components, size_t(s.scatter_size)}, s.scatter_size),
-          copy(s.t_weight, {components}, 1),
-          copy(s.t_mean, {components, d}, s.d),
+  return {copied(mixture, s.s_weight, {components}, 1),
+          copied(mixture, s.s_mean, {components, d}, s.d),
+          copied(mixture, s.s_scatter, {components, size_t(s.scatter_size)}, s.scatter_size),
+          copied(mixture, s.t_weight, {components}, 1),
+          copied(mixture, s.t_mean, {components, d}, s.d),
           factor.array};
+}
+
+std::tuple<Result, Result, Result> reference(const OnlineMixture& mixture) {
+  const OnlineState& s = mixture.state();
+  const size_t components = size_t(s.components), d = size_t(s.d);
+  return {copied(mixture, s.c_weight, {components}, 1),
+          copied(mixture, s.c_mean, {components, d}, s.d),
+          copied(mixture, s.c_scatter, {components, size_t(s.scatter_size)}, s.scatter_size)};
 }
 
 }  // namespace
@@ -237,6 +281,11 @@ NB_MODULE(_native, m) {
   nb::class_<OnlineMixture>(m, "OnlineMixture")
       .def("__init__", &construct_online, "kind"_a, "s_weight"_a, "s_mean"_a, "s_scatter"_a,
            "t_weight"_a, "t_mean"_a, "t_factor"_a, "floor"_a, "reg"_a)
-      .def("fold", &fold, "rows"_a, "weights"_a.none(), "gamma"_a, "hold"_a)
-      .def("state", &state);
+      .def("fold", &fold, "rows"_a, "weights"_a.none(), "gamma"_a, "hold"_a, "assign"_a,
+           "control"_a, "recursive"_a, "narrow"_a, "share"_a, "first"_a,
+           "length"_a, "uniforms"_a.none(), "old"_a.none(),
+           "log_likelihood"_a)
+      .def("state", &state)
+      .def("set_reference", &set_reference, "weight"_a, "mean"_a, "scatter"_a)
+      .def("reference", &reference);
 }

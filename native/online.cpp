@@ -1,8 +1,8 @@
 // Online EM, one row per update, compiled once per instruction set.
 //
 // A family offers: dimension(s); derive(s, k), the coefficients of its log density;
-// log_joint(s, k); scatter(s, k, a, delta), its second moments; maximize(s), the parameters;
-// log_base(s); has_scatter and, where that is true, variance_index(j).
+// log_joint(s, k); scatter(s, to, k, a, delta) and mix_scatter(s, k, t, delta), its second moments;
+// maximize(s) and maximize_trial(s, trial, g), the parameters; log_base(s); has_scatter and, where that is true, variance_index(j).
 // Every step is written at one place of the loop over rows, so that a row meets the same
 // instructions, hence the same rounding, however the rows were cut into calls.
 #include <math.h>
@@ -48,24 +48,62 @@ template <class S, class Family> MIXFOLD_INLINE double respond_to_row(const Onli
   return peak + log_total + Family::log_base(s);
 }
 
-// Moves the statistics a step g towards the row.
+// Statistics: those of s, or its reference.
+struct Moments {
+  double *weight, *mean, *scatter;
+};
+
+MIXFOLD_INLINE Moments own(const OnlineState& s) { return {s.s_weight, s.s_mean, s.s_scatter}; }
+MIXFOLD_INLINE Moments reference(const OnlineState& s) {
+  return {s.c_weight, s.c_mean, s.c_scatter};
+}
+
+// (1 - decay) statistics + s.mass of the row. A mass may be negative; a weight may not. With
+// `recursive` the step is taken in the mean parameters themselves, as if the weight had not changed
+// yet; where it would pass the border of their domain, half the way to it. Returns how often.
 template <class S, class Family, int D>
-MIXFOLD_INLINE void move_towards(const OnlineState& s, double g) {
+MIXFOLD_INLINE int move(const OnlineState& s, const Moments& m, double decay, bool recursive) {
   const int d = Family::dimension(s);
+  int cut = 0;
   for (int k = 0; k < s.components; k += S::lanes) {
-    const auto r = S::load(s.joint + k), old_weight = S::load(s.s_weight + k);
-    const auto weight = old_weight + S::splat(g) * (r - old_weight);
-    const auto useful = (weight > S::zero()) & (r > S::zero());
-    const auto a = S::select(useful, S::splat(g) * r / weight, S::zero());
-    S::store(s.s_weight + k, weight);
+    const auto mass = S::load(s.mass + k), old = S::load(m.weight + k);
+    const auto weight = S::max(old + (mass - S::splat(decay) * old), S::zero());
+    const auto useful = (weight > S::zero()) & ((mass > S::zero()) | (S::zero() > mass));
+    auto a = S::select(useful, mass / (recursive ? old : weight), S::zero());
+    if (recursive) {
+      const auto far = (a > S::splat(1 - 1e-12)) & (S::splat(1.0) > old) & useful;
+      cut += count_components<S>(s, k, far);
+      a = S::select(far, S::splat(0.5), a);
+    }
+    S::store(m.weight + k, weight);
     Registers<S, D> delta(s.column, S::lanes);
     MIXFOLD_UNROLL
     for (int j = 0; j < d; ++j) {
-      double* const mean = s.s_mean + j * s.padded + k;
+      double* const mean = m.mean + j * s.padded + k;
       delta.set(j, S::splat(s.row[j]) - S::load(mean));
       S::store(mean, S::load(mean) + a * delta.get(j));
     }
-    Family::scatter(s, k, a, delta);
+    Family::scatter(s, m.scatter, k, a, delta);
+  }
+  return cut;
+}
+
+// Moves the statistics a step g towards the reference.
+template <class S, class Family, int D>
+MIXFOLD_INLINE void move_to_reference(const OnlineState& s, double g) {
+  const int d = Family::dimension(s);
+  for (int k = 0; k < s.components; k += S::lanes) {
+    const auto old = S::load(s.s_weight + k), other = S::load(s.c_weight + k);
+    const auto weight = old + S::splat(g) * (other - old);
+    const auto t = S::select(weight > S::zero(), S::splat(g) * other / weight, S::zero());
+    S::store(s.s_weight + k, weight);
+    Registers<S, D> delta(s.column, S::lanes);
+    for (int j = 0; j < d; ++j) {
+      double* const mean = s.s_mean + j * s.padded + k;
+      delta.set(j, S::load(s.c_mean + j * s.padded + k) - S::load(mean));
+      S::store(mean, S::load(mean) + t * delta.get(j));
+    }
+    Family::mix_scatter(s, k, t, delta);
   }
 }
 
@@ -126,36 +164,133 @@ MIXFOLD_INLINE double weighted_step(double gamma, double weight) {
   return weight == 1 ? gamma : -expm1(weight * log1p(-gamma));
 }
 
+MIXFOLD_INLINE void give_all_to(const OnlineState& s, int chosen) {
+  for (int k = 0; k < s.components; ++k) s.joint[k] = k == chosen;
+}
+
+MIXFOLD_INLINE int largest(const OnlineState& s) {
+  int found = 0;
+  for (int k = 1; k < s.components; ++k)
+    if (s.joint[k] > s.joint[found]) found = k;
+  return found;
+}
+
+MIXFOLD_INLINE int drawn(const OnlineState& s, double uniform) {
+  double total = 0, reached = 0;
+  for (int k = 0; k < s.components; ++k) total += s.joint[k];
+  for (int k = 0; k < s.components; ++k)
+    if ((reached += s.joint[k]) > uniform * total) return k;
+  return largest(s);
+}
+
+// Every lane takes the row for itself alone: K M-steps are tried at the price of one.
+template <class S, class Family, int D>
+MIXFOLD_INLINE int largest_after(const OnlineState& s, const OnlineState& trial, double g) {
+  const ptrdiff_t bytes = s.padded * ptrdiff_t(sizeof(double));
+  memcpy(trial.s_weight, s.s_weight, bytes);
+  memcpy(trial.s_mean, s.s_mean, bytes * s.d);
+  memcpy(trial.s_scatter, s.s_scatter, bytes * s.scatter_size);
+  memcpy(trial.row, s.row, s.d * sizeof(double));
+  for (int k = 0; k < s.padded; ++k) trial.mass[k] = g;
+  maximize_weights<S>(trial);
+  set_floors<S, Family>(trial);
+  Family::prepare_trial(trial);
+  move<S, Family, D>(trial, own(trial), g, false);
+  for (int k = 0; k < s.padded; ++k)
+    trial.t_weight[k] = trial.s_weight[k] > least_weight ? trial.s_weight[k] : least_weight;
+  if constexpr (Family::has_scatter) memcpy(trial.t_mean, trial.s_mean, bytes * s.d);
+  Family::maximize_trial(s, trial, g);
+  for (int k = 0; k < s.components; k += S::lanes) {
+    Family::derive(trial, k);
+    S::store(trial.joint + k, Family::log_joint(trial, k));
+  }
+  return largest(trial);
+}
+
+template <class S, class Family, int D>
+MIXFOLD_INLINE void assign(const OnlineState& s, const OnlineState& trial, const RowRule& rule,
+                           int i, double g) {
+  switch (rule.assign) {
+    case Assign::expected: return;
+    case Assign::mode: return give_all_to(s, largest(s));
+    case Assign::draw: return give_all_to(s, drawn(s, rule.uniforms[i]));
+    case Assign::lookahead: return give_all_to(s, largest_after<S, Family, D>(s, trial, g));
+  }
+}
+
+// Leaves in s.mass the step g of the row's change of responsibilities, and keeps the new ones.
+template <class S>
+MIXFOLD_INLINE void set_change(const OnlineState& s, const RowRule& rule, int i) {
+  const double* const old = rule.old + ptrdiff_t(i) * s.components;
+  double* const fresh = rule.fresh + ptrdiff_t(i) * s.components;
+  for (int k = 0; k < s.components; ++k) {
+    fresh[k] = rule.narrow ? double(float(s.joint[k])) : s.joint[k];
+    s.joint[k] = fresh[k] - old[k];
+  }
+}
+
+template <class S> MIXFOLD_INLINE void set_mass(const OnlineState& s, double factor) {
+  for (int k = 0; k < s.components; k += S::lanes)
+    S::store(s.mass + k, S::splat(factor) * S::load(s.joint + k));
+}
+
+// One step of size g with the row's assignment in s.joint; returns how often it was cut short.
+template <class S, class Family, int D>
+MIXFOLD_INLINE int step(const OnlineState& s, const RowRule& rule, int i, double g,
+                        double weight) {
+  if (rule.control == Control::none) {
+    set_mass<S>(s, g);
+    return move<S, Family, D>(s, own(s), g, rule.recursive);
+  }
+  set_change<S>(s, rule, i);
+  if (rule.control != Control::incremental) {
+    move_to_reference<S, Family, D>(s, g);
+    // A fast reference is out of date by the rows not yet seen in this pass; the row speaks for them.
+    const bool fast = rule.control == Control::fast;
+    set_mass<S>(s, fast ? g * ((rule.length - (rule.first + i)) / rule.length) : g);
+    move<S, Family, D>(s, own(s), 0, false);
+  }
+  if (rule.control == Control::anchored) return 0;
+  set_mass<S>(s, weight * rule.share);
+  const bool incremental = rule.control == Control::incremental;
+  return move<S, Family, D>(s, incremental ? own(s) : reference(s), 0, false);
+}
+
 template <class In> MIXFOLD_INLINE void read_row(const OnlineState& s, const Rows& rows, int i) {
   const In* const row = static_cast<const In*>(rows.data) + i * rows.row_stride;
   for (int j = 0; j < rows.d; ++j) s.row[j] = double(row[j * rows.column_stride]);
 }
 
 template <class S, class Family, int D>
-double fold_rows(OnlineState& s, const Rows& rows, const double* weights, const double* gamma,
-                 int hold) {
-  double log_likelihood = 0;
+void fold_rows(OnlineState& s, const OnlineState& trial, const RowRule& rule, const Rows& rows,
+               const double* weights, const double* gamma, int hold, double& log_likelihood) {
   for (int i = 0; i < rows.n; ++i) {
     const double weight = weights ? weights[i] : 1.0;
-    if (weight == 0) continue;
+    if (weight == 0) {
+      for (int k = 0; k < s.components && rule.fresh; ++k)
+        rule.fresh[ptrdiff_t(i) * s.components + k] = rule.old[ptrdiff_t(i) * s.components + k];
+      continue;
+    }
     if (rows.single_precision) read_row<float>(s, rows, i);
     else read_row<double>(s, rows, i);
     if (s.stale)
       for (int k = 0; k < s.components; k += S::lanes) Family::derive(s, k);
     s.stale = false;
     log_likelihood += weight * respond_to_row<S, Family>(s);
-    move_towards<S, Family, D>(s, weighted_step(gamma[i], weight));
+    const double g = weighted_step(gamma[i], weight);
+    assign<S, Family, D>(s, trial, rule, i, g);
+    s.degeneracies += step<S, Family, D>(s, rule, i, g, weight);
     if (i < hold) continue;
     s.degeneracies += maximize<S, Family>(s);
     s.stale = true;
   }
-  return log_likelihood;
 }
 
 template <class S, int D> using Full = OnlineTriangular<S, D, false>;
 template <class S, int D> using Tied = OnlineTriangular<S, D, true>;
 
-using Fold = double (*)(OnlineState&, const Rows&, const double*, const double*, int);
+using Fold = void (*)(OnlineState&, const OnlineState&, const RowRule&, const Rows&,
+                      const double*, const double*, int, double&);
 
 template <class S, template <class, int> class Family> Fold with_dimension(int d) {
   switch (d) {
@@ -181,13 +316,13 @@ template <class S> Fold with_kind(OnlineKind kind, int d) {
 
 }  // namespace
 
-double fold(OnlineState& s, const Rows& rows, const double* weights, const double* gamma,
-            int hold) {
+void fold(OnlineState& s, const OnlineState& trial, const RowRule& rule, const Rows& rows,
+          const double* weights, const double* gamma, int hold, double& log_likelihood) {
   // Four lanes have shorter divisions and square roots than eight.
   constexpr int widest = vector_bytes == 64 ? 8 : 4;
   const Fold f = s.components <= 4 ? with_kind<Simd<double, 4>>(s.kind, s.d)
                                    : with_kind<Simd<double, widest>>(s.kind, s.d);
-  return f(s, rows, weights, gamma, hold);
+  f(s, trial, rule, rows, weights, gamma, hold, log_likelihood);
 }
 
 }  // namespace mixfold::MIXFOLD_ISA

@@ -61,7 +61,7 @@ template <class S, int D, bool Tied> struct OnlineTriangular {
     return S::load(s.log_scale + k) - S::splat(0.5) * square;
   }
 
-  static MIXFOLD_INLINE void scatter(const OnlineState& s, int k, const Real& a,
+  static MIXFOLD_INLINE void scatter(const OnlineState& s, double* to, int k, const Real& a,
                                      const Registers<S, D>& delta) {
     const int d = dimension(s);
     const Real keep = S::splat(1.0) - a;
@@ -70,9 +70,40 @@ template <class S, int D, bool Tied> struct OnlineTriangular {
       const Real step = a * delta.get(i);
       MIXFOLD_UNROLL
       for (int j = 0; j <= i; ++j) {
-        double* const c = s.s_scatter + packed(i, j) * s.padded + k;
+        double* const c = to + packed(i, j) * s.padded + k;
         S::store(c, keep * (S::load(c) + step * delta.get(j)));
       }
+    }
+  }
+
+  // Adds t (1 - t) delta delta' of two sets of statistics that are mixed.
+  static MIXFOLD_INLINE void mix_scatter(const OnlineState& s, int k, const Real& t,
+                                         const Registers<S, D>& delta) {
+    const int d = dimension(s);
+    for (int i = 0; i < d; ++i)
+      for (int j = 0; j <= i; ++j)
+        mix_entry<S>(s, packed(i, j), k, t, delta.get(i) * delta.get(j));
+  }
+
+  static MIXFOLD_INLINE void prepare_trial(const OnlineState& trial) {
+    if constexpr (Tied) pool(trial);
+  }
+
+  // The parameters of `trial`, in which every component has taken the row for itself alone: a
+  // covariance that is shared changes in as many ways as there are components.
+  static MIXFOLD_INLINE void maximize_trial(const OnlineState& s, const OnlineState& trial,
+                                            double g) {
+    for (int k = 0; k < s.components; k += S::lanes) {
+      if constexpr (Tied) {
+        const Real keep = S::splat(1 - g), after = S::load(trial.s_weight + k);
+        for (int e = 0; e < packed(dimension(s), 0); ++e) {
+          double* const c = trial.s_scatter + e * s.padded + k;
+          const Real before = S::load(s.s_weight + k) * S::load(s.s_scatter + e * s.padded + k);
+          const Real others = S::load(trial.pooled + e * S::lanes) - before;
+          S::store(c, keep * others + after * S::load(c));
+        }
+      }
+      factorise(trial, trial.s_scatter + k, s.padded, k);
     }
   }
 
@@ -161,13 +192,24 @@ template <class S, int D> struct OnlineDiag {
     return S::load(s.log_scale + k) - S::splat(0.5) * square;
   }
 
-  static MIXFOLD_INLINE void scatter(const OnlineState& s, int k, const Real& a,
+  static MIXFOLD_INLINE void scatter(const OnlineState& s, double* to, int k, const Real& a,
                                      const Registers<S, D>& delta) {
     const Real keep = S::splat(1.0) - a;
     for (int j = 0; j < dimension(s); ++j) {
-      double* const c = s.s_scatter + j * s.padded + k;
+      double* const c = to + j * s.padded + k;
       S::store(c, keep * (S::load(c) + a * delta.get(j) * delta.get(j)));
     }
+  }
+
+  static MIXFOLD_INLINE void mix_scatter(const OnlineState& s, int k, const Real& t,
+                                         const Registers<S, D>& delta) {
+    for (int j = 0; j < dimension(s); ++j)
+      mix_entry<S>(s, j, k, t, delta.get(j) * delta.get(j));
+  }
+
+  static MIXFOLD_INLINE void prepare_trial(const OnlineState&) {}
+  static MIXFOLD_INLINE void maximize_trial(const OnlineState&, const OnlineState& trial, double) {
+    maximize(trial);
   }
 
   static MIXFOLD_INLINE int maximize(const OnlineState& s) {
@@ -196,6 +238,10 @@ template <class S, int D> struct OnlineSpherical : OnlineDiag<S, D> {
     for (int j = 0; j < dimension(s); ++j)
       S::store(s.coefficients + j * s.padded + k, reciprocal);
     derive_scale<S>(s, dimension(s), k, [&](int) { return deviation; });
+  }
+
+  static MIXFOLD_INLINE void maximize_trial(const OnlineState&, const OnlineState& trial, double) {
+    maximize(trial);
   }
 
   static MIXFOLD_INLINE int maximize(const OnlineState& s) {

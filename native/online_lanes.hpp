@@ -28,6 +28,16 @@ template <class S> class Registers<S, 0> {
   ptrdiff_t stride_;
 };
 
+// Entry e of the statistics' second moments, mixed with the reference's in the ratio 1 - t : t.
+template <class S>
+MIXFOLD_INLINE void mix_entry(const OnlineState& s, int e, int k, const typename S::Real& t,
+                              const typename S::Real& spread) {
+  double* const c = s.s_scatter + e * s.padded + k;
+  const auto keep = S::splat(1.0) - t;
+  const auto other = S::load(s.c_scatter + e * s.padded + k);
+  S::store(c, keep * S::load(c) + t * other + t * keep * spread);
+}
+
 // How many of the components k .. k + lanes are marked.
 template <class S>
 MIXFOLD_INLINE int count_components(const OnlineState& s, int k,

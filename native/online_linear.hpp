@@ -19,8 +19,15 @@ template <class S, int D> struct OnlineMean {
     return sum;
   }
 
-  static MIXFOLD_INLINE void scatter(const OnlineState&, int, const Real&,
+  static MIXFOLD_INLINE void scatter(const OnlineState&, double*, int, const Real&,
                                      const Registers<S, D>&) {}
+  static MIXFOLD_INLINE void mix_scatter(const OnlineState&, int, const Real&,
+                                         const Registers<S, D>&) {}
+
+  static MIXFOLD_INLINE void prepare_trial(const OnlineState&) {}
+  static MIXFOLD_INLINE void maximize_trial(const OnlineState&, const OnlineState& trial, double) {
+    maximize(trial);
+  }
 
   static MIXFOLD_INLINE int maximize(const OnlineState& s) {
     int floored = 0;

@@ -40,18 +40,28 @@ OnlineMixture::OnlineMixture(OnlineKind kind, int components, int d, double floo
   s.floor = floor;
   s.reg = reg;
   s.stale = true;
-  const ptrdiff_t entries = 5 + 6 * ptrdiff_t(d) + 2 * s.scatter_size + s.factor_size;
-  memory_.resize(entries * s.padded);
-  double* cursor = memory_.data();
+  trial_ = s;
+  const ptrdiff_t entries = 7 + 7 * ptrdiff_t(d) + 3 * s.scatter_size + s.factor_size;
+  memory_.resize(2 * entries * s.padded);
+  lay_out(state_, memory_.data());
+  lay_out(trial_, memory_.data() + entries * s.padded);
+}
+
+void OnlineMixture::lay_out(OnlineState& s, double* cursor) const {
+  const int d = s.d, components = s.components;
   s.s_weight = take(cursor, 1);
   s.s_mean = take(cursor, d);
   s.s_scatter = take(cursor, s.scatter_size);
+  s.c_weight = take(cursor, 1);
+  s.c_mean = take(cursor, d);
+  s.c_scatter = take(cursor, s.scatter_size);
   s.t_weight = take(cursor, 1);
   s.t_mean = take(cursor, d);
   s.t_factor = take(cursor, s.factor_size);
   s.coefficients = take(cursor, d);
   s.log_scale = take(cursor, 1);
   s.joint = take(cursor, 1);
+  s.mass = take(cursor, 1);
   s.joint_mask = take(cursor, 1);
   s.column = take(cursor, d);
   s.pooled = take(cursor, s.scatter_size);
@@ -63,6 +73,8 @@ OnlineMixture::OnlineMixture(OnlineKind kind, int components, int d, double floo
   std::fill(s.t_weight + components, s.t_weight + s.padded, 1e-300);
   for (int j = 0; j < d; ++j)
     std::fill(s.t_mean + j * s.padded + components, s.t_mean + (j + 1) * s.padded, 1.0);
+  for (int e = 0; e < s.factor_size; ++e)
+    std::fill(s.t_factor + e * s.padded + components, s.t_factor + (e + 1) * s.padded, 1.0);
 }
 
 double* OnlineMixture::take(double*& cursor, ptrdiff_t entries) const {
@@ -95,8 +107,6 @@ void OnlineMixture::import_factor(const double* from) {
           s.t_factor[e * s.padded + k] = from[(matrix * s.d + i) * s.d + j];
         }
   }
-  for (int e = 0; e < s.factor_size; ++e)
-    std::fill(s.t_factor + e * s.padded + s.components, s.t_factor + (e + 1) * s.padded, 1.0);
 }
 
 void OnlineMixture::export_factor(double* to) const {

@@ -23,6 +23,8 @@ class OnlineMixture {
 
   OnlineState& state() { return state_; }
   const OnlineState& state() const { return state_; }
+  // A second set of memory, for M-steps that are only tried.
+  OnlineState& trial() { return trial_; }
 
   // An array `entries` long per component, from and to component-major order.
   void import_array(double* to, const double* from, int entries) const;
@@ -34,9 +36,10 @@ class OnlineMixture {
   void export_factor(double* to) const;
 
  private:
+  void lay_out(OnlineState& s, double* cursor) const;
   double* take(double*& cursor, ptrdiff_t entries) const;
 
-  OnlineState state_{};
+  OnlineState state_{}, trial_{};
   std::vector<double> memory_;
 };
 

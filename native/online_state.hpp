@@ -7,6 +7,27 @@ namespace mixfold {
 
 enum class OnlineKind { full, tied, diag, spherical, poisson, exponential };
 
+// How a row is given to components: by responsibility, all to the most likely one, all to the one
+// most likely after the M-step it would cause, or all to one that is drawn.
+enum class Assign { expected, mode, lookahead, draw };
+
+// What is taken off a row's statistics, and given back on average: nothing; the row's own part of a
+// mean over all rows, which is itself the statistics (incremental EM) or a reference beside them
+// (fast incremental EM); its part of a reference that stays (variance-reduced EM).
+enum class Control { none, incremental, fast, anchored };
+
+// `uniforms` has a number per row for Assign::draw; `old` and `fresh` the responsibilities before
+// and after, a row of them per row, for any Control; `share` is one over the weight of all rows,
+// `first` the number of the first row in its pass, of `length` rows.
+struct RowRule {
+  Assign assign;
+  Control control;
+  bool recursive, narrow;
+  double share, first, length;
+  const double *uniforms, *old;
+  double* fresh;
+};
+
 // Components lie along the lanes: entry e of component k of an array is at [e * padded + k].
 // Matrices are packed lower triangles, row by row; a tied factor is repeated for every component.
 // Lanes past the last component hold an empty one.
@@ -18,8 +39,9 @@ struct OnlineState {
   ptrdiff_t padded;
   double floor, reg;
 
-  // Normalised statistics: weight, mean, covariance about that mean.
+  // Normalised statistics: weight, mean, covariance about that mean; and those of a reference.
   double *s_weight, *s_mean, *s_scatter;
+  double *c_weight, *c_mean, *c_scatter;
   // Parameters.
   double *t_weight, *t_mean, *t_factor;
   // Derived from the parameters, renewed when `stale`: the coefficients of the log density
@@ -27,7 +49,7 @@ struct OnlineState {
   double *coefficients, *log_scale;
   bool stale;
   // Working memory: one row, one floor per coordinate, one column and one triangle of vectors.
-  double *row, *floors, *joint, *column, *pooled;
+  double *row, *floors, *joint, *mass, *column, *pooled;
   // 0 for a component, minus infinity past the last.
   double* joint_mask;
 

@@ -79,8 +79,9 @@ def test_help_fits_a_screen_and_has_an_example(
 
 def test_help_offers_whatever_the_registry_finds(run: Run) -> None:
     text = "".join(run("fit", "--help")[1].split())
-    for package in ("families", "learners"):
-        assert all(name in text for name in names(package))
+    assert all(name in text for name in names("families"))
+    listed = run("fit", "@faithful", "-k", "2", "--learner", "?")[2]
+    assert all(name in listed for name in names("learners"))
     for name in names("starts"):
         assert name == "given" or name.replace("-plus-plus", "++") in text
     assert all(name in text for name in STRUCTURES)

@@ -24,8 +24,16 @@ from mixfold.kernels.choice import kernel_for
 from mixfold.kernels.native import NativeKernel
 from mixfold.learners.auto import Auto
 from mixfold.learners.em import EM
+from mixfold.learners.fast_incremental_em import FastIncrementalEM
+from mixfold.learners.incremental_em import IncrementalEM
+from mixfold.learners.k_mle import KMLE
 from mixfold.learners.mini_batch_em import MiniBatchEM
+from mixfold.learners.monte_carlo_em import MonteCarloEM
 from mixfold.learners.online_em import OnlineEM
+from mixfold.learners.online_k_mle import OnlineKMLE
+from mixfold.learners.recursive_em import RecursiveEM
+from mixfold.learners.sem import SEM
+from mixfold.learners.variance_reduced_em import VarianceReducedEM
 from mixfold.schedules.constant import Constant
 from mixfold.sources._opening import open_source
 from mixfold.testing import families, kernels, learners, sources
@@ -36,6 +44,15 @@ LEARNERS: list[Learner] = [learner() for learner in find_all("learners").values(
     MiniBatchEM(batch_size=70, average_from=3, truncation=1000.0),
     MiniBatchEM(batch_size=40, truncation=5.0),
     OnlineEM(batch_size=10, schedule=Constant(0.05)),
+    OnlineKMLE(strategy="lookahead"),
+    OnlineKMLE(strategy="sample"),
+    OnlineKMLE(strategy="sample", batch_size=30),
+    RecursiveEM(batch_size=7),
+    IncrementalEM(batch_size=64, precision="float32"),
+    IncrementalEM(batch_size=0.5),
+    FastIncrementalEM(batch_size=50),
+    VarianceReducedEM(batch_size=32),
+    MonteCarloEM(draws=3, batch_size=100),
 ]
 
 
@@ -89,7 +106,20 @@ def test_learner(law: Callable[..., None], family: Family, learner: Learner) -> 
 
 
 @pytest.mark.parametrize(
-    "learner", [EM(), Auto(sample_size=10), MiniBatchEM(batch_size=0.4), OnlineEM()], ids=repr
+    "learner",
+    [
+        EM(),
+        Auto(sample_size=10),
+        MiniBatchEM(batch_size=0.4),
+        OnlineEM(),
+        KMLE(),
+        SEM(),
+        OnlineKMLE(strategy="sample"),
+        IncrementalEM(batch_size=0.4),
+        FastIncrementalEM(),
+        VarianceReducedEM(batch_size=0.4),
+    ],
+    ids=repr,
 )
 def test_learner_over_many_tiles(learner: Learner) -> None:
     model, params, x = families.example_mixture(FAMILIES[0], 2, 2, 150_000, rng())

@@ -21,8 +21,13 @@ from mixfold.core.value import equal
 from mixfold.families.gaussian import Gaussian
 from mixfold.learners.auto import Auto
 from mixfold.learners.em import EM
+from mixfold.learners.fast_incremental_em import FastIncrementalEM
+from mixfold.learners.incremental_em import IncrementalEM
 from mixfold.learners.mini_batch_em import MiniBatchEM
 from mixfold.learners.online_em import OnlineEM
+from mixfold.learners.online_k_mle import OnlineKMLE
+from mixfold.learners.sem import SEM
+from mixfold.learners.variance_reduced_em import VarianceReducedEM
 from mixfold.run.checkpoint import Checkpoint
 from mixfold.run.fit import Fit
 
@@ -80,6 +85,12 @@ FITS: dict[str, tuple[str, dict[str, Any]]] = {
         {"learner": MiniBatchEM(batch_size=33, passes=2, average_from=5, truncation=9.5)},
     ),
     "online em": ("csv", {"learner": OnlineEM(passes=2)}),
+    "incremental em": ("npy", {"learner": IncrementalEM(tol=1e-4)}),
+    "incremental em, batches": ("csv", {"learner": IncrementalEM(batch_size=70, tol=1e-3)}),
+    "fast incremental em": ("npy", {"learner": FastIncrementalEM(passes=3)}),
+    "variance-reduced em": ("blocks", {"learner": VarianceReducedEM(batch_size=40, passes=4)}),
+    "sem": ("array", {"learner": SEM(passes=6, average_from=3)}),
+    "online k-mle": ("array", {"learner": OnlineKMLE(strategy="sample", passes=2)}),
     "online em, once": ("generator", {"learner": OnlineEM(batch_size=7)}),
     "poisson": ("parquet", {"family": "poisson", "learner": EM(tol=1e-3)}),
     "tied": ("csv", {"family": Gaussian("tied"), "learner": EM(tol=1e-3), "passes": 4}),
@@ -188,7 +199,7 @@ def test_interrupted_before_anything_was_learned() -> None:
 KILLED = """
 import os, random, signal, sys, threading, time
 import numpy as np
-from mixfold import Auto, EM, Mixture, MiniBatchEM, OnlineEM
+from mixfold import Auto, EM, IncrementalEM, Mixture, MiniBatchEM, OnlineEM, VarianceReducedEM
 import mixfold.sources._file, mixfold.sources.array, mixfold.sources._resampled
 
 folder, n = sys.argv[1], 200_000
@@ -202,6 +213,8 @@ FITS = {
     "shuffled": ("x.npy", dict(learner=MiniBatchEM(batch_size=5000, passes=6))),
     "stream": ("x.parquet", dict(learner=MiniBatchEM(batch_size=5000, passes=6, average_from=9))),
     "online": ("x.parquet", dict(learner=OnlineEM())),
+    "on-file": ("x.parquet", dict(learner=IncrementalEM(memory=folder + "/r", max_passes=6))),
+    "anchored": ("x.parquet", dict(learner=VarianceReducedEM(batch_size=999, passes=6))),
     "starts": ("x.parquet", dict(learner=EM(tol=0.0, max_passes=5), n_init=2)),
 }
 
@@ -265,6 +278,6 @@ if sys.platform != "win32":  # where processes neither fork nor are killed by si
         )
         assert script.returncode == 0, script.stderr
         told = [line.split() for line in script.stdout.splitlines()]
-        assert len(told) == 7
+        assert len(told) == 9
         assert all(same == "True" for _, _, same in told), (seed, script.stdout)
         assert sum(int(kills) for _, kills, _ in told) >= 7, script.stdout

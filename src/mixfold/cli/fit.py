@@ -18,7 +18,7 @@ def fit(
     family: o.Family = "gaussian",
     covariance: o.Covariance = None,
     learner: Annotated[
-        str, o.option("--learner", metavar="NAME", help=f"{o.known('learners')}.")
+        str, o.option("--learner", metavar="NAME", help="auto, em, online-em ...; '?' lists all.")
     ] = "auto",
     option: Annotated[
         list[str] | None,

@@ -30,12 +30,14 @@ class Learner(ABC):
     """state + rows -> state. Hyper-parameters are the fields of a frozen dataclass.
 
     A state is a value with at least the fields `params` and `repairs`. The same rows in blocks
-    of any sizes give the same state to the bit. A start is the best of `starts` candidates, drawn
+    of any sizes give the same state to the bit. A rule that `rereads` needs a source that can be
+    read again, in the same order. A start is the best of `starts` candidates, drawn
     from about `sample_size` rows.
     """
 
     starts = 1
     sample_size = 20_000
+    rereads = False
 
     def resolve(self, n: int | None, d: int, streaming: bool) -> Learner:
         """The rule that fits what is known of the data: its length, or that it never ends."""
@@ -50,7 +52,7 @@ class Learner(ABC):
         return 0
 
     @abstractmethod
-    def init(self, problem: Problem, params: Any, seen: int = 0) -> Any:
+    def init(self, problem: Problem, params: Any, seen: int = 0, seed: int = 0) -> Any:
         """The state before any row; `seen` rows stand behind `params` already."""
 
     @abstractmethod
@@ -68,6 +70,10 @@ class Learner(ABC):
     def converged(self, state: Any) -> bool:
         """Whether learning has come to rest, where the rule can tell."""
         return True
+
+    def rest(self, state: Any) -> Any:
+        """The state without what only another pass would need."""
+        return state
 
     def estimate(self, problem: Problem, state: Any) -> Any:
         """The parameters to evaluate; they can differ from those being trained."""

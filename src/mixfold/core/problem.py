@@ -26,6 +26,26 @@ class Assignment:
 
 EXPECTED = Assignment()
 
+ASSIGNMENTS = ("expected", "mode", "lookahead", "draw")
+CONTROLS = ("none", "incremental", "fast", "anchored")
+
+
+@value
+class RowRule:
+    """What one update per row does: see `learners/_stochastic.py` and `learners/_controlled.py`.
+
+    `narrow` keeps responsibilities as float32; `share` is one over the weight of all rows, `first`
+    the number of the first row in its pass, of `length` rows.
+    """
+
+    assign: str = "expected"
+    control: str = "none"
+    recursive: bool = False
+    narrow: bool = False
+    share: float = 0.0
+    first: int = 0
+    length: int = 1
+
 
 class Model(Protocol):
     """A latent-variable model: expectations become statistics, statistics parameters.
@@ -43,6 +63,8 @@ class Model(Protocol):
     def d(self) -> int: ...
     @property
     def k(self) -> int: ...
+    @property
+    def has_labels(self) -> bool: ...
     def statistics(self, params: Any, sums: Array) -> Any: ...
     def sums(self, params: Any, statistics: Any) -> Array: ...
     def expected(self, params: Any) -> Any: ...
@@ -59,8 +81,18 @@ class Model(Protocol):
 class Sequence(Protocol):
     """A working copy of statistics and parameters for one update per row."""
 
-    def fold(self, rows: Rows, gamma: Array, hold: int) -> tuple[float, int]: ...
+    def fold(
+        self,
+        rows: Rows,
+        gamma: Array,
+        hold: int,
+        rule: RowRule,
+        uniforms: Array | None = None,
+        old: Array | None = None,
+        log_likelihood: float = 0.0,
+    ) -> tuple[float, int, Array | None]: ...
     def state(self) -> tuple[Any, Any]: ...
+    def reference(self) -> Any: ...
 
 
 class Problem(Protocol):
@@ -76,5 +108,5 @@ class Problem(Protocol):
     def posterior(
         self, params: Any, rows: Rows, latent: bool = True
     ) -> tuple[Array, np.ndarray | None]: ...
-    def moments(self, params: Any, rows: Rows, latent: Array) -> Array: ...
-    def sequence(self, statistics: Any, params: Any) -> Sequence | None: ...
+    def moments(self, params: Any, rows: Rows, latent: Array, sums: Array) -> Array: ...
+    def sequence(self, statistics: Any, params: Any, reference: Any = None) -> Sequence | None: ...

@@ -14,7 +14,7 @@ import numpy as np
 
 from mixfold.core.problem import EXPECTED, Assignment, Model, Sequence
 from mixfold.core.rows import Array, Rows
-from mixfold.kernels.choice import kernel_for, tile_length
+from mixfold.kernels.choice import Kernel, kernel_for, tile_length
 
 TASKS_PER_THREAD = 4
 
@@ -39,9 +39,11 @@ def available_cores() -> int:
 class Threads:
     """A model bound to a thread pool; partial sums are added in the order of the rows."""
 
-    def __init__(self, model: Model, n_threads: int | None = None) -> None:
+    def __init__(
+        self, model: Model, n_threads: int | None = None, kernel: Kernel | None = None
+    ) -> None:
         self.model: Any = model
-        self.kernel = kernel_for(model)
+        self.kernel = kernel or kernel_for(model)
         self.tile = tile_length(model.d)
         self.n_threads = available_cores() if n_threads is None else n_threads
 
@@ -85,12 +87,11 @@ class Threads:
         sums[0] = rows.weights() @ log_density
         return sums
 
-    def moments(self, params: Any, rows: Rows, latent: Array) -> Array:
-        """The sums of rows under given latent vectors, tile by tile; their likelihood is left 0."""
+    def moments(self, params: Any, rows: Rows, latent: Array, sums: Array) -> Array:
+        """Add the sums of rows under given latent vectors, tile by tile, without likelihood."""
         prepared = self.kernel.prepare(params)
         shares = [latent[i : i + self.tile] for i in range(0, len(rows), self.tile)]
         parts = list(zip(self._tiles(rows), shares, strict=True))
-        sums = np.zeros(self.model.n_sums)
         for partial in self._map(lambda part: self.kernel.moments(prepared, *part), parts):
             sums = sums + partial
         return sums
@@ -102,11 +103,11 @@ class Threads:
         def work(part: Rows) -> tuple[Array, Array | None]:
             return self.kernel.posterior(prepared, part.x, latent)
 
-        parts = list(self._map(work, self._tiles(rows)))
+        parts = list(self._map(work, self._tiles(rows) or [rows]))
         log_density = np.concatenate([p[0] for p in parts])
         shares = [p[1] for p in parts if p[1] is not None]
         return log_density, np.concatenate(shares) if latent else None
 
-    def sequence(self, statistics: Any, params: Any) -> Sequence | None:
-        """A working copy for one update per row, where there is one; inherently one thread."""
-        return self.kernel.sequence(statistics, params)
+    def sequence(self, statistics: Any, params: Any, reference: Any = None) -> Sequence | None:
+        """A working copy for one update per row, where the kernel has one."""
+        return self.kernel.sequence(statistics, params, reference)

@@ -182,7 +182,7 @@ class Density(Evaluation):
             Learned(
                 model=problem.model,
                 learner=learner,
-                stream=Stream(None, fit.state),
+                stream=Stream(None, learner.rest(fit.state)),
                 params=learner.estimate(problem, fit.state),
                 n_seen=fit.rows_seen,
                 history=fit.history,
@@ -257,9 +257,10 @@ class Density(Evaluation):
             return None
         problem = self._problem(self.n_features_in_)
         learned = self._streaming(problem)
-        if learned.stream.state is None or not learned.row_by_row():
+        sequence = learned.sequence(problem)
+        if sequence is None:
             return None
-        self._live = Live(learned, problem)
+        self._live = Live(learned, problem, sequence)
         for name in self._shows:
             self.__dict__.pop(name, None)
         return self._live
@@ -281,7 +282,7 @@ class Density(Evaluation):
                 )
         if learned.streaming:
             return learned
-        state = learner.init(problem, learned.params, seen=learned.n_seen)
+        state = learner.init(problem, learned.params, learned.n_seen, self._seed())
         return replace(learned, learner=learner, stream=Stream(None, state), streaming=True)
 
     def _now(self) -> Learned:

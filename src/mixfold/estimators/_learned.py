@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from mixfold.core.problem import Sequence
 from mixfold.core.rows import Array, Rows
 from mixfold.core.value import value
 from mixfold.engines.threads import Threads
@@ -88,24 +89,27 @@ class Learned:
         degeneracies = 0 if state is None else int(state.repairs)
         return replace(self, params=params, degeneracies=degeneracies, converged=state is not None)
 
-    def row_by_row(self) -> bool:
-        """Whether every row is an update of its own."""
-        return isinstance(self.learner, StochasticEM) and self.learner.row_by_row()
+    def sequence(self, problem: Threads) -> Sequence | None:
+        """A working copy of the stream, where every row is an update of its own."""
+        state = self.stream.state
+        if state is None or not isinstance(self.learner, StochasticEM):
+            return None
+        if not self.learner.row_by_row():
+            return None
+        return problem.sequence(state.statistics, state.params)
 
 
 class Live:
     """A stream being learned one row at a time, on memory that is updated in place."""
 
-    def __init__(self, learned: Learned, problem: Threads) -> None:
-        self._from, self.problem = learned, problem
-        state = learned.stream.state
-        sequence = problem.sequence(state.statistics, state.params)
-        assert sequence is not None, "every mixture has one"
-        self._sequence = sequence
+    def __init__(self, learned: Learned, problem: Threads, sequence: Sequence) -> None:
+        self._from, self.problem, self._sequence = learned, problem, sequence
+        self._rule = learned.learner.rule
         self._repairs = self._done = 0
         self.n_seen = learned.n_seen
         self._d = problem.model.d
         self._gamma: Array = np.empty(0)
+        self._noise: Array | None = None
         self._hold = self._next = 0
 
     def accepts(self, x: Any) -> bool:
@@ -124,7 +128,10 @@ class Live:
             self._plan()
             i = 0
         hold = 1 if i < self._hold else 0
-        _, repairs = self._sequence.fold(Rows(x[None]), self._gamma[i : i + 1], hold)
+        noise = None if self._noise is None else self._noise[i : i + 1]
+        _, repairs, _ = self._sequence.fold(
+            Rows(x[None]), self._gamma[i : i + 1], hold, self._rule, noise
+        )
         self._next = i + 1
         self._done += 1
         self.n_seen += 1
@@ -136,6 +143,7 @@ class Live:
         self._gamma, self._hold = self._from.learner.plan(
             state.updates + done, state.rows + done, AHEAD
         )
+        self._noise = self._from.learner.noise(state, state.rows + done, AHEAD)
         self._next = 0
 
     def learned(self) -> Learned:

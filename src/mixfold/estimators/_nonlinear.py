@@ -20,11 +20,12 @@ from mixfold.estimators._edge import learner_from, seed_from
 from mixfold.estimators._observations import Observations
 from mixfold.estimators.linear_mixed_model import storable
 from mixfold.kernels._simulation import SimulationKernel
-from mixfold.learners._stand_in import StandIn
+from mixfold.learners.monte_carlo_em import MonteCarloEM
 from mixfold.models._random_effects import RandomEffects
 from mixfold.run.history import History
 from mixfold.run.loop import Loop
 from mixfold.run.progress import Lines, Silent
+from mixfold.schedules.settling import Settling
 from mixfold.sources._grouped import Grouped
 
 SAMPLE = 2000  # units that a start is made from
@@ -32,12 +33,11 @@ TOGETHER = 512  # units looked at in one go
 LEAST_EIGENVALUE = 1e-8
 
 
-def chosen_learner(given: Any, seed: int) -> Learner:
-    """The learner of a nonlinear mixed model: the one place that knows the stand-in."""
-    learner = StandIn() if given == "monte-carlo-em" else learner_from(given)
-    if isinstance(learner, StandIn):
-        return StandIn(learner.draws, learner.full, learner.passes, seed)
-    return learner
+def chosen_learner(given: Any) -> Learner:
+    """The rule of a nonlinear mixed model; by name it has settings that suit such models."""
+    if isinstance(given, str) and given == "monte-carlo-em":
+        return MonteCarloEM(draws=20, schedule=Settling(full=60), passes=120)
+    return learner_from(given)
 
 
 @value
@@ -96,7 +96,7 @@ class NonlinearMixed(BaseEstimator):  # type: ignore[misc]
             if getattr(self, name) is not None:
                 check_whole(name, getattr(self, name))
         check_whole("evaluation_draws", self.evaluation_draws, 2)
-        chosen_learner(self.learner, 0)
+        chosen_learner(self.learner)
 
     def _learn(
         self,
@@ -108,7 +108,7 @@ class NonlinearMixed(BaseEstimator):  # type: ignore[misc]
     ) -> None:
         seed = seed_from(self.random_state)
         problem = Threads(model, self.n_threads)
-        learner = chosen_learner(self.learner, seed).resolve(units.length, units.d, False)
+        learner = chosen_learner(self.learner).resolve(units.length, units.d, False)
         sample = units.sample(SAMPLE, np.random.default_rng([seed, 2**31]))
         loop = Loop(
             problem,

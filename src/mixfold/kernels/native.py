@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mixfold.core.problem import Assignment
+from mixfold.core.problem import ASSIGNMENTS, CONTROLS, Assignment, RowRule
 from mixfold.core.rows import Array, Rows
 from mixfold.core.statistics import Statistics
 from mixfold.families._positive import MeanParams
@@ -98,15 +98,23 @@ class NativeKernel:
         """log p(x) of every row and the mean of draws of its label."""
         return simulate(self, prepared, rows, assignment)
 
-    def sequence(self, statistics: Statistics, params: MixtureParams) -> NativeSequence:
+    def sequence(
+        self, statistics: Statistics, params: MixtureParams, reference: Statistics | None = None
+    ) -> NativeSequence:
         """A working copy for one update per row."""
-        return NativeSequence(self.model, statistics, params)
+        return NativeSequence(self.model, statistics, params, reference)
 
 
 class NativeSequence:
-    """Online EM one row at a time, on memory of its own."""
+    """One update per row, on memory of its own."""
 
-    def __init__(self, model: MixtureModel, statistics: Statistics, params: MixtureParams) -> None:
+    def __init__(
+        self,
+        model: MixtureModel,
+        statistics: Statistics,
+        params: MixtureParams,
+        reference: Statistics | None,
+    ) -> None:
         family, components = model.family, params.components
         self._gaussian = isinstance(family, Gaussian)
         if isinstance(family, Gaussian):
@@ -117,10 +125,40 @@ class NativeSequence:
         s = statistics.weight, statistics.mean, statistics.scatter
         floor: float = family.floor  # type: ignore[attr-defined]
         self._mixture = _native.OnlineMixture(kind, *s, *theta, floor, reg)
+        if reference is not None:
+            self._mixture.set_reference(reference.weight, reference.mean, reference.scatter)
 
-    def fold(self, rows: Rows, gamma: Array, hold: int) -> tuple[float, int]:
-        """Learn rows in order, keeping theta fixed for the first `hold` of them."""
-        result: tuple[float, int] = self._mixture.fold(rows.x, rows.weight, gamma, hold)
+    def fold(
+        self,
+        rows: Rows,
+        gamma: Array,
+        hold: int,
+        rule: RowRule,
+        uniforms: Array | None = None,
+        old: Array | None = None,
+        log_likelihood: float = 0.0,
+    ) -> tuple[float, int, Array | None]:
+        """Learn rows in order, keeping theta fixed for the first `hold` of them.
+
+        Returns their log-likelihood on top of the one given, how many components were mended, and
+        what takes the place of the responsibilities `old` that the rule asks for.
+        """
+        result: tuple[float, int, Array | None] = self._mixture.fold(
+            rows.x,
+            rows.weight,
+            gamma,
+            hold,
+            ASSIGNMENTS.index(rule.assign),
+            CONTROLS.index(rule.control),
+            rule.recursive,
+            rule.narrow,
+            rule.share,
+            rule.first,
+            rule.length,
+            uniforms,
+            old,
+            log_likelihood,
+        )
         return result
 
     def state(self) -> tuple[Statistics, MixtureParams]:
@@ -128,3 +166,8 @@ class NativeSequence:
         weight, mean, scatter, weights, means, factor = self._mixture.state()
         components = GaussianParams(means, factor) if self._gaussian else MeanParams(means)
         return Statistics(weight, mean, scatter, 1.0, 0.0), MixtureParams(weights, components)
+
+    def reference(self) -> Statistics:
+        """The statistics of the reference as of now."""
+        weight, mean, scatter = self._mixture.reference()
+        return Statistics(weight, mean, scatter, 1.0, 0.0)

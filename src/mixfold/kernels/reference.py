@@ -9,7 +9,7 @@ import numpy as np
 from mixfold.core.noise import uniforms
 from mixfold.core.problem import Assignment
 from mixfold.core.rows import Array, Rows
-from mixfold.core.statistics import Statistics, lower_triangle
+from mixfold.core.statistics import lower_triangle
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 NEGLIGIBLE = 1e-30
@@ -67,9 +67,9 @@ class ReferenceKernel:
         log_density = largest[:, 0] + np.log(total[:, 0])
         return log_density, odds / total if responsibilities else None
 
-    def sequence(self, statistics: Statistics, params: MixtureParams) -> ReferenceSequence:
-        """A working copy for one update per row."""
-        return ReferenceSequence(self, statistics, params)
+    def sequence(self, statistics: Any, params: Any, reference: Any = None) -> None:
+        """There is none: learners make batches of one row instead."""
+        return
 
 
 def simulate(kernel: Any, prepared: Any, rows: Rows, assignment: Assignment) -> tuple[Array, Array]:
@@ -78,43 +78,3 @@ def simulate(kernel: Any, prepared: Any, rows: Rows, assignment: Assignment) -> 
     noise = uniforms(assignment.seed, assignment.first, len(rows), assignment.draws)
     drawn = sum(kernel.model.draw(r, u) for u in noise.T)
     return log_density, drawn / assignment.draws
-
-
-class ReferenceSequence:
-    """Online EM one row at a time: s <- s + gamma (sbar(x) - s), theta <- maximize(s)."""
-
-    def __init__(
-        self, kernel: ReferenceKernel, statistics: Statistics, params: MixtureParams
-    ) -> None:
-        self.kernel, self.statistics, self.params = kernel, statistics, params
-
-    def fold(self, rows: Rows, gamma: Array, hold: int) -> tuple[float, int]:
-        """Learn rows in order, keeping theta fixed for the first `hold` of them."""
-        log_likelihood, repairs = 0.0, 0
-        for i in range(len(rows)):
-            weight = 1.0 if rows.weight is None else float(rows.weight[i])
-            x = rows.x[i : i + 1].astype(np.float64)
-            log_density, r = self.kernel.posterior(self.params, x)
-            assert r is not None
-            log_likelihood += weight * float(log_density[0])
-            if weight == 0.0:
-                continue
-            self._mix(x, r[0], effective_step(float(gamma[i]), weight))
-            if i >= hold:
-                self.params, mended = self.kernel.model.maximize(self.statistics)
-                repairs += mended
-        return log_likelihood, repairs
-
-    def _mix(self, x: Array, r: Array, gamma: float) -> None:
-        s = self.statistics
-        row = Statistics(r, np.repeat(x, len(r), axis=0), np.zeros_like(s.scatter), 1.0, 0.0)
-        self.statistics = s.mix(row, gamma)
-
-    def state(self) -> tuple[Statistics, MixtureParams]:
-        """The statistics and parameters as of now."""
-        return self.statistics, self.params
-
-
-def effective_step(gamma: float, share: float) -> float:
-    """The step of `share` updates of size gamma made at once; share 1 is gamma itself."""
-    return gamma if share == 1.0 else 1.0 - (1.0 - gamma) ** share

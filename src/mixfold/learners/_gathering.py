@@ -1,4 +1,4 @@
-"""Gathering the E-step sums of a batch from blocks of any sizes.
+"""Gathering the sums of a batch from blocks of any sizes.
 
 Sums are made over whole tiles, counted from the batch's first row, so how the rows arrive does
 not show in the bits. Rows that do not fill a tile wait.
@@ -6,13 +6,18 @@ not show in the bits. Rows that do not fill a tile wait.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from mixfold.core.problem import Problem
+from mixfold.core.problem import EXPECTED, Assignment, Problem
 from mixfold.core.rows import Array, Rows, join, no_rows
 from mixfold.core.value import value
+
+Fold = Callable[[Rows, Array, int], Array]
+"""Adds rows to sums; the number is that of the first of them in the batch."""
 
 
 @value
@@ -24,30 +29,40 @@ class Gathered:
     n: int
 
 
-def nothing(problem: Problem) -> Gathered:
-    """Before the first row of a batch."""
-    return Gathered(np.zeros(problem.model.n_sums), no_rows(problem.model.d), 0)
+def nothing(problem: Problem, more: int = 0) -> Gathered:
+    """Before the first row of a batch; with room for `more` sums than the model's."""
+    return Gathered(np.zeros(problem.model.n_sums + more), no_rows(problem.model.d), 0)
 
 
-def gather(problem: Problem, params: Any, so_far: Gathered, rows: Rows) -> Gathered:
+def expecting(problem: Problem, params: Any, assignment: Assignment = EXPECTED) -> Fold:
+    """Adds the expectations of rows under `params`; `assignment.first` is the batch's first row."""
+
+    def fold(rows: Rows, sums: Array, offset: int) -> Array:
+        rule = replace(assignment, first=assignment.first + offset)
+        return problem.fold(params, rows, sums, rule)
+
+    return fold
+
+
+def gather(fold: Fold, tile: int, so_far: Gathered, rows: Rows) -> Gathered:
     """Add rows to a batch under fixed parameters."""
-    tile, sums, n = problem.tile, so_far.sums, so_far.n + len(rows)
+    sums, n = so_far.sums, so_far.n + len(rows)
     held = len(so_far.waiting)
+    done = so_far.n - held
     if held + len(rows) < tile:
         waiting = join([so_far.waiting, rows]) if held else rows.copy()
         return Gathered(sums, waiting, n)
     if held:
         first = join([so_far.waiting, rows.cut(0, tile - held)])
-        sums = problem.fold(params, first, sums)
-        rows = rows.cut(tile - held, len(rows))
+        sums = fold(first, sums, done)
+        rows, done = rows.cut(tile - held, len(rows)), done + tile
     whole = len(rows) - len(rows) % tile
     if whole:
-        sums = problem.fold(params, rows.cut(0, whole), sums)
+        sums = fold(rows.cut(0, whole), sums, done)
     return Gathered(sums, rows.cut(whole, len(rows)).copy(), n)
 
 
-def total(problem: Problem, params: Any, gathered: Gathered) -> Array:
+def total(fold: Fold, gathered: Gathered) -> Array:
     """The sums of all rows of the batch, waiting ones included."""
-    if len(gathered.waiting) == 0:
-        return gathered.sums
-    return problem.fold(params, gathered.waiting, gathered.sums)
+    held = len(gathered.waiting)
+    return fold(gathered.waiting, gathered.sums, gathered.n - held) if held else gathered.sums

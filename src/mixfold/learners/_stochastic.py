@@ -1,20 +1,26 @@
-"""Stochastic approximation of EM: one mechanism behind mini-batch EM and online EM."""
+"""Stochastic approximation of EM: one mechanism, and the decisions that make its members.
+
+How a row is assigned (`assign`), how many rows make an update (`batch_size`, None for whole
+passes), how statistics are averaged (`schedule`, `recursive`), what is evaluated (`average_from`).
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from sys import maxsize
+from typing import Any, ClassVar
 
 import numpy as np
 
 from mixfold.core.checks import check_above, check_whole
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Info, Learner
-from mixfold.core.problem import Problem, Sequence
-from mixfold.core.rows import Rows
-from mixfold.core.statistics import Statistics
+from mixfold.core.noise import uniforms
+from mixfold.core.problem import Assignment, Problem, RowRule, Sequence
+from mixfold.core.rows import Array, Rows
 from mixfold.core.value import value
-from mixfold.learners._gathering import Gathered, gather, nothing, total
+from mixfold.learners._gathering import Fold, Gathered, expecting, gather, nothing, total
+from mixfold.learners._lookahead import look_ahead
 
 
 @value
@@ -22,11 +28,12 @@ class StochasticState:
     """Statistics s, parameters theta(s), and the batch under way.
 
     `average` is the Polyak mean of `averaged` iterates; `region` is the truncation level, and
-    `start` the point learning goes back to when an iterate leaves it.
+    `start` the point learning goes back to when an iterate leaves it. `rows` and `seed` say which
+    random numbers are next.
     """
 
     params: Any
-    statistics: Statistics
+    statistics: Any
     gathered: Gathered
     rows: int
     updates: int
@@ -37,12 +44,19 @@ class StochasticState:
     start: Any
     region: float
     truncations: int
+    seed: int
 
 
 class StochasticEM(Learner):
-    """s <- s + gamma_r (mean of sbar over a batch - s), theta <- maximize(s)."""
+    """s <- s + gamma_r (mean of sbar over a batch - s), theta <- maximize(s).
 
-    batch_size: float
+    With `recursive`, the step is taken in the parameters' own coordinates instead.
+    """
+
+    assign: Any = "expected"
+    recursive: ClassVar[bool] = False
+    draws: int = 1
+    batch_size: float | None
     schedule: Any
     warmup: int
     passes: int
@@ -57,6 +71,7 @@ class StochasticEM(Learner):
             check_whole("average_from", self.average_from)
         if self.truncation is not None:
             check_above("truncation", self.truncation, 0.0)
+        check_whole("draws", self.draws)
         if not callable(self.schedule):
             raise InvalidInputError(f"schedule is {self.schedule!r}: give e.g. Power(0.6)")
 
@@ -64,7 +79,16 @@ class StochasticEM(Learner):
         assert self.truncation is not None
         return self.truncation, self.truncation, self.truncation
 
-    def init(self, problem: Problem, params: Any, seen: int = 0) -> StochasticState:
+    @property
+    def _size(self) -> int:
+        return maxsize if self.batch_size is None else int(self.batch_size)
+
+    def init(self, problem: Problem, params: Any, seen: int = 0, seed: int = 0) -> StochasticState:
+        if self.assign == "lookahead" and not problem.model.has_labels:
+            raise InvalidInputError(
+                "strategy='lookahead' tries every label, and this model has none: "
+                "use 'argmax' or 'sample'"
+            )
         region = 0.0
         if self.truncation is not None:
             region = float(max(0.0, np.ceil(problem.model.overreach(params, self._bounds()))))
@@ -73,7 +97,7 @@ class StochasticEM(Learner):
             problem.model.expected(params),
             nothing(problem),
             rows=0,
-            updates=seen // int(self.batch_size),
+            updates=seen // self._size,
             passes=0,
             repairs=0,
             average=None,
@@ -81,6 +105,7 @@ class StochasticEM(Learner):
             start=params,
             region=region,
             truncations=0,
+            seed=seed,
         )
 
     def row_by_row(self) -> bool:
@@ -90,26 +115,39 @@ class StochasticEM(Learner):
     def step(
         self, problem: Problem, state: StochasticState, rows: Rows
     ) -> tuple[StochasticState, list[Info]]:
+        sequence = None
         if self.row_by_row():
             sequence = problem.sequence(state.statistics, state.params)
-            if sequence is not None:
-                return self._one_by_one(sequence, state, rows)
-        size, infos = int(self.batch_size), []
+        if sequence is not None:
+            return self._one_by_one(sequence, state, rows)
+        infos: list[Info] = []
         while len(rows):
-            room = size - state.gathered.n
-            gathered = gather(problem, state.params, state.gathered, rows.cut(0, room))
+            room = self._size - state.gathered.n
+            fold = self._fold(problem, state)
+            gathered = gather(fold, problem.tile, state.gathered, rows.cut(0, room))
             rows = rows.cut(room, len(rows))
             state = replace(state, gathered=gathered)
-            if gathered.n == size:
+            if gathered.n == self._size:
                 state, info = self._update(problem, state)
                 infos += info
         return state, infos
+
+    def _fold(self, problem: Problem, state: StochasticState) -> Fold:
+        """How rows of the batch under way are added to its sums."""
+        rule = Assignment(self.assign, self.draws, state.seed, state.rows)
+        return expecting(problem, state.params, rule)
+
+    @property
+    def rule(self) -> RowRule:
+        """What one update per row does."""
+        return RowRule(self.assign, recursive=self.recursive)
 
     def _one_by_one(
         self, sequence: Sequence, state: StochasticState, rows: Rows
     ) -> tuple[StochasticState, list[Info]]:
         gamma, hold = self.plan(state.updates, state.rows, len(rows))
-        log_likelihood, repairs = sequence.fold(rows, gamma, hold)
+        noise = self.noise(state, state.rows, len(rows))
+        log_likelihood, repairs, _ = sequence.fold(rows, gamma, hold, self.rule, noise)
         weight = rows.total_weight()
         info = [Info(len(rows), log_likelihood / weight, float(gamma[-1]))] if weight else []
         return self.advance(state, sequence.state(), len(rows), repairs), info
@@ -119,8 +157,12 @@ class StochasticEM(Learner):
         gamma = self.schedule(np.arange(updates + 1, updates + n + 1))
         return gamma, max(0, min(n, self.warmup - rows))
 
+    def noise(self, state: StochasticState, first: int, n: int) -> Array | None:
+        """Random numbers of n rows from number `first` on, if they are assigned by drawing."""
+        return uniforms(state.seed, first, n)[:, 0] if self.assign == "draw" else None
+
     def advance(
-        self, state: StochasticState, after: tuple[Statistics, Any], n: int, repairs: int
+        self, state: StochasticState, after: tuple[Any, Any], n: int, repairs: int
     ) -> StochasticState:
         """The state after n one-row updates that ended in `after`."""
         return replace(
@@ -136,22 +178,40 @@ class StochasticEM(Learner):
         self, problem: Problem, state: StochasticState
     ) -> tuple[StochasticState, list[Info]]:
         """One step of stochastic approximation with the gathered batch."""
-        sums = total(problem, state.params, state.gathered)
-        batch = problem.model.statistics(state.params, sums)
-        n = state.gathered.n
+        batch, n = self._batch(problem, state), state.gathered.n
         state = replace(state, gathered=nothing(problem), rows=state.rows + n)
         if not batch.count > 0:
             return state, []
-        gamma = float(self.schedule([state.updates + 1])[0])
-        gamma = 1.0 - (1.0 - gamma) ** (batch.count / self.batch_size)
+        gamma = self._step_size(state, batch.count)
         info = Info(n, batch.log_likelihood / batch.count, gamma)
-        statistics = state.statistics.mix(batch.normalized(), gamma)
+        batch = batch.normalized()
+        if self.recursive:
+            statistics, cut = problem.model.recursive(state.statistics, batch, gamma)
+            state = replace(state, repairs=state.repairs + cut)
+        else:
+            statistics = state.statistics.mix(batch, gamma)
         state = replace(state, statistics=statistics, updates=state.updates + 1)
         if state.rows <= self.warmup:
             return state, [info]
         params, repairs = problem.model.maximize(statistics)
         state = replace(state, params=params, repairs=state.repairs + repairs)
         return self._averaged(problem, self._truncated(problem, state)), [info]
+
+    def _batch(self, problem: Problem, state: StochasticState) -> Any:
+        """Statistics of the gathered batch."""
+        if self.assign == "lookahead":
+            row = state.gathered.waiting
+            gamma = self._step_size(state, row.total_weight())
+            return look_ahead(problem, state.params, state.statistics, row, gamma)
+        sums = total(self._fold(problem, state), state.gathered)
+        return problem.model.statistics(state.params, sums)
+
+    def _step_size(self, state: StochasticState, count: float) -> float:
+        """The step of the next update, for a batch whose rows weigh `count`."""
+        gamma = float(self.schedule([state.updates + 1])[0])
+        if self.batch_size is None or count == self.batch_size:
+            return gamma
+        return float(1.0 - (1.0 - gamma) ** (count / self.batch_size))
 
     def _truncated(self, problem: Problem, state: StochasticState) -> StochasticState:
         """Back to the start, into a larger region, if theta has left the present one."""

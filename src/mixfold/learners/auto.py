@@ -74,7 +74,7 @@ class Auto(Learner):
     def _rule(self, state: AutoState) -> Learner:
         return self._polish() if state.polishing else self._fold()
 
-    def init(self, problem: Problem, params: Any, seen: int = 0) -> AutoState:
+    def init(self, problem: Problem, params: Any, seen: int = 0, seed: int = 0) -> AutoState:
         return AutoState(self._fold().init(problem, params, seen), False)
 
     def step(self, problem: Problem, state: AutoState, rows: Rows) -> tuple[AutoState, list[Info]]:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from mixfold.core.checks import check_least, check_whole
 from mixfold.core.learner import Info, Learner
-from mixfold.core.problem import Problem
+from mixfold.core.problem import Assignment, Problem
 from mixfold.core.rows import Rows
 from mixfold.core.value import value
-from mixfold.learners._gathering import Gathered, gather, nothing, total
+from mixfold.learners._gathering import Fold, Gathered, expecting, gather, nothing, total
 from mixfold.learners.online_em import OnlineEM
 
 PLAIN, SECOND, EXTRAPOLATED = "plain", "second", "extrapolated"
@@ -57,6 +57,8 @@ class EM(Learner):
     Dempster, Laird and Rubin (1977); Varadhan and Roland (2008) for SQUAREM.
     """
 
+    assign: ClassVar[Literal["expected", "mode"]] = "expected"
+
     tol: float = 1e-6
     max_passes: int = 200
     accelerate: bool = False
@@ -68,15 +70,18 @@ class EM(Learner):
     def resolve(self, n: int | None, d: int, streaming: bool) -> Learner:
         return OnlineEM().resolve(n, d, streaming) if streaming else self
 
-    def init(self, problem: Problem, params: Any, seen: int = 0) -> EMState:
+    def init(self, problem: Problem, params: Any, seen: int = 0, seed: int = 0) -> EMState:
         return EMState(params, nothing(problem), 0, -np.inf, False, 0, PLAIN, [], FIRST_REACH)
 
     def step(self, problem: Problem, state: EMState, rows: Rows) -> tuple[EMState, list[Info]]:
-        gathered = gather(problem, state.params, state.gathered, rows)
+        gathered = gather(self._fold(problem, state), problem.tile, state.gathered, rows)
         return _with(state, gathered=gathered), []
 
+    def _fold(self, problem: Problem, state: EMState) -> Fold:
+        return expecting(problem, state.params, Assignment(self.assign))
+
     def end_pass(self, problem: Problem, state: EMState) -> tuple[EMState, list[Info]]:
-        sums = total(problem, state.params, state.gathered)
+        sums = total(self._fold(problem, state), state.gathered)
         statistics = problem.model.statistics(state.params, sums)
         if not statistics.count > 0:
             return _with(state, gathered=nothing(problem), passes=state.passes + 1), []

@@ -39,7 +39,7 @@ class MiniBatchEM(StochasticEM):
     finite mixture models.
     """
 
-    batch_size: float | None = None  # type: ignore[assignment]
+    batch_size: float | None = None
     sampling: str = "auto"
     schedule: Any = Power()
     passes: int = 10

@@ -35,6 +35,11 @@ class MixtureModel:
     d: int
 
     @property
+    def has_labels(self) -> bool:
+        """Whether the latent variable of a row is one of K labels."""
+        return True
+
+    @property
     def n_latent(self) -> int:
         """Length of a row's latent vector: its responsibilities."""
         return self.k
@@ -47,7 +52,7 @@ class MixtureModel:
     def statistics(self, params: MixtureParams, sums: Array) -> Statistics:
         """Statistics from the sums of an E-step made under `params`."""
         table = sums[1:].reshape(self.k, -1)
-        weight = np.ascontiguousarray(table[:, 0])
+        weight = np.maximum(table[:, 0], 0.0)  # signed changes may leave the domain
         held = weight > 0
         share = np.divide(1.0, weight, out=np.zeros_like(weight), where=held)[:, None]
         local_mean = table[:, 1 : 1 + self.d] * share
@@ -86,8 +91,8 @@ class MixtureModel:
         """
         weight = statistics.weight + gamma * (batch.weight - statistics.weight)
         t = gamma * batch.weight / np.maximum(statistics.weight, SMALLEST_WEIGHT)
-        far = t >= 1.0
-        t = np.where(far & (batch.weight < 1.0), 0.5, np.minimum(t, 1.0))[:, None]
+        far = (t >= 1.0) & (statistics.weight < 1.0)  # a single component may take it all
+        t = np.where(far, 0.5, t)[:, None]
         delta = batch.mean - statistics.mean
         spread = t * (1.0 - t) * outer_like(delta, statistics.scatter.shape[1])
         scatter = (1.0 - t) * statistics.scatter + t * batch.scatter + spread

@@ -28,8 +28,9 @@ class Checkpoint:
         self._last = time.monotonic()
 
     def keep(self, fit: Fit) -> None:
-        """Write if it is time, or if the fit is done."""
-        if fit.done or time.monotonic() - self._last >= self.seconds:
+        """Write if it is time, if the fit is done, or if the next pass overwrites a file."""
+        turned = fit.row == 0 and getattr(fit.state, "on_file", False)
+        if fit.done or turned or time.monotonic() - self._last >= self.seconds:
             self.write(fit)
 
     def write(self, fit: Fit) -> None:

@@ -15,7 +15,7 @@ from mixfold.core.errors import MixfoldError, ModelFileError
 from mixfold.core.registry import find_all
 from mixfold.core.value import flatten, unflatten
 
-FORMAT, VERSION = "mixfold", 2
+FORMAT, VERSION = "mixfold", 3
 WITH_VALUES = ("families", "schedules", "models", "learners", "starts")
 
 

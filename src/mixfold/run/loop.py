@@ -48,6 +48,11 @@ class Loop:
                 f"sampling={self.order!r} needs a source that can be indexed, such as an array or "
                 "a .npy file: use sampling='stream'"
             )
+        if learner.rereads and not source.rereadable:
+            raise InvalidInputError(
+                f"{type(learner).__name__} goes back to rows it has seen, and this source can be "
+                "read only once: give an array, a table or a file, or use learner='online-em'"
+            )
         self.fit = Fit(None, no_history())
 
     def run(self, fit: Fit | None = None) -> Fit:
@@ -71,7 +76,7 @@ class Loop:
         return self.fit
 
     def _init(self, start: int) -> Any:
-        return self.learner.init(self.problem, self.starts[start](), self.seen)
+        return self.learner.init(self.problem, self.starts[start](), self.seen, self.seed)
 
     def _one_pass(self) -> None:
         fit = self.fit

@@ -33,7 +33,7 @@ class Stream:
         first = together.cut(0, needed)
         params = beginning.draw(problem, first, [seed, 0])
         credit = learner.credit(len(first), problem.model.k, problem.model.d)
-        state = learner.init(problem, params, credit)
+        state = learner.init(problem, params, credit, seed)
         state, infos = learner.step(problem, state, together)
         return Stream(None, state), infos
 

@@ -1,0 +1,66 @@
+"""Monte Carlo EM, for whole passes and for mini-batches."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from mixfold.core.checks import check_above
+from mixfold.core.errors import InvalidInputError
+from mixfold.core.learner import Learner
+from mixfold.core.value import value
+from mixfold.learners._stochastic import StochasticEM
+from mixfold.schedules.settling import Settling
+
+
+@value
+class MonteCarloEM(StochasticEM):
+    """s <- s + gamma_r (mean of sbar over draws of z | x; theta - s), theta <- maximize(s).
+
+    For models whose posterior has no closed form; with any other it is EM with noise. Each row has
+    `draws` draws. A batch is a whole pass (None), a number of rows, or a share of them if below 1.
+    Steps of size 1 find the place, then steps 1/t average the noise away (SAEM).
+
+    Examples
+    --------
+    >>> from mixfold import Mixture, datasets
+    >>> model = Mixture("gaussian", 2, learner="monte-carlo-em", random_state=0)
+    >>> sorted(model.fit(datasets.load_faithful()).means_[:, 1].round(0).tolist())
+    [54.0, 80.0]
+
+    References
+    ----------
+    Wei and Tanner (1990); Delyon, Lavielle and Moulines (1999), Convergence of a stochastic
+    approximation version of the EM algorithm; Karimi, Lavielle and Moulines (2019) for batches.
+    """
+
+    assign = "draw"
+    warmup = 0
+    truncation = None
+
+    draws: int = 10
+    batch_size: float | None = None
+    schedule: Any = Settling()
+    passes: int = 60
+    average_from: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.batch_size is not None:
+            check_above("batch_size", self.batch_size, 0.0)
+
+    def resolve(self, n: int | None, d: int, streaming: bool) -> Learner:
+        if self.batch_size is None:
+            if streaming:
+                raise InvalidInputError(
+                    "MonteCarloEM updates once per pass, and a stream has none: give batch_size"
+                )
+            return self
+        if self.batch_size >= 1:
+            return replace(self, batch_size=float(int(self.batch_size)))
+        if n is None:
+            raise InvalidInputError(
+                f"batch_size={self.batch_size!r} is a fraction of a length this source does not "
+                "know: give a number of rows"
+            )
+        return replace(self, batch_size=float(max(1, round(self.batch_size * n))))

@@ -1,0 +1,41 @@
+"""Stochastic EM: labels are drawn in every E-step."""
+
+from __future__ import annotations
+
+from mixfold.core.learner import Learner
+from mixfold.core.value import value
+from mixfold.learners._stochastic import StochasticEM
+from mixfold.learners.online_k_mle import OnlineKMLE
+from mixfold.schedules.constant import Constant
+
+
+@value
+class SEM(StochasticEM):
+    """Draw a label for every row, theta <- maximize of the rows so labelled; again.
+
+    The iterates are a Markov chain about the maximum; the estimate is their mean from pass number
+    `average_from` on.
+
+    Examples
+    --------
+    >>> from mixfold import Mixture, datasets
+    >>> model = Mixture("gaussian", 2, learner="sem", random_state=0)
+    >>> sorted(model.fit(datasets.load_faithful()).means_[:, 1].round(0).tolist())
+    [54.0, 80.0]
+
+    References
+    ----------
+    Celeux and Diebolt (1985), The SEM algorithm.
+    """
+
+    assign = "draw"
+    schedule = Constant(1.0)
+    batch_size = None
+    warmup = 0
+    truncation = None
+
+    passes: int = 100
+    average_from: int | None = 50
+
+    def resolve(self, n: int | None, d: int, streaming: bool) -> Learner:
+        return OnlineKMLE(strategy="sample").resolve(n, d, streaming) if streaming else self
