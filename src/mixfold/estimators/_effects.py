@@ -15,6 +15,7 @@ from mixfold.models.linear_mixed import LinearMixedParams, unit_rows
 
 SINGULAR = 1e-9
 LEAST_SCALE = 1e-8
+CHUNK = 4096
 
 
 class Design(Protocol):
@@ -117,30 +118,42 @@ def sum_columns(a: Array, weights: Array) -> Array:
 
 
 class Observed:
-    """What a first look at all rows shows: the triangle R of QR of [A y], and scales."""
+    """What a first look at all rows shows: the triangle R of QR of [A y], and scales.
+
+    Rows are taken in by chunks of a fixed length, so that blocks do not show in the bits.
+    """
 
     def __init__(self, design: Design) -> None:
         self.design = design
         width = len(design.names) + 1
         self._triangle = np.zeros((0, width))
         self._squares = np.zeros(len(design.random_names))
+        self._waiting = np.zeros((0, width + len(design.random_names)))
         self.n = 0
 
     def see(self, rows: Rows, numbers: Sequence[int]) -> None:
         """Take in a block of rows."""
         y, a, b = self.design.matrices(rows.x[:, 1:].astype(np.float64, copy=False))
-        names = ["the response", *self.design.names, *self.design.random_names]
-        table = np.column_stack([y, a, b])
+        names = [*self.design.names, "the response", *self.design.random_names]
+        table = np.column_stack([a, y, b])
         if not np.isfinite(table).all():
             row, column = np.argwhere(~np.isfinite(table))[0]
             raise InvalidInputError(
                 f"row {numbers[row]}: {names[column]} is {table[row, column]}; "
                 "rows must be finite: drop or fill such rows"
             )
-        stacked = np.vstack([self._triangle, np.column_stack([a, y])])
-        self._triangle = np.asarray(np.linalg.qr(stacked, mode="r"))
-        self._squares = self._squares + np.square(b).sum(axis=0)
         self.n += len(rows)
+        table = np.vstack([self._waiting, table])
+        whole = len(table) - len(table) % CHUNK
+        for first in range(0, whole, CHUNK):
+            self._take(table[first : first + CHUNK])
+        self._waiting = table[whole:]
+
+    def _take(self, table: Array) -> None:
+        width = self._triangle.shape[1]
+        stacked = np.vstack([self._triangle, table[:, :width]])
+        self._triangle = np.asarray(np.linalg.qr(stacked, mode="r"))
+        self._squares = self._squares + np.square(table[:, width:]).sum(axis=0)
 
     def fold(self, x: Array, starts: np.ndarray) -> Array:
         """Units of rows, once all have been seen."""
@@ -149,6 +162,7 @@ class Observed:
     @cached_property
     def scaling(self) -> Scaling:
         """Least squares and scales; refuses columns that the data cannot tell apart."""
+        self._take(self._waiting)
         names, p = self.design.names, len(self.design.names)
         r = self._triangle
         if len(r) < p:
@@ -174,7 +188,7 @@ class Observed:
             inverse @ r[:p, p],
             inverse * np.sqrt(self.n),
             np.sqrt(self._squares / self.n),
-            scale if scale > 0.0 else 1.0,
+            float(scale) if scale > 0.0 else 1.0,
         )
 
 

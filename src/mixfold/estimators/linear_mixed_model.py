@@ -69,7 +69,7 @@ class LearnedEffects:
             "coef_covariance_": covariance,
             "random_covariance_": self.scaling.random_covariance(self.params.omega),
             "random_names_": list(self.design.random_names),
-            "noise_variance_": self.params.noise_variance * self.scaling.scale**2,
+            "noise_variance_": float(self.params.noise_variance * self.scaling.scale**2),
             "log_likelihood_": self.log_likelihood,
             "n_groups_": self.n_groups,
             "n_seen_": self.n_seen,
@@ -117,7 +117,7 @@ class LinearMixedModel(Designed):
     learner : str or learner object, default="auto"
         "auto" is EM with SQUAREM acceleration, up to `tol` and `max_passes`; or "em",
         "mini-batch-em", "online-em", or e.g. `MiniBatchEM(batch_size=100)`. A row is a group.
-    tol : float, default=1e-12
+    tol : float, default=1e-14
         "auto" stops when a step gains fewer nats per observation.
     max_passes : int, default=1000
         "auto" makes at most so many passes over the data.
@@ -193,7 +193,7 @@ class LinearMixedModel(Designed):
         noise_variance: float | None = None,
         fit_intercept: bool = True,
         learner: str | Learner = "auto",
-        tol: float = 1e-12,
+        tol: float = 1e-14,
         max_passes: int = 1000,
         checkpoint: str | Path | None = None,
         checkpoint_every: float = 30.0,

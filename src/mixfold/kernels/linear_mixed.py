@@ -113,7 +113,9 @@ class LinearMixedKernel:
             latent += np.stack([*z, *products(z)], axis=1)
         return found.log_density, latent / draws
 
-    def sequence(self, statistics: Totals, params: LinearMixedParams) -> None:
+    def sequence(
+        self, statistics: Totals, params: LinearMixedParams, reference: Any = None
+    ) -> None:
         """One update per unit has no faster way than batches of one."""
         return
 

@@ -80,6 +80,11 @@ class LinearMixed:
         return 1
 
     @property
+    def has_labels(self) -> bool:
+        """Whether a latent vector is one of K labels."""
+        return False
+
+    @property
     def n_latent(self) -> int:
         """Length of a unit's latent vector: the first two moments of its random effects."""
         return self.q + packed_length("full", self.q)

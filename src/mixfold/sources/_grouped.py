@@ -18,6 +18,7 @@ from mixfold.sources.array import Array
 Fold = Callable[[NDArray[Any], NDArray[np.intp]], Floats]
 Check = Callable[[Rows, Sequence[int]], None]
 WHOLE_FLOATS = 2.0**53
+KEPT_BYTES = 2**28
 
 
 class Groups(NamedTuple):
@@ -37,10 +38,10 @@ class Grouped(Source):
     (n, c) of m whole groups, which begin at `starts`, into units (m, d); what it makes of a group
     must not depend on the others. A row's weight is that of its group.
 
-    Data in memory are sorted first, their units are kept, and can be indexed. Other data are read
-    once beforehand: their groups are counted, their order is checked, and `check(rows, numbers)`
-    sees every row with its number in the source. `label` says what stands behind a number of
-    the group column.
+    Data in memory are sorted first, and their units can be indexed. Other data are read once
+    beforehand: their groups are counted, their order is checked, and `check(rows, numbers)` sees
+    every row with its number in the source. Units are kept if they are in memory anyway, or take
+    no more than KEPT_BYTES. `label` says what stands behind a number of the group column.
 
     Examples
     --------
@@ -93,14 +94,14 @@ class Grouped(Source):
             yield units
 
     def take(self, indices: NDArray[Any]) -> Rows:
-        return self._in_memory()[1].take(indices)
+        return self._units()[1].take(indices)
 
     def keyed_blocks(
         self, start: int = 0, length: int | None = None
     ) -> Iterator[tuple[Floats, Rows]]:
         """Blocks of units, with the numbers of their groups."""
-        if self.random_access:
-            keys, units = self._in_memory()
+        if self.random_access or self._small():
+            keys, units = self._units()
             for rows in units.blocks(start, length):
                 yield keys[start : start + len(rows)], rows
                 start += len(rows)
@@ -112,7 +113,10 @@ class Grouped(Source):
             if skip < len(groups.starts):
                 yield self._folded(groups, skip)
 
-    def _in_memory(self) -> tuple[Floats, Array]:
+    def _small(self) -> bool:
+        return self._length is not None and 8 * self._length * self._d <= KEPT_BYTES
+
+    def _units(self) -> tuple[Floats, Array]:
         if self._kept is None:
             parts = [self._folded(groups, 0) for groups in self._groups(0, None)]
             units = join([rows for _, rows in parts])
@@ -142,6 +146,8 @@ class Grouped(Source):
         waiting: list[Rows] = []
         first, held = row, 0
         for rows in self.source.blocks(row, length):
+            if not len(rows):
+                continue
             key = rows.x[:, self.group]
             new = np.flatnonzero(key[1:] != key[:-1]) + 1
             if waiting and key[0] != waiting[0].x[0, self.group]:

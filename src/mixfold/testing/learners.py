@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from mixfold.core.learner import Info, Learner
+from mixfold.core.problem import Model
 from mixfold.core.rows import Rows
 from mixfold.core.value import equal, flatten, unflatten
 from mixfold.engines.threads import Threads
@@ -35,7 +36,7 @@ def fold(
 
 
 def blocks_do_not_matter(
-    model: MixtureModel, params: MixtureParams, learner: Learner, rows: Rows, cuts: list[int]
+    model: Model, params: Any, learner: Learner, rows: Rows, cuts: list[int]
 ) -> None:
     """The same rows in blocks of any sizes give the same bits."""
     problem = Threads(model, 1)
@@ -44,7 +45,7 @@ def blocks_do_not_matter(
 
 
 def threads_do_not_matter(
-    model: MixtureModel, params: MixtureParams, learner: Learner, rows: Rows, cuts: list[int]
+    model: Model, params: Any, learner: Learner, rows: Rows, cuts: list[int]
 ) -> None:
     """The same bits on one thread and on several."""
     one = fold(Threads(model, 1), learner, params, rows, cuts)[0]
@@ -52,7 +53,7 @@ def threads_do_not_matter(
 
 
 def saving_does_not_matter(
-    model: MixtureModel, params: MixtureParams, learner: Learner, rows: Rows, cuts: list[int]
+    model: Model, params: Any, learner: Learner, rows: Rows, cuts: list[int]
 ) -> None:
     """A state saved and loaded in mid-stream goes on to the same bits."""
     problem = Threads(model, 1)
@@ -69,7 +70,7 @@ def _ended(problem: Threads, learner: Learner, state: Any, rows: Rows) -> Any:
 
 
 def inputs_are_not_changed(
-    model: MixtureModel, params: MixtureParams, learner: Learner, rows: Rows, cuts: list[int]
+    model: Model, params: Any, learner: Learner, rows: Rows, cuts: list[int]
 ) -> None:
     """Rows, parameters and states are as before after a step."""
     problem = Threads(model, 2)
@@ -83,7 +84,7 @@ def inputs_are_not_changed(
 
 
 def rows_of_weight_zero_do_not_matter(
-    model: MixtureModel, params: MixtureParams, learner: Learner, rows: Rows, cuts: list[int]
+    model: Model, params: Any, learner: Learner, rows: Rows, cuts: list[int]
 ) -> None:
     """Parameters stay put when every row weighs nothing."""
     problem = Threads(model, 1)
@@ -93,12 +94,11 @@ def rows_of_weight_zero_do_not_matter(
 
 
 def learning_raises_the_likelihood(
-    model: MixtureModel, params: MixtureParams, learner: Learner, rows: Rows, cuts: list[int]
+    model: Model, params: Any, learner: Learner, rows: Rows, cuts: list[int]
 ) -> None:
     """From a bad start, some passes end better than they began."""
     problem = Threads(model, 1)
-    other = model.family.example(model.k, model.d, np.random.default_rng(1))
-    bad = MixtureParams(np.full(model.k, 1.0 / model.k), other)
+    bad = elsewhere(model, params)
     state, _ = fold(problem, learner, bad, rows, cuts, passes=3, seen=20)
     learned = problem.posterior(learner.estimate(problem, state), rows, False)[0]
     began = problem.posterior(bad, rows, False)[0]
@@ -121,6 +121,14 @@ def one_by_one_is_batches_of_one(
         ends.append(learner.estimate(problem, state))
     found, expected = (model.unconstrained(params) for params in ends)
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+
+
+def elsewhere(model: Model, params: Any) -> Any:
+    """Parameters that are not those the rows were drawn from."""
+    if isinstance(model, MixtureModel):
+        other = model.family.example(model.k, model.d, np.random.default_rng(1))
+        return MixtureParams(np.full(model.k, 1.0 / model.k), other)
+    return model.constrained(model.unconstrained(params) + 0.5 * model.units(params), params)
 
 
 def _copied(thing: Any) -> Any:

@@ -1,0 +1,667 @@
+"""Linear mixed-effects models: the mathematics, the laws, agreement with statsmodels, bad input."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import multivariate_normal
+
+import mixfold
+from mixfold import LinearMixedModel
+from mixfold.core.errors import MissingExtraError, MixfoldError, ModelFileError
+from mixfold.core.learner import Learner
+from mixfold.core.problem import Assignment
+from mixfold.core.registry import find_all
+from mixfold.core.rows import Array, Rows
+from mixfold.core.statistics import pack, unpack
+from mixfold.core.value import equal
+from mixfold.engines.threads import Threads
+from mixfold.estimators._formula import FormulaDesign
+from mixfold.learners.em import EM
+from mixfold.learners.mini_batch_em import MiniBatchEM
+from mixfold.models.linear_mixed import LinearMixed, LinearMixedParams, unit_rows
+from mixfold.run.checkpoint import Checkpoint
+from mixfold.sources._grouped import Grouped
+from mixfold.sources._opening import open_source
+from mixfold.testing import learners, sources
+
+LEARNERS: list[Learner] = [learner() for learner in find_all("learners").values()] + [
+    EM(accelerate=True),
+    MiniBatchEM(batch_size=70, average_from=3, truncation=1000.0),
+]
+
+
+class Group:
+    """Observations of one group."""
+
+    def __init__(self, a: Array, b: Array, r: Array) -> None:
+        self.a, self.b, self.r = a, b, r
+
+
+def simulated(m: int, p: int, q: int, seed: int = 0) -> tuple[list[Group], LinearMixedParams]:
+    """Unbalanced groups, some of one row, and the parameters they were drawn from."""
+    rng = np.random.default_rng(seed)
+    root = np.tril(rng.normal(size=(q, q))) + np.eye(q)
+    beta, omega, noise = rng.normal(size=p), root @ root.T, 0.5
+    groups = []
+    for n in rng.integers(1, 9, size=m):
+        a = np.column_stack([np.ones(n), rng.normal(size=(n, p - 1))])
+        b = np.column_stack([np.ones(n), rng.normal(size=(n, q - 1))])
+        z = rng.multivariate_normal(np.zeros(q), omega)
+        groups.append(Group(a, b, a @ beta + b @ z + np.sqrt(noise) * rng.normal(size=n)))
+    gram = pack(np.mean([g.a.T @ g.a for g in groups], axis=0))
+    observations = float(np.mean([len(g.r) for g in groups]))
+    return groups, LinearMixedParams(beta, omega, noise, gram, observations)
+
+
+def units(groups: list[Group]) -> Array:
+    starts = np.cumsum([0, *(len(g.r) for g in groups[:-1])])
+    a, b, r = (np.concatenate([getattr(g, name) for g in groups]) for name in "abr")
+    return unit_rows(a, b, r, starts)
+
+
+def dense(group: Group, params: LinearMixedParams) -> tuple[float, Array, Array]:
+    """log p(r), E[z] and E[zz'] of a group through its whole covariance matrix."""
+    v = group.b @ params.omega @ group.b.T + params.noise_variance * np.eye(len(group.r))
+    mean = group.a @ params.beta
+    gain = params.omega @ group.b.T @ np.linalg.inv(v)
+    mu = gain @ (group.r - mean)
+    gamma = params.omega - gain @ group.b @ params.omega
+    log_density = float(multivariate_normal(mean, v).logpdf(group.r))
+    return log_density, mu, gamma + np.outer(mu, mu)
+
+
+SHAPES = [(1, 1), (2, 1), (3, 2), (2, 3)]
+
+
+@pytest.mark.parametrize(("p", "q"), SHAPES)
+def test_the_e_step_agrees_with_dense_matrices(p: int, q: int) -> None:
+    groups, params = simulated(40, p, q)
+    model, x = LinearMixed(p, q), units(groups)
+    weight = np.random.default_rng(1).integers(0, 4, size=40).astype(np.float64)
+    problem = Threads(model, 1)
+    log_density, latent = problem.posterior(params, Rows(x))
+    assert latent is not None
+    expected = np.zeros(model.n_sums)
+    for i, group in enumerate(groups):
+        density, z, zz = dense(group, params)
+        np.testing.assert_allclose(log_density[i], density, rtol=1e-9)
+        np.testing.assert_allclose(latent[i, :q], z, rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(unpack(latent[i, q:], q), zz, rtol=1e-8, atol=1e-10)
+        a, b, r = group.a, group.b, group.r
+        residual = r @ r - 2 * r @ b @ z + np.trace(b.T @ b @ zz)
+        first = [density, 1.0, float(len(r))]
+        parts = [first, pack(a.T @ a), a.T @ (r - b @ z), residual, pack(zz)]
+        expected += weight[i] * np.hstack(parts)
+    found = problem.fold(params, Rows(x, weight), np.zeros(model.n_sums))
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+    moments = problem.moments(params, Rows(x, weight), latent, np.zeros(model.n_sums))
+    np.testing.assert_allclose(moments[1:], expected[1:], rtol=1e-9, atol=1e-9)
+    assert moments[0] == 0.0
+
+
+@pytest.mark.parametrize(("p", "q"), SHAPES)
+def test_a_group_of_weight_two_is_the_group_twice(p: int, q: int) -> None:
+    groups, params = simulated(30, p, q)
+    x, times = units(groups), np.random.default_rng(2).integers(0, 4, size=30)
+    model = LinearMixed(p, q)
+    problem, zero = Threads(model, 1), np.zeros(model.n_sums)
+    weighted = problem.fold(params, Rows(x, times.astype(np.float64)), zero)
+    repeated = problem.fold(params, Rows(np.repeat(x, times, axis=0)), zero)
+    np.testing.assert_allclose(weighted, repeated, rtol=1e-9)
+
+
+@pytest.mark.parametrize("covariance", ["full", "diag"])
+@pytest.mark.parametrize(("p", "q"), SHAPES)
+def test_parameters_statistics_and_coordinates_are_inverses(
+    p: int, q: int, covariance: Any
+) -> None:
+    _, params = simulated(30, p, q)
+    model = LinearMixed(p, q, covariance)
+    params = model.maximize(model.expected(params))[0]
+    back, repairs = model.maximize(model.expected(params))
+    assert repairs == 0
+    for other in (back, model.constrained(model.unconstrained(params), params)):
+        for name in ("beta", "omega", "noise_variance", "gram", "observations"):
+            expected = getattr(params, name)
+            np.testing.assert_allclose(getattr(other, name), expected, rtol=1e-9, atol=1e-12)
+    statistics = model.expected(params)
+    assert equal(model.statistics(params, model.sums(params, statistics)), statistics)
+    assert model.unconstrained(params).shape == model.units(params).shape
+    far = model.constrained(model.unconstrained(params) + 1e3, params)
+    assert np.isfinite(model.unconstrained(far)).all()
+
+
+@pytest.mark.parametrize(("p", "q"), SHAPES)
+def test_a_draw_has_the_moments_of_the_posterior(p: int, q: int) -> None:
+    groups, params = simulated(20, p, q)
+    x, model = units(groups), LinearMixed(p, q)
+    kernel = Threads(model, 1).kernel
+    prepared = kernel.prepare(params)
+    expected, latent = kernel.posterior(prepared, x)
+    density, drawn = kernel.simulate(prepared, Rows(x), Assignment("draw", draws=20_000, seed=1))
+    assert latent is not None
+    np.testing.assert_array_equal(density, expected)
+    np.testing.assert_allclose(drawn, latent, atol=0.1 * np.abs(latent).max())
+    half = kernel.simulate(prepared, Rows(x[8:]), Assignment("draw", draws=20_000, seed=1, first=8))
+    np.testing.assert_array_equal(half[1], drawn[8:])
+    modes = model.mode(latent)
+    np.testing.assert_array_equal(modes[:, :q], latent[:, :q])
+    np.testing.assert_allclose(modes[:, q], latent[:, 0] ** 2)
+
+
+def log_likelihood(model: LinearMixed, x: Array, params: LinearMixedParams) -> float:
+    return float(Threads(model, 1).posterior(params, Rows(x), False)[0].sum())
+
+
+def learned(model: LinearMixed, x: Array) -> LinearMixedParams:
+    rule, problem = EM(tol=1e-14, max_passes=3000, accelerate=True), Threads(model, 1)
+    state = rule.init(problem, model.start(x))
+    while not rule.finished(state):
+        state, _ = rule.end_pass(problem, rule.step(problem, state, Rows(x))[0])
+    params: LinearMixedParams = rule.estimate(problem, state)
+    return params
+
+
+@pytest.mark.parametrize("covariance", ["full", "diag"])
+def test_where_em_rests_the_gradient_is_zero(covariance: Any) -> None:
+    groups, _ = simulated(80, 2, 2)
+    x, model = units(groups), LinearMixed(2, 2, covariance)
+    params = learned(model, x)
+    at = model.unconstrained(params)
+    best = log_likelihood(model, x, params)
+    for j in range(at.shape[1]):
+        step = np.zeros_like(at)
+        step[0, j] = 1e-4
+        up, down = (
+            log_likelihood(model, x, model.constrained(at + s, params)) for s in (step, -step)
+        )
+        assert up < best + 1e-9
+        assert down < best + 1e-9
+        assert abs(up - down) / 2e-4 < 2e-3
+
+
+@pytest.mark.parametrize("accelerate", [False, True])
+def test_em_never_goes_down(accelerate: bool) -> None:
+    groups, _ = simulated(60, 2, 2)
+    x, model = units(groups), LinearMixed(2, 2)
+    rule, problem = EM(tol=0.0, accelerate=accelerate), Threads(model, 1)
+    state, reached = rule.init(problem, model.start(x)), -np.inf
+    for _ in range(30):
+        state, _ = rule.end_pass(problem, rule.step(problem, state, Rows(x))[0])
+        now = log_likelihood(model, x, rule.estimate(problem, state))
+        assert now >= reached - 1e-9
+        reached = now
+
+
+def test_titteringtons_step_agrees_with_the_information_and_stays_inside() -> None:
+    groups, params = simulated(60, 2, 2)
+    x, model = units(groups), LinearMixed(2, 2)
+    problem = Threads(model, 1)
+    sums = problem.fold(params, Rows(x), np.zeros(model.n_sums))
+    batch = model.statistics(params, sums).normalized()
+    gamma = 1e-6
+    moved, _ = model.maximize(model.recursive(model.expected(params), batch, gamma)[0])
+    em, _ = model.maximize(batch)
+    # to first order a natural-gradient step goes gamma of the way to EM's next point in beta
+    step = (moved.beta - params.beta) / gamma
+    np.testing.assert_allclose(step, em.beta - params.beta, rtol=1e-4, atol=1e-8)
+    np.testing.assert_allclose(
+        (moved.omega - params.omega) / gamma, em.omega - params.omega, rtol=1e-3, atol=1e-8
+    )
+    one = problem.fold(params, Rows(x[:1] * 1e-6), np.zeros(model.n_sums))
+    tiny = model.statistics(params, one)
+    cut, _ = model.recursive(model.expected(params), tiny, 1.0)
+    assert model.maximize(cut)[0].noise_variance > 0
+
+
+@pytest.mark.parametrize("law", learners.LAWS, ids=lambda law: law.__name__)
+@pytest.mark.parametrize("learner", LEARNERS, ids=repr)
+def test_learner(law: Callable[..., None], learner: Learner) -> None:
+    groups, params = simulated(400, 2, 2)
+    x, model = units(groups), LinearMixed(2, 2)
+    learner = learner.resolve(len(x), model.d, False)
+    weight = np.random.default_rng(3).uniform(0.5, 2.0, size=len(x))
+    law(model, params, learner, Rows(x), [1, 8, 9, 137, 350])
+    law(model, params, learner, Rows(x.astype(np.float32), weight), [200])
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    cuts=st.lists(st.integers(0, 300), max_size=6).map(sorted),
+    which=st.integers(0, len(LEARNERS) - 1),
+)
+def test_any_cuts_give_the_same_bits(cuts: list[int], which: int) -> None:
+    groups, params = simulated(300, 2, 1)
+    model = LinearMixed(2, 1)
+    learner = LEARNERS[which].resolve(300, model.d, False)
+    learners.blocks_do_not_matter(model, params, learner, Rows(units(groups)), cuts)
+
+
+def test_many_tiles_on_any_number_of_threads_give_the_same_bits() -> None:
+    groups, params = simulated(500, 2, 2)
+    x, model = np.tile(units(groups), (80, 1)), LinearMixed(2, 2)
+    cuts = [1, 16_384, 16_385, 30_001]
+    learners.blocks_do_not_matter(model, params, EM(), Rows(x), cuts)
+    learners.threads_do_not_matter(model, params, EM(), Rows(x), cuts)
+
+
+# against statsmodels
+
+
+def table_of(m: int, seed: int = 0) -> pd.DataFrame:
+    """Pupils in schools, of 1 to 12 pupils, in random order."""
+    rng = np.random.default_rng(seed)
+    sizes = rng.integers(1, 13, size=m)
+    school = np.repeat(np.arange(m), sizes)
+    x = rng.normal(size=len(school))
+    kind = rng.choice(["a", "b", "c"], size=len(school))
+    slope = rng.multivariate_normal([0, 0], [[2.0, 0.3], [0.3, 0.5]], size=m)[school]
+    y = 100 + 3 * x + (kind == "b") + slope[:, 0] + slope[:, 1] * x + rng.normal(size=len(x))
+    table = pd.DataFrame({"y": y, "x": x, "kind": kind, "school": school})
+    table["name"] = [f"school {s}" for s in school]
+    return table.sample(frac=1.0, random_state=seed, ignore_index=True)
+
+
+def statsmodels(formula: str, random: str, group: str, table: pd.DataFrame) -> Any:
+    import statsmodels.formula.api as smf
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = smf.mixedlm(formula, table, groups=table[group], re_formula=random)
+        return model.fit(reml=False, method="bfgs", gtol=1e-8, maxiter=500)
+
+
+def wald_errors(theirs: Any) -> pd.Series:
+    """From sum A'V^-1 A, the block of fixed effects of the Hessian that statsmodels computes.
+
+    `bse_fe` is from the inverse of all of it, in which fixed effects and variances mix unless the
+    design is balanced; lme4 and nlme take the block, as we do.
+    """
+    names = theirs.model.exog_names
+    block = -theirs.model.hessian(theirs.params_object)[0][: len(names), : len(names)]
+    return pd.Series(np.sqrt(np.diag(np.linalg.inv(block))), names)
+
+
+def agrees(ours: LinearMixedModel, theirs: Any, rtol: float = 1e-4) -> None:
+    names = ours.coef_names_
+    np.testing.assert_allclose(ours.coef_, theirs.fe_params[names], rtol=rtol)
+    np.testing.assert_allclose(ours.random_covariance_, theirs.cov_re, rtol=rtol)
+    np.testing.assert_allclose(ours.noise_variance_, theirs.scale, rtol=rtol)
+    np.testing.assert_allclose(ours.log_likelihood_, theirs.llf, rtol=1e-9)
+    np.testing.assert_allclose(ours.coef_std_errors_, wald_errors(theirs)[names], rtol=rtol)
+    assert ours.converged_
+
+
+@pytest.mark.parametrize("random", ["~ 1", "~ x"])
+def test_agreement_with_statsmodels(random: str) -> None:
+    table = table_of(60)
+    ours = LinearMixedModel("y ~ x + kind", random, "school").fit(table)
+    theirs = statsmodels("y ~ x + kind", random, "school", table)
+    agrees(ours, theirs)
+    effects = np.array([list(theirs.random_effects[g]) for g in ours.groups_])
+    np.testing.assert_allclose(ours.random_effects_, effects, rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(ours.predict(table), theirs.fittedvalues, rtol=1e-5)
+
+
+REAL = [
+    ("sleepstudy", "Reaction ~ Days", "~ Days", "Subject"),
+    ("orthodont", "distance ~ age + Sex", "~ age", "Subject"),
+    ("orthodont", "distance ~ age * Sex", "~ 1", "Subject"),
+    ("math_achieve", "MathAch ~ SES + MEANSES", "~ SES", "School"),
+    ("math_achieve", "MathAch ~ SES + Sex + Minority", "~ 1", "School"),
+]
+
+
+@pytest.mark.skipif("MIXFOLD_DATA" not in os.environ, reason="MIXFOLD_DATA names no data folder")
+@pytest.mark.parametrize(("name", "formula", "random", "group"), REAL)
+def test_agreement_with_statsmodels_on_real_data(
+    name: str, formula: str, random: str, group: str
+) -> None:
+    path = Path(os.environ["MIXFOLD_DATA"]) / f"{name}.parquet"
+    table = pd.read_parquet(path)
+    ours = LinearMixedModel(formula, random, group).fit(table)
+    theirs = statsmodels(formula, random, group, table)
+    agrees(ours, theirs)
+    if formula in ("Reaction ~ Days", "distance ~ age * Sex"):
+        names = ours.coef_names_
+        np.testing.assert_allclose(ours.coef_std_errors_, theirs.bse_fe[names], rtol=1e-4)
+    from_file = LinearMixedModel(formula, random, group).fit(path)
+    np.testing.assert_allclose(from_file.coef_, ours.coef_, rtol=1e-5)
+    np.testing.assert_allclose(from_file.random_covariance_, ours.random_covariance_, rtol=1e-4)
+
+
+# the estimator
+
+
+def arrays_of(table: pd.DataFrame) -> tuple[Array, Array, Array]:
+    return table[["x"]].to_numpy(), table["y"].to_numpy(), table["school"].to_numpy()
+
+
+def same(a: LinearMixedModel, b: LinearMixedModel, rtol: float = 1e-6) -> None:
+    for name in ("coef_", "coef_std_errors_", "random_covariance_", "noise_variance_"):
+        np.testing.assert_allclose(getattr(a, name), getattr(b, name), rtol=rtol, err_msg=name)
+    assert a.n_groups_ == b.n_groups_
+
+
+def test_arrays_and_formulas_agree() -> None:
+    table = table_of(40)
+    x, y, school = arrays_of(table)
+    z = np.column_stack([np.ones(len(x)), x])
+    same(
+        LinearMixedModel().fit(x, y, school, z),
+        LinearMixedModel("y ~ x", "~ x", "school").fit(table),
+    )
+    same(
+        LinearMixedModel(fit_intercept=False).fit(z, y, table["name"]),
+        LinearMixedModel("y ~ x", group="name").fit(table),
+    )
+
+
+@pytest.mark.parametrize("group", ["school", "name"])
+def test_files_of_any_kind_agree_with_memory(group: str, tmp_path: Path) -> None:
+    table = table_of(300)
+    memory = LinearMixedModel("y ~ x + kind + C(kind):x", "~ x", group).fit(table)
+    arrow = pa.Table.from_pandas(table.sort_values("school"), preserve_index=False)
+    pq.write_table(arrow, tmp_path / "all.parquet", row_group_size=37)
+    pa.csv.write_csv(arrow, tmp_path / "all.csv")
+    cut = len(arrow) // 2
+    for i, part in enumerate((arrow[:cut], arrow[cut:])):  # a group goes on in the next file
+        pq.write_table(part, tmp_path / f"part{i}.parquet", row_group_size=50)
+    parts = [tmp_path / "part0.parquet", tmp_path / "part1.parquet"]
+    blocks = [arrow[:cut], arrow[cut:]]
+    for data in (tmp_path / "all.parquet", tmp_path / "all.csv", parts, blocks):
+        model = LinearMixedModel("y ~ x + kind + C(kind):x", "~ x", group).fit(data)
+        same(model, memory)
+        assert model.coef_names_ == memory.coef_names_
+        assert not hasattr(model, "random_effects_")
+        groups, effects = model.predict_random(data)
+        order = {name: i for i, name in enumerate(memory.groups_)}
+        expected = memory.random_effects_[[order[name] for name in groups]]
+        np.testing.assert_allclose(effects, expected, rtol=1e-4, atol=1e-6)
+
+
+def test_neither_blocks_nor_threads_show_in_the_bits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = table_of(3000).sort_values("school", ignore_index=True)
+    found = []
+    for length, kept in ((50_000, 0), (1111, 2**28), (100, 0)):
+        monkeypatch.setattr("mixfold.sources._grouped.KEPT_BYTES", kept)
+        pq.write_table(pa.Table.from_pandas(table), tmp_path / "t.parquet", row_group_size=length)
+        model = LinearMixedModel("y ~ x + kind", "~ x", "school", n_threads=1 + (length == 100))
+        found.append(model.fit(tmp_path / "t.parquet")._learned)
+    found.append(LinearMixedModel("y ~ x + kind", "~ x", "school").fit(table)._learned)
+    for other in found[1:]:
+        assert equal(other.scaling, found[0].scaling)
+        assert equal(other.params, found[0].params)
+
+
+@pytest.mark.parametrize("law", sources.LAWS, ids=lambda law: law.__name__)
+@pytest.mark.parametrize("kept", [0, 2**20])
+def test_units_are_a_source(
+    law: Callable[..., None], kept: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mixfold.sources._grouped.KEPT_BYTES", kept)
+    table = table_of(60).sort_values("school")[["school", "x", "y"]]
+    pq.write_table(pa.Table.from_pandas(table), tmp_path / "t.parquet", row_group_size=7)
+
+    def fold(x: Array, starts: np.ndarray) -> Array:
+        return unit_rows(x[:, :0], x[:, 1:2], x[:, 2], starts)
+
+    expected = fold(table.to_numpy(), np.flatnonzero(np.diff(table["school"], prepend=-1)))
+    columns = ["school", "x", "y"]
+    for data in (tmp_path / "t.parquet", table.sample(frac=1.0, random_state=1)):
+        units = Grouped(open_source(data, columns), 0, fold, 4)
+        found = np.concatenate([rows.x for rows in units.blocks()])
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+        law(units, found)
+
+
+def test_prediction_knows_groups_and_else_the_mean() -> None:
+    table = table_of(50)
+    model = LinearMixedModel("y ~ x + kind", "~ x", "name").fit(table)
+    known = model.predict(table)
+    assert np.var(table["y"] - known) < 1.5 * model.noise_variance_
+    new = table.assign(name="a new school").drop(columns="y")
+    a = np.column_stack([np.ones(len(new)), new["x"], new["kind"] == "b", new["kind"] == "c"])
+    names = ["Intercept", "x", "kind[T.b]", "kind[T.c]"]
+    coef = [model.coef_[model.coef_names_.index(name)] for name in names]
+    np.testing.assert_allclose(model.predict(new), a @ coef)
+    x, y, school = arrays_of(table)
+    arrays = LinearMixedModel().fit(x, y, school)
+    np.testing.assert_allclose(arrays.predict(x), arrays.coef_[0] + arrays.coef_[1] * x[:, 0])
+    assert arrays.score(x, y, school) == pytest.approx(arrays.log_likelihood_ / 50)
+    assert len(arrays.score_samples(x, y, school)) == 50
+    effects = arrays.random_effects_[np.searchsorted(arrays.groups_, school), 0]
+    np.testing.assert_allclose(arrays.predict(x, school), arrays.predict(x) + effects)
+
+
+@pytest.mark.parametrize("group", ["school", "name"])
+def test_a_saved_model_is_the_same(group: str, tmp_path: Path) -> None:
+    table = table_of(30)
+    model = LinearMixedModel("y ~ x + kind", "~ x", group).fit(table)
+    model.save(tmp_path / "m.mixfold")
+    loaded = mixfold.load(tmp_path / "m.mixfold")
+    assert equal(loaded._learned, model._learned)
+    np.testing.assert_array_equal(loaded.predict(table), model.predict(table))
+    assert loaded.coef_names_ == model.coef_names_
+    assert loaded.get_params() == model.get_params()
+
+
+def test_a_model_file_cannot_bring_code() -> None:
+    design = FormulaDesign("y ~ I(__import__('os').getpid())", "~ 1", ["y"], [None])
+    with pytest.raises(MixfoldError, match=r"arithmetic and C, I"):
+        design.matrices(np.ones((2, 1)))
+
+
+def test_stopping_and_resuming_ends_at_the_same_bits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = table_of(40)
+    whole = LinearMixedModel("y ~ x", "~ x", "school", random_state=0).fit(table)
+    settings: dict[str, Any] = {"checkpoint": tmp_path / "c.mixfold", "random_state": 0}
+    model = LinearMixedModel("y ~ x", "~ x", "school", resume=True, **settings)
+    kept = iter([None] * 7)
+
+    def stop(self: Checkpoint, fit: Any) -> None:
+        if next(kept, "stop") == "stop":
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Checkpoint, "keep", stop)
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(table)
+    assert not hasattr(model, "coef_")
+    model.fit(table)
+    assert equal(model._learned.params, whole._learned.params)
+    assert len(model.history_) == len(whole.history_)
+    with pytest.raises(ModelFileError, match="another fit"):
+        model.set_params(random="~ 1").fit(table)
+
+
+@pytest.mark.parametrize("learner", ["mini-batch-em", "online-em", "em"])
+def test_other_learners_come_near(learner: str) -> None:
+    table = table_of(400)
+    best = LinearMixedModel("y ~ x", "~ x", "school").fit(table)
+    model = LinearMixedModel("y ~ x", "~ x", "school", learner=learner, random_state=0).fit(table)
+    np.testing.assert_allclose(model.coef_, best.coef_, rtol=0.05)
+    np.testing.assert_allclose(model.noise_variance_, best.noise_variance_, rtol=0.3)
+    assert model.log_likelihood_ <= best.log_likelihood_ + 1e-6
+
+
+def test_known_variances_are_kept() -> None:
+    table, omega = table_of(50), np.array([[2.0, 0.3], [0.3, 0.5]])
+    model = LinearMixedModel("y ~ x", "~ x", "school", omega=omega, noise_variance=1.0).fit(table)
+    np.testing.assert_allclose(model.random_covariance_, omega)
+    assert model.noise_variance_ == pytest.approx(1.0)
+    diagonal = LinearMixedModel("y ~ x", "~ x", "school", covariance="diag").fit(table)
+    assert diagonal.random_covariance_[0, 1] == 0.0
+    assert diagonal.log_likelihood_ > model.log_likelihood_ - 10
+
+
+def test_the_documents_experiment() -> None:
+    rng = np.random.default_rng(0)
+    school = np.repeat(np.arange(2000), 10)
+    x = rng.normal(size=(20_000, 1))
+    y = 4 + 9 * x[:, 0] + rng.normal(size=2000)[school] + rng.normal(size=20_000)
+    model = LinearMixedModel(omega=1.0, noise_variance=1.0).fit(x, y, school)
+    assert (np.abs(model.coef_ - [4, 9]) < 4 * model.coef_std_errors_).all()
+
+
+def test_the_example_of_the_docs_works_when_pasted(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (Path(__file__).parent.parent / "docs" / "mixed-models.md").read_text()
+    (example,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    exec(example, {})
+    assert "'hours'" in capsys.readouterr().out
+
+
+def test_weights_count_groups() -> None:
+    table = table_of(40)
+    times = np.random.default_rng(0).integers(1, 3, size=40)
+    table["w"] = times[table["school"]].astype(float)
+    twice = table[table["w"] == 2].assign(school=lambda t: t["school"] + 1000)
+    weighted = LinearMixedModel("y ~ x", "~ x", "school").fit(table, sample_weight="w")
+    repeated = LinearMixedModel("y ~ x", "~ x", "school").fit(pd.concat([table, twice]))
+    for name in ("coef_", "coef_std_errors_", "random_covariance_", "log_likelihood_"):
+        np.testing.assert_allclose(getattr(weighted, name), getattr(repeated, name), rtol=1e-5)
+    x, y, school = arrays_of(table)
+    with pytest.raises(MixfoldError, match="weights differ within a group"):
+        LinearMixedModel().fit(x, y, school, sample_weight=np.arange(len(x)) + 1.0)
+
+
+# hard and wrong data
+
+
+def hard(kind: str) -> tuple[Array, Array, Array]:
+    rng = np.random.default_rng(0)
+    school = np.repeat(np.arange(20), 5)
+    x = rng.normal(size=(100, 1))
+    y = 1 + x[:, 0] + rng.normal(size=100)
+    kinds: dict[str, tuple[Array, Any, Any]] = {
+        "groups of one row": (x, y, np.arange(100)),
+        "one group": (x, y, np.zeros(100)),
+        "constant response": (x, np.full(100, 7.0), school),
+        "no noise": (x, 1 + x[:, 0], school),
+        "far away": (1e6 + x, 1e8 + y, school),
+        "tiny numbers": (1e-8 * x, 1e-12 * y, school),
+        "no random effect": (x, y, school),
+    }
+    return kinds[kind]
+
+
+KINDS = ["groups of one row", "one group", "constant response", "no noise", "far away"]
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "tiny numbers", "no random effect"])
+def test_hard_data_give_finite_answers(kind: str) -> None:
+    x, y, school = hard(kind)
+    model = LinearMixedModel(max_passes=300).fit(x, y, school)
+    for name in ("coef_", "coef_std_errors_", "random_covariance_", "noise_variance_"):
+        assert np.isfinite(getattr(model, name)).all(), name
+    straight = np.linalg.lstsq(np.column_stack([np.ones(100), x - x.mean()]), y)[0]
+    slope = max(abs(straight[1]), 1e-6 * np.abs(y).max())
+    assert abs(model.coef_[1] - straight[1]) < 0.2 * slope
+    assert (np.linalg.eigvalsh(model.random_covariance_) > 0).all()
+
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"formula": "y ~ xx"}, "no column 'xx'"),
+    ({"formula": "y ~ x +"}, "cannot be read"),
+    ({"formula": "x"}, "response ~ fixed effects"),
+    ({"formula": "y + x ~ 1"}, "one response"),
+    ({"formula": "y ~ 0"}, "no effects"),
+    ({"formula": "y ~ poly(x, 2)"}, "make anything else a column"),
+    ({"formula": "y ~ x + I(2 * x)"}, r"'I\(2 \* x\)' is a linear combination of Intercept, x"),
+    ({"formula": "y ~ log(x)"}, r"row \d+: log\(x\) is (nan|-inf)"),
+    ({"formula": "kind ~ x"}, "not numeric"),
+    ({"random": "x ~ x"}, "random effects"),
+    ({"random": "~ I(0 * x)"}, "zero in every row"),
+    ({"group": "pupil"}, "no column 'pupil'"),
+    ({"group": None}, "the name of the column of groups"),
+    ({"covariance": "ful"}, "Did you mean 'full'"),
+    ({"omega": [[1.0, 2.0], [2.0, 1.0]]}, "positive definite"),
+    ({"noise_variance": -1.0}, "noise_variance is -1.0"),
+    ({"learner": "emm"}, "Did you mean"),
+    ({"tol": -1.0}, "tol is -1.0"),
+    ({"resume": True}, "needs checkpoint=PATH"),
+]
+
+
+@pytest.mark.parametrize(("settings", "message"), WRONG, ids=[str(w[0]) for w in WRONG])
+def test_wrong_settings_are_refused_and_change_nothing(
+    settings: dict[str, Any], message: str
+) -> None:
+    table = table_of(20)
+    model = LinearMixedModel("y ~ x", "~ x", "school").fit(table)
+    before = dict(model.__dict__)
+    model.set_params(**settings)
+    with pytest.raises(MixfoldError, match=message):
+        model.fit(table)
+    model.set_params(**{name: before[name] for name in settings})
+    assert model.__dict__.keys() == before.keys()
+    assert all(model.__dict__[name] is before[name] for name in before)
+
+
+def test_files_that_are_not_sorted_are_refused(tmp_path: Path) -> None:
+    for group, shown in (("school", r"\d+"), ("name", r"school \d+")):
+        path = tmp_path / f"{group}.parquet"
+        pq.write_table(pa.Table.from_pandas(table_of(30)), path)
+        message = rf"not sorted by '{group}': group {shown} appears again at row \d+; sort"
+        with pytest.raises(MixfoldError, match=message):
+            LinearMixedModel("y ~ x", group=group).fit(path)
+
+
+def test_without_formulaic_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "formulaic", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'mixfold\[formula\]'"):
+        LinearMixedModel("y ~ x", group="school").fit(table_of(5))
+
+
+def test_wrong_data_are_refused(tmp_path: Path) -> None:
+    table = table_of(20)
+    x, y, school = arrays_of(table)
+    model = LinearMixedModel()
+    for arguments, message in (
+        ((x, y), "groups is needed"),
+        ((x, None, school), "y is needed"),
+        ((x, y[:-1], school), r"y has shape \(\d+,\)"),
+        ((x, y, school, x[:-1]), "Z has"),
+        ((x[:, 0], y, school), "rows and columns are needed"),
+        ((np.where(x > 1, np.nan, x), y, school), r"row \d+, column 'x0' is nan"),
+        ((x[:0], y[:0], school[:0]), "no rows"),
+        ((x[:1], y[:1], school[:1]), "1 rows cannot determine 2 fixed effects"),
+        ((table[["kind"]], y, school), "X is not numeric"),
+    ):
+        with pytest.raises(MixfoldError, match=message):
+            model.fit(*arguments)
+    assert not hasattr(model, "coef_")
+    formula = LinearMixedModel("y ~ x", group="school")
+    with pytest.raises(MixfoldError, match="names the columns to use"):
+        formula.fit(table, y)
+    with pytest.raises(MixfoldError, match="needs a table or file with column names"):
+        formula.fit(x)
+    with pytest.raises(MixfoldError, match="read once only"):
+        formula.fit(iter([pa.Table.from_pandas(table)]))
+    with pytest.raises(MixfoldError, match="which needs a formula"):
+        LinearMixedModel(group="school").fit(x, y, school)
+    large = table.assign(school=table["school"] + 2**60)
+    with pytest.raises(MixfoldError, match="store them as text"):
+        formula.fit(large)
+    fitted = LinearMixedModel("y ~ x + kind", group="school").fit(table)
+    with pytest.raises(MixfoldError, match="column 'kind' has 'd', which was not there"):
+        fitted.predict(table.assign(kind="d"))
