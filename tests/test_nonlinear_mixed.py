@@ -21,10 +21,13 @@ from mixfold.core.value import equal
 from mixfold.engines.threads import Threads
 from mixfold.kernels._metropolis import shape_at_mode
 from mixfold.kernels._simulation import SimulationKernel
+from mixfold.learners.monte_carlo_em import MonteCarloEM
 from mixfold.models._one_compartment import OneCompartment
 from mixfold.models._random_effects import RandomEffects
 from mixfold.models.logistic_mixed import LogisticMixed, LogisticMixedParams
 from mixfold.models.pharmacokinetic import Pharmacokinetic, PharmacokineticParams
+from mixfold.schedules.settling import Settling
+from mixfold.testing import learners
 
 TIMES = np.array([0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 12.0, 24.0])
 
@@ -261,6 +264,36 @@ def test_parameters_survive_every_change_of_coordinates(
     assert equal(model.statistics(params, model.sums(params, statistics)), statistics)
     assert model.units(params).shape == model.unconstrained(params).shape
     assert model.overreach(params, (1e3, 1e3, 1e3)) < 0
+
+
+LAWS = [law for law in learners.LAWS if law is not learners.learning_raises_the_likelihood]
+RULES = [MonteCarloEM(draws=2, schedule=Settling(1)), MonteCarloEM(draws=2, batch_size=7)]
+
+
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
+@pytest.mark.parametrize("rule", RULES, ids=("passes", "batches"))
+@pytest.mark.parametrize(("model", "params", "x"), CASES[1:3])
+def test_learners_keep_their_laws(
+    model: Any, params: Any, x: Array, rule: MonteCarloEM, law: Any
+) -> None:
+    rows = Rows(x, np.random.default_rng(0).integers(0, 3, size=len(x)).astype(float))
+    law(model, params, rule.resolve(len(x), model.d, False), rows, [1, 8, 9, 30])
+
+
+def test_passes_raise_the_likelihood_and_batches_agree() -> None:
+    model, x = logistic_units(300, 1)
+    began = LogisticMixedParams(np.array([0.5, 0.0]), np.array([[0.2]]))
+    problem, ends = Threads(model, 1), []
+    for rule in (
+        MonteCarloEM(draws=10, schedule=Settling(15), passes=30),
+        MonteCarloEM(draws=10, batch_size=60, schedule=Settling(30), passes=15),
+    ):
+        learner = rule.resolve(len(x), model.d, False)
+        state, infos = learners.fold(problem, learner, began, Rows(x), [], passes=rule.passes)
+        ends.append(learner.estimate(problem, state))
+        assert infos[-1].log_likelihood > infos[0].log_likelihood
+    assert np.allclose(ends[0].mean, ends[1].mean, atol=0.1)
+    assert np.allclose(ends[0].covariance, ends[1].covariance, atol=0.3)
 
 
 def test_collapsed_variances_are_mended_and_counted() -> None:
