@@ -592,6 +592,9 @@ def test_bad_concentrations_are_named() -> None:
         OneCompartmentModel().fit(table)
     with pytest.raises(InvalidInputError, match="subject 0 has no dose"):
         OneCompartmentModel().fit({**table, "dose": np.zeros(48)})
+    early = {**table, "time": np.where(np.arange(48) == 8, 0.0, table["time"])}
+    with pytest.raises(InvalidInputError, match="subject 1 was observed before"):
+        OneCompartmentModel(dosing="single", error="proportional").fit(early)
     with pytest.raises(SourceError, match="no column 'weight'"):
         OneCompartmentModel(dosing="single", weight="weight").fit(table)
     with pytest.raises(InvalidInputError, match="column 'weight' is 0"):

@@ -67,7 +67,8 @@ class LogisticMixedModel(NonlinearMixed, Designed):
     coef_, coef_names_ : array of shape (p,), list of str
         Fixed effects.
     coef_std_errors_, coef_covariance_ : array of shape (p,), array of shape (p, p)
-        From the observed information, by Louis' identity.
+        From the observed information, by Louis' identity; where too few draws leave that
+        indefinite, from squared scores.
     random_covariance_, random_covariance_std_errors_ : arrays of shape (q, q)
         Omega.
     random_names_ : list of str

@@ -21,7 +21,12 @@ from mixfold.estimators._units import padded, units_of
 from mixfold.estimators.linear_mixed_model import positions
 from mixfold.models._gaussian_effects import Structure, entries
 from mixfold.models._residual_errors import ERRORS
-from mixfold.models.pharmacokinetic import Error, Pharmacokinetic, PharmacokineticParams
+from mixfold.models.pharmacokinetic import (
+    Error,
+    Pharmacokinetic,
+    PharmacokineticConditional,
+    PharmacokineticParams,
+)
 from mixfold.run.loop import check_some
 from mixfold.sources._grouped import Grouped
 from mixfold.sources._opening import is_paths, open_source
@@ -69,7 +74,8 @@ class OneCompartmentModel(NonlinearMixed):
     parameter_names_ : list of str
         "ka", "V", "CL" and perhaps "lag".
     population_, population_std_errors_ : arrays of shape (q,)
-        exp(theta) and its standard errors, by Louis' identity and the delta method.
+        exp(theta) and its standard errors, by Louis' identity and the delta method. Where too
+        few draws leave the information indefinite, it is made of squared scores instead.
     random_covariance_, random_covariance_std_errors_ : arrays of shape (q, q)
         Omega, of the logarithms.
     noise_, noise_std_errors_ : arrays of shape (1,) or (2,)
@@ -78,7 +84,8 @@ class OneCompartmentModel(NonlinearMixed):
         By importance sampling.
     subjects_ : array of shape (n,)
     individual_parameters_ : array of shape (n, q)
-        exp of the mean of each subject's log parameters given its data.
+        exp of the mean of each subject's log parameters given its data; with `weight`, as they
+        would be at the reference weight.
     random_effects_, random_effects_covariance_ : arrays of shape (n, q) and (n, q, q)
         Mean deviation from theta given the data, and covariance.
     parameter_covariance_ : array
@@ -241,6 +248,8 @@ class OneCompartmentModel(NonlinearMixed):
                         f"subject {data.label(keys[there == 0][0])} has no {what}: drop it, or use "
                         f"dosing={other!r} if doses stand in the table that way"
                     )
+            if self.error == "proportional":
+                _check_after_dose(data, keys, target)
 
     def _attributes(self, learned: LearnedUnits) -> dict[str, Any]:
         params: PharmacokineticParams = learned.params
@@ -304,6 +313,19 @@ def _as_table(data: Any) -> Any:
             f"X is a {type(data).__name__}: a table, a dict of columns, or a path is needed"
         )
     return data
+
+
+def _check_after_dose(data: Observations, keys: Floats, target: PharmacokineticConditional) -> None:
+    """Refuse observations where the curve, and so proportional noise, is zero."""
+    curve = target.curve
+    first = np.where(curve.amount > 0, curve.dose_time, np.inf).min(axis=1)
+    early = ((target.there > 0) & (curve.time <= first[:, None])).any(axis=1)
+    if early.any():
+        raise InvalidInputError(
+            f"subject {data.label(keys[early][0])} was observed before any dose had an effect: "
+            "error='proportional' allows no noise there; drop such rows, or use error='additive' "
+            "or 'combined'"
+        )
 
 
 def _any_params(model: Pharmacokinetic) -> PharmacokineticParams:
