@@ -582,7 +582,7 @@ def test_bad_concentrations_are_named() -> None:
         ("concentration", np.nan, "row 3, column 'concentration' is nan"),
         ("dose", -1.0, "row 3, column 'dose' is -1"),
         ("time", np.inf, "row 3, column 'time' is inf"),
-        ("dose", 50.0, "changes from row to row"),
+        ("dose", 50.0, "subject 0 changes from row to row"),
     ):
         bad = {n: np.array(column, dtype=float) for n, column in table.items()}
         bad[name][3] = value

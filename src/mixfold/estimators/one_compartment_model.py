@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -165,7 +166,8 @@ class OneCompartmentModel(NonlinearMixed):
             self._check_parameters()
             data = self._observations(X, self._columns(), sample_weight)
             width = len(self._columns()) - 1
-            units, most = units_of(data.source, self._table, width, self._check_rows, data.label)
+            table = partial(self._table, data)
+            units, most = units_of(data.source, table, width, self._check_rows, data.label)
             model = self._model(most)
             self._check_units(model, data, units)
             self._learn(data, units, model, width + 1)
@@ -217,7 +219,9 @@ class OneCompartmentModel(NonlinearMixed):
                     "mend or drop such rows"
                 )
 
-    def _table(self, x: NDArray[Any], starts: NDArray[np.intp]) -> tuple[Floats, NDArray[np.intp]]:
+    def _table(
+        self, data: Observations, x: NDArray[Any], starts: NDArray[np.intp]
+    ) -> tuple[Floats, NDArray[np.intp]]:
         """Events of whole subjects: time, dose, concentration and perhaps weight."""
         events = np.array(x[:, TIME:], dtype=np.float64)
         if self.dosing == "events":
@@ -227,8 +231,8 @@ class OneCompartmentModel(NonlinearMixed):
         same = np.repeat(dose[starts], ends - starts) == dose
         if not same.all():
             raise InvalidInputError(
-                "the dose of a subject changes from row to row: with "
-                "dosing='single' it is the same in all of them; or use dosing='events'"
+                f"the dose of subject {data.label(x[~same, SUBJECT][0])} changes from row to row: "
+                "with dosing='single' it is the same in all of them; or use dosing='events'"
             )
         given = events[starts]
         given[:, 0], given[:, 2] = 0.0, 0.0
@@ -287,7 +291,7 @@ class OneCompartmentModel(NonlinearMixed):
         self._check_rows(Rows(x), range(len(x)))
         order = np.argsort(x[:, SUBJECT], kind="stable")
         keys, starts, counts = np.unique(x[order, SUBJECT], return_index=True, return_counts=True)
-        table, begins = self._table(x[order], starts)
+        table, begins = self._table(data, x[order], starts)
         model = self._model(int(np.diff(np.append(begins, len(table))).max()))
         target = model.conditional(_any_params(model), padded(table, begins, model.n_rows))
         curve = target.concentration(self._effects_of(data.labels(keys)))

@@ -119,7 +119,8 @@ def _noise(assignment: Assignment, n: int, q: int) -> Noise:
 def _walk(target: Conditional, shape: Shape, proposals: Proposals, noise: Noise) -> Array:
     """At each step an independent proposal, a random walk of all effects, and one of one effect."""
     n, q = shape.center.shape
-    first = _one_of(proposals.log_weight[:FIRST], noise.choice[0])
+    # no step has used this number, as the first of them only propose
+    first = _one_of(proposals.log_weight[:FIRST], np.exp(noise.threshold[0, 0]))
     z = proposals.z[first, np.arange(n)]
     here = proposals.joint[first, np.arange(n)]
     walks = _times(shape.spread, noise.walk) * (WALK / np.sqrt(q))

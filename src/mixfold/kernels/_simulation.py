@@ -60,7 +60,8 @@ class SimulationKernel:
         Proposals have the shape of draws made before, which fits better than that at the mode.
         """
         target = self.model.conditional(params, rows.x)
-        pilot = draw(target, replace(assignment, draws=PILOT), shape_at_mode(target))
+        before = replace(assignment, draws=PILOT, seed=assignment.seed + 1)
+        pilot = draw(target, before, shape_at_mode(target))
         chains = draw(target, assignment, shape_of(pilot.draws))
         m, weight = assignment.draws, rows.weights()
         total, product = np.zeros(()), np.zeros(())
