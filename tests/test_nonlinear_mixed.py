@@ -476,6 +476,19 @@ def test_saved_models_come_back(tmp_path: Path) -> None:
     assert equal(again.predict_proba(x, groups), logistic.predict_proba(x, groups))
 
 
+def test_a_resumed_fit_ends_with_the_same_bits(tmp_path: Path) -> None:
+    table = concentrations(12)
+    settings: dict[str, Any] = {"dosing": "single", "evaluation_draws": 10, "random_state": 0}
+    whole = OneCompartmentModel(passes=6, **settings).fit(table)
+    kept: dict[str, Any] = {"checkpoint": tmp_path / "fit", "resume": True, **settings}
+    OneCompartmentModel(passes=3, **kept).fit(table)
+    resumed = OneCompartmentModel(passes=6, **kept).fit(table)
+    assert equal(resumed.params_, whole.params_)
+    assert resumed.n_seen_ == 72
+    with pytest.raises(InvalidInputError, match="checkpoint=PATH"):
+        OneCompartmentModel(resume=True).fit(table)
+
+
 # real data, where it is at hand; else data like it
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from mixfold.core.checks import check_whole
@@ -16,19 +15,18 @@ from mixfold.core.problem import Assignment
 from mixfold.core.rows import Array as Floats
 from mixfold.core.value import value
 from mixfold.engines.threads import Threads
-from mixfold.estimators._edge import learner_from, seed_from
+from mixfold.estimators._edge import learner_from
+from mixfold.estimators._fitting import UnitFitting
 from mixfold.estimators._observations import Observations
 from mixfold.estimators.linear_mixed_model import storable
 from mixfold.kernels._simulation import SimulationKernel
 from mixfold.learners.monte_carlo_em import MonteCarloEM
 from mixfold.models._random_effects import RandomEffects
 from mixfold.run.history import History
-from mixfold.run.loop import Loop
-from mixfold.run.progress import Lines, Silent
 from mixfold.schedules.settling import Settling
 from mixfold.sources._grouped import Grouped
 
-SAMPLE = 2000  # units that a start is made from
+START_UNITS = 2000
 TOGETHER = 512  # units looked at in one go
 LEAST_EIGENVALUE = 1e-8
 
@@ -74,15 +72,12 @@ class Look(NamedTuple):
     parameter_covariance: Floats
 
 
-class NonlinearMixed(BaseEstimator):  # type: ignore[misc]
+class NonlinearMixed(UnitFitting):
     """An estimator whose units have random effects that can only be drawn."""
 
     learner: Any
-    passes: int | None
     evaluation_draws: int
-    random_state: Any
     n_threads: int | None
-    verbose: int
 
     _extra: tuple[str, ...] = ()
     _learns: ClassVar[type] = LearnedUnits
@@ -96,6 +91,7 @@ class NonlinearMixed(BaseEstimator):  # type: ignore[misc]
             if getattr(self, name) is not None:
                 check_whole(name, getattr(self, name))
         check_whole("evaluation_draws", self.evaluation_draws, 2)
+        self._check_checkpoint()
         chosen_learner(self.learner)
 
     def _learn(
@@ -106,22 +102,12 @@ class NonlinearMixed(BaseEstimator):  # type: ignore[misc]
         n_features: int,
         scaling: Any = None,
     ) -> None:
-        seed = seed_from(self.random_state)
         problem = Threads(model, self.n_threads)
         learner = chosen_learner(self.learner).resolve(units.length, units.d, False)
-        sample = units.sample(SAMPLE, np.random.default_rng([seed, 2**31]))
-        loop = Loop(
-            problem,
-            learner,
-            units,
-            [lambda: model.start(sample.x)],
-            seed=seed,
-            passes=self.passes,
-            progress=Lines() if self.verbose else Silent(),
-        )
-        fit = loop.run()
+        fit = self._fit_units(problem, learner, data.design, units, START_UNITS)
         params = learner.estimate(problem, fit.state)
-        seen = look(problem, params, units, self.evaluation_draws, seed)
+        # another seed than learning has had
+        seen = look(problem, params, units, self.evaluation_draws, fit.seed + 1)
         self._remember(
             LearnedUnits(
                 model=model,
@@ -188,8 +174,7 @@ def look(problem: Threads, params: Any, units: Grouped, draws: int, seed: int) -
         keys.append(labels)
         for i in range(0, len(block), TOGETHER):
             rows = block.cut(i, i + TOGETHER)
-            # another seed than learning has had
-            parts.append(kernel.summarize(params, rows, Assignment("draw", draws, seed + 1, first)))
+            parts.append(kernel.summarize(params, rows, Assignment("draw", draws, seed, first)))
             total += float(rows.weights() @ parts[-1].log_density)
             first += len(rows)
     observed = np.sum([part.observed for part in parts], axis=0)

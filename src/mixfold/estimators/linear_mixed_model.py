@@ -11,24 +11,23 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mixfold.core.checks import check_above, check_least, check_whole
-from mixfold.core.errors import InvalidInputError, unknown_name
+from mixfold.core.errors import unknown_name
 from mixfold.core.learner import Learner
 from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows
 from mixfold.core.value import value
 from mixfold.engines.threads import Threads
 from mixfold.estimators._designed import Designed
-from mixfold.estimators._edge import check_finite, learner_from, seed_from, unchanged_on_error
+from mixfold.estimators._edge import check_finite, learner_from, unchanged_on_error
 from mixfold.estimators._effects import Observed, Scaling, known_covariance
+from mixfold.estimators._fitting import UnitFitting
 from mixfold.estimators._formula import FormulaDesign
 from mixfold.estimators._observations import Observations
 from mixfold.kernels.linear_mixed import LinearMixedKernel
 from mixfold.learners.em import EM
 from mixfold.models.linear_mixed import LinearMixed, LinearMixedParams
-from mixfold.run.checkpoint import Checkpoint
 from mixfold.run.history import History
-from mixfold.run.loop import Loop, check_some
-from mixfold.run.progress import Lines, Silent
+from mixfold.run.loop import check_some
 from mixfold.sources._grouped import Check, Fold, Grouped
 
 START_UNITS = 20_000
@@ -92,7 +91,7 @@ class Ended(NamedTuple):
     effects: Floats
 
 
-class LinearMixedModel(Designed):
+class LinearMixedModel(UnitFitting, Designed):
     """y_i = A_i beta + B_i z_i + e_i, z_i ~ N(0, Omega), e_i ~ N(0, sigma^2 I), for groups i.
 
     Fixed effects beta, the covariance Omega of random effects and the noise variance sigma^2 are
@@ -250,9 +249,7 @@ class LinearMixedModel(Designed):
             check_whole("n_threads", self.n_threads)
         check_least("tol", self.tol, 0.0)
         check_whole("max_passes", self.max_passes)
-        check_least("checkpoint_every", self.checkpoint_every, 0.0)
-        if self.resume and self.checkpoint is None:
-            raise InvalidInputError("resume=True needs checkpoint=PATH to resume from")
+        self._check_checkpoint()
         self._learner(1.0)
 
     def _learner(self, observations: float) -> Learner:
@@ -269,25 +266,7 @@ class LinearMixedModel(Designed):
         problem = Threads(model, self.n_threads)
         learner = self._learner(observed.n / max(units.length or 1, 1))
         learner = learner.resolve(units.length, model.d, False)
-        seed = seed_from(self.random_state)
-        checkpoint = self._checkpoint(problem, learner, data, units)
-        saved = checkpoint.read() if checkpoint and self.resume else None
-        sample = units.sample(START_UNITS, np.random.default_rng([seed, 2**31]))
-        loop = Loop(
-            problem,
-            learner,
-            units,
-            [lambda: model.start(sample.x)],
-            seen=learner.credit(len(sample), 1, model.d),
-            seed=saved.seed if saved else seed,
-            keep=checkpoint.keep if checkpoint else lambda fit: None,
-            progress=Lines() if self.verbose else Silent(),
-        )
-        try:
-            fit = loop.run(saved)
-        finally:
-            if checkpoint and loop.fit.rows_seen:
-                checkpoint.write(loop.fit)
+        fit = self._fit_units(problem, learner, data.design, units, START_UNITS)
         params = learner.estimate(problem, fit.state)
         ended = look(problem, params, scaling, data, units)
         self._remember(
@@ -330,15 +309,6 @@ class LinearMixedModel(Designed):
             None if noise is None else float(noise) / scaling.scale**2,
             float(scaling.scale),
         )
-
-    def _checkpoint(
-        self, problem: Threads, learner: Learner, data: Observations, units: Grouped
-    ) -> Checkpoint | None:
-        if self.checkpoint is None:
-            return None
-        seed = self.random_state if isinstance(self.random_state, int) else None
-        identity = [problem.model, learner, data.design, units.length, seed]
-        return Checkpoint(self.checkpoint, identity, self.checkpoint_every)
 
     def _remember(self, learned: LearnedEffects) -> None:
         for name in ("groups_", "random_effects_"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -55,6 +56,10 @@ class LogisticMixedModel(NonlinearMixed, Designed):
         At most so many passes over the data; None leaves it to the learner.
     evaluation_draws : int, default=400
         Draws for the likelihood, the standard errors and the random effects.
+    checkpoint : path, default=None
+        Where to keep the fit while it runs, every `checkpoint_every` seconds.
+    resume : bool, default=False
+        Go on from `checkpoint` if it is there.
     random_state : int, RandomState or Generator, default=None
         Where randomness begins; an int makes fits repeatable.
     n_threads : int, default=None
@@ -115,6 +120,9 @@ class LogisticMixedModel(NonlinearMixed, Designed):
         learner: str | Learner = "monte-carlo-em",
         passes: int | None = None,
         evaluation_draws: int = 400,
+        checkpoint: str | Path | None = None,
+        checkpoint_every: float = 30.0,
+        resume: bool = False,
         random_state: Any = None,
         n_threads: int | None = None,
         verbose: int = 0,
@@ -127,6 +135,9 @@ class LogisticMixedModel(NonlinearMixed, Designed):
         self.learner = learner
         self.passes = passes
         self.evaluation_draws = evaluation_draws
+        self.checkpoint = checkpoint
+        self.checkpoint_every = checkpoint_every
+        self.resume = resume
         self.random_state = random_state
         self.n_threads = n_threads
         self.verbose = verbose

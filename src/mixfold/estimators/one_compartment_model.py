@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -65,6 +66,10 @@ class OneCompartmentModel(NonlinearMixed):
         At most so many passes over the data; None leaves it to the learner.
     evaluation_draws : int, default=1000
         Draws for the likelihood, the standard errors and the subjects' parameters.
+    checkpoint : path, default=None
+        Where to keep the fit while it runs, every `checkpoint_every` seconds.
+    resume : bool, default=False
+        Go on from `checkpoint` if it is there.
     random_state : int, RandomState or Generator, default=None
     n_threads : int, default=None
         None is all cores. The result does not depend on it.
@@ -130,6 +135,9 @@ class OneCompartmentModel(NonlinearMixed):
         learner: str | Learner = "monte-carlo-em",
         passes: int | None = None,
         evaluation_draws: int = 1000,
+        checkpoint: str | Path | None = None,
+        checkpoint_every: float = 30.0,
+        resume: bool = False,
         random_state: Any = None,
         n_threads: int | None = None,
         verbose: int = 0,
@@ -147,6 +155,9 @@ class OneCompartmentModel(NonlinearMixed):
         self.learner = learner
         self.passes = passes
         self.evaluation_draws = evaluation_draws
+        self.checkpoint = checkpoint
+        self.checkpoint_every = checkpoint_every
+        self.resume = resume
         self.random_state = random_state
         self.n_threads = n_threads
         self.verbose = verbose
