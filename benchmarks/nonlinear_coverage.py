@@ -56,7 +56,9 @@ def pharmacokinetic(seed: int) -> Outcome:
         "dose": np.full(len(c), 100.0),
         "concentration": c + NOISE * rng.normal(size=len(c)),
     }
-    model = OneCompartmentModel(dosing="single", random_state=seed, n_threads=1).fit(table)
+    model = OneCompartmentModel(
+        dosing="single", evaluation_draws=300, random_state=seed, n_threads=1
+    ).fit(table)
     found: Outcome = {}
     for j, name in enumerate(model.parameter_names_):
         # on the scale that the model is normal in
