@@ -231,6 +231,15 @@ def test_sample_depends_on_the_seed_alone(run: Run, model: str) -> None:
     assert (np.load("a.npy") != np.load("c.npy")).all()
 
 
+def test_a_model_that_is_no_mixture_is_refused(run: Run, tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(40, 1))
+    other = mixfold.LinearMixedModel().fit(x, x[:, 0] ** 2, np.repeat(np.arange(8), 5))
+    other.save(tmp_path / "other.mixfold")
+    code, _, err = run("inspect", "other.mixfold")
+    assert code != 0
+    assert "holds a LinearMixedModel, not a mixture" in " ".join(err.split())
+
+
 def test_inspect_tells_all(run: Run, model: str) -> None:
     code, out, err = run("inspect", model)
     assert (code, err) == (0, "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from mixfold.core.errors import InvalidInputError, unknown_name
 
@@ -20,6 +21,19 @@ def _bundled(file: str) -> Path:
     if file not in known:
         raise unknown_name("bundled data", file, known)
     return known[file]()
+
+
+def load_mixture(path: Path) -> Any:
+    """The mixture in a model file."""
+    from mixfold import load
+    from mixfold.estimators._density import Density
+
+    model = load(path)
+    if not isinstance(model, Density):
+        raise InvalidInputError(
+            f"{path} holds a {type(model).__name__}, not a mixture: use mixfold.load in Python"
+        )
+    return model
 
 
 def check_apart(output: Path, inputs: Sequence[str | Path]) -> None:

@@ -21,11 +21,11 @@ def inspect(
 
     Example: mixfold inspect model.mixfold
     """
-    from mixfold import load
+    from mixfold.cli._files import load_mixture
     from mixfold.cli._output import column_names
     from mixfold.cli._tables import components, console, facts, standard_deviations
 
-    mixture = load(model)
+    mixture = load_mixture(model)
     learned, history = mixture._learned, mixture.history_
     reached = f"{history.log_likelihood[-1]:.6g} per row" if len(history) else "not recorded"
     out = console()

@@ -24,12 +24,11 @@ def sample(
 
     Example: mixfold sample model.mixfold -n 1000 -o rows.csv --seed 1
     """
-    from mixfold import load
-    from mixfold.cli._files import check_apart
+    from mixfold.cli._files import check_apart, load_mixture
     from mixfold.cli._output import check_table, write_table
     from mixfold.cli._tables import console
 
-    mixture = load(model)
+    mixture = load_mixture(model)
     check_table(output)
     check_apart(output, [model])
     n = write_table(output, _drawn(mixture, rows, seed))

@@ -28,14 +28,13 @@ def score(
 
     Example: mixfold score model.mixfold 'days/*.parquet' -o scores.parquet
     """
-    from mixfold import load
     from mixfold.cli._bar import display
-    from mixfold.cli._files import bundled, check_apart
+    from mixfold.cli._files import bundled, check_apart, load_mixture
     from mixfold.cli._output import check_table, write_table
     from mixfold.cli._tables import console
     from mixfold.sources._opening import open_files
 
-    mixture = load(model)
+    mixture = load_mixture(model)
     mixture.set_params(n_threads=threads)
     data = bundled(files)
     check_table(output)

@@ -11,7 +11,7 @@ import numpy as np
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Array, Rows
 from mixfold.core.value import value
-from mixfold.models.linear_mixed import LinearMixedParams, unit_rows
+from mixfold.models.linear_mixed import LEAST_SHARE, LinearMixedParams, unit_rows
 
 SINGULAR = 1e-9
 LEAST_SCALE = 1e-8
@@ -197,7 +197,8 @@ def known_covariance(given: Any, q: int) -> Array:
     omega = np.asarray(given, dtype=np.float64)
     omega = np.diag(omega) if omega.ndim == 1 else omega.reshape(1, 1) if not omega.ndim else omega
     fits = omega.shape == (q, q) and np.isfinite(omega).all() and np.allclose(omega, omega.T)
-    if not fits or np.linalg.eigvalsh(omega).min() <= 0.0:
+    sizes = np.linalg.eigvalsh(omega) if fits else np.zeros(1)
+    if not sizes.min() > LEAST_SHARE * sizes.max():
         raise InvalidInputError(
             f"omega is {given!r}: a positive definite ({q}, {q}) matrix is needed"
         )

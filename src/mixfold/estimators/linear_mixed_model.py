@@ -116,7 +116,7 @@ class LinearMixedModel(UnitFitting, Designed):
     learner : str or learner object, default="auto"
         "auto" is EM with SQUAREM acceleration, up to `tol` and `max_passes`; or "em",
         "mini-batch-em", "online-em", or e.g. `MiniBatchEM(batch_size=100)`. A row is a group.
-    tol : float, default=1e-14
+    tol : float, default=1e-13
         "auto" stops when a step gains fewer nats per observation.
     max_passes : int, default=1000
         "auto" makes at most so many passes over the data.
@@ -192,7 +192,7 @@ class LinearMixedModel(UnitFitting, Designed):
         noise_variance: float | None = None,
         fit_intercept: bool = True,
         learner: str | Learner = "auto",
-        tol: float = 1e-14,
+        tol: float = 1e-13,
         max_passes: int = 1000,
         checkpoint: str | Path | None = None,
         checkpoint_every: float = 30.0,

@@ -7,7 +7,7 @@ thousands of units costs a few hundred calls of NumPy.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from math import log, pi, sqrt
 from typing import Any, NamedTuple
 
@@ -164,24 +164,20 @@ class LinearMixedKernel:
         return Posterior(log_density, mean, gamma_root)
 
     def _sums(self, unit: Unit, weight: Array, z: list[Array], zz: list[Array]) -> Array:
-        q = self.model.q
-        weighted = [weight * zi for zi in z]
-        cross = dots(unit.ra, weight)
-        residual = dot(unit.rr, weight)
-        for i in range(q):
-            cross = cross - dots(unit.ba[i], weighted[i])
-            residual -= 2.0 * dot(unit.rb[i], weighted[i])
-        for (i, j), value in zip(np.stack(lower_triangle(q), axis=1), zz, strict=True):
-            residual += (1.0 if i == j else 2.0) * dot(unit.bb[i][j], weight * value)
-        moment = [dot(value, weight) for value in zz]
+        bb = [unit.bb[i][j] for i, j in np.stack(lower_triangle(self.model.q), axis=1)]
+        weighted, moments = [weight * zk for zk in z], [weight * value for value in zz]
         parts: list[Any] = [
             [0.0, weight.sum(), dot(unit.n, weight)],
-            dots(unit.aa, weight),
-            cross,
-            [residual],
-            moment,
+            dots(unit.aa, [weight]),
+            dots(bb, [weight]),
+            dots(unit.ra, [weight]),
+            [dot(unit.rr, weight)],
+            [dots([row[i] for row in unit.ba], weighted) for i in range(self.model.p)],
+            dots(unit.rb, weighted),
+            dots(bb, moments),
+            [moment.sum() for moment in moments],
         ]
-        return np.concatenate(parts)
+        return np.concatenate([np.ravel(part) for part in parts])
 
 
 def dot(a: Array, b: Array) -> float:
@@ -189,9 +185,9 @@ def dot(a: Array, b: Array) -> float:
     return float(np.einsum("n,n->", a, b))
 
 
-def dots(a: Array, b: Array) -> Array:
-    """`dot` of every row of a with b."""
-    return np.array([dot(row, b) for row in a])
+def dots(rows: Iterable[Array], columns: Sequence[Array]) -> Array:
+    """`dot` of every row with every column."""
+    return np.array([[dot(row, column) for column in columns] for row in rows])
 
 
 def combine(weights: Iterable[Any], columns: Iterable[Array]) -> Array:

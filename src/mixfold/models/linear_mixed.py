@@ -8,12 +8,13 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from mixfold.core.rows import Array
-from mixfold.core.statistics import Totals, lower_triangle, outer_like, pack, packed_length, unpack
+from mixfold.core.statistics import Totals, lower_triangle, pack, packed_length, unpack
 from mixfold.core.value import value
 
 LEAST_VARIANCE = 1e-10
-LARGEST_LOG = 60.0
+LARGEST_LOG = 20.0
 NEGLIGIBLE = 1e-13
+LEAST_SHARE = 1e-12  # of the largest variance: Cholesky's factor must exist
 
 Covariance = Literal["full", "diag"]
 
@@ -22,14 +23,15 @@ Covariance = Literal["full", "diag"]
 class LinearMixedParams:
     """Fixed effects beta (p,), covariance Omega (q, q) of random effects, noise variance.
 
-    `gram` is the mean of A_i'A_i, packed, and `observations` that of n_i: what statistics hold
-    besides the parameters.
+    `gram` is the mean of A_i'A_i, `random_gram` that of B_i'B_i, both packed, and `observations`
+    that of n_i: what statistics hold besides the parameters.
     """
 
     beta: Array
     omega: Array
     noise_variance: float
     gram: Array
+    random_gram: Array
     observations: float
 
 
@@ -39,8 +41,12 @@ class Sums(NamedTuple):
     units: float
     observations: float
     gram: Array  # A'A, packed
-    cross: Array  # A'(r - B z)
-    residual: float  # |r - B z|^2
+    random_gram: Array  # B'B, packed
+    cross: Array  # A'r
+    square: float  # r'r
+    mixed: Array  # (A'B)_ij z_k, in the order of i, j, k
+    response: Array  # (B'r)_j z_k
+    spread: Array  # B'B (z z')', both packed
     moment: Array  # z z', packed
 
 
@@ -49,17 +55,21 @@ class LinearMixed:
     """r_i = A_i beta + B_i z_i + e_i, z_i ~ N(0, Omega), e_i ~ N(0, sigma^2 I).
 
     A row is a unit: the packed lower triangle of [A_i B_i r_i]'[A_i B_i r_i], then n_i. Its latent
-    vector is E[z_i], then E[z_i z_i'] packed. The M-step is
+    vector is E[z_i], then E[z_i z_i'] packed. The M-step is that of parameter expansion: B alpha z
+    takes the place of B z, alpha being one under the present parameters;
 
-        beta = (sum A'A)^-1 sum A'(r - B z),  Omega = mean of z z',
-        sigma^2 = sum |r - A beta - B z|^2 / sum n.
+        beta, alpha = argmin sum |r - A beta - B alpha z|^2,  Omega = alpha (mean of z z') alpha',
+        sigma^2 = that least sum / sum n.
+
+    Plain EM, with alpha kept at one, creeps where random effects are small.
 
     `omega` and `noise_variance` are kept where they are given. Responses have been divided by
     `response_scale`; log-likelihoods are those of the responses as they were.
 
     References
     ----------
-    Laird and Ware (1982), Random-effects models for longitudinal data.
+    Laird and Ware (1982), Random-effects models for longitudinal data; Liu, Rubin and Wu (1998),
+    Parameter expansion to accelerate EM: the PX-EM algorithm.
     """
 
     p: int
@@ -92,7 +102,12 @@ class LinearMixed:
     @property
     def n_sums(self) -> int:
         """Length of the vector of sums."""
-        return 4 + packed_length("full", self.p) + self.p + packed_length("full", self.q)
+        return 1 + sum(self._lengths())
+
+    def _lengths(self) -> list[int]:
+        """Lengths of the parts of the statistics."""
+        p, q, t = self.p, self.q, packed_length("full", self.q)
+        return [1, 1, packed_length("full", p), t, p, 1, p * q * q, q * q, t * t, t]
 
     def n_parameters(self) -> int:
         """Free parameters."""
@@ -101,9 +116,11 @@ class LinearMixed:
 
     def split(self, values: Array) -> Sums:
         """Name the parts of flat statistics."""
-        ends = np.cumsum([1, 1, packed_length("full", self.p), self.p, 1])
-        units, observations, gram, cross, residual, moment = np.split(values, ends)
-        return Sums(float(units[0]), float(observations[0]), gram, cross, residual[0], moment)
+        first, second, gram, random_gram, cross, square, *rest = np.split(
+            values, np.cumsum(self._lengths()[:-1])
+        )
+        counts = float(first[0]), float(second[0])
+        return Sums(*counts, gram, random_gram, cross, float(square[0]), *rest)
 
     def statistics(self, params: LinearMixedParams, sums: Array) -> Totals:
         """Statistics from the sums of an E-step."""
@@ -116,32 +133,63 @@ class LinearMixed:
     def expected(self, params: LinearMixedParams) -> Totals:
         """The normalised statistics of which `params` is the maximiser."""
         cross = unpack(params.gram, self.p) @ params.beta
+        omega = pack(params.omega)
+        spread = np.outer(params.random_gram, omega)
+        response = (unpack(params.random_gram, self.q) @ params.omega).ravel()
         noise = params.noise_variance * params.observations
-        residual = noise + params.beta @ cross
-        first, last = [1.0, params.observations], pack(params.omega)
-        return Totals(np.hstack([first, params.gram, cross, residual, last]), 1.0, 0.0)
+        square = noise + params.beta @ cross + response[:: self.q + 1].sum()
+        parts = [1.0, params.observations, params.gram, params.random_gram, cross, square]
+        parts += [np.zeros(self.p * self.q**2), response, spread.ravel(), omega]
+        return Totals(np.hstack(parts), 1.0, 0.0)
 
     def maximize(self, statistics: Totals) -> tuple[LinearMixedParams, int]:
         """Parameters of highest expected likelihood, and how many of them were mended."""
         s = self.split(statistics.values)
-        gram = unpack(s.gram, self.p)
-        beta, deficient = least_squares(gram, s.cross)
-        noise = self._residual(s, beta) / max(s.observations, np.finfo(float).tiny)
+        left, right = self._normal_equations(s)
+        theta = self._unexpanded(np.zeros(self.p))
+        free = np.concatenate([np.full(self.p, True), self._expanded().ravel()])
+        rest = (right - left @ theta)[free]
+        theta[free] += least_squares(left[np.ix_(free, free)], rest)[0]
+        alpha = theta[self.p :].reshape(self.q, self.q)
         units = max(s.units, np.finfo(float).tiny)
+        observations = max(s.observations, np.finfo(float).tiny)
         return self._mended(
             LinearMixedParams(
-                beta,
-                unpack(s.moment / units, self.q),
-                noise,
+                theta[: self.p],
+                alpha @ unpack(s.moment / units, self.q) @ alpha.T,
+                self._residual(s, theta) / observations,
                 s.gram / units,
+                s.random_gram / units,
                 s.observations / units,
             ),
-            deficient,
+            least_squares(unpack(s.gram, self.p), s.cross)[1],
         )
 
-    def _residual(self, s: Sums, beta: Array) -> float:
-        """sum |r - A beta - B z|^2."""
-        return float(s.residual - 2.0 * beta @ s.cross + beta @ unpack(s.gram, self.p) @ beta)
+    def _expanded(self) -> np.ndarray:
+        """Which entries of alpha are free."""
+        if self.omega is not None:
+            return np.zeros((self.q, self.q), dtype=bool)
+        full = self.covariance == "full"
+        return np.full((self.q, self.q), True) if full else np.eye(self.q, dtype=bool)
+
+    def _unexpanded(self, beta: Array) -> Array:
+        """beta and alpha in one vector, alpha being one."""
+        return np.concatenate([beta, np.eye(self.q).ravel()])
+
+    def _normal_equations(self, s: Sums) -> tuple[Array, Array]:
+        """Matrix and right side of least squares in beta and the entries of alpha."""
+        p, q, t = self.p, self.q, packed_length("full", self.q)
+        mixed = s.mixed.reshape(p, q * q)
+        place = unpack(np.arange(t, dtype=np.float64), q).astype(np.intp)
+        spread = s.spread.reshape(t, t)[place[:, None, :, None], place[None, :, None, :]]
+        lower = np.hstack([mixed.T, spread.reshape(q * q, q * q)])
+        left = np.vstack([np.hstack([unpack(s.gram, p), mixed]), lower])
+        return left, np.concatenate([s.cross, s.response])
+
+    def _residual(self, s: Sums, theta: Array) -> float:
+        """sum |r - A beta - B alpha z|^2."""
+        left, right = self._normal_equations(s)
+        return float(s.square - 2.0 * theta @ right + theta @ left @ theta)
 
     def _mended(self, params: LinearMixedParams, repairs: int) -> tuple[LinearMixedParams, int]:
         """Variances of at least the floor, and what is known as it is known."""
@@ -170,14 +218,17 @@ class LinearMixed:
         s = self.split(batch.normalized().values)
         gram = now.gram + gamma * (s.gram - now.gram)
         observations = now.observations + gamma * (s.observations - now.observations)
-        slope = s.cross - unpack(s.gram, self.p) @ now.beta
+        random_gram = now.random_gram + gamma * (s.random_gram - now.random_gram)
+        theta = self._unexpanded(now.beta)
+        left, right = self._normal_equations(s)
+        slope = (right - left @ theta)[: self.p]
         beta = now.beta + gamma * least_squares(unpack(gram, self.p), slope)[0]
         omega = now.omega + gamma * (unpack(s.moment, self.q) - now.omega)
-        excess = self._residual(s, now.beta) - s.observations * now.noise_variance
+        excess = self._residual(s, theta) - s.observations * now.noise_variance
         noise = now.noise_variance + gamma * excess / observations
         cut = noise <= 0.0
         noise = 0.5 * now.noise_variance if cut else noise
-        moved = LinearMixedParams(beta, omega, noise, gram, observations)
+        moved = LinearMixedParams(beta, omega, noise, gram, random_gram, observations)
         params, repairs = self._mended(moved, int(cut))
         return self.expected(params), repairs
 
@@ -216,6 +267,7 @@ class LinearMixed:
             (1.0 - t) * a.omega + t * b.omega,
             (1.0 - t) * a.noise_variance + t * b.noise_variance,
             (1.0 - t) * a.gram + t * b.gram,
+            (1.0 - t) * a.random_gram + t * b.random_gram,
             (1.0 - t) * a.observations + t * b.observations,
         )
 
@@ -229,30 +281,40 @@ class LinearMixed:
 
     def start(self, units: Array) -> LinearMixedParams:
         """Parameters before any learning: no fixed effects, half of the variance each."""
-        weights = np.ones(len(units)) / max(len(units), 1)
-        gram = weights @ units[:, : packed_length("full", self.p)]
-        observations = float(weights @ units[:, -1])
-        variance = float(weights @ units[:, -2]) / observations if observations else 1.0
+        mean = units.mean(axis=0, dtype=np.float64) if len(units) else np.zeros(self.d)
+        moments, observations = unpack(mean[:-1], self.p + self.q + 1), float(mean[-1])
+        variance = float(moments[-1, -1]) / observations if observations else 1.0
         half = 0.5 * max(variance, LEAST_VARIANCE)
+        gram, random_gram = moments[: self.p, : self.p], moments[self.p : -1, self.p : -1]
         omega = half * np.eye(self.q) / self.q
-        start = LinearMixedParams(np.zeros(self.p), omega, half, gram, observations)
+        start = LinearMixedParams(
+            np.zeros(self.p), omega, half, pack(gram), pack(random_gram), observations
+        )
         return self._mended(start, 0)[0]
 
 
 def unit_rows(a: Array, b: Array, r: Array, starts: np.ndarray) -> Array:
     """Units (m, d) from the observations of m groups that begin at `starts`."""
-    table = np.column_stack([a, b, r])
-    products = outer_like(table, packed_length("full", table.shape[1]))
-    columns = np.column_stack([products, np.ones(len(table))])
-    return np.add.reduceat(columns, starts, axis=0)
+    columns = [np.ascontiguousarray(column) for column in (*a.T, *b.T, r)]
+    pairs = np.stack(lower_triangle(len(columns)), axis=1)
+    units = np.empty((len(starts), len(pairs) + 1))
+    for target, (i, j) in zip(units.T, pairs, strict=False):
+        target[:] = np.add.reduceat(columns[i] * columns[j], starts)
+    units[:, -1] = np.diff(starts, append=len(r))
+    return units
 
 
 def least_squares(gram: Array, cross: Array) -> tuple[Array, int]:
-    """The shortest solution of gram @ beta = cross, and how many directions are unknown."""
-    size, directions = np.linalg.eigh(gram)
-    known = size > NEGLIGIBLE * max(float(size.max(initial=0.0)), np.finfo(float).tiny)
+    """A solution of gram @ beta = cross that is zero where the data say nothing.
+
+    Returns also in how many directions that is. Columns are scaled to length one first.
+    """
+    lengths = np.sqrt(np.maximum(np.diag(gram), 0.0))  # sums of differences can be negative
+    scale = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
+    size, directions = np.linalg.eigh(gram * np.outer(scale, scale))
+    known = size > NEGLIGIBLE
     used = directions[:, known]
-    return used @ ((used.T @ cross) / size[known]), int((~known).sum())
+    return scale * (used @ ((used.T @ (scale * cross)) / size[known])), int((~known).sum())
 
 
 def floored(omega: Array, covariance: Covariance) -> tuple[Array, int]:
@@ -262,7 +324,8 @@ def floored(omega: Array, covariance: Covariance) -> tuple[Array, int]:
         low = int((variances < LEAST_VARIANCE).any())
         return np.diag(np.maximum(variances, LEAST_VARIANCE)), low
     size, directions = np.linalg.eigh(omega)
-    if size.min() >= LEAST_VARIANCE:
+    floor = max(LEAST_VARIANCE, LEAST_SHARE * float(size.max()))
+    if size.min() >= floor:
         return omega, 0
-    mended = (directions * np.maximum(size, LEAST_VARIANCE)) @ directions.T
+    mended = (directions * np.maximum(size, floor)) @ directions.T
     return 0.5 * (mended + mended.T), 1
