@@ -405,7 +405,7 @@ def look(
         information += kernel.information(prepared, rows)
         densities.append(log_density)
         groups.append(data.labels(keys))
-        effects.append(scaling.effects(latent[:, : problem.model.q]))
+        effects.append(scaling.effects(latent[:, 1 : 1 + problem.model.q]))
     return Ended(
         total,
         information,

@@ -77,8 +77,9 @@ class LinearMixedKernel:
         """The sums of one block of units."""
         unit = self._unit(rows.x)
         found = self._solve(prepared, unit)
-        sums = self._sums(unit, rows.weights(), found.mean, second_moments(found))
-        sums[0] = dot(found.log_density, rows.weights())
+        weight = rows.weights()
+        sums = self._sums(unit, weight, weight, found.mean, second_moments(found))
+        sums[0] = dot(found.log_density, weight)
         return sums
 
     def posterior(
@@ -88,13 +89,15 @@ class LinearMixedKernel:
         found = self._solve(prepared, self._unit(x))
         if not latent:
             return found.log_density, None
-        return found.log_density, np.stack([*found.mean, *second_moments(found)], axis=1)
+        ones = np.ones(len(x))
+        return found.log_density, np.stack([ones, *found.mean, *second_moments(found)], axis=1)
 
     def moments(self, prepared: Prepared, rows: Rows, latent: Array) -> Array:
         """The sums of units under given latent vectors, without likelihood."""
-        columns = list(np.ascontiguousarray(latent.T))
-        q = self.model.q
-        return self._sums(self._unit(rows.x), rows.weights(), columns[:q], columns[q:])
+        one, *columns = np.ascontiguousarray(latent.T, dtype=np.float64)
+        q, weight = self.model.q, rows.weights()
+        unit = self._unit(rows.x)
+        return self._sums(unit, weight * one, weight, columns[:q], columns[q:])
 
     def simulate(
         self, prepared: Prepared, rows: Rows, assignment: Assignment
@@ -110,7 +113,7 @@ class LinearMixedKernel:
                 m + combine((row[i] for row in found.root), drawn.T)
                 for i, m in enumerate(found.mean)
             ]
-            latent += np.stack([*z, *products(z)], axis=1)
+            latent += np.stack([np.ones(len(rows)), *z, *products(z)], axis=1)
         return found.log_density, latent / draws
 
     def sequence(
@@ -163,15 +166,18 @@ class LinearMixedKernel:
         mean = [sum_of(columns[h][i] * w[i] for i in range(q)) for h in range(q)]
         return Posterior(log_density, mean, gamma_root)
 
-    def _sums(self, unit: Unit, weight: Array, z: list[Array], zz: list[Array]) -> Array:
+    def _sums(
+        self, unit: Unit, one: Array, weight: Array, z: list[Array], zz: list[Array]
+    ) -> Array:
+        """Sums of units; `one` weighs what does not depend on random effects."""
         bb = [unit.bb[i][j] for i, j in np.stack(lower_triangle(self.model.q), axis=1)]
         weighted, moments = [weight * zk for zk in z], [weight * value for value in zz]
         parts: list[Any] = [
-            [0.0, weight.sum(), dot(unit.n, weight)],
-            dots(unit.aa, [weight]),
-            dots(bb, [weight]),
-            dots(unit.ra, [weight]),
-            [dot(unit.rr, weight)],
+            [0.0, one.sum(), dot(unit.n, one)],
+            dots(unit.aa, [one]),
+            dots(bb, [one]),
+            dots(unit.ra, [one]),
+            [dot(unit.rr, one)],
             [dots([row[i] for row in unit.ba], weighted) for i in range(self.model.p)],
             dots(unit.rb, weighted),
             dots(bb, moments),

@@ -55,8 +55,8 @@ class LinearMixed:
     """r_i = A_i beta + B_i z_i + e_i, z_i ~ N(0, Omega), e_i ~ N(0, sigma^2 I).
 
     A row is a unit: the packed lower triangle of [A_i B_i r_i]'[A_i B_i r_i], then n_i. Its latent
-    vector is E[z_i], then E[z_i z_i'] packed. The M-step is that of parameter expansion: B alpha z
-    takes the place of B z, alpha being one under the present parameters;
+    vector is 1, E[z_i], then E[z_i z_i'] packed, so that sums are linear in it. The M-step is that
+    of parameter expansion: B alpha z takes the place of B z, alpha being one until then;
 
         beta, alpha = argmin sum |r - A beta - B alpha z|^2,  Omega = alpha (mean of z z') alpha',
         sigma^2 = that least sum / sum n.
@@ -91,13 +91,13 @@ class LinearMixed:
 
     @property
     def has_labels(self) -> bool:
-        """Whether a latent vector is one of K labels."""
+        """Random effects are no labels."""
         return False
 
     @property
     def n_latent(self) -> int:
-        """Length of a unit's latent vector: the first two moments of its random effects."""
-        return self.q + packed_length("full", self.q)
+        """Length of a unit's latent vector: one and the two moments of its random effects."""
+        return 1 + self.q + packed_length("full", self.q)
 
     @property
     def n_sums(self) -> int:
@@ -203,10 +203,10 @@ class LinearMixed:
         return replace(params, omega=omega, noise_variance=float(noise)), repairs
 
     def mode(self, latent: Array) -> Array:
-        """Latent vectors of random effects that are certain: mu, then mu mu'."""
-        mu = latent[:, : self.q]
+        """Latent vectors of random effects that are certain: 1, mu, then mu mu'."""
+        mu = latent[:, 1 : 1 + self.q]
         i, j = lower_triangle(self.q)
-        return np.hstack([mu, mu[:, i] * mu[:, j]])
+        return np.hstack([latent[:, :1], mu, mu[:, i] * mu[:, j]])
 
     def recursive(self, statistics: Totals, batch: Totals, gamma: float) -> tuple[Totals, int]:
         """A natural-gradient step of length gamma in (beta, Omega, sigma^2).

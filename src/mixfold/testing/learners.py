@@ -106,16 +106,24 @@ def learning_raises_the_likelihood(
     assert float(weight @ learned) > float(weight @ began) - 0.05 * float(weight.sum())
 
 
+def elsewhere(model: Model, params: Any) -> Any:
+    """Parameters that are not those the rows were drawn from."""
+    if isinstance(model, MixtureModel):
+        other = model.family.example(model.k, model.d, np.random.default_rng(1))
+        return MixtureParams(np.full(model.k, 1.0 / model.k), other)
+    return model.constrained(model.unconstrained(params) + 0.5 * model.units(params), params)
+
+
 def one_by_one_is_batches_of_one(
-    model: MixtureModel, params: MixtureParams, learner: Learner, rows: Rows, cuts: list[int]
+    model: Model, params: Any, learner: Learner, rows: Rows, cuts: list[int]
 ) -> None:
     """The compiled updates of single rows do what the readable ones do.
 
     From a start that counts: a first step of length 1 would leave components that are alike, and
     rounding to part them.
     """
-    if not isinstance(model, MixtureModel):
-        return  # one kernel serves it, compiled or not
+    if not isinstance(model, MixtureModel):  # other models have one kernel only
+        return
     some = rows.cut(0, 60)
     ends = []
     for problem in (Threads(model, 1), Threads(model, 1, ReferenceKernel(model))):
@@ -123,14 +131,6 @@ def one_by_one_is_batches_of_one(
         ends.append(learner.estimate(problem, state))
     found, expected = (model.unconstrained(params) for params in ends)
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
-
-
-def elsewhere(model: Model, params: Any) -> Any:
-    """Parameters that are not those the rows were drawn from."""
-    if isinstance(model, MixtureModel):
-        other = model.family.example(model.k, model.d, np.random.default_rng(1))
-        return MixtureParams(np.full(model.k, 1.0 / model.k), other)
-    return model.constrained(model.unconstrained(params) + 0.5 * model.units(params), params)
 
 
 def _copied(thing: Any) -> Any:
