@@ -14,7 +14,11 @@ if TYPE_CHECKING:
     from mixfold.estimators._saving import load as load
     from mixfold.estimators.gaussian_mixture import GaussianMixture as GaussianMixture
     from mixfold.estimators.linear_mixed_model import LinearMixedModel as LinearMixedModel
+    from mixfold.estimators.logistic_mixed_model import LogisticMixedModel as LogisticMixedModel
     from mixfold.estimators.mixture import Mixture as Mixture
+    from mixfold.estimators.one_compartment_model import (
+        OneCompartmentModel as OneCompartmentModel,
+    )
 
 __version__ = "0.1.0"
 

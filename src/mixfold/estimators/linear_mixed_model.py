@@ -8,28 +8,27 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from mixfold.core.checks import check_above, check_least, check_whole
-from mixfold.core.errors import InvalidInputError, unknown_name
+from mixfold.core.errors import unknown_name
 from mixfold.core.learner import Learner
 from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows
 from mixfold.core.value import value
 from mixfold.engines.threads import Threads
-from mixfold.estimators._edge import check_finite, learner_from, seed_from, unchanged_on_error
+from mixfold.estimators._designed import Designed
+from mixfold.estimators._edge import check_finite, learner_from, unchanged_on_error
 from mixfold.estimators._effects import Observed, Scaling, known_covariance
+from mixfold.estimators._fitting import UnitFitting
 from mixfold.estimators._formula import FormulaDesign
 from mixfold.estimators._information import observed_information
-from mixfold.estimators._observations import Observations, open_arrays, open_formula, open_known
+from mixfold.estimators._observations import Observations
 from mixfold.kernels.linear_mixed import LinearMixedKernel
 from mixfold.learners.em import EM
 from mixfold.models.linear_mixed import LinearMixed, LinearMixedParams
-from mixfold.run.checkpoint import Checkpoint
 from mixfold.run.history import History
-from mixfold.run.loop import Loop, check_some
-from mixfold.run.progress import Lines, Silent
+from mixfold.run.loop import check_some
 from mixfold.sources._grouped import Check, Fold, Grouped
 
 START_UNITS = 20_000
@@ -94,7 +93,7 @@ class Ended(NamedTuple):
     effects: Floats
 
 
-class LinearMixedModel(BaseEstimator):  # type: ignore[misc]
+class LinearMixedModel(UnitFitting, Designed):
     """y_i = A_i beta + B_i z_i + e_i, z_i ~ N(0, Omega), e_i ~ N(0, sigma^2 I), for groups i.
 
     Fixed effects beta, the covariance Omega of random effects and the noise variance sigma^2 are
@@ -260,9 +259,7 @@ class LinearMixedModel(BaseEstimator):  # type: ignore[misc]
             check_whole("n_threads", self.n_threads)
         check_least("tol", self.tol, 0.0)
         check_whole("max_passes", self.max_passes)
-        check_least("checkpoint_every", self.checkpoint_every, 0.0)
-        if self.resume and self.checkpoint is None:
-            raise InvalidInputError("resume=True needs checkpoint=PATH to resume from")
+        self._check_checkpoint()
         self._learner(1.0)
 
     def _learner(self, observations: float) -> Learner:
@@ -270,24 +267,6 @@ class LinearMixedModel(BaseEstimator):  # type: ignore[misc]
             tol = self.tol * max(1.0, observations)
             return EM(tol=tol, max_passes=self.max_passes, accelerate=True)
         return learner_from(self.learner)
-
-    def _open(self, X: Any, y: Any, groups: Any, Z: Any, sample_weight: Any) -> Observations:
-        if self.formula is None:
-            for name in ("random", "group"):
-                if getattr(self, name) is not None:
-                    raise InvalidInputError(
-                        f"{name} is {getattr(self, name)!r}, which needs a formula"
-                    )
-            return open_arrays(X, y, groups, Z, self.fit_intercept, sample_weight)
-        self._check_no_arrays(y, groups, Z)
-        return open_formula(X, self.formula, self.random or "~ 1", self.group, sample_weight)
-
-    def _check_no_arrays(self, y: Any, groups: Any, Z: Any) -> None:
-        for name, given in (("y", y), ("groups", groups), ("Z", Z)):
-            if given is not None:
-                raise InvalidInputError(
-                    f"{name} is given, but the formula {self.formula!r} names the columns to use"
-                )
 
     def _learn(self, data: Observations) -> None:
         observed = Observed(data.design)
@@ -297,25 +276,7 @@ class LinearMixedModel(BaseEstimator):  # type: ignore[misc]
         problem = Threads(model, self.n_threads)
         learner = self._learner(observed.n / max(units.length or 1, 1))
         learner = learner.resolve(units.length, model.d, False)
-        seed = seed_from(self.random_state)
-        checkpoint = self._checkpoint(problem, learner, data, units)
-        saved = checkpoint.read() if checkpoint and self.resume else None
-        sample = units.sample(START_UNITS, np.random.default_rng([seed, 2**31]))
-        loop = Loop(
-            problem,
-            learner,
-            units,
-            [lambda: model.start(sample.x)],
-            seen=learner.credit(len(sample), 1, model.d),
-            seed=saved.seed if saved else seed,
-            keep=checkpoint.keep if checkpoint else lambda fit: None,
-            progress=Lines() if self.verbose else Silent(),
-        )
-        try:
-            fit = loop.run(saved)
-        finally:
-            if checkpoint and loop.fit.rows_seen:
-                checkpoint.write(loop.fit)
+        fit = self._fit_units(problem, learner, data.design, units, START_UNITS)
         params = learner.estimate(problem, fit.state)
         ended = look(problem, params, scaling, data, units)
         self._remember(
@@ -366,15 +327,6 @@ class LinearMixedModel(BaseEstimator):  # type: ignore[misc]
             float(scaling.scale),
         )
 
-    def _checkpoint(
-        self, problem: Threads, learner: Learner, data: Observations, units: Grouped
-    ) -> Checkpoint | None:
-        if self.checkpoint is None:
-            return None
-        seed = self.random_state if isinstance(self.random_state, int) else None
-        identity = [problem.model, learner, data.design, units.length, seed]
-        return Checkpoint(self.checkpoint, identity, self.checkpoint_every)
-
     def _remember(self, learned: LearnedEffects) -> None:
         for name in ("groups_", "random_effects_"):
             self.__dict__.pop(name, None)
@@ -399,20 +351,6 @@ class LinearMixedModel(BaseEstimator):  # type: ignore[misc]
         check_some(units.length or 0, 1.0)
         problem = Threads(learned.model, self.n_threads)
         return look(problem, learned.params, learned.scaling, data, units)
-
-    def _open_again(self, X: Any, y: Any, groups: Any, Z: Any, response: bool) -> Observations:
-        """Data with the columns and levels of those that were learned."""
-        design = self._learned.design
-        if isinstance(design, FormulaDesign):
-            self._check_no_arrays(y, groups, Z)
-            return open_known(X, design, str(self.group), response)
-        data = open_arrays(X, y, groups, Z, design.intercept)
-        if (data.design.names, data.design.random_names) != (design.names, design.random_names):
-            raise InvalidInputError(
-                f"the effects are {data.design.names} and {data.design.random_names}, but what has "
-                f"been learned has {design.names} and {design.random_names}"
-            )
-        return data
 
     def predict_random(
         self, X: Any, y: Any = None, groups: Any = None, Z: Any = None

@@ -1,0 +1,66 @@
+"""The fit of a mixed model to units, kept on disk where that is wanted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from mixfold.core.checks import check_least
+from mixfold.core.errors import InvalidInputError
+from mixfold.core.learner import Learner
+from mixfold.engines.threads import Threads
+from mixfold.estimators._edge import seed_from
+from mixfold.run.checkpoint import Checkpoint
+from mixfold.run.fit import Fit
+from mixfold.run.loop import Loop
+from mixfold.run.progress import Lines, Silent
+from mixfold.sources._grouped import Grouped
+
+
+class UnitFitting(BaseEstimator):  # type: ignore[misc]
+    """An estimator that learns from units, with checkpoints."""
+
+    checkpoint: Any
+    checkpoint_every: float
+    resume: bool
+    random_state: Any
+    verbose: int
+    passes: int | None = None
+
+    def _check_checkpoint(self) -> None:
+        check_least("checkpoint_every", self.checkpoint_every, 0.0)
+        if self.resume and self.checkpoint is None:
+            raise InvalidInputError("resume=True needs checkpoint=PATH to resume from")
+
+    def _fit_units(
+        self, problem: Threads, learner: Learner, design: Any, units: Grouped, start_units: int
+    ) -> Fit:
+        """Learn from a start that some units suggest, or go on from the checkpoint."""
+        seed = seed_from(self.random_state)
+        checkpoint = self._checkpoint([problem.model, learner, design, units.length])
+        saved = checkpoint.read() if checkpoint and self.resume else None
+        sample = units.sample(start_units, np.random.default_rng([seed, 2**31]))
+        loop = Loop(
+            problem,
+            learner,
+            units,
+            [lambda: problem.model.start(sample.x)],
+            seen=learner.credit(len(sample), 1, problem.model.d),
+            seed=saved.seed if saved else seed,
+            passes=self.passes,
+            keep=checkpoint.keep if checkpoint else lambda fit: None,
+            progress=Lines() if self.verbose else Silent(),
+        )
+        try:
+            return loop.run(saved)
+        finally:
+            if checkpoint and loop.fit.rows_seen:
+                checkpoint.write(loop.fit)
+
+    def _checkpoint(self, identity: list[Any]) -> Checkpoint | None:
+        if self.checkpoint is None:
+            return None
+        seed = self.random_state if isinstance(self.random_state, int) else None
+        return Checkpoint(self.checkpoint, [*identity, seed], self.checkpoint_every)

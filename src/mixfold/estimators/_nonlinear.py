@@ -1,0 +1,212 @@
+"""What the estimators of nonlinear mixed models share: learning, then a look at every unit."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from mixfold.core.checks import check_whole
+from mixfold.core.learner import Learner
+from mixfold.core.problem import Assignment
+from mixfold.core.rows import Array as Floats
+from mixfold.core.value import value
+from mixfold.engines.threads import Threads
+from mixfold.estimators._edge import learner_from
+from mixfold.estimators._fitting import UnitFitting
+from mixfold.estimators._observations import Observations
+from mixfold.estimators.linear_mixed_model import storable
+from mixfold.kernels._simulation import SimulationKernel
+from mixfold.learners.monte_carlo_em import MonteCarloEM
+from mixfold.models._random_effects import RandomEffects
+from mixfold.run.history import History
+from mixfold.schedules.settling import Settling
+from mixfold.sources._grouped import Grouped
+
+START_UNITS = 2000
+TOGETHER = 512  # units looked at in one go
+LEAST_EIGENVALUE = 1e-8
+
+
+def chosen_learner(given: Any) -> Learner:
+    """The rule of a nonlinear mixed model; by name it has settings that suit such models."""
+    if isinstance(given, str) and given == "monte-carlo-em":
+        return MonteCarloEM(draws=20, schedule=Settling(full=60), passes=120)
+    return learner_from(given)
+
+
+@value
+class LearnedUnits:
+    """Everything the public attributes are made from.
+
+    `design` says what columns mean, and `scaling` in which units they were learned.
+    `parameter_covariance` is of the learned parameters in the order of the model's scores.
+    """
+
+    model: Any
+    learner: Any
+    design: Any
+    scaling: Any
+    n_features: int
+    params: Any
+    parameter_covariance: Floats
+    log_likelihood: float
+    groups: Any
+    effects: Floats
+    effect_covariances: Floats
+    n_seen: int
+    history: History
+    degeneracies: int
+
+
+class Look(NamedTuple):
+    """What many draws at the learned parameters tell of every unit, and of the parameters."""
+
+    keys: Floats
+    effects: Floats
+    covariances: Floats
+    log_likelihood: float
+    parameter_covariance: Floats
+
+
+class NonlinearMixed(UnitFitting):
+    """An estimator whose units have random effects that can only be drawn."""
+
+    learner: Any
+    evaluation_draws: int
+    n_threads: int | None
+
+    _extra: tuple[str, ...] = ()
+    _learns: ClassVar[type] = LearnedUnits
+    _learned: LearnedUnits
+
+    def _attributes(self, learned: LearnedUnits) -> dict[str, Any]:
+        raise AssertionError("every estimator names its attributes")
+
+    def _check_settings(self) -> None:
+        for name in ("passes", "n_threads"):
+            if getattr(self, name) is not None:
+                check_whole(name, getattr(self, name))
+        check_whole("evaluation_draws", self.evaluation_draws, 2)
+        self._check_checkpoint()
+        chosen_learner(self.learner)
+
+    def _learn(
+        self,
+        data: Observations,
+        units: Grouped,
+        model: RandomEffects,
+        n_features: int,
+        scaling: Any = None,
+    ) -> None:
+        problem = Threads(model, self.n_threads)
+        learner = chosen_learner(self.learner).resolve(units.length, units.d, False)
+        fit = self._fit_units(problem, learner, data.design, units, START_UNITS)
+        params = learner.estimate(problem, fit.state)
+        # another seed than learning has had
+        seen = look(problem, params, units, self.evaluation_draws, fit.seed + 1)
+        self._remember(
+            LearnedUnits(
+                model=model,
+                learner=learner,
+                design=data.design,
+                scaling=scaling,
+                n_features=n_features,
+                params=params,
+                parameter_covariance=seen.parameter_covariance,
+                log_likelihood=seen.log_likelihood,
+                groups=storable(data.labels(seen.keys)),
+                effects=seen.effects,
+                effect_covariances=seen.covariances,
+                n_seen=fit.rows_seen,
+                history=fit.history,
+                degeneracies=int(fit.state.repairs),
+            )
+        )
+
+    def _remember(self, learned: LearnedUnits) -> None:
+        self._learned = learned
+        self.n_features_in_ = learned.n_features
+        self.params_ = learned.params
+        self.log_likelihood_ = learned.log_likelihood
+        self.n_seen_ = learned.n_seen
+        self.history_ = learned.history
+        self.degeneracies_ = learned.degeneracies
+        self.__dict__.update(self._attributes(learned))
+
+    def _now(self) -> LearnedUnits:
+        return self._learned
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return "_learned" in self.__dict__
+
+    def aic(self) -> float:
+        """Akaike information criterion of the data learned from; lower is better."""
+        check_is_fitted(self)
+        return self._criterion(2.0)
+
+    def bic(self) -> float:
+        """Bayesian information criterion, which counts units; lower is better."""
+        check_is_fitted(self)
+        return self._criterion(float(np.log(len(self._learned.effects))))
+
+    def _criterion(self, penalty: float) -> float:
+        free = int(self._learned.model.n_parameters())
+        return -2.0 * float(self.log_likelihood_) + penalty * free
+
+    def save(self, path: str | Path) -> None:
+        """Write a model file that `mixfold.load` reads, here or elsewhere."""
+        from mixfold.estimators._saving import save
+
+        check_is_fitted(self)
+        save(self, path)
+
+
+def look(problem: Threads, params: Any, units: Grouped, draws: int, seed: int) -> Look:
+    """Draw the effects of every unit once more, many times, at the learned parameters."""
+    kernel = problem.kernel
+    assert isinstance(kernel, SimulationKernel)
+    keys, parts, total, first = [], [], 0.0, 0
+    for labels, block in units.keyed_blocks(length=TOGETHER):
+        keys.append(labels)
+        for i in range(0, len(block), TOGETHER):
+            rows = block.cut(i, i + TOGETHER)
+            parts.append(kernel.summarize(params, rows, Assignment("draw", draws, seed, first)))
+            total += float(rows.weights() @ parts[-1].log_density)
+            first += len(rows)
+    observed = np.sum([part.observed for part in parts], axis=0)
+    outer = np.sum([part.outer for part in parts], axis=0)
+    return Look(
+        np.concatenate(keys),
+        np.concatenate([part.effects for part in parts]),
+        np.concatenate([part.covariance for part in parts]),
+        total,
+        inverse_information(observed, outer),
+    )
+
+
+def inverse_information(observed: Floats, outer: Floats) -> Floats:
+    """The covariance of the estimates: from Louis' identity, or else from squared scores."""
+    for information in (observed, outer):
+        # in units of its diagonal: parameters may differ much in size
+        size = np.sqrt(np.maximum(np.diag(information), np.finfo(np.float64).tiny))
+        values, vectors = np.linalg.eigh(0.5 * (information + information.T) / np.outer(size, size))
+        if values[0] > LEAST_EIGENVALUE:
+            return np.asarray((vectors / values) @ vectors.T / np.outer(size, size))
+    warnings.warn(
+        "the information is not positive definite, so that there are no standard errors: the data "
+        "do not tell all parameters apart; use a simpler model, or more evaluation_draws",
+        RuntimeWarning,
+        stacklevel=2,
+    )
+    return np.full_like(observed, np.nan)
+
+
+def symmetric(entries: Floats, i: np.ndarray, j: np.ndarray, q: int) -> Floats:
+    """A symmetric matrix with these entries, and zero elsewhere."""
+    square = np.zeros((q, q))
+    square[i, j] = square[j, i] = entries
+    return square

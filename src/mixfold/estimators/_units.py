@@ -1,0 +1,52 @@
+"""From the rows of a table to the units of mixed models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mixfold.core.errors import InvalidInputError
+from mixfold.core.rows import Array as Floats
+from mixfold.core.source import Source
+from mixfold.sources._grouped import Check, Grouped
+
+Table = Callable[[NDArray[Any], NDArray[np.intp]], tuple[Floats, NDArray[np.intp]]]
+"""From rows and where groups start to the rows of the units' tables, and where these start."""
+
+
+def units_of(
+    source: Source, table: Table, width: int, check: Check, label: Callable[[float], Any]
+) -> tuple[Grouped, int]:
+    """The units of a source whose first column is the group, and the most table rows of one."""
+    if not source.rereadable:
+        raise InvalidInputError(
+            "mixed models read their rows several times, and this source can be read only once: "
+            "give an array, a table or files"
+        )
+
+    def counted(x: NDArray[Any], starts: NDArray[np.intp]) -> Floats:
+        rows, begins = table(x, starts)
+        return np.diff(np.append(begins, len(rows))).astype(np.float64)[:, None]
+
+    counts = Grouped(source, 0, counted, 1, check=check, label=label)
+    if not counts.length:
+        raise InvalidInputError("the data have no rows: at least one is needed")
+    most = int(max(units.x.max() for units in counts.blocks()))
+
+    def fold(x: NDArray[Any], starts: NDArray[np.intp]) -> Floats:
+        return padded(*table(x, starts), most)
+
+    return Grouped(source, 0, fold, 1 + most * width, label=label), most
+
+
+def padded(table: Floats, starts: NDArray[np.intp], most: int) -> Floats:
+    """Units: the number of table rows, the table rows, zeros."""
+    counts = np.diff(np.append(starts, len(table)))
+    unit = np.repeat(np.arange(len(starts)), counts)
+    place = np.arange(len(table)) - starts[unit]
+    cells = np.zeros((len(starts), most, table.shape[1]))
+    cells[unit, place] = table
+    return np.hstack([counts[:, None].astype(np.float64), cells.reshape(len(starts), -1)])

@@ -1,0 +1,267 @@
+"""Logistic regression with random effects, by maximum likelihood."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import block_diag
+from scipy.special import expit
+from sklearn.utils.validation import check_is_fitted
+
+from mixfold.core.errors import InvalidInputError, unknown_name
+from mixfold.core.learner import Learner
+from mixfold.core.rows import Array as Floats
+from mixfold.core.rows import Rows
+from mixfold.estimators._designed import Designed
+from mixfold.estimators._edge import check_finite, unchanged_on_error
+from mixfold.estimators._effects import Observed, sum_columns
+from mixfold.estimators._formula import FormulaDesign
+from mixfold.estimators._nonlinear import LearnedUnits, NonlinearMixed, symmetric
+from mixfold.estimators._observations import Observations
+from mixfold.estimators._units import units_of
+from mixfold.estimators.linear_mixed_model import positions
+from mixfold.models._gaussian_effects import Structure, entries
+from mixfold.models.logistic_mixed import LogisticMixed
+from mixfold.run.loop import check_some
+
+NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(32)
+
+
+class LogisticMixedModel(NonlinearMixed, Designed):
+    """P(y_ij = 1) = expit(A_ij beta + B_ij z_i), z_i ~ N(0, Omega), for groups i.
+
+    Fixed effects beta and the covariance Omega of random effects are learned by Monte Carlo EM,
+    from data in memory or from sorted files that do not fit.
+
+    Parameters
+    ----------
+    formula : str, default=None
+        "response ~ fixed effects", for tables and files. None is for arrays.
+    random : str, default=None
+        "~ random effects"; None is a random intercept, "~ 1".
+    group : str, default=None
+        The column that tells groups apart; a file must be sorted by it.
+    covariance : {"full", "diag"}, default="full"
+        Whether random effects may be correlated.
+    fit_intercept : bool, default=True
+        With arrays, whether a column of ones is put before X. A formula says so itself.
+    learner : str or learner object, default="monte-carlo-em"
+        A rule that draws random effects; a row is a group.
+    passes : int, default=None
+        At most so many passes over the data; None leaves it to the learner.
+    evaluation_draws : int, default=400
+        Draws for the likelihood, the standard errors and the random effects.
+    checkpoint : path, default=None
+        Where to keep the fit while it runs, every `checkpoint_every` seconds.
+    resume : bool, default=False
+        Go on from `checkpoint` if it is there.
+    random_state : int, RandomState or Generator, default=None
+        Where randomness begins; an int makes fits repeatable.
+    n_threads : int, default=None
+        None is all cores. The result does not depend on it.
+    verbose : int, default=0
+        Above 0: lines of progress on stderr.
+
+    Attributes
+    ----------
+    coef_, coef_names_ : array of shape (p,), list of str
+        Fixed effects.
+    coef_std_errors_, coef_covariance_ : array of shape (p,), array of shape (p, p)
+        From the observed information, by Louis' identity; where too few draws leave that
+        indefinite, from squared scores.
+    random_covariance_, random_covariance_std_errors_ : arrays of shape (q, q)
+        Omega.
+    random_names_ : list of str
+    log_likelihood_ : float
+        Of all data, by importance sampling.
+    groups_, random_effects_ : array of shape (m,), array of shape (m, q)
+        Groups and E[z_i | y_i].
+    random_effects_covariance_ : array of shape (m, q, q)
+        Cov[z_i | y_i].
+    n_groups_, n_seen_ : int
+        Groups, and groups learned with passes counted.
+    history_ : History
+        `log_likelihood` per group and `step_size` of every pass.
+    degeneracies_ : int
+        How often a variance had to be kept above its floor.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mixfold import LogisticMixedModel
+    >>> rng = np.random.default_rng(0)
+    >>> groups = np.repeat(np.arange(200), 10)
+    >>> x = rng.normal(size=(2000, 1))
+    >>> eta = -0.5 + x[:, 0] + rng.normal(size=200)[groups]
+    >>> y = rng.random(2000) < 1 / (1 + np.exp(-eta))
+    >>> model = LogisticMixedModel(passes=30, random_state=0).fit(x, y, groups)
+    >>> bool((abs(model.coef_ - [-0.5, 1.0]) < 3 * model.coef_std_errors_).all())
+    True
+
+    References
+    ----------
+    McCulloch (1997), Maximum likelihood algorithms for generalized linear mixed models;
+    Louis (1982); Lange (1995).
+    """
+
+    def __init__(
+        self,
+        formula: str | None = None,
+        random: str | None = None,
+        group: str | None = None,
+        *,
+        covariance: Structure = "full",
+        fit_intercept: bool = True,
+        learner: str | Learner = "monte-carlo-em",
+        passes: int | None = None,
+        evaluation_draws: int = 400,
+        checkpoint: str | Path | None = None,
+        checkpoint_every: float = 30.0,
+        resume: bool = False,
+        random_state: Any = None,
+        n_threads: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.formula = formula
+        self.random = random
+        self.group = group
+        self.covariance = covariance
+        self.fit_intercept = fit_intercept
+        self.learner = learner
+        self.passes = passes
+        self.evaluation_draws = evaluation_draws
+        self.checkpoint = checkpoint
+        self.checkpoint_every = checkpoint_every
+        self.resume = resume
+        self.random_state = random_state
+        self.n_threads = n_threads
+        self.verbose = verbose
+
+    def fit(
+        self, X: Any, y: Any = None, groups: Any = None, Z: Any = None, sample_weight: Any = None
+    ) -> Self:
+        """Learn from scratch.
+
+        Parameters
+        ----------
+        X : table, path, list of paths or glob with a formula; else array of shape (n, p)
+        y, groups : arrays of shape (n,), without a formula
+            Responses, which are 0 or 1, and what tells groups apart.
+        Z : array of shape (n, q), without a formula
+            Columns of random effects; None is a random intercept.
+        sample_weight : array of shape (n,), or with a formula the name of a column
+            Weights of groups, the same for all rows of one: a group of weight 2 is there twice.
+        """
+        with unchanged_on_error(self):
+            if self.covariance not in ("full", "diag"):
+                raise unknown_name("covariance", self.covariance, ("full", "diag"))
+            self._check_settings()
+            self._fit(self._open(X, y, groups, Z, sample_weight))
+        return self
+
+    def _fit(self, data: Observations) -> None:
+        observed = Observed(data.design)
+        successes = 0.0
+
+        def check(rows: Rows, numbers: Sequence[int]) -> None:
+            nonlocal successes
+            check_finite(data.source.columns, rows, numbers)
+            observed.see(rows, numbers)
+            successes += float(_responses(data, rows, numbers).sum())
+
+        def table(x: NDArray[Any], starts: NDArray[np.intp]) -> tuple[Floats, NDArray[np.intp]]:
+            response, a, b = data.design.matrices(np.asarray(x[:, 1:], dtype=np.float64))
+            turned = [sum_columns(a, turn) for turn in observed.scaling.turn.T]
+            return np.column_stack([*turned, b / observed.scaling.spread, response]), starts
+
+        p, q = len(data.design.names), len(data.design.random_names)
+        units, most = units_of(data.source, table, p + q + 1, check, data.label)
+        check_some(observed.n, 1.0)
+        if successes in (0.0, float(observed.n)):
+            raise InvalidInputError(
+                f"the response is {int(successes > 0)} in every row: both 0 and 1 are needed"
+            )
+        # responses are 0 or 1 as they are: only A and B have other units inside
+        scaling = replace(observed.scaling, offset=np.zeros(p), scale=1.0)
+        model = LogisticMixed(most, p, q, self.covariance)
+        design: Any = data.design
+        self._learn(data, units, model, int(design.n_features), scaling)
+
+    def _attributes(self, learned: LearnedUnits) -> dict[str, Any]:
+        scaling, params = learned.scaling, learned.params
+        q = len(params.covariance)
+        i, j = entries(q, learned.model.covariance)
+        back = block_diag(scaling.turn, np.diag(1.0 / (scaling.spread[i] * scaling.spread[j])))
+        covariance = back @ learned.parameter_covariance @ back.T
+        errors = np.sqrt(np.diag(covariance))
+        p = len(params.mean)
+        return {
+            "coef_": scaling.turn @ params.mean,
+            "coef_names_": list(learned.design.names),
+            "coef_std_errors_": errors[:p],
+            "coef_covariance_": covariance[:p, :p],
+            "random_covariance_": scaling.random_covariance(params.covariance),
+            "random_covariance_std_errors_": symmetric(errors[p:], i, j, q),
+            "random_names_": list(learned.design.random_names),
+            "groups_": np.asarray(learned.groups),
+            "random_effects_": scaling.effects(learned.effects),
+            "random_effects_covariance_": learned.effect_covariances
+            / np.outer(scaling.spread, scaling.spread),
+            "n_groups_": len(learned.effects),
+        }
+
+    def predict_proba(self, X: Any, groups: Any = None, Z: Any = None) -> Floats:
+        """Probabilities (n, 2) of 0 and of 1 in every row, averaged over what z_i may be.
+
+        A group in `groups_` has z_i given its data, another one z_i ~ N(0, Omega). A table or file
+        needs the columns of the effects and of groups, not the response.
+        """
+        check_is_fitted(self)
+        y = None
+        if not isinstance(self._learned.design, FormulaDesign):
+            y = np.zeros(len(X))
+            groups = np.full(len(X), "") if groups is None else groups
+        data = self._open_again(X, y, groups, Z, response=False)
+        parts, first = [], 0
+        for rows in data.source.blocks():
+            check_finite(data.source.columns, rows, range(first, first + len(rows)))
+            first += len(rows)
+            parts.append(self._chances(data, np.asarray(rows.x, dtype=np.float64)))
+        check_some(first, 1.0)
+        chance = np.concatenate(parts)
+        return np.column_stack([1.0 - chance, chance])
+
+    def predict(self, X: Any, groups: Any = None, Z: Any = None) -> np.ndarray:
+        """The likelier response of every row, 0 or 1."""
+        return (self.predict_proba(X, groups, Z)[:, 1] > 0.5).astype(np.int64)
+
+    def _chances(self, data: Observations, x: Floats) -> Floats:
+        _, a, b = data.design.matrices(x[:, 1:], response=False)
+        number = positions(self.groups_, data.labels(x[:, 0]))
+        known = number >= 0
+        center = np.where(known[:, None], self.random_effects_[number], 0.0)
+        spread = np.where(
+            known[:, None, None], self.random_effects_covariance_[number], self.random_covariance_
+        )
+        eta = a @ self.coef_ + (b * center).sum(axis=1)
+        deviation = np.sqrt(np.einsum("na,nab,nb->n", b, spread, b))
+        return np.asarray(
+            expit(eta[:, None] + deviation[:, None] * NODES) @ WEIGHTS / WEIGHTS.sum()
+        )
+
+
+def _responses(data: Observations, rows: Rows, numbers: Sequence[int]) -> Floats:
+    """The responses of rows, which must be 0 or 1."""
+    y = data.design.matrices(np.asarray(rows.x[:, 1:], dtype=np.float64))[0]
+    bad = (y != 0.0) & (y != 1.0)
+    if bad.any():
+        i = int(bad.argmax())
+        raise InvalidInputError(
+            f"row {numbers[i]}: the response is {y[i]:g}; 0 or 1 is needed, so code it that way"
+        )
+    return y

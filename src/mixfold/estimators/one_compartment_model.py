@@ -1,0 +1,349 @@
+"""The estimator for the one-compartment pharmacokinetic model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from mixfold.core.checks import check_above
+from mixfold.core.errors import InvalidInputError, unknown_name
+from mixfold.core.learner import Learner
+from mixfold.core.rows import Array as Floats
+from mixfold.core.rows import Rows
+from mixfold.estimators._edge import unchanged_on_error
+from mixfold.estimators._nonlinear import LearnedUnits, NonlinearMixed, symmetric
+from mixfold.estimators._observations import Observations
+from mixfold.estimators._units import padded, units_of
+from mixfold.estimators.linear_mixed_model import positions
+from mixfold.models._gaussian_effects import Structure, entries
+from mixfold.models._residual_errors import ERRORS
+from mixfold.models.pharmacokinetic import (
+    Error,
+    Pharmacokinetic,
+    PharmacokineticConditional,
+    PharmacokineticParams,
+)
+from mixfold.run.loop import check_some
+from mixfold.sources._grouped import Grouped
+from mixfold.sources._opening import is_paths, open_source
+from mixfold.sources._table import Codes, arrow
+
+SUBJECT, TIME, DOSE, CONCENTRATION, WEIGHT = range(5)
+NAMES = ("ka", "V", "CL", "lag")
+
+
+class OneCompartmentModel(NonlinearMixed):
+    """One compartment, first-order absorption, random ka, V and CL, fitted by Monte Carlo EM.
+
+    C(t) = D ka / (V (ka - k)) (exp(-k t) - exp(-ka t)), k = CL / V, added up over the doses, with
+    log(ka, V, CL) of a subject ~ N(theta, Omega). Units are those of the data.
+
+    Parameters
+    ----------
+    subject, time, dose, concentration : str
+        Columns of the table.
+    weight : str, default=None
+        Column of body weights: V then grows with weight / `reference_weight`, CL with its power
+        3/4, and the population's values are those of the reference.
+    dosing : {"events", "single"}, default="events"
+        "events": a row whose dose is above 0 is a dose, not an observation. "single": every row
+        is an observation, and its dose was given to the subject once, at time 0.
+    error : {"additive", "proportional", "combined"}, default="additive"
+        Residual variance a^2, (b C)^2 or a^2 + (b C)^2.
+    covariance : {"diag", "full"}, default="diag"
+        Structure of Omega.
+    lag : bool, default=False
+        Whether absorption begins after a lag, a fourth log-normal parameter.
+    reference_weight : float, default=70.0
+    learner : str or learner object, default="monte-carlo-em"
+    passes : int, default=None
+        At most so many passes over the data; None leaves it to the learner.
+    evaluation_draws : int, default=1000
+        Draws for the likelihood, the standard errors and the subjects' parameters.
+    checkpoint : path, default=None
+        Where to keep the fit while it runs, every `checkpoint_every` seconds.
+    resume : bool, default=False
+        Go on from `checkpoint` if it is there.
+    random_state : int, RandomState or Generator, default=None
+    n_threads : int, default=None
+        None is all cores. The result does not depend on it.
+    verbose : int, default=0
+
+    Attributes
+    ----------
+    parameter_names_ : list of str
+        "ka", "V", "CL" and perhaps "lag".
+    population_, population_std_errors_ : arrays of shape (q,)
+        exp(theta) and its standard errors, by Louis' identity and the delta method. Where too
+        few draws leave the information indefinite, it is made of squared scores instead.
+    random_covariance_, random_covariance_std_errors_ : arrays of shape (q, q)
+        Omega, of the logarithms.
+    noise_, noise_std_errors_ : arrays of shape (1,) or (2,)
+        a, b or both.
+    log_likelihood_ : float
+        By importance sampling.
+    subjects_ : array of shape (n,)
+    individual_parameters_ : array of shape (n, q)
+        exp of the mean of each subject's log parameters given its data; with `weight`, as they
+        would be at the reference weight.
+    random_effects_, random_effects_covariance_ : arrays of shape (n, q) and (n, q, q)
+        Mean deviation from theta given the data, and covariance.
+    parameter_covariance_ : array
+        Of theta, the free entries of Omega, and the logarithms of the noise.
+    history_ : History
+        `log_likelihood` and `step_size` of every pass.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mixfold import OneCompartmentModel
+    >>> rng = np.random.default_rng(0)
+    >>> subject, time = np.repeat(np.arange(30), 8), np.tile([0.25, 0.5, 1, 2, 4, 8, 12, 24], 30)
+    >>> ka, v, cl = np.exp(np.log([1.5, 30.0, 3.0]) + 0.2 * rng.normal(size=(30, 3))).T[:, subject]
+    >>> c = 100 * ka / (v * ka - cl) * (np.exp(-cl / v * time) - np.exp(-ka * time))
+    >>> table = {"subject": subject, "time": time, "dose": np.full(240, 100.0)}
+    >>> table["concentration"] = c + 0.05 * rng.normal(size=240)
+    >>> model = OneCompartmentModel(dosing="single", passes=30, random_state=0).fit(table)
+    >>> error = (model.population_ - [1.5, 30.0, 3.0]) / model.population_std_errors_
+    >>> model.parameter_names_, bool((abs(error) < 3).all())
+    (['ka', 'V', 'CL'], True)
+
+    References
+    ----------
+    Kuhn and Lavielle (2005); Louis (1982).
+    """
+
+    def __init__(
+        self,
+        *,
+        subject: str = "subject",
+        time: str = "time",
+        dose: str = "dose",
+        concentration: str = "concentration",
+        weight: str | None = None,
+        dosing: str = "events",
+        error: Error = "additive",
+        covariance: Structure = "diag",
+        lag: bool = False,
+        reference_weight: float = 70.0,
+        learner: str | Learner = "monte-carlo-em",
+        passes: int | None = None,
+        evaluation_draws: int = 1000,
+        checkpoint: str | Path | None = None,
+        checkpoint_every: float = 30.0,
+        resume: bool = False,
+        random_state: Any = None,
+        n_threads: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.subject = subject
+        self.time = time
+        self.dose = dose
+        self.concentration = concentration
+        self.weight = weight
+        self.dosing = dosing
+        self.error = error
+        self.covariance = covariance
+        self.lag = lag
+        self.reference_weight = reference_weight
+        self.learner = learner
+        self.passes = passes
+        self.evaluation_draws = evaluation_draws
+        self.checkpoint = checkpoint
+        self.checkpoint_every = checkpoint_every
+        self.resume = resume
+        self.random_state = random_state
+        self.n_threads = n_threads
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learn from scratch.
+
+        Parameters
+        ----------
+        X : table, dict of columns, path, list of paths, or glob
+            Rows of a file must be sorted by subject.
+        y : ignored
+        sample_weight : name of a column
+            Weights of subjects: a subject of weight 2 is there twice.
+        """
+        with unchanged_on_error(self):
+            self._check_parameters()
+            data = self._observations(X, self._columns(), sample_weight)
+            width = len(self._columns()) - 1
+            table = partial(self._table, data)
+            units, most = units_of(data.source, table, width, self._check_rows, data.label)
+            model = self._model(most)
+            self._check_units(model, data, units)
+            self._learn(data, units, model, width + 1)
+        return self
+
+    def _observations(self, X: Any, columns: list[str], sample_weight: Any = None) -> Observations:
+        """Rows with these columns, of which only the subject need not be a number."""
+        if sample_weight is not None and not isinstance(sample_weight, str):
+            raise InvalidInputError(
+                f"sample_weight is a {type(sample_weight).__name__}: the name of a column is needed"
+            )
+        codes = Codes()
+        source = open_source(_as_table(X), columns, sample_weight, codes)
+        for name in columns[1:]:
+            if codes.values.get(name) is not None:
+                raise InvalidInputError(f"column {name!r} is not numeric; choose a numeric one")
+        return Observations(source, None, codes.values.get(columns[SUBJECT]))  # type: ignore[arg-type]
+
+    def _columns(self) -> list[str]:
+        names = [self.subject, self.time, self.dose, self.concentration]
+        return names if self.weight is None else [*names, self.weight]
+
+    def _model(self, most: int) -> Pharmacokinetic:
+        reference = None if self.weight is None else float(self.reference_weight)
+        return Pharmacokinetic(most, self.error, self.covariance, bool(self.lag), reference)
+
+    def _check_parameters(self) -> None:
+        for name, known in (
+            ("dosing", ("events", "single")),
+            ("error", tuple(ERRORS)),
+            ("covariance", ("diag", "full")),
+        ):
+            if getattr(self, name) not in known:
+                raise unknown_name(name, getattr(self, name), known)
+        check_above("reference_weight", self.reference_weight, 0.0)
+        self._check_settings()
+
+    def _check_rows(self, rows: Rows, numbers: Sequence[int]) -> None:
+        for name, values, least in zip(
+            self._columns(), rows.x.T, (-np.inf, -np.inf, 0.0, -np.inf, 0.0), strict=False
+        ):
+            low = values <= least if name == self.weight else values < least
+            bad = ~np.isfinite(values) | low
+            if bad.any():
+                i = int(bad.argmax())
+                need = "above 0" if name == self.weight else "0 or more" if least == 0 else "finite"
+                raise InvalidInputError(
+                    f"row {numbers[i]}, column {name!r} is {values[i]}: numbers {need} are needed; "
+                    "mend or drop such rows"
+                )
+
+    def _table(
+        self, data: Observations, x: NDArray[Any], starts: NDArray[np.intp]
+    ) -> tuple[Floats, NDArray[np.intp]]:
+        """Events of whole subjects: time, dose, concentration and perhaps weight."""
+        events = np.array(x[:, TIME:], dtype=np.float64)
+        if self.dosing == "events":
+            return events, starts
+        dose = events[:, 1]
+        ends = np.append(starts, len(x))[1:]
+        same = np.repeat(dose[starts], ends - starts) == dose
+        if not same.all():
+            raise InvalidInputError(
+                f"the dose of subject {data.label(x[~same, SUBJECT][0])} changes from row to row: "
+                "with dosing='single' it is the same in all of them; or use dosing='events'"
+            )
+        given = events[starts]
+        given[:, 0], given[:, 2] = 0.0, 0.0
+        events[:, 1] = 0.0
+        return np.insert(events, starts, given, axis=0), starts + np.arange(len(starts))
+
+    def _check_units(self, model: Pharmacokinetic, data: Observations, units: Grouped) -> None:
+        other = "single" if self.dosing == "events" else "events"
+        for keys, block in units.keyed_blocks():
+            target = model.conditional(_any_params(model), block.x)
+            for what, there in (
+                ("dose above 0", target.curve.amount.sum(axis=1)),
+                ("observation", target.there.sum(axis=1)),
+            ):
+                if (there == 0).any():
+                    raise InvalidInputError(
+                        f"subject {data.label(keys[there == 0][0])} has no {what}: drop it, or use "
+                        f"dosing={other!r} if doses stand in the table that way"
+                    )
+            if self.error == "proportional":
+                _check_after_dose(data, keys, target)
+
+    def _attributes(self, learned: LearnedUnits) -> dict[str, Any]:
+        params: PharmacokineticParams = learned.params
+        q = len(params.mean)
+        i, j = entries(q, learned.model.covariance)
+        errors = np.sqrt(np.diag(learned.parameter_covariance))
+        population = np.exp(params.mean)
+        return {
+            "parameter_names_": list(NAMES[:q]),
+            "population_": population,
+            "population_std_errors_": population * errors[:q],
+            "random_covariance_": params.covariance,
+            "random_covariance_std_errors_": symmetric(errors[q : q + len(i)], i, j, q),
+            "noise_": params.noise,
+            "noise_std_errors_": params.noise * errors[q + len(i) :],
+            "parameter_covariance_": learned.parameter_covariance,
+            "subjects_": np.asarray(learned.groups),
+            "individual_parameters_": np.exp(learned.effects),
+            "random_effects_": learned.effects - params.mean,
+            "random_effects_covariance_": learned.effect_covariances,
+        }
+
+    def predict(self, X: Any) -> Floats:
+        """Concentration at every row of a table with subject, time and dose (and weight).
+
+        A subject that was learned has its own parameters, a new one the population's. Rows come
+        back in the order of the table; it must fit in memory.
+        """
+        check_is_fitted(self)
+        names = [name for name in self._columns() if name != self.concentration]
+        data = self._observations(X, names)
+        parts = [np.asarray(rows.x, dtype=np.float64) for rows in data.source.blocks()]
+        check_some(sum(map(len, parts)), 1.0)
+        x = np.insert(np.concatenate(parts), CONCENTRATION, 0.0, axis=1)
+        self._check_rows(Rows(x), range(len(x)))
+        order = np.argsort(x[:, SUBJECT], kind="stable")
+        keys, starts, counts = np.unique(x[order, SUBJECT], return_index=True, return_counts=True)
+        table, begins = self._table(data, x[order], starts)
+        model = self._model(int(np.diff(np.append(begins, len(table))).max()))
+        target = model.conditional(_any_params(model), padded(table, begins, model.n_rows))
+        curve = target.concentration(self._effects_of(data.labels(keys)))
+        skip = 1 if self.dosing == "single" else 0  # the dose that was put before
+        place = np.arange(len(x)) - np.repeat(starts, counts) + skip
+        found = np.empty(len(x))
+        found[order] = curve[np.repeat(np.arange(len(keys)), counts), place]
+        return found
+
+    def _effects_of(self, subjects: np.ndarray) -> Floats:
+        """Log parameters of subjects."""
+        number = positions(self.subjects_, subjects)
+        known = (number >= 0)[:, None]
+        return np.asarray(self.params_.mean + np.where(known, self.random_effects_[number], 0.0))
+
+
+def _as_table(data: Any) -> Any:
+    """A dict of columns as a table; what cannot hold columns is refused."""
+    if isinstance(data, dict):
+        return arrow().table({name: np.asarray(column) for name, column in data.items()})
+    if isinstance(data, np.ndarray) or not (is_paths(data) or hasattr(data, "__arrow_c_stream__")):
+        raise InvalidInputError(
+            f"X is a {type(data).__name__}: a table, a dict of columns, or a path is needed"
+        )
+    return data
+
+
+def _check_after_dose(data: Observations, keys: Floats, target: PharmacokineticConditional) -> None:
+    """Refuse observations where the curve, and so proportional noise, is zero."""
+    curve = target.curve
+    first = np.where(curve.amount > 0, curve.dose_time, np.inf).min(axis=1)
+    early = ((target.there > 0) & (curve.time <= first[:, None])).any(axis=1)
+    if early.any():
+        raise InvalidInputError(
+            f"subject {data.label(keys[early][0])} was observed before any dose had an effect: "
+            "error='proportional' allows no noise there; drop such rows, or use error='additive' "
+            "or 'combined'"
+        )
+
+
+def _any_params(model: Pharmacokinetic) -> PharmacokineticParams:
+    """Parameters for what does not depend on them: doses, observations, curves."""
+    q = model.n_effects
+    return PharmacokineticParams(np.zeros(q), np.eye(q), np.ones(ERRORS[model.error].n_noise))

@@ -1,0 +1,11 @@
+"""Expectations of a pharmacokinetic model."""
+
+from __future__ import annotations
+
+from mixfold.kernels._simulation import SimulationKernel
+
+
+class PharmacokineticKernel(SimulationKernel):
+    """Statistics of (y, z), averaged over Metropolis-Hastings draws of z."""
+
+    name = "metropolis"

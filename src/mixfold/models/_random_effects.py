@@ -1,0 +1,183 @@
+"""What models of units with random effects share.
+
+A unit, such as a subject, is one row: how many table rows it has, then these table rows, padded
+with zeros to the largest unit. Its latent vector is the expected statistics of the complete data
+of the unit, so that sums are linear in it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mixfold.core.errors import InvalidInputError
+from mixfold.core.rows import Array
+from mixfold.core.statistics import Totals
+from mixfold.models._gaussian_effects import GaussianEffects, Structure
+
+
+def no_closed_form() -> InvalidInputError:
+    """What is said to a rule that wants the posterior itself."""
+    return InvalidInputError(
+        "the posterior of a nonlinear mixed model has no closed form: use learner='monte-carlo-em'"
+    )
+
+
+def table_of(x: Array, n_rows: int) -> tuple[Array, NDArray[np.bool_]]:
+    """The table (n, n_rows, c) of every unit, and which of its rows are there (n, n_rows)."""
+    x = np.ascontiguousarray(x, dtype=np.float64)
+    there = np.arange(n_rows) < x[:, :1]
+    table: Array = x[:, 1:].reshape(len(x), n_rows, -1)
+    return table, there
+
+
+class Conditional(ABC):
+    """The complete data of some units under fixed parameters, as functions of the effects z."""
+
+    effects: GaussianEffects
+    there: Array
+
+    @property
+    def n(self) -> int:
+        """Number of units."""
+        return len(self.there)
+
+    @property
+    def size(self) -> int:
+        """Numbers that one evaluation makes."""
+        return int(self.there.size)
+
+    @abstractmethod
+    def log_likelihood(self, z: Array) -> Array:
+        """log p(y | z), (..., n) for z of shape (..., n, q)."""
+
+    @abstractmethod
+    def curvature(self, z: Array) -> tuple[Array, Array, Array]:
+        """log p(y | z), its gradient (n, q) and an expected negative Hessian (n, q, q)."""
+
+    @abstractmethod
+    def statistics(self, z: Array) -> Array:
+        """The statistics of the complete data, (n, s)."""
+
+    @abstractmethod
+    def scores(self, z: Array) -> Array:
+        """The gradient of log p(y, z) in the parameters, (n, r)."""
+
+    def log_joint(self, z: Array) -> Array:
+        """log p(y, z), (..., n)."""
+        return self.log_likelihood(z) + self.effects.log_density(z)
+
+    def joint_curvature(self, z: Array) -> tuple[Array, Array, Array]:
+        """log p(y, z), its gradient and an expected negative Hessian in z."""
+        value, gradient, information = self.curvature(z)
+        return (
+            value + self.effects.log_density(z),
+            gradient - self.effects.slope(z),
+            information + self.effects.precision,
+        )
+
+
+class RandomEffects(ABC):
+    """A model whose units have Gaussian random effects and posteriors one can only draw from.
+
+    `maximize` sees statistics of the complete data, averaged over draws. `scores` and
+    `information` of the complete data give standard errors by Louis' identity.
+    """
+
+    n_rows: int
+    covariance: Structure
+    k = 1
+    has_labels = False
+
+    @property
+    @abstractmethod
+    def n_columns(self) -> int:
+        """Columns of a unit's table."""
+
+    @property
+    @abstractmethod
+    def n_latent(self) -> int:
+        """Number of statistics of a unit."""
+
+    @property
+    @abstractmethod
+    def n_effects(self) -> int:
+        """q, the number of random effects of a unit."""
+
+    @property
+    def d(self) -> int:
+        """Length of a unit's row."""
+        return 1 + self.n_rows * self.n_columns
+
+    @property
+    def n_sums(self) -> int:
+        """Log-likelihood, weight, statistics."""
+        return 2 + self.n_latent
+
+    @abstractmethod
+    def conditional(self, params: Any, x: Array) -> Conditional:
+        """The complete data of units."""
+
+    @abstractmethod
+    def start(self, x: Array) -> Any:
+        """Parameters to begin with, from some units."""
+
+    @abstractmethod
+    def n_parameters(self) -> int:
+        """Number of free parameters."""
+
+    @abstractmethod
+    def maximize(self, statistics: Totals) -> tuple[Any, int]:
+        """Parameters of highest expected likelihood, and how many variances were mended."""
+
+    @abstractmethod
+    def expected(self, params: Any) -> Totals:
+        """Normalised statistics of which `params` is the maximiser."""
+
+    @abstractmethod
+    def information(self, params: Any, statistics: Totals) -> Array:
+        """The expected negative Hessian of the complete log-likelihood, (r, r)."""
+
+    @abstractmethod
+    def unconstrained(self, params: Any) -> Array:
+        """Coordinates (1, L) in which every vector is a parameter."""
+
+    @abstractmethod
+    def constrained(self, coordinates: Array, like: Any) -> Any:
+        """The inverse of `unconstrained`."""
+
+    def statistics(self, params: Any, sums: Array) -> Totals:
+        """Statistics from the sums of an E-step; they do not depend on `params`."""
+        return Totals(sums[2:], float(sums[1]), float(sums[0]))
+
+    def sums(self, params: Any, statistics: Totals) -> Array:
+        """The inverse of `statistics`."""
+        head = [statistics.log_likelihood, statistics.count]
+        return np.concatenate([head, statistics.values])
+
+    def recursive(self, statistics: Totals, batch: Totals, gamma: float) -> tuple[Totals, int]:
+        """A step of stochastic approximation, which never leaves the domain of statistics."""
+        return statistics.mix(batch, gamma), 0
+
+    def mode(self, latent: Array) -> Array:
+        raise no_closed_form()
+
+    def units(self, params: Any) -> Array:
+        """The natural length of each unconstrained coordinate."""
+        return np.ones_like(self.unconstrained(params))
+
+    def blend(self, a: Any, b: Any, t: float) -> Any:
+        """Parameters on the line from `a` to `b`."""
+        pairs = ((getattr(a, f.name), getattr(b, f.name)) for f in fields(a))
+        return type(a)(*((1.0 - t) * one + t * two for one, two in pairs))
+
+    def overreach(self, params: Any, bounds: tuple[float, float, float]) -> float:
+        """How many levels the truncation region must grow to hold `params`; <= 0 is inside."""
+        values = np.linalg.eigvalsh(params.covariance)
+        location = float(np.abs(params.mean).max())
+        steepest = 1.0 / max(float(values[0]), 1e-300)
+        return max(location - bounds[1], float(values[-1]) - bounds[2], steepest - bounds[2])
