@@ -46,6 +46,8 @@ def draw_curves(
 
 
 def _draw_panel(axis: Any, curves: Mapping[str, Curve]) -> None:
+    from matplotlib.ticker import NullFormatter
+
     for i, (name, (rows, values)) in enumerate(curves.items()):
         low, middle, high = np.quantile(values, [0.25, 0.5, 0.75], axis=0)
         colour, dash = COLOURS[i % len(COLOURS)], DASHES[i % len(DASHES)]
@@ -53,5 +55,7 @@ def _draw_panel(axis: Any, curves: Mapping[str, Curve]) -> None:
         axis.plot(rows, middle, dash, color=colour, linewidth=1.6, label=name)
     axis.set_xscale("log")
     axis.set_yscale("log")
+    axis.xaxis.set_minor_formatter(NullFormatter())
+    axis.yaxis.set_minor_formatter(NullFormatter())
     axis.tick_params(labelsize=8)
     axis.grid(linewidth=0.4, alpha=0.5)

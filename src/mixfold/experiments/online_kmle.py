@@ -60,7 +60,11 @@ class OnlineKmle:
             report(f"online-kmle: {label(overlap)} done, {time.monotonic() - began:.0f} s")
         write_summary(out / "online-kmle.md", results, "squared_error")
         write_summary(out / "online-kmle-divergence.md", results, "divergence")
-        draw(out / "online-kmle.png", results, f"{reps} replications, median and quartiles")
+        draw(
+            out / "online-kmle.png",
+            results,
+            f"N(0, 1) and another: median and quartiles of {reps} replications",
+        )
         write_times(out / "online-kmle-time.md", min(n, TIMED))
         report(f"online-kmle: times done, {time.monotonic() - began:.0f} s")
         template = two_gaussians(SHOWN)
