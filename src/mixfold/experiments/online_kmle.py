@@ -30,6 +30,8 @@ PANELS = (("squared_error", SLOW), ("squared_error", HARMONIC), ("divergence", S
 # (K, d) of the mixtures that updates are timed on
 SIZES = ((2, 1), (10, 4), (10, 20))
 TIMED, ROUNDS = 20_000, 7
+# beyond, whole passes take long and show nothing new
+MOST_FOR_BATCH = 10**5
 
 Result = dict[str, Any]
 
@@ -38,7 +40,7 @@ class OnlineKmle:
     """The claims of Saint-Jean and Nielsen's slides on consistency, error and time."""
 
     n = 10**5
-    reps = 10
+    reps = 8
 
     def run(
         self,
@@ -92,10 +94,10 @@ def stream_of(template: Template, n: int, rep: int) -> Stream:
 
 def replicate(overlap: tuple[float, float], n: int, rep: int) -> list[Result]:
     """All methods on one stream, looked at on the way."""
-    template, marks = two_gaussians(overlap), streaming.log_spaced(n)
+    template = two_gaussians(overlap)
     stream = stream_of(template, n, rep)
     results = list[Result]()
-    for method, step, path in paths(stream, marks):
+    for method, step, marks, path in paths(stream):
         common = {"overlap": label(overlap), "replication": rep, "method": method, "step": step}
         for rows, params in zip(marks, path, strict=True):
             error = squared_error(template, params)
@@ -104,13 +106,15 @@ def replicate(overlap: tuple[float, float], n: int, rep: int) -> list[Result]:
     return results
 
 
-def paths(stream: Stream, marks: list[int]) -> Iterator[tuple[str, str, Iterator[MixtureParams]]]:
-    """Methods, their step sizes, and the parameters they hold at each mark."""
+def paths(stream: Stream) -> Iterator[tuple[str, str, list[int], Iterator[MixtureParams]]]:
+    """Methods, their step sizes, and the parameters they hold after so many rows."""
+    marks = streaming.log_spaced(len(stream.rows))
+    few = streaming.log_spaced(min(len(stream.rows), MOST_FOR_BATCH), 2)
     for method, rule in BATCH.items():
-        yield method, "batch", stream.batch(rule, marks)
+        yield method, "batch", few, stream.batch(rule, few)
     for step, schedule in SCHEDULES.items():
         for method, learner in streaming.online_learners(schedule).items():
-            yield method, step, stream.online(learner, marks)
+            yield method, step, marks, stream.online(learner, marks)
 
 
 def curves(results: list[Result], overlap: str, measure: str, step: str) -> dict[str, Curve]:
@@ -146,15 +150,15 @@ def draw(path: Path, results: list[Result], title: str) -> None:
 def write_summary(path: Path, results: list[Result], measure: str) -> None:
     """Median at the end of the stream, the slope over its last decade in brackets."""
     overlaps = [label(o) for o in OVERLAPS]
-    lines: dict[tuple[str, str], list[str]] = {}
+    lines: dict[tuple[str, str, str], dict[str, str]] = {}
     for step, overlap in product(SCHEDULES, overlaps):
         for method, curve in curves(results, overlap, measure, step).items():
-            key = (method, "" if method in BATCH else step)
+            key = (method, "" if method in BATCH else step, f"{int(curve[0][-1]):,}")
             cell = f"{np.median(curve[1][:, -1]):.1e} ({slope(curve):+.2f})"
-            line = lines.setdefault(key, [])
-            if len(line) < len(overlaps):  # batch methods come back with every step size
-                line.append(cell)
-    write_markdown(path, ["method", "steps", *overlaps], [[*key, *v] for key, v in lines.items()])
+            # batch methods come back with every step size: the same again
+            lines.setdefault(key, {})[overlap] = cell
+    rows = [[*key, *cells.values()] for key, cells in lines.items()]
+    write_markdown(path, ["method", "steps", "rows", *overlaps], rows)
 
 
 def write_times(path: Path, n: int) -> None:
