@@ -100,9 +100,13 @@ def replicate(overlap: tuple[float, float], n: int, rep: int) -> list[Result]:
     for method, step, marks, path in paths(stream):
         common = {"overlap": label(overlap), "replication": rep, "method": method, "step": step}
         for rows, params in zip(marks, path, strict=True):
-            error = squared_error(template, params)
-            distance = divergence(stream.problem, template, params)
-            results.append({**common, "rows": rows, "squared_error": error, "divergence": distance})
+            measured = {
+                "rows": rows,
+                "squared_error": squared_error(template, params),
+                "divergence": divergence(stream.problem, template, params),
+                "lightest": float(params.weights.min()),
+            }
+            results.append({**common, **measured})
     return results
 
 
@@ -130,9 +134,9 @@ def curves(results: list[Result], overlap: str, measure: str, step: str) -> dict
 
 
 def slope(curve: Curve) -> float:
-    """d log(error) / d log(rows) over the last decade: -1 for an efficient estimate, 0 for bias."""
+    """d log(error) / d log(rows) over the last two decades: -1 is efficient, 0 is biased."""
     rows, values = curve
-    last = rows >= 0.1 * rows[-1]
+    last = rows >= 0.01 * rows[-1]
     logs = np.log(np.maximum(values[:, last], 1e-300)).mean(axis=0)
     return float(np.polyfit(np.log(rows[last]), logs, 1)[0])
 
@@ -148,7 +152,7 @@ def draw(path: Path, results: list[Result], title: str) -> None:
 
 
 def write_summary(path: Path, results: list[Result], measure: str) -> None:
-    """Median at the end of the stream, the slope over its last decade in brackets."""
+    """Median at the end of the stream; in brackets the slope of the error's geometric mean."""
     overlaps = [label(o) for o in OVERLAPS]
     lines: dict[tuple[str, str, str], dict[str, str]] = {}
     for step, overlap in product(SCHEDULES, overlaps):
