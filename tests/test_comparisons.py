@@ -105,8 +105,13 @@ def write_sets(folder: Path) -> None:
     centers = rng.integers(40, 200, size=(3, 25))
     y = rng.integers(3, size=300)
     pixels = (centers[y] + rng.normal(scale=8, size=(300, 25))).clip(0, 255).astype(np.uint8)
-    parts = {"X_isolet1": pixels[:200], "X_isolet5": pixels[200:]}
-    np.savez(folder / "isolet_part_1_5.npz", **parts, y_isolet1=y[:200], y_isolet5=y[200:])
+    np.savez(
+        folder / "isolet_part_1_5.npz",
+        X_isolet1=pixels[:200],
+        y_isolet1=y[:200],
+        X_isolet5=pixels[200:],
+        y_isolet5=y[200:],
+    )
 
 
 def test_wide_comparison_runs_every_learner_within_the_budget(tmp_path: Path) -> None:
