@@ -44,7 +44,7 @@ def test_online_kmle_writes_tables_curves_and_an_animation(
     assert all(float(r["squared_error"]) >= 0 and float(r["divergence"]) >= 0 for r in results)
     assert (tmp_path / "online-kmle.png").read_bytes().startswith(PNG)
     assert (tmp_path / "online-kmle.gif").read_bytes().startswith(GIF)
-    for name in ("online-kmle.md", "online-kmle-divergence.md"):
+    for name in ("online-kmle.md", "online-kmle-divergence.md", "online-kmle-lost.md"):
         lines = (tmp_path / name).read_text(encoding="utf-8").splitlines()[2:]
         assert len(lines) == len(online | batch)
     times = (tmp_path / "online-kmle-time.md").read_text(encoding="utf-8").splitlines()[2:]

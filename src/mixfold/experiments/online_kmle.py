@@ -29,6 +29,8 @@ MEASURES = {"squared_error": "squared error", "divergence": "KL divergence"}
 PANELS = (("squared_error", SLOW), ("squared_error", HARMONIC), ("divergence", SLOW))
 # (K, d) of the mixtures that updates are timed on
 SIZES = ((2, 1), (10, 4), (10, 20))
+# a component that holds less of the weight is lost: no method here brings one back
+LOST = 0.01
 TIMED, ROUNDS = 20_000, 7
 # beyond, whole passes take long and show nothing new
 MOST_FOR_BATCH = 10**5
@@ -62,6 +64,7 @@ class OnlineKmle:
             report(f"online-kmle: {label(overlap)} done, {time.monotonic() - began:.0f} s")
         write_summary(out / "online-kmle.md", results, "squared_error")
         write_summary(out / "online-kmle-divergence.md", results, "divergence")
+        write_lost(out / "online-kmle-lost.md", results)
         draw(
             out / "online-kmle.png",
             results,
@@ -153,14 +156,34 @@ def draw(path: Path, results: list[Result], title: str) -> None:
 
 def write_summary(path: Path, results: list[Result], measure: str) -> None:
     """Median at the end of the stream; in brackets the slope of the error's geometric mean."""
+
+    def cell(curve: Curve) -> str:
+        return f"{np.median(curve[1][:, -1]):.1e} ({slope(curve):+.2f})"
+
+    write_by_overlap(path, results, measure, cell)
+
+
+def write_lost(path: Path, results: list[Result]) -> None:
+    """In how many replications a component was lost by the end of the stream."""
+
+    def cell(curve: Curve) -> str:
+        lightest = curve[1][:, -1]
+        return f"{int((lightest < LOST).sum())} of {len(lightest)}"
+
+    write_by_overlap(path, results, "lightest", cell)
+
+
+def write_by_overlap(
+    path: Path, results: list[Result], measure: str, cell: Callable[[Curve], str]
+) -> None:
+    """A line per method and step size, a column per overlap."""
     overlaps = [label(o) for o in OVERLAPS]
     lines: dict[tuple[str, str, str], dict[str, str]] = {}
     for step, overlap in product(SCHEDULES, overlaps):
         for method, curve in curves(results, overlap, measure, step).items():
             key = (method, "" if method in BATCH else step, f"{int(curve[0][-1]):,}")
-            cell = f"{np.median(curve[1][:, -1]):.1e} ({slope(curve):+.2f})"
             # batch methods come back with every step size: the same again
-            lines.setdefault(key, {})[overlap] = cell
+            lines.setdefault(key, {})[overlap] = cell(curve)
     rows = [[*key, *cells.values()] for key, cells in lines.items()]
     write_markdown(path, ["method", "steps", "rows", *overlaps], rows)
 
