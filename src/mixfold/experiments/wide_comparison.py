@@ -48,7 +48,7 @@ Result = dict[str, Any]
 class WideComparison:
     """Held-out likelihood, agreement with the labels, and time of all learners."""
 
-    n = 10_000
+    n = 5_000
     reps = 3
 
     def run(
