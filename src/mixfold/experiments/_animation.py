@@ -16,6 +16,8 @@ from mixfold.models.mixture_model import MixtureParams
 
 SHOWN = ("online EM", "online k-MLE argmax")
 COLOURS = ("#1f77b4", "#d62728")
+# above the true density there is room for the legend
+HEADROOM = 1.9
 FRAMES_PER_DECADE, FRAMES_PER_SECOND, LAST_FRAMES = 14, 6, 12
 
 
@@ -59,10 +61,12 @@ def _draw(axis: Any, name: str, template: Template, params: MixtureParams, grid:
     axis.fill_between(x, true.sum(axis=1), color="#dddddd", label="true density")
     for k, part in enumerate(true.T):
         axis.plot(x, part, "--", color="#666666", linewidth=1.2, label="" if k else "true parts")
-    for colour, k in zip(COLOURS, params.components.means[:, 0].argsort(), strict=True):
-        axis.plot(x, learned[:, k], color=colour, linewidth=2.0)
+    order = params.components.means[:, 0].argsort()
+    for colour, k in zip(COLOURS, order, strict=True):
+        name_once = "learned parts" if k == order[0] else ""
+        axis.plot(x, learned[:, k], color=colour, linewidth=2.0, label=name_once)
     axis.plot(x, learned.sum(axis=1), color="black", linewidth=1.0, label="learned density")
     axis.set_title(f"{name}: squared error {squared_error(template, params):.3f}", fontsize=10)
-    axis.set_ylim(0.0, 1.5 * true.sum(axis=1).max())
+    axis.set_ylim(0.0, HEADROOM * true.sum(axis=1).max())
     axis.set_yticks([])
     axis.legend(loc="upper right", fontsize=8, frameon=False)

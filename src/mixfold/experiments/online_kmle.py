@@ -31,7 +31,7 @@ PANELS = (("squared_error", SLOW), ("squared_error", HARMONIC), ("divergence", S
 SIZES = ((2, 1), (10, 4), (10, 20))
 # a component that holds less of the weight is lost: no method here brings one back
 LOST = 0.01
-TIMED, ROUNDS = 20_000, 7
+TIMED, ROUNDS = 10_000, 15
 # beyond, whole passes take long and show nothing new
 MOST_FOR_BATCH = 10**5
 
@@ -189,7 +189,7 @@ def write_by_overlap(
 
 
 def write_times(path: Path, n: int) -> None:
-    """Microseconds of one update, by number of components and columns."""
+    """Microseconds of CPU time of one update, by number of components and columns."""
     times = [timed(k, d, n) for k, d in SIZES]
     rows = [[name, *(f"{1e6 * t[name]:.3g}" for t in times)] for name in times[0]]
     write_markdown(path, ["method", *(f"K = {k}, d = {d}" for k, d in SIZES)], rows)
