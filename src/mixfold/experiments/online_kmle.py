@@ -29,7 +29,7 @@ MEASURES = {"squared_error": "squared error", "divergence": "KL divergence"}
 PANELS = (("squared_error", SLOW), ("squared_error", HARMONIC), ("divergence", SLOW))
 # (K, d) of the mixtures that updates are timed on
 SIZES = ((2, 1), (10, 4), (10, 20))
-# a component that holds less of the weight is lost: no method here brings one back
+# a component that holds less of the weight counts as lost
 LOST = 0.01
 TIMED, ROUNDS = 10_000, 15
 # beyond, whole passes take long and show nothing new
