@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from mixfold.core.rows import Array
+from mixfold.core.rows import Array, Rows
 from mixfold.core.source import Source
 from mixfold.core.statistics import pack
 from mixfold.engines.threads import Threads
@@ -13,6 +13,9 @@ from mixfold.experiments._templates import Template
 from mixfold.families.exponential import Exponential
 from mixfold.families.gaussian import Gaussian
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
+
+# the quadrature's grid: standard deviations beyond the outermost means, and points
+REACH, POINTS = 9.0, 4001
 
 
 def squared_error(template: Template, params: MixtureParams) -> float:
@@ -36,6 +39,19 @@ def coordinates(model: MixtureModel, params: MixtureParams) -> tuple[Array, Arra
         return means, pack(model.family.structure.covariances(params.components.factor))
     nothing = np.empty((len(means), 0))
     return (1.0 / means if isinstance(model.family, Exponential) else means), nothing
+
+
+def divergence(problem: Threads, template: Template, params: MixtureParams) -> float:
+    """Kullback-Leibler divergence of learned from true in one column, by quadrature."""
+    components = template.params.components
+    means = components.means
+    widest = np.sqrt(template.model.family.expected(components, template.params.weights).scatter)
+    reach = REACH * widest.max()
+    grid = np.linspace(means.min() - reach, means.max() + reach, POINTS)
+    rows = Rows(grid[:, None])
+    log_p, log_q = (problem.posterior(p, rows, False)[0] for p in (template.params, params))
+    # by rounding alone it could be negative
+    return max(0.0, float(np.trapezoid(np.exp(log_p) * (log_p - log_q), grid)))
 
 
 def evaluate(

@@ -1,0 +1,228 @@
+"""Every learner on every labelled data set, from one start and within one budget."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mixfold.core.errors import SourceError
+from mixfold.core.learner import Learner
+from mixfold.core.registry import find_all
+from mixfold.core.rows import Array as Floats
+from mixfold.core.value import value
+from mixfold.engines.threads import Threads
+from mixfold.experiments._labelled import Labelled, labelled_sets
+from mixfold.experiments._measures import evaluate
+from mixfold.experiments._writing import draw_boxes, write_csv, write_markdown
+from mixfold.families.gaussian import Gaussian
+from mixfold.learners.online_k_mle import STRATEGIES
+from mixfold.models.mixture_model import MixtureModel, MixtureParams
+from mixfold.run.loop import Loop
+from mixfold.schedules.power import Power
+from mixfold.schedules.settling import Settling
+from mixfold.sources.array import Array
+from mixfold.starts.k_means_plus_plus import KMeansPlusPlus
+
+PASSES = 10
+HELD_OUT = 0.3
+# of the column's variance: ties in real data would let a likelihood grow without end
+FLOOR = 1e-3
+# defaults made for more passes than the budget has
+SHORTER: dict[str, dict[str, Any]] = {
+    "sem": {"average_from": PASSES // 2 + 1},
+    "monte-carlo-em": {"schedule": Settling(full=PASSES // 2)},
+}
+# per component and column: how many rows the first steps of a steady learner average over
+ROWS_PER_COLUMN = 5
+LEAST_LOSS = 1e-4
+LOSS = f"nats per row below the best\n(at least {LEAST_LOSS:g})"
+ARI, TIME = "adjusted Rand index", "time, EM = 1"
+
+Result = dict[str, Any]
+
+
+class WideComparison:
+    """Held-out likelihood, agreement with the labels, and time of all learners."""
+
+    n = 5_000
+    reps = 3
+
+    def run(
+        self,
+        *,
+        reps: int | None = None,
+        n: int | None = None,
+        out: Path,
+        data: Path | None = None,
+        report: Callable[[str], None],
+    ) -> None:
+        """All sets of the data folder, at most `n` rows of each; results go to `out`."""
+        reps, results, began = reps or self.reps, list[Result](), time.monotonic()
+        out.mkdir(parents=True, exist_ok=True)
+        for labelled in labelled_sets(data, n or self.n):
+            for rep in range(reps):
+                results += replicate(labelled, rep)
+                write_csv(out / "wide-comparison.csv", results)
+            done = f"{labelled.name} ({len(labelled.x):,} x {labelled.x.shape[1]})"
+            report(f"wide-comparison: {done} done, {time.monotonic() - began:.0f} s")
+        if not results:
+            raise SourceError("the data folder has none of the labelled sets of this study")
+        write_summary(out / "wide-comparison.md", results)
+        sets = len(medians(results, "seconds"))
+        title = f"{sets} data sets, at most {PASSES} passes, medians of {reps} replications"
+        draw_boxes(out / "wide-comparison.png", title, panels(results), (LOSS, TIME))
+
+
+@value
+class Later:
+    """The default steps from number `first` on: a start that counts for more rows."""
+
+    first: int
+
+    def __call__(self, r: Floats | list[float]) -> Floats:
+        """Step sizes of updates number r = 1, 2, ..."""
+        return Power()(np.asarray(r, dtype=np.float64) + self.first)
+
+
+def contestants(n: int, k: int, d: int) -> dict[str, Learner]:
+    """Every learner of the registry, with the same number of passes to spend."""
+    found: dict[str, Learner] = {}
+    smaller = steadier(n, k, d)
+    for name, kind in find_all("learners").items():
+        learner = within_budget(name, kind())
+        if name == "online-k-mle":
+            found |= {f"{name} {s}": replace(learner, strategy=s) for s in STRATEGIES}
+        else:
+            found[name] = learner
+        if name in smaller:
+            found[f"{name} steady"] = replace(learner, **smaller[name])
+    # EM first: the others are measured by it
+    return {"em": found.pop("em"), **found}
+
+
+def steadier(n: int, k: int, d: int) -> dict[str, dict[str, Any]]:
+    """Smaller steps for learners that lose components with those they have by default."""
+    window = ROWS_PER_COLUMN * k * (d + 1)
+    rho = 0.1 * n ** (-2.0 / 3.0)
+    return {
+        "online-em": {"schedule": Later(int(window ** (1.0 / Power().exponent)))},
+        "fast-incremental-em": {"rho": rho},
+        "variance-reduced-em": {"rho": rho},
+    }
+
+
+def within_budget(name: str, learner: Any) -> Any:
+    """The learner with its own defaults but for the number of passes."""
+    known = {field.name for field in fields(learner)}
+    budget = {key: PASSES for key in ("passes", "max_passes") if key in known}
+    return replace(learner, **budget, **SHORTER.get(name, {}))
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One split of the rows into those to learn from and those to judge by; one start."""
+
+    problem: Threads
+    learned: Array
+    judged: Array
+    labels: np.ndarray
+    start: MixtureParams
+    seed: int
+
+    @classmethod
+    def of(cls, labelled: Labelled, rep: int) -> Trial:
+        """Rows in random order, columns standardised by those that are learned."""
+        rng = np.random.default_rng(rep)
+        order = rng.permutation(len(labelled.x))
+        held, rest = np.split(order, [round(HELD_OUT * len(order))])
+        learned, judged = standardised(labelled.x[rest], labelled.x[held])
+        family = Gaussian(labelled.covariance, floor=FLOOR)
+        problem = Threads(MixtureModel(family, labelled.k, learned.shape[1]))
+        source = Array(learned)
+        start = KMeansPlusPlus().draw(problem.model, source.whole(), rng)
+        return cls(problem, source, Array(judged), labelled.labels[held], start, rep)
+
+    def judge(self, learner: Learner) -> Result:
+        """What the learner makes of the start."""
+        model, n = self.problem.model, self.learned.length
+        rule = learner.resolve(n, model.d, False)
+        loop = Loop(
+            self.problem,
+            rule,
+            self.learned,
+            [lambda: self.start],
+            seen=rule.credit(n, model.k, model.d),
+            seed=self.seed,
+            passes=PASSES,
+        )
+        fit = loop.run()
+        params = rule.estimate(self.problem, fit.state)
+        log_likelihood, ari = evaluate(self.problem, params, self.judged, self.labels)
+        return {
+            "log_likelihood": log_likelihood,
+            "ari": ari,
+            "seconds": fit.seconds,
+            "passes": fit.passes,
+        }
+
+
+def standardised(learned: Floats, judged: Floats) -> tuple[Floats, Floats]:
+    """Both parts, in units of the first."""
+    centre, scale = learned.mean(axis=0), learned.std(axis=0)
+    scale = np.where(scale > 0, scale, 1.0)
+    return (learned - centre) / scale, (judged - centre) / scale
+
+
+def replicate(labelled: Labelled, rep: int) -> list[Result]:
+    """All learners on one split from one start."""
+    trial, d = Trial.of(labelled, rep), labelled.x.shape[1]
+    learners = contestants(trial.learned.length, labelled.k, d)
+    common = {"set": labelled.name, "k": labelled.k, "d": d, "replication": rep}
+    return [
+        {**common, "learner": name, **trial.judge(learner)} for name, learner in learners.items()
+    ]
+
+
+def medians(results: list[Result], measure: str) -> dict[str, dict[str, float]]:
+    """For every set the median of every learner over replications."""
+    values: dict[str, dict[str, list[float]]] = {}
+    for r in results:
+        values.setdefault(r["set"], {}).setdefault(r["learner"], []).append(r[measure])
+    return {s: {a: float(np.median(v)) for a, v in of.items()} for s, of in values.items()}
+
+
+def panels(results: list[Result]) -> dict[str, dict[str, list[float]]]:
+    """For every learner the distribution over data sets."""
+    boxes: dict[str, dict[str, list[float]]] = {LOSS: {}, ARI: {}, TIME: {}}
+    for panel, learner, point in _relative(results):
+        boxes[panel].setdefault(learner, []).append(point)
+    return boxes
+
+
+def _relative(results: list[Result]) -> Iterator[tuple[str, str, float]]:
+    likelihood, ari, seconds = (medians(results, m) for m in ("log_likelihood", "ari", "seconds"))
+    for name, of in likelihood.items():
+        for learner, reached in of.items():
+            yield LOSS, learner, max(max(of.values()) - reached, LEAST_LOSS)
+            yield ARI, learner, ari[name][learner]
+            yield TIME, learner, seconds[name][learner] / seconds[name]["em"]
+
+
+def write_summary(path: Path, results: list[Result]) -> None:
+    """A line per set and a column per learner: likelihood against EM's, and Rand index."""
+    likelihood, ari = medians(results, "log_likelihood"), medians(results, "ari")
+    shapes = {r["set"]: f"{r['set']} (K = {r['k']}, d = {r['d']})" for r in results}
+    header = ["data set", *next(iter(likelihood.values()))]
+    rows = [[shapes[s], *_cells(likelihood[s], ari[s])] for s in shapes]
+    write_markdown(path, header, rows)
+
+
+def _cells(likelihood: dict[str, float], ari: dict[str, float]) -> Iterator[str]:
+    for learner, reached in likelihood.items():
+        first = f"{reached:.3f}" if learner == "em" else f"{reached - likelihood['em']:+.3f}"
+        yield f"{first} / {ari[learner]:.2f}"

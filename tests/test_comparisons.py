@@ -1,0 +1,166 @@
+"""The studies of many learners run end to end, on small data."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from mixfold.core.errors import SourceError
+from mixfold.core.registry import find, names
+from mixfold.core.rows import Rows
+from mixfold.engines.threads import Threads
+from mixfold.experiments import online_kmle, wide_comparison
+from mixfold.experiments._labelled import SETS, Table, labelled_sets
+from mixfold.experiments._measures import divergence, squared_error
+from mixfold.experiments._streaming import BATCH, FIRST, SCHEDULES, log_spaced, online_learners
+from mixfold.experiments._templates import gaussian
+
+PNG, GIF = b"\x89PNG", b"GIF8"
+
+
+def run(name: str, out: Path, n: int, data: Path | None = None) -> list[dict[str, str]]:
+    find("experiments", name)().run(reps=1, n=n, out=out, data=data, report=lambda line: None)
+    with (out / f"{name}.csv").open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+# online k-MLE
+
+
+def test_online_kmle_writes_tables_curves_and_an_animation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(online_kmle, "OVERLAPS", ((6.0, 1.0), (2.0, 2.0)))
+    monkeypatch.setattr(online_kmle, "SIZES", ((2, 1), (3, 2)))
+    monkeypatch.setattr(online_kmle, "ROUNDS", 1)
+    results = run("online-kmle", tmp_path, 1000)
+    assert {r["overlap"] for r in results} == {online_kmle.label(o) for o in online_kmle.OVERLAPS}
+    online = {(m, step) for step, s in SCHEDULES.items() for m in online_learners(s)}
+    batch = {(m, "batch") for m in BATCH}
+    assert {(r["method"], r["step"]) for r in results} == online | batch
+    assert all(float(r["squared_error"]) >= 0 and float(r["divergence"]) >= 0 for r in results)
+    assert (tmp_path / "online-kmle.png").read_bytes().startswith(PNG)
+    assert (tmp_path / "online-kmle.gif").read_bytes().startswith(GIF)
+    for name in ("online-kmle.md", "online-kmle-divergence.md", "online-kmle-lost.md"):
+        lines = (tmp_path / name).read_text(encoding="utf-8").splitlines()[2:]
+        assert len(lines) == len(online | batch)
+    times = (tmp_path / "online-kmle-time.md").read_text(encoding="utf-8").splitlines()[2:]
+    assert [float(line.split(" | ")[1]) > 0 for line in times] == [True] * 6
+
+
+def test_soft_assignments_come_near_and_hard_ones_do_not() -> None:
+    template = online_kmle.two_gaussians((3.0, 1.0))
+    stream = online_kmle.stream_of(template, 20_000, 0)
+    ends = {name: next(stream.batch(rule, [20_000])) for name, rule in BATCH.items()}
+    learners = online_learners(SCHEDULES["n^-0.6"])
+    ends |= {name: next(stream.online(rule, [20_000])) for name, rule in learners.items()}
+    errors = {name: squared_error(template, params) for name, params in ends.items()}
+    assert errors["EM"] < 0.01 < errors["k-MLE"]
+    assert errors["online EM"] < errors["online k-MLE argmax"]
+
+
+def test_a_stream_looked_at_more_often_is_the_same_stream() -> None:
+    stream = online_kmle.stream_of(online_kmle.two_gaussians((4.0, 1.0)), 2000, 0)
+    for learner in online_learners(SCHEDULES["1/n"]).values():
+        seldom, often = (list(stream.online(learner, m))[-1] for m in ([2000], [500, 1300, 2000]))
+        assert np.array_equal(seldom.components.means, often.components.means)
+
+
+def test_divergence_is_the_closed_form_where_there_is_one() -> None:
+    means, variances = np.array([0.0, 0.7]), np.array([1.0, 2.25])
+    true, learned = (
+        gaussian([0.5, 0.5], [[m], [m]], [[[v]], [[v]]])
+        for m, v in zip(means, variances, strict=True)
+    )
+    ratio = variances[0] / variances[1]
+    expected = 0.5 * (ratio + 0.49 / variances[1] - 1.0 - np.log(ratio))
+    problem = Threads(true.model)
+    assert divergence(problem, true, learned.params) == pytest.approx(expected, rel=1e-9)
+    assert divergence(problem, true, true.params) == 0.0
+
+
+def test_slope_of_a_power_law_is_its_exponent() -> None:
+    rows = np.array(log_spaced(10**5), dtype=np.float64)
+    assert (rows[0], rows[-1]) == (2 * FIRST, 10**5)
+    assert online_kmle.slope((rows, np.stack([rows**-0.6, 3 * rows**-0.6]))) == pytest.approx(-0.6)
+
+
+# every learner on every set
+
+
+def write_sets(folder: Path) -> None:
+    """A table and pictures like the real ones, three clusters each."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rng = np.random.default_rng(0)
+    kinds = np.repeat(np.arange(3), 60)
+    x = rng.normal(size=(180, 4)) + 4.0 * kinds[:, None]
+    columns: dict[str, object] = {f"measure{j}": x[:, j] for j in range(4)}
+    columns["Species"] = [f"species {k}" for k in kinds]
+    pq.write_table(pa.table(columns), folder / "iris.parquet")
+    centers = rng.integers(40, 200, size=(3, 25))
+    y = rng.integers(3, size=300)
+    pixels = (centers[y] + rng.normal(scale=8, size=(300, 25))).clip(0, 255).astype(np.uint8)
+    np.savez(
+        folder / "isolet_part_1_5.npz",
+        X_isolet1=pixels[:200],
+        y_isolet1=y[:200],
+        X_isolet5=pixels[200:],
+        y_isolet5=y[200:],
+    )
+
+
+def test_wide_comparison_runs_every_learner_within_the_budget(tmp_path: Path) -> None:
+    write_sets(tmp_path)
+    out = tmp_path / "out"
+    results = run("wide-comparison", out, 150, tmp_path)
+    assert {r["set"] for r in results} == {"iris", "isolet_part_1_5"}
+    learners = {r["learner"] for r in results}
+    assert learners == set(wide_comparison.contestants(100, 3, 4))
+    assert {name.split()[0] for name in learners} == set(names("learners"))
+    assert all(0 < int(r["passes"]) <= wide_comparison.PASSES for r in results)
+    assert all(np.isfinite(float(r["log_likelihood"])) for r in results)
+    found = {r["learner"]: float(r["ari"]) for r in results if r["set"] == "iris"}
+    assert found["em"] > 0.9
+    assert (out / "wide-comparison.png").read_bytes().startswith(PNG)
+    lines = (out / "wide-comparison.md").read_text(encoding="utf-8").splitlines()
+    assert len(lines) == 4
+    assert lines[0].count("|") == len(learners) + 2
+
+
+def test_labelled_sets_are_the_same_rows_every_time(tmp_path: Path) -> None:
+    write_sets(tmp_path)
+    first, second = (list(labelled_sets(tmp_path, 100)) for _ in range(2))
+    assert [s.name for s in first] == ["iris", "isolet_part_1_5"]
+    assert [(s.k, s.x.shape, s.covariance) for s in first] == [
+        (3, (100, 4), "full"),
+        (3, (100, 20), "diag"),
+    ]
+    for one, two in zip(first, second, strict=True):
+        assert np.array_equal(one.x, two.x)
+        assert np.array_equal(one.labels, two.labels)
+
+
+def test_a_label_is_not_learned_from() -> None:
+    assert all(s.label not in s.without for s in SETS.values() if isinstance(s, Table))
+    learned, judged = wide_comparison.standardised(np.array([[1.0, 5], [3, 5]]), np.ones((1, 2)))
+    assert np.array_equal(learned, [[-1, 0], [1, 0]])
+    assert np.array_equal(judged, [[-1, -4]])
+
+
+def test_a_folder_without_labelled_sets_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="none of the labelled sets"):
+        run("wide-comparison", tmp_path / "out", 100, tmp_path)
+
+
+def test_a_start_is_drawn_from_the_first_rows_alone() -> None:
+    stream = online_kmle.stream_of(online_kmle.two_gaussians((6.0, 1.0)), 1000, 3)
+    changed = Rows(np.concatenate([stream.rows.x[:FIRST], np.zeros((900, 1))]))
+    rng = np.random.default_rng([1000, 3])
+    stream.problem.model.sample(online_kmle.two_gaussians((6.0, 1.0)).params, 1000, rng)
+    again = type(stream).begin(stream.problem, changed, rng, 3)
+    assert np.array_equal(again.start.components.means, stream.start.components.means)
