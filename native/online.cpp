@@ -17,19 +17,24 @@ namespace {
 
 constexpr double least_weight = 1e-300, least_floor = 1e-300, epsilon = 0x1p-52;
 
-// Leaves responsibilities in s.joint; returns the log density of the row.
-template <class S, class Family> MIXFOLD_INLINE double respond_to_row(const OnlineState& s) {
+struct Response {
+  double log_density, total, peak;
+};
+
+// Leaves in s.mass the log joint densities and in s.joint what responsibilities are proportional to;
+// returns the log density of the row, the sum of the latter and the largest of the former.
+template <class S, class Family> MIXFOLD_INLINE Response respond_to_row(const OnlineState& s) {
   auto peaks = S::splat(Extremes<double>::least);
   for (int k = 0; k < s.components; k += S::lanes) {
     // Lanes past the last component start from minus infinity.
     const auto log_joint = Family::log_joint(s, k) + S::load(s.joint_mask + k);
-    S::store(s.joint + k, log_joint);
+    S::store(s.mass + k, log_joint);
     peaks = S::max(log_joint, peaks);
   }
   const double peak = S::largest(peaks);
   auto totals = S::zero();
   for (int k = 0; k < s.components; k += S::lanes) {
-    const auto e = exp_nonpositive<S>(S::load(s.joint + k) - S::splat(peak),
+    const auto e = exp_nonpositive<S>(S::load(s.mass + k) - S::splat(peak),
                                       Extremes<double>::smallest);
     S::store(s.joint + k, e);
     totals += e;
@@ -42,10 +47,7 @@ template <class S, class Family> MIXFOLD_INLINE double respond_to_row(const Onli
     for (int k = 0; k < s.components; ++k) s.joint[k] = 1;
     total = s.components;
   }
-  const auto scale = S::splat(1 / total);
-  for (int k = 0; k < s.components; k += S::lanes)
-    S::store(s.joint + k, S::load(s.joint + k) * scale);
-  return peak + log_total + Family::log_base(s);
+  return {peak + log_total + Family::log_base(s), total, peak};
 }
 
 // (1 - decay) statistics + s.mass of the row. A mass may be negative; a weight may not. With
@@ -154,28 +156,55 @@ MIXFOLD_INLINE double weighted_step(double gamma, double weight) {
   return weight == 1 ? gamma : -expm1(weight * log1p(-gamma));
 }
 
-MIXFOLD_INLINE void give_all_to(const OnlineState& s, int chosen) {
-  for (int k = 0; k < s.components; ++k) s.joint[k] = k == chosen;
+template <class S> MIXFOLD_INLINE void share_out(const OnlineState& s, double total) {
+  const auto scale = S::splat(1 / total);
+  for (int k = 0; k < s.components; k += S::lanes)
+    S::store(s.joint + k, S::load(s.joint + k) * scale);
 }
 
-MIXFOLD_INLINE int largest(const OnlineState& s) {
-  int found = 0;
-  for (int k = 1; k < s.components; ++k)
-    if (s.joint[k] > s.joint[found]) found = k;
-  return found;
+template <class S> MIXFOLD_INLINE void give_all_to(const OnlineState& s, double chosen) {
+  for (int k = 0; k < s.components; k += S::lanes) {
+    const auto number = S::load(s.number + k);
+    const auto is = (number > S::splat(chosen - 0.5)) & (S::splat(chosen + 0.5) > number);
+    S::store(s.joint + k, S::select(is, S::splat(1.0), S::zero()));
+  }
 }
 
-MIXFOLD_INLINE int drawn(const OnlineState& s, double uniform) {
-  double total = 0, reached = 0;
-  for (int k = 0; k < s.components; ++k) total += s.joint[k];
-  for (int k = 0; k < s.components; ++k)
-    if ((reached += s.joint[k]) > uniform * total) return k;
-  return largest(s);
+// The number of the first component whose log joint density in s.mass is the largest.
+template <class S> MIXFOLD_INLINE double first_largest(const OnlineState& s, double peak) {
+  auto last = S::splat(-1e300);
+  for (int k = 0; k < s.components; k += S::lanes) {
+    const auto below = S::splat(peak) > S::load(s.mass + k);
+    last = S::max(S::select(below, S::splat(-1e300), S::zero() - S::load(s.number + k)), last);
+  }
+  return -S::largest(last);
+}
+
+// Gives all to the component in which the running sum of s.joint passes `share`. Components of one
+// vector need no numbers: lane k is chosen if its running sum has passed, and that before it not.
+template <class S> MIXFOLD_INLINE void give_all_to_drawn(const OnlineState& s, double share) {
+  if (s.components > S::lanes) {
+    double reached = 0;
+    int passed = 0;
+    for (int k = 0; k + 1 < s.components; ++k) passed += (reached += s.joint[k]) <= share;
+    return give_all_to<S>(s, passed);
+  }
+  const auto number = S::load(s.number);
+  auto reached = S::zero(), before = S::zero();
+  for (int k = 0; k + 1 < s.components; ++k) {
+    const auto e = S::splat(s.joint[k]);
+    reached += S::select(number > S::splat(k - 0.5), e, S::zero());
+    before += S::select(number > S::splat(k + 0.5), e, S::zero());
+  }
+  const auto last = number > S::splat(s.components - 1.5);
+  const auto passed = (reached > S::splat(share)) | last;
+  const auto chosen = S::select(before > S::splat(share), S::zero(), S::splat(1.0));
+  S::store(s.joint, S::select(passed, chosen, S::zero()));
 }
 
 // Every lane takes the row for itself alone: K M-steps are tried at the price of one.
 template <class S, class Family, int D>
-MIXFOLD_INLINE int largest_after(const OnlineState& s, const OnlineState& trial, double g) {
+MIXFOLD_INLINE double largest_after(const OnlineState& s, const OnlineState& trial, double g) {
   const ptrdiff_t bytes = s.padded * ptrdiff_t(sizeof(double));
   memcpy(trial.s_weight, s.s_weight, bytes);
   memcpy(trial.s_mean, s.s_mean, bytes * s.d);
@@ -190,21 +219,26 @@ MIXFOLD_INLINE int largest_after(const OnlineState& s, const OnlineState& trial,
     trial.t_weight[k] = trial.s_weight[k] > least_weight ? trial.s_weight[k] : least_weight;
   if constexpr (Family::has_scatter) memcpy(trial.t_mean, trial.s_mean, bytes * s.d);
   Family::maximize_trial(s, trial, g);
+  auto peaks = S::splat(Extremes<double>::least);
   for (int k = 0; k < s.components; k += S::lanes) {
     Family::derive(trial, k);
-    S::store(trial.joint + k, Family::log_joint(trial, k));
+    const auto log_joint = Family::log_joint(trial, k) + S::load(s.joint_mask + k);
+    S::store(trial.mass + k, log_joint);
+    peaks = S::max(log_joint, peaks);
   }
-  return largest(trial);
+  return first_largest<S>(trial, S::largest(peaks));
 }
 
+// Turns what responsibilities are proportional to into what the row is taken for.
 template <class S, class Family, int D>
 MIXFOLD_INLINE void assign(const OnlineState& s, const OnlineState& trial, const RowRule& rule,
-                           int i, double g) {
+                           int i, double g, const Response& response) {
   switch (rule.assign) {
-    case Assign::expected: return;
-    case Assign::mode: return give_all_to(s, largest(s));
-    case Assign::draw: return give_all_to(s, drawn(s, rule.uniforms[i]));
-    case Assign::lookahead: return give_all_to(s, largest_after<S, Family, D>(s, trial, g));
+    case Assign::expected: return share_out<S>(s, response.total);
+    case Assign::mode: return give_all_to<S>(s, first_largest<S>(s, response.peak));
+    case Assign::draw:
+      return give_all_to_drawn<S>(s, rule.uniforms[i] * response.total);
+    case Assign::lookahead: return give_all_to<S>(s, largest_after<S, Family, D>(s, trial, g));
   }
 }
 
@@ -259,9 +293,10 @@ void fold_rows(OnlineState& s, const OnlineState& trial, const RowRule& rule, co
     if (s.stale)
       for (int k = 0; k < s.components; k += S::lanes) Family::derive(s, k);
     s.stale = false;
-    log_likelihood += weight * respond_to_row<S, Family>(s);
+    const Response response = respond_to_row<S, Family>(s);
+    log_likelihood += weight * response.log_density;
     const double g = weighted_step(gamma[i], weight);
-    assign<S, Family, D>(s, trial, rule, i, g);
+    assign<S, Family, D>(s, trial, rule, i, g, response);
     s.degeneracies += step<S, Family, D>(s, rule, i, g, weight);
     if (i < hold) continue;
     s.degeneracies += maximize<S, Family>(s);

@@ -51,8 +51,8 @@ struct OnlineState {
   bool stale;
   // Working memory: one row, one floor per coordinate, one column and one triangle of vectors.
   double *row, *floors, *joint, *mass, *column, *pooled;
-  // 0 for a component, minus infinity past the last.
-  double* joint_mask;
+  // 0 for a component, minus infinity past the last; and the number of every lane.
+  double *joint_mask, *number;
 
   long long degeneracies;
 };

@@ -134,7 +134,7 @@ def test_pharmacokinetic_draws_agree_with_a_grid() -> None:
         weight = np.exp(joint[:, 0] - joint.max())
         mean = weight @ z / weight.sum()
         summary = SimulationKernel(model).summarize(
-            params, Rows(x[i : i + 1]), Assignment("draw", 4000)
+            params, Rows(x[i : i + 1]), Assignment("draw", 20_000)
         )
         exact = joint.max() + np.log(weight.sum() * cell)
         assert summary.log_density[0] == pytest.approx(exact, abs=0.02)

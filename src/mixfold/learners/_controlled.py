@@ -24,6 +24,7 @@ from mixfold.learners._memory import InMemory, OnFile
 
 FILL, UPDATE = "fill", "update"
 PRECISIONS = ("float32", "float64")
+ROWS_PER_DIRECTION = 50
 
 
 @value
@@ -242,18 +243,23 @@ class ControlledEM(Learner):
     def _remembering(self, state: ControlledState, visit: Visit) -> ControlledState:
         return replace(state, memory=visit.written(state.memory)) if self.incremental else state
 
-    def step_size(self, state: ControlledState) -> float:
-        """rho, by default the number of batches to the power -2/3."""
+    def step_size(self, problem: Problem, state: ControlledState) -> float:
+        """rho, by default the number of batches to the power -2/3, or less.
+
+        Changes have signs, and few rows could take a covariance out of its domain.
+        """
         if self.rho is not None:
             return self.rho
-        return float(min(1.0, (self.batch_size / state.length) ** (2.0 / 3.0)))
+        window = ROWS_PER_DIRECTION * problem.model.k * (problem.model.d + 1)
+        share = (self.batch_size / state.length) ** (2.0 / 3.0)
+        return float(min(1.0, max(self.batch_size / window, self.batch_size / state.length), share))
 
     def _one_by_one(
         self, problem: Problem, sequence: Sequence, state: ControlledState, rows: Rows
     ) -> tuple[ControlledState, list[Info]]:
         visit = Visit(problem, state.params, self.precision)
         old = self._old(visit, state, rows, state.row)
-        rho = self.step_size(state)
+        rho = self.step_size(problem, state)
         rule = RowRule(
             control="incremental" if self.incremental else "anchored",
             narrow=self.precision == "float32",
@@ -286,7 +292,7 @@ class ControlledEM(Learner):
         if not weight > 0:
             return state, []
         log_likelihood, change[0] = float(change[0]), 0.0
-        rho = 1.0 - (1.0 - self.step_size(state)) ** (weight / self.batch_size)
+        rho = 1.0 - (1.0 - self.step_size(problem, state)) ** (weight / self.batch_size)
         statistics = self._moved(problem, state, change, weight, rho)
         params, repairs = problem.model.maximize(statistics)
         after = replace(

@@ -13,8 +13,8 @@ from mixfold.schedules.power import Power
 class ExactMLE(OnlineEM):
     """m <- m + (t(x_n) - m) / n: after every row the maximum likelihood of all rows so far.
 
-    It is online EM with steps 1/n that forget the start, and exact for one component, where every
-    responsibility is 1.
+    It is online EM with steps 1/n, and exact for one component, where every responsibility is 1
+    and the start is forgotten.
 
     Examples
     --------
@@ -33,4 +33,4 @@ class ExactMLE(OnlineEM):
     warmup: int | None = 0
 
     def credit(self, sample: int, k: int, d: int) -> int:
-        return 0
+        return 0 if k == 1 else super().credit(sample, k, d)

@@ -13,10 +13,11 @@ class FastIncrementalEM(ControlledEM):
     """s <- s + rho (S + sbar_i(theta) - s_i - s), theta <- maximize(s).
 
     S is the mean of the rows' entries s_i, kept as in `IncrementalEM`; the first pass fills them.
-    `rho` None is m^(-2/3) for m batches in a pass. The paper draws rows at random and renews entry
-    and mean with each. Here rows come in the order of the source, and every pass renews all entries
-    under the parameters of its beginning: entries made under parameters that change with the place
-    would not have S for a mean there, and s would swing ever wider from pass to pass.
+    `rho` None is m^(-2/3) for m batches in a pass, or a batch in 50 K (d + 1) rows if that is less.
+    The paper draws rows at random and renews entry and mean with each. Here rows come in the order
+    of the source, and every pass renews all entries under the parameters of its beginning: entries
+    made under parameters that change with the place would not have S for a mean there, and s would
+    swing ever wider from pass to pass.
 
     Examples
     --------

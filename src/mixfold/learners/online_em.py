@@ -5,18 +5,23 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from mixfold.core.checks import check_whole
 from mixfold.core.learner import Learner, rows_before_start
 from mixfold.core.value import value
 from mixfold.learners._stochastic import StochasticEM
 from mixfold.schedules.power import Power
 
+ROWS_PER_DIRECTION = 5
+
 
 @value
 class OnlineEM(StochasticEM):
     """s <- s + gamma_n (sbar(x_n; theta) - s), theta <- maximize(s), after each `batch_size` rows.
 
-    The first `warmup` rows update s but not theta (None: ten per free direction of the data).
+    The first `warmup` rows update s but not theta (None: ten per free direction of the data). The
+    start counts for as many rows as make the first steps 1 / (5 K (d + 1)).
     `schedule=Constant(step)` forgets the past at a constant rate.
 
     Examples
@@ -44,7 +49,12 @@ class OnlineEM(StochasticEM):
         check_whole("batch_size", self.batch_size)
 
     def credit(self, sample: int, k: int, d: int) -> int:
-        return min(sample, rows_before_start(k, d))
+        # the first steps must not forget a start faster than rows can replace it
+        window = ROWS_PER_DIRECTION * k * (d + 1)
+        updates = np.floor(2.0 ** np.arange(0.0, 40.0, 0.125))
+        small = self.schedule(updates) <= self.batch_size / window
+        enough = int(updates[small.argmax()]) * self.batch_size if small.any() else 0
+        return max(min(sample, rows_before_start(k, d)), enough)
 
     def resolve(self, n: int | None, d: int, streaming: bool) -> Learner:
         warmup = 10 * (d + 1) if self.warmup is None else self.warmup

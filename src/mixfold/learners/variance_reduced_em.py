@@ -13,7 +13,8 @@ class VarianceReducedEM(ControlledEM):
     """s <- s + rho (sbar_i(theta) - sbar_i(anchor) + S_anchor - s), theta <- maximize(s).
 
     Every other pass makes S_anchor, the statistics of all rows under the parameters of the moment;
-    it is an EM step too. No row is remembered. `rho` None is m^(-2/3) for m batches in a pass.
+    it is an EM step too. No row is remembered. `rho` None is m^(-2/3) for m batches in a pass, or
+    a batch in 50 K (d + 1) rows if that is less.
 
     Examples
     --------
