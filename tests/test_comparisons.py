@@ -120,7 +120,7 @@ def test_wide_comparison_runs_every_learner_within_the_budget(tmp_path: Path) ->
     results = run("wide-comparison", out, 150, tmp_path)
     assert {r["set"] for r in results} == {"iris", "isolet_part_1_5"}
     learners = {r["learner"] for r in results}
-    assert learners == set(wide_comparison.contestants(100, 3, 4))
+    assert learners == set(wide_comparison.contestants())
     assert {name.split()[0] for name in learners} == set(names("learners"))
     assert all(0 < int(r["passes"]) <= wide_comparison.PASSES for r in results)
     assert all(np.isfinite(float(r["log_likelihood"])) for r in results)

@@ -14,7 +14,6 @@ from mixfold.core.errors import SourceError
 from mixfold.core.learner import Learner
 from mixfold.core.registry import find_all
 from mixfold.core.rows import Array as Floats
-from mixfold.core.value import value
 from mixfold.engines.threads import Threads
 from mixfold.experiments._labelled import Labelled, labelled_sets
 from mixfold.experiments._measures import evaluate
@@ -23,7 +22,6 @@ from mixfold.families.gaussian import Gaussian
 from mixfold.learners.online_k_mle import STRATEGIES
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 from mixfold.run.loop import Loop
-from mixfold.schedules.power import Power
 from mixfold.schedules.settling import Settling
 from mixfold.sources.array import Array
 from mixfold.starts.k_means_plus_plus import KMeansPlusPlus
@@ -37,8 +35,6 @@ SHORTER: dict[str, dict[str, Any]] = {
     "sem": {"average_from": PASSES // 2 + 1},
     "monte-carlo-em": {"schedule": Settling(full=PASSES // 2)},
 }
-# per component and column: how many rows the first steps of a steady learner average over
-ROWS_PER_COLUMN = 5
 LEAST_LOSS = 1e-4
 LOSS = f"nats per row below the best\n(at least {LEAST_LOSS:g})"
 ARI, TIME = "adjusted Rand index", "time, EM = 1"
@@ -78,42 +74,17 @@ class WideComparison:
         draw_boxes(out / "wide-comparison.png", title, panels(results), (LOSS, TIME))
 
 
-@value
-class Later:
-    """The default steps from number `first` on: a start that counts for more rows."""
-
-    first: int
-
-    def __call__(self, r: Floats | list[float]) -> Floats:
-        """Step sizes of updates number r = 1, 2, ..."""
-        return Power()(np.asarray(r, dtype=np.float64) + self.first)
-
-
-def contestants(n: int, k: int, d: int) -> dict[str, Learner]:
+def contestants() -> dict[str, Learner]:
     """Every learner of the registry, with the same number of passes to spend."""
     found: dict[str, Learner] = {}
-    smaller = steadier(n, k, d)
     for name, kind in find_all("learners").items():
         learner = within_budget(name, kind())
         if name == "online-k-mle":
             found |= {f"{name} {s}": replace(learner, strategy=s) for s in STRATEGIES}
         else:
             found[name] = learner
-        if name in smaller:
-            found[f"{name} steady"] = replace(learner, **smaller[name])
     # EM first: the others are measured by it
     return {"em": found.pop("em"), **found}
-
-
-def steadier(n: int, k: int, d: int) -> dict[str, dict[str, Any]]:
-    """Smaller steps for learners that lose components with those they have by default."""
-    window = ROWS_PER_COLUMN * k * (d + 1)
-    rho = 0.1 * n ** (-2.0 / 3.0)
-    return {
-        "online-em": {"schedule": Later(int(window ** (1.0 / Power().exponent)))},
-        "fast-incremental-em": {"rho": rho},
-        "variance-reduced-em": {"rho": rho},
-    }
 
 
 def within_budget(name: str, learner: Any) -> Any:
@@ -181,7 +152,7 @@ def standardised(learned: Floats, judged: Floats) -> tuple[Floats, Floats]:
 def replicate(labelled: Labelled, rep: int) -> list[Result]:
     """All learners on one split from one start."""
     trial, d = Trial.of(labelled, rep), labelled.x.shape[1]
-    learners = contestants(trial.learned.length, labelled.k, d)
+    learners = contestants()
     common = {"set": labelled.name, "k": labelled.k, "d": d, "replication": rep}
     return [
         {**common, "learner": name, **trial.judge(learner)} for name, learner in learners.items()

@@ -22,6 +22,8 @@ from mixfold.core.value import value
 from mixfold.learners._gathering import Fold, Gathered, expecting, gather, nothing, total
 from mixfold.learners._lookahead import look_ahead
 
+ROWS_PER_DIRECTION = 5
+
 
 @value
 class StochasticState:
@@ -107,6 +109,14 @@ class StochasticEM(Learner):
             truncations=0,
             seed=seed,
         )
+
+    def rows_to_small_steps(self, k: int, d: int) -> int:
+        """Rows after which a step no longer forgets a component faster than rows can replace it."""
+        assert self.batch_size is not None
+        size, window = int(self.batch_size), ROWS_PER_DIRECTION * k * (d + 1)
+        updates = np.append(0.0, np.floor(2.0 ** np.arange(0.0, 40.0, 0.125)))
+        small = self.schedule(updates + 1.0) <= size / window
+        return int(updates[small.argmax()]) * size if small.any() else 0
 
     def row_by_row(self) -> bool:
         """Whether every row is an update and nothing else happens between them."""

@@ -22,9 +22,10 @@ class MiniBatchEM(StochasticEM):
     `batch_size` is a number of rows, or a fraction of all rows if below 1; None is a twentieth of
     the rows, between 32 and 8192, and 1024 where their number is not known. `sampling` draws
     batches "with-replacement", "without-replacement" or in "stream" order; "auto" shuffles what
-    can be indexed and streams the rest. `average_from` starts Polyak averaging at that update.
-    `truncation` is the paper's c: an iterate with a weight below 1/c, a location above c or a
-    variance outside [1/c, c] sends learning back to its start, and c grows by one.
+    can be indexed and streams the rest. Where batches are small, the start counts for so many that
+    a step takes no more than a row in 5 K (d + 1). `average_from` starts Polyak averaging at that
+    update. `truncation` is the paper's c: an iterate with a weight below 1/c, a location above c or
+    a variance outside [1/c, c] sends learning back to its start, and c grows by one.
 
     Examples
     --------
@@ -70,6 +71,9 @@ class MiniBatchEM(StochasticEM):
                 "know: give a number of rows"
             )
         return replace(self, batch_size=max(1, round(self.batch_size * n)))
+
+    def credit(self, sample: int, k: int, d: int) -> int:
+        return self.rows_to_small_steps(k, d)
 
     def order(self, random_access: bool) -> Order:
         if self.sampling == "auto":

@@ -5,15 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from mixfold.core.checks import check_whole
 from mixfold.core.learner import Learner, rows_before_start
 from mixfold.core.value import value
 from mixfold.learners._stochastic import StochasticEM
 from mixfold.schedules.power import Power
-
-ROWS_PER_DIRECTION = 5
 
 
 @value
@@ -49,12 +45,7 @@ class OnlineEM(StochasticEM):
         check_whole("batch_size", self.batch_size)
 
     def credit(self, sample: int, k: int, d: int) -> int:
-        # the first steps must not forget a start faster than rows can replace it
-        window = ROWS_PER_DIRECTION * k * (d + 1)
-        updates = np.floor(2.0 ** np.arange(0.0, 40.0, 0.125))
-        small = self.schedule(updates) <= self.batch_size / window
-        enough = int(updates[small.argmax()]) * self.batch_size if small.any() else 0
-        return max(min(sample, rows_before_start(k, d)), enough)
+        return max(min(sample, rows_before_start(k, d)), self.rows_to_small_steps(k, d))
 
     def resolve(self, n: int | None, d: int, streaming: bool) -> Learner:
         warmup = 10 * (d + 1) if self.warmup is None else self.warmup
