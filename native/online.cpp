@@ -196,10 +196,12 @@ template <class S> MIXFOLD_INLINE void give_all_to_drawn(const OnlineState& s, d
     reached += S::select(number > S::splat(k - 0.5), e, S::zero());
     before += S::select(number > S::splat(k + 0.5), e, S::zero());
   }
-  const auto last = number > S::splat(s.components - 1.5);
-  const auto passed = (reached > S::splat(share)) | last;
+  const auto last = S::splat(s.components - 1.0);
+  const auto passed = (reached > S::splat(share)) | (number > last - S::splat(0.5));
   const auto chosen = S::select(before > S::splat(share), S::zero(), S::splat(1.0));
-  S::store(s.joint, S::select(passed, chosen, S::zero()));
+  // lanes past the last component get nothing
+  const auto given = S::select(passed, chosen, S::zero());
+  S::store(s.joint, S::select(number > last + S::splat(0.5), S::zero(), given));
 }
 
 // Every lane takes the row for itself alone: K M-steps are tried at the price of one.

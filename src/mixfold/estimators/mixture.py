@@ -25,7 +25,8 @@ class Mixture(Density):
     n_components : int, default=1
         K.
     learner : str or learner object, default="auto"
-        "auto", "em", "mini-batch-em", "online-em", or e.g. `OnlineEM(batch_size=100)`.
+        "auto", "em", "mini-batch-em", "online-em", "incremental-em" and others, or e.g.
+        `OnlineEM(batch_size=100)`.
     init : str, start object, parameters, means or fitted model, default="auto"
         "k-means++", "k-mle++", "random-labels", "random-rows", `params_` of a model, an array of
         K means, or a fitted mixture. "auto" is k-means++, or k-mle++ for families without
