@@ -164,3 +164,21 @@ def test_a_start_is_drawn_from_the_first_rows_alone() -> None:
     stream.problem.model.sample(online_kmle.two_gaussians((6.0, 1.0)).params, 1000, rng)
     again = type(stream).begin(stream.problem, changed, rng, 3)
     assert np.array_equal(again.start.components.means, stream.start.components.means)
+
+
+# incremental learners
+
+
+def test_gmm_rates(tmp_path: Path) -> None:
+    rows = {r["method"]: float(r["rows"]) for r in run("gmm-rates", tmp_path, 1000)}
+    assert rows["EM"] > rows["iEM"] > rows["fiEM"] > 1000
+    assert rows["EM"] > 2 * rows["oEM-vr"]
+    assert (tmp_path / "gmm-rates.png").read_bytes().startswith(PNG)
+    assert "slope" in (tmp_path / "gmm-rates.md").read_text()
+
+
+def test_lmm_convergence(tmp_path: Path) -> None:
+    last = {r["method"]: float(r["error"]) for r in run("lmm-convergence", tmp_path, 40)}
+    assert last["EM"] > last["MBEM, half"] > last["incremental EM"]
+    assert (tmp_path / "lmm-convergence.png").read_bytes().startswith(PNG)
+    assert "passes" in (tmp_path / "lmm-convergence.md").read_text()
