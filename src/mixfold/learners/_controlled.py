@@ -18,6 +18,7 @@ from mixfold.core.learner import Info, Learner
 from mixfold.core.problem import Problem, RowRule, Sequence
 from mixfold.core.rows import Array, Rows
 from mixfold.core.value import value
+from mixfold.learners._batches import check_batch_size, rows_per_batch
 from mixfold.learners._gathering import Fold, Gathered, gather, nothing
 from mixfold.learners._gathering import total as total_of
 from mixfold.learners._memory import InMemory, OnFile
@@ -117,12 +118,7 @@ class ControlledEM(Learner):
     tol: float = 0.0
 
     def __post_init__(self) -> None:
-        check_above("batch_size", self.batch_size, 0.0)
-        if self.batch_size > 1 and self.batch_size != int(self.batch_size):
-            raise InvalidInputError(
-                f"batch_size is {self.batch_size!r}: a number of rows, or a fraction below 1, "
-                "is needed"
-            )
+        check_batch_size(self.batch_size)
         if self.rho is not None:
             check_above("rho", self.rho, 0.0, 1.0)
         if self.precision not in PRECISIONS:
@@ -140,14 +136,7 @@ class ControlledEM(Learner):
                 f"{type(self).__name__} goes back to rows it has seen, which a stream does not "
                 "allow: use learner='online-em', or fit on all rows"
             )
-        if self.batch_size >= 1:
-            return replace(self, batch_size=int(self.batch_size))  # type: ignore[type-var]
-        if n is None:
-            raise InvalidInputError(
-                f"batch_size={self.batch_size!r} is a fraction of a length this source does not "
-                "know: give a number of rows"
-            )
-        size = max(1, round(self.batch_size * n))
+        size = rows_per_batch(self.batch_size, n)
         return replace(self, batch_size=size)  # type: ignore[type-var]
 
     # what is remembered of a row

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from mixfold.core.checks import check_above
-from mixfold.core.errors import InvalidInputError, unknown_name
+from mixfold.core.errors import unknown_name
 from mixfold.core.learner import Learner, Order
 from mixfold.core.value import value
+from mixfold.learners._batches import check_batch_size, rows_per_batch
 from mixfold.learners._stochastic import StochasticEM
 from mixfold.schedules.power import Power
 
@@ -51,26 +51,14 @@ class MiniBatchEM(StochasticEM):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.batch_size is not None:
-            check_above("batch_size", self.batch_size, 0.0)
-            if self.batch_size > 1 and self.batch_size != int(self.batch_size):
-                raise InvalidInputError(
-                    f"batch_size is {self.batch_size!r}: a number of rows, or a fraction below 1, "
-                    "is needed"
-                )
+            check_batch_size(self.batch_size)
         if self.sampling not in SAMPLINGS:
             raise unknown_name("sampling", self.sampling, SAMPLINGS)
 
     def resolve(self, n: int | None, d: int, streaming: bool) -> Learner:
         if self.batch_size is None:
             return replace(self, batch_size=1024 if n is None else min(8192, max(32, n // 20)))
-        if self.batch_size >= 1:
-            return replace(self, batch_size=int(self.batch_size))
-        if n is None:
-            raise InvalidInputError(
-                f"batch_size={self.batch_size!r} is a fraction of a length this source does not "
-                "know: give a number of rows"
-            )
-        return replace(self, batch_size=max(1, round(self.batch_size * n)))
+        return replace(self, batch_size=rows_per_batch(self.batch_size, n))
 
     def credit(self, sample: int, k: int, d: int) -> int:
         return self.rows_to_small_steps(k, d)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from mixfold.core.checks import check_above
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Learner
 from mixfold.core.value import value
+from mixfold.learners._batches import check_batch_size, rows_per_batch
 from mixfold.learners._stochastic import StochasticEM
 from mixfold.schedules.settling import Settling
 
@@ -47,7 +47,7 @@ class MonteCarloEM(StochasticEM):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.batch_size is not None:
-            check_above("batch_size", self.batch_size, 0.0)
+            check_batch_size(self.batch_size)
 
     def resolve(self, n: int | None, d: int, streaming: bool) -> Learner:
         if self.batch_size is None:
@@ -56,11 +56,4 @@ class MonteCarloEM(StochasticEM):
                     "MonteCarloEM updates once per pass, and a stream has none: give batch_size"
                 )
             return self
-        if self.batch_size >= 1:
-            return replace(self, batch_size=float(int(self.batch_size)))
-        if n is None:
-            raise InvalidInputError(
-                f"batch_size={self.batch_size!r} is a fraction of a length this source does not "
-                "know: give a number of rows"
-            )
-        return replace(self, batch_size=float(max(1, round(self.batch_size * n))))
+        return replace(self, batch_size=rows_per_batch(self.batch_size, n))
