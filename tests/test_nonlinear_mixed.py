@@ -19,6 +19,7 @@ from mixfold.core.rows import Array, Rows
 from mixfold.core.statistics import Totals
 from mixfold.core.value import equal
 from mixfold.engines.threads import Threads
+from mixfold.estimators._nonlinear import inverse_information
 from mixfold.kernels._metropolis import shape_at_mode
 from mixfold.kernels._simulation import SimulationKernel
 from mixfold.learners.monte_carlo_em import MonteCarloEM
@@ -620,3 +621,13 @@ def test_bad_concentrations_are_named() -> None:
         with pytest.raises(InvalidInputError, match=name):
             OneCompartmentModel().set_params(**{name: word}).fit(table)
     assert not hasattr(model, "population_")
+
+
+def test_standard_errors_that_are_rougher_say_so() -> None:
+    indefinite, definite = np.diag([1.0, -1.0]), np.diag([4.0, 2.0])
+    with pytest.warns(RuntimeWarning, match="squared scores.*more evaluation_draws"):
+        found = inverse_information(indefinite, definite)
+    np.testing.assert_allclose(found, np.diag([0.25, 0.5]))
+    with pytest.warns(RuntimeWarning, match="no standard errors"):
+        assert np.isnan(inverse_information(indefinite, indefinite)).all()
+    np.testing.assert_allclose(inverse_information(definite, indefinite), np.diag([0.25, 0.5]))

@@ -190,19 +190,32 @@ def look(problem: Threads, params: Any, units: Grouped, draws: int, seed: int) -
 
 def inverse_information(observed: Floats, outer: Floats) -> Floats:
     """The covariance of the estimates: from Louis' identity, or else from squared scores."""
-    for information in (observed, outer):
-        # in units of its diagonal: parameters may differ much in size
-        size = np.sqrt(np.maximum(np.diag(information), np.finfo(np.float64).tiny))
-        values, vectors = np.linalg.eigh(0.5 * (information + information.T) / np.outer(size, size))
-        if values[0] > LEAST_EIGENVALUE:
-            return np.asarray((vectors / values) @ vectors.T / np.outer(size, size))
+    found = _inverse(observed)
+    if found is not None:
+        return found
+    found = _inverse(outer)
+    remedy = (
+        "standard errors are made of squared scores, which are rougher; use more evaluation_draws"
+        if found is not None
+        else "there are no standard errors: the data do not tell all parameters apart; use a "
+        "simpler model, or more evaluation_draws"
+    )
     warnings.warn(
-        "the information is not positive definite, so that there are no standard errors: the data "
-        "do not tell all parameters apart; use a simpler model, or more evaluation_draws",
+        f"the observed information is not positive definite, so that {remedy}",
         RuntimeWarning,
         stacklevel=2,
     )
-    return np.full_like(observed, np.nan)
+    return np.full_like(observed, np.nan) if found is None else found
+
+
+def _inverse(information: Floats) -> Floats | None:
+    """The inverse, or None where there is none."""
+    # in units of its diagonal: parameters may differ much in size
+    size = np.sqrt(np.maximum(np.diag(information), np.finfo(np.float64).tiny))
+    values, vectors = np.linalg.eigh(0.5 * (information + information.T) / np.outer(size, size))
+    if not values[0] > LEAST_EIGENVALUE:
+        return None
+    return np.asarray((vectors / values) @ vectors.T / np.outer(size, size))
 
 
 def symmetric(entries: Floats, i: np.ndarray, j: np.ndarray, q: int) -> Floats:
