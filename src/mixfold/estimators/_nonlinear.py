@@ -17,8 +17,7 @@ from mixfold.core.value import value
 from mixfold.engines.threads import Threads
 from mixfold.estimators._edge import learner_from
 from mixfold.estimators._fitting import UnitFitting
-from mixfold.estimators._observations import Observations
-from mixfold.estimators.linear_mixed_model import storable
+from mixfold.estimators._observations import Observations, storable
 from mixfold.kernels._simulation import SimulationKernel
 from mixfold.learners.monte_carlo_em import MonteCarloEM
 from mixfold.models._random_effects import RandomEffects

@@ -145,3 +145,17 @@ def _numbers(name: str, given: Any, n: int) -> Floats:
     if column.dtype.kind not in "iufb":
         raise InvalidInputError(f"{name} is {column.dtype}: numbers are needed")
     return column.astype(np.float64)
+
+
+def positions(known: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    """Where each wanted name stands among the known, -1 where it does not."""
+    if (known.dtype.kind in "iufb") != (wanted.dtype.kind in "iufb"):
+        return np.full(len(wanted), -1)
+    order = np.argsort(known)
+    place = np.minimum(np.searchsorted(known, wanted, sorter=order), len(known) - 1)
+    return np.where(known[order[place]] == wanted, order[place], -1)
+
+
+def storable(groups: np.ndarray) -> Any:
+    """Names of groups as a model file can hold them."""
+    return groups if groups.dtype.kind in "iufb" else [str(name) for name in groups]

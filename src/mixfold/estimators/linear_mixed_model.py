@@ -23,7 +23,7 @@ from mixfold.estimators._effects import Observed, Scaling, known_covariance
 from mixfold.estimators._fitting import UnitFitting
 from mixfold.estimators._formula import FormulaDesign
 from mixfold.estimators._information import observed_information
-from mixfold.estimators._observations import Observations
+from mixfold.estimators._observations import Observations, positions, storable
 from mixfold.kernels.linear_mixed import LinearMixedKernel
 from mixfold.learners.em import EM
 from mixfold.models.linear_mixed import LinearMixed, LinearMixedParams
@@ -430,17 +430,3 @@ def look(
         np.concatenate(groups),
         np.concatenate(effects),
     )
-
-
-def positions(known: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Where each wanted name stands among the known, -1 where it does not."""
-    if (known.dtype.kind in "iufb") != (wanted.dtype.kind in "iufb"):
-        return np.full(len(wanted), -1)
-    order = np.argsort(known)
-    place = np.minimum(np.searchsorted(known, wanted, sorter=order), len(known) - 1)
-    return np.where(known[order[place]] == wanted, order[place], -1)
-
-
-def storable(groups: np.ndarray) -> Any:
-    """Names of groups as a model file can hold them."""
-    return groups if groups.dtype.kind in "iufb" else [str(name) for name in groups]

@@ -22,9 +22,8 @@ from mixfold.estimators._edge import check_finite, unchanged_on_error
 from mixfold.estimators._effects import Observed, sum_columns
 from mixfold.estimators._formula import FormulaDesign
 from mixfold.estimators._nonlinear import LearnedUnits, NonlinearMixed, symmetric
-from mixfold.estimators._observations import Observations
+from mixfold.estimators._observations import Observations, positions
 from mixfold.estimators._units import units_of
-from mixfold.estimators.linear_mixed_model import positions
 from mixfold.models._gaussian_effects import Structure, entries
 from mixfold.models.logistic_mixed import LogisticMixed
 from mixfold.run.loop import check_some

@@ -18,9 +18,8 @@ from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows
 from mixfold.estimators._edge import unchanged_on_error
 from mixfold.estimators._nonlinear import LearnedUnits, NonlinearMixed, symmetric
-from mixfold.estimators._observations import Observations
+from mixfold.estimators._observations import Observations, positions
 from mixfold.estimators._units import padded, units_of
-from mixfold.estimators.linear_mixed_model import positions
 from mixfold.models._gaussian_effects import Structure, entries
 from mixfold.models._residual_errors import ERRORS
 from mixfold.models.pharmacokinetic import (

@@ -31,12 +31,15 @@ Result = dict[str, Any]
 
 def methods() -> dict[str, tuple[Learner, int]]:
     """Every method, and how often in a pass one looks at it."""
-    most = {"tol": 0.0, "max_passes": PASSES}
+
+    def incremental(batch_size: float) -> Learner:
+        return IncrementalEM(batch_size=batch_size, tol=0.0, max_passes=PASSES)
+
     return {
         "EM": (EM(tol=0.0, max_passes=PASSES), 1),
-        "MBEM, half": (IncrementalEM(batch_size=0.5, **most), 2),  # type: ignore[arg-type]
-        "MBEM, 1%": (IncrementalEM(batch_size=0.01, **most), LOOKS),  # type: ignore[arg-type]
-        "incremental EM": (IncrementalEM(batch_size=1, **most), LOOKS),  # type: ignore[arg-type]
+        "MBEM, half": (incremental(0.5), 2),
+        "MBEM, 1%": (incremental(0.01), LOOKS),
+        "incremental EM": (incremental(1), LOOKS),
     }
 
 

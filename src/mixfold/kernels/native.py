@@ -15,7 +15,6 @@ from mixfold.families.exponential import Exponential
 from mixfold.families.gaussian import LOG_2PI, Gaussian, GaussianParams
 from mixfold.families.poisson import Poisson
 from mixfold.kernels.reference import simulate
-from mixfold.models.means_only import MeansOnly
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 try:
@@ -125,7 +124,7 @@ class NativeSequence:
         theta = params.weights, components.means, factor
         s = statistics.weight, statistics.mean, statistics.scatter
         floor: float = family.floor  # type: ignore[attr-defined]
-        keep = isinstance(model, MeansOnly)
+        keep = model.only_means
         self._mixture = _native.OnlineMixture(kind, *s, *theta, floor, reg, keep, keep)
         if reference is not None:
             self._mixture.set_reference(reference.weight, reference.mean, reference.scatter)

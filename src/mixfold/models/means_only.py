@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Statistics
 from mixfold.core.value import value
@@ -12,6 +14,8 @@ from mixfold.models.mixture_model import MixtureModel, MixtureParams
 @value
 class MeansOnly(MixtureModel):
     """p(x) = sum_k w_k N(x; mu_k, F_k F_k'), with weights w and factors F given."""
+
+    only_means: ClassVar[bool] = True
 
     weights: Array
     factor: Array

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -29,6 +29,8 @@ class MixtureModel:
     An E-step returns `sums`, a flat additive vector: the log-likelihood, then for each component
     its responsibility, its first and its second moments in the family's local coordinates.
     """
+
+    only_means: ClassVar[bool] = False  # whether weights and factors stay as they are given
 
     family: Family
     k: int
