@@ -1,9 +1,11 @@
 // The Python module mixfold._native.
+#include <nanobind/stl/array.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 
+#include <algorithm>
 #include <tuple>
 #include <type_traits>
 
@@ -191,18 +193,20 @@ void set_reference(OnlineMixture& mixture, const Parameter<1>& weight, const Par
   mixture.import_array(s.c_scatter, scatter.data(), s.scatter_size);
 }
 
+void set_noise(OnlineMixture& mixture, const std::array<uint64_t, 4>& words) {
+  std::copy(words.begin(), words.end(), mixture.state().noise);
+}
+
 std::tuple<double, long long, std::optional<Result>> fold(
     OnlineMixture& mixture, const RowsArray& array, const Weights& weights,
     const Parameter<1>& gamma, int hold, int assign, int control, bool recursive, bool narrow,
-    double share, const std::optional<Parameter<1>>& uniforms, const std::optional<Given>& old,
+    double share, const std::optional<Given>& old,
     double log_likelihood) {
   const Rows rows = view_rows(array);
   OnlineState& s = mixture.state();
   const double* const w = view_weights(weights, rows);
   require(rows.d == s.d, "rows have the wrong number of coordinates");
   require(has_shape(gamma, rows.n), "gamma must have one entry per row");
-  require(Assign(assign) != Assign::draw || (uniforms && has_shape(*uniforms, rows.n)),
-          "uniforms must have one entry per row");
   require(Control(control) == Control::none || (old && has_shape(*old, rows.n, s.components)),
           "old must be rows x components");
   std::optional<NewArray> fresh;
@@ -213,7 +217,6 @@ std::tuple<double, long long, std::optional<Result>> fold(
                      recursive,
                      narrow,
                      share,
-                     uniforms ? uniforms->data() : nullptr,
                      old ? old->data() : nullptr,
                      fresh ? fresh->data : nullptr};
   {
@@ -276,8 +279,9 @@ NB_MODULE(_native, m) {
            "t_weight"_a, "t_mean"_a, "t_factor"_a, "floor"_a, "reg"_a, "keep_weights"_a,
            "keep_factors"_a)
       .def("fold", &fold, "rows"_a, "weights"_a.none(), "gamma"_a, "hold"_a, "assign"_a,
-           "control"_a, "recursive"_a, "narrow"_a, "share"_a, "uniforms"_a.none(), "old"_a.none(),
+           "control"_a, "recursive"_a, "narrow"_a, "share"_a, "old"_a.none(),
            "log_likelihood"_a)
       .def("state", &state)
+      .def("set_noise", &set_noise, "words"_a)
       .def("set_reference", &set_reference, "weight"_a, "mean"_a, "scatter"_a);
 }

@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "kernels.hpp"
+#include "noise.hpp"
 #include "online_gaussian.hpp"
 #include "online_linear.hpp"
 #include "softmax.hpp"
@@ -180,28 +181,30 @@ template <class S> MIXFOLD_INLINE double first_largest(const OnlineState& s, dou
   return -S::largest(last);
 }
 
-// Gives all to the component in which the running sum of s.joint passes `share`. Components of one
-// vector need no numbers: lane k is chosen if its running sum has passed, and that before it not.
-template <class S> MIXFOLD_INLINE void give_all_to_drawn(const OnlineState& s, double share) {
-  if (s.components > S::lanes) {
-    double reached = 0;
-    int passed = 0;
-    for (int k = 0; k + 1 < s.components; ++k) passed += (reached += s.joint[k]) <= share;
-    return give_all_to<S>(s, passed);
+// As below, for components of one vector: lane k is chosen if its running sum has passed the share,
+// and that before it not. Sums of four lanes are rounded so that none is below that before it, save
+// the last, which is the end.
+template <class S> MIXFOLD_INLINE void give_all_to_drawn_of_four(const OnlineState& s, double u) {
+  static_assert(S::lanes <= 4);
+  const auto reached = S::running_sum(S::load(s.joint));
+  const auto share = S::splat(u) * S::splat(reached[S::lanes - 1]);
+  const auto first = S::select(S::move_up(reached) > share, S::zero(), S::splat(1.0));
+  S::store(s.joint, S::select(reached > share, first, S::zero()));
+}
+
+// Gives all to the component in which the running sum of s.joint passes the share u of its end.
+template <class S> MIXFOLD_INLINE void give_all_to_drawn(const OnlineState& s, double u) {
+  auto reached = S::zero();
+  for (int k = 0; k < s.components; k += S::lanes) {
+    reached = S::running_sum(S::load(s.joint + k)) + S::splat(reached[S::lanes - 1]);
+    S::store(s.mass + k, reached);
   }
-  const auto number = S::load(s.number);
-  auto reached = S::zero(), before = S::zero();
-  for (int k = 0; k + 1 < s.components; ++k) {
-    const auto e = S::splat(s.joint[k]);
-    reached += S::select(number > S::splat(k - 0.5), e, S::zero());
-    before += S::select(number > S::splat(k + 0.5), e, S::zero());
-  }
-  const auto last = S::splat(s.components - 1.0);
-  const auto passed = (reached > S::splat(share)) | (number > last - S::splat(0.5));
-  const auto chosen = S::select(before > S::splat(share), S::zero(), S::splat(1.0));
-  // lanes past the last component get nothing
-  const auto given = S::select(passed, chosen, S::zero());
-  S::store(s.joint, S::select(number > last + S::splat(0.5), S::zero(), given));
+  const auto share = S::splat(u * reached[S::lanes - 1]);
+  int below = 0;
+  for (int k = 0; k < s.components; k += S::lanes)
+    below += S::lanes - S::count(S::load(s.mass + k) > share);
+  // sums of lanes may differ by their rounding from those of the lanes before
+  give_all_to<S>(s, below < s.components ? below : s.components - 1);
 }
 
 // Every lane takes the row for itself alone: K M-steps are tried at the price of one.
@@ -234,12 +237,14 @@ MIXFOLD_INLINE double largest_after(const OnlineState& s, const OnlineState& tri
 // Turns what responsibilities are proportional to into what the row is taken for.
 template <class S, class Family, int D>
 MIXFOLD_INLINE void assign(const OnlineState& s, const OnlineState& trial, const RowRule& rule,
-                           int i, double g, const Response& response) {
+                           double g, double u, const Response& response) {
   switch (rule.assign) {
     case Assign::expected: return share_out<S>(s, response.total);
     case Assign::mode: return give_all_to<S>(s, first_largest<S>(s, response.peak));
     case Assign::draw:
-      return give_all_to_drawn<S>(s, rule.uniforms[i] * response.total);
+      if constexpr (S::lanes <= 4)
+        if (s.components <= S::lanes) return give_all_to_drawn_of_four<S>(s, u);
+      return give_all_to_drawn<S>(s, u);
     case Assign::lookahead: return give_all_to<S>(s, largest_after<S, Family, D>(s, trial, g));
   }
 }
@@ -283,8 +288,11 @@ template <class In> MIXFOLD_INLINE void read_row(const OnlineState& s, const Row
 template <class S, class Family, int D>
 void fold_rows(OnlineState& s, const OnlineState& trial, const RowRule& rule, const Rows& rows,
                const double* weights, const double* gamma, int hold, double& log_likelihood) {
+  Noise noise(s.noise);
+  int updates = 0;
   for (int i = 0; i < rows.n; ++i) {
     const double weight = weights ? weights[i] : 1.0;
+    const double u = rule.assign == Assign::draw ? noise.uniform() : 0;
     if (weight == 0) {
       for (int k = 0; k < s.components && rule.fresh; ++k)
         rule.fresh[ptrdiff_t(i) * s.components + k] = rule.old[ptrdiff_t(i) * s.components + k];
@@ -297,13 +305,14 @@ void fold_rows(OnlineState& s, const OnlineState& trial, const RowRule& rule, co
     s.stale = false;
     const Response response = respond_to_row<S, Family>(s);
     log_likelihood += weight * response.log_density;
-    const double g = weighted_step(gamma[i], weight);
-    assign<S, Family, D>(s, trial, rule, i, g, response);
+    const double g = weighted_step(gamma[updates++], weight);
+    assign<S, Family, D>(s, trial, rule, g, u, response);
     s.degeneracies += step<S, Family, D>(s, rule, i, g, weight);
     if (i < hold) continue;
     s.degeneracies += maximize<S, Family>(s);
     s.stale = true;
   }
+  noise.save(s.noise);
 }
 
 template <class S, int D> using Full = OnlineTriangular<S, D, false>;

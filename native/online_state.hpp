@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stddef.h>
+#include <stdint.h>
 
 namespace mixfold {
 
@@ -16,14 +17,14 @@ enum class Assign { expected, mode, lookahead, draw };
 // beside them (variance-reduced and fast incremental EM).
 enum class Control { none, incremental, anchored };
 
-// `uniforms` has a number per row for Assign::draw; `old` and `fresh` the responsibilities before
-// and after, a row of them per row, for any Control; `share` is one over the weight of all rows.
+// `old` and `fresh` are the responsibilities before and after, a row of them per row, for any
+// Control; `share` is one over the weight of all rows.
 struct RowRule {
   Assign assign;
   Control control;
   bool recursive, narrow;
   double share;
-  const double *uniforms, *old;
+  const double* old;
   double* fresh;
 };
 
@@ -53,6 +54,9 @@ struct OnlineState {
   double *row, *floors, *joint, *mass, *column, *pooled;
   // 0 for a component, minus infinity past the last; and the number of every lane.
   double *joint_mask, *number;
+
+  // The state of the generator for Assign::draw, which takes a number per row.
+  uint64_t noise[4];
 
   long long degeneracies;
 };

@@ -173,6 +173,14 @@ template <class T, int N = vector_bytes / int(sizeof(T))> struct Simd {
 
   static MIXFOLD_INLINE Real zero() { return splat(T(0)); }
 
+  // Lane i becomes lane i - 1, the first one zero.
+  static MIXFOLD_INLINE Real move_up(const Real& v) {
+    return pick<Shift<1>>(zero(), v, std::make_integer_sequence<int, N>{});
+  }
+
+  // Lane i becomes the sum of lanes 0 .. i.
+  static MIXFOLD_INLINE Real running_sum(const Real& v) { return running_sum_from<1>(v); }
+
   // b where a is NaN.
   static MIXFOLD_INLINE Real max(const Real& a, const Real& b) { return select(a > b, a, b); }
 
@@ -227,6 +235,22 @@ template <class T, int N = vector_bytes / int(sizeof(T))> struct Simd {
     return found != 0;
   }
 
+  static MIXFOLD_INLINE int count(const Integers& mask) {
+#if defined(MIXFOLD_VECTOR_EXTENSIONS) && defined(__AVX512DQ__)
+    if constexpr (sizeof(Real) == 64 && sizeof(T) == 8)
+      return __builtin_popcount(_mm512_movepi64_mask(__m512i(mask)));
+#endif
+#if defined(MIXFOLD_VECTOR_EXTENSIONS) && defined(__AVX2__)
+    if constexpr (sizeof(Real) == 32 && sizeof(T) == 8)
+      return __builtin_popcount(_mm256_movemask_pd(__m256d(mask)));
+#endif
+    Integer lane[N];
+    int marked = 0;
+    memcpy(lane, &mask, sizeof lane);
+    for (int i = 0; i < N; ++i) marked += lane[i] != 0;
+    return marked;
+  }
+
  private:
   // Where lane i of a shuffle comes from, in a followed by b.
   template <int From> struct Interleave {
@@ -235,6 +259,20 @@ template <class T, int N = vector_bytes / int(sizeof(T))> struct Simd {
   template <int From> struct Alternate {
     static constexpr int source(int i) { return From + 2 * i; }
   };
+
+  // Lanes moved up, zeros (lanes of a) into the gap.
+  template <int By> struct Shift {
+    static constexpr int source(int i) { return i < By ? i : N + i - By; }
+  };
+
+  template <int By> static MIXFOLD_INLINE Real running_sum_from(const Real& v) {
+    if constexpr (By >= N) {
+      return v;
+    } else {
+      constexpr auto order = std::make_integer_sequence<int, N>{};
+      return running_sum_from<2 * By>(v + pick<Shift<By>>(zero(), v, order));
+    }
+  }
 
   template <class Order, int... I>
   static MIXFOLD_INLINE Real pick(const Real& a, const Real& b, std::integer_sequence<int, I...>) {

@@ -16,6 +16,7 @@ from mixfold.core.registry import find_all
 from mixfold.core.rows import Rows
 from mixfold.core.value import equal
 from mixfold.engines.threads import Threads
+from mixfold.kernels.reference import ReferenceKernel
 from mixfold.learners.em import EM
 from mixfold.learners.exact_mle import ExactMLE
 from mixfold.learners.fast_incremental_em import FastIncrementalEM
@@ -62,6 +63,19 @@ def test_one_component_is_exact_maximum_likelihood(family: Family, d: int) -> No
     np.testing.assert_allclose(
         model.unconstrained(ends[0]), model.unconstrained(batch.params), rtol=1e-9, atol=1e-9
     )
+
+
+@pytest.mark.parametrize("k", [2, 3, 4, 5, 8, 9, 17])
+def test_rows_draw_the_same_components_in_compiled_code(k: int) -> None:
+    model, params, x = families.example_mixture(_gaussian(), k, 2, 600, np.random.default_rng(k))
+    weight = np.where(np.arange(600) % 7 == 0, 0.0, 1.0)
+    rule = OnlineKMLE(strategy="sample", warmup=20).resolve(600, 2, False)
+    ends = []
+    for kernel in (None, ReferenceKernel(model)):
+        problem = Threads(model, 1, kernel)
+        state, _ = fold(problem, rule, params, Rows(x, weight), [100, 101], passes=1)
+        ends.append(model.unconstrained(rule.estimate(problem, state)))
+    np.testing.assert_allclose(ends[0], ends[1], rtol=1e-6, atol=1e-6)
 
 
 def overlapping(n: int = 4000) -> tuple[MixtureModel, MixtureParams, Rows]:

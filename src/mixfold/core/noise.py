@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from mixfold.core.rows import Array
 
 
+def generator(seed: int, first: int) -> np.random.PCG64DXSM:
+    """The generator that stands at number `first` of its sequence."""
+    numbers = np.random.PCG64DXSM(seed)
+    numbers.advance(first)
+    return numbers
+
+
 def uniforms(seed: int, first: int, n: int, width: int = 1) -> Array:
     """Uniform numbers (n, width) of rows number first .. first + n - 1, in [0, 1)."""
-    numbers = np.random.PCG64DXSM(seed)
-    numbers.advance(first * width)
-    return np.random.Generator(numbers).random((n, width))
+    return np.random.Generator(generator(seed, first * width)).random((n, width))
+
+
+def words(seed: int, first: int) -> list[int]:
+    """What compiled code needs to draw the same numbers: state and increment in 64-bit halves."""
+    state: Any = generator(seed, first).state["state"]
+    return [half for key in ("state", "inc") for half in divmod(state[key], 1 << 64)]

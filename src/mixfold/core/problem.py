@@ -84,10 +84,10 @@ class Sequence(Protocol):
         gamma: Array,
         hold: int,
         rule: RowRule,
-        uniforms: Array | None = None,
         old: Array | None = None,
         log_likelihood: float = 0.0,
     ) -> tuple[float, int, Array | None]: ...
+    def draw_from(self, seed: int, first: int) -> None: ...
     def state(self) -> tuple[Any, Any]: ...
 
 

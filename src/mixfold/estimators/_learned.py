@@ -109,8 +109,9 @@ class Live:
         self.n_seen = learned.n_seen
         self._d = problem.model.d
         self._gamma: Array = np.empty(0)
-        self._noise: Array | None = None
         self._hold = self._next = 0
+        state = learned.stream.state
+        sequence.draw_from(state.seed, state.rows)
 
     def accepts(self, x: Any) -> bool:
         """Whether `x` is a plain row of the right length."""
@@ -128,10 +129,7 @@ class Live:
             self._plan()
             i = 0
         hold = 1 if i < self._hold else 0
-        noise = None if self._noise is None else self._noise[i : i + 1]
-        _, repairs, _ = self._sequence.fold(
-            Rows(x[None]), self._gamma[i : i + 1], hold, self._rule, noise
-        )
+        _, repairs, _ = self._sequence.fold(Rows(x[None]), self._gamma[i : i + 1], hold, self._rule)
         self._next = i + 1
         self._done += 1
         self.n_seen += 1
@@ -143,11 +141,12 @@ class Live:
         self._gamma, self._hold = self._from.learner.plan(
             state.updates + done, state.rows + done, AHEAD
         )
-        self._noise = self._from.learner.noise(state, state.rows + done, AHEAD)
         self._next = 0
 
     def learned(self) -> Learned:
         """Everything learned so far, as a value."""
         learner, state = self._from.learner, self._from.stream.state
-        after = learner.advance(state, self._sequence.state(), self._done, self._repairs)
+        after = learner.advance(
+            state, self._sequence.state(), self._done, self._done, self._repairs
+        )
         return replace(self._from, stream=Stream(None, after), n_seen=self.n_seen)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mixfold.core.noise import words
 from mixfold.core.problem import ASSIGNMENTS, CONTROLS, Assignment, RowRule
 from mixfold.core.rows import Array, Rows
 from mixfold.core.statistics import Statistics
@@ -129,13 +130,16 @@ class NativeSequence:
         if reference is not None:
             self._mixture.set_reference(reference.weight, reference.mean, reference.scatter)
 
+    def draw_from(self, seed: int, first: int) -> None:
+        """Rows that are assigned by drawing take the numbers of rows number `first` and on."""
+        self._mixture.set_noise(words(seed, first))
+
     def fold(
         self,
         rows: Rows,
         gamma: Array,
         hold: int,
         rule: RowRule,
-        uniforms: Array | None = None,
         old: Array | None = None,
         log_likelihood: float = 0.0,
     ) -> tuple[float, int, Array | None]:
@@ -154,7 +158,6 @@ class NativeSequence:
             rule.recursive,
             rule.narrow,
             rule.share,
-            uniforms,
             old,
             log_likelihood,
         )

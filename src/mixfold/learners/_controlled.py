@@ -255,7 +255,7 @@ class ControlledEM(Learner):
             share=1.0 / state.weight,
         )
         gamma, so_far = np.full(len(rows), rho), state.log_likelihood
-        total, repairs, fresh = sequence.fold(rows, gamma, 0, rule, None, old, so_far)
+        total, repairs, fresh = sequence.fold(rows, gamma, 0, rule, old, so_far)
         assert fresh is not None
         visit.fresh.append((state.row, fresh))
         statistics, params = sequence.state()

@@ -15,9 +15,8 @@ import numpy as np
 from mixfold.core.checks import check_above, check_whole
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Info, Learner
-from mixfold.core.noise import uniforms
 from mixfold.core.problem import Assignment, Problem, RowRule, Sequence
-from mixfold.core.rows import Array, Rows
+from mixfold.core.rows import Rows
 from mixfold.core.value import value
 from mixfold.learners._gathering import Fold, Gathered, expecting, gather, nothing, total
 from mixfold.learners._lookahead import look_ahead
@@ -156,31 +155,30 @@ class StochasticEM(Learner):
         self, sequence: Sequence, state: StochasticState, rows: Rows
     ) -> tuple[StochasticState, list[Info]]:
         gamma, hold = self.plan(state.updates, state.rows, len(rows))
-        noise = self.noise(state, state.rows, len(rows))
-        log_likelihood, repairs, _ = sequence.fold(rows, gamma, hold, self.rule, noise)
-        weight = rows.total_weight()
-        info = [Info(len(rows), log_likelihood / weight, float(gamma[-1]))] if weight else []
-        return self.advance(state, sequence.state(), len(rows), repairs), info
+        sequence.draw_from(state.seed, state.rows)
+        log_likelihood, repairs, _ = sequence.fold(rows, gamma, hold, self.rule)
+        updates = len(rows) if rows.weight is None else int(np.count_nonzero(rows.weight))
+        info = []
+        if updates:
+            mean = log_likelihood / rows.total_weight()
+            info = [Info(len(rows), mean, float(gamma[updates - 1]))]
+        return self.advance(state, sequence.state(), len(rows), updates, repairs), info
 
     def plan(self, updates: int, rows: int, n: int) -> tuple[np.ndarray, int]:
         """Step sizes of the next n updates, and for how many of them theta is held."""
         gamma = self.schedule(np.arange(updates + 1, updates + n + 1))
         return gamma, max(0, min(n, self.warmup - rows))
 
-    def noise(self, state: StochasticState, first: int, n: int) -> Array | None:
-        """Random numbers of n rows from number `first` on, if they are assigned by drawing."""
-        return uniforms(state.seed, first, n)[:, 0] if self.assign == "draw" else None
-
     def advance(
-        self, state: StochasticState, after: tuple[Any, Any], n: int, repairs: int
+        self, state: StochasticState, after: tuple[Any, Any], n: int, updates: int, repairs: int
     ) -> StochasticState:
-        """The state after n one-row updates that ended in `after`."""
+        """The state after n more rows and one-row updates that ended in `after`."""
         return replace(
             state,
             statistics=after[0],
             params=after[1],
             rows=state.rows + n,
-            updates=state.updates + n,
+            updates=state.updates + updates,
             repairs=state.repairs + repairs,
         )
 
