@@ -17,8 +17,7 @@ template <class S, class T> Active find_active(const T* responsibilities, int ve
     const auto r = S::load(responsibilities + v * S::lanes);
     weight += r;
     index[count] = v;
-    // given responsibilities may have any sign
-    count += S::any((r > S::zero()) | (S::zero() > r));
+    count += S::any(S::nonzero(r));
   }
   return {count, double(S::sum(weight))};
 }

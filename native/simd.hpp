@@ -138,6 +138,7 @@ template <class T, int N = vector_bytes / int(sizeof(T))> struct Simd {
   static MIXFOLD_INLINE Real select(const Integers& mask, const Real& yes, const Real& no) {
     return mask ? yes : no;
   }
+  static MIXFOLD_INLINE Integers nonzero(const Real& v) { return v != Real{}; }
 #else
   static MIXFOLD_INLINE Real splat(T x) {
     Real v;
@@ -153,6 +154,11 @@ template <class T, int N = vector_bytes / int(sizeof(T))> struct Simd {
     Real v;
     for (int i = 0; i < N; ++i) v.lane[i] = mask.lane[i] ? yes.lane[i] : no.lane[i];
     return v;
+  }
+  static MIXFOLD_INLINE Integers nonzero(const Real& v) {
+    Integers mask;
+    for (int i = 0; i < N; ++i) mask.lane[i] = v.lane[i] != 0 ? -1 : 0;
+    return mask;
   }
 #endif
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from mixfold.core.rows import Array, Rows
 from mixfold.kernels.choice import Kernel, kernel_for, tile_length
 
 TASKS_PER_THREAD = 4
+PIECES_PER_TILE = 8
 
 
 @cache
@@ -46,6 +47,7 @@ class Threads:
         self.kernel = kernel or kernel_for(model)
         self.tile = tile_length(model.d)
         self.n_threads = available_cores() if n_threads is None else n_threads
+        self._prepared: tuple[Any, Any] = (None, None)
 
     def _map(self, work: Any, parts: list[Any]) -> Iterable[Any]:
         if self.n_threads == 1 or len(parts) == 1:
@@ -56,21 +58,35 @@ class Threads:
         done = pool(self.n_threads).map(lambda group: [work(part) for part in group], groups)
         return chain.from_iterable(done)
 
-    def _tiles(self, rows: Rows) -> list[Rows]:
-        return [rows.cut(i, i + self.tile) for i in range(0, len(rows), self.tile)]
+    def _prepare(self, params: Any) -> Any:
+        """What the kernel makes of params, kept for the next call with the same ones."""
+        known, prepared = self._prepared
+        if params is not known:
+            prepared = self.kernel.prepare(params)
+            self._prepared = params, prepared
+        return prepared
+
+    def _cuts(self, n: int) -> list[slice]:
+        """Tiles of n rows; those that fill no tile are shared out too, by their number alone."""
+        whole = n // self.tile * self.tile
+        pieces = -(-(n - whole) * PIECES_PER_TILE // self.tile)
+        ends = [whole + (n - whole) * i // pieces for i in range(1, pieces + 1)]
+        starts = [*range(0, whole, self.tile), whole, *ends]
+        return [slice(a, b) for a, b in pairwise(starts)]
 
     def fold(
         self, params: Any, rows: Rows, sums: Array, assignment: Assignment = EXPECTED
     ) -> Array:
         """Add the sums of rows, tile by tile."""
-        prepared = self.kernel.prepare(params)
-        firsts = range(assignment.first, assignment.first + len(rows), self.tile)
-        parts = list(zip(self._tiles(rows), firsts, strict=True))
+        prepared = self._prepare(params)
 
-        def work(part: tuple[Rows, int]) -> Array:
-            return self._expect(prepared, part[0], replace(assignment, first=part[1]))
+        def work(cut: slice) -> Array:
+            first = assignment.first + cut.start
+            return self._expect(
+                prepared, rows.cut(cut.start, cut.stop), replace(assignment, first=first)
+            )
 
-        for partial in self._map(work, parts):
+        for partial in self._map(work, self._cuts(len(rows))):
             sums = sums + partial
         return sums
 
@@ -89,21 +105,23 @@ class Threads:
 
     def moments(self, params: Any, rows: Rows, latent: Array, sums: Array) -> Array:
         """Add the sums of rows under given latent vectors, tile by tile, without likelihood."""
-        prepared = self.kernel.prepare(params)
-        shares = [latent[i : i + self.tile] for i in range(0, len(rows), self.tile)]
-        parts = list(zip(self._tiles(rows), shares, strict=True))
-        for partial in self._map(lambda part: self.kernel.moments(prepared, *part), parts):
+        prepared = self._prepare(params)
+
+        def work(cut: slice) -> Array:
+            return self.kernel.moments(prepared, rows.cut(cut.start, cut.stop), latent[cut])
+
+        for partial in self._map(work, self._cuts(len(rows))):
             sums = sums + partial
         return sums
 
     def posterior(self, params: Any, rows: Rows, latent: bool = True) -> tuple[Array, Array | None]:
         """log p(x) of every row and, if wanted, its latent vector."""
-        prepared = self.kernel.prepare(params)
+        prepared = self._prepare(params)
 
-        def work(part: Rows) -> tuple[Array, Array | None]:
-            return self.kernel.posterior(prepared, part.x, latent)
+        def work(cut: slice) -> tuple[Array, Array | None]:
+            return self.kernel.posterior(prepared, rows.x[cut], latent)
 
-        parts = list(self._map(work, self._tiles(rows) or [rows]))
+        parts = list(self._map(work, self._cuts(len(rows)) or [slice(0)]))
         log_density = np.concatenate([p[0] for p in parts])
         shares = [p[1] for p in parts if p[1] is not None]
         return log_density, np.concatenate(shares) if latent else None
