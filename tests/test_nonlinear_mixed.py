@@ -623,6 +623,14 @@ def test_bad_concentrations_are_named() -> None:
     assert not hasattr(model, "population_")
 
 
+def test_a_parameter_without_information_leaves_the_others_theirs() -> None:
+    information = np.array([[4.0, 0.0, 1e-13], [0.0, 2.0, 0.0], [1e-13, 0.0, -1e-24]])
+    found = inverse_information(information, np.diag([4.0, 2.0, 1e-24]))
+    np.testing.assert_allclose(found[:2, :2], np.diag([0.25, 0.5]))
+    assert np.isnan(found[2]).all()
+    assert np.isnan(found[:, 2]).all()
+
+
 def test_standard_errors_that_are_rougher_say_so() -> None:
     indefinite, definite = np.diag([1.0, -1.0]), np.diag([4.0, 2.0])
     with pytest.warns(RuntimeWarning, match="squared scores.*more evaluation_draws"):
@@ -630,4 +638,11 @@ def test_standard_errors_that_are_rougher_say_so() -> None:
     np.testing.assert_allclose(found, np.diag([0.25, 0.5]))
     with pytest.warns(RuntimeWarning, match="no standard errors"):
         assert np.isnan(inverse_information(indefinite, indefinite)).all()
+    for broken in (np.diag([1.0, -100.0]), np.array([[1.0, np.nan], [np.nan, 1.0]])):
+        with pytest.warns(RuntimeWarning, match="squared scores"):
+            found = inverse_information(broken, definite)
+        np.testing.assert_allclose(found, np.diag([0.25, 0.5]))
+    third = np.diag([1.0, 2.0, -100.0]) + 0.3
+    with pytest.warns(RuntimeWarning, match="no standard errors"):
+        assert np.isnan(inverse_information(third, np.full((3, 3), np.nan))).all()
     np.testing.assert_allclose(inverse_information(definite, indefinite), np.diag([0.25, 0.5]))

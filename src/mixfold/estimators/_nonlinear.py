@@ -28,6 +28,7 @@ from mixfold.sources._grouped import Grouped
 START_UNITS = 2000
 TOGETHER = 512  # units looked at in one go
 LEAST_EIGENVALUE = 1e-8
+LEAST_INFORMATION = 1e-4
 
 
 def chosen_learner(given: Any) -> Learner:
@@ -188,7 +189,18 @@ def look(problem: Threads, params: Any, units: Grouped, draws: int, seed: int) -
 
 
 def inverse_information(observed: Floats, outer: Floats) -> Floats:
-    """The covariance of the estimates: from Louis' identity, or else from squared scores."""
+    """The covariance of the estimates: from Louis' identity, or else from squared scores.
+
+    A parameter of which the data tell nothing, such as a deviation on its floor, has NaN; the
+    others are then as if it were known.
+    """
+    told = ~(np.maximum(np.abs(np.diag(observed)), np.diag(outer)) <= LEAST_INFORMATION)
+    found = np.full_like(observed, np.nan)
+    found[np.ix_(told, told)] = _told(observed[np.ix_(told, told)], outer[np.ix_(told, told)])
+    return found
+
+
+def _told(observed: Floats, outer: Floats) -> Floats:
     found = _inverse(observed)
     if found is not None:
         return found
@@ -202,15 +214,18 @@ def inverse_information(observed: Floats, outer: Floats) -> Floats:
     warnings.warn(
         f"the observed information is not positive definite, so that {remedy}",
         RuntimeWarning,
-        stacklevel=2,
+        stacklevel=3,
     )
     return np.full_like(observed, np.nan) if found is None else found
 
 
 def _inverse(information: Floats) -> Floats | None:
     """The inverse, or None where there is none."""
+    diagonal = np.diag(information)
+    if not (np.isfinite(information).all() and (diagonal > 0).all()):
+        return None
     # in units of its diagonal: parameters may differ much in size
-    size = np.sqrt(np.maximum(np.diag(information), np.finfo(np.float64).tiny))
+    size = np.sqrt(diagonal)
     values, vectors = np.linalg.eigh(0.5 * (information + information.T) / np.outer(size, size))
     if not values[0] > LEAST_EIGENVALUE:
         return None

@@ -45,13 +45,13 @@ class Pharmacokinetic(RandomEffects):
     A table row holds time, dose, concentration and, with `reference_weight`, body weight; a row
     with a dose above 0 is a dose, others are observations. V then grows with weight and CL with
     its power 3/4. Statistics are psi, psi psi' and the residual sums, so the M-step is exact;
-    only "combined" noise takes a Newton step.
+    only "combined" noise takes a step of scoring.
 
     Examples
     --------
     >>> model = Pharmacokinetic(n_rows=12, error="additive")
     >>> model.d, model.n_latent
-    (37, 11)
+    (37, 12)
 
     References
     ----------
@@ -125,7 +125,8 @@ class Pharmacokinetic(RandomEffects):
         mean = first / statistics.count
         omega = second / statistics.count - mean[:, None] * mean
         omega, repairs = mended(omega, self.covariance)
-        return PharmacokineticParams(mean, omega, ERRORS[self.error].maximize(residual)), repairs
+        noise, raised = ERRORS[self.error].maximize(residual)
+        return PharmacokineticParams(mean, omega, noise), repairs + raised
 
     def expected(self, params: PharmacokineticParams) -> Totals:
         second = params.covariance + params.mean[:, None] * params.mean

@@ -1,0 +1,120 @@
+"""The one-compartment estimator: every setting, hard data, data in files."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mixfold import OneCompartmentModel
+from mixfold.learners.monte_carlo_em import MonteCarloEM
+from mixfold.models._one_compartment import OneCompartment
+from mixfold.models._residual_errors import ERRORS
+from mixfold.schedules.settling import Settling
+
+TIMES = np.array([0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 12.0, 24.0])
+TRUTH = np.array([1.5, 30.0, 3.0, 0.5])
+DEVIATIONS = np.array([0.4, 0.2, 0.3, 0.2])
+FAIR: dict[str, Any] = {
+    "learner": MonteCarloEM(draws=5, schedule=Settling(40), passes=70),
+    "evaluation_draws": 100,
+    "random_state": 0,
+}
+QUICK: dict[str, Any] = {"passes": 3, "evaluation_draws": 20, "random_state": 0}
+
+Table = dict[str, np.ndarray]
+
+
+def events(
+    n: int = 12,
+    seed: int = 0,
+    additive: float = 0.1,
+    proportional: float = 0.0,
+    doses: Any = (0.0,),
+    times: np.ndarray = TIMES,
+    lag: bool = False,
+) -> Table:
+    """Doses of 100 and concentrations of n subjects, each subject's doses first."""
+    rng = np.random.default_rng(seed)
+    q = 4 if lag else 3
+    psi = np.log(TRUTH[:q]) + DEVIATIONS[:q] * rng.normal(size=(n, q))
+    given, seen = np.tile(doses, (n, 1)).astype(float), np.tile(times, (n, 1))
+    c = OneCompartment(seen, given, np.full(given.shape, 100.0)).concentration(psi)
+    c = c * (1 + proportional * rng.normal(size=c.shape)) + additive * rng.normal(size=c.shape)
+    return {
+        "subject": np.repeat(np.arange(n), len(doses) + len(times)),
+        "time": np.hstack([given, seen]).ravel(),
+        "dose": np.hstack([np.full(given.shape, 100.0), np.zeros(seen.shape)]).ravel(),
+        "concentration": np.hstack([np.zeros(given.shape), c]).ravel(),
+    }
+
+
+# residual errors
+
+
+@pytest.mark.parametrize("size", [1.0, 1e-6])
+@pytest.mark.parametrize(("a", "b"), [(0.5, 0.0), (0.0, 0.2), (0.3, 0.1)])
+def test_combined_noise_climbs_to_the_maximum(a: float, b: float, size: float) -> None:
+    rng = np.random.default_rng(0)
+    f = np.linspace(0.1, 3.0, 400)[None]
+    y = f + np.hypot(a, b * f) * rng.normal(size=f.shape)
+    f, y, error = size * f, size * y, ERRORS["combined"]
+    least, there = np.zeros((1, 1)), np.ones_like(f)
+
+    def log_likelihood(noise: np.ndarray) -> float:
+        v = error.variance(noise, f, least)[0]
+        return -0.5 * float((np.log(v) + np.square(y - f) / v).sum())
+
+    noise = np.array([0.25 * size, 0.15])
+    for _ in range(60):
+        noise, _ = error.maximize(error.statistics(noise, y, f, least, there)[0])
+    grid = np.exp(np.linspace(-8, 1, 91))
+    best = max(log_likelihood(np.array([size * i, j])) for i in grid for j in grid)
+    assert log_likelihood(noise) > best - 1e-3
+
+
+@pytest.mark.parametrize("seed", [1, 4])
+@pytest.mark.parametrize(
+    ("simple", "noise"),
+    [
+        ("additive", {"additive": 0.1}),
+        ("proportional", {"additive": 0.0, "proportional": 0.15}),
+    ],
+)
+def test_combined_errors_are_no_worse_than_those_they_hold(
+    simple: Any, noise: dict[str, float], seed: int
+) -> None:
+    table = events(15, seed, **noise)
+    nested = OneCompartmentModel(error=simple, **FAIR).fit(table)
+    combined = OneCompartmentModel(error="combined", **FAIR).fit(table)
+    assert combined.log_likelihood_ > nested.log_likelihood_ - 0.5
+
+
+@pytest.mark.parametrize("error", list(ERRORS))
+def test_data_without_noise_leave_a_floor_that_is_counted(error: Any) -> None:
+    table = events(additive=0.0)
+    settings: dict[str, Any] = {"passes": 40, "evaluation_draws": 50, "random_state": 0}
+    model = OneCompartmentModel(error=error, **settings).fit(table)
+    assert np.isfinite(model.log_likelihood_)
+    assert model.log_likelihood_ > 0
+    assert model.noise_.min() > 1e-8
+    assert model.degeneracies_ > 0
+
+
+def test_a_deviation_that_is_not_there_leaves_the_other_standard_errors() -> None:
+    table = events(15, 4, additive=0.0, proportional=0.15)
+    model = OneCompartmentModel(error="combined", **FAIR).fit(table)
+    assert model.noise_[0] < 1e-4
+    assert model.degeneracies_ > 0
+    assert np.isnan(model.noise_std_errors_[0])
+    assert 0 < model.noise_std_errors_[1] < 0.1
+    assert np.all(model.population_std_errors_ < 0.5 * model.population_)
+
+
+def test_one_subject_has_no_standard_errors() -> None:
+    model = OneCompartmentModel(passes=20, evaluation_draws=100, random_state=0)
+    with pytest.warns(RuntimeWarning, match="no standard errors"):
+        model.fit(events(1))
+    assert np.isnan(model.population_std_errors_).all()
+    assert np.isfinite(model.log_likelihood_)
