@@ -118,3 +118,40 @@ def test_one_subject_has_no_standard_errors() -> None:
         model.fit(events(1))
     assert np.isnan(model.population_std_errors_).all()
     assert np.isfinite(model.log_likelihood_)
+
+
+# where learning begins
+
+
+@pytest.mark.parametrize("lag", [False, True])
+def test_the_clock_does_not_matter(lag: bool) -> None:
+    times = np.array([0.25, 0.5, 0.75, 1.0, 2.0, 4.0, 8.0, 12.0, 24.0])
+    table = events(12, times=times, lag=lag)
+    late = {**table, "time": table["time"] + 1000.0}
+    found = [OneCompartmentModel(lag=lag, **FAIR).fit(t).population_ for t in (table, late)]
+    assert np.allclose(found[1], found[0], rtol=1e-3)
+
+
+@pytest.mark.parametrize("error", list(ERRORS))
+def test_units_do_not_matter(error: Any) -> None:
+    table = events(12, additive=0.05, proportional=0.1)
+    small = {**table, "concentration": 1e-9 * table["concentration"]}
+    found = [OneCompartmentModel(error=error, **FAIR).fit(t).population_ for t in (table, small)]
+    assert np.allclose(found[1] * [1.0, 1e-9, 1e-9], found[0], rtol=1e-3)
+
+
+def test_many_doses_with_a_lag() -> None:
+    last = 84.0
+    times = last + np.array([0.25, 0.5, 0.75, 1.0, 2.0, 4.0, 8.0, 12.0])
+    table = events(12, doses=np.arange(0.0, last + 1, 12.0), times=times, lag=True)
+    model = OneCompartmentModel(lag=True, **FAIR).fit(table)
+    assert np.all(np.abs(model.population_ - TRUTH) < 4 * model.population_std_errors_)
+    assert np.all(np.abs(model.population_ / TRUTH - 1) < 0.3)
+
+
+@pytest.mark.filterwarnings("ignore:the observed information")
+def test_most_subjects_without_a_concentration() -> None:
+    table = events(12)
+    zero = {**table, "concentration": np.where(table["subject"] < 7, 0, table["concentration"])}
+    model = OneCompartmentModel(**QUICK).fit(zero)
+    assert np.isfinite(model.population_).all()

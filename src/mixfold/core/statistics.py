@@ -56,6 +56,11 @@ def outer_like(delta: Array, length: int) -> Array:
     return np.ascontiguousarray(delta[..., i] * delta[..., j])
 
 
+def outer_full(delta: Array) -> Array:
+    """delta delta' with all its products."""
+    return outer_like(delta, packed_length("full", delta.shape[-1]))
+
+
 class Additive(ABC):
     """What statistics of every kind can do: be added, scaled and mixed."""
 

@@ -252,7 +252,7 @@ class OneCompartmentModel(NonlinearMixed):
     def _check_units(self, model: Pharmacokinetic, data: Observations, units: Grouped) -> None:
         other = "single" if self.dosing == "events" else "events"
         for keys, block in units.keyed_blocks():
-            target = model.conditional(_any_params(model), block.x)
+            target = model.subjects(block.x)
             for what, there in (
                 ("dose above 0", target.curve.amount.sum(axis=1)),
                 ("observation", target.there.sum(axis=1)),
@@ -303,7 +303,7 @@ class OneCompartmentModel(NonlinearMixed):
         keys, starts, counts = np.unique(x[order, SUBJECT], return_index=True, return_counts=True)
         table, begins = self._table(data, x[order], starts)
         model = self._model(int(np.diff(np.append(begins, len(table))).max()))
-        target = model.conditional(_any_params(model), padded(table, begins, model.n_rows))
+        target = model.subjects(padded(table, begins, model.n_rows))
         curve = target.concentration(self._effects_of(data.labels(keys)))
         skip = 1 if self.dosing == "single" else 0  # the dose that was put before
         place = np.arange(len(x)) - np.repeat(starts, counts) + skip
@@ -340,9 +340,3 @@ def _check_after_dose(data: Observations, keys: Floats, target: PharmacokineticC
             "error='proportional' allows no noise there; drop such rows, or use error='additive' "
             "or 'combined'"
         )
-
-
-def _any_params(model: Pharmacokinetic) -> PharmacokineticParams:
-    """Parameters for what does not depend on them: doses, observations, curves."""
-    q = model.n_effects
-    return PharmacokineticParams(np.zeros(q), np.eye(q), np.ones(ERRORS[model.error].n_noise))

@@ -20,6 +20,14 @@ class OneCompartment:
     def __init__(self, time: Array, dose_time: Array, amount: Array) -> None:
         self.time, self.dose_time, self.amount = time, dose_time, amount
 
+    def since_dose(self) -> Array:
+        """Time since the latest dose, (n, m); infinite before the first."""
+        latest = np.full(self.time.shape, -np.inf)
+        for start, amount in zip(self.dose_time.T, self.amount.T, strict=True):
+            begun = (amount > 0)[:, None] & (start[:, None] < self.time)
+            latest = np.where(begun, np.maximum(latest, start[:, None]), latest)
+        return np.asarray(self.time - latest)
+
     def concentration(self, parameters: Array) -> Array:
         """C at every time, (..., n, m)."""
         ka, volume, k, lag = _rates(parameters)

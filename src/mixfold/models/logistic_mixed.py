@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import expit
 
 from mixfold.core.rows import Array
-from mixfold.core.statistics import Totals, outer_like, pack, packed_length, unpack
+from mixfold.core.statistics import Totals, outer_full, pack, packed_length, unpack
 from mixfold.core.value import value
 from mixfold.models._gaussian_effects import (
     GaussianEffects,
@@ -141,7 +141,7 @@ class LogisticConditional(Conditional):
 
     @cached_property
     def _squares(self) -> Array:
-        return outer_like_full(self.a)
+        return outer_full(self.a)
 
     def _eta(self, z: Array) -> Array:
         eta = self.offset + self.b[0] * z[..., 0, None]
@@ -176,12 +176,7 @@ class LogisticConditional(Conditional):
         gradient, weight = self._gradient(z)
         h = (self._squares * weight[..., None]).sum(axis=1)
         hb = (unpack(h, len(self.beta)) * self.beta).sum(axis=-1)
-        return np.hstack([h, hb + gradient, outer_like_full(z)])
+        return np.hstack([h, hb + gradient, outer_full(z)])
 
     def scores(self, z: Array) -> Array:
         return np.hstack([self._gradient(z)[0], self.effects.scores(z)[:, z.shape[-1] :]])
-
-
-def outer_like_full(rows: Array) -> Array:
-    """The packed outer product of every row with itself."""
-    return outer_like(rows, packed_length("full", rows.shape[-1]))

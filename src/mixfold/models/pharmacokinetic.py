@@ -8,7 +8,7 @@ import numpy as np
 from scipy.optimize import least_squares
 
 from mixfold.core.rows import Array
-from mixfold.core.statistics import Totals, outer_like, packed_length, unpack
+from mixfold.core.statistics import Totals, outer_full, pack, packed_length, unpack
 from mixfold.core.value import value
 from mixfold.models._gaussian_effects import (
     GaussianEffects,
@@ -26,7 +26,9 @@ Error = Literal["additive", "proportional", "combined"]
 
 ALLOMETRY = np.array([0.0, 1.0, 0.75, 0.0])  # powers of weight in ka, V, CL and the lag
 
-START_VARIANCE, START_FARTHEST = 0.5, 20.0
+START_VARIANCE, START_FARTHEST = 0.5, 60.0
+
+SMALLEST = 1e-100  # its square is a number too
 
 
 @value
@@ -43,7 +45,7 @@ class Pharmacokinetic(RandomEffects):
     """y_ij ~ N(C(t_ij; psi_i), v), psi_i = log(ka, V, CL[, lag])_i ~ N(theta, Omega).
 
     A table row holds time, dose, concentration and, with `reference_weight`, body weight; a row
-    with a dose above 0 is a dose, others are observations. V then grows with weight and CL with
+    with a dose above 0 is a dose, its concentration is not used; others are observations. V then grows with weight and CL with
     its power 3/4. Statistics are psi, psi psi' and the residual sums, so the M-step is exact;
     only "combined" noise takes a step of scoring.
 
@@ -87,36 +89,41 @@ class Pharmacokinetic(RandomEffects):
         values = statistics.values
         return values[:q], unpack(values[q:end], q), values[end:]
 
+    def subjects(self, x: Array) -> PharmacokineticConditional:
+        """What no parameter changes: doses, observations, curves."""
+        q = self.n_effects
+        noise = np.ones(ERRORS[self.error].n_noise)
+        return self.conditional(PharmacokineticParams(np.zeros(q), np.eye(q), noise), x)
+
     def start(self, x: Array) -> PharmacokineticParams:
         """Least squares for one curve that all share, from the best of a few beginnings."""
-        q = self.n_effects
-        any_noise = np.ones(ERRORS[self.error].n_noise)
-        blank = PharmacokineticParams(np.zeros(q), np.eye(q), any_noise)
-        target = self.conditional(blank, x)
+        target = self.subjects(x)
+        n = target.there.sum()
+        typical = float(np.abs(target.y).sum() / n) or 1.0
 
         def residual(psi: Array) -> Array:
             shared = np.repeat(psi[None], len(x), axis=0)
-            return np.asarray((target.there * (target.y - target.concentration(shared))).ravel())
+            gap = target.there * (target.y - target.concentration(shared))
+            return np.asarray(gap.ravel() / typical)
 
         tried = [
-            least_squares(residual, begin, x_scale=1.0, max_nfev=100)
-            for begin in self._beginnings(target)
+            least_squares(residual, begin, max_nfev=100)
+            for begin in self._beginnings(target, typical)
         ]
         best = min(tried, key=lambda found: float(found.cost))
-        deviation = float(np.sqrt(2.0 * best.cost / target.there.sum()))
-        typical = float(np.abs(target.y[target.there > 0]).mean())
+        deviation = typical * float(np.sqrt(2.0 * best.cost / n))
         noise = ERRORS[self.error].start(deviation, typical)
         mean = np.clip(best.x, -START_FARTHEST, START_FARTHEST)
-        return PharmacokineticParams(mean, START_VARIANCE * np.eye(q), noise)
+        return PharmacokineticParams(mean, START_VARIANCE * np.eye(self.n_effects), noise)
 
-    def _beginnings(self, target: PharmacokineticConditional) -> list[Array]:
+    def _beginnings(self, target: PharmacokineticConditional, typical: float) -> list[Array]:
         """Volumes from the peaks, rates from the times; absorption a little or much faster."""
-        seen = target.there > 0
-        peak = np.maximum((target.there * target.y).max(axis=1), np.finfo(np.float64).tiny)
-        volume = float(np.median(target.curve.amount.sum(axis=1) / peak))
-        times = target.curve.time[seen & (target.curve.time > 0)]
-        k = np.log(2.0) / float(np.median(times)) if len(times) else 1.0
-        lag = 0.5 * float(times.min()) if len(times) else 1.0
+        peak = np.maximum(target.y.max(axis=1), LEAST_SHARE * typical)
+        volume = float(np.median(target.curve.amount.max(axis=1) / peak))
+        since = target.curve.since_dose()[target.there > 0]
+        since = since[np.isfinite(since)]
+        k = np.log(2.0) / float(np.median(since)) if len(since) else 1.0
+        lag = 0.5 * float(since.min()) if len(since) else 1.0
         rates = (2.0 * k, 5.0 * k, 20.0 * k)
         return [np.log([ka, volume, k * volume, lag])[: self.n_effects] for ka in rates]
 
@@ -131,8 +138,7 @@ class Pharmacokinetic(RandomEffects):
     def expected(self, params: PharmacokineticParams) -> Totals:
         second = params.covariance + params.mean[:, None] * params.mean
         residual = ERRORS[self.error].expected(params.noise)
-        packed = second[np.tril_indices(self.n_effects)]
-        return Totals(np.concatenate([params.mean, packed, residual]), 1.0, 0.0)
+        return Totals(np.concatenate([params.mean, pack(second), residual]), 1.0, 0.0)
 
     def information(self, params: PharmacokineticParams, statistics: Totals) -> Array:
         first, second, residual = self._parts(statistics)
@@ -171,11 +177,13 @@ class PharmacokineticConditional(Conditional):
 
     def __init__(self, model: Pharmacokinetic, params: PharmacokineticParams, x: Array) -> None:
         table, there = table_of(x, model.n_rows)
-        time, dose, self.y = (np.ascontiguousarray(table[..., j]) for j in range(3))
+        time, dose, y = (np.ascontiguousarray(table[..., j]) for j in range(3))
         given = there & (dose > 0)
+        seen = there & ~given
         self.noise, self.error = params.noise, ERRORS[model.error]
-        self.there = (there & ~given).astype(np.float64)
-        self.least = LEAST_SHARE * np.abs(self.there * self.y).max(axis=1, keepdims=True) + 1e-300
+        self.there, self.y = seen.astype(np.float64), np.where(seen, y, 0.0)
+        largest = np.abs(self.y).max(axis=1, keepdims=True)
+        self.least = np.maximum(LEAST_SHARE * largest, SMALLEST)
         first = np.argsort(~given, axis=1, kind="stable")[:, : max(1, int(given.sum(axis=1).max()))]
         amount = np.take_along_axis(np.where(given, dose, 0.0), first, axis=1)
         self.curve = OneCompartment(time, np.take_along_axis(time, first, axis=1), amount)
@@ -213,8 +221,7 @@ class PharmacokineticConditional(Conditional):
         return self.error.statistics(self.noise, self.y, f, self.least, self.there)
 
     def statistics(self, z: Array) -> Array:
-        squares = outer_like(z, packed_length("full", z.shape[-1]))
-        return np.hstack([z, squares, self._residual(z)])
+        return np.hstack([z, outer_full(z), self._residual(z)])
 
     def scores(self, z: Array) -> Array:
         noise = self.error.scores(self.noise, self._residual(z))
