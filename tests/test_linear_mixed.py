@@ -667,6 +667,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"group": None}, "the name of the column of groups"),
     ({"covariance": "ful"}, "Did you mean 'full'"),
     ({"omega": [[1.0, 2.0], [2.0, 1.0]]}, "positive definite"),
+    ({"omega": "abc"}, "omega is 'abc'"),
     ({"noise_variance": -1.0}, "noise_variance is -1.0"),
     ({"learner": "emm"}, "Did you mean"),
     ({"tol": -1.0}, "tol is -1.0"),

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from mixfold import OneCompartmentModel
+from mixfold.core.errors import InvalidInputError
+from mixfold.core.value import equal
 from mixfold.learners.monte_carlo_em import MonteCarloEM
 from mixfold.models._one_compartment import OneCompartment
 from mixfold.models._residual_errors import ERRORS
@@ -155,3 +157,84 @@ def test_most_subjects_without_a_concentration() -> None:
     zero = {**table, "concentration": np.where(table["subject"] < 7, 0, table["concentration"])}
     model = OneCompartmentModel(**QUICK).fit(zero)
     assert np.isfinite(model.population_).all()
+
+
+# what is refused, and what is not
+
+
+def single(n: int = 6) -> Table:
+    """Rows that carry the dose, without rows of doses."""
+    table = events(n)
+    return {name: column[table["dose"] == 0] for name, column in table.items()} | {
+        "dose": np.full(n * len(TIMES), 100.0)
+    }
+
+
+def test_bad_rows_are_refused_by_name() -> None:
+    model = OneCompartmentModel(dosing="single", **QUICK)
+    table = single()
+    first = table["subject"] == 0
+    for weight in (-5.0, np.nan, np.inf):
+        weighted = {**table, "w": np.where(first, weight, 1.0)}
+        with pytest.raises(InvalidInputError, match=f"sample_weight has {weight}"):
+            model.fit(weighted, sample_weight="w")
+    varying = {**table, "weight": np.where(np.arange(len(first)) == 9, 60.0, 70.0)}
+    with pytest.raises(InvalidInputError, match="'weight' of subject 1 changes from row to row"):
+        OneCompartmentModel(dosing="single", weight="weight", **QUICK).fit(varying)
+    with pytest.raises(InvalidInputError, match="'concentration' is nowhere above 0"):
+        model.fit({**table, "concentration": -np.abs(table["concentration"])})
+    zero = {**table, "concentration": np.where(first, 0.0, np.abs(table["concentration"]))}
+    with pytest.raises(InvalidInputError, match="subject 0 has no concentration other than 0"):
+        OneCompartmentModel(dosing="single", error="proportional", **QUICK).fit(zero)
+    for lag in ("no", None, 1):
+        with pytest.raises(InvalidInputError, match="lag is"):
+            OneCompartmentModel(dosing="single", lag=lag).fit(table)  # type: ignore[arg-type]
+    for column in (table["time"][:-1], table["time"][:, None]):
+        with pytest.raises(InvalidInputError, match="column 'time' has shape"):
+            model.fit({**table, "time": column})
+    assert not hasattr(model, "population_")
+
+
+def test_a_failed_fit_leaves_a_fitted_model_as_it_was() -> None:
+    table = single()
+    model = OneCompartmentModel(dosing="single", **QUICK).fit(table)
+    before = dict(model.__dict__)
+    for name, value in (("time", np.nan), ("dose", -1.0), ("concentration", 0.0)):
+        with pytest.raises(InvalidInputError):
+            model.fit({**table, name: np.full(len(table["time"]), value)})
+    assert model.__dict__.keys() == before.keys()
+    assert all(model.__dict__[name] is before[name] for name in before)
+
+
+def test_prediction_keeps_to_what_was_learned() -> None:
+    table = {**events(), "weight": np.full(12 * 9, 60.0)}
+    model = OneCompartmentModel(weight="weight", **QUICK).fit(table)
+    before = model.predict(table)
+    model.set_params(reference_weight=10.0, lag=True, error="combined", covariance="full")
+    assert equal(model.predict(table), before)
+    with pytest.raises(InvalidInputError, match="learned with body weights"):
+        model.set_params(weight=None).predict(table)
+    model.set_params(weight="weight")
+    seen = {name: column[table["dose"] == 0] for name, column in table.items()}
+    with pytest.raises(InvalidInputError, match="subject 0 has no dose above 0"):
+        model.predict(seen)
+
+
+@pytest.mark.parametrize("junk", [np.nan, 1e200, None])
+def test_concentrations_of_dose_rows_are_not_read(junk: float | None) -> None:
+    import pyarrow as pa
+
+    table = events()
+    given = table["dose"] > 0
+
+    def with_junk(where: np.ndarray) -> Any:
+        c = table["concentration"].tolist()
+        values = [junk if bad else one for bad, one in zip(where, c, strict=True)]
+        return pa.table({**table, "concentration": pa.array(values)})
+
+    plain = OneCompartmentModel(**QUICK).fit(table)
+    other = OneCompartmentModel(**QUICK).fit(with_junk(given))
+    assert equal(other.params_, plain.params_)
+    if junk != 1e200:
+        with pytest.raises(InvalidInputError, match="row 1, column 'concentration' is nan"):
+            OneCompartmentModel(**QUICK).fit(with_junk(~given))

@@ -194,7 +194,10 @@ class Observed:
 
 def known_covariance(given: Any, q: int) -> Array:
     """A covariance of random effects that a user has given."""
-    omega = np.asarray(given, dtype=np.float64)
+    try:
+        omega = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        omega = np.full((q, q), np.nan)
     omega = np.diag(omega) if omega.ndim == 1 else omega.reshape(1, 1) if not omega.ndim else omega
     fits = omega.shape == (q, q) and np.isfinite(omega).all() and np.allclose(omega, omega.T)
     sizes = np.linalg.eigvalsh(omega) if fits else np.zeros(1)

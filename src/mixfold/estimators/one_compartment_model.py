@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -16,7 +17,7 @@ from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.learner import Learner
 from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows
-from mixfold.estimators._edge import unchanged_on_error
+from mixfold.estimators._edge import check_finite, unchanged_on_error
 from mixfold.estimators._nonlinear import LearnedUnits, NonlinearMixed, symmetric
 from mixfold.estimators._observations import Observations, positions
 from mixfold.estimators._units import padded, units_of
@@ -30,8 +31,8 @@ from mixfold.models.pharmacokinetic import (
 )
 from mixfold.run.loop import check_some
 from mixfold.sources._grouped import Grouped
-from mixfold.sources._opening import is_paths, open_source
-from mixfold.sources._table import Codes, arrow
+from mixfold.sources._opening import is_paths, is_table, open_source
+from mixfold.sources._table import Codes, arrow, is_numeric
 
 SUBJECT, TIME, DOSE, CONCENTRATION, WEIGHT = range(5)
 NAMES = ("ka", "V", "CL", "lag")
@@ -51,10 +52,12 @@ class OneCompartmentModel(NonlinearMixed):
         Column of body weights: V then grows with weight / `reference_weight`, CL with its power
         3/4, and the population's values are those of the reference.
     dosing : {"events", "single"}, default="events"
-        "events": a row whose dose is above 0 is a dose, not an observation. "single": every row
-        is an observation, and its dose was given to the subject once, at time 0.
+        "events": a row whose dose is above 0 is a dose, not an observation, and its concentration
+        is not read: it may be NaN, or null in a table in memory. "single": every row is an
+        observation, and its dose was given to the subject once, at time 0.
     error : {"additive", "proportional", "combined"}, default="additive"
-        Residual variance a^2, (b C)^2 or a^2 + (b C)^2.
+        Residual variance a^2, (b C)^2 or a^2 + (b C)^2. In (b C)^2 alone, C counts as at least
+        1e-3 of the subject's largest concentration.
     covariance : {"diag", "full"}, default="diag"
         Structure of Omega.
     lag : bool, default=False
@@ -84,7 +87,7 @@ class OneCompartmentModel(NonlinearMixed):
     random_covariance_, random_covariance_std_errors_ : arrays of shape (q, q)
         Omega, of the logarithms.
     noise_, noise_std_errors_ : arrays of shape (1,) or (2,)
-        a, b or both.
+        a, b or both. The standard error of a deviation that goes to zero is NaN.
     log_likelihood_ : float
         By importance sampling.
     subjects_ : array of shape (n,)
@@ -95,8 +98,15 @@ class OneCompartmentModel(NonlinearMixed):
         Mean deviation from theta given the data, and covariance.
     parameter_covariance_ : array
         Of theta, the free entries of Omega, and the logarithms of the noise.
+    params_ : PharmacokineticParams
+        theta, Omega and the noise.
     history_ : History
         `log_likelihood` and `step_size` of every pass.
+    n_seen_ : int
+        Subjects seen, once per pass.
+    degeneracies_ : int
+        How often a variance or the noise was raised to its floor, 1e-8 for eigenvalues of Omega
+        and 1e-6 of the size of concentrations for the noise.
 
     Examples
     --------
@@ -190,7 +200,7 @@ class OneCompartmentModel(NonlinearMixed):
                 f"sample_weight is a {type(sample_weight).__name__}: the name of a column is needed"
             )
         codes = Codes()
-        source = open_source(_as_table(X), columns, sample_weight, codes)
+        source = open_source(_as_table(X, self.concentration), columns, sample_weight, codes)
         for name in columns[1:]:
             if codes.values.get(name) is not None:
                 raise InvalidInputError(f"column {name!r} is not numeric; choose a numeric one")
@@ -212,58 +222,71 @@ class OneCompartmentModel(NonlinearMixed):
         ):
             if getattr(self, name) not in known:
                 raise unknown_name(name, getattr(self, name), known)
+        if not isinstance(self.lag, bool | np.bool_):
+            raise InvalidInputError(f"lag is {self.lag!r}: True or False is needed")
         check_above("reference_weight", self.reference_weight, 0.0)
         self._check_settings()
 
     def _check_rows(self, rows: Rows, numbers: Sequence[int]) -> None:
-        for name, values, least in zip(
-            self._columns(), rows.x.T, (-np.inf, -np.inf, 0.0, -np.inf, 0.0), strict=False
-        ):
-            low = values <= least if name == self.weight else values < least
-            bad = ~np.isfinite(values) | low
-            if bad.any():
-                i = int(bad.argmax())
-                need = "above 0" if name == self.weight else "0 or more" if least == 0 else "finite"
+        columns = self._columns()
+        read = Rows(self._without_ignored(rows.x), rows.weight)
+        check_finite(columns, read, numbers)
+        bad = {(DOSE, "0 or more"): read.x[:, DOSE] < 0}
+        if self.weight is not None:
+            bad[WEIGHT, "above 0"] = read.x[:, WEIGHT] <= 0
+        for (column, need), low in bad.items():
+            if low.any():
+                i = int(low.argmax())
                 raise InvalidInputError(
-                    f"row {numbers[i]}, column {name!r} is {values[i]}: numbers {need} are needed; "
-                    "mend or drop such rows"
+                    f"row {numbers[i]}, column {columns[column]!r} is {read.x[i, column]}: numbers "
+                    f"{need} are needed; mend or drop such rows"
                 )
+
+    def _without_ignored(self, x: NDArray[Any]) -> Floats:
+        """Rows whose concentrations at doses are 0."""
+        x = np.array(x, dtype=np.float64)
+        if self.dosing == "events":
+            x[x[:, DOSE] > 0, CONCENTRATION] = 0.0
+        return x
 
     def _table(
         self, data: Observations, x: NDArray[Any], starts: NDArray[np.intp]
     ) -> tuple[Floats, NDArray[np.intp]]:
         """Events of whole subjects: time, dose, concentration and perhaps weight."""
-        events = np.array(x[:, TIME:], dtype=np.float64)
+        if self.weight is not None:
+            _check_same(data, x, starts, WEIGHT, f"column {self.weight!r}", "give it one weight")
+        events = self._without_ignored(x)[:, TIME:]
         if self.dosing == "events":
             return events, starts
-        dose = events[:, 1]
-        ends = np.append(starts, len(x))[1:]
-        same = np.repeat(dose[starts], ends - starts) == dose
-        if not same.all():
-            raise InvalidInputError(
-                f"the dose of subject {data.label(x[~same, SUBJECT][0])} changes from row to row: "
-                "with dosing='single' it is the same in all of them; or use dosing='events'"
-            )
+        remedy = "with dosing='single' it is the same in all of them; or use dosing='events'"
+        _check_same(data, x, starts, DOSE, "the dose", remedy)
         given = events[starts]
         given[:, 0], given[:, 2] = 0.0, 0.0
         events[:, 1] = 0.0
         return np.insert(events, starts, given, axis=0), starts + np.arange(len(starts))
 
     def _check_units(self, model: Pharmacokinetic, data: Observations, units: Grouped) -> None:
-        other = "single" if self.dosing == "events" else "events"
+        largest = 0.0
         for keys, block in units.keyed_blocks():
             target = model.subjects(block.x)
-            for what, there in (
-                ("dose above 0", target.curve.amount.sum(axis=1)),
-                ("observation", target.there.sum(axis=1)),
-            ):
-                if (there == 0).any():
-                    raise InvalidInputError(
-                        f"subject {data.label(keys[there == 0][0])} has no {what}: drop it, or use "
-                        f"dosing={other!r} if doses stand in the table that way"
-                    )
+            self._check_there(data, keys, "dose above 0", target.curve.amount)
+            self._check_there(data, keys, "observation", target.there)
             if self.error == "proportional":
-                _check_after_dose(data, keys, target)
+                _check_proportional(data, keys, target)
+            largest = max(largest, float(target.y.max()))
+        if largest == 0.0:
+            raise InvalidInputError(
+                f"column {self.concentration!r} is nowhere above 0: concentrations are needed"
+            )
+
+    def _check_there(self, data: Observations, keys: Floats, what: str, there: Floats) -> None:
+        nothing = ~(there > 0).any(axis=1)
+        if nothing.any():
+            other = "single" if self.dosing == "events" else "events"
+            raise InvalidInputError(
+                f"subject {data.label(keys[nothing][0])} has no {what}: drop it, or use "
+                f"dosing={other!r} if doses stand in the table that way"
+            )
 
     def _attributes(self, learned: LearnedUnits) -> dict[str, Any]:
         params: PharmacokineticParams = learned.params
@@ -290,9 +313,16 @@ class OneCompartmentModel(NonlinearMixed):
         """Concentration at every row of a table with subject, time and dose (and weight).
 
         A subject that was learned has its own parameters, a new one the population's. Rows come
-        back in the order of the table; it must fit in memory.
+        back in the order of the table; it must fit in memory. With dosing="events" a subject needs
+        the rows of its doses too.
         """
         check_is_fitted(self)
+        learned: Pharmacokinetic = self._learned.model
+        if (self.weight is None) != (learned.reference_weight is None):
+            raise InvalidInputError(
+                f"weight is {self.weight!r}, but the model was learned with"
+                f"{'out' if learned.reference_weight is None else ''} body weights: fit it again"
+            )
         names = [name for name in self._columns() if name != self.concentration]
         data = self._observations(X, names)
         parts = [np.asarray(rows.x, dtype=np.float64) for rows in data.source.blocks()]
@@ -302,8 +332,9 @@ class OneCompartmentModel(NonlinearMixed):
         order = np.argsort(x[:, SUBJECT], kind="stable")
         keys, starts, counts = np.unique(x[order, SUBJECT], return_index=True, return_counts=True)
         table, begins = self._table(data, x[order], starts)
-        model = self._model(int(np.diff(np.append(begins, len(table))).max()))
-        target = model.subjects(padded(table, begins, model.n_rows))
+        most = int(np.diff(np.append(begins, len(table))).max())
+        target = replace(learned, n_rows=most).subjects(padded(table, begins, most))
+        self._check_there(data, keys, "dose above 0", target.curve.amount)
         curve = target.concentration(self._effects_of(data.labels(keys)))
         skip = 1 if self.dosing == "single" else 0  # the dose that was put before
         place = np.arange(len(x)) - np.repeat(starts, counts) + skip
@@ -318,25 +349,69 @@ class OneCompartmentModel(NonlinearMixed):
         return np.asarray(self.params_.mean + np.where(known, self.random_effects_[number], 0.0))
 
 
-def _as_table(data: Any) -> Any:
-    """A dict of columns as a table; what cannot hold columns is refused."""
+def _as_table(data: Any, concentration: str) -> Any:
+    """A dict of columns as a table; what cannot hold columns is refused.
+
+    Nulls among concentrations become NaN, which dose rows may have.
+    """
+    if is_paths(data):
+        return data
     if isinstance(data, dict):
-        return arrow().table({name: np.asarray(column) for name, column in data.items()})
-    if isinstance(data, np.ndarray) or not (is_paths(data) or hasattr(data, "__arrow_c_stream__")):
+        data = _from_columns(data)
+    if not is_table(data):
         raise InvalidInputError(
             f"X is a {type(data).__name__}: a table, a dict of columns, or a path is needed"
         )
-    return data
+    table = arrow().table(data)
+    i = table.schema.get_field_index(concentration)
+    if i < 0 or not table.column(i).null_count or not is_numeric(table.field(i).type):
+        return table
+    return table.set_column(i, concentration, table.column(i).cast("float64").fill_null(np.nan))
 
 
-def _check_after_dose(data: Observations, keys: Floats, target: PharmacokineticConditional) -> None:
-    """Refuse observations where the curve, and so proportional noise, is zero."""
+def _from_columns(data: dict[str, Any]) -> Any:
+    columns = {name: np.asarray(column) for name, column in data.items()}
+    lengths = {name: column.shape for name, column in columns.items()}
+    for name, shape in lengths.items():
+        if len(shape) != 1 or shape != next(iter(lengths.values())):
+            raise InvalidInputError(
+                f"column {name!r} has shape {shape}: columns of one length are needed, and the "
+                f"first has shape {next(iter(lengths.values()))}"
+            )
+    return arrow().table(columns)
+
+
+def _check_same(
+    data: Observations,
+    x: NDArray[Any],
+    starts: NDArray[np.intp],
+    column: int,
+    name: str,
+    remedy: str,
+) -> None:
+    """Refuse a column that changes within a subject."""
+    first = np.repeat(x[starts, column], np.diff(np.append(starts, len(x))))
+    changed = first != x[:, column]
+    if changed.any():
+        raise InvalidInputError(
+            f"{name} of subject {data.label(x[changed, SUBJECT][0])} changes from row to row: "
+            f"{remedy}"
+        )
+
+
+def _check_proportional(
+    data: Observations, keys: Floats, target: PharmacokineticConditional
+) -> None:
+    """Refuse subjects with observations where proportional noise is zero."""
     curve = target.curve
     first = np.where(curve.amount > 0, curve.dose_time, np.inf).min(axis=1)
     early = ((target.there > 0) & (curve.time <= first[:, None])).any(axis=1)
-    if early.any():
-        raise InvalidInputError(
-            f"subject {data.label(keys[early][0])} was observed before any dose had an effect: "
-            "error='proportional' allows no noise there; drop such rows, or use error='additive' "
-            "or 'combined'"
-        )
+    for bad, why in (
+        (early, "was observed before any dose had an effect"),
+        ((target.y == 0).all(axis=1), "has no concentration other than 0"),
+    ):
+        if bad.any():
+            raise InvalidInputError(
+                f"subject {data.label(keys[bad][0])} {why}: error='proportional' allows no noise "
+                "there; drop such rows, or use error='additive' or 'combined'"
+            )

@@ -45,9 +45,9 @@ class Pharmacokinetic(RandomEffects):
     """y_ij ~ N(C(t_ij; psi_i), v), psi_i = log(ka, V, CL[, lag])_i ~ N(theta, Omega).
 
     A table row holds time, dose, concentration and, with `reference_weight`, body weight; a row
-    with a dose above 0 is a dose, its concentration is not used; others are observations. V then grows with weight and CL with
-    its power 3/4. Statistics are psi, psi psi' and the residual sums, so the M-step is exact;
-    only "combined" noise takes a step of scoring.
+    with a dose above 0 is a dose, whose concentration is not used, others are observations. V
+    grows with weight and CL with its power 3/4. Statistics are psi, psi psi' and the residual
+    sums, so the M-step is exact; only "combined" noise takes a step of scoring.
 
     Examples
     --------
