@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,10 +12,13 @@ import pytest
 from mixfold import OneCompartmentModel
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.value import equal
+from mixfold.estimators import _nonlinear
+from mixfold.kernels._simulation import SimulationKernel
 from mixfold.learners.monte_carlo_em import MonteCarloEM
 from mixfold.models._one_compartment import OneCompartment
 from mixfold.models._residual_errors import ERRORS
 from mixfold.schedules.settling import Settling
+from mixfold.sources import _grouped
 
 TIMES = np.array([0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 12.0, 24.0])
 TRUTH = np.array([1.5, 30.0, 3.0, 0.5])
@@ -238,3 +243,88 @@ def test_concentrations_of_dose_rows_are_not_read(junk: float | None) -> None:
     if junk != 1e200:
         with pytest.raises(InvalidInputError, match="row 1, column 'concentration' is nan"):
             OneCompartmentModel(**QUICK).fit(with_junk(~given))
+
+
+# data in files, weights, threads
+
+
+def test_files_that_are_not_kept_give_the_same_bits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    monkeypatch.setattr(_nonlinear, "TOGETHER", 4)
+    table = events(11)
+    whole = OneCompartmentModel(**QUICK).fit(table)
+    for kept in (_grouped.KEPT_BYTES, 0):
+        monkeypatch.setattr(_grouped, "KEPT_BYTES", kept)
+        for rows in (7, 1000):
+            file = tmp_path / f"{rows}.parquet"
+            pq.write_table(pa.table(table), file, row_group_size=rows)
+            model = OneCompartmentModel(**QUICK).fit(file)
+            assert equal(model.params_, whole.params_)
+            assert equal(model.parameter_covariance_, whole.parameter_covariance_)
+            assert equal(model.random_effects_, whole.random_effects_)
+            assert model.log_likelihood_ == whole.log_likelihood_
+            assert equal(model.predict(file), whole.predict(table))
+
+
+def test_threads_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_nonlinear, "TOGETHER", 4)
+    names, summarize = set(), SimulationKernel.summarize
+
+    def noted(kernel: Any, *given: Any) -> Any:
+        names.add(threading.current_thread().name.partition("_")[0])
+        return summarize(kernel, *given)
+
+    monkeypatch.setattr(SimulationKernel, "summarize", noted)
+    one, three = (OneCompartmentModel(n_threads=n, **QUICK).fit(events(11)) for n in (1, 3))
+    assert names == {"MainThread", "mixfold"}
+    assert equal(one.parameter_covariance_, three.parameter_covariance_)
+    assert equal(one.random_effects_, three.random_effects_)
+    assert one.log_likelihood_ == three.log_likelihood_
+
+
+def test_a_subject_of_weight_two_is_there_twice() -> None:
+    table = events(10)
+    heavy = table["subject"] < 5
+    twice = {n: np.concatenate([c, c[heavy] + 100 * (n == "subject")]) for n, c in table.items()}
+    weighted = OneCompartmentModel(**FAIR).fit({**table, "w": 1.0 + heavy}, sample_weight="w")
+    doubled = OneCompartmentModel(**FAIR).fit(twice)
+    errors = doubled.population_std_errors_
+    assert np.allclose(weighted.population_, doubled.population_, atol=0.3 * errors)
+    assert np.allclose(weighted.population_std_errors_, errors, rtol=0.25)
+    assert weighted.log_likelihood_ == pytest.approx(doubled.log_likelihood_, abs=1.0)
+    penalty = weighted.bic() + 2 * weighted.log_likelihood_
+    assert penalty == pytest.approx(doubled.bic() + 2 * doubled.log_likelihood_)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"error": "proportional"},
+        {"error": "combined", "covariance": "full"},
+        {"covariance": "full"},
+        {"doses": (0.0, 24.0, 30.0)},
+    ],
+    ids=str,
+)
+def test_the_truth_is_found(settings: dict[str, Any]) -> None:
+    settings = dict(settings)
+    error = settings.get("error", "additive")
+    noise = {"additive": (0.1, 0.0), "proportional": (0.0, 0.1), "combined": (0.05, 0.1)}[error]
+    doses = settings.pop("doses", (0.0,))
+    times = np.concatenate([TIMES, 24.0 + TIMES]) if len(doses) > 1 else TIMES
+    table = events(30, 1, *noise, doses=doses, times=times)
+    model = OneCompartmentModel(**settings, **FAIR).fit(table)
+    gap = np.abs(model.population_ - TRUTH[:3])
+    assert np.all(gap < 3 * model.population_std_errors_)
+    assert np.all(model.population_std_errors_ < 0.15 * model.population_)
+    # as a sample variance of 30 scatters
+    share = np.diag(model.random_covariance_) / DEVIATIONS[:3] ** 2
+    assert np.all(np.abs(share - 1.0) < 3 * np.sqrt(2 / 30))
+    off = model.random_covariance_[np.tril_indices(3, -1)]
+    assert np.all(off != 0) == (model.covariance == "full")
+    truth = np.array([size for size in noise if size > 0])
+    assert np.all(np.abs(model.noise_ - truth) < 3 * model.noise_std_errors_)

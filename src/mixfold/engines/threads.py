@@ -49,9 +49,10 @@ class Threads:
         self.n_threads = available_cores() if n_threads is None else n_threads
         self._prepared: tuple[Any, Any] = (None, None)
 
-    def _map(self, work: Any, parts: list[Any]) -> Iterable[Any]:
+    def map(self, work: Any, parts: list[Any]) -> Iterable[Any]:
+        """What `work` makes of every part, in order."""
         if self.n_threads == 1 or len(parts) == 1:
-            return map(work, parts)
+            return (work(part) for part in parts)
         # a few tiles per task: handing over a task costs as much as a thousand rows
         size = -(-len(parts) // (TASKS_PER_THREAD * self.n_threads))
         groups = (parts[i : i + size] for i in range(0, len(parts), size))
@@ -86,7 +87,7 @@ class Threads:
                 prepared, rows.cut(cut.start, cut.stop), replace(assignment, first=first)
             )
 
-        for partial in self._map(work, self._cuts(len(rows))):
+        for partial in self.map(work, self._cuts(len(rows))):
             sums = sums + partial
         return sums
 
@@ -110,7 +111,7 @@ class Threads:
         def work(cut: slice) -> Array:
             return self.kernel.moments(prepared, rows.cut(cut.start, cut.stop), latent[cut])
 
-        for partial in self._map(work, self._cuts(len(rows))):
+        for partial in self.map(work, self._cuts(len(rows))):
             sums = sums + partial
         return sums
 
@@ -121,7 +122,7 @@ class Threads:
         def work(cut: slice) -> tuple[Array, Array | None]:
             return self.kernel.posterior(prepared, rows.x[cut], latent)
 
-        parts = list(self._map(work, self._cuts(len(rows)) or [slice(0)]))
+        parts = list(self.map(work, self._cuts(len(rows)) or [slice(0)]))
         log_density = np.concatenate([p[0] for p in parts])
         shares = [p[1] for p in parts if p[1] is not None]
         return log_density, np.concatenate(shares) if latent else None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -13,12 +15,13 @@ from mixfold.core.checks import check_whole
 from mixfold.core.learner import Learner
 from mixfold.core.problem import Assignment
 from mixfold.core.rows import Array as Floats
+from mixfold.core.rows import Rows, join, no_rows
 from mixfold.core.value import value
 from mixfold.engines.threads import Threads
 from mixfold.estimators._edge import learner_from
 from mixfold.estimators._fitting import UnitFitting
 from mixfold.estimators._observations import Observations, storable
-from mixfold.kernels._simulation import SimulationKernel
+from mixfold.kernels._simulation import SimulationKernel, Summary
 from mixfold.learners.monte_carlo_em import MonteCarloEM
 from mixfold.models._random_effects import RandomEffects
 from mixfold.run.history import History
@@ -43,7 +46,8 @@ class LearnedUnits:
     """Everything the public attributes are made from.
 
     `design` says what columns mean, and `scaling` in which units they were learned.
-    `parameter_covariance` is of the learned parameters in the order of the model's scores.
+    `parameter_covariance` is of the learned parameters in the order of the model's scores;
+    `weight` is that of all units together.
     """
 
     model: Any
@@ -57,6 +61,7 @@ class LearnedUnits:
     groups: Any
     effects: Floats
     effect_covariances: Floats
+    weight: float
     n_seen: int
     history: History
     degeneracies: int
@@ -68,6 +73,7 @@ class Look(NamedTuple):
     keys: Floats
     effects: Floats
     covariances: Floats
+    weight: float
     log_likelihood: float
     parameter_covariance: Floats
 
@@ -121,6 +127,7 @@ class NonlinearMixed(UnitFitting):
                 groups=storable(data.labels(seen.keys)),
                 effects=seen.effects,
                 effect_covariances=seen.covariances,
+                weight=seen.weight,
                 n_seen=fit.rows_seen,
                 history=fit.history,
                 degeneracies=int(fit.state.repairs),
@@ -149,9 +156,9 @@ class NonlinearMixed(UnitFitting):
         return self._criterion(2.0)
 
     def bic(self) -> float:
-        """Bayesian information criterion, which counts units; lower is better."""
+        """Bayesian information criterion, which counts units by weight; lower is better."""
         check_is_fitted(self)
-        return self._criterion(float(np.log(len(self._learned.effects))))
+        return self._criterion(float(np.log(self._learned.weight)))
 
     def _criterion(self, penalty: float) -> float:
         free = int(self._learned.model.n_parameters())
@@ -169,23 +176,42 @@ def look(problem: Threads, params: Any, units: Grouped, draws: int, seed: int) -
     """Draw the effects of every unit once more, many times, at the learned parameters."""
     kernel = problem.kernel
     assert isinstance(kernel, SimulationKernel)
-    keys, parts, total, first = [], [], 0.0, 0
-    for labels, block in units.keyed_blocks(length=TOGETHER):
-        keys.append(labels)
-        for i in range(0, len(block), TOGETHER):
-            rows = block.cut(i, i + TOGETHER)
-            parts.append(kernel.summarize(params, rows, Assignment("draw", draws, seed, first)))
-            total += float(rows.weights() @ parts[-1].log_density)
-            first += len(rows)
-    observed = np.sum([part.observed for part in parts], axis=0)
-    outer = np.sum([part.outer for part in parts], axis=0)
+    parts: list[Summary] = []
+
+    def summarize(piece: tuple[int, Rows]) -> Summary:
+        first, rows = piece
+        return kernel.summarize(params, rows, Assignment("draw", draws, seed, first))
+
+    keys, weights, numbered = [], [], enumerate(pieces(units, TOGETHER))
+    # as many at a time as there are threads, so that memory stays bounded
+    while several := list(islice(numbered, problem.n_threads)):
+        found = problem.map(summarize, [(i * TOGETHER, rows) for i, (_, rows) in several])
+        parts += found
+        keys += [labels for _, (labels, _) in several]
+        weights += [rows.weights() for _, (_, rows) in several]
     return Look(
         np.concatenate(keys),
         np.concatenate([part.effects for part in parts]),
         np.concatenate([part.covariance for part in parts]),
-        total,
-        inverse_information(observed, outer),
+        float(np.concatenate(weights).sum()),
+        sum(float(w @ part.log_density) for w, part in zip(weights, parts, strict=True)),
+        inverse_information(
+            np.sum([part.observed for part in parts], axis=0),
+            np.sum([part.outer for part in parts], axis=0),
+        ),
     )
+
+
+def pieces(units: Grouped, length: int) -> Iterator[tuple[Floats, Rows]]:
+    """Units by `length`, wherever the blocks of the source end, with the numbers of groups."""
+    keys, rows = np.empty(0), no_rows(units.d)
+    for labels, block in units.keyed_blocks(length=length):
+        keys, rows = np.concatenate([keys, labels]), join([rows, block])
+        while len(rows) >= length:
+            yield keys[:length], rows.cut(0, length)
+            keys, rows = keys[length:], rows.cut(length, len(rows))
+    if len(rows):
+        yield keys, rows
 
 
 def inverse_information(observed: Floats, outer: Floats) -> Floats:
