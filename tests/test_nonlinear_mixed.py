@@ -439,7 +439,7 @@ def test_pharmacokinetic_truth_is_found() -> None:
     assert np.allclose(model.predict(new)[:8], model.predict(new)[8:16])
 
 
-def test_events_and_single_doses_say_the_same(tmp_path: Path) -> None:
+def test_events_and_single_doses_say_the_same() -> None:
     single = concentrations(12)
     events = {
         name: np.concatenate([np.repeat(first, 12), column])

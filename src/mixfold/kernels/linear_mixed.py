@@ -60,8 +60,6 @@ class LinearMixedKernel:
     log p = -(n log(2 pi sigma^2) + log det M + u'u / sigma^2 - w'w) / 2.
     """
 
-    name = "reference"
-
     def __init__(self, model: LinearMixed) -> None:
         self.model = model
 

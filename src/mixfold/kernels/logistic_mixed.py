@@ -7,5 +7,3 @@ from mixfold.kernels._simulation import SimulationKernel
 
 class LogisticMixedKernel(SimulationKernel):
     """Statistics of (y, z), averaged over Metropolis-Hastings draws of z."""
-
-    name = "metropolis"

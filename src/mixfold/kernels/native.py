@@ -45,8 +45,6 @@ def fits_float32(scales: Array) -> bool:
 class NativeKernel:
     """Blocked, vectorised E-steps; Gaussians through Cholesky factors."""
 
-    name = "native"
-
     def __init__(self, model: MixtureModel) -> None:
         self.model = model
         self._expect = getattr(_native, f"expect_{model.family.form}")

@@ -18,8 +18,6 @@ NEGLIGIBLE = 1e-30
 class ReferenceKernel:
     """L = log w + log p(x|k); R = softmax(L); sums = R' t(x), in local coordinates."""
 
-    name = "reference"
-
     def __init__(self, model: MixtureModel) -> None:
         self.model = model
 
