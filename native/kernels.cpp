@@ -81,6 +81,8 @@ void expect_diagonal(const Rows& rows, const double* weights, const Gaussians& g
 void fold(OnlineState&, const OnlineState&, const RowRule&, const Rows&, const double*,
           const double*, int, double&);
 
+long long match(const Beliefs&, const Rows&, const double*, double&);
+
 extern const Kernels table;
 const Kernels table = {
     expect_triangular,
@@ -93,6 +95,7 @@ const Kernels table = {
     moments_any<Diagonal, Gaussians>,
     moments_any<Linear, LinearFamily>,
     fold,
+    match,
 };
 
 }  // namespace mixfold::MIXFOLD_ISA

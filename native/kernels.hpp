@@ -31,6 +31,7 @@ struct Posterior {
   double *log_density, *responsibilities;
 };
 
+struct Beliefs;
 struct OnlineState;
 struct RowRule;
 
@@ -49,6 +50,7 @@ struct Kernels {
                          const LinearFamily&, double* result);
   void (*fold)(OnlineState&, const OnlineState& trial, const RowRule&, const Rows&,
                const double* weights, const double* gamma, int hold, double& log_likelihood);
+  long long (*match)(const Beliefs&, const Rows&, const double* weights, double& log_density);
 };
 
 // The fastest kernels this processor can run, or fewer if the environment variable MIXFOLD_ISA

@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include "arguments.hpp"
+#include "belief_arrays.hpp"
 #include "online_mixture.hpp"
 
 namespace mixfold {
@@ -250,6 +251,46 @@ std::tuple<Result, Result, Result, Result, Result, Result> state(const OnlineMix
           factor.array};
 }
 
+std::tuple<Result, Result, Result, Result, Result, double, long long> match(
+    const RowsArray& array, const Weights& weights, const Parameter<1>& alpha,
+    const Parameter<2>& mean, const AnyFactor& kappa, const AnyFactor& nu,
+    const AnyFactor& factor) {
+  const Rows rows = view_rows(array);
+  const double* const w = view_weights(weights, rows);
+  const int components = int(mean.shape(0)), d = rows.d;
+  const size_t k = size_t(components), columns = size_t(d);
+  const bool diagonal = factor.ndim() == 2;
+  require(has_shape(alpha, components) && has_shape(mean, components, d), "beliefs and rows differ");
+  require(factor.size() == k * columns * (diagonal ? 1 : columns), "factor has the wrong size");
+  require(kappa.size() == (diagonal ? k * columns : k) && nu.size() == kappa.size(),
+          "kappa or nu has the wrong size");
+  const BeliefArrays beliefs(diagonal, components, d);
+  const Beliefs& b = beliefs.view();
+  const int each = diagonal ? d : 1;
+  beliefs.put(b.alpha, alpha.data(), 1);
+  beliefs.put(b.mean, mean.data(), d);
+  beliefs.put(b.kappa, kappa.data(), each);
+  beliefs.put(b.nu, nu.data(), each);
+  beliefs.put_factor(factor.data());
+  double log_density = 0;
+  long long repairs = 0;
+  {
+    nb::gil_scoped_release unlocked;
+    repairs = kernels().match(b, rows, w, log_density);
+  }
+  const auto taken = [&](const double* from, NewArray to, int entries) {
+    beliefs.get(from, to.data, entries);
+    return to.array;
+  };
+  const auto counts = [&] { return diagonal ? new_array({k, columns}) : new_array({k}); };
+  NewArray roots = diagonal ? new_array({k, columns}) : new_array({k, columns, columns});
+  beliefs.get_factor(roots.data);
+  return {taken(b.alpha, new_array({k}), 1), taken(b.mean, new_array({k, columns}), d),
+          taken(b.kappa, counts(), each),    taken(b.nu, counts(), each),
+          roots.array,                       log_density,
+          repairs};
+}
+
 }  // namespace
 }  // namespace mixfold
 
@@ -274,6 +315,8 @@ NB_MODULE(_native, m) {
         "origin"_a, "means"_a, "whiten"_a, "log_scale"_a);
   m.def("moments_linear", &moments_linear, "rows"_a, "weights"_a.none(), "responsibilities"_a,
         "eta"_a, "offset"_a, "poisson"_a);
+  m.def("match", &match, "rows"_a, "weights"_a.none(), "alpha"_a, "mean"_a, "kappa"_a, "nu"_a,
+        "factor"_a);
   nb::class_<OnlineMixture>(m, "OnlineMixture")
       .def("__init__", &construct_online, "kind"_a, "s_weight"_a, "s_mean"_a, "s_scatter"_a,
            "t_weight"_a, "t_mean"_a, "t_factor"_a, "floor"_a, "reg"_a, "keep_weights"_a,

@@ -43,6 +43,7 @@ LEARNERS: list[Learner] = [learner() for learner in find_all("learners").values(
     EM(accelerate=True),
     MiniBatchEM(batch_size=70, average_from=3, truncation=1000.0),
 ]
+LEARNERS = [learner for learner in LEARNERS if learner.serves(LinearMixed(2, 2))]
 
 
 class Group:

@@ -90,7 +90,7 @@ def test_combined_noise_climbs_to_the_maximum(a: float, b: float, size: float) -
     ],
 )
 def test_combined_errors_are_no_worse_than_those_they_hold(
-    simple: Any, noise: dict[str, float], seed: int
+    simple: Any, noise: dict[str, Any], seed: int
 ) -> None:
     table = events(15, seed, **noise)
     nested = OneCompartmentModel(error=simple, **FAIR).fit(table)

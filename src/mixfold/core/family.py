@@ -7,6 +7,7 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
+from mixfold.core.conjugate import Conjugate
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Scatter, Statistics
 
@@ -31,6 +32,11 @@ class Family(ABC):
     def scatter(self) -> Scatter:
         """Which second moments are sufficient."""
         return "none"
+
+    @property
+    def conjugate(self) -> Conjugate | None:
+        """The conjugate prior of its components, where it has one."""
+        return None
 
     @classmethod
     def variants(cls) -> list[Self]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, Literal
 
-from mixfold.core.problem import Problem
+from mixfold.core.problem import Model, Problem
 from mixfold.core.rows import Rows
 from mixfold.core.value import value
 
@@ -31,13 +31,19 @@ class Learner(ABC):
 
     A state is a value with at least the fields `params` and `repairs`. The same rows in blocks
     of any sizes give the same state to the bit. A rule that `rereads` needs a source that can be
-    read again, in the same order. A start is the best of `starts` candidates, drawn
-    from about `sample_size` rows.
+    read again, in the same order; one that `goes_on` can learn more rows after a whole fit from
+    the state it has. A start is the best of `starts` candidates, drawn from about `sample_size`
+    rows.
     """
 
     starts = 1
     sample_size = 20_000
     rereads = False
+    goes_on = False
+
+    def serves(self, model: Model) -> bool:
+        """Whether the rule can learn the model."""
+        return True
 
     def resolve(self, n: int | None, d: int, streaming: bool) -> Learner:
         """The rule that fits what is known of the data: its length, or that it never ends."""

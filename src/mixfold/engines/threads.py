@@ -127,6 +127,10 @@ class Threads:
         shares = [p[1] for p in parts if p[1] is not None]
         return log_density, np.concatenate(shares) if latent else None
 
+    def match(self, beliefs: Any, rows: Rows) -> tuple[Any, float, int]:
+        """Beliefs after rows, one by one, their log density as it was foreseen, and repairs."""
+        return self.kernel.match(beliefs, rows)
+
     def sequence(self, statistics: Any, params: Any, reference: Any = None) -> Sequence | None:
         """A working copy for one update per row, where the kernel has one."""
         return self.kernel.sequence(statistics, params, reference)

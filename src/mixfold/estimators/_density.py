@@ -282,6 +282,8 @@ class Density(Evaluation):
                 )
         if learned.streaming:
             return learned
+        if learner.goes_on and isinstance(learned.learner, type(learner)):
+            return replace(learned, learner=learner, streaming=True)
         state = learner.init(problem, learned.params, learned.n_seen, self._seed())
         return replace(learned, learner=learner, stream=Stream(None, state), streaming=True)
 

@@ -11,11 +11,14 @@ import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
+from mixfold.core.checks import check_above
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Array as Floats
+from mixfold.core.rows import Rows
 from mixfold.engines.threads import Threads
 from mixfold.estimators._edge import check_rows, open_data, seed_from
 from mixfold.estimators._learned import Learned
+from mixfold.models.bayesian_mixture import BayesianMixture, MixturePosterior
 from mixfold.run.loop import check_some
 
 
@@ -34,18 +37,23 @@ class Evaluation(DensityMixin, BaseEstimator):  # type: ignore[misc]
     def _params(self) -> Any:
         return self._now().params
 
+    def _rows(self, X: Any) -> Iterator[Rows]:
+        """Blocks of data that are fit to be evaluated."""
+        check_is_fitted(self)
+        source = open_data(self, X, None, None, reset=False)
+        family, first = self._now().model.family, 0
+        for rows in source.blocks():
+            check_rows(family, source.columns, rows, range(first, first + len(rows)))
+            first += len(rows)
+            yield rows
+        check_some(first, first)
+
     def _posteriors(self, X: Any, responsibilities: bool) -> Iterator[tuple[Floats, Any]]:
         check_is_fitted(self)
         params = self._params()
-        source = open_data(self, X, None, None, reset=False)
         problem = Threads(self._now().model, self.n_threads)
-        first = 0
-        for rows in source.blocks():
-            numbers = range(first, first + len(rows))
-            check_rows(problem.model.family, source.columns, rows, numbers)
-            first += len(rows)
+        for rows in self._rows(X):
             yield problem.posterior(params, rows, responsibilities)
-        check_some(first, first)
 
     def score_samples(self, X: Any) -> Floats:
         """Log-density of every row."""
@@ -63,6 +71,41 @@ class Evaluation(DensityMixin, BaseEstimator):  # type: ignore[misc]
     def predict(self, X: Any) -> np.ndarray:
         """The component most likely to have made each row."""
         return np.concatenate([part[1].argmax(axis=1) for part in self._posteriors(X, True)])
+
+    # what Bayesian learners know besides
+
+    def _beliefs(self) -> tuple[BayesianMixture, MixturePosterior]:
+        check_is_fitted(self)
+        learned = self._now()
+        if learned.posterior is None:
+            raise InvalidInputError(
+                f"{type(learned.learner).__name__} learns parameters, not beliefs about them: use "
+                "learner='moment-matching' or 'online-vb'"
+            )
+        return BayesianMixture(learned.model), learned.posterior
+
+    def posterior_predictive(self, X: Any) -> Floats:
+        """log p(x | rows learned) of every row: parameters are averaged over, not fixed.
+
+        For Gaussians this is the density of a mixture of t distributions.
+        """
+        mixture, beliefs = self._beliefs()
+        return np.concatenate([mixture.predictive(beliefs, rows.x) for rows in self._rows(X)])
+
+    def expected_parameters(self) -> Any:
+        """The parameters averaged over beliefs, as a `MixtureParams`."""
+        mixture, beliefs = self._beliefs()
+        return mixture.expected(beliefs)
+
+    def credible_intervals(self, level: float = 0.95) -> dict[str, tuple[Floats, Floats]]:
+        """Lower and upper ends of intervals that hold a parameter with probability `level`.
+
+        They are named "weights", "means" and, for Gaussians, "covariances". Intervals of
+        covariances between columns come from draws, all others are exact.
+        """
+        check_above("level", level, 0.0, 1.0)
+        mixture, beliefs = self._beliefs()
+        return mixture.intervals(beliefs, float(level))
 
     def _criterion(self, X: Any, penalty: Callable[[int, int, float], float]) -> float:
         total, n, entropy = 0.0, 0, 0.0

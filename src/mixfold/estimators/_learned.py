@@ -13,6 +13,7 @@ from mixfold.core.value import value
 from mixfold.engines.threads import Threads
 from mixfold.families.gaussian import Gaussian
 from mixfold.learners._stochastic import StochasticEM
+from mixfold.models.bayesian_mixture import MixturePosterior
 from mixfold.models.mixture_model import MixtureModel
 from mixfold.run.history import History, no_history
 from mixfold.run.starting import Beginning
@@ -34,6 +35,7 @@ class Learned:
         "history_",
         "converged_",
         "degeneracies_",
+        "posterior_",
     )
 
     model: Any
@@ -51,6 +53,12 @@ class Learned:
     def n_features(self) -> int:
         """Columns of the data."""
         return int(self.model.d)
+
+    @property
+    def posterior(self) -> MixturePosterior | None:
+        """Beliefs about the parameters, where the rule has any."""
+        known = getattr(self.stream.state, "params", None)
+        return known if isinstance(known, MixturePosterior) else None
 
     @staticmethod
     def nothing(model: MixtureModel, learner: Any, seed: int) -> Learned:
@@ -70,6 +78,8 @@ class Learned:
             "converged_": self.converged,
             "degeneracies_": self.degeneracies,
         }
+        if self.posterior is not None:
+            found["posterior_"] = self.posterior
         family = self.model.family
         if isinstance(family, Gaussian):
             found["covariances_"] = family.structure.covariances(components.factor)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from mixfold.core.conjugate import Conjugate
 from mixfold.core.rows import Array
 from mixfold.core.value import value
+from mixfold.families._gamma_rates import ExponentialRates
 from mixfold.families._positive import TINY, MeanParams, Positive
 
 
@@ -22,6 +24,10 @@ class Exponential(Positive):
     """
 
     floor: float = 1e-8
+
+    @property
+    def conjugate(self) -> Conjugate:
+        return ExponentialRates()
 
     def log_base(self, x: Array) -> Array:
         return np.zeros(len(x))

@@ -7,13 +7,20 @@ from typing import Self
 import numpy as np
 
 from mixfold.core.checks import check_least
+from mixfold.core.conjugate import Conjugate
 from mixfold.core.errors import unknown_name
 from mixfold.core.family import Family, Form
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Scatter, Statistics, pack, unpack
 from mixfold.core.value import value
 from mixfold.families._covariance import STRUCTURES, Covariance
+from mixfold.families._gaussian_params import GaussianParams
+from mixfold.families._normal_gamma import NormalGamma
+from mixfold.families._normal_wishart import NormalWishart
 
+__all__ = ["Gaussian", "GaussianParams"]
+
+CONJUGATES: dict[str, Conjugate] = {"full": NormalWishart(), "diag": NormalGamma()}
 LOG_2PI = float(np.log(2.0 * np.pi))
 RESOLUTION = 2.0**-52
 TINY = 1e-300
@@ -22,14 +29,6 @@ TINY = 1e-300
 def _for_each(shared: Array, shape: tuple[int, ...]) -> Array:
     """One array per component, copied where components share it."""
     return shared if shared.shape == shape else np.array(np.broadcast_to(shared, shape))
-
-
-@value
-class GaussianParams:
-    """Means (K, d) and covariance factors; see `families/_covariance.py` for their shapes."""
-
-    means: Array
-    factor: Array
 
 
 @value
@@ -71,6 +70,10 @@ class Gaussian(Family):
     @property
     def scatter(self) -> Scatter:
         return self.structure.scatter
+
+    @property
+    def conjugate(self) -> Conjugate | None:
+        return CONJUGATES.get(self.covariance)
 
     @classmethod
     def variants(cls) -> list[Self]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from mixfold.core.conjugate import Conjugate
 from mixfold.core.rows import Array
 from mixfold.core.value import value
+from mixfold.families._gamma_rates import PoissonRates
 from mixfold.families._positive import MeanParams, Positive
 
 
@@ -26,6 +28,10 @@ class Poisson(Positive):
 
     def outside(self, x: Array) -> np.ndarray:
         return np.asarray((x < 0) | (x != np.floor(x)))
+
+    @property
+    def conjugate(self) -> Conjugate:
+        return PoissonRates()
 
     def log_base(self, x: Array) -> Array:
         from scipy.special import gammaln

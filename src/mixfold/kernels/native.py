@@ -11,11 +11,13 @@ from mixfold.core.noise import words
 from mixfold.core.problem import ASSIGNMENTS, CONTROLS, Assignment, RowRule
 from mixfold.core.rows import Array, Rows
 from mixfold.core.statistics import Statistics
+from mixfold.families._normal_wishart import NormalBeliefs
 from mixfold.families._positive import MeanParams
 from mixfold.families.exponential import Exponential
 from mixfold.families.gaussian import LOG_2PI, Gaussian, GaussianParams
 from mixfold.families.poisson import Poisson
-from mixfold.kernels.reference import simulate
+from mixfold.kernels.reference import match, simulate
+from mixfold.models.bayesian_mixture import MixturePosterior
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 try:
@@ -96,6 +98,23 @@ class NativeKernel:
     ) -> tuple[Array, Array]:
         """log p(x) of every row and the mean of draws of its label."""
         return simulate(self, prepared, rows, assignment)
+
+    def match(self, beliefs: MixturePosterior, rows: Rows) -> tuple[MixturePosterior, float, int]:
+        """Beliefs after rows, one by one, their log density as it was foreseen, and repairs."""
+        if not isinstance(beliefs.components, NormalBeliefs):
+            return match(self.model, beliefs, rows)
+        before = beliefs.components
+        alpha, mean, kappa, nu, factor, log_density, repairs = _native.match(
+            rows.x,
+            rows.weight,
+            beliefs.alpha,
+            before.mean,
+            before.kappa,
+            before.nu,
+            before.factor,
+        )
+        after = NormalBeliefs(mean, kappa, nu, factor)
+        return MixturePosterior(alpha, after), log_density, repairs
 
     def sequence(
         self, statistics: Statistics, params: MixtureParams, reference: Statistics | None = None

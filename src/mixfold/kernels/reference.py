@@ -10,6 +10,7 @@ from mixfold.core.noise import uniforms
 from mixfold.core.problem import Assignment
 from mixfold.core.rows import Array, Rows
 from mixfold.core.statistics import lower_triangle
+from mixfold.models.bayesian_mixture import BayesianMixture, MixturePosterior
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 NEGLIGIBLE = 1e-30
@@ -65,9 +66,25 @@ class ReferenceKernel:
         log_density = largest[:, 0] + np.log(total[:, 0])
         return log_density, odds / total if responsibilities else None
 
+    def match(self, beliefs: MixturePosterior, rows: Rows) -> tuple[MixturePosterior, float, int]:
+        """Beliefs after rows, one by one, their log density as it was foreseen, and repairs."""
+        return match(self.model, beliefs, rows)
+
     def sequence(self, statistics: Any, params: Any, reference: Any = None) -> None:
         """There is none: learners make batches of one row instead."""
         return
+
+
+def match(
+    model: MixtureModel, beliefs: MixturePosterior, rows: Rows
+) -> tuple[MixturePosterior, float, int]:
+    """Bayesian moment matching, row by row."""
+    mixture, log_density, repairs = BayesianMixture(model), 0.0, 0
+    for x, weight in zip(rows.x.astype(np.float64, copy=False), rows.weights(), strict=True):
+        if weight > 0.0:
+            beliefs, foreseen, mended = mixture.match(beliefs, x, float(weight))
+            log_density, repairs = log_density + foreseen, repairs + mended
+    return beliefs, log_density, repairs
 
 
 def simulate(kernel: Any, prepared: Any, rows: Rows, assignment: Assignment) -> tuple[Array, Array]:

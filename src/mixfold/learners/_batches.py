@@ -25,3 +25,8 @@ def rows_per_batch(batch_size: float, n: int | None) -> int:
             "give a number of rows"
         )
     return max(1, round(batch_size * n))
+
+
+def step_of(gamma: float, count: float, batch_size: float) -> float:
+    """The step of a batch that weighs `count`: as if its rows had been parts of whole ones."""
+    return gamma if count == batch_size else float(1.0 - (1.0 - gamma) ** (count / batch_size))

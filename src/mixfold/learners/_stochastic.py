@@ -18,6 +18,7 @@ from mixfold.core.learner import Info, Learner
 from mixfold.core.problem import Assignment, Problem, RowRule, Sequence
 from mixfold.core.rows import Rows
 from mixfold.core.value import value
+from mixfold.learners._batches import step_of
 from mixfold.learners._gathering import Fold, Gathered, expecting, gather, nothing, total
 from mixfold.learners._lookahead import look_ahead
 
@@ -217,9 +218,7 @@ class StochasticEM(Learner):
     def _step_size(self, state: StochasticState, count: float) -> float:
         """The step of the next update, for a batch whose rows weigh `count`."""
         gamma = float(self.schedule([state.updates + 1])[0])
-        if self.batch_size is None or count == self.batch_size:
-            return gamma
-        return float(1.0 - (1.0 - gamma) ** (count / self.batch_size))
+        return gamma if self.batch_size is None else step_of(gamma, count, self.batch_size)
 
     def _truncated(self, problem: Problem, state: StochasticState) -> StochasticState:
         """Back to the start, into a larger region, if theta has left the present one."""

@@ -1,0 +1,39 @@
+#include "log_gamma.hpp"
+
+#include <cmath>
+
+namespace mixfold {
+namespace {
+
+// log Gamma(z + 1/2) - log Gamma(z), by its asymptotic series from `far` on.
+double half_step(double z) {
+  constexpr double far = 16;
+  double product = 1;
+  for (; z < far; ++z) product *= z / (z + 0.5);
+  const double r = 1 / z, r2 = r * r;
+  const double series = r * (-1.0 / 8 + r2 * (1.0 / 192 + r2 * (-1.0 / 640 + r2 * 17.0 / 14336)));
+  return 0.5 * std::log(z) + series + std::log(product);
+}
+
+}  // namespace
+
+double log_gamma_rise(double z, int halves) {
+  constexpr double large = 1e200;
+  double sum = 0, product = 1;
+  for (int i = 0; i < halves / 2; ++i) {
+    product *= z + i;
+    if (product > large) sum += std::log(product), product = 1;
+  }
+  sum += std::log(product);
+  return halves % 2 ? sum + half_step(z + halves / 2) : sum;
+}
+
+double log_gamma_ratio(int d, double nu, double weight) {
+  if (weight == 1) return log_gamma_rise(0.5 * (nu + 1 - d), d);
+  double sum = 0;
+  for (int i = 0; i < d; ++i)
+    sum += std::lgamma(0.5 * (nu - i + weight)) - std::lgamma(0.5 * (nu - i));
+  return sum;
+}
+
+}  // namespace mixfold

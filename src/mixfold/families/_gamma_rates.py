@@ -1,0 +1,145 @@
+"""Conjugate beliefs about products of Poisson or exponential distributions: gamma."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+
+import numpy as np
+
+from mixfold.core.conjugate import REACH, Conjugate, Prior
+from mixfold.core.errors import InvalidInputError
+from mixfold.core.rows import Array
+from mixfold.core.statistics import Statistics
+from mixfold.core.value import value
+from mixfold.families._positive import MeanParams
+
+
+@value
+class GammaBeliefs:
+    """The rate of every column is Gamma(shape, rate), both (K, d)."""
+
+    shape: Array
+    rate: Array
+
+
+class GammaRates(Conjugate):
+    """Beliefs about rates; a row adds to shape and rate."""
+
+    @abstractmethod
+    def gain(self, x: Array, weight: Array) -> tuple[Array, Array]:
+        """What rows of some weight add to shape and rate."""
+
+    @abstractmethod
+    def log_base(self, x: Array) -> Array:
+        """log of the base measure of every row, (n,)."""
+
+    def _means(self, params: MeanParams, prior: Prior) -> Array:
+        means = prior.given("means", params.means.shape)
+        if means is not None and not (means > 0).all():
+            raise InvalidInputError(f"means of the prior are {means[0]!r}: they must be above 0")
+        return params.means if means is None else means
+
+    def log_evidence(self, beliefs: GammaBeliefs, x: Array, weight: Array) -> Array:
+        from scipy.special import gammaln
+
+        a, b = beliefs.shape, beliefs.rate
+        shape, rate = self.gain(x[:, None], weight[:, None, None])
+        terms = gammaln(a + shape) - gammaln(a) + a * np.log(b) - (a + shape) * np.log(b + rate)
+        return np.asarray(terms.sum(axis=2) + (weight * self.log_base(x))[:, None])
+
+    def match(
+        self, beliefs: GammaBeliefs, x: Array, weight: float, c: Array
+    ) -> tuple[GammaBeliefs, int]:
+        a, b = beliefs.shape, beliefs.rate
+        shape, rate = self.gain(x, np.asarray(weight))
+        near, c = (c >= REACH)[:, None], c[:, None]
+        before, after = a / b, (a + shape) / (b + rate)
+        mean = c * after + (1.0 - c) * before
+        spread = c * after / (b + rate) + (1.0 - c) * before / b
+        variance = spread + c * (1.0 - c) * np.square(after - before)
+        return GammaBeliefs(
+            np.where(near, np.square(mean) / variance, a), np.where(near, mean / variance, b)
+        ), 0
+
+    def absorb(self, beliefs: GammaBeliefs, statistics: Statistics) -> GammaBeliefs:
+        shape, rate = self.gain(statistics.mean, statistics.weight[:, None])
+        return GammaBeliefs(beliefs.shape + shape, beliefs.rate + rate)
+
+    def combine(self, before: GammaBeliefs, parts: Sequence[GammaBeliefs]) -> GammaBeliefs:
+        return GammaBeliefs(
+            before.shape + sum(p.shape - before.shape for p in parts),
+            before.rate + sum(p.rate - before.rate for p in parts),
+        )
+
+    def permute(self, beliefs: GammaBeliefs, order: np.ndarray) -> GammaBeliefs:
+        return GammaBeliefs(beliefs.shape[order], beliefs.rate[order])
+
+    def rates(self, beliefs: GammaBeliefs, level: float) -> tuple[Array, Array]:
+        """Equal-tailed intervals of the rates."""
+        from scipy.special import gammaincinv
+
+        tail = 0.5 - 0.5 * level
+        return (
+            gammaincinv(beliefs.shape, tail) / beliefs.rate,
+            gammaincinv(beliefs.shape, 1.0 - tail) / beliefs.rate,
+        )
+
+
+class PoissonRates(GammaRates):
+    """Beliefs about the means of counts."""
+
+    def prior(self, params: MeanParams, prior: Prior) -> GammaBeliefs:
+        means = self._means(params, prior)
+        return GammaBeliefs(prior.kappa * means, np.full_like(means, prior.kappa))
+
+    def gain(self, x: Array, weight: Array) -> tuple[Array, Array]:
+        return weight * x, weight * np.ones_like(x)
+
+    def log_base(self, x: Array) -> Array:
+        from scipy.special import gammaln
+
+        return np.asarray(-gammaln(x + 1.0).sum(axis=1))
+
+    def expected(self, beliefs: GammaBeliefs) -> MeanParams:
+        return MeanParams(beliefs.shape / beliefs.rate)
+
+    def surrogate(self, beliefs: GammaBeliefs) -> tuple[MeanParams, Array]:
+        from scipy.special import digamma
+
+        means = np.exp(digamma(beliefs.shape)) / beliefs.rate
+        return MeanParams(means), (means - beliefs.shape / beliefs.rate).sum(axis=1)
+
+    def intervals(self, beliefs: GammaBeliefs, level: float) -> dict[str, tuple[Array, Array]]:
+        return {"means": self.rates(beliefs, level)}
+
+
+class ExponentialRates(GammaRates):
+    """Beliefs about the reciprocals of mean waiting times."""
+
+    def prior(self, params: MeanParams, prior: Prior) -> GammaBeliefs:
+        means = self._means(params, prior)
+        # one more than kappa rows: the mean waiting time has then a mean itself
+        return GammaBeliefs(np.full_like(means, 1.0 + prior.kappa), prior.kappa * means)
+
+    def gain(self, x: Array, weight: Array) -> tuple[Array, Array]:
+        return weight * np.ones_like(x), weight * x
+
+    def log_base(self, x: Array) -> Array:
+        return np.zeros(len(x))
+
+    def expected(self, beliefs: GammaBeliefs) -> MeanParams:
+        return MeanParams(beliefs.rate / np.maximum(beliefs.shape - 1.0, LEAST_SHAPE))
+
+    def surrogate(self, beliefs: GammaBeliefs) -> tuple[MeanParams, Array]:
+        from scipy.special import digamma
+
+        gap = digamma(beliefs.shape) - np.log(beliefs.shape)
+        return MeanParams(beliefs.rate / beliefs.shape), gap.sum(axis=1)
+
+    def intervals(self, beliefs: GammaBeliefs, level: float) -> dict[str, tuple[Array, Array]]:
+        low, high = self.rates(beliefs, level)
+        return {"means": (1.0 / high, 1.0 / low)}
+
+
+LEAST_SHAPE = 0.1  # above one: beliefs that know less have a mean all the same

@@ -1,0 +1,287 @@
+"""Conjugate beliefs about Gaussians with full covariances, and what diagonal ones share with them.
+
+mu | Lambda ~ N(mean, (kappa Lambda)^-1), Lambda ~ Wishart(nu, W). Kept is the Cholesky factor of
+V = W^-1: it changes with a row by a rank-one update that only adds, so that W, its inverse and its
+determinant never drift apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mixfold.core.conjugate import REACH, Conjugate, Prior
+from mixfold.core.errors import InvalidInputError
+from mixfold.core.rows import Array
+from mixfold.core.statistics import Statistics, unpack
+from mixfold.core.value import value
+from mixfold.families._covariance import cholesky_floored
+from mixfold.families._gaussian_params import GaussianParams
+
+FLOOR, TINY = 1e-14, 1e-300
+LOG_PI = float(np.log(np.pi))
+SPARE = 3.0  # degrees of freedom above d of a prior that names none
+DRAWS = 2000  # of covariances, for intervals
+LEAST_SPARE = 1.5  # degrees of freedom above d that matching moments leaves at least
+
+
+@value
+class NormalBeliefs:
+    """Means (K, d), kappa and nu (K,) and factors (K, d, d); all (K, d) if diagonal."""
+
+    mean: Array
+    kappa: Array
+    nu: Array
+    factor: Array
+
+
+@value
+class Matched:
+    """A row's effect on beliefs: mean + shift e, V = scale (V + spread ee')."""
+
+    shift: Array
+    scale: Array
+    spread: Array
+    kappa: Array
+    nu: Array
+    floored: NDArray[np.bool_]
+
+
+def matched(d: int, kappa: Array, nu: Array, q: Array, c: Array, weight: float) -> Matched:
+    """The normal-Wishart with the moments of c NW' + (1 - c) NW, NW' being NW after the row.
+
+    `q` = e' W e, where e is the row's distance from the mean. Moments are summed in coordinates in
+    which W is the identity; so the columns' units do not matter, and the sums depend on q alone.
+    """
+    more, share = nu + weight, weight / (kappa + weight)
+    beta = kappa * share
+    lost = beta * q / (1.0 + beta * q)  # W' = I - lost uu', |u| = 1
+    a, b = nu + c * weight, c * more * lost  # E[Lambda] = a I - b uu'
+    apart = weight**2 * (d - 1.0) + np.square(weight - more * lost)
+    after = more * (d - 1.0 + np.square(1.0 - lost) + np.square(d - lost))
+    variance = c * (1.0 - c) * apart + c * after + (1.0 - c) * nu * (d + d**2)
+    found = (a**2 * (d - 1.0) + np.square(a - b) + np.square(a * d - b)) / variance
+    least = d + LEAST_SPARE
+    fresh = np.maximum(found, least)
+    scale, stretch = fresh / a, b / (a - b)  # V = scale (V + stretch ee' / q)
+    spread = c * more * beta / ((a - b) * (1.0 + beta * q))
+    about = c * (1.0 - c) * np.square(share) * q
+    about = about + c * (d + beta * q) / ((kappa + weight) * (more - d - 1.0))
+    about = about + (1.0 - c) * d / (kappa * (nu - d - 1.0))
+    sure = scale * (d + stretch) / ((fresh - d - 1.0) * about)
+    return Matched(c * share, scale, spread, sure, fresh, found < least)
+
+
+def log_gamma_ratio(d: int, nu: Array, weight: Array) -> Array:
+    """log Gamma_d((nu + weight) / 2) - log Gamma_d(nu / 2)."""
+    from scipy.special import gammaln
+
+    halves = 0.5 * (nu[..., None] - np.arange(d))
+    rise = gammaln(halves + 0.5 * weight[..., None]) - gammaln(halves)
+    return np.asarray(rise.sum(axis=-1))
+
+
+def log_evidence(d: int, beliefs: NormalBeliefs, log_root: Array, q: Array, weight: Array) -> Array:
+    """log of the density of a row of some weight: of a t distribution where it is one."""
+    kappa, nu = beliefs.kappa, beliefs.nu
+    nu, weight = np.broadcast_arrays(nu, weight)
+    beta = kappa * weight / (kappa + weight)
+    shrunk = 0.5 * d * np.log(kappa / (kappa + weight)) + log_gamma_ratio(d, nu, weight)
+    scale = weight * (0.5 * d * LOG_PI + log_root)
+    return np.asarray(shrunk - scale - 0.5 * (nu + weight) * np.log1p(beta * q))
+
+
+def degrees(prior: Prior, d: int) -> float:
+    """nu of the prior."""
+    nu = d + SPARE if prior.nu is None else float(prior.nu)
+    if not nu > d + 1:
+        raise InvalidInputError(
+            f"nu of the prior is {nu:g} for {d} columns: it must be above {d + 1}, so that the "
+            "covariance has a mean"
+        )
+    return nu
+
+
+def log_gap(d: int, nu: Array, kappa: Array) -> Array:
+    """E[log N(x; mu, Lambda^-1)] less the log density at the mean and at Lambda = nu W."""
+    from scipy.special import digamma
+
+    log_precision = digamma(0.5 * (nu[..., None] - np.arange(d))).sum(axis=-1)
+    return np.asarray(0.5 * (log_precision - d * np.log(0.5 * nu) - d / kappa))
+
+
+def mean_intervals(
+    mean: Array, v: Array, kappa: Array, freedom: Array, level: float
+) -> tuple[Array, Array]:
+    """Of means, whose beliefs are t distributions of `freedom` degrees."""
+    from scipy.special import stdtrit
+
+    half = stdtrit(freedom, 0.5 + 0.5 * level) * np.sqrt(v / (kappa * freedom))
+    return mean - half, mean + half
+
+
+def variance_intervals(v: Array, freedom: Array, level: float) -> tuple[Array, Array]:
+    """Of variances, whose beliefs are inverse chi-squared."""
+    from scipy.special import gammainccinv
+
+    low, high = 0.5 - 0.5 * level, 0.5 + 0.5 * level
+    return 0.5 * v / gammainccinv(0.5 * freedom, low), 0.5 * v / gammainccinv(0.5 * freedom, high)
+
+
+def pooled(before: NormalBeliefs, parts: Sequence[NormalBeliefs]) -> tuple[Array, Array, Array]:
+    """kappa, nu and mean whose natural parameters are before + sum(part - before)."""
+    d = before.mean.shape[1] if before.kappa.ndim == 1 else 1
+    kappa = before.kappa + sum(p.kappa - before.kappa for p in parts)
+    nu = before.nu + sum(p.nu - before.nu for p in parts)
+    # beliefs may know less after rows that could be anybody's
+    kappa = np.maximum(kappa, 0.5 * np.min([p.kappa for p in parts], axis=0))
+    nu = np.maximum(nu, d + LEAST_SPARE)
+    width = before.mean.ndim - before.kappa.ndim
+    shift = sum(_wide(p.kappa / kappa, width) * (p.mean - before.mean) for p in parts)
+    return kappa, nu, before.mean + shift
+
+
+def _wide(a: Array, more: int) -> Array:
+    return a.reshape(a.shape + (1,) * more)
+
+
+class NormalWishart(Conjugate):
+    """Beliefs about means and full covariances."""
+
+    def prior(self, params: GaussianParams, prior: Prior) -> NormalBeliefs:
+        k, d = params.means.shape
+        nu = degrees(prior, d)
+        means = prior.given("means", (k, d))
+        covariance = prior.given("covariance", (k, d, d))
+        factor = params.factor if covariance is None else _root(covariance)
+        return NormalBeliefs(
+            params.means.copy() if means is None else means,
+            np.full(k, prior.kappa),
+            np.full(k, nu),
+            factor * np.sqrt(nu - d - 1.0),
+        )
+
+    def log_evidence(self, beliefs: NormalBeliefs, x: Array, weight: Array) -> Array:
+        q = np.stack([np.square(u).sum(axis=0) for u in self._whitened(beliefs, x)], axis=1)
+        roots = np.diagonal(beliefs.factor, axis1=1, axis2=2)
+        log_root = np.log(roots).sum(axis=1)
+        return log_evidence(x.shape[1], beliefs, log_root, q, weight[:, None])
+
+    def _whitened(self, beliefs: NormalBeliefs, x: Array) -> list[Array]:
+        from scipy.linalg import solve_triangular
+
+        pairs = zip(beliefs.factor, beliefs.mean, strict=True)
+        return [solve_triangular(factor, (x - mean).T, lower=True) for factor, mean in pairs]
+
+    def match(
+        self, beliefs: NormalBeliefs, x: Array, weight: float, c: Array
+    ) -> tuple[NormalBeliefs, int]:
+        q = np.array([np.square(u).sum() for u in self._whitened(beliefs, x[None])])
+        to = matched(len(x), beliefs.kappa, beliefs.nu, q, c, weight)
+        near, e = c >= REACH, x - beliefs.mean
+        factor = beliefs.factor.copy()
+        for k in np.flatnonzero(near):
+            factor[k] = np.sqrt(to.scale[k]) * updated(factor[k], np.sqrt(to.spread[k]) * e[k])
+        after = NormalBeliefs(
+            np.where(near[:, None], beliefs.mean + to.shift[:, None] * e, beliefs.mean),
+            np.where(near, to.kappa, beliefs.kappa),
+            np.where(near, to.nu, beliefs.nu),
+            factor,
+        )
+        return after, int((near & to.floored).sum())
+
+    def absorb(self, beliefs: NormalBeliefs, statistics: Statistics) -> NormalBeliefs:
+        n, kappa = statistics.weight, beliefs.kappa + statistics.weight
+        delta = statistics.mean - beliefs.mean
+        scatter = n[:, None, None] * unpack(statistics.scatter, delta.shape[1])
+        v = _square(beliefs.factor) + scatter + _outer(beliefs.kappa * n / kappa, delta)
+        mean = beliefs.mean + (n / kappa)[:, None] * delta
+        return NormalBeliefs(mean, kappa, beliefs.nu + n, _cholesky(v))
+
+    def combine(self, before: NormalBeliefs, parts: Sequence[NormalBeliefs]) -> NormalBeliefs:
+        kappa, nu, mean = pooled(before, parts)
+        # V + kappa mean mean' is natural; about the common mean little of it cancels
+        v = (1 - len(parts)) * (_square(before.factor) + _outer(before.kappa, before.mean - mean))
+        for part in parts:
+            v = v + _square(part.factor) + _outer(part.kappa, part.mean - mean)
+        return NormalBeliefs(mean, kappa, nu, _cholesky(v))
+
+    def expected(self, beliefs: NormalBeliefs) -> GaussianParams:
+        spare = beliefs.nu - beliefs.mean.shape[1] - 1.0
+        return GaussianParams(beliefs.mean, beliefs.factor / np.sqrt(spare)[:, None, None])
+
+    def surrogate(self, beliefs: NormalBeliefs) -> tuple[GaussianParams, Array]:
+        params = GaussianParams(beliefs.mean, beliefs.factor / np.sqrt(beliefs.nu)[:, None, None])
+        return params, log_gap(beliefs.mean.shape[1], beliefs.nu, beliefs.kappa)
+
+    def intervals(self, beliefs: NormalBeliefs, level: float) -> dict[str, tuple[Array, Array]]:
+        d = beliefs.mean.shape[1]
+        v = np.diagonal(_square(beliefs.factor), axis1=1, axis2=2)
+        freedom = (beliefs.nu - d + 1.0)[:, None]
+        means = mean_intervals(beliefs.mean, v, beliefs.kappa[:, None], freedom, level)
+        ends = np.quantile(_covariances(beliefs), [0.5 - 0.5 * level, 0.5 + 0.5 * level], axis=0)
+        diagonal = np.arange(d)
+        for end, exact in zip(ends, variance_intervals(v, freedom, level), strict=True):
+            end[:, diagonal, diagonal] = exact
+        return {"means": means, "covariances": (ends[0], ends[1])}
+
+    def permute(self, beliefs: NormalBeliefs, order: np.ndarray) -> NormalBeliefs:
+        return permuted(beliefs, order)
+
+
+def updated(factor: Array, v: Array) -> Array:
+    """The Cholesky factor of factor factor' + vv', column by column."""
+    factor, v = factor.copy(), v.copy()
+    for j in range(len(v)):
+        root = np.hypot(factor[j, j], v[j])
+        cosine, sine = root / factor[j, j], v[j] / factor[j, j]
+        factor[j, j] = root
+        factor[j + 1 :, j] = (factor[j + 1 :, j] + sine * v[j + 1 :]) / cosine
+        v[j + 1 :] = cosine * v[j + 1 :] - sine * factor[j + 1 :, j]
+    return factor
+
+
+def permuted(beliefs: NormalBeliefs, order: np.ndarray) -> NormalBeliefs:
+    """Beliefs about the components in another order."""
+    return NormalBeliefs(
+        beliefs.mean[order], beliefs.kappa[order], beliefs.nu[order], beliefs.factor[order]
+    )
+
+
+def _root(covariance: Array) -> Array:
+    try:
+        if np.allclose(covariance, covariance.swapaxes(1, 2)):
+            return np.asarray(np.linalg.cholesky(covariance))
+    except np.linalg.LinAlgError:
+        pass
+    raise InvalidInputError(
+        f"covariance of the prior is {covariance[0]!r}: a symmetric, positive-definite matrix is "
+        "needed"
+    )
+
+
+def _cholesky(v: Array) -> Array:
+    """Of matrices whose rounding errors, or beliefs that know less than before, may spoil them."""
+    least = FLOOR * np.abs(np.diagonal(v, axis1=1, axis2=2)).max(axis=0)
+    return cholesky_floored(v, np.maximum(least, TINY))[0]
+
+
+def _square(factor: Array) -> Array:
+    return np.asarray(factor @ factor.swapaxes(1, 2))
+
+
+def _outer(scale: Array, delta: Array) -> Array:
+    return np.asarray(scale[:, None, None] * delta[:, :, None] * delta[:, None, :])
+
+
+def _covariances(beliefs: NormalBeliefs) -> Array:
+    """Draws of the covariances, (draws, K, d, d): L A^-T A^-1 L', A after Bartlett."""
+    rng = np.random.default_rng(0)
+    k, d = beliefs.mean.shape
+    a = np.tril(rng.standard_normal((DRAWS, k, d, d)), -1)
+    freedom = beliefs.nu[:, None] - np.arange(d)
+    a[..., np.arange(d), np.arange(d)] = np.sqrt(rng.chisquare(freedom, size=(DRAWS, k, d)))
+    root = beliefs.factor @ np.linalg.inv(a).swapaxes(2, 3)
+    return np.asarray(root @ root.swapaxes(2, 3))

@@ -1,0 +1,50 @@
+"""What Bayesian learners share: beliefs before any row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mixfold.core.conjugate import Prior
+from mixfold.core.errors import InvalidInputError
+from mixfold.core.problem import Model, Problem
+from mixfold.models.bayesian_mixture import BayesianMixture, MixturePosterior
+from mixfold.models.mixture_model import MixtureModel
+
+
+def check_prior(prior: Any) -> None:
+    """Refuse what no beliefs can be made from."""
+    if not (prior is None or isinstance(prior, Prior | MixturePosterior)):
+        raise InvalidInputError(
+            f"prior is {prior!r}: give Prior(...), or the posterior_ of a fitted model"
+        )
+
+
+def has_prior(model: Model) -> bool:
+    """Whether the model is a mixture of components that have a conjugate prior."""
+    return isinstance(model, MixtureModel) and model.family.conjugate is not None
+
+
+def mixture_of(problem: Problem) -> BayesianMixture:
+    """The mixture beliefs are about."""
+    model = problem.model
+    if not (isinstance(model, MixtureModel) and has_prior(model)):
+        raise InvalidInputError(
+            f"{getattr(model, 'family', model)!r} has no conjugate prior here: use full or "
+            "diagonal Gaussians, Poisson or exponential components, or a learner of the EM kind"
+        )
+    return BayesianMixture(model)
+
+
+def beliefs_before(problem: Problem, params: Any, prior: Any) -> MixturePosterior:
+    """The prior: as given, or around the parameters of a start."""
+    mixture = mixture_of(problem)
+    if not isinstance(prior, MixturePosterior):
+        return mixture.prior(params, Prior() if prior is None else prior)
+    shape = params.components.means.shape
+    found = mixture.expected(prior).components.means.shape
+    if found != shape:
+        raise InvalidInputError(
+            f"prior is a posterior of {found[0]} components in {found[1]} columns: {shape[0]} in "
+            f"{shape[1]} are needed"
+        )
+    return prior

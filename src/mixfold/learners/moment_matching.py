@@ -1,0 +1,100 @@
+"""Online Bayesian moment matching."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from mixfold.core.learner import Info, Learner
+from mixfold.core.problem import Model, Problem
+from mixfold.core.rows import Rows
+from mixfold.core.value import value
+from mixfold.learners._beliefs import beliefs_before, check_prior, has_prior, mixture_of
+from mixfold.models.bayesian_mixture import MixturePosterior
+
+
+@value
+class MomentMatchingState:
+    """Beliefs before any row and now; `params` are these beliefs."""
+
+    prior: MixturePosterior
+    params: MixturePosterior
+    rows: int
+    passes: int
+    repairs: int
+
+
+@value
+class MomentMatching(Learner):
+    """phi <- the phi whose moments are those of the exact posterior after the next row.
+
+    One pass, no step size. The exact posterior after a row is a mixture of K products of a
+    Dirichlet and conjugate distributions; it is replaced by the one product that has its means of
+    weights and parameters, and its variances summed over weights and over the entries of a
+    parameter. `prior` is a `Prior`, the `posterior_` of a model, or None: around the start.
+
+    Examples
+    --------
+    >>> from mixfold import Mixture, datasets
+    >>> model = Mixture("gaussian", 2, learner="moment-matching", random_state=0)
+    >>> sorted(model.fit(datasets.load_faithful()).means_[:, 1].round(0).tolist())
+    [54.0, 80.0]
+
+    References
+    ----------
+    Jaini and Poupart (2016), Online and distributed learning of Gaussian mixture models by
+    Bayesian moment matching.
+    """
+
+    goes_on = True
+    starts = 4
+    sample_size = 2_000
+
+    prior: Any = None
+
+    def __post_init__(self) -> None:
+        check_prior(self.prior)
+
+    def serves(self, model: Model) -> bool:
+        return has_prior(model)
+
+    def init(
+        self, problem: Problem, params: Any, seen: int = 0, seed: int = 0
+    ) -> MomentMatchingState:
+        prior = beliefs_before(problem, params, self.prior)
+        return MomentMatchingState(prior, prior, 0, 0, 0)
+
+    def step(
+        self, problem: Problem, state: MomentMatchingState, rows: Rows
+    ) -> tuple[MomentMatchingState, list[Info]]:
+        beliefs, log_density, repairs = problem.match(state.params, rows)
+        after = replace(
+            state, params=beliefs, rows=state.rows + len(rows), repairs=state.repairs + repairs
+        )
+        weight = rows.total_weight()
+        return after, [Info(len(rows), log_density / weight, 1.0)] if weight else []
+
+    def end_pass(
+        self, problem: Problem, state: MomentMatchingState
+    ) -> tuple[MomentMatchingState, list[Info]]:
+        return replace(state, passes=state.passes + 1), []
+
+    def finished(self, state: MomentMatchingState) -> bool:
+        return state.passes > 0
+
+    def estimate(self, problem: Problem, state: MomentMatchingState) -> Any:
+        return mixture_of(problem).expected(state.params)
+
+    def merge(
+        self, problem: Problem, before: MomentMatchingState, states: Sequence[MomentMatchingState]
+    ) -> MomentMatchingState:
+        """Posteriors multiply, and what they began from is divided out."""
+        beliefs = mixture_of(problem).combine(before.params, [s.params for s in states])
+        return replace(
+            before,
+            params=beliefs,
+            rows=before.rows + sum(s.rows - before.rows for s in states),
+            passes=max(s.passes for s in states),
+            repairs=before.repairs + sum(s.repairs - before.repairs for s in states),
+        )

@@ -1,0 +1,181 @@
+"""Online variational Bayes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Literal
+
+from mixfold.core.checks import check_whole
+from mixfold.core.errors import InvalidInputError, unknown_name
+from mixfold.core.learner import Info, Learner
+from mixfold.core.problem import Model, Problem
+from mixfold.core.rows import Rows
+from mixfold.core.value import value
+from mixfold.learners._batches import step_of
+from mixfold.learners._beliefs import beliefs_before, check_prior, has_prior, mixture_of
+from mixfold.learners._gathering import Fold, Gathered, expecting, gather, nothing, total
+from mixfold.models.bayesian_mixture import MixturePosterior
+from mixfold.schedules.power import Power
+
+FORMS = ("stochastic", "streaming")
+
+
+@value
+class OnlineVBState:
+    """Beliefs before any row and now (`params`), and the batch under way.
+
+    `statistics` are those of one row on average, as the stochastic form sees them; `weight` is that
+    of the rows learned.
+    """
+
+    prior: MixturePosterior
+    params: MixturePosterior
+    statistics: Any
+    gathered: Gathered
+    rows: int
+    weight: float
+    updates: int
+    passes: int
+    repairs: int
+
+
+@value
+class OnlineVB(Learner):
+    """phi <- (1 - rho_t) phi + rho_t (prior + N mean of sbar), or phi <- phi + sum of sbar.
+
+    Statistics sbar of a batch are expected under E[log p(x, k)]. The "stochastic" form (stochastic
+    variational inference) follows `schedule` towards the posterior of `n_rows` rows: as many as the
+    source has, or as came so far. In the "streaming" form each posterior is the next prior.
+
+    Examples
+    --------
+    >>> from mixfold import Mixture, datasets
+    >>> model = Mixture("gaussian", 2, learner="online-vb", random_state=0)
+    >>> sorted(model.fit(datasets.load_faithful()).means_[:, 1].round(0).tolist())
+    [54.0, 80.0]
+
+    References
+    ----------
+    Hoffman, Blei, Wang and Paisley (2013), Stochastic variational inference; Broderick, Boyd,
+    Wibisono, Wilson and Jordan (2013), Streaming variational Bayes.
+    """
+
+    goes_on = True
+    starts = 4
+    sample_size = 2_000
+
+    form: Literal["stochastic", "streaming"] = "stochastic"
+    batch_size: int = 256
+    schedule: Any = Power(exponent=0.6, scale=1.0, delay=1.0)
+    passes: int = 1
+    n_rows: int | None = None
+    prior: Any = None
+
+    def __post_init__(self) -> None:
+        if self.form not in FORMS:
+            raise unknown_name("form", self.form, FORMS)
+        check_whole("batch_size", self.batch_size)
+        check_whole("passes", self.passes)
+        if self.n_rows is not None:
+            check_whole("n_rows", self.n_rows)
+        check_prior(self.prior)
+        if self.form == "streaming" and self.passes > 1:
+            raise InvalidInputError(
+                f"passes is {self.passes}: the streaming form adds every row it sees, and would "
+                "count rows more than once; use form='stochastic'"
+            )
+
+    def resolve(self, n: int | None, d: int, streaming: bool) -> Learner:
+        return self if self.n_rows is not None else replace(self, n_rows=n)
+
+    def serves(self, model: Model) -> bool:
+        return has_prior(model)
+
+    def init(self, problem: Problem, params: Any, seen: int = 0, seed: int = 0) -> OnlineVBState:
+        prior = beliefs_before(problem, params, self.prior)
+        statistics = problem.model.expected(mixture_of(problem).expected(prior))
+        return OnlineVBState(prior, prior, statistics, nothing(problem), 0, 0.0, 0, 0, 0)
+
+    def step(
+        self, problem: Problem, state: OnlineVBState, rows: Rows
+    ) -> tuple[OnlineVBState, list[Info]]:
+        infos: list[Info] = []
+        while len(rows):
+            room = self.batch_size - state.gathered.n
+            fold = self._fold(problem, state)
+            gathered = gather(fold, problem.tile, state.gathered, rows.cut(0, room))
+            rows = rows.cut(room, len(rows))
+            state = replace(state, gathered=gathered)
+            if gathered.n == self.batch_size:
+                state, info = self._update(problem, state)
+                infos += info
+        return state, infos
+
+    def _fold(self, problem: Problem, state: OnlineVBState) -> Fold:
+        return expecting(problem, mixture_of(problem).surrogate(state.params))
+
+    def _update(self, problem: Problem, state: OnlineVBState) -> tuple[OnlineVBState, list[Info]]:
+        mixture, n = mixture_of(problem), state.gathered.n
+        sums = total(self._fold(problem, state), state.gathered)
+        batch: Any = problem.model.statistics(mixture.surrogate(state.params), sums)
+        state = replace(state, gathered=nothing(problem), rows=state.rows + n)
+        if not batch.count > 0:
+            return state, []
+        state = replace(state, weight=state.weight + batch.count, updates=state.updates + 1)
+        if self.form == "streaming":
+            rho, statistics = 1.0, state.statistics
+            beliefs = mixture.absorb(state.params, batch)
+        else:
+            rho = step_of(float(self.schedule([state.updates])[0]), batch.count, self.batch_size)
+            statistics = state.statistics.mix(batch.normalized(), rho)
+            beliefs = mixture.absorb(state.prior, statistics * self._weight_in_all(state))
+        info = Info(n, batch.log_likelihood / batch.count, rho)
+        return replace(state, params=beliefs, statistics=statistics), [info]
+
+    def _weight_in_all(self, state: OnlineVBState) -> float:
+        """What all rows weigh, those to come included."""
+        share = 1.0 if self.n_rows is None else self.n_rows / state.rows
+        return state.weight * share
+
+    def close(self, problem: Problem, state: OnlineVBState) -> OnlineVBState:
+        return self._update(problem, state)[0] if state.gathered.n else state
+
+    def end_pass(self, problem: Problem, state: OnlineVBState) -> tuple[OnlineVBState, list[Info]]:
+        infos: list[Info] = []
+        if state.gathered.n:
+            state, infos = self._update(problem, state)
+        return replace(state, passes=state.passes + 1), infos
+
+    def finished(self, state: OnlineVBState) -> bool:
+        return state.passes >= self.passes
+
+    def estimate(self, problem: Problem, state: OnlineVBState) -> Any:
+        return mixture_of(problem).expected(state.params)
+
+    def merge(
+        self, problem: Problem, before: OnlineVBState, states: Sequence[OnlineVBState]
+    ) -> OnlineVBState:
+        """Posteriors multiply and the prior is divided out, or statistics are averaged.
+
+        The latter in the stochastic form, where every posterior is already that of all rows.
+        """
+        weight = before.weight + sum(s.weight - before.weight for s in states)
+        merged = replace(
+            before,
+            rows=before.rows + sum(s.rows - before.rows for s in states),
+            weight=weight,
+            updates=before.updates + sum(s.updates - before.updates for s in states),
+            passes=max(s.passes for s in states),
+        )
+        if not weight > before.weight:
+            return before
+        mixture = mixture_of(problem)
+        if self.form == "streaming":
+            return replace(
+                merged, params=mixture.combine(before.params, [s.params for s in states])
+            )
+        parts = [s.statistics * (s.weight - before.weight) for s in states]
+        statistics = sum(parts[1:], parts[0]).normalized()
+        beliefs = mixture.absorb(before.prior, statistics * self._weight_in_all(merged))
+        return replace(merged, statistics=statistics, params=beliefs)
