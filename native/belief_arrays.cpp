@@ -5,16 +5,17 @@
 
 namespace mixfold {
 
-BeliefArrays::BeliefArrays(bool diagonal, int components, int d) {
+BeliefArrays::BeliefArrays(BeliefKind kind, int components, int d) {
   constexpr int multiple = Beliefs::lane_multiple;
   Beliefs& b = view_;
-  b.diagonal = diagonal;
+  b.kind = kind;
   b.components = components;
   b.d = d;
   b.padded = (components + multiple - 1) / multiple * multiple;
-  const int each = diagonal ? d : 1, factor = diagonal ? d : d * (d + 1) / 2;
+  const bool full = kind == BeliefKind::full, normal = full || kind == BeliefKind::diagonal;
+  const int each = full ? 1 : d, factor = full ? d * (d + 1) / 2 : d, rates = normal ? 0 : d;
   // An empty component must have a density, though nothing comes of it.
-  memory_.assign(size_t(5 + 3 * d + 3 * each + factor) * b.padded, d + 3.0);
+  memory_.assign(size_t(5 + 3 * d + 3 * each + factor + 2 * rates) * b.padded, d + 3.0);
   double* cursor = memory_.data();
   const auto take = [&](int entries) {
     double* const taken = cursor;
@@ -26,6 +27,8 @@ BeliefArrays::BeliefArrays(bool diagonal, int components, int d) {
   b.kappa = take(each);
   b.nu = take(each);
   b.factor = take(factor);
+  b.shape = take(rates);
+  b.rate = take(rates);
   b.constant = take(1);
   b.log_joint = take(1);
   b.chance = take(1);
@@ -51,7 +54,7 @@ void BeliefArrays::get(const double* from, double* to, int entries) const {
 
 void BeliefArrays::put_factor(const double* from) const {
   const Beliefs& b = view_;
-  if (b.diagonal) return put(b.factor, from, b.d);
+  if (b.kind == BeliefKind::diagonal) return put(b.factor, from, b.d);
   for (int k = 0; k < b.components; ++k)
     for (int i = 0, e = 0; i < b.d; ++i)
       for (int j = 0; j <= i; ++j, ++e)
@@ -60,7 +63,7 @@ void BeliefArrays::put_factor(const double* from) const {
 
 void BeliefArrays::get_factor(double* to) const {
   const Beliefs& b = view_;
-  if (b.diagonal) return get(b.factor, to, b.d);
+  if (b.kind == BeliefKind::diagonal) return get(b.factor, to, b.d);
   for (int k = 0; k < b.components; ++k)
     for (int i = 0, e = 0; i < b.d; ++i)
       for (int j = 0; j <= i; ++j, ++e)

@@ -9,7 +9,7 @@ namespace mixfold {
 
 class BeliefArrays {
  public:
-  BeliefArrays(bool diagonal, int components, int d);
+  BeliefArrays(BeliefKind kind, int components, int d);
   const Beliefs& view() const { return view_; }
 
   // From and to arrays with one row of `entries` per component.

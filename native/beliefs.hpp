@@ -1,21 +1,24 @@
-// Normal-Wishart beliefs about K Gaussians and Dirichlet ones about their weights.
+// Beliefs about the components of a mixture, and Dirichlet ones about their weights.
 #pragma once
 
 #include <stddef.h>
 
 namespace mixfold {
 
+// Normal-Wishart, normal-gamma, and gamma beliefs about rates of counts or of waiting.
+enum class BeliefKind { full, diagonal, poisson, exponential };
+
 // Components lie along the lanes: entry e of component k of an array is at [e * padded + k].
 // kappa and nu have one entry, or d if the covariance is diagonal; the factor of V = W^-1 is a
 // packed lower triangle, row by row, or d square roots. Lanes past the last component hold an empty
-// one.
+// one. Gamma beliefs have d shapes and rates per component, and none of the other four.
 struct Beliefs {
   static constexpr int lane_multiple = 8;
 
-  bool diagonal;
+  BeliefKind kind;
   int components, d;
   ptrdiff_t padded;
-  double *alpha, *mean, *kappa, *nu, *factor;
+  double *alpha, *mean, *kappa, *nu, *factor, *shape, *rate;
   // What the log density of a row of weight one has besides its distance, renewed with the beliefs.
   double* constant;
   // Working memory: one row, its squared distances, log joint densities and chances; a column.

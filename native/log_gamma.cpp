@@ -28,11 +28,17 @@ double log_gamma_rise(double z, int halves) {
   return halves % 2 ? sum + half_step(z + halves / 2) : sum;
 }
 
+double log_gamma_difference(double z, double more) {
+  constexpr double few = 32;
+  if (more == std::floor(more) && more <= few) return log_gamma_rise(z, 2 * int(more));
+  return std::lgamma(z + more) - std::lgamma(z);
+}
+
 double log_gamma_ratio(int d, double nu, double weight) {
   if (weight == 1) return log_gamma_rise(0.5 * (nu + 1 - d), d);
   double sum = 0;
   for (int i = 0; i < d; ++i)
-    sum += std::lgamma(0.5 * (nu - i + weight)) - std::lgamma(0.5 * (nu - i));
+    sum += log_gamma_difference(0.5 * (nu - i), 0.5 * weight);
   return sum;
 }
 

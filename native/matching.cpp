@@ -1,11 +1,13 @@
 // Bayesian moment matching, one row per update, compiled once per instruction set.
 //
-// A kind of Gaussian offers: renew(b, k), the constant of a component; log_density(b, k, weight);
-// match(b, k, weight), which returns how many components had to be kept from knowing too little.
+// A kind of beliefs offers: constant(b, k, weight), what does not depend on the row in the log
+// density of a component; log_density(b, k, weight), what does; match(b, k, weight), which returns
+// how many components had to be kept from knowing too little.
 #include <math.h>
 
 #include "beliefs.hpp"
 #include "kernels.hpp"
+#include "log_factorial.hpp"
 #include "log_gamma.hpp"
 #include "simd_math.hpp"
 
@@ -180,6 +182,53 @@ template <class S> struct Diagonal {
   }
 };
 
+// A row adds its values to shapes and its weight to rates, or the other way round.
+template <class S, bool Counts> struct Rates {
+  static double shape_gain(const Beliefs& b, int j, double weight) {
+    return Counts ? weight * b.row[j] : weight;
+  }
+  static double rate_gain(const Beliefs& b, int j, double weight) {
+    return Counts ? weight : weight * b.row[j];
+  }
+
+  static double constant(const Beliefs& b, int k, double) {
+    double sum = 0;
+    for (ptrdiff_t e = k; e < b.d * b.padded; e += b.padded) sum += b.shape[e] * log(b.rate[e]);
+    return sum;
+  }
+
+  static typename S::Real log_density(const Beliefs& b, int k, double weight) {
+    double lane[S::lanes] = {};
+    for (int j = 0; j < b.d; ++j) {
+      const double more = shape_gain(b, j, weight), longer = rate_gain(b, j, weight);
+      const double base = Counts ? weight * log_factorial(b.row[j]) : 0;
+      for (int i = 0; i < S::lanes && k + i < b.components; ++i) {
+        const ptrdiff_t e = j * b.padded + k + i;
+        lane[i] += log_gamma_difference(b.shape[e], more) -
+                   (b.shape[e] + more) * log(b.rate[e] + longer) - base;
+      }
+    }
+    return S::load(lane);
+  }
+
+  static int match(const Beliefs& b, int k, double weight) {
+    for (int j = 0; j < b.d; ++j)
+      for (int i = 0; i < S::lanes && k + i < b.components; ++i) {
+        const ptrdiff_t e = j * b.padded + k + i;
+        const double c = b.chance[k + i];
+        if (c < reach) continue;
+        const double longer = b.rate[e] + rate_gain(b, j, weight), before = b.shape[e] / b.rate[e];
+        const double after = (b.shape[e] + shape_gain(b, j, weight)) / longer, gap = after - before;
+        const double mean = c * after + (1 - c) * before;
+        const double spread = c * after / longer + (1 - c) * before / b.rate[e];
+        const double variance = spread + c * (1 - c) * gap * gap;
+        b.shape[e] = mean * mean / variance;
+        b.rate[e] = mean / variance;
+      }
+    return 0;
+  }
+};
+
 // log of the chance that a row of some weight is component k's before it is seen.
 MIXFOLD_INLINE double log_share(const Beliefs& b, int k, double total, double weight) {
   if (weight == 1) return log(b.alpha[k] / total);
@@ -265,8 +314,14 @@ long long match_rows(const Beliefs& b, const Rows& rows, const double* weights,
 
 template <class S> long long match_kind(const Beliefs& b, const Rows& rows, const double* weights,
                                         double& log_density) {
-  return b.diagonal ? match_rows<S, Diagonal<S>>(b, rows, weights, log_density)
-                    : match_rows<S, Full<S>>(b, rows, weights, log_density);
+  switch (b.kind) {
+    case BeliefKind::full: return match_rows<S, Full<S>>(b, rows, weights, log_density);
+    case BeliefKind::diagonal: return match_rows<S, Diagonal<S>>(b, rows, weights, log_density);
+    case BeliefKind::poisson: return match_rows<S, Rates<S, true>>(b, rows, weights, log_density);
+    case BeliefKind::exponential:
+      return match_rows<S, Rates<S, false>>(b, rows, weights, log_density);
+  }
+  return 0;
 }
 
 }  // namespace

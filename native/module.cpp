@@ -251,12 +251,27 @@ std::tuple<Result, Result, Result, Result, Result, Result> state(const OnlineMix
           factor.array};
 }
 
-std::tuple<Result, Result, Result, Result, Result, double, long long> match(
-    const RowsArray& array, const Weights& weights, const Parameter<1>& alpha,
-    const Parameter<2>& mean, const AnyFactor& kappa, const AnyFactor& nu,
-    const AnyFactor& factor) {
-  const Rows rows = view_rows(array);
+Result taken(const BeliefArrays& beliefs, const double* from, NewArray to) {
+  beliefs.get(from, to.data, int(to.array.size() / beliefs.view().components));
+  return to.array;
+}
+
+// Learns rows; returns their log density as it was foreseen, and repairs.
+std::pair<double, long long> learn(const BeliefArrays& beliefs, const Rows& rows,
+                                   const Weights& weights) {
   const double* const w = view_weights(weights, rows);
+  double log_density = 0;
+  nb::gil_scoped_release unlocked;
+  const long long repairs = kernels().match(beliefs.view(), rows, w, log_density);
+  return {log_density, repairs};
+}
+
+using Counts = nb::ndarray<const double, nb::c_contig, nb::device::cpu>;
+
+std::tuple<Result, Result, Result, Result, Result, double, long long> match_gaussian(
+    const RowsArray& array, const Weights& weights, const Parameter<1>& alpha,
+    const Parameter<2>& mean, const Counts& kappa, const Counts& nu, const AnyFactor& factor) {
+  const Rows rows = view_rows(array);
   const int components = int(mean.shape(0)), d = rows.d;
   const size_t k = size_t(components), columns = size_t(d);
   const bool diagonal = factor.ndim() == 2;
@@ -264,7 +279,7 @@ std::tuple<Result, Result, Result, Result, Result, double, long long> match(
   require(factor.size() == k * columns * (diagonal ? 1 : columns), "factor has the wrong size");
   require(kappa.size() == (diagonal ? k * columns : k) && nu.size() == kappa.size(),
           "kappa or nu has the wrong size");
-  const BeliefArrays beliefs(diagonal, components, d);
+  const BeliefArrays beliefs(diagonal ? BeliefKind::diagonal : BeliefKind::full, components, d);
   const Beliefs& b = beliefs.view();
   const int each = diagonal ? d : 1;
   beliefs.put(b.alpha, alpha.data(), 1);
@@ -272,23 +287,39 @@ std::tuple<Result, Result, Result, Result, Result, double, long long> match(
   beliefs.put(b.kappa, kappa.data(), each);
   beliefs.put(b.nu, nu.data(), each);
   beliefs.put_factor(factor.data());
-  double log_density = 0;
-  long long repairs = 0;
-  {
-    nb::gil_scoped_release unlocked;
-    repairs = kernels().match(b, rows, w, log_density);
-  }
-  const auto taken = [&](const double* from, NewArray to, int entries) {
-    beliefs.get(from, to.data, entries);
-    return to.array;
-  };
+  const auto [log_density, repairs] = learn(beliefs, rows, weights);
   const auto counts = [&] { return diagonal ? new_array({k, columns}) : new_array({k}); };
   NewArray roots = diagonal ? new_array({k, columns}) : new_array({k, columns, columns});
   beliefs.get_factor(roots.data);
-  return {taken(b.alpha, new_array({k}), 1), taken(b.mean, new_array({k, columns}), d),
-          taken(b.kappa, counts(), each),    taken(b.nu, counts(), each),
-          roots.array,                       log_density,
+  return {taken(beliefs, b.alpha, new_array({k})),
+          taken(beliefs, b.mean, new_array({k, columns})),
+          taken(beliefs, b.kappa, counts()),
+          taken(beliefs, b.nu, counts()),
+          roots.array,
+          log_density,
           repairs};
+}
+
+std::tuple<Result, Result, Result, double> match_rates(const RowsArray& array,
+                                                       const Weights& weights,
+                                                       const Parameter<1>& alpha,
+                                                       const Parameter<2>& shape,
+                                                       const Parameter<2>& rate, bool poisson) {
+  const Rows rows = view_rows(array);
+  const int components = int(shape.shape(0)), d = rows.d;
+  require(has_shape(alpha, components) && has_shape(shape, components, d) &&
+              has_shape(rate, components, d),
+          "beliefs and rows differ");
+  const BeliefArrays beliefs(poisson ? BeliefKind::poisson : BeliefKind::exponential, components,
+                             d);
+  const Beliefs& b = beliefs.view();
+  beliefs.put(b.alpha, alpha.data(), 1);
+  beliefs.put(b.shape, shape.data(), d);
+  beliefs.put(b.rate, rate.data(), d);
+  const double log_density = learn(beliefs, rows, weights).first;
+  const size_t k = size_t(components), columns = size_t(d);
+  return {taken(beliefs, b.alpha, new_array({k})), taken(beliefs, b.shape, new_array({k, columns})),
+          taken(beliefs, b.rate, new_array({k, columns})), log_density};
 }
 
 }  // namespace
@@ -315,8 +346,10 @@ NB_MODULE(_native, m) {
         "origin"_a, "means"_a, "whiten"_a, "log_scale"_a);
   m.def("moments_linear", &moments_linear, "rows"_a, "weights"_a.none(), "responsibilities"_a,
         "eta"_a, "offset"_a, "poisson"_a);
-  m.def("match", &match, "rows"_a, "weights"_a.none(), "alpha"_a, "mean"_a, "kappa"_a, "nu"_a,
-        "factor"_a);
+  m.def("match_gaussian", &match_gaussian, "rows"_a, "weights"_a.none(), "alpha"_a, "mean"_a,
+        "kappa"_a, "nu"_a, "factor"_a);
+  m.def("match_rates", &match_rates, "rows"_a, "weights"_a.none(), "alpha"_a, "shape"_a, "rate"_a,
+        "poisson"_a);
   nb::class_<OnlineMixture>(m, "OnlineMixture")
       .def("__init__", &construct_online, "kind"_a, "s_weight"_a, "s_mean"_a, "s_scatter"_a,
            "t_weight"_a, "t_mean"_a, "t_factor"_a, "floor"_a, "reg"_a, "keep_weights"_a,

@@ -235,10 +235,10 @@ def test_foreseen_densities_of_rows_are_their_evidence() -> None:
     assert problem.match(prior, Rows(x))[1] == pytest.approx(foreseen, rel=1e-12)
 
 
-@pytest.mark.parametrize("covariance", ["full", "diag"])
+@pytest.mark.parametrize("family", CONJUGATE, ids=repr)
 @pytest.mark.parametrize(("k", "d"), [(2, 1), (3, 2), (5, 5), (9, 3), (4, 17)])
-def test_compiled_matching_is_the_readable_one(covariance: str, k: int, d: int) -> None:
-    mixture, prior, x = example(Gaussian(covariance), k, d, 120)
+def test_compiled_matching_is_the_readable_one(family: Family, k: int, d: int) -> None:
+    mixture, prior, x = example(family, k, d, 120)
     weight = np.random.default_rng(0).choice([0.0, 1.0, 2.5], size=120)
     for rows in (Rows(x), Rows(x.astype(np.float32), weight)):
         fast = Threads(mixture.model, 1).match(prior, rows)

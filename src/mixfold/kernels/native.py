@@ -11,12 +11,13 @@ from mixfold.core.noise import words
 from mixfold.core.problem import ASSIGNMENTS, CONTROLS, Assignment, RowRule
 from mixfold.core.rows import Array, Rows
 from mixfold.core.statistics import Statistics
+from mixfold.families._gamma_rates import GammaBeliefs
 from mixfold.families._normal_wishart import NormalBeliefs
 from mixfold.families._positive import MeanParams
 from mixfold.families.exponential import Exponential
 from mixfold.families.gaussian import LOG_2PI, Gaussian, GaussianParams
 from mixfold.families.poisson import Poisson
-from mixfold.kernels.reference import match, simulate
+from mixfold.kernels.reference import simulate
 from mixfold.models.bayesian_mixture import MixturePosterior
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
@@ -101,20 +102,18 @@ class NativeKernel:
 
     def match(self, beliefs: MixturePosterior, rows: Rows) -> tuple[MixturePosterior, float, int]:
         """Beliefs after rows, one by one, their log density as it was foreseen, and repairs."""
-        if not isinstance(beliefs.components, NormalBeliefs):
-            return match(self.model, beliefs, rows)
-        before = beliefs.components
-        alpha, mean, kappa, nu, factor, log_density, repairs = _native.match(
-            rows.x,
-            rows.weight,
-            beliefs.alpha,
-            before.mean,
-            before.kappa,
-            before.nu,
-            before.factor,
+        known = beliefs.components
+        if isinstance(known, NormalBeliefs):
+            normal = known.mean, known.kappa, known.nu, known.factor
+            alpha, *arrays, log_density, repairs = _native.match_gaussian(
+                rows.x, rows.weight, beliefs.alpha, *normal
+            )
+            return MixturePosterior(alpha, NormalBeliefs(*arrays)), log_density, repairs
+        poisson = isinstance(self.model.family, Poisson)
+        alpha, shape, rate, log_density = _native.match_rates(
+            rows.x, rows.weight, beliefs.alpha, known.shape, known.rate, poisson
         )
-        after = NormalBeliefs(mean, kappa, nu, factor)
-        return MixturePosterior(alpha, after), log_density, repairs
+        return MixturePosterior(alpha, GammaBeliefs(shape, rate)), log_density, 0
 
     def sequence(
         self, statistics: Statistics, params: MixtureParams, reference: Statistics | None = None
