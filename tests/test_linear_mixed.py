@@ -538,7 +538,7 @@ def test_a_saved_model_is_the_same(group: str, tmp_path: Path) -> None:
 
 
 def test_a_model_file_cannot_bring_code() -> None:
-    design = FormulaDesign("y ~ I(__import__('os').getpid())", "~ 1", ["y"], [None])
+    design = FormulaDesign("y ~ I(__import__('os').getpid())", "~ 1", "g", ["y"], [None], ["y"])
     with pytest.raises(MixfoldError, match=r"arithmetic and C, I"):
         design.matrices(np.ones((2, 1)))
 

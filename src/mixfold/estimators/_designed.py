@@ -42,7 +42,7 @@ class Designed(BaseEstimator):  # type: ignore[misc]
         design = self._learned.design
         if isinstance(design, FormulaDesign):
             self._check_no_arrays(y, groups, Z)
-            return open_known(X, design, str(self.group), response)
+            return open_known(X, design, response)
         data = open_arrays(X, y, groups, Z, design.intercept)
         if (data.design.names, data.design.random_names) != (design.names, design.random_names):
             raise InvalidInputError(

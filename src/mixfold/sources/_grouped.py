@@ -21,6 +21,10 @@ WHOLE_FLOATS = 2.0**53
 KEPT_BYTES = 2**28
 
 
+def no_check(rows: Rows, numbers: Sequence[int]) -> None:
+    """Any rows will do."""
+
+
 class Groups(NamedTuple):
     """Rows of whole groups, where each group starts, and the number of the first row."""
 
@@ -58,28 +62,31 @@ class Grouped(Source):
         fold: Fold,
         d: int,
         *,
-        check: Check = lambda rows, numbers: None,
+        check: Check = no_check,
         label: Callable[[float], Any] = lambda key: int(key) if key == int(key) else key,
     ) -> None:
         self.source, self.group, self.fold, self.label = source, group, fold, label
-        self.rereadable = source.rereadable
+        if not source.rereadable:
+            raise SourceError(
+                "an iterator can be read once only, and mixed-effects models read their data "
+                "several times: give a table, a file, or a list of blocks"
+            )
         self._d, self._check = d, check
         self._name = str(group) if source.columns is None else repr(source.columns[group])
         self._kept: tuple[Floats, Array] | None = None
-        self._length: int | None = None
+        self._length = 0
         self._anchors: list[tuple[int, int]] = [(0, 0)]  # numbers of a unit and of its first row
         if in_memory(source):
             check_blocks(source, check)
-            self.source, self._check = by_group(source, group), _no_check
-        if self.rereadable:
-            self._scan()
+            self.source, self._check = by_group(source, group), no_check
+        self._scan()
 
     @property
     def d(self) -> int:
         return self._d
 
     @property
-    def length(self) -> int | None:
+    def length(self) -> int:
         return self._length
 
     @property
@@ -114,7 +121,7 @@ class Grouped(Source):
                 yield self._folded(groups, skip)
 
     def _small(self) -> bool:
-        return self._length is not None and 8 * self._length * self._d <= KEPT_BYTES
+        return 8 * self._length * self._d <= KEPT_BYTES
 
     def _units(self) -> tuple[Floats, Array]:
         if self._kept is None:
@@ -234,7 +241,3 @@ def check_blocks(source: Source, check: Check) -> None:
     for rows in source.blocks():
         check(rows, range(first, first + len(rows)))
         first += len(rows)
-
-
-def _no_check(rows: Rows, numbers: Sequence[int]) -> None:
-    return None
