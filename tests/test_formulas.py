@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import mixfold
-from mixfold import LinearMixedModel
+from mixfold import LinearMixedModel, LogisticMixedModel
 from mixfold.core.errors import InvalidInputError, MixfoldError, SourceError
 
 
@@ -177,6 +177,28 @@ def test_files_and_blocks_of_differing_types_are_refused(tmp_path: Path) -> None
     )
 
 
+def test_matrices_that_are_not_finite_are_refused_after_learning_too() -> None:
+    table = table_of().assign(z=lambda t: t["y"] > t["y"].mean())
+    wrong = table.assign(x=np.where(table.index == 7, -1.0, table["x"]))
+    model = fitted("y ~ log(x)", "~ log(x)")
+    logistic = LogisticMixedModel("z ~ log(x)", group="g", passes=1, evaluation_draws=5)
+    logistic.fit(table)
+    for method in (
+        *(model.predict, model.score, model.predict_random),
+        *(logistic.predict, logistic.predict_proba),
+    ):
+        with pytest.raises(InvalidInputError, match=r"row 7: log\(x\) is nan"):
+            method(wrong)
+
+
+def test_the_column_of_groups_is_the_one_learned_with() -> None:
+    table = table_of()
+    model = fitted("y ~ x")
+    expected = model.predict(table)
+    model.set_params(group="day")
+    np.testing.assert_array_equal(model.predict(table), expected)
+
+
 # types of columns
 
 
@@ -279,3 +301,11 @@ def test_columns_of_an_arrow_table_have_their_names() -> None:
     arrow = pa.table({"x": table["x"], "day": table["day"]})
     model = LinearMixedModel().fit(arrow, y, g)
     assert model.coef_names_ == ["Intercept", "x", "day"]
+
+
+def test_without_groups_no_group_is_known() -> None:
+    x, y, g = arrays_of(table_of())
+    for groups in (g, np.where(g == 0, "", g.astype(str)), g - 1.0):
+        model = LinearMixedModel().fit(x, y, groups)
+        np.testing.assert_allclose(model.predict(x), model.coef_[0] + model.coef_[1] * x[:, 0])
+        assert np.abs(model.predict(x, groups) - model.predict(x)).max() > 0.1
