@@ -502,8 +502,9 @@ def test_a_fit_is_not_resumed_on_other_data_or_from_another_seed(tmp_path: Path)
         model.set_params(random_state=np.int64(1)).fit(x, y, groups)
     model.set_params(random_state=0, passes=2).fit(x, y, groups)
     assert model.n_seen_ == 40
-    table = concentrations(6)
-    settings: dict[str, Any] = {"dosing": "single", "evaluation_draws": 5, "passes": 1}
+    table = concentrations(12)
+    settings: dict[str, Any] = {"dosing": "single", "evaluation_draws": 10, "random_state": 0}
+    settings["passes"] = 3
     pk = OneCompartmentModel(checkpoint=tmp_path / "pk", resume=True, **settings).fit(table)
     with pytest.raises(ModelFileError, match="another fit"):
         pk.fit({**table, "concentration": 1.1 * table["concentration"]})

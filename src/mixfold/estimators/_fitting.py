@@ -19,7 +19,7 @@ from mixfold.run.loop import Loop
 from mixfold.run.progress import Lines, Silent
 from mixfold.sources._grouped import Grouped
 
-START_BYTES = 2**28
+START_BYTES = 2**26
 
 
 class UnitFitting(BaseEstimator):  # type: ignore[misc]

@@ -34,7 +34,7 @@ def units_of(
     def fold(x: NDArray[Any], starts: NDArray[np.intp]) -> Floats:
         return padded(*table(x, starts), most)
 
-    return Grouped(source, 0, fold, 1 + most * width, label=label), most
+    return counts.refolded(fold, 1 + most * width), most
 
 
 def padded(table: Floats, starts: NDArray[np.intp], most: int) -> Floats:
