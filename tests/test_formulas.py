@@ -74,6 +74,7 @@ def test_levels_have_the_same_names_however_they_are_stored(tmp_path: Path) -> N
         model = fitted("y ~ day:x + C(day)", table=data)
         assert model.coef_names_ == memory.coef_names_
         same(model, memory)
+        np.testing.assert_allclose(memory.predict(data), memory.predict(table), rtol=1e-9)
     halves = fitted("y ~ C(day)", table=table.assign(day=table["day"] / 2))
     assert halves.coef_names_[1] == "C(day)[T.0.5]"
     flags = fitted("y ~ C(day)", table=table.assign(day=table["day"] > 2))

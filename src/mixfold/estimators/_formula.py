@@ -196,7 +196,7 @@ class Expression:
     """A factor in Python: its tree, and the columns in it, which may be quoted by backticks."""
 
     def __init__(self, text: str) -> None:
-        self._quoted: list[str] = []
+        self._quoted: dict[str, str] = {}
         plain = re.sub("`([^`]*)`", self._stand_in, text)
         try:
             self.nodes = list(ast.walk(ast.parse(plain, mode="eval")))
@@ -205,8 +205,9 @@ class Expression:
         self.calls = [node for node in self.nodes if isinstance(node, ast.Call)]
 
     def _stand_in(self, quoted: re.Match[str]) -> str:
-        self._quoted.append(quoted[1])
-        return f"_quoted_{len(self._quoted) - 1}_"
+        name = f"_quoted_{len(self._quoted)}_"
+        self._quoted[name] = quoted[1]
+        return name
 
     def columns(self) -> set[str]:
         """All names but those of functions."""
@@ -220,8 +221,7 @@ class Expression:
         return {self._column(node) for node in inside if isinstance(node, ast.Name)}
 
     def _column(self, node: ast.Name) -> str:
-        stand_in = re.fullmatch("_quoted_([0-9]+)_", node.id)
-        return self._quoted[int(stand_in[1])] if stand_in else node.id
+        return self._quoted.get(node.id, node.id)
 
     def known(self) -> bool:
         """Whether it is arithmetic and functions of one row alone."""
