@@ -13,7 +13,7 @@ from mixfold.core.registry import find, names
 from mixfold.core.rows import Rows
 from mixfold.engines.threads import Threads
 from mixfold.experiments import online_kmle, wide_comparison
-from mixfold.experiments._labelled import SETS, Table, labelled_sets
+from mixfold.experiments._labelled import labelled_sets
 from mixfold.experiments._measures import divergence, squared_error
 from mixfold.experiments._streaming import BATCH, FIRST, SCHEDULES, log_spaced, online_learners
 from mixfold.experiments._templates import gaussian
@@ -145,11 +145,26 @@ def test_labelled_sets_are_the_same_rows_every_time(tmp_path: Path) -> None:
         assert np.array_equal(one.labels, two.labels)
 
 
-def test_a_label_is_not_learned_from() -> None:
-    assert all(s.label not in s.without for s in SETS.values() if isinstance(s, Table))
+def test_a_label_is_not_learned_from(tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    x, label = np.random.default_rng(0).normal(size=(2, 30)), np.repeat([4, 7], 15)
+    pq.write_table(pa.table({"a": x[0], "class": label, "b": x[1]}), tmp_path / "banknote.parquet")
+    (found,) = labelled_sets(tmp_path, 30)
+    assert np.array_equal(found.x, x.T)
+    assert np.array_equal(found.labels, np.repeat([0, 1], 15))
+
+
+def test_columns_are_standardised_by_those_learned_from() -> None:
     learned, judged = wide_comparison.standardised(np.array([[1.0, 5], [3, 5]]), np.ones((1, 2)))
     assert np.array_equal(learned, [[-1, 0], [1, 0]])
     assert np.array_equal(judged, [[-1, -4]])
+    constant = np.full((1000, 1), 0.1)
+    assert constant.std() > 0  # by rounding
+    learned, judged = wide_comparison.standardised(constant, constant + 1.0)
+    np.testing.assert_allclose(learned, 0.0, atol=1e-12)
+    np.testing.assert_allclose(judged, 1.0)
 
 
 def test_a_folder_without_labelled_sets_is_refused(tmp_path: Path) -> None:

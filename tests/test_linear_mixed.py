@@ -31,6 +31,8 @@ from mixfold.core.statistics import Totals, pack, unpack
 from mixfold.core.value import equal, field_names
 from mixfold.engines.threads import Threads
 from mixfold.estimators._formula import FormulaDesign
+from mixfold.estimators._units import padded
+from mixfold.kernels.choice import tile_length
 from mixfold.learners.em import EM
 from mixfold.learners.mini_batch_em import MiniBatchEM
 from mixfold.models.linear_mixed import LinearMixed, LinearMixedParams, unit_rows
@@ -506,6 +508,40 @@ def test_units_are_a_source(
         law(units, found)
 
 
+def test_wide_units_are_folded_a_few_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One long group makes every unit wide: they do not all fit."""
+    monkeypatch.setattr("mixfold.sources._grouped.KEPT_BYTES", 2**16)
+    monkeypatch.setattr("mixfold.core.source.BLOCK_ELEMENTS", 2**13)
+    rng = np.random.default_rng(0)
+    groups = np.concatenate([np.repeat(np.arange(1000.0), 2), np.full(500, 1000.0)])
+    table = pd.DataFrame({"g": groups, "x": rng.normal(size=2500)})
+    pq.write_table(pa.Table.from_pandas(table), tmp_path / "t.parquet")
+    most = 0
+
+    def fold(x: Array, starts: np.ndarray) -> Array:
+        nonlocal most
+        most = max(most, len(starts))
+        return padded(x[:, 1:], starts, 500)
+
+    first = np.append(2 * np.arange(1001), 2500)
+    wanted = rng.permutation(1001)[:15]
+    for data in (table.sample(frac=1.0, random_state=1), tmp_path / "t.parquet"):
+        units = Grouped(open_source(data, ["g", "x"]), 0, fold, 501)
+        expected = padded(units.source.head(2500).x[:, 1:], first[:-1], 500)
+        at = 0
+        for block in units.blocks():
+            np.testing.assert_array_equal(block.x, expected[at : at + len(block)])
+            at += len(block)
+        assert at == 1001
+        assert units.head(3).x.shape == (3, 501)
+        if units.random_access:
+            np.testing.assert_array_equal(units.take(wanted).x, expected[wanted])
+    assert most <= 16
+    assert all(tile_length(d) * d <= 2**22 for d in (1, 5000, 60_001, 2**22))
+
+
 def test_prediction_knows_groups_and_else_the_mean() -> None:
     table = table_of(50)
     model = LinearMixedModel("y ~ x + kind", "~ x", "name").fit(table)
@@ -538,7 +574,7 @@ def test_a_saved_model_is_the_same(group: str, tmp_path: Path) -> None:
 
 
 def test_a_model_file_cannot_bring_code() -> None:
-    design = FormulaDesign("y ~ I(__import__('os').getpid())", "~ 1", ["y"], [None])
+    design = FormulaDesign("y ~ I(__import__('os').getpid())", "~ 1", "g", ["y"], [None], ["y"])
     with pytest.raises(MixfoldError, match=r"arithmetic and C, I"):
         design.matrices(np.ones((2, 1)))
 

@@ -13,7 +13,7 @@ from scipy.special import expit
 
 import mixfold
 from mixfold import LogisticMixedModel, OneCompartmentModel, datasets
-from mixfold.core.errors import InvalidInputError, SourceError
+from mixfold.core.errors import InvalidInputError, ModelFileError, SourceError
 from mixfold.core.problem import Assignment
 from mixfold.core.rows import Array, Rows
 from mixfold.core.statistics import Totals
@@ -488,6 +488,26 @@ def test_a_resumed_fit_ends_with_the_same_bits(tmp_path: Path) -> None:
     assert resumed.n_seen_ == 72
     with pytest.raises(InvalidInputError, match="checkpoint=PATH"):
         OneCompartmentModel(resume=True).fit(table)
+
+
+def test_a_fit_is_not_resumed_on_other_data_or_from_another_seed(tmp_path: Path) -> None:
+    x, y, groups = binary_data(20)
+    kept: dict[str, Any] = {"checkpoint": tmp_path / "logistic", "resume": True}
+    model = LogisticMixedModel(passes=1, evaluation_draws=5, random_state=np.int64(0), **kept)
+    model.fit(x, y, groups)
+    for other in ((x + 1.0, y, groups), (x, 1 - y, groups)):
+        with pytest.raises(ModelFileError, match="another fit"):
+            model.fit(*other)
+    with pytest.raises(ModelFileError, match="another fit"):
+        model.set_params(random_state=np.int64(1)).fit(x, y, groups)
+    model.set_params(random_state=0, passes=2).fit(x, y, groups)
+    assert model.n_seen_ == 40
+    table = concentrations(12)
+    settings: dict[str, Any] = {"dosing": "single", "evaluation_draws": 10, "random_state": 0}
+    settings["passes"] = 3
+    pk = OneCompartmentModel(checkpoint=tmp_path / "pk", resume=True, **settings).fit(table)
+    with pytest.raises(ModelFileError, match="another fit"):
+        pk.fit({**table, "concentration": 1.1 * table["concentration"]})
 
 
 # real data, where it is at hand; else data like it

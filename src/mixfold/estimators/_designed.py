@@ -2,13 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
+import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
 
 from mixfold.core.errors import InvalidInputError
+from mixfold.core.rows import Array
+from mixfold.estimators._edge import check_finite
 from mixfold.estimators._formula import FormulaDesign
-from mixfold.estimators._observations import Observations, open_arrays, open_formula, open_known
+from mixfold.estimators._matrices import finite_matrices
+from mixfold.estimators._observations import (
+    Observations,
+    open_arrays,
+    open_formula,
+    open_known,
+    positions,
+)
+from mixfold.run.loop import check_some
+
+
+class Effects(NamedTuple):
+    """A and B of rows, and where their groups stand in `groups_`: -1 for others."""
+
+    a: Array
+    b: Array
+    number: np.ndarray
 
 
 class Designed(BaseEstimator):  # type: ignore[misc]
@@ -42,7 +63,7 @@ class Designed(BaseEstimator):  # type: ignore[misc]
         design = self._learned.design
         if isinstance(design, FormulaDesign):
             self._check_no_arrays(y, groups, Z)
-            return open_known(X, design, str(self.group), response)
+            return open_known(X, design, response)
         data = open_arrays(X, y, groups, Z, design.intercept)
         if (data.design.names, data.design.random_names) != (design.names, design.random_names):
             raise InvalidInputError(
@@ -50,3 +71,22 @@ class Designed(BaseEstimator):  # type: ignore[misc]
                 f"been learned has {design.names} and {design.random_names}"
             )
         return data
+
+    def _effects(self, X: Any, groups: Any, Z: Any) -> Iterator[Effects]:
+        """Blocks of rows whose responses are to be predicted."""
+        check_is_fitted(self)
+        formula = isinstance(self._learned.design, FormulaDesign)
+        named = formula or groups is not None
+        y = None if formula else np.zeros(len(X))
+        data = self._open_again(X, y, groups if named else y, Z, response=False)
+        known, first = self.__dict__.get("groups_") if named else None, 0
+        for rows in data.source.blocks():
+            numbers = range(first, first + len(rows))
+            check_finite(data.source.columns, rows, numbers)
+            _, a, b = finite_matrices(data.design, rows, numbers, response=False)
+            number = np.full(len(rows), -1)
+            if known is not None:
+                number = positions(known, data.labels(rows.x[:, 0]))
+            yield Effects(a, b, number)
+            first += len(rows)
+        check_some(first, 1.0)

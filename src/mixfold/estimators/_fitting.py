@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from mixfold.run.fit import Fit
 from mixfold.run.loop import Loop
 from mixfold.run.progress import Lines, Silent
 from mixfold.sources._grouped import Grouped
+
+START_BYTES = 2**26
 
 
 class UnitFitting(BaseEstimator):  # type: ignore[misc]
@@ -39,7 +42,8 @@ class UnitFitting(BaseEstimator):  # type: ignore[misc]
     ) -> Fit:
         """Learn from a start that some units suggest, or go on from the checkpoint."""
         seed = seed_from(self.random_state)
-        checkpoint = self._checkpoint([problem.model, learner, design, units.length])
+        start_units = max(1, min(start_units, START_BYTES // (8 * units.d)))
+        checkpoint = self._checkpoint([problem.model, learner, design], units, start_units)
         saved = checkpoint.read() if checkpoint and self.resume else None
         sample = units.sample(start_units, np.random.default_rng([seed, 2**31]))
         loop = Loop(
@@ -59,8 +63,11 @@ class UnitFitting(BaseEstimator):  # type: ignore[misc]
             if checkpoint and loop.fit.rows_seen:
                 checkpoint.write(loop.fit)
 
-    def _checkpoint(self, identity: list[Any]) -> Checkpoint | None:
+    def _checkpoint(self, what: list[Any], units: Grouped, seen: int) -> Checkpoint | None:
+        """Where the fit is kept: by what is learned, from which units, and from which seed."""
         if self.checkpoint is None:
             return None
-        seed = self.random_state if isinstance(self.random_state, int) else None
-        return Checkpoint(self.checkpoint, [*identity, seed], self.checkpoint_every)
+        first = hashlib.sha256(np.ascontiguousarray(units.head(seen).x).data).hexdigest()
+        random = isinstance(self.random_state, int | np.integer)
+        identity = [*what, units.length, first, int(self.random_state) if random else None]
+        return Checkpoint(self.checkpoint, identity, self.checkpoint_every)

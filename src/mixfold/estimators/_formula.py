@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from functools import cached_property
 from typing import Any
 
@@ -22,7 +23,13 @@ ALLOWED = (
     ast.Constant,
     ast.BinOp,
     ast.UnaryOp,
-    ast.operator,
+    ast.Add,
+    ast.Sub,
+    ast.Mult,
+    ast.Div,
+    ast.FloorDiv,
+    ast.Mod,
+    ast.Pow,
     ast.unaryop,
     ast.Call,
 )
@@ -41,14 +48,17 @@ def formulaic() -> Any:
 class FormulaDesign:
     """y, A and B of rows by the formulas `y ~ fixed effects` and `~ random effects`.
 
-    `columns` are those of the rows and `levels` what their codes 0, 1, ... stand for, None for
-    numbers.
+    `columns` are those of the rows and `levels` what their codes 0, 1, ... stand for, None where
+    there are none. Columns in `numbers` are levels inside C(...) alone, and elsewhere numbers.
+    `group` is the column that tells groups apart.
     """
 
     formula: str
     random: str
+    group: str
     columns: list[str]
     levels: list[Any]
+    numbers: list[str]
 
     @cached_property
     def _specs(self) -> tuple[Any, Any, Any]:
@@ -60,7 +70,8 @@ class FormulaDesign:
                 column[:] = np.arange(longest) % len(known)
         response, fixed, random = parse(self.formula, self.random)
         frame = self._frame(template)
-        return _spec(response, frame), _spec(fixed, frame), _spec(random, frame)
+        with np.errstate(all="ignore"):  # the template's numbers are no data
+            return _spec(response, frame), _spec(fixed, frame), _spec(random, frame)
 
     def _frame(self, x: Array) -> Any:
         import pandas
@@ -69,6 +80,8 @@ class FormulaDesign:
         for name, known, column in zip(self.columns, self.levels, x.T, strict=True):
             if known is None:
                 frame[name] = column
+            elif name in self.numbers:
+                frame[name] = _whole_as_integers(np.asarray(known))[column.astype(np.intp)]
             else:  # levels are named in their natural order: the first is the reference
                 order = sorted(range(len(known)), key=known.__getitem__)
                 ranks = np.argsort(order)[column.astype(np.intp)]
@@ -109,6 +122,12 @@ class FormulaDesign:
         return wide
 
 
+def _whole_as_integers(numbers: np.ndarray) -> np.ndarray:
+    """Numbers whose names do not depend on how a file stores them: 1, not 1.0."""
+    whole = bool((numbers == np.floor(numbers)).all())
+    return numbers.astype(np.int64) if whole else numbers.astype(np.float64)
+
+
 def _spec(part: Any, frame: Any) -> Any:
     how = {"na_action": "ignore", "output": "numpy", "context": CONTEXT}
     try:
@@ -124,15 +143,21 @@ def _matrix(spec: Any, frame: Any) -> Array:
 def parse(formula: str, random: str) -> tuple[Any, Any, Any]:
     """Response, fixed and random effects as formulaic's formulas."""
     both = _parsed("formula", formula)
-    if not hasattr(both, "lhs") or not hasattr(both.rhs, "required_variables"):
-        raise InvalidInputError(f"formula is {formula!r}: 'response ~ fixed effects' is needed")
-    if len(list(both.lhs)) != 1:
+    if not hasattr(both, "lhs") or not _is_simple(both.lhs) or not _is_simple(both.rhs):
+        raise InvalidInputError(
+            f"formula is {formula!r}: 'response ~ fixed effects' is needed{_hint(formula)}"
+        )
+    if len(list(both.lhs)) != 1 or not _columns_of(both.lhs):
         raise InvalidInputError(f"formula is {formula!r}: it must have one response")
     effects = _parsed("random", random)
-    if hasattr(effects, "lhs") or not hasattr(effects, "required_variables"):
-        raise InvalidInputError(f"random is {random!r}: '~ random effects' is needed")
+    if not _is_simple(effects):
+        raise InvalidInputError(
+            f"random is {random!r}: '~ random effects' is needed{_hint(random)}"
+        )
     for name, part in (("formula", both.lhs), ("formula", both.rhs), ("random", effects)):
         _check_safe(name, part)
+    if _levels_of(both.lhs):
+        raise InvalidInputError(f"formula is {formula!r}: levels cannot be a response")
     for name, part in (("formula", both.rhs), ("random", effects)):
         if len(list(part)) == 0:
             raise InvalidInputError(f"{name} has no effects: '1' is an intercept")
@@ -148,44 +173,112 @@ def _parsed(name: str, text: Any) -> Any:
         raise
     except Exception as error:
         reason = str(error).strip().splitlines()[0]
-        raise InvalidInputError(f"{name} is {text!r}, which cannot be read: {reason}") from None
+        raise InvalidInputError(
+            f"{name} is {text!r}, which cannot be read: {reason}{_hint(text)}"
+        ) from None
 
 
-def _expressions(part: Any) -> list[Any]:
-    factors = [factor for term in part for factor in term.factors]
-    return [factor for factor in factors if factor.eval_method.value == "python"]
+def _is_simple(part: Any) -> bool:
+    return isinstance(part, formulaic().SimpleFormula)
+
+
+def _hint(text: str) -> str:
+    if "|" not in text:
+        return ""
+    return "; instead of '(effects | g)' give random='~ effects' and group='g'"
+
+
+def _factors(part: Any) -> list[Any]:
+    return [factor for term in part for factor in term.factors]
+
+
+class Expression:
+    """A factor in Python: its tree, and the columns in it, which may be quoted by backticks."""
+
+    def __init__(self, text: str) -> None:
+        self._quoted: dict[str, str] = {}
+        plain = re.sub("`([^`]*)`", self._stand_in, text)
+        try:
+            self.nodes = list(ast.walk(ast.parse(plain, mode="eval")))
+        except SyntaxError as error:
+            raise InvalidInputError(f"a formula has {text!r}: {error.msg}") from None
+        self.calls = [node for node in self.nodes if isinstance(node, ast.Call)]
+
+    def _stand_in(self, quoted: re.Match[str]) -> str:
+        name = f"_quoted_{len(self._quoted)}_"
+        self._quoted[name] = quoted[1]
+        return name
+
+    def columns(self) -> set[str]:
+        """All names but those of functions."""
+        functions = [call.func for call in self.calls]
+        names = (node for node in self.nodes if isinstance(node, ast.Name))
+        return {self._column(node) for node in names if node not in functions}
+
+    def levels(self) -> set[str]:
+        """Columns that are the argument of C."""
+        inside = (call.args[0] for call in self.calls if _function(call) == "C")
+        return {self._column(node) for node in inside if isinstance(node, ast.Name)}
+
+    def _column(self, node: ast.Name) -> str:
+        return self._quoted.get(node.id, node.id)
+
+    def known(self) -> bool:
+        """Whether it is arithmetic and functions of one row alone."""
+        return all(isinstance(node, ALLOWED) for node in self.nodes) and all(
+            _function(call) in FUNCTIONS for call in self.calls
+        )
+
+
+def _function(call: ast.Call) -> str:
+    return getattr(call.func, "id", "")
+
+
+def _expressions(part: Any) -> list[tuple[str, Expression]]:
+    texts = (f.expr for f in _factors(part) if f.eval_method.value == "python")
+    return [(text, Expression(text)) for text in texts]
 
 
 def _check_safe(name: str, part: Any) -> None:
     """Refuse all but arithmetic and functions of one row: they alone are the same in any block."""
-    for factor in _expressions(part):
-        for node in ast.walk(ast.parse(factor.expr, mode="eval")):
-            unknown = isinstance(node, ast.Call) and getattr(node.func, "id", "") not in FUNCTIONS
-            if unknown or not isinstance(node, ALLOWED):
+    for text, expression in _expressions(part):
+        if not expression.known():
+            raise InvalidInputError(
+                f"{name} has {text!r}: arithmetic and {', '.join(FUNCTIONS)} of columns "
+                "are known; make anything else a column of the data"
+            )
+        for call in expression.calls:
+            if _function(call) == "C" and not [*map(type, call.args)] == [ast.Name]:
                 raise InvalidInputError(
-                    f"{name} has {factor.expr!r}: arithmetic and {', '.join(FUNCTIONS)} of columns "
-                    "are known; make anything else a column of the data"
+                    f"{name} has {text!r}: C takes the name of one column; make anything else "
+                    "a column of the data"
                 )
+
+
+def _columns_of(part: Any) -> set[str]:
+    plain = {str(f.expr) for f in _factors(part) if f.eval_method.value == "lookup"}
+    return plain.union(*(expression.columns() for _, expression in _expressions(part)))
+
+
+def _levels_of(part: Any) -> set[str]:
+    return set().union(*(expression.levels() for _, expression in _expressions(part)))
 
 
 def variables(formula: str, random: str) -> list[str]:
     """Columns that the formulas need, in a fixed order."""
-    found = (str(name) for part in parse(formula, random) for name in part.required_variables)
-    return sorted(set(found))
+    return sorted(set().union(*map(_columns_of, parse(formula, random))))
+
+
+def response_variables(formula: str, random: str) -> set[str]:
+    """Columns that the response needs."""
+    return _columns_of(parse(formula, random)[0])
 
 
 def effect_variables(formula: str, random: str) -> list[str]:
     """Columns that the effects need: all but the response's."""
-    found = (str(name) for part in parse(formula, random)[1:] for name in part.required_variables)
-    return sorted(set(found))
+    return sorted(set().union(*map(_columns_of, parse(formula, random)[1:])))
 
 
 def level_variables(formula: str, random: str) -> set[str]:
-    """Columns inside C(...), which are levels even if they are numbers."""
-    found: set[str] = set()
-    for part in parse(formula, random):
-        for factor in _expressions(part):
-            for node in ast.walk(ast.parse(factor.expr, mode="eval")):
-                if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "C":
-                    found |= {n.id for n in ast.walk(node.args[0]) if isinstance(n, ast.Name)}
-    return found
+    """Columns inside C(...), which are levels there even if they are numbers."""
+    return set().union(*map(_levels_of, parse(formula, random)))

@@ -14,11 +14,12 @@ from mixfold.estimators._formula import (
     FormulaDesign,
     effect_variables,
     level_variables,
+    response_variables,
     variables,
 )
 from mixfold.sources._grouped import in_memory
-from mixfold.sources._opening import open_source
-from mixfold.sources._table import Codes
+from mixfold.sources._opening import dict_as_table, open_source
+from mixfold.sources._table import Codes, is_missing, is_number, is_numeric, is_temporal
 from mixfold.sources.array import Array
 
 
@@ -54,27 +55,49 @@ def open_formula(
             "sample_weight for tables and files is the name of a column, "
             f"not a {type(sample_weight).__name__}"
         )
-    names, codes = variables(formula, random), Codes(level_variables(formula, random))
+    names = variables(formula, random)
+    _check_roles(formula, names, group, sample_weight)
+    codes = Codes(level_variables(formula, random), free={group})
     source = _open(data, [group, *names], sample_weight, codes)
-    if not source.rereadable:
-        raise InvalidInputError(
-            "an iterator can be read once only, and mixed-effects models read their data several "
-            "times: give a table, a file, or a list of blocks"
-        )
-    if not in_memory(source) and needs_codes(source):
+    if source.rereadable and not in_memory(source) and needs_codes(source):
         for _ in source.blocks():  # all levels must be known before the first matrix is made
             pass
+    _check_types(formula, random, names, codes)
     levels = [codes.values.get(name) for name in names]
-    response = formula.split("~", maxsplit=1)[0].strip()
-    if codes.values.get(response) is not None:
-        raise InvalidInputError(f"the response {response!r} is not numeric")
-    return Observations(
-        source, FormulaDesign(formula, random, names, levels), codes.values.get(group)
-    )
+    numbers = [name for name in names if is_number(codes.types[name])]
+    design = FormulaDesign(formula, random, group, names, levels, numbers)
+    return Observations(source, design, codes.values.get(group))
+
+
+def _check_roles(formula: str, names: list[str], group: str, weight: str | None) -> None:
+    for role, name, other, taken in (
+        ("group", group, repr(formula), names),
+        ("sample_weight", weight, repr(formula), names),
+        ("sample_weight", weight, "group", [group]),
+    ):
+        if name in taken:
+            raise InvalidInputError(
+                f"{role} is {name!r}, which has a part in {other} too: give a copy of the column "
+                "under another name"
+            )
+
+
+def _check_types(formula: str, random: str, names: list[str], codes: Codes) -> None:
+    for name in sorted(response_variables(formula, random)):
+        if not is_numeric(codes.types[name]):
+            raise InvalidInputError(
+                f"the response has column {name!r}, which is {codes.types[name]}, not numeric"
+            )
+    for name in names:
+        if is_temporal(codes.types[name]) and name not in codes.always:
+            raise InvalidInputError(
+                f"column {name!r} is {codes.types[name]}: write C({name}) if its values are "
+                "levels, or make it a number"
+            )
 
 
 def _open(data: Any, columns: list[str], weight: str | None, codes: Codes) -> Source:
-    source = open_source(data, columns, weight, codes)
+    source = open_source(dict_as_table(data), columns, weight, codes)
     if source.columns is None or list(source.columns) != columns:
         raise InvalidInputError(
             f"a formula needs a table or file with column names, not a {type(data).__name__}"
@@ -88,13 +111,14 @@ def needs_codes(source: Source) -> bool:
     return any(getattr(getattr(part, "selection", None), "coded", True) for part in parts)
 
 
-def open_known(data: Any, design: FormulaDesign, group: str, response: bool) -> Observations:
+def open_known(data: Any, design: FormulaDesign, response: bool) -> Observations:
     """Rows of a table or file with the levels that `design` knows, with or without response."""
     wanted = design.columns if response else effect_variables(design.formula, design.random)
     levels = dict(zip(design.columns, design.levels, strict=True))
-    codes = Codes(known={name: levels[name] for name in wanted if levels[name] is not None})
-    source = _open(data, [group, *wanted], None, codes)
-    return Observations(source, design, codes.values.get(group))
+    known = {name: levels[name] for name in wanted if levels[name] is not None}
+    codes = Codes(known=known, free={design.group})
+    source = _open(data, [design.group, *wanted], None, codes)
+    return Observations(source, design, codes.values.get(design.group))
 
 
 def open_arrays(
@@ -105,7 +129,7 @@ def open_arrays(
     for name, given in (("y", y), ("groups", groups)):
         if given is None:
             raise InvalidInputError(f"{name} is needed, or a formula: fit(X, y, groups)")
-    keys, numbers = np.unique(_column("groups", groups, len(x)), return_inverse=True)
+    keys, numbers = np.unique(_keys(groups, len(x)), return_inverse=True)
     parts = [numbers.astype(np.float64)[:, None], _numbers("y", y, len(x))[:, None], x]
     random_names: list[str] = []
     if z is not None:
@@ -120,7 +144,7 @@ def open_arrays(
 
 
 def _table(name: str, given: Any) -> tuple[Floats, list[str]]:
-    columns = getattr(given, "columns", None)
+    columns = getattr(given, "column_names", getattr(given, "columns", None))
     try:
         x = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):
@@ -133,15 +157,32 @@ def _table(name: str, given: Any) -> tuple[Floats, list[str]]:
     return x, names if name == "X" or columns is not None else [f"z{j}" for j in range(x.shape[1])]
 
 
+def _keys(given: Any, n: int) -> np.ndarray:
+    """What tells groups apart: numbers or text."""
+    column = _column("groups", given, n)
+    objects = column.dtype.kind == "O"
+    missing = np.array([*map(is_missing, column)]) if objects else np.not_equal(column, column)
+    if missing.any():
+        i = int(missing.argmax())
+        raise InvalidInputError(f"groups has {column[i]} in row {i}: every row needs a group")
+    column = _plain(column)
+    return column if column.dtype.kind in "iufb" else column.astype(str)
+
+
+def _plain(column: np.ndarray) -> np.ndarray:
+    """Objects as what they are."""
+    return np.asarray(column.tolist()) if column.dtype.kind == "O" else column
+
+
 def _column(name: str, given: Any, n: int) -> np.ndarray:
     column = np.asarray(given)
     if column.shape != (n,):
         raise InvalidInputError(f"{name} has shape {column.shape}: ({n},) is needed, as X has rows")
-    return column.astype(str) if column.dtype.kind not in "iufb" else column
+    return column
 
 
 def _numbers(name: str, given: Any, n: int) -> Floats:
-    column = _column(name, given, n)
+    column = _plain(_column(name, given, n))
     if column.dtype.kind not in "iufb":
         raise InvalidInputError(f"{name} is {column.dtype}: numbers are needed")
     return column.astype(np.float64)

@@ -21,11 +21,6 @@ def units_of(
     source: Source, table: Table, width: int, check: Check, label: Callable[[float], Any]
 ) -> tuple[Grouped, int]:
     """The units of a source whose first column is the group, and the most table rows of one."""
-    if not source.rereadable:
-        raise InvalidInputError(
-            "mixed models read their rows several times, and this source can be read only once: "
-            "give an array, a table or files"
-        )
 
     def counted(x: NDArray[Any], starts: NDArray[np.intp]) -> Floats:
         rows, begins = table(x, starts)
@@ -39,7 +34,7 @@ def units_of(
     def fold(x: NDArray[Any], starts: NDArray[np.intp]) -> Floats:
         return padded(*table(x, starts), most)
 
-    return Grouped(source, 0, fold, 1 + most * width, label=label), most
+    return counts.refolded(fold, 1 + most * width), most
 
 
 def padded(table: Floats, starts: NDArray[np.intp], most: int) -> Floats:

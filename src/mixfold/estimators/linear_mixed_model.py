@@ -17,13 +17,13 @@ from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows
 from mixfold.core.value import value
 from mixfold.engines.threads import Threads
-from mixfold.estimators._designed import Designed
+from mixfold.estimators._designed import Designed, Effects
 from mixfold.estimators._edge import check_finite, learner_from, unchanged_on_error
 from mixfold.estimators._effects import Observed, Scaling, known_covariance
 from mixfold.estimators._fitting import UnitFitting
-from mixfold.estimators._formula import FormulaDesign
 from mixfold.estimators._information import observed_information
-from mixfold.estimators._observations import Observations, positions, storable
+from mixfold.estimators._matrices import finite_matrices
+from mixfold.estimators._observations import Observations, storable
 from mixfold.kernels.linear_mixed import LinearMixedKernel
 from mixfold.learners.em import EM
 from mixfold.models.linear_mixed import LinearMixed, LinearMixedParams
@@ -89,7 +89,7 @@ class Ended(NamedTuple):
     log_likelihood: float
     information: Floats
     log_density: Floats
-    groups: np.ndarray
+    keys: Floats
     effects: Floats
 
 
@@ -274,11 +274,11 @@ class LinearMixedModel(UnitFitting, Designed):
         check_some(observed.n, 1.0)
         model, scaling = self._model(data, observed.scaling), observed.scaling
         problem = Threads(model, self.n_threads)
-        learner = self._learner(observed.n / max(units.length or 1, 1))
+        learner = self._learner(observed.n / units.length)
         learner = learner.resolve(units.length, model.d, False)
         fit = self._fit_units(problem, learner, data.design, units, START_UNITS)
         params = learner.estimate(problem, fit.state)
-        ended = look(problem, params, scaling, data, units)
+        ended = look(problem, params, scaling, units)
         self._remember(
             LearnedEffects(
                 model=model,
@@ -288,9 +288,9 @@ class LinearMixedModel(UnitFitting, Designed):
                 params=params,
                 log_likelihood=ended.log_likelihood,
                 information=self._information(problem, params, units, ended.information),
-                groups=storable(ended.groups) if units.random_access else None,
+                groups=storable(data.labels(ended.keys)) if units.random_access else None,
                 effects=ended.effects if units.random_access else None,
-                n_groups=units.length or 0,
+                n_groups=units.length,
                 n_seen=fit.rows_seen,
                 history=fit.history,
                 converged=bool(learner.converged(fit.state)),
@@ -341,27 +341,30 @@ class LinearMixedModel(UnitFitting, Designed):
 
     # evaluation
 
-    def _look(self, X: Any, y: Any, groups: Any, Z: Any) -> Ended:
+    def _look(self, X: Any, y: Any, groups: Any, Z: Any) -> tuple[Observations, Ended]:
         """Groups of any data under what has been learned."""
         check_is_fitted(self)
         learned = self._learned
         data = self._open_again(X, y, groups, Z, response=True)
-        fold = partial(learned.scaling.fold, learned.design)
-        units = self._units(data, fold, lambda rows, numbers: None)
-        check_some(units.length or 0, 1.0)
+
+        def see(rows: Rows, numbers: Sequence[int]) -> None:
+            finite_matrices(learned.design, rows, numbers)
+
+        units = self._units(data, partial(learned.scaling.fold, learned.design), see)
+        check_some(units.length, 1.0)
         problem = Threads(learned.model, self.n_threads)
-        return look(problem, learned.params, learned.scaling, data, units)
+        return data, look(problem, learned.params, learned.scaling, units)
 
     def predict_random(
         self, X: Any, y: Any = None, groups: Any = None, Z: Any = None
     ) -> tuple[np.ndarray, Floats]:
         """Groups of any data, and their predicted random effects E[z_i | y_i], (m, q)."""
-        ended = self._look(X, y, groups, Z)
-        return ended.groups, ended.effects
+        data, ended = self._look(X, y, groups, Z)
+        return data.labels(ended.keys), ended.effects
 
     def score_samples(self, X: Any, y: Any = None, groups: Any = None, Z: Any = None) -> Floats:
         """Log-density of every group's responses."""
-        return self._look(X, y, groups, Z).log_density
+        return self._look(X, y, groups, Z)[1].log_density
 
     def score(self, X: Any, y: Any = None, groups: Any = None, Z: Any = None) -> float:
         """Mean log-density of groups."""
@@ -372,28 +375,13 @@ class LinearMixedModel(UnitFitting, Designed):
 
         A table or file needs the columns of the effects and of groups, not the response.
         """
-        check_is_fitted(self)
-        learned = self._learned
-        y = None
-        if not isinstance(learned.design, FormulaDesign):
-            y = np.zeros(len(X))
-            groups = np.full(len(X), "") if groups is None else groups
-        data = self._open_again(X, y, groups, Z, response=False)
-        parts, first = [], 0
-        for rows in data.source.blocks():
-            check_finite(data.source.columns, rows, range(first, first + len(rows)))
-            first += len(rows)
-            parts.append(self._predicted(data, rows.x))
-        check_some(first, 1.0)
-        return np.concatenate(parts)
+        return np.concatenate([*map(self._predicted, self._effects(X, groups, Z))])
 
-    def _predicted(self, data: Observations, x: Floats) -> Floats:
-        _, a, b = data.design.matrices(x[:, 1:], response=False)
-        effects = np.zeros_like(b)
-        if self._learned.effects is not None:
-            number = positions(self.groups_, data.labels(x[:, 0]))
-            effects[number >= 0] = self.random_effects_[number[number >= 0]]
-        return np.asarray(a @ self.coef_ + (b * effects).sum(axis=1))
+    def _predicted(self, rows: Effects) -> Floats:
+        effects, known = np.zeros_like(rows.b), rows.number >= 0
+        if known.any():
+            effects[known] = self.random_effects_[rows.number[known]]
+        return np.asarray(rows.a @ self.coef_ + (rows.b * effects).sum(axis=1))
 
     def save(self, path: str | Path) -> None:
         """Write a model file that `mixfold.load` reads, here or elsewhere."""
@@ -403,30 +391,24 @@ class LinearMixedModel(UnitFitting, Designed):
         save(self, path)
 
 
-def look(
-    problem: Threads,
-    params: LinearMixedParams,
-    scaling: Scaling,
-    data: Observations,
-    units: Grouped,
-) -> Ended:
+def look(problem: Threads, params: LinearMixedParams, scaling: Scaling, units: Grouped) -> Ended:
     """Likelihood, information about fixed effects, and random effects of all groups."""
     kernel = LinearMixedKernel(problem.model)
     prepared = kernel.prepare(params)
     total, information = 0.0, np.zeros((problem.model.p, problem.model.p))
-    densities, groups, effects = [], [], []
+    densities, numbers, effects = [], [], []
     for keys, rows in units.keyed_blocks():
         log_density, latent = problem.posterior(params, rows)
         assert latent is not None
         total += float(rows.weights() @ log_density)
         information += kernel.information(prepared, rows)
         densities.append(log_density)
-        groups.append(data.labels(keys))
+        numbers.append(keys)
         effects.append(scaling.effects(latent[:, 1 : 1 + problem.model.q]))
     return Ended(
         total,
         information,
         np.concatenate(densities),
-        np.concatenate(groups),
+        np.concatenate(numbers),
         np.concatenate(effects),
     )

@@ -11,22 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import block_diag
 from scipy.special import expit
-from sklearn.utils.validation import check_is_fitted
 
 from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.learner import Learner
 from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows
-from mixfold.estimators._designed import Designed
+from mixfold.estimators._designed import Designed, Effects
 from mixfold.estimators._edge import check_finite, unchanged_on_error
 from mixfold.estimators._effects import Observed, sum_columns
-from mixfold.estimators._formula import FormulaDesign
 from mixfold.estimators._nonlinear import LearnedUnits, NonlinearMixed, symmetric
-from mixfold.estimators._observations import Observations, positions
+from mixfold.estimators._observations import Observations
 from mixfold.estimators._units import units_of
 from mixfold.models._gaussian_effects import Structure, entries
 from mixfold.models.logistic_mixed import LogisticMixed
-from mixfold.run.loop import check_some
 
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(32)
 
@@ -180,7 +177,6 @@ class LogisticMixedModel(NonlinearMixed, Designed):
 
         p, q = len(data.design.names), len(data.design.random_names)
         units, most = units_of(data.source, table, p + q + 1, check, data.label)
-        check_some(observed.n, 1.0)
         if successes in (0.0, float(observed.n)):
             raise InvalidInputError(
                 f"the response is {int(successes > 0)} in every row: both 0 and 1 are needed"
@@ -220,28 +216,15 @@ class LogisticMixedModel(NonlinearMixed, Designed):
         A group in `groups_` has z_i given its data, another one z_i ~ N(0, Omega). A table or file
         needs the columns of the effects and of groups, not the response.
         """
-        check_is_fitted(self)
-        y = None
-        if not isinstance(self._learned.design, FormulaDesign):
-            y = np.zeros(len(X))
-            groups = np.full(len(X), "") if groups is None else groups
-        data = self._open_again(X, y, groups, Z, response=False)
-        parts, first = [], 0
-        for rows in data.source.blocks():
-            check_finite(data.source.columns, rows, range(first, first + len(rows)))
-            first += len(rows)
-            parts.append(self._chances(data, np.asarray(rows.x, dtype=np.float64)))
-        check_some(first, 1.0)
-        chance = np.concatenate(parts)
+        chance = np.concatenate([*map(self._chances, self._effects(X, groups, Z))])
         return np.column_stack([1.0 - chance, chance])
 
     def predict(self, X: Any, groups: Any = None, Z: Any = None) -> np.ndarray:
         """The likelier response of every row, 0 or 1."""
         return (self.predict_proba(X, groups, Z)[:, 1] > 0.5).astype(np.int64)
 
-    def _chances(self, data: Observations, x: Floats) -> Floats:
-        _, a, b = data.design.matrices(x[:, 1:], response=False)
-        number = positions(self.groups_, data.labels(x[:, 0]))
+    def _chances(self, rows: Effects) -> Floats:
+        a, b, number = rows
         known = number >= 0
         center = np.where(known[:, None], self.random_effects_[number], 0.0)
         spread = np.where(

@@ -31,7 +31,7 @@ from mixfold.models.pharmacokinetic import (
 )
 from mixfold.run.loop import check_some
 from mixfold.sources._grouped import Grouped
-from mixfold.sources._opening import is_paths, is_table, open_source
+from mixfold.sources._opening import dict_as_table, is_paths, is_table, open_source
 from mixfold.sources._table import Codes, arrow, is_numeric
 
 SUBJECT, TIME, DOSE, CONCENTRATION, WEIGHT = range(5)
@@ -356,8 +356,7 @@ def _as_table(data: Any, concentration: str) -> Any:
     """
     if is_paths(data):
         return data
-    if isinstance(data, dict):
-        data = _from_columns(data)
+    data = dict_as_table(data)
     if not is_table(data):
         raise InvalidInputError(
             f"X is a {type(data).__name__}: a table, a dict of columns, or a path is needed"
@@ -367,18 +366,6 @@ def _as_table(data: Any, concentration: str) -> Any:
     if i < 0 or not table.column(i).null_count or not is_numeric(table.field(i).type):
         return table
     return table.set_column(i, concentration, table.column(i).cast("float64").fill_null(np.nan))
-
-
-def _from_columns(data: dict[str, Any]) -> Any:
-    columns = {name: np.asarray(column) for name, column in data.items()}
-    lengths = {name: column.shape for name, column in columns.items()}
-    for name, shape in lengths.items():
-        if len(shape) != 1 or shape != next(iter(lengths.values())):
-            raise InvalidInputError(
-                f"column {name!r} has shape {shape}: columns of one length are needed, and the "
-                f"first has shape {next(iter(lengths.values()))}"
-            )
-    return arrow().table(columns)
 
 
 def _check_same(

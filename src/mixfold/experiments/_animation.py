@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from mixfold.core.errors import MissingExtraError
 from mixfold.core.rows import Array
 from mixfold.experiments._measures import squared_error
 from mixfold.experiments._streaming import SCHEDULES, SLOW, Stream, log_spaced, online_learners
 from mixfold.experiments._templates import Template
+from mixfold.experiments._writing import new_figure
 from mixfold.models.mixture_model import MixtureParams
 
 SHOWN = ("online EM", "online k-MLE argmax")
@@ -23,15 +23,12 @@ FRAMES_PER_DECADE, FRAMES_PER_SECOND, LAST_FRAMES = 14, 6, 12
 
 def animate(path: Path, template: Template, stream: Stream) -> None:
     """The truth, and what each learner takes for it, as rows arrive."""
-    try:
-        from matplotlib.animation import PillowWriter
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtraError("matplotlib", "studies", "drawing a moving picture") from error
+    figure = new_figure(8.0, 3.4)
+    from matplotlib.animation import PillowWriter
+
     marks = log_spaced(len(stream.rows), FRAMES_PER_DECADE)
     learners = online_learners(SCHEDULES[SLOW])
     histories = [list(stream.online(learners[name], marks)) for name in SHOWN]
-    figure = Figure(figsize=(8.0, 3.4), layout="constrained")
     axes = figure.subplots(1, len(SHOWN), sharey=True)
     grid = _grid(template)
     writer = PillowWriter(fps=FRAMES_PER_SECOND)

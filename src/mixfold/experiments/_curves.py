@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from mixfold.core.errors import MissingExtraError
 from mixfold.core.rows import Array
+from mixfold.experiments._writing import new_figure
 
 # rows seen (marks,), and values (replications, marks)
 Curve = tuple[Array, Array]
@@ -22,13 +22,8 @@ def draw_curves(
     path: Path, title: str, panels: Mapping[tuple[str, str], Mapping[str, Curve]]
 ) -> None:
     """A grid of panels by (row, column); all curves of a grid row share their scale."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtraError("matplotlib", "studies", "drawing curves") from error
     lines, columns = (list(dict.fromkeys(key[i] for key in panels)) for i in (0, 1))
-    size = (2.7 * len(columns), 0.9 + 2.5 * len(lines))
-    figure = Figure(figsize=size, layout="constrained")
+    figure = new_figure(2.7 * len(columns), 0.9 + 2.5 * len(lines))
     figure.suptitle(title, fontsize=11)
     grid = figure.subplots(len(lines), len(columns), sharex=True, sharey="row", squeeze=False)
     for (line, column), curves in panels.items():

@@ -28,6 +28,7 @@ from mixfold.starts.k_means_plus_plus import KMeansPlusPlus
 
 PASSES = 10
 HELD_OUT = 0.3
+ROUNDING = 1e-12
 # of the column's variance: ties in real data would let a likelihood grow without end
 FLOOR = 1e-3
 # defaults made for more passes than the budget has
@@ -145,7 +146,8 @@ class Trial:
 def standardised(learned: Floats, judged: Floats) -> tuple[Floats, Floats]:
     """Both parts, in units of the first."""
     centre, scale = learned.mean(axis=0), learned.std(axis=0)
-    scale = np.where(scale > 0, scale, 1.0)
+    # of a constant column rounding may leave a little
+    scale = np.where(scale > ROUNDING * np.abs(centre), scale, 1.0)
     return (learned - centre) / scale, (judged - centre) / scale
 
 

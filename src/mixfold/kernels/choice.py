@@ -32,6 +32,7 @@ class Kernel(Protocol):
 
 
 ELEMENTS_PER_TILE = 2**18
+MOST_ELEMENTS = 2**22
 
 
 def kernel_for(model: Model) -> Kernel:
@@ -65,4 +66,5 @@ def warn_once() -> None:
 def tile_length(d: int) -> int:
     """Rows summed at one go: depends on d alone, so that sums do not depend on the machine."""
     power = max(10, (ELEMENTS_PER_TILE // d).bit_length() - 1)
-    return int(min(2**15, 2**power))
+    widest = max(1, MOST_ELEMENTS // d).bit_length() - 1
+    return int(2 ** min(15, power, widest))

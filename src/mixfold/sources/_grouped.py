@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from typing import Any, NamedTuple, TypeGuard
 
 import numpy as np
@@ -12,13 +13,18 @@ from numpy.typing import NDArray
 from mixfold.core.errors import SourceError
 from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows, join
-from mixfold.core.source import Source
+from mixfold.core.source import Source, block_length
 from mixfold.sources.array import Array
 
 Fold = Callable[[NDArray[Any], NDArray[np.intp]], Floats]
 Check = Callable[[Rows, Sequence[int]], None]
 WHOLE_FLOATS = 2.0**53
 KEPT_BYTES = 2**28
+KEPT_SHARE = 4
+
+
+def no_check(rows: Rows, numbers: Sequence[int]) -> None:
+    """Any rows will do."""
 
 
 class Groups(NamedTuple):
@@ -40,8 +46,9 @@ class Grouped(Source):
 
     Data in memory are sorted first, and their units can be indexed. Other data are read once
     beforehand: their groups are counted, their order is checked, and `check(rows, numbers)` sees
-    every row with its number in the source. Units are kept if they are in memory anyway, or take
-    no more than KEPT_BYTES. `label` says what stands behind a number of the group column.
+    every row with its number in the source. Units are kept if they take no more than KEPT_BYTES,
+    or KEPT_SHARE times what the rows take in memory; else they are folded again, a block at a time,
+    whenever they are wanted. `label` says what stands behind a number of the group column.
 
     Examples
     --------
@@ -58,28 +65,32 @@ class Grouped(Source):
         fold: Fold,
         d: int,
         *,
-        check: Check = lambda rows, numbers: None,
+        check: Check = no_check,
         label: Callable[[float], Any] = lambda key: int(key) if key == int(key) else key,
     ) -> None:
         self.source, self.group, self.fold, self.label = source, group, fold, label
-        self.rereadable = source.rereadable
+        if not source.rereadable:
+            raise SourceError(
+                "an iterator can be read once only, and mixed-effects models read their data "
+                "several times: give a table, a file, or a list of blocks"
+            )
         self._d, self._check = d, check
         self._name = str(group) if source.columns is None else repr(source.columns[group])
         self._kept: tuple[Floats, Array] | None = None
-        self._length: int | None = None
+        self._length = 0
         self._anchors: list[tuple[int, int]] = [(0, 0)]  # numbers of a unit and of its first row
+        self._bounds = np.zeros(0, np.intp)  # first rows of groups in memory, and the end
         if in_memory(source):
             check_blocks(source, check)
-            self.source, self._check = by_group(source, group), _no_check
-        if self.rereadable:
-            self._scan()
+            self.source, self._check = by_group(source, group), no_check
+        self._scan()
 
     @property
     def d(self) -> int:
         return self._d
 
     @property
-    def length(self) -> int | None:
+    def length(self) -> int:
         return self._length
 
     @property
@@ -94,40 +105,68 @@ class Grouped(Source):
             yield units
 
     def take(self, indices: NDArray[Any]) -> Rows:
-        return self._units()[1].take(indices)
+        if self._keeps():
+            return self._units()[1].take(indices)
+        if not self.random_access:
+            return super().take(indices)
+        first = self._bounds[indices]
+        counts = self._bounds[indices + 1] - first
+        starts = np.cumsum(counts) - counts
+        rows = self.source.take(np.arange(counts.sum()) + np.repeat(first - starts, counts))
+        return self._folded(rows, starts)[1]
+
+    def refolded(self, fold: Fold, d: int) -> Grouped:
+        """The same groups as other units."""
+        other = copy(self)
+        other.fold, other._d, other._kept = fold, d, None
+        return other
 
     def keyed_blocks(
         self, start: int = 0, length: int | None = None
     ) -> Iterator[tuple[Floats, Rows]]:
         """Blocks of units, with the numbers of their groups."""
-        if self.random_access or self._small():
+        if self._keeps():
             keys, units = self._units()
             for rows in units.blocks(start, length):
                 yield keys[start : start + len(rows)], rows
                 start += len(rows)
             return
         unit, row = self._anchors[bisect_right(self._anchors, (start, np.inf)) - 1]
-        for groups in self._groups(row, length):
+        for groups in self._groups(row):
             skip = min(max(0, start - unit), len(groups.starts))
             unit += len(groups.starts)
-            if skip < len(groups.starts):
-                yield self._folded(groups, skip)
+            yield from self._folded_blocks(groups, skip, length)
 
-    def _small(self) -> bool:
-        return self._length is not None and 8 * self._length * self._d <= KEPT_BYTES
+    def _keeps(self) -> bool:
+        room = KEPT_SHARE * self.source.x.nbytes if in_memory(self.source) else 0
+        return 8 * self._length * self._d <= max(room, KEPT_BYTES)
 
     def _units(self) -> tuple[Floats, Array]:
         if self._kept is None:
-            parts = [self._folded(groups, 0) for groups in self._groups(0, None)]
-            units = join([rows for _, rows in parts])
-            keys = np.concatenate([keys for keys, _ in parts])
-            self._kept = keys, Array(units.x, units.weight)
+            keys, units = np.empty(self._length), np.empty((self._length, self._d))
+            weights, unit = [], 0
+            for groups in self._groups(0):
+                for key, rows in self._folded_blocks(groups, 0, None):
+                    keys[unit : unit + len(rows)], units[unit : unit + len(rows)] = key, rows.x
+                    weights += [] if rows.weight is None else [rows.weight]
+                    unit += len(rows)
+            weight = np.concatenate(weights) if weights else None
+            self._kept = keys, Array(units, weight)
         return self._kept
 
-    def _folded(self, groups: Groups, skip: int) -> tuple[Floats, Rows]:
-        """Units of all groups but the first `skip`."""
-        first = groups.starts[skip]
-        rows, starts = groups.rows.cut(first, len(groups.rows)), groups.starts[skip:] - first
+    def _folded_blocks(
+        self, groups: Groups, skip: int, length: int | None
+    ) -> Iterator[tuple[Floats, Rows]]:
+        """Units of all groups but the first `skip`, in blocks of bounded size."""
+        step = min(length or block_length(self._d), block_length(self._d))
+        ends = np.append(groups.starts, len(groups.rows))
+        for i in range(skip, len(groups.starts), step):
+            starts = groups.starts[i : i + step]
+            rows = groups.rows.cut(starts[0], ends[i + len(starts)])
+            yield self._folded(rows, starts - starts[0])
+
+    def _folded(self, rows: Rows, starts: NDArray[np.intp]) -> tuple[Floats, Rows]:
+        """Units of groups that begin at `starts`."""
         weight = None
         if rows.weight is not None:
             weight = rows.weight[starts]
@@ -141,11 +180,11 @@ class Grouped(Source):
             self.fold(rows.x, starts), weight
         )
 
-    def _groups(self, row: int, length: int | None) -> Iterator[Groups]:
+    def _groups(self, row: int) -> Iterator[Groups]:
         """Blocks cut where groups begin; the last group of a block waits for the next."""
         waiting: list[Rows] = []
         first, held = row, 0
-        for rows in self.source.blocks(row, length):
+        for rows in self.source.blocks(row):
             if not len(rows):
                 continue
             key = rows.x[:, self.group]
@@ -168,14 +207,18 @@ class Grouped(Source):
     def _scan(self) -> None:
         """Count the groups, and refuse those that appear again."""
         seen = Seen(self._name, self.label)
-        unit, anchors = 0, []
-        for groups in self._groups(0, None):
-            numbers = range(groups.first, groups.first + len(groups.rows))
-            self._check(groups.rows, numbers)
+        unit, row, anchors = 0, 0, []
+        begins: list[NDArray[np.intp]] = []
+        for groups in self._groups(0):
+            row = groups.first + len(groups.rows)
+            self._check(groups.rows, range(groups.first, row))
             seen.add(groups.rows.x[groups.starts, self.group], groups.starts + groups.first)
             anchors.append((unit, groups.first))
             unit += len(groups.starts)
+            if self.random_access:
+                begins.append(groups.starts + groups.first)
         self._length, self._anchors = unit, anchors or self._anchors
+        self._bounds = np.concatenate([*begins, [row]])
 
 
 class Seen:
@@ -234,7 +277,3 @@ def check_blocks(source: Source, check: Check) -> None:
     for rows in source.blocks():
         check(rows, range(first, first + len(rows)))
         first += len(rows)
-
-
-def _no_check(rows: Rows, numbers: Sequence[int]) -> None:
-    return None

@@ -44,6 +44,24 @@ def open_source(
     raise InvalidInputError(f"cannot read rows from a {type(data).__name__}")
 
 
+def dict_as_table(data: Any) -> Any:
+    """A dict of columns as a table; anything else as it is."""
+    if not isinstance(data, dict):
+        return data
+    columns = {name: np.asarray(column) for name, column in data.items()}
+    for name, column in columns.items():
+        first = next(iter(columns.values())).shape
+        if column.ndim != 1 or column.shape != first:
+            raise InvalidInputError(
+                f"column {name!r} has shape {column.shape}: columns of one length are needed, and "
+                f"the first has shape {first}"
+            )
+    try:
+        return arrow().table(columns)
+    except arrow().ArrowException as error:
+        raise InvalidInputError(f"the columns are no table: {error}") from None
+
+
 def is_paths(data: Any) -> bool:
     """Whether `data` is a path, or a list of nothing but paths."""
     if isinstance(data, str | Path):

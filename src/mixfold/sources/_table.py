@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -26,16 +27,40 @@ class Codes:
 
     Numbers are given in the order in which values are first met; one object serves all files of a
     source, so that a value has the same number in each. Columns in `always` are coded even if
-    they are numeric; those in `known` have these values and no others.
+    they are numeric. Those in `known` have these values and no others, and beside them only those
+    in `free` may hold anything but numbers.
     """
 
     def __init__(
-        self, always: Collection[str] = (), known: Mapping[str, Sequence[Any]] | None = None
+        self,
+        always: Collection[str] = (),
+        known: Mapping[str, Sequence[Any]] | None = None,
+        free: Collection[str] = (),
     ) -> None:
-        self.known = dict(known or {})
-        self.always = frozenset([*always, *self.known])
-        self.values = {name: list(values) for name, values in self.known.items()}
-        self._numbers = {name: dict(_counted(values)) for name, values in self.known.items()}
+        self.known = known
+        self.always = frozenset([*always, *(known or {})])
+        self.free = frozenset(free)
+        self.values = {name: list(values) for name, values in (known or {}).items()}
+        self.types: dict[str, Any] = {}
+        self._numbers = {name: dict(_counted(values)) for name, values in self.values.items()}
+
+    def is_coded(self, field: Any, place: str) -> bool:
+        """Whether a column's values are to be replaced by numbers: the same in every file."""
+        name, kind = field.name, field.type
+        if arrow().types.is_nested(kind):
+            raise SourceError(f"{place}: column {name!r} is {kind}: one value a row is needed")
+        coded = name in self.always or not is_numeric(kind)
+        if coded and self.known is not None and name not in self.always | self.free:
+            _check_numeric(field, place)
+        before = self.types.setdefault(name, kind)
+        if _manner(before) != _manner(kind):
+            raise SourceError(
+                f"{place}: column {name!r} is {kind}, unlike in the files or blocks before, where "
+                f"it is {before}: store it the same way in all"
+            )
+        if coded:
+            self.values.setdefault(name, [])
+        return coded
 
     def codes(self, name: str, array: Any) -> np.ndarray:
         """The numbers of an Arrow array of values of column `name`."""
@@ -43,26 +68,53 @@ class Codes:
         if not pa.types.is_dictionary(array.type):
             array = array.dictionary_encode()
         known = self._numbers.setdefault(name, {})
-        values = self.values.setdefault(name, [])
-        found = array.dictionary.to_pylist()
-        indices = np.asarray(array.indices.to_numpy(zero_copy_only=False))
-        numbers = np.zeros(len(found))
-        for i in np.unique(indices):
-            if found[i] not in known:
-                if name in self.known:
-                    levels = ", ".join(map(str, self.known[name]))
-                    raise SourceError(
-                        f"column {name!r} has {found[i]!r}, which was not there in learning; "
-                        f"known are {levels}"
-                    )
-                known[found[i]] = len(values)
-                values.append(found[i])
-            numbers[i] = known[found[i]]
-        return np.take(numbers, indices)
+        values = self.values[name]
+        used, places = np.unique(array.indices.to_numpy(zero_copy_only=False), return_inverse=True)
+        numbers = np.empty(len(used))
+        for i, found in enumerate(array.dictionary.take(pa.array(used)).to_pylist()):
+            level = _level(name, found)
+            if level not in known:
+                self._check_new(name, level)
+                known[level] = len(values)
+                values.append(level)
+            numbers[i] = known[level]
+        return numbers[places]
+
+    def _check_new(self, name: str, level: Any) -> None:
+        if self.known is not None and name in self.known:
+            levels = ", ".join(map(str, self.known[name]))
+            raise SourceError(
+                f"column {name!r} has {level!r}, which was not there in learning; "
+                f"known are {levels}"
+            )
 
 
 def _counted(values: Sequence[Any]) -> Iterator[tuple[Any, int]]:
     return ((value, i) for i, value in enumerate(values))
+
+
+def is_missing(found: Any) -> bool:
+    """Whether a value is none."""
+    try:
+        return found is None or bool(found != found)  # noqa: PLR0124 - NaN and NaT alone differ
+    except TypeError:  # pandas' NA does not compare
+        return True
+
+
+def _level(name: str, found: Any) -> Any:
+    """A value as a model file can hold it."""
+    if is_missing(found):
+        raise SourceError(f"column {name!r} has a missing value; fill or drop missing values first")
+    if isinstance(found, Decimal):
+        return float(found)
+    return found if isinstance(found, str | int | float) else str(found)
+
+
+def _manner(kind: Any) -> tuple[bool, bool]:
+    """What must be the same in all files: whether a column is numbers, or codes of numbers."""
+    if not arrow().types.is_dictionary(kind):
+        return is_numeric(kind), is_numeric(kind)
+    return False, is_numeric(kind.value_type)
 
 
 class Selection:
@@ -96,7 +148,10 @@ class Selection:
         if not columns:
             raise SourceError(f"{place} has no columns")
         self.columns, self.weight, self.place, self.wanted = list(columns), weight, place, wanted
-        self.codes, self.coded = codes, coded_columns(schema, self.columns, codes)
+        self.codes = codes
+        self.coded = {
+            name for name in columns if codes and codes.is_coded(schema.field(name), place)
+        }
         floats = arrow().types
         narrow = (floats.is_float32, floats.is_float16)
         self.types = {name: schema.field(name).type for name in wanted}
@@ -116,12 +171,8 @@ class Selection:
 
     def _copy(self, batch: Any, name: str, first_row: int, target: np.ndarray) -> None:
         column = batch.column(name)
-        if column.null_count:
-            nulls = arrow().compute.indices_nonzero(column.is_null())
-            raise SourceError(
-                f"{self.place}: column {name!r} has a missing value in row "
-                f"{first_row + nulls[0].as_py()}; fill or drop missing values first"
-            )
+        if column.null_count or name in self.coded:
+            self._check_whole(column, name, first_row)
         for chunk in getattr(column, "chunks", [column]):
             if name in self.coded:
                 assert self.codes is not None
@@ -130,16 +181,13 @@ class Selection:
                 target[: len(chunk)] = _values(chunk)
             target = target[len(chunk) :]
 
-
-def coded_columns(schema: Any, columns: Sequence[str], codes: Codes | None) -> set[str]:
-    """Those columns whose values are to be replaced by numbers."""
-    if codes is None:
-        return set()
-    text = (name for name in columns if not is_numeric(schema.field(name).type))
-    coded = {*text, *codes.always.intersection(columns)}
-    for name in coded:
-        codes.values.setdefault(name, [])
-    return coded
+    def _check_whole(self, column: Any, name: str, first_row: int) -> None:
+        nulls = arrow().compute.indices_nonzero(column.is_null(nan_is_null=True))
+        if len(nulls):
+            raise SourceError(
+                f"{self.place}: column {name!r} has a missing value in row "
+                f"{first_row + nulls[0].as_py()}; fill or drop missing values first"
+            )
 
 
 def _values(array: Any) -> np.ndarray:
@@ -147,13 +195,25 @@ def _values(array: Any) -> np.ndarray:
     pa = arrow()
     if pa.types.is_boolean(array.type):
         array = array.cast(pa.uint8())
+    if pa.types.is_decimal(array.type):
+        array = array.cast(pa.float64())
     return np.from_dlpack(array)
+
+
+def is_number(kind: Any) -> bool:
+    """Whether an Arrow type is one of numbers."""
+    types = arrow().types
+    return any(test(kind) for test in (types.is_integer, types.is_floating, types.is_decimal))
 
 
 def is_numeric(kind: Any) -> bool:
     """Whether an Arrow type is one of numbers, or yes and no."""
-    types = arrow().types
-    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind))
+    return is_number(kind) or bool(arrow().types.is_boolean(kind))
+
+
+def is_temporal(kind: Any) -> bool:
+    """Whether an Arrow type is one of dates or times."""
+    return bool(arrow().types.is_temporal(kind))
 
 
 def _check_numeric(field: Any, place: str) -> None:

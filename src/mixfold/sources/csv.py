@@ -40,6 +40,11 @@ class Csv(TableFile):
             n: pyarrow.float64() if is_numeric(t) else pyarrow.string() for n, t in numbers.items()
         }
         wanted = self.selection.wanted
-        convert = pyarrow.csv.ConvertOptions(include_columns=wanted, column_types=types)
+        convert = pyarrow.csv.ConvertOptions(
+            include_columns=wanted,
+            column_types=types,
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        )
         with self._reader(convert) as reader:
             yield from skip_rows(reader, start)

@@ -1,0 +1,31 @@
+"""Model matrices that are finite."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from mixfold.core.errors import InvalidInputError
+from mixfold.core.rows import Array, Rows
+
+if TYPE_CHECKING:
+    from mixfold.estimators._effects import Design
+
+
+def finite_matrices(
+    design: Design, rows: Rows, numbers: Sequence[int], response: bool = True
+) -> tuple[Array, Array, Array]:
+    """y, A and B of rows (group, variables ...), whose numbers a refusal names."""
+    x = rows.x[:, 1:].astype(np.float64, copy=False)
+    y, a, b = design.matrices(x, response=response)
+    names = [*design.names, "the response", *design.random_names]
+    table = np.column_stack([a, y, b])
+    if not np.isfinite(table).all():
+        row, column = np.argwhere(~np.isfinite(table))[0]
+        raise InvalidInputError(
+            f"row {numbers[row]}: {names[column]} is {table[row, column]}; "
+            "rows must be finite: drop or fill such rows"
+        )
+    return y, a, b
