@@ -217,13 +217,14 @@ template <class S, bool Counts> struct Rates {
         const ptrdiff_t e = j * b.padded + k + i;
         const double c = b.chance[k + i];
         if (c < reach) continue;
-        const double longer = b.rate[e] + rate_gain(b, j, weight), before = b.shape[e] / b.rate[e];
-        const double after = (b.shape[e] + shape_gain(b, j, weight)) / longer, gap = after - before;
-        const double mean = c * after + (1 - c) * before;
-        const double spread = c * after / longer + (1 - c) * before / b.rate[e];
-        const double variance = spread + c * (1 - c) * gap * gap;
-        b.shape[e] = mean * mean / variance;
-        b.rate[e] = mean / variance;
+        // in units of the mean, which may be very small or large
+        const double shape = b.shape[e], more = shape + shape_gain(b, j, weight);
+        const double after = more / shape * (b.rate[e] / (b.rate[e] + rate_gain(b, j, weight)));
+        const double mean = c * after + (1 - c), gap = after - 1;
+        const double spread = c * after * after / more + (1 - c) / shape;
+        const double found = mean * mean / (spread + c * (1 - c) * gap * gap);
+        b.shape[e] = found;
+        b.rate[e] = found / mean * (b.rate[e] / shape);
       }
     return 0;
   }

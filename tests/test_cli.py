@@ -439,7 +439,10 @@ MISTAKES: dict[str, tuple[tuple[str, ...], str]] = {
     "kind of file": (("fit", "rows.txt", *FIT), "unknown kind of file"),
     "bundled data": (("fit", "@faith", *FIT), "Did you mean '@faithful'?"),
     "family": (("fit", "rows.parquet", *FIT, "--family", "gausian"), "Did you mean 'gaussian'?"),
-    "learner": (("fit", "rows.parquet", *FIT, "--learner", "onlin"), "Did you mean 'online-em'?"),
+    "learner": (
+        ("fit", "rows.parquet", *FIT, "--learner", "onlin-em"),
+        "Did you mean 'online-em'?",
+    ),
     "covariance": (("fit", "rows.parquet", *FIT, "--covariance", "ful"), "Did you mean 'full'?"),
     "no covariance": (
         ("fit", "rows.parquet", *FIT, "--family", "poisson", "--covariance", "full"),

@@ -11,6 +11,7 @@ import numpy as np
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Array, Rows
 from mixfold.core.value import value
+from mixfold.estimators._matrices import finite_matrices
 from mixfold.models.linear_mixed import LEAST_SHARE, LinearMixedParams, unit_rows
 
 SINGULAR = 1e-9
@@ -133,17 +134,12 @@ class Observed:
 
     def see(self, rows: Rows, numbers: Sequence[int]) -> None:
         """Take in a block of rows."""
-        y, a, b = self.design.matrices(rows.x[:, 1:].astype(np.float64, copy=False))
-        names = [*self.design.names, "the response", *self.design.random_names]
-        table = np.column_stack([a, y, b])
-        if not np.isfinite(table).all():
-            row, column = np.argwhere(~np.isfinite(table))[0]
-            raise InvalidInputError(
-                f"row {numbers[row]}: {names[column]} is {table[row, column]}; "
-                "rows must be finite: drop or fill such rows"
-            )
-        self.n += len(rows)
-        table = np.vstack([self._waiting, table])
+        self.take(*finite_matrices(self.design, rows, numbers))
+
+    def take(self, y: Array, a: Array, b: Array) -> None:
+        """Take in the matrices of a block of rows."""
+        self.n += len(y)
+        table = np.vstack([self._waiting, np.column_stack([a, y, b])])
         whole = len(table) - len(table) % CHUNK
         for first in range(0, whole, CHUNK):
             self._take(table[first : first + CHUNK])

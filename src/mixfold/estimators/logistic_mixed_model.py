@@ -19,6 +19,7 @@ from mixfold.core.rows import Rows
 from mixfold.estimators._designed import Designed, Effects
 from mixfold.estimators._edge import check_finite, unchanged_on_error
 from mixfold.estimators._effects import Observed, sum_columns
+from mixfold.estimators._matrices import finite_matrices
 from mixfold.estimators._nonlinear import LearnedUnits, NonlinearMixed, symmetric
 from mixfold.estimators._observations import Observations
 from mixfold.estimators._units import units_of
@@ -167,8 +168,10 @@ class LogisticMixedModel(NonlinearMixed, Designed):
         def check(rows: Rows, numbers: Sequence[int]) -> None:
             nonlocal successes
             check_finite(data.source.columns, rows, numbers)
-            observed.see(rows, numbers)
-            successes += float(_responses(data, rows, numbers).sum())
+            y, a, b = finite_matrices(data.design, rows, numbers)
+            observed.take(y, a, b)
+            check_responses(y, numbers)
+            successes += float(y.sum())
 
         def table(x: NDArray[Any], starts: NDArray[np.intp]) -> tuple[Floats, NDArray[np.intp]]:
             response, a, b = data.design.matrices(np.asarray(x[:, 1:], dtype=np.float64))
@@ -237,13 +240,11 @@ class LogisticMixedModel(NonlinearMixed, Designed):
         )
 
 
-def _responses(data: Observations, rows: Rows, numbers: Sequence[int]) -> Floats:
-    """The responses of rows, which must be 0 or 1."""
-    y = data.design.matrices(np.asarray(rows.x[:, 1:], dtype=np.float64))[0]
+def check_responses(y: Floats, numbers: Sequence[int]) -> None:
+    """Refuse responses that are not 0 or 1."""
     bad = (y != 0.0) & (y != 1.0)
     if bad.any():
         i = int(bad.argmax())
         raise InvalidInputError(
             f"row {numbers[i]}: the response is {y[i]:g}; 0 or 1 is needed, so code it that way"
         )
-    return y

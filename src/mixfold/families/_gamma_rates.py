@@ -12,7 +12,10 @@ from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Statistics
 from mixfold.core.value import value
-from mixfold.families._positive import MeanParams
+from mixfold.families._positive import TINY, MeanParams
+
+LEAST_SHAPE = 0.1  # above one: beliefs that know less have a mean all the same
+LEAST_COUNT = 0.1  # that beliefs begin with: those of less could not learn from zeros
 
 
 @value
@@ -54,13 +57,13 @@ class GammaRates(Conjugate):
         a, b = beliefs.shape, beliefs.rate
         shape, rate = self.gain(x, np.asarray(weight))
         near, c = (c >= REACH)[:, None], c[:, None]
-        before, after = a / b, (a + shape) / (b + rate)
-        mean = c * after + (1.0 - c) * before
-        spread = c * after / (b + rate) + (1.0 - c) * before / b
-        variance = spread + c * (1.0 - c) * np.square(after - before)
-        return GammaBeliefs(
-            np.where(near, np.square(mean) / variance, a), np.where(near, mean / variance, b)
-        ), 0
+        # all in units of the mean a / b, which may be very small or large
+        after = (a + shape) / a * (b / (b + rate))
+        mean = c * after + (1.0 - c)
+        spread = c * np.square(after) / (a + shape) + (1.0 - c) / a
+        variance = spread + c * (1.0 - c) * np.square(after - 1.0)
+        found = np.square(mean) / variance
+        return GammaBeliefs(np.where(near, found, a), np.where(near, found / mean * (b / a), b)), 0
 
     def absorb(self, beliefs: GammaBeliefs, statistics: Statistics) -> GammaBeliefs:
         shape, rate = self.gain(statistics.mean, statistics.weight[:, None])
@@ -90,7 +93,7 @@ class PoissonRates(GammaRates):
     """Beliefs about the means of counts."""
 
     def prior(self, params: MeanParams, prior: Prior) -> GammaBeliefs:
-        means = self._means(params, prior)
+        means = np.maximum(self._means(params, prior), LEAST_COUNT)
         return GammaBeliefs(prior.kappa * means, np.full_like(means, prior.kappa))
 
     def gain(self, x: Array, weight: Array) -> tuple[Array, Array]:
@@ -102,12 +105,12 @@ class PoissonRates(GammaRates):
         return np.asarray(-gammaln(x + 1.0).sum(axis=1))
 
     def expected(self, beliefs: GammaBeliefs) -> MeanParams:
-        return MeanParams(beliefs.shape / beliefs.rate)
+        return MeanParams(np.maximum(beliefs.shape / beliefs.rate, TINY))
 
     def surrogate(self, beliefs: GammaBeliefs) -> tuple[MeanParams, Array]:
         from scipy.special import digamma
 
-        means = np.exp(digamma(beliefs.shape)) / beliefs.rate
+        means = np.maximum(np.exp(digamma(beliefs.shape)) / beliefs.rate, TINY)
         return MeanParams(means), (means - beliefs.shape / beliefs.rate).sum(axis=1)
 
     def intervals(self, beliefs: GammaBeliefs, level: float) -> dict[str, tuple[Array, Array]]:
@@ -129,17 +132,15 @@ class ExponentialRates(GammaRates):
         return np.zeros(len(x))
 
     def expected(self, beliefs: GammaBeliefs) -> MeanParams:
-        return MeanParams(beliefs.rate / np.maximum(beliefs.shape - 1.0, LEAST_SHAPE))
+        means = beliefs.rate / np.maximum(beliefs.shape - 1.0, LEAST_SHAPE)
+        return MeanParams(np.maximum(means, TINY))
 
     def surrogate(self, beliefs: GammaBeliefs) -> tuple[MeanParams, Array]:
         from scipy.special import digamma
 
         gap = digamma(beliefs.shape) - np.log(beliefs.shape)
-        return MeanParams(beliefs.rate / beliefs.shape), gap.sum(axis=1)
+        return MeanParams(np.maximum(beliefs.rate / beliefs.shape, TINY)), gap.sum(axis=1)
 
     def intervals(self, beliefs: GammaBeliefs, level: float) -> dict[str, tuple[Array, Array]]:
         low, high = self.rates(beliefs, level)
         return {"means": (1.0 / high, 1.0 / low)}
-
-
-LEAST_SHAPE = 0.1  # above one: beliefs that know less have a mean all the same
