@@ -34,6 +34,11 @@ class Learner(ABC):
     read again, in the same order; one that `goes_on` can learn more rows after a whole fit from
     the state it has. A start is the best of `starts` candidates, drawn from about `sample_size`
     rows.
+
+    A rule whose states can be joined has one method more, `merge(problem, before, states)`: the
+    state in place of several that were learned, each from rows of its own, from the state `before`.
+    It does not depend on the order of the states, closes those that are not, and what it returns
+    can be merged again. See `learners/_merging.py`.
     """
 
     starts = 1
@@ -68,6 +73,18 @@ class Learner(ABC):
     @abstractmethod
     def end_pass(self, problem: Problem, state: Any) -> tuple[Any, list[Info]]:
         """The source has come to its end once."""
+
+    def close(self, problem: Problem, state: Any) -> Any:
+        """The state with the rows that wait folded in: it holds none, and can travel."""
+        return state
+
+    def gathers(self, state: Any) -> bool:
+        """Whether a pass does nothing but add up rows, so that any cut of it is exact."""
+        return False
+
+    def branch(self, state: Any, number: int) -> Any:
+        """The state from which worker `number` begins; random numbers of its own, for one."""
+        return state
 
     @abstractmethod
     def finished(self, state: Any) -> bool:

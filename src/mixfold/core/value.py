@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar, dataclass_transform
@@ -71,3 +73,18 @@ def equal(a: Any, b: Any) -> bool:
             equal(getattr(a, n), getattr(b, n)) for n in field_names(a)
         )
     return bool(a == b)
+
+
+def checksum(tree: Any, arrays: Mapping[str, np.ndarray]) -> str:
+    """SHA-256 of what `flatten` has made."""
+    total = hashlib.sha256(json.dumps(tree).encode())
+    for name, array in sorted(arrays.items()):
+        total.update(json.dumps([name, array.dtype.str, array.shape]).encode())
+        total.update(array.tobytes())
+    return total.hexdigest()
+
+
+def digest(thing: Any) -> str:
+    """The same for two trees of values if they are the same to the bit."""
+    arrays: dict[str, np.ndarray] = {}
+    return checksum(flatten(thing, "", arrays), arrays)

@@ -6,7 +6,7 @@ not show in the bits. Rows that do not fill a tile wait.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -66,3 +66,19 @@ def total(fold: Fold, gathered: Gathered) -> Array:
     """The sums of all rows of the batch, waiting ones included."""
     held = len(gathered.waiting)
     return fold(gathered.waiting, gathered.sums, gathered.n - held) if held else gathered.sums
+
+
+def closed(fold: Fold, gathered: Gathered) -> Gathered:
+    """The same sums, with no row waiting."""
+    if not len(gathered.waiting):
+        return gathered
+    return Gathered(total(fold, gathered), no_rows(gathered.waiting.x.shape[1]), gathered.n)
+
+
+def added(before: Gathered, parts: Sequence[Gathered]) -> Gathered:
+    """Closed sums over the rows of all parts, each of which began with those of `before`."""
+    sums, n = before.sums, before.n
+    for part in parts:
+        sums = sums + (part.sums - before.sums)
+        n += part.n - before.n
+    return Gathered(sums, before.waiting, n)

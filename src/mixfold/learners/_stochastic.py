@@ -6,6 +6,7 @@ passes), how statistics are averaged (`schedule`, `recursive`), what is evaluate
 
 from __future__ import annotations
 
+from collections.abc import Sequence as States
 from dataclasses import replace
 from sys import maxsize
 from typing import Any, ClassVar
@@ -19,10 +20,21 @@ from mixfold.core.problem import Assignment, Problem, RowRule, Sequence
 from mixfold.core.rows import Rows
 from mixfold.core.value import value
 from mixfold.learners._batches import step_of
-from mixfold.learners._gathering import Fold, Gathered, expecting, gather, nothing, total
+from mixfold.learners._gathering import (
+    Fold,
+    Gathered,
+    added,
+    closed,
+    expecting,
+    gather,
+    nothing,
+    total,
+)
 from mixfold.learners._lookahead import look_ahead
+from mixfold.learners._merging import check_same_pass, in_order, weighted
 
 ROWS_PER_DIRECTION = 5
+BRANCH = 2**32
 
 
 @value
@@ -251,6 +263,68 @@ class StochasticEM(Learner):
         if state.gathered.n:
             state, infos = self._update(problem, state)
         return replace(state, passes=state.passes + 1), infos
+
+    # joining
+
+    def gathers(self, state: StochasticState) -> bool:
+        return self.batch_size is None
+
+    def branch(self, state: StochasticState, number: int) -> StochasticState:
+        return replace(state, seed=state.seed + (number + 1) * BRANCH)
+
+    def close(self, problem: Problem, state: StochasticState) -> StochasticState:
+        """An unfinished batch takes the shorter step it takes at the end of a pass."""
+        if self.batch_size is None:
+            return replace(state, gathered=closed(self._fold(problem, state), state.gathered))
+        return self._update(problem, state)[0] if state.gathered.n else state
+
+    def merge(
+        self, problem: Problem, before: StochasticState, states: States[StochasticState]
+    ) -> StochasticState:
+        """Sums of a whole pass are added; else s is the mean by rows learned since `before`."""
+        if self.batch_size is None:
+            check_same_pass(before, states)
+            before = self.close(problem, before)
+            parts = in_order([self.close(problem, state).gathered for state in states])
+            return replace(before, gathered=added(before.gathered, parts))
+        ended = [replace(self.close(problem, state), seed=before.seed) for state in states]
+        moved = in_order([state for state in ended if state.rows > before.rows])
+        if len(moved) < 2:
+            return moved[0] if moved else before
+        return self._mean(problem, before, moved)
+
+    def _mean(
+        self, problem: Problem, before: StochasticState, states: States[StochasticState]
+    ) -> StochasticState:
+        def more(name: str) -> list[int]:
+            return [getattr(state, name) - getattr(before, name) for state in states]
+
+        statistics = weighted(
+            lambda a, b, t: a.mix(b, t), [state.statistics for state in states], more("rows")
+        )
+        counts = ("rows", "updates", "repairs", "averaged", "truncations")
+        after = replace(
+            before,
+            statistics=statistics,
+            passes=max(state.passes for state in states),
+            average=self._mean_average(problem, before, states),
+            region=max(state.region for state in states),
+            **{name: getattr(before, name) + sum(more(name)) for name in counts},
+        )
+        if after.rows <= self.warmup:
+            return after
+        params, repairs = problem.model.maximize(statistics)
+        return replace(after, params=params, repairs=after.repairs + repairs)
+
+    def _mean_average(
+        self, problem: Problem, before: StochasticState, states: States[StochasticState]
+    ) -> Any:
+        """The mean of the states' means of iterates, by how many more are behind each."""
+        new = [state for state in states if state.averaged > before.averaged]
+        if not new:
+            return before.average
+        more = [state.averaged - before.averaged for state in new]
+        return weighted(problem.model.blend, [state.average for state in new], more)
 
     def finished(self, state: StochasticState) -> bool:
         return state.passes >= self.passes

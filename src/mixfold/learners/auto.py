@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Info, Learner
 from mixfold.core.problem import Problem
 from mixfold.core.rows import Rows
@@ -71,7 +73,7 @@ class Auto(Learner):
     def _polish(self) -> EM:
         return EM(tol=self.tol, max_passes=self.max_passes, accelerate=True)
 
-    def _rule(self, state: AutoState) -> Learner:
+    def _rule(self, state: AutoState) -> Any:
         return self._polish() if state.polishing else self._fold()
 
     def init(self, problem: Problem, params: Any, seen: int = 0, seed: int = 0) -> AutoState:
@@ -88,6 +90,25 @@ class Auto(Learner):
         params = self._fold().estimate(problem, inner)
         polished = replace(self._polish().init(problem, params), repairs=inner.repairs)
         return AutoState(polished, True), infos
+
+    def close(self, problem: Problem, state: AutoState) -> AutoState:
+        return AutoState(self._rule(state).close(problem, state.inner), state.polishing)
+
+    def gathers(self, state: AutoState) -> bool:
+        return bool(self._rule(state).gathers(state.inner))
+
+    def branch(self, state: AutoState, number: int) -> AutoState:
+        return AutoState(self._rule(state).branch(state.inner, number), state.polishing)
+
+    def merge(self, problem: Problem, before: AutoState, states: Sequence[AutoState]) -> AutoState:
+        """As the rule of the stage does."""
+        for state in states:
+            if state.polishing != before.polishing:
+                raise InvalidInputError(
+                    "states of different stages of Auto cannot be merged: merge before a pass ends"
+                )
+        inner = [state.inner for state in states]
+        return AutoState(self._rule(before).merge(problem, before.inner, inner), before.polishing)
 
     def finished(self, state: AutoState) -> bool:
         return state.polishing and self._polish().finished(state.inner)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -11,7 +12,17 @@ from mixfold.core.learner import Info, Learner
 from mixfold.core.problem import Assignment, Problem
 from mixfold.core.rows import Rows
 from mixfold.core.value import value
-from mixfold.learners._gathering import Fold, Gathered, expecting, gather, nothing, total
+from mixfold.learners._gathering import (
+    Fold,
+    Gathered,
+    added,
+    closed,
+    expecting,
+    gather,
+    nothing,
+    total,
+)
+from mixfold.learners._merging import check_same_pass, in_order
 from mixfold.learners.online_em import OnlineEM
 
 PLAIN, SECOND, EXTRAPOLATED = "plain", "second", "extrapolated"
@@ -79,6 +90,19 @@ class EM(Learner):
 
     def _fold(self, problem: Problem, state: EMState) -> Fold:
         return expecting(problem, state.params, Assignment(self.assign))
+
+    def close(self, problem: Problem, state: EMState) -> EMState:
+        return _with(state, gathered=closed(self._fold(problem, state), state.gathered))
+
+    def gathers(self, state: EMState) -> bool:
+        return True
+
+    def merge(self, problem: Problem, before: EMState, states: Sequence[EMState]) -> EMState:
+        """The sums of a pass over all rows, in no order."""
+        check_same_pass(before, states)
+        before = self.close(problem, before)
+        parts = in_order([self.close(problem, state).gathered for state in states])
+        return _with(before, gathered=added(before.gathered, parts))
 
     def end_pass(self, problem: Problem, state: EMState) -> tuple[EMState, list[Info]]:
         sums = total(self._fold(problem, state), state.gathered)

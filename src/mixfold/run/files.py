@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import tempfile
@@ -13,7 +12,7 @@ import numpy as np
 
 from mixfold.core.errors import MixfoldError, ModelFileError
 from mixfold.core.registry import find_all
-from mixfold.core.value import flatten, unflatten
+from mixfold.core.value import checksum, flatten, unflatten
 
 FORMAT, VERSION = "mixfold", 3
 WITH_VALUES = ("families", "schedules", "models", "learners", "starts")
@@ -28,18 +27,9 @@ def write(path: str | Path, kind: str, content: Any) -> None:
         tree = flatten(content, "content", arrays)
     except TypeError as error:
         raise ModelFileError(f"cannot write {path}: {error}") from None
-    header = {"version": VERSION, "kind": kind, "sha256": digest(tree, arrays), "schema": tree}
+    header = {"version": VERSION, "kind": kind, "sha256": checksum(tree, arrays), "schema": tree}
     # one entry: safetensors writes several in random order
     write_atomically(Path(path), save(arrays, metadata={FORMAT: json.dumps(header)}))
-
-
-def digest(tree: Any, arrays: dict[str, np.ndarray]) -> str:
-    """SHA-256 of a schema and its arrays, so that a flipped bit does not become a number."""
-    total = hashlib.sha256(json.dumps(tree).encode())
-    for name, array in sorted(arrays.items()):
-        total.update(json.dumps([name, array.dtype.str, array.shape]).encode())
-        total.update(array.tobytes())
-    return total.hexdigest()
 
 
 def write_atomically(path: Path, data: bytes) -> None:
@@ -81,7 +71,7 @@ def read(path: str | Path, kind: str) -> Any:
         metadata = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
         header = json.loads(metadata[FORMAT])
         _check_header(header, kind)
-        if header["sha256"] != digest(header["schema"], arrays):
+        if header["sha256"] != checksum(header["schema"], arrays):
             raise ModelFileError("is damaged: its checksum is wrong")
         for package in WITH_VALUES:
             find_all(package)  # a class is known only once its file is imported

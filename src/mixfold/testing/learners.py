@@ -134,6 +134,79 @@ def one_by_one_is_batches_of_one(
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
 
 
+def closing_keeps_the_pass(
+    model: Model, params: Any, learner: Learner, rows: Rows, cuts: list[int]
+) -> None:
+    """A state that was closed ends its pass as one that was not."""
+    problem = Threads(model, 1)
+    state, _ = learner.step(problem, learner.init(problem, params), rows)
+    closed = learner.close(problem, state)
+    assert equal(learner.close(problem, closed), closed)
+    assert equal(learner.end_pass(problem, closed)[0], learner.end_pass(problem, state)[0])
+
+
+def shards(problem: Threads, learner: Learner, before: Any, rows: Rows) -> list[Any]:
+    """States of three workers, each of which has folded rows of its own."""
+    n, found = len(rows), []
+    for i, (start, stop) in enumerate([(0, n // 2), (n // 2, n // 2 + 7), (n // 2 + 7, n)]):
+        state = learner.branch(before, i)
+        state, _ = learner.step(problem, state, rows.cut(start, stop))
+        found.append(state)
+    return found
+
+
+def the_order_of_states_does_not_matter(
+    model: Model, params: Any, learner: Learner, rows: Rows, cuts: list[int]
+) -> None:
+    """Merging gives the same bits in any order, and leaves its inputs as they were."""
+    merge = getattr(learner, "merge", None)
+    if merge is None:
+        return
+    problem = Threads(model, 1)
+    before = learner.init(problem, params, 20)
+    states = shards(problem, learner, before, rows)
+    copies = _copied([before, *states])
+    merged = merge(problem, before, states)
+    assert equal(merge(problem, before, states[::-1]), merged)
+    assert equal(merge(problem, before, [states[1], states[2], states[0]]), merged)
+    assert equal([before, *states], copies)
+    assert equal(learner.close(problem, merged), merged)
+    learner.end_pass(problem, learner.step(problem, merged, rows)[0])
+
+
+def merging_nothing_changes_nothing(
+    model: Model, params: Any, learner: Learner, rows: Rows, cuts: list[int]
+) -> None:
+    """States that saw no rows add nothing, and one state alone is what it is."""
+    merge = getattr(learner, "merge", None)
+    if merge is None:
+        return
+    problem = Threads(model, 1)
+    before = learner.init(problem, params)
+    assert equal(merge(problem, before, [before, before]), before)
+    state, _ = learner.step(problem, before, rows)
+    closed = learner.close(problem, state)
+    assert equal(merge(problem, before, [state]), closed)
+    assert equal(merge(problem, before, [before, state, before]), closed)
+
+
+def gathered_passes_add_up(
+    model: Model, params: Any, learner: Learner, rows: Rows, cuts: list[int]
+) -> None:
+    """Where a pass only gathers, merging what shards have gathered is the pass over all rows."""
+    problem = Threads(model, 1)
+    before = learner.init(problem, params)
+    if not learner.gathers(before) or hasattr(before, "seed"):  # drawn numbers differ
+        return
+    merged = learner.merge(problem, before, shards(problem, learner, before, rows))  # type: ignore[attr-defined]
+    together = learner.end_pass(problem, merged)[0].params
+    whole = fold(problem, learner, params, rows, [], passes=1)[0].params
+    precision = 1e-9 if rows.x.dtype == np.float64 else 1e-5
+    np.testing.assert_allclose(
+        model.unconstrained(together), model.unconstrained(whole), precision, precision
+    )
+
+
 def _copied(thing: Any) -> Any:
     arrays: dict[str, np.ndarray] = {}
     tree = flatten(thing, "thing", arrays)
@@ -148,4 +221,8 @@ LAWS = [
     rows_of_weight_zero_do_not_matter,
     learning_raises_the_likelihood,
     one_by_one_is_batches_of_one,
+    closing_keeps_the_pass,
+    the_order_of_states_does_not_matter,
+    merging_nothing_changes_nothing,
+    gathered_passes_add_up,
 ]

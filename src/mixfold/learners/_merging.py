@@ -1,0 +1,39 @@
+"""Joining states that were learned from one ancestor.
+
+A sum of floats depends on its order, so states are first put into an order of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mixfold.core.errors import InvalidInputError
+from mixfold.core.value import digest
+
+
+def in_order(states: Sequence[Any]) -> list[Any]:
+    """The same states, in an order that depends on nothing but what they hold."""
+    return sorted(states, key=digest) if len(states) > 1 else list(states)
+
+
+def weighted(
+    join: Callable[[Any, Any, float], Any], things: Sequence[Any], weights: Sequence[float]
+) -> Any:
+    """The mean of things by `join(a, b, t)`, which is (1 - t) a + t b."""
+    mean, total = things[0], weights[0]
+    for thing, weight in zip(things[1:], weights[1:], strict=True):
+        total += weight
+        mean = join(mean, thing, weight / total)
+    return mean
+
+
+def check_same_pass(before: Any, states: Sequence[Any]) -> None:
+    """Refuse states whose sums were made under different parameters."""
+    for state in states:
+        if state.passes != before.passes:
+            raise InvalidInputError(
+                f"a state of pass {state.passes} cannot be merged with one of pass "
+                f"{before.passes}: their sums were made under different parameters; merge "
+                "before a pass ends"
+            )
