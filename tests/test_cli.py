@@ -21,7 +21,7 @@ from mixfold.core import registry
 from mixfold.core.registry import names
 from mixfold.families._covariance import STRUCTURES
 
-COMMANDS = ("compare", "fit", "inspect", "reproduce", "sample", "score")
+COMMANDS = ("compare", "fit", "inspect", "merge", "reproduce", "sample", "score")
 SCRIPT = str(Path(sys.executable).with_name("mixfold"))
 
 Run = Callable[..., tuple[int, str, str]]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mixfold import datasets as datasets
+    from mixfold.estimators._merging import merge as merge
     from mixfold.estimators._saving import load as load
     from mixfold.estimators.gaussian_mixture import GaussianMixture as GaussianMixture
     from mixfold.estimators.linear_mixed_model import LinearMixedModel as LinearMixedModel
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
+FUNCTIONS = {"load": "mixfold.estimators._saving", "merge": "mixfold.estimators._merging"}
 PUBLIC_PACKAGES = ("estimators", "families", "learners", "schedules", "starts")
 
 
@@ -38,8 +40,8 @@ def _find(name: str) -> Any:
 
     if name == "datasets":
         return import_module("mixfold.datasets")
-    if name == "load":
-        return import_module("mixfold.estimators._saving").load
+    if name in FUNCTIONS:
+        return getattr(import_module(FUNCTIONS[name]), name)
     for package in PUBLIC_PACKAGES:
         for known in registry.names(package):
             if known.replace("++", "plusplus").replace("-", "") == name.lower():
@@ -53,4 +55,4 @@ def __dir__() -> list[str]:
     from mixfold.core import registry
 
     classes = (c for p in PUBLIC_PACKAGES for c in registry.find_all(p).values())
-    return sorted({"datasets", "load", *(c.__name__ for c in classes)})
+    return sorted({"datasets", *FUNCTIONS, *(c.__name__ for c in classes)})

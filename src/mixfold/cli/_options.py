@@ -42,7 +42,9 @@ Covariance = Annotated[
     str | None,
     option("--covariance", metavar="NAME", help="Of Gaussians: full, tied, diag or spherical."),
 ]
-Init = Annotated[str, option("--init", metavar="NAME", help=f"auto, {known('starts')}.")]
+Init = Annotated[
+    str, option("--init", metavar="NAME", help=f"auto, {known('starts')}, or a model file.")
+]
 Passes = Annotated[
     int | None, option("--passes", metavar="N", help="At most N passes over the data.", min=1)
 ]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from types import NoneType
 from typing import Any, get_args, get_type_hints
 
+from mixfold.cli._files import load_mixture
 from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.registry import find, names
 from mixfold.estimators.mixture import Mixture
@@ -32,19 +34,25 @@ class Settings:
 
     def estimator(self) -> Mixture:
         """The estimator; wrong names and values are refused here."""
-        if self.init != "auto":
-            find("starts", self.init)
         return Mixture(
             self._family(),
             self.components,
             learner=with_options(find("learners", self.learner), self.options),
-            init=self.init,
+            init=self._init(),
             n_init=self.n_init,
             passes=self.passes,
             columns=self.columns,
             random_state=self.seed,
             n_threads=self.threads,
         )
+
+    def _init(self) -> Any:
+        """A start's name, or the parameters in a model file."""
+        if Path(self.init).suffix or Path(self.init).is_file():
+            return load_mixture(Path(self.init)).params_
+        if self.init != "auto":
+            find("starts", self.init)
+        return self.init
 
     def _family(self) -> Any:
         family = find("families", self.family)

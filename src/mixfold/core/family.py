@@ -91,6 +91,12 @@ class Family(ABC):
     def divergence(self, x: Array, centers: Array, scale: Array) -> Array:
         """Bregman divergence of the dual log-normaliser from rows to centres, (n, c)."""
 
+    def symmetric_kl(self, a: Any, b: Any) -> Array:
+        """KL(a_i, b_j) + KL(b_j, a_i) = <eta_i - eta_j, mean_i - mean_j>, (K, K)."""
+        eta = self.natural(a)[:, None] - self.natural(b)[None]
+        mean = self.mean(a)[:, None] - self.mean(b)[None]
+        return np.asarray((eta * mean).sum(axis=2))
+
     @abstractmethod
     def unconstrained(self, params: Any) -> Array:
         """Coordinates (K, q) in which every vector is a valid parameter."""

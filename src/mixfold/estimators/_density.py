@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -20,6 +21,7 @@ from mixfold.estimators._edge import check_rows, open_data, unchanged_on_error
 from mixfold.estimators._evaluation import Evaluation
 from mixfold.estimators._learned import Learned, Live
 from mixfold.models.mixture_model import MixtureModel
+from mixfold.run.ancestor import Ancestor
 from mixfold.run.checkpoint import Checkpoint
 from mixfold.run.fit import Fit
 from mixfold.run.loop import Loop, check_some
@@ -182,9 +184,10 @@ class Density(Evaluation):
             Learned(
                 model=problem.model,
                 learner=learner,
-                stream=Stream(None, learner.rest(fit.state)),
+                stream=Stream(None, learner.rest(fit.state), [Ancestor(fit.origin, 0, 0)]),
                 params=learner.estimate(problem, fit.state),
                 n_seen=fit.rows_seen,
+                n_rows=fit.length or fit.row,
                 history=fit.history,
                 converged=bool(fit.done and learner.converged(fit.state)),
                 degeneracies=int(fit.state.repairs),
@@ -280,12 +283,15 @@ class Density(Evaluation):
                     f"{name} is {new!r}, but what has been learned so far is {now!r}: "
                     "keep it, or call fit to start anew"
                 )
+        learned = learned.parted() if learned.copied else learned
         if learned.streaming:
             return learned
-        if learner.goes_on and isinstance(learned.learner, type(learner)):
+        goes_on = learner.goes_on and isinstance(learned.learner, type(learner))
+        if goes_on and learned.stream.state is not None:
             return replace(learned, learner=learner, streaming=True)
         state = learner.init(problem, learned.params, learned.n_seen, self._seed())
-        return replace(learned, learner=learner, stream=Stream(None, state), streaming=True)
+        stream = Stream(None, state, [Ancestor(state, learned.n_seen, learned.n_rows)])
+        return replace(learned, learner=learner, stream=stream, streaming=True)
 
     def _now(self) -> Learned:
         """What has been learned, rows of `learn_one` included."""
@@ -302,9 +308,21 @@ class Density(Evaluation):
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __getstate__(self) -> Any:
+        self._share()
+        return super().__getstate__()
+
+    def _share(self) -> None:
+        """A copy is being made, and may go on learning by itself."""
         if self.__dict__.get("_live") is not None:
             self._now()
-        return super().__getstate__()
+        if "_learned" in self.__dict__:
+            self._learned = replace(self._learned, copied=True)
+
+    def save(self, path: str | Path) -> None:
+        """Write a model file that `mixfold.load` reads, here or elsewhere."""
+        with unchanged_on_error(self):
+            self._share()
+            super().save(path)
 
     def __sklearn_is_fitted__(self) -> bool:
         return "_learned" in self.__dict__

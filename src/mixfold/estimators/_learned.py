@@ -15,6 +15,7 @@ from mixfold.families.gaussian import Gaussian
 from mixfold.learners._stochastic import StochasticEM
 from mixfold.models.bayesian_mixture import MixturePosterior
 from mixfold.models.mixture_model import MixtureModel
+from mixfold.run.ancestor import Ancestor, descended
 from mixfold.run.history import History, no_history
 from mixfold.run.starting import Beginning
 from mixfold.run.stream import Stream
@@ -24,7 +25,11 @@ AHEAD = 1024
 
 @value
 class Learned:
-    """Model, rule, state and everything the public attributes are made from."""
+    """Model, rule, state and everything the public attributes are made from.
+
+    `n_seen` are the rows learned with passes counted, `n_rows` without. `copied` says that other
+    models may go on from this state.
+    """
 
     public: ClassVar[tuple[str, ...]] = (
         "params_",
@@ -43,11 +48,13 @@ class Learned:
     stream: Stream
     params: Any
     n_seen: int
+    n_rows: int
     history: History
     converged: bool
     degeneracies: int
     seed: int
     streaming: bool
+    copied: bool = False
 
     @property
     def n_features(self) -> int:
@@ -63,8 +70,8 @@ class Learned:
     @staticmethod
     def nothing(model: MixtureModel, learner: Any, seed: int) -> Learned:
         """Before the first row of a stream."""
-        none = Stream(None, None)
-        return Learned(model, learner, none, None, 0, no_history(), False, 0, seed, True)
+        none = Stream(None, None, [])
+        return Learned(model, learner, none, None, 0, 0, no_history(), False, 0, seed, True)
 
     def attributes(self) -> dict[str, Any]:
         """The public fitted attributes."""
@@ -90,7 +97,22 @@ class Learned:
         stream, infos = self.stream.learn(problem, self.learner, beginning, self.seed, rows)
         seconds = float(self.history.time[-1]) if len(self.history) else 0.0
         history = self.history.extended(infos, seconds)
-        return replace(self, stream=stream, n_seen=self.n_seen + len(rows), history=history)
+        n = len(rows)
+        return replace(
+            self,
+            stream=stream,
+            n_seen=self.n_seen + n,
+            n_rows=self.n_rows + n,
+            history=history,
+        )
+
+    def parted(self) -> Learned:
+        """With its present state as an ancestor, since copies go on from it too."""
+        stream = self.stream
+        if stream.state is not None:
+            now = Ancestor(stream.state, self.n_seen, self.n_rows)
+            stream = replace(stream, ancestors=descended(stream.ancestors, now))
+        return replace(self, stream=stream, copied=False)
 
     def settle(self, problem: Threads, beginning: Beginning) -> Learned:
         """With the parameters brought up to date."""
@@ -159,4 +181,10 @@ class Live:
         after = learner.advance(
             state, self._sequence.state(), self._done, self._done, self._repairs
         )
-        return replace(self._from, stream=Stream(None, after), n_seen=self.n_seen)
+        known = self._from
+        return replace(
+            known,
+            stream=replace(known.stream, state=after),
+            n_seen=self.n_seen,
+            n_rows=known.n_rows + self._done,
+        )

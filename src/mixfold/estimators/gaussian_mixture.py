@@ -186,7 +186,7 @@ class GaussianMixture(Density):
         from dataclasses import replace
 
         state = learner.init(problem, self._params())
-        return Fit(replace(state, before=self.lower_bound_), no_history())
+        return Fit(replace(state, before=self.lower_bound_), no_history(), origin=state)
 
     def _progress(self) -> Progress:
         return Iterations(self) if self.verbose else Silent()
@@ -238,9 +238,9 @@ class GaussianMixture(Density):
         )
         model = MixtureModel(family, *means.shape)
         learner = self._learner().resolve(None, model.d, True)
-        stream, seed = Stream(None, None), self._seed()
+        stream, seed = Stream(None, None, []), self._seed()
         return Learned(
-            model, learner, stream, params, 0, no_history(), False, 0, seed, streaming=False
+            model, learner, stream, params, 0, 0, no_history(), False, 0, seed, streaming=False
         )
 
     def sample(self, n_samples: int = 1) -> tuple[Floats, np.ndarray]:

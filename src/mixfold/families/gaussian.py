@@ -224,6 +224,22 @@ class Gaussian(Family):
         """Half the squared distance: all components share one covariance before learning."""
         return np.stack([0.5 * np.square((x - c) / scale).sum(axis=1) for c in centers], axis=1)
 
+    def symmetric_kl(self, a: GaussianParams, b: GaussianParams) -> Array:
+        """The same as the general form, without its cancellation far from zero."""
+        return self._mahalanobis_kl(a, b) + self._mahalanobis_kl(b, a).T
+
+    def _mahalanobis_kl(self, a: GaussianParams, b: GaussianParams) -> Array:
+        """Half of tr(A_i^-1 B_j) - d + |b_j - a_i|^2 in the metric of A_i, (K, K)."""
+        k, d = a.means.shape
+        whiten, factor = self.whiten(a)[:, None], b.factor[None]
+        offset = (b.means[None] - a.means[:, None])[..., None]
+        if whiten.ndim == 3:
+            spread = np.broadcast_to(whiten * factor, (k, k, d))
+            square = np.square(spread) + np.square(whiten * offset[..., 0])
+            return np.asarray(0.5 * (square - 1.0).sum(axis=2))
+        spread = np.square(whiten @ factor).sum(axis=(2, 3))
+        return np.asarray(0.5 * (spread - d + np.square(whiten @ offset).sum(axis=(2, 3))))
+
     def unconstrained(self, params: GaussianParams) -> Array:
         k = len(params.means)
         factor = params.factor

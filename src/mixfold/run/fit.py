@@ -12,7 +12,8 @@ from mixfold.run.history import History
 class Fit:
     """A fit under way: all that is needed to go on from here.
 
-    `row` rows of pass number `passes` of start number `start` are folded into `state`.
+    `row` rows of pass number `passes` of start number `start` are folded into `state`, which was
+    `origin` before the first; `length` is that of the last whole pass.
     """
 
     state: Any
@@ -25,6 +26,8 @@ class Fit:
     done: bool = False
     best: Any = None
     seed: int = 0
+    origin: Any = None
+    length: int = 0
 
     @property
     def log_likelihood(self) -> float:

@@ -61,7 +61,7 @@ class Loop:
         `self.fit` is what has been learned at any moment, also after an interrupt.
         """
         self._began = time.monotonic() - (fit.seconds if fit else 0.0)
-        self.fit = fit or Fit(self._init(0), no_history(), seed=self.seed)
+        self.fit = fit or self._begun(0)
         if self.fit.done and not self._over(self.fit):  # resumed with a larger budget
             self.fit = replace(self.fit, done=False)
         try:
@@ -75,8 +75,9 @@ class Loop:
             self.progress.close()
         return self.fit
 
-    def _init(self, start: int) -> Any:
-        return self.learner.init(self.problem, self.starts[start](), self.seen, self.seed)
+    def _begun(self, start: int) -> Fit:
+        state = self.learner.init(self.problem, self.starts[start](), self.seen, self.seed)
+        return Fit(state, no_history(), start, seed=self.seed, origin=state)
 
     def _one_pass(self) -> None:
         fit = self.fit
@@ -118,7 +119,9 @@ class Loop:
     def _end_pass(self) -> None:
         fit = self.fit
         state, infos = self.learner.end_pass(self.problem, fit.state)
-        after = replace(self._moved(fit, state, infos, fit.row), passes=fit.passes + 1, row=0)
+        after = replace(
+            self._moved(fit, state, infos, fit.row), passes=fit.passes + 1, row=0, length=fit.row
+        )
         check_some(fit.row, len(after.history))
         self.fit = after
         if self._over(after):  # what is kept next is the beginning of another start, or the end
@@ -134,15 +137,11 @@ class Loop:
         if fit.start + 1 == len(self.starts):
             self.fit = replace(best, done=True, best=None, start=fit.start, rows_seen=fit.rows_seen)
         else:
-            start = fit.start + 1
-            self.fit = Fit(
-                self._init(start),
-                no_history(),
-                start,
+            self.fit = replace(
+                self._begun(fit.start + 1),
                 rows_seen=fit.rows_seen,
                 seconds=fit.seconds,
                 best=best,
-                seed=self.seed,
             )
         self._tell()
 

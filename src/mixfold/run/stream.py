@@ -9,15 +9,20 @@ from mixfold.core.learner import Info, Learner, rows_before_start
 from mixfold.core.rows import Rows, join
 from mixfold.core.value import value
 from mixfold.engines.threads import Threads
+from mixfold.run.ancestor import Ancestor
 from mixfold.run.starting import Beginning
 
 
 @value
 class Stream:
-    """The first rows while there are too few to start from, then a learner's state."""
+    """The first rows while there are too few to start from, then a learner's state.
+
+    `ancestors` are the states it has come from: the start, and every one that was shared.
+    """
 
     waiting: Rows | None
     state: Any
+    ancestors: list[Ancestor]
 
     def learn(
         self, problem: Threads, learner: Learner, beginning: Beginning, seed: int, rows: Rows
@@ -29,13 +34,13 @@ class Stream:
         together = rows.copy() if self.waiting is None else join([self.waiting, rows])
         needed = rows_before_start(problem.model.k, problem.model.d)
         if beginning.random and len(together) < needed:
-            return Stream(together, None), []
+            return Stream(together, None, []), []
         first = together.cut(0, needed)
         params = beginning.draw(problem, first, [seed, 0])
         credit = learner.credit(len(first), problem.model.k, problem.model.d)
-        state = learner.init(problem, params, credit, seed)
-        state, infos = learner.step(problem, state, together)
-        return Stream(None, state), infos
+        before = learner.init(problem, params, credit, seed)
+        state, infos = learner.step(problem, before, together)
+        return Stream(None, state, [Ancestor(before, 0, 0)]), infos
 
     def estimate(self, problem: Threads, learner: Learner, beginning: Beginning, seed: int) -> Any:
         """The present parameters; a provisional start while rows are waiting."""

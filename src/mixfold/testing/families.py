@@ -85,6 +85,16 @@ def blend_joins_its_ends(family: Family, k: int, d: int, rng: np.random.Generato
     close(family.blend(a, b, 1.0), b)
 
 
+def divergence_is_the_linear_form(family: Family, k: int, d: int, rng: np.random.Generator) -> None:
+    """J(a, b) = <eta_a - eta_b, mean_a - mean_b>: zero between equals, the same both ways."""
+    a, b = family.example(k, d, rng), family.example(k, d, rng)
+    found = family.symmetric_kl(a, b)
+    np.testing.assert_allclose(found, Family.symmetric_kl(family, a, b), rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(found, family.symmetric_kl(b, a).T, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(np.diagonal(family.symmetric_kl(a, a)), 0.0, atol=1e-8)
+    assert (found > 0).all()
+
+
 def example_mixture(
     family: Family, k: int, d: int, n: int, rng: np.random.Generator
 ) -> tuple[MixtureModel, MixtureParams, Array]:
@@ -102,4 +112,5 @@ LAWS = [
     sampled_moments_converge,
     coordinates_are_invertible,
     blend_joins_its_ends,
+    divergence_is_the_linear_form,
 ]

@@ -1,0 +1,191 @@
+"""One model in place of several that learned in different places."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from mixfold.core.errors import InvalidInputError
+from mixfold.core.statistics import Statistics
+from mixfold.core.value import digest, equal, field_names
+from mixfold.engines.threads import Threads
+from mixfold.estimators._density import Density
+from mixfold.estimators._learned import Learned
+from mixfold.run.ancestor import Ancestor
+from mixfold.run.history import no_history
+from mixfold.run.stream import Stream
+
+
+def merge(models: Sequence[Any], align: bool = False) -> Any:
+    """One model in place of several, each of which has learned from rows of its own.
+
+    Models of one lineage began at the same parameters: they were given the same `init`, or went on
+    from copies of one model. Online learners are merged as workers of a cluster are, with what
+    they have in common counted once; of models that were fitted in several passes the statistics
+    are averaged by their numbers of rows. Models of different lineages are refused, since nothing
+    says which of their components belong together, or with `align` are matched to the first one's
+    components by least symmetric Kullback-Leibler divergence, and averaged. The result can go on
+    learning.
+
+    Examples
+    --------
+    >>> import mixfold
+    >>> rows = mixfold.datasets.load_faithful()
+    >>> start = mixfold.Mixture(n_components=2, random_state=0).fit(rows[:50])
+    >>> parts = [mixfold.Mixture(n_components=2, init=start).fit(rows[i::2]) for i in (0, 1)]
+    >>> sorted(mixfold.merge(parts).means_[:, 1].round(0).tolist())
+    [55.0, 80.0]
+    """
+    models = _checked(models)
+    learned = [model._now() for model in models]
+    together = _aligned(learned) if align else _of_one_lineage(learned)
+    merged = type(models[0])(**models[0].get_params(deep=False))
+    merged.n_features_in_ = models[0].n_features_in_
+    if hasattr(models[0], "feature_names_in_"):
+        merged.feature_names_in_ = models[0].feature_names_in_
+    merged._remember(together)
+    return merged
+
+
+def _checked(models: Sequence[Any]) -> list[Density]:
+    """Refuse models that are not alike."""
+    models = list(models)
+    if not models:
+        raise InvalidInputError("models is empty: at least one fitted mixture is needed")
+    for i, model in enumerate(models):
+        if not isinstance(model, Density):
+            raise InvalidInputError(
+                f"models[{i}] is a {type(model).__name__}: mixtures can be merged, "
+                "such as Mixture and GaussianMixture"
+            )
+        check_is_fitted(model)
+        learned = model._now()
+        if learned.n_rows == 0 or learned.stream.waiting is not None:
+            raise InvalidInputError(
+                f"models[{i}] has seen {learned.n_seen} rows, too few to have begun learning: "
+                "give it more rows, or leave it out"
+            )
+    alike: list[tuple[str, Callable[[Density], Any]]] = [
+        ("the kind of model", lambda m: type(m).__name__),
+        ("family", lambda m: m._now().model.family),
+        ("n_components", lambda m: m._now().model.k),
+        ("the number of columns", lambda m: m.n_features_in_),
+        ("columns", lambda m: [str(name) for name in getattr(m, "feature_names_in_", ())] or None),
+        ("learner", lambda m: m._learner()),
+    ]
+    for name, read in alike:
+        _check_same(name, [read(model) for model in models])
+    seen: dict[str, int] = {}
+    for i, model in enumerate(models):
+        learned = model._now()
+        other = seen.setdefault(digest([learned.params, learned.n_seen]), i)
+        if other != i:
+            raise InvalidInputError(
+                f"models[{other}] and models[{i}] are the same: its rows would count twice; "
+                "give it once"
+            )
+    return models
+
+
+def _check_same(name: str, values: Sequence[Any]) -> None:
+    for i, found in enumerate(values):
+        if not equal(found, values[0]):
+            raise InvalidInputError(
+                f"{name} is {values[0]!r} in models[0], but {found!r} in models[{i}]: "
+                "only models that agree in it can be merged"
+            )
+
+
+def _of_one_lineage(learned: Sequence[Learned]) -> Learned:
+    if all(map(_online, learned)):
+        return _joined(learned)
+    base = _common(learned, lambda one, state: state.params)
+    learned = sorted(learned, key=lambda one: digest([one.params, one.n_rows]))
+    return _averaged(learned, [one.model.expected(one.params) for one in learned], base)
+
+
+def _online(learned: Learned) -> bool:
+    """Whether the state says how far learning has come, rather than the parameters alone."""
+    learner, state = learned.learner, learned.stream.state
+    return state is not None and hasattr(learner, "merge") and not learner.gathers(state)
+
+
+def _joined(learned: Sequence[Learned]) -> Learned:
+    """States of an online learner, merged as the learner does it."""
+    first = learned[0]
+    _check_same("the learner's rule", [one.learner for one in learned])
+    base = _common(learned, lambda one, state: [one.learner, _without_seed(state)])
+    problem = Threads(first.model, 1)
+    state = first.learner.merge(problem, base.state, [one.stream.state for one in learned])
+    return replace(
+        first,
+        stream=Stream(None, state, [base]),
+        params=first.learner.estimate(problem, state),
+        n_seen=base.n_seen + sum(one.n_seen - base.n_seen for one in learned),
+        n_rows=base.n_rows + sum(one.n_rows - base.n_rows for one in learned),
+        history=no_history(),
+        converged=all(one.converged for one in learned),
+        degeneracies=int(state.repairs),
+        streaming=all(one.streaming for one in learned),
+        copied=False,
+    )
+
+
+def _without_seed(state: Any) -> Any:
+    return replace(state, seed=0) if "seed" in field_names(state) else state
+
+
+def _common(learned: Sequence[Learned], key: Callable[[Learned, Any], Any]) -> Ancestor:
+    """The latest ancestor that all have."""
+    lineages = [{digest(key(one, a.state)): a for a in one.stream.ancestors} for one in learned]
+    for name in reversed(lineages[0]):
+        if all(name in lineage for lineage in lineages):
+            return lineages[0][name]
+    raise InvalidInputError(
+        "the models are of different lineages: they did not start from the same parameters, so "
+        "nothing says which components belong together; give all of them the same init, such as "
+        "one model or its params_, or merge with align=True"
+    )
+
+
+def _aligned(learned: Sequence[Learned]) -> Learned:
+    """Components matched to those of the first model."""
+    from scipy.optimize import linear_sum_assignment
+
+    first, expected = learned[0], []
+    for one in learned:
+        distance = one.model.family.symmetric_kl(first.params.components, one.params.components)
+        order = linear_sum_assignment(distance)[1]
+        expected.append(_permuted(one.model.expected(one.params), order))
+    return _averaged(learned, expected, None)
+
+
+def _permuted(s: Statistics, order: np.ndarray) -> Statistics:
+    return replace(s, weight=s.weight[order], mean=s.mean[order], scatter=s.scatter[order])
+
+
+def _averaged(
+    learned: Sequence[Learned], expected: Sequence[Statistics], base: Ancestor | None
+) -> Learned:
+    """Parameters of the mean of statistics by rows; there is no state to go on from but these."""
+    first = learned[0]
+    total = expected[0] * learned[0].n_rows
+    for one, statistics in zip(learned[1:], expected[1:], strict=True):
+        total = total + statistics * one.n_rows
+    params, repairs = first.model.maximize(total.normalized())
+    return replace(
+        first,
+        stream=Stream(None, None, [base] if base else []),
+        params=params,
+        n_seen=sum(one.n_seen for one in learned),
+        n_rows=sum(one.n_rows for one in learned),
+        history=no_history(),
+        converged=all(one.converged for one in learned),
+        degeneracies=sum(one.degeneracies for one in learned) + repairs,
+        streaming=False,
+        copied=False,
+    )

@@ -1,0 +1,27 @@
+"""Where learning has come from: what makes states mergeable."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mixfold.core.value import value
+
+MOST = 8
+
+
+@value
+class Ancestor:
+    """A state from which learning went on, perhaps in several places, and the rows behind it.
+
+    `n_seen` counts passes, `n_rows` does not.
+    """
+
+    state: Any
+    n_seen: int
+    n_rows: int
+
+
+def descended(ancestors: list[Ancestor], one_more: Ancestor) -> list[Ancestor]:
+    """With one more ancestor; beyond a limit the first and the latest are kept."""
+    found = [*ancestors, one_more]
+    return found if len(found) <= MOST else [found[0], *found[-(MOST - 1) :]]
