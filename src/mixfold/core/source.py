@@ -12,6 +12,8 @@ from mixfold.core.rows import Rows, join
 
 STRETCHES = 16
 BLOCK_ELEMENTS = 2**20
+PARTS = 32
+LEAST_PART, LARGEST_PART = 2**18, 2**24
 
 
 def block_length(d: int) -> int:
@@ -19,8 +21,26 @@ def block_length(d: int) -> int:
     return max(1, min(2**18, BLOCK_ELEMENTS // max(d, 1)))
 
 
+def part_length(n: int, d: int) -> int:
+    """Rows per part when n rows are to be shared out: a thirty-second, within limits."""
+    least, largest = (max(1, elements // max(d, 1)) for elements in (LEAST_PART, LARGEST_PART))
+    return min(largest, max(least, -(-n // PARTS)))
+
+
+def cuts(anchors: Sequence[int], n: int, length: int) -> list[tuple[int, int]]:
+    """Ranges of n rows, of at least `length` rows but for the last, that begin at anchors."""
+    starts: list[int] = []
+    for anchor in anchors:
+        if not starts or anchor - starts[-1] >= length:
+            starts.append(anchor)
+    return list(zip(starts, [*starts[1:], n], strict=True))
+
+
 class Source(ABC):
-    """An iterator of row blocks that knows its columns and can start at any row."""
+    """An iterator of row blocks that knows its columns and can start at any row.
+
+    A source of files pickles as a description of them, without rows or open files.
+    """
 
     columns: Sequence[str] | None = None
     rereadable: bool = True
@@ -47,6 +67,17 @@ class Source(ABC):
     @abstractmethod
     def blocks(self, start: int = 0, length: int | None = None) -> Iterator[Rows]:
         """The rows from number `start` on, in order; `length` is a wish for rows per block."""
+
+    def partitions(self, length: int | None = None) -> Sequence[Source]:
+        """Sources that make up this one, for workers to read; about `length` rows each.
+
+        How many there are depends on the data alone.
+        """
+        return [self]
+
+    def part_length(self) -> int:
+        """The length of a partition where none is asked for."""
+        return part_length(self.length or 0, self.d)
 
     def take(self, indices: np.ndarray) -> Rows:
         """Rows by number."""

@@ -30,6 +30,11 @@ class TableFile(Source):
             self.selection = Selection(self.open(), columns, weight, str(path), codes)
         self.columns = self.selection.columns
 
+    def __reduce__(self) -> Any:
+        selection = self.selection
+        settings = (selection.columns, selection.weight, selection.codes)
+        return type(self), (self.path.absolute(), *settings)
+
     @property
     def d(self) -> int:
         return len(self.selection.columns)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows
-from mixfold.core.source import Source, block_length
+from mixfold.core.source import Source, block_length, cuts
 
 
 class Array(Source):
@@ -39,6 +39,16 @@ class Array(Source):
             last = min(first + step, self.length)
             weight = None if self.weight is None else self.weight[first:last]
             yield Rows(as_floats(self.x[first:last]), weight)
+
+    def partitions(self, length: int | None = None) -> Sequence[Source]:
+        step = length or self.part_length()
+        spans = cuts(range(0, max(self.length, 1), step), self.length, step)
+        return [self.part(start, stop) for start, stop in spans]
+
+    def part(self, start: int, stop: int) -> Array:
+        """Rows start..stop-1."""
+        weight = None if self.weight is None else self.weight[start:stop]
+        return Array(self.x[start:stop], weight, self.columns)
 
     def whole(self) -> Rows:
         """All rows as one block."""

@@ -41,6 +41,10 @@ class Concatenated(Source):
             first += part.length
         return found
 
+    def partitions(self, length: int | None = None) -> Sequence[Source]:
+        step = length or self.part_length()
+        return [one for part in self.parts for one in part.partitions(step)]
+
     def blocks(self, start: int = 0, length: int | None = None) -> Iterator[Rows]:
         for part in self.parts:
             if part.length is not None and start >= part.length:

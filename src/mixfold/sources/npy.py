@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from mixfold.sources.array import Array
 
 
 class Npy(Array):
-    """A two-dimensional .npy file; rows are read from disk when they are used."""
+    """A two-dimensional .npy file, or a span of its rows; they are read when they are used."""
 
     suffixes: ClassVar[tuple[str, ...]] = (".npy",)
 
@@ -24,7 +24,9 @@ class Npy(Array):
         columns: Sequence[str] | None = None,
         weight: str | None = None,
         codes: Codes | None = None,
+        span: tuple[int, int] | None = None,
     ) -> None:
+        self.path, self.span = path, span
         if weight is not None:
             raise SourceError(f"{path}: a .npy file has no column {weight!r} to take weights from")
         try:
@@ -40,4 +42,11 @@ class Npy(Array):
             raise SourceError(
                 f"{path} has {x.shape[1]} columns without names: {len(columns)} are needed"
             )
-        super().__init__(x, columns=columns)
+        super().__init__(x if span is None else x[slice(*span)], columns=columns)
+
+    def part(self, start: int, stop: int) -> Npy:
+        first = self.span[0] if self.span else 0
+        return Npy(self.path, self.columns, span=(first + start, first + stop))
+
+    def __reduce__(self) -> Any:
+        return Npy, (self.path.absolute(), self.columns, None, None, self.span)

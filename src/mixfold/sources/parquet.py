@@ -3,17 +3,40 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
-from itertools import accumulate
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, pairwise
+from pathlib import Path
 from typing import Any, ClassVar
 
+from mixfold.core.source import cuts
 from mixfold.sources._file import TableFile
+from mixfold.sources._table import Codes
 
 
 class Parquet(TableFile):
-    """Row groups are decoded a batch at a time, so memory is bounded by the batch."""
+    """Row groups are decoded a batch at a time, so memory is bounded by the batch.
+
+    `groups` is the range of row groups to read; None is all of them.
+    """
 
     suffixes: ClassVar[tuple[str, ...]] = (".parquet", ".pq")
+
+    def __init__(
+        self,
+        path: Path,
+        columns: Sequence[str] | None = None,
+        weight: str | None = None,
+        codes: Codes | None = None,
+        groups: range | None = None,
+    ) -> None:
+        super().__init__(path, columns, weight, codes)
+        self.groups = range(self.metadata.num_row_groups) if groups is None else groups
+        lengths = (self.metadata.row_group(i).num_rows for i in self.groups)
+        self._ends = [0, *accumulate(lengths)]
+
+    def __reduce__(self) -> Any:
+        kind, settings = super().__reduce__()
+        return kind, (*settings, self.groups)
 
     def open(self) -> Any:
         import pyarrow.parquet
@@ -24,11 +47,21 @@ class Parquet(TableFile):
 
     @property
     def length(self) -> int:
-        return int(self.metadata.num_rows)
+        return self._ends[-1]
 
     def anchors(self) -> list[int]:
-        groups = range(self.metadata.num_row_groups)
-        return [0, *accumulate(self.metadata.row_group(i).num_rows for i in groups)][:-1]
+        return self._ends[:-1]
+
+    def partitions(self, length: int | None = None) -> Sequence[Parquet]:
+        """Ranges of row groups."""
+        anchors = self.anchors()
+        spans = cuts(anchors, self.length, length or self.part_length())
+        ends = [*(anchors.index(start) for start, _ in spans), len(anchors)]
+        chosen = self.selection
+        return [
+            Parquet(self.path, chosen.columns, chosen.weight, chosen.codes, self.groups[a:b])
+            for a, b in pairwise(ends)
+        ] or [self]
 
     def batches(self, start: int, length: int) -> Iterator[tuple[int, Any]]:
         import pyarrow.parquet
@@ -37,7 +70,7 @@ class Parquet(TableFile):
         group = max(0, bisect_right(anchors, start) - 1)
         first = anchors[group] if anchors else 0
         with pyarrow.parquet.ParquetFile(self.path, pre_buffer=False) as file:
-            groups = range(group, len(anchors))
+            groups = self.groups[group:]
             wanted = self.selection.wanted
             for batch in file.iter_batches(length, row_groups=groups, columns=wanted):
                 yield first, batch

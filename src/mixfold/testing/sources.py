@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pickle
+from pathlib import Path
+
 import numpy as np
 
 from mixfold.core.rows import join
@@ -36,4 +39,35 @@ def samples_are_rows(source: Source, x: np.ndarray) -> None:
     np.testing.assert_array_equal(join(list(source.blocks())).x, x)
 
 
-LAWS = [samples_are_rows, a_cursor_resumes_exactly, blocks_make_up_the_data]
+def partitions_make_up_the_data(source: Source, x: np.ndarray) -> None:
+    """Partitions of any length, one after the other, are the source."""
+    if not source.rereadable:
+        return
+    for length in (None, 1, 50, len(x)):
+        parts = source.partitions(length)
+        rows = [rows for part in parts for rows in part.blocks()]
+        np.testing.assert_array_equal(join(rows).x, x)
+        assert all(part.d == source.d and part.columns == source.columns for part in parts)
+        again = [one for part in parts for one in part.partitions(20)]
+        rows = [rows for part in again for rows in part.blocks()]
+        np.testing.assert_array_equal(join(rows).x, x)
+
+
+def files_pickle_as_descriptions(source: Source, x: np.ndarray) -> None:
+    """Partitions of files travel without their rows, and read the same elsewhere."""
+    if not isinstance(getattr(source.partitions()[0], "path", None), Path):
+        return
+    for part in [source, *source.partitions(100)]:
+        packed = pickle.dumps(part)
+        assert len(packed) < 1000 + 200 * len(source.partitions(100))
+        read = join(list(pickle.loads(packed).blocks()))
+        np.testing.assert_array_equal(read.x, join(list(part.blocks())).x)
+
+
+LAWS = [
+    samples_are_rows,
+    a_cursor_resumes_exactly,
+    partitions_make_up_the_data,
+    files_pickle_as_descriptions,
+    blocks_make_up_the_data,
+]
