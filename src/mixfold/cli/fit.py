@@ -38,6 +38,10 @@ def fit(
     resume: Annotated[
         bool, o.option("--resume", metavar=None, help="Go on from the checkpoint, if there.")
     ] = False,
+    cluster: Annotated[
+        str | None,
+        o.option("--cluster", metavar="ADDRESS", help="Of a Dask scheduler, or local."),
+    ] = None,
     seed: o.Seed = 0,
     threads: o.Threads = None,
     progress: o.ShowProgress = False,
@@ -73,7 +77,7 @@ def fit(
         seed,
         threads,
     ).estimator()
-    model.set_params(checkpoint=checkpoint, resume=resume)
+    model.set_params(checkpoint=checkpoint, resume=resume, cluster=cluster)
     data = bundled(files)
     for path in (output, checkpoint):
         if path is not None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
+from typing import Any
 
 
 class MixfoldError(Exception):
@@ -22,11 +24,28 @@ class ModelFileError(MixfoldError, ValueError):
     """A model file or checkpoint that is damaged, foreign or of another version."""
 
 
+class ClusterError(MixfoldError, OSError):
+    """A cluster that does not answer, or cannot do its work."""
+
+
 class MissingExtraError(MixfoldError, ImportError):
     """An optional dependency that is not installed."""
 
     def __init__(self, package: str, extra: str, purpose: str) -> None:
         super().__init__(f"{purpose} needs {package}: pip install 'mixfold[{extra}]'")
+        self.given = package, extra, purpose
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return MissingExtraError, self.given
+
+
+@contextmanager
+def in_partition(number: int) -> Iterator[None]:
+    """Says where in shared-out data an error was."""
+    try:
+        yield
+    except (InvalidInputError, SourceError) as error:
+        raise type(error)(f"partition {number}: {error}") from None
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> InvalidInputError:

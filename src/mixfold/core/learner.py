@@ -78,6 +78,10 @@ class Learner(ABC):
         """The state with the rows that wait folded in: it holds none, and can travel."""
         return state
 
+    def closed(self, problem: Problem, state: Any) -> tuple[Any, list[Info]]:
+        """What `close` returns, with what the rows that waited have shown."""
+        return self.close(problem, state), []
+
     def gathers(self, state: Any) -> bool:
         """Whether a pass does nothing but add up rows, so that any cut of it is exact."""
         return False

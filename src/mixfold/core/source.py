@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -34,6 +35,11 @@ def cuts(anchors: Sequence[int], n: int, length: int) -> list[tuple[int, int]]:
         if not starts or anchor - starts[-1] >= length:
             starts.append(anchor)
     return list(zip(starts, [*starts[1:], n], strict=True))
+
+
+def same(source: Source) -> Source:
+    """A source that is its own description."""
+    return source
 
 
 class Source(ABC):
@@ -74,6 +80,15 @@ class Source(ABC):
         How many there are depends on the data alone.
         """
         return [self]
+
+    @property
+    def travels(self) -> bool:
+        """Whether workers elsewhere can read it by themselves."""
+        return False
+
+    def described(self) -> tuple[Any, ...]:
+        """A function and its arguments that make this source where a worker is."""
+        return same, self
 
     def part_length(self) -> int:
         """The length of a partition where none is asked for."""

@@ -17,7 +17,7 @@ from mixfold.core.source import Source
 from mixfold.core.start import Start
 from mixfold.core.value import equal, is_value
 from mixfold.engines.threads import Threads
-from mixfold.estimators._edge import check_rows, open_data, unchanged_on_error
+from mixfold.estimators._edge import check_rows, engine_for, open_data, unchanged_on_error
 from mixfold.estimators._evaluation import Evaluation
 from mixfold.estimators._learned import Learned, Live
 from mixfold.models.mixture_model import MixtureModel
@@ -25,10 +25,13 @@ from mixfold.run.ancestor import Ancestor
 from mixfold.run.checkpoint import Checkpoint
 from mixfold.run.fit import Fit
 from mixfold.run.loop import Loop, check_some
+from mixfold.run.passing import Check, Passing
 from mixfold.run.progress import Lines, Progress, Silent
+from mixfold.run.shards import InShards
 from mixfold.run.starting import Beginning
 from mixfold.run.stream import Stream
 from mixfold.sources.array import Array
+from mixfold.sources.collection import Collection
 
 
 class Density(Evaluation):
@@ -42,6 +45,7 @@ class Density(Evaluation):
     checkpoint: Any = None
     checkpoint_every: float = 30.0
     resume: bool = False
+    cluster: str | None = None
     progress: Progress | None = None  # where a front end wants progress shown
 
     # what subclasses say
@@ -93,12 +97,30 @@ class Density(Evaluation):
         return Threads(MixtureModel(self._family(), self.n_components, d), self.n_threads)
 
     def _learn(self, source: Source) -> None:
-        problem, seed = self._problem(source.d), self._seed()
+        problem = self._problem(source.d)
         learner = self._learner().resolve(source.length, source.d, False)
-        checkpoint = self._checkpoint(problem, learner, source)
+        with engine_for(self.cluster, source) as engine:
+            passing = None
+            if engine is not None:
+                passing = InShards(engine, problem.model, learner, source, self._check(source))
+            checkpoint = self._checkpoint(problem, learner, source, passing)
+            self._run(problem, learner, source, passing, checkpoint)
+
+    def _check(self, source: Source) -> Check:
+        family, columns = self._family(), source.columns
+        return lambda rows, numbers: check_rows(family, columns, rows, numbers)
+
+    def _run(
+        self,
+        problem: Threads,
+        learner: Learner,
+        source: Source,
+        passing: Passing | None,
+        checkpoint: Checkpoint | None,
+    ) -> None:
         saved = checkpoint.read() if checkpoint and self.resume else None
         resumed = self._resumed(problem, learner, saved)
-        seed = resumed.seed if resumed else seed
+        seed = resumed.seed if resumed else self._seed()
         loop = Loop(
             problem,
             learner,
@@ -107,7 +129,8 @@ class Density(Evaluation):
             seen=learner.credit(self._sample_size(source), self.n_components, source.d),
             seed=seed,
             passes=self.passes,
-            check=lambda rows, numbers: check_rows(self._family(), source.columns, rows, numbers),
+            check=self._check(source),
+            passing=passing,
             keep=checkpoint.keep if checkpoint else lambda fit: None,
             progress=self._progress(),
         )
@@ -123,7 +146,9 @@ class Density(Evaluation):
         """Where to go on from, if not from the beginning."""
         return saved
 
-    def _checkpoint(self, problem: Threads, learner: Learner, source: Source) -> Checkpoint | None:
+    def _checkpoint(
+        self, problem: Threads, learner: Learner, source: Source, passing: InShards | None
+    ) -> Checkpoint | None:
         if self.checkpoint is None:
             if self.resume:
                 raise InvalidInputError("resume=True needs checkpoint=PATH to resume from")
@@ -132,7 +157,8 @@ class Density(Evaluation):
         start = self._start()
         shape = [source.length, source.d, self._columns(source)]
         how = [start if is_value(start) else type(start).__name__, self.n_init, seed]
-        identity = [problem.model, learner, *how, *shape]
+        shards = None if passing is None else len(passing.partitions)
+        identity = [problem.model, learner, *how, *shape, shards]
         return Checkpoint(self.checkpoint, identity, self.checkpoint_every)
 
     def _columns(self, source: Source) -> list[str] | None:
@@ -160,9 +186,11 @@ class Density(Evaluation):
                 rows = source.sample(
                     self._learner().sample_size, np.random.default_rng([seed, 2**31])
                 )
-                whole = source.length is None or source.length == len(rows)
+                from_the_first = source.length is None and not isinstance(source, Collection)
+                whole = from_the_first or source.length == len(rows)
                 numbers = range(len(rows)) if whole else None
                 check_rows(self._family(), source.columns, rows, numbers)
+                check_some(len(rows), 1)
                 if len(rows) < self.n_components:
                     raise InvalidInputError(
                         f"Expected n_samples >= n_components but got n_components = "

@@ -41,6 +41,10 @@ class Mixture(Density):
         Where to keep the fit while it runs, every `checkpoint_every` seconds.
     resume : bool, default=False
         Go on from `checkpoint` if it is there.
+    cluster : str, default=None
+        "local" or the address of a Dask scheduler, whose workers read the files; None is this
+        process or, for Dask arrays and dataframes, the current client or a local cluster. The
+        result does not depend on the number of workers, and "serial" gives it without any.
     random_state : int, RandomState or Generator, default=None
         Where randomness begins; an int makes fits repeatable.
     n_threads : int, default=None
@@ -90,6 +94,7 @@ class Mixture(Density):
         checkpoint: str | Path | None = None,
         checkpoint_every: float = 30.0,
         resume: bool = False,
+        cluster: str | None = None,
         random_state: Any = None,
         n_threads: int | None = None,
         verbose: int = 0,
@@ -104,6 +109,7 @@ class Mixture(Density):
         self.checkpoint = checkpoint
         self.checkpoint_every = checkpoint_every
         self.resume = resume
+        self.cluster = cluster
         self.random_state = random_state
         self.n_threads = n_threads
         self.verbose = verbose

@@ -273,10 +273,16 @@ class StochasticEM(Learner):
         return replace(state, seed=state.seed + (number + 1) * BRANCH)
 
     def close(self, problem: Problem, state: StochasticState) -> StochasticState:
+        return self.closed(problem, state)[0]
+
+    def closed(
+        self, problem: Problem, state: StochasticState
+    ) -> tuple[StochasticState, list[Info]]:
         """An unfinished batch takes the shorter step it takes at the end of a pass."""
         if self.batch_size is None:
-            return replace(state, gathered=closed(self._fold(problem, state), state.gathered))
-        return self._update(problem, state)[0] if state.gathered.n else state
+            gathered = closed(self._fold(problem, state), state.gathered)
+            return replace(state, gathered=gathered), []
+        return self._update(problem, state) if state.gathered.n else (state, [])
 
     def merge(
         self, problem: Problem, before: StochasticState, states: States[StochasticState]

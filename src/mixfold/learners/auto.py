@@ -92,7 +92,11 @@ class Auto(Learner):
         return AutoState(polished, True), infos
 
     def close(self, problem: Problem, state: AutoState) -> AutoState:
-        return AutoState(self._rule(state).close(problem, state.inner), state.polishing)
+        return self.closed(problem, state)[0]
+
+    def closed(self, problem: Problem, state: AutoState) -> tuple[AutoState, list[Info]]:
+        inner, infos = self._rule(state).closed(problem, state.inner)
+        return AutoState(inner, state.polishing), infos
 
     def gathers(self, state: AutoState) -> bool:
         return bool(self._rule(state).gathers(state.inner))

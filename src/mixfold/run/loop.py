@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -12,18 +11,16 @@ import numpy as np
 
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Info, Learner
-from mixfold.core.rows import Rows
 from mixfold.core.source import Source
 from mixfold.engines.threads import Threads
 from mixfold.run.fit import Fit
 from mixfold.run.history import no_history
+from mixfold.run.passing import Check, InBlocks, Passing, no_check
 from mixfold.run.progress import Progress, Silent
-from mixfold.sources._prefetch import prefetched
-from mixfold.sources._resampled import Resampled
 
 
 class Loop:
-    """Folds a source into a learner's state."""
+    """Folds a source into a learner's state, by default block after block."""
 
     def __init__(
         self,
@@ -35,19 +32,15 @@ class Loop:
         seen: int = 0,
         seed: int = 0,
         passes: int | None = None,
-        check: Callable[[Rows, Sequence[int]], None] = lambda rows, numbers: None,
+        check: Check = no_check,
+        passing: Passing | None = None,
         keep: Callable[[Fit], None] = lambda fit: None,
         progress: Progress | None = None,
     ) -> None:
         self.problem, self.learner, self.source, self.starts = problem, learner, source, starts
         self.seen, self.seed, self.passes = seen, seed, passes
-        self.check, self.keep, self.progress = check, keep, progress or Silent()
-        self.order = learner.order(source.random_access)
-        if self.order != "stream" and not source.random_access:
-            raise InvalidInputError(
-                f"sampling={self.order!r} needs a source that can be indexed, such as an array or "
-                "a .npy file: use sampling='stream'"
-            )
+        self.keep, self.progress = keep, progress or Silent()
+        self.passing = passing or InBlocks(problem, learner, source, seed, check)
         if learner.rereads and not source.rereadable:
             raise InvalidInputError(
                 f"{type(learner).__name__} goes back to rows it has seen, and this source can be "
@@ -80,24 +73,9 @@ class Loop:
         return Fit(state, no_history(), start, seed=self.seed, origin=state)
 
     def _one_pass(self) -> None:
-        fit = self.fit
-        numbers, blocks = self._blocks(fit)
-        # a pass with replacement may be the first to see a row
-        unseen = self.order == "with-replacement" or (fit.passes == 0 and fit.start == 0)
-        for rows in blocks:
-            if unseen:
-                self.check(rows, numbers[fit.row : fit.row + len(rows)])
-            state, infos = self.learner.step(self.problem, fit.state, rows)
-            fit = self._moved(fit, state, infos, fit.row + len(rows))
-            self.fit = fit
+        for state, infos, row in self.passing.moves(self.fit):
+            self.fit = self._moved(self.fit, state, infos, row)
             self._tell()
-
-    def _blocks(self, fit: Fit) -> tuple[Sequence[int], Iterator[Rows]]:
-        """The numbers of the rows of this pass, and the blocks still to come."""
-        if self.order == "stream":
-            return range(sys.maxsize), prefetched(self.source.blocks(fit.row))
-        drawn = Resampled(self.source, self.order, [self.seed, fit.start, fit.passes])
-        return drawn.indices, prefetched(drawn.blocks(fit.row))  # type: ignore[return-value]
 
     def _moved(self, fit: Fit, state: Any, infos: list[Info], row: int) -> Fit:
         seconds = time.monotonic() - self._began

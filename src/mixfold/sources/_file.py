@@ -36,6 +36,10 @@ class TableFile(Source):
         return type(self), (self.path.absolute(), *settings)
 
     @property
+    def travels(self) -> bool:
+        return True
+
+    @property
     def d(self) -> int:
         return len(self.selection.columns)
 

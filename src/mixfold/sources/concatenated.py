@@ -32,6 +32,10 @@ class Concatenated(Source):
         lengths = [part.length for part in self.parts]
         return sum(n for n in lengths if n is not None) if None not in lengths else None
 
+    @property
+    def travels(self) -> bool:
+        return all(part.travels for part in self.parts)
+
     def anchors(self) -> list[int]:
         found, first = [0], 0
         for part in self.parts:

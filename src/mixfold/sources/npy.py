@@ -44,6 +44,10 @@ class Npy(Array):
             )
         super().__init__(x if span is None else x[slice(*span)], columns=columns)
 
+    @property
+    def travels(self) -> bool:
+        return True
+
     def part(self, start: int, stop: int) -> Npy:
         first = self.span[0] if self.span else 0
         return Npy(self.path, self.columns, span=(first + start, first + stop))

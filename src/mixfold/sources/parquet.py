@@ -32,7 +32,7 @@ class Parquet(TableFile):
         super().__init__(path, columns, weight, codes)
         self.groups = range(self.metadata.num_row_groups) if groups is None else groups
         lengths = (self.metadata.row_group(i).num_rows for i in self.groups)
-        self._ends = [0, *accumulate(lengths)]
+        self._ends: list[int] = [0, *accumulate(lengths)]
 
     def __reduce__(self) -> Any:
         kind, settings = super().__reduce__()

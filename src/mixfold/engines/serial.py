@@ -1,0 +1,24 @@
+"""Shared-out work, done here: what every cluster must equal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from mixfold.core.engine import Work, tree
+from mixfold.core.source import Source, same
+
+
+class Serial:
+    """One partition after the other in this process."""
+
+    def reduce(self, work: Work, before: Any, shards: Sequence[Sequence[Source]]) -> Any:
+        """The merged result of all shards."""
+        leaves, number = [], 0
+        for i, shard in enumerate(shards):
+            folded = work.begin(before, i)
+            for partition in shard:
+                folded = work.fold(folded, number, same, partition)
+                number += 1
+            leaves.append(folded)
+        return tree(leaves, lambda parts: work.merge(before, parts))

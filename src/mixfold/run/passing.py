@@ -1,0 +1,65 @@
+"""One pass over the data."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
+
+from mixfold.core.errors import InvalidInputError
+from mixfold.core.learner import Info, Learner
+from mixfold.core.rows import Rows
+from mixfold.core.source import Source
+from mixfold.engines.threads import Threads
+from mixfold.run.fit import Fit
+from mixfold.sources._prefetch import prefetched
+from mixfold.sources._resampled import Resampled
+
+Check = Callable[[Rows, Sequence[int]], None]
+Moved = tuple[Any, list[Info], int]
+
+
+def no_check(rows: Rows, numbers: Sequence[int]) -> None:
+    """Everything is right."""
+
+
+class Passing(Protocol):
+    """A way through the data: states, what they have shown, and how many rows are behind each."""
+
+    def moves(self, fit: Fit) -> Iterator[Moved]: ...
+
+
+class InBlocks:
+    """Block after block, in this process, in the order the learner wants."""
+
+    def __init__(
+        self, problem: Threads, learner: Learner, source: Source, seed: int, check: Check
+    ) -> None:
+        self.problem, self.learner, self.source = problem, learner, source
+        self.seed, self.check = seed, check
+        self.order = learner.order(source.random_access)
+        if self.order != "stream" and not source.random_access:
+            raise InvalidInputError(
+                f"sampling={self.order!r} needs a source that can be indexed, such as an array or "
+                "a .npy file: use sampling='stream'"
+            )
+
+    def moves(self, fit: Fit) -> Iterator[Moved]:
+        """The states after each block that is still to come."""
+        numbers, blocks = self._blocks(fit)
+        # a pass with replacement may be the first to see a row
+        unseen = self.order == "with-replacement" or (fit.passes == 0 and fit.start == 0)
+        state, row = fit.state, fit.row
+        for rows in blocks:
+            if unseen:
+                self.check(rows, numbers[row : row + len(rows)])
+            state, infos = self.learner.step(self.problem, state, rows)
+            row += len(rows)
+            yield state, infos, row
+
+    def _blocks(self, fit: Fit) -> tuple[Sequence[int], Iterator[Rows]]:
+        """The numbers of the rows of this pass, and the blocks still to come."""
+        if self.order == "stream":
+            return range(sys.maxsize), prefetched(self.source.blocks(fit.row))
+        drawn = Resampled(self.source, self.order, [self.seed, fit.start, fit.passes])
+        return drawn.indices, prefetched(drawn.blocks(fit.row))  # type: ignore[return-value]

@@ -1,0 +1,107 @@
+"""One pass over the data, shared out among workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from mixfold.core.engine import Engine
+from mixfold.core.errors import InvalidInputError, in_partition
+from mixfold.core.learner import Info, Learner
+from mixfold.core.problem import Model
+from mixfold.core.source import Source
+from mixfold.core.value import value
+from mixfold.engines.threads import Threads
+from mixfold.run.fit import Fit
+from mixfold.run.passing import Check, Moved, no_check
+
+SHARDS = 8
+
+
+@value
+class Folded:
+    """A state without rows, how many are behind it, and what they have shown."""
+
+    state: Any
+    rows: int
+    shown: Info | None
+
+
+class Folding:
+    """What a worker does with a partition; one thread each, since workers are many."""
+
+    def __init__(self, model: Model, learner: Learner, check: Check) -> None:
+        self.model, self.learner, self.check = model, learner, check
+
+    def begin(self, before: Any, shard: int) -> Folded:
+        """Where a shard starts from."""
+        return Folded(self.learner.branch(before, shard), 0, None)
+
+    def fold(self, folded: Folded, partition: int, opened: Any, *where: Any) -> Folded:
+        """With the rows of a partition, none of which waits."""
+        problem = Threads(self.model, 1)
+        state, infos, n = folded.state, [folded.shown], 0
+        with in_partition(partition):
+            for rows in opened(*where).blocks():
+                self.check(rows, range(n, n + len(rows)))
+                state, more = self.learner.step(problem, state, rows)
+                infos += more
+                n += len(rows)
+        state, more = self.learner.closed(problem, state)
+        return Folded(state, folded.rows + n, together([*infos, *more]))
+
+    def merge(self, before: Any, folded: Sequence[Folded]) -> Folded:
+        """One from several."""
+        states = [one.state for one in folded]
+        state = self.learner.merge(Threads(self.model, 1), before, states)  # type: ignore[attr-defined]
+        rows = sum(one.rows for one in folded)
+        return Folded(state, rows, together([one.shown for one in folded]))
+
+
+def together(infos: Sequence[Info | None]) -> Info | None:
+    """What all have shown: the mean log-likelihood by rows, and the last step size."""
+    given = [info for info in infos if info is not None]
+    if not given:
+        return None
+    rows = sum(info.rows for info in given)
+    total = sum(info.rows * info.log_likelihood for info in given)
+    return Info(rows, total / rows, given[-1].step_size)
+
+
+class InShards:
+    """Partition by partition, wherever the engine has them folded, then merged.
+
+    Where a pass only gathers, every partition is a shard of its own. Else a shard is a chain of
+    neighbours, so that learning can go on from row to row. The number of shards depends on the
+    data alone, so the result does not depend on workers.
+    """
+
+    def __init__(
+        self, engine: Engine, model: Model, learner: Learner, source: Source, check: Check
+    ) -> None:
+        if not hasattr(learner, "merge"):
+            raise InvalidInputError(
+                f"learner is {learner!r}, which cannot be shared out among workers: use 'em', "
+                "'online-em', 'mini-batch-em' or 'auto'"
+            )
+        if learner.order(False) != "stream":
+            raise InvalidInputError(
+                f"sampling={learner.order(False)!r} draws rows from all of the data, which a "
+                "cluster does not hold in one place: use sampling='stream'"
+            )
+        self.engine, self.model, self.learner, self.check = engine, model, learner, check
+        self.partitions = source.partitions()
+
+    def moves(self, fit: Fit) -> Iterator[Moved]:
+        """The state after all rows."""
+        unseen = fit.passes == 0 and fit.start == 0
+        work = Folding(self.model, self.learner, self.check if unseen else no_check)
+        folded = self.engine.reduce(work, fit.state, self._shards(fit.state))
+        # what a branch began with is merged away, also where there is but one
+        merged = work.merge(fit.state, [folded])
+        yield merged.state, [merged.shown] if merged.shown else [], merged.rows
+
+    def _shards(self, state: Any) -> list[Sequence[Source]]:
+        parts = self.partitions
+        n = len(parts) if self.learner.gathers(state) else min(SHARDS, len(parts))
+        return [parts[len(parts) * i // n : len(parts) * (i + 1) // n] for i in range(n)]

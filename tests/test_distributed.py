@@ -1,0 +1,415 @@
+"""Learning on a cluster: the same bits whoever does the work, and whatever happens to them."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import dask
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from dask import delayed
+from distributed import Client, LocalCluster
+
+import mixfold
+from mixfold import GaussianMixture, Mixture
+from mixfold.cli.main import main
+from mixfold.core import source as sources
+from mixfold.core.engine import FAN_IN, tree
+from mixfold.core.errors import (
+    ClusterError,
+    InvalidInputError,
+    MissingExtraError,
+    SourceError,
+)
+from mixfold.core.registry import find_all
+from mixfold.core.value import digest, equal
+from mixfold.engines.threads import Threads
+from mixfold.families.gaussian import Gaussian
+from mixfold.learners.em import EM
+from mixfold.learners.mini_batch_em import MiniBatchEM
+from mixfold.learners.online_em import OnlineEM
+from mixfold.models.mixture_model import MixtureModel
+from mixfold.run.fit import Fit
+from mixfold.run.passing import no_check
+from mixfold.run.shards import Folding
+from mixfold.sources._opening import open_source
+from mixfold.sources.array import Array
+
+CENTRES = np.array([[0.0, 0.0], [6.0, 0.0], [0.0, 6.0]])
+NAMES = ["a", "b"]
+MERGING = [name for name, one in find_all("learners").items() if hasattr(one, "merge")]
+
+
+def blobs(n: int) -> np.ndarray:
+    rng = np.random.default_rng(0)
+    return np.asarray(rng.normal(size=(n, 2)) + CENTRES[rng.integers(3, size=n)])
+
+
+X = blobs(6000)
+FRAME = pd.DataFrame(X, columns=NAMES)
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "LEAST_PART", 500)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LocalCluster]:
+    with LocalCluster(1, 1, processes=True, dashboard_address=":0") as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def address(cluster: LocalCluster) -> str:
+    return str(cluster.scheduler_address)
+
+
+@pytest.fixture
+def parquet(tmp_path: Path) -> Path:
+    folder = tmp_path / "rows"
+    folder.mkdir()
+    for i, rows in enumerate(np.array_split(X, 3)):
+        table = pa.table({"a": rows[:, 0], "b": rows[:, 1], "w": np.full(len(rows), 1.0 + i)})
+        pyarrow.parquet.write_table(table, folder / f"{i}.parquet", row_group_size=150)
+    return folder
+
+
+def mixture(learner: Any = "em", **settings: Any) -> Mixture:
+    return Mixture(
+        **{"n_components": 3, "learner": learner, "random_state": 0, "passes": 3, **settings}
+    )
+
+
+# the same bits
+
+
+def test_workers_do_not_matter(cluster: LocalCluster, address: str, parquet: Path) -> None:
+    rules = ["em", "online-em", "auto", EM(accelerate=True), MiniBatchEM(batch_size=64), "sem"]
+    fits: list[Callable[[str], Mixture]] = [
+        lambda where, rule=rule: mixture(rule, columns=NAMES, cluster=where).fit(parquet)  # type: ignore[misc]
+        for rule in rules
+    ]
+    reference = [fit("serial") for fit in fits]
+    for n in (1, 2, 5):
+        cluster.scale(n)
+        cluster.wait_for_workers(n)
+        for fit, expected in zip(fits, reference, strict=True):
+            found = fit(address)
+            assert equal(found.params_, expected.params_)
+            assert equal(found._learned.stream, expected._learned.stream)
+            assert found.n_seen_ == expected.n_seen_
+            np.testing.assert_array_equal(
+                found.history_.log_likelihood, expected.history_.log_likelihood
+            )
+    cluster.scale(2)
+
+
+def test_a_pass_of_em_is_that_of_one_process(parquet: Path) -> None:
+    there = mixture(columns=NAMES, cluster="serial").fit(parquet)
+    here = mixture(columns=NAMES).fit(parquet)
+    np.testing.assert_allclose(there.means_, here.means_, rtol=1e-11, atol=1e-11)
+    np.testing.assert_allclose(there.covariances_, here.covariances_, rtol=1e-10)
+    np.testing.assert_allclose(
+        there.history_.log_likelihood, here.history_.log_likelihood, rtol=1e-12
+    )
+    assert there.n_seen_ == here.n_seen_ == 3 * len(X)
+
+
+@pytest.mark.parametrize("learner", MERGING)
+def test_every_learner_that_merges(learner: str, parquet: Path) -> None:
+    k = 1 if learner == "exact-mle" else 3
+    where = {"n_components": k, "columns": NAMES, "passes": 10}
+    there = mixture(learner, cluster="serial", **where).fit(parquet)
+    here = mixture(learner, **where).fit(parquet)
+    assert there.score(FRAME) > here.score(FRAME) - 0.02
+    assert np.isfinite(there.history_.log_likelihood).all()
+    assert len(there.history_) > 0
+
+
+class SuicidalChunk:
+    """A chunk whose third making kills the process it happens in."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def __call__(self, rows: np.ndarray) -> np.ndarray:
+        with self.file.open("a") as file:
+            file.write("x")
+        if self.file.stat().st_size == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return rows
+
+
+def chunked(make: Any) -> Any:
+    """An array of six chunks, one of which is made by `make` whenever it is needed."""
+    parts = [
+        da.from_delayed(
+            delayed(make if i == 3 else np.asarray, pure=False)(rows), rows.shape, rows.dtype
+        )
+        for i, rows in enumerate(np.array_split(X, 6))
+    ]
+    return da.concatenate(parts)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
+def test_a_worker_that_is_killed_costs_nothing_but_time(address: str, tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    found = mixture(passes=4, cluster=address).fit(chunked(SuicidalChunk(made)))
+    assert made.stat().st_size == 6  # a sample, four passes, and the one that was killed
+    expected = mixture(passes=4, cluster="serial").fit(chunked(np.asarray))
+    assert equal(found.params_, expected.params_)
+    assert found.n_seen_ == expected.n_seen_ == 4 * len(X)
+
+
+# what comes in
+
+
+def test_dask_arrays_and_dataframes(address: str) -> None:
+    with Client(address):
+        array = mixture().fit(da.from_array(X, chunks=(1000, 1)))
+        frame = mixture().fit(dd.from_pandas(FRAME, npartitions=6))
+        again = mixture().fit(dd.from_pandas(FRAME, npartitions=6).persist())
+    assert equal(frame.params_, again.params_)
+    assert list(frame.feature_names_in_) == NAMES
+    for found in (array, frame):
+        assert found.n_seen_ == 3 * len(X)
+        near = np.abs(found.means_[:, None] - CENTRES).max(axis=2).min(axis=1)
+        assert (near < 0.2).all()
+
+
+def test_without_a_client() -> None:
+    """In this process, where the schedulers of Dask itself serve."""
+    frame = dd.from_pandas(FRAME, npartitions=6)
+    found = mixture(cluster="serial").fit(frame)
+    with pytest.raises(ValueError, match="no column 'z'"):
+        mixture(cluster="serial", columns=["z"]).fit(frame)
+    assert found.score(frame) == pytest.approx(found.score(FRAME))
+    np.testing.assert_array_equal(found.predict(frame), found.predict(FRAME))
+    drop_in = GaussianMixture(3, random_state=0)
+    drop_in.cluster = "serial"
+    assert drop_in.fit(frame).converged_
+
+
+def test_a_local_cluster_is_made_and_closed(parquet: Path) -> None:
+    with dask.config.set({"distributed.worker.daemon": True}):
+        found = mixture("online-em", columns=NAMES, cluster="local").fit(parquet)
+    expected = mixture("online-em", columns=NAMES, cluster="serial").fit(parquet)
+    assert equal(found.params_, expected.params_)
+
+
+def test_weights_are_a_column(parquet: Path) -> None:
+    frame = FRAME.assign(w=np.repeat([1.0, 2.0, 3.0], 2000))
+    found = mixture(cluster="serial").fit(dd.from_pandas(frame, npartitions=5), sample_weight="w")
+    files = mixture(cluster="serial").fit(parquet, sample_weight="w")
+    here = mixture().fit(parquet, sample_weight="w")
+    np.testing.assert_allclose(files.weights_, here.weights_, rtol=1e-9)
+    np.testing.assert_allclose(np.sort(found.weights_), np.sort(here.weights_), rtol=1e-3)
+    assert not np.allclose(np.sort(found.weights_), np.sort(mixture().fit(FRAME).weights_), 1e-4)
+    with pytest.raises(InvalidInputError, match="name of a column"):
+        mixture().fit(dd.from_pandas(frame, npartitions=5), sample_weight=np.ones(6000))
+
+
+def test_files_of_every_kind(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", X)
+    FRAME.to_csv(tmp_path / "x.csv", index=False)
+    found = [mixture(cluster="serial").fit(tmp_path / name) for name in ("x.npy", "x.csv")]
+    start = mixture(init=found[0], passes=1, cluster="serial")
+    ends = [start.fit(tmp_path / name).means_ for name in ("x.npy", "x.csv")]
+    np.testing.assert_allclose(ends[0], ends[1], rtol=1e-10)
+
+
+def test_several_starts_keep_the_best(parquet: Path) -> None:
+    found = mixture(columns=NAMES, n_init=3, cluster="serial").fit(parquet)
+    assert found.n_seen_ == 9 * len(X)
+
+
+# stopping and going on
+
+
+def test_a_checkpoint_resumes(parquet: Path, tmp_path: Path) -> None:
+    where = {"columns": NAMES, "cluster": "serial", "checkpoint": tmp_path / "kept"}
+    mixture(passes=2, **where).fit(parquet)
+    resumed = mixture(passes=5, resume=True, **where).fit(parquet)
+    straight = mixture(passes=5, columns=NAMES, cluster="serial").fit(parquet)
+    assert equal(resumed.params_, straight.params_)
+    with pytest.raises(ValueError, match="another fit"):
+        mixture(columns=NAMES, checkpoint=tmp_path / "kept", resume=True).fit(parquet)
+
+
+class Impatient:
+    """Presses Ctrl-C when the second pass is over."""
+
+    def update(self, fit: Fit, length: int | None) -> None:
+        if fit.passes == 2:
+            raise KeyboardInterrupt
+
+    def close(self) -> None:
+        return None
+
+
+def test_an_interrupt_keeps_what_was_learned(parquet: Path) -> None:
+    model = mixture(passes=5, columns=NAMES, cluster="serial")
+    model.progress = Impatient()
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(parquet)
+    two = mixture(passes=2, columns=NAMES, cluster="serial").fit(parquet)
+    assert equal(model.params_, two.params_)
+
+
+# what crosses the network
+
+
+def test_results_do_not_grow_with_the_rows() -> None:
+    problem = Threads(MixtureModel(Gaussian(), 3, 2), 1)
+    params = mixture().fit(X).params_
+    for learner in (EM(), OnlineEM().resolve(None, 2, False), OnlineEM(100, warmup=0)):
+        work, before = Folding(problem.model, learner, no_check), learner.init(problem, params)
+        sizes = [
+            len(pickle.dumps(work.fold(work.begin(before, 0), 0, Array, X[:n])))
+            for n in (7, 133, 6000)
+        ]
+        assert max(sizes) - min(sizes) < 100
+        assert max(sizes) < 10_000
+
+
+def test_descriptions_do_not_grow_with_the_rows(parquet: Path) -> None:
+    parts = open_source(parquet).partitions()
+    assert len(parts) > 10
+    assert all(len(pickle.dumps(part.described())) < 1000 for part in parts)
+
+
+@pytest.mark.parametrize("n", [1, 7, 8, 9, 64, 65, 1000])
+def test_the_tree(n: int) -> None:
+    joins: list[int] = []
+
+    def join(parts: list[list[int]]) -> list[int]:
+        joins.append(len(parts))
+        return [item for part in parts for item in part]
+
+    assert tree([[i] for i in range(n)], join) == list(range(n))
+    assert all(size <= FAN_IN for size in joins)
+
+
+# bad input
+
+
+def untouched(model: Any, error: type[Exception], words: str, *data: Any) -> None:
+    """The call is refused with these words, and the model is as it was."""
+    before = digest(model._learned) if hasattr(model, "_learned") else None
+    with pytest.raises(error, match=words):
+        model.fit(*data)
+    assert (digest(model._learned) if hasattr(model, "_learned") else None) == before
+
+
+def frames(*parts: pd.DataFrame) -> Any:
+    return dd.from_delayed([delayed(part) for part in parts], meta=FRAME[:0], verify_meta=False)
+
+
+def test_partitions_that_are_empty() -> None:
+    nothing = FRAME[:0]
+    found = mixture(cluster="serial").fit(frames(nothing, FRAME[:3000], nothing, FRAME[3000:]))
+    without = mixture(cluster="serial").fit(frames(FRAME[:3000], FRAME[3000:]))
+    np.testing.assert_allclose(np.sort(found.means_, 0), np.sort(without.means_, 0), atol=1e-3)
+    assert found.n_seen_ == 3 * len(X)
+    untouched(found, InvalidInputError, "no rows", frames(nothing, nothing))
+    online = mixture("online-em", cluster="serial").fit(frames(nothing, FRAME[:300], nothing))
+    assert online.n_seen_ == 300
+
+
+def test_partitions_with_other_columns(address: str) -> None:
+    other = FRAME.rename(columns={"b": "c"})
+    model = mixture(cluster="serial").fit(FRAME)
+    bad = frames(FRAME[:3000], other[3000:])
+    untouched(model, SourceError, "partition 1: it has columns a, c", bad)
+    untouched(mixture(cluster=address), SourceError, "partition 1: it has columns a, c", bad)
+    ragged = da.concatenate([da.from_array(X), da.from_array(X)])
+    ragged = ragged.map_blocks(lambda x: x[:, :1], chunks=ragged.chunks)
+    untouched(model, SourceError, "has 1 columns", ragged)
+
+
+def test_rows_that_are_no_numbers(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(EM, "sample_size", 200)
+    bad = FRAME.copy()
+    bad.loc[4321, "b"] = np.inf
+    model = mixture(cluster=address, init=CENTRES)
+    untouched(model, InvalidInputError, "partition 4: row 321, column 'b' is inf", frames_of(bad))
+    text = dd.from_pandas(FRAME.assign(b="x"), npartitions=2)
+    untouched(model, SourceError, "not numeric", text)
+    untouched(model, InvalidInputError, "rows and columns", da.from_array(X[:, 0]))
+
+
+def frames_of(frame: pd.DataFrame) -> Any:
+    return dd.from_pandas(frame, npartitions=6)
+
+
+def test_a_task_that_fails_says_why(address: str) -> None:
+    def broken(rows: np.ndarray) -> np.ndarray:
+        raise RuntimeError("the disk is gone")
+
+    calls = mixture(cluster=address, init=CENTRES)
+    untouched(calls, Exception, "the disk is gone", chunked(broken))
+
+
+@pytest.mark.parametrize("where", ["tcp://127.0.0.1:1", "nowhere", "tcp://nowhere.invalid:8786"])
+def test_an_address_nobody_answers(
+    where: str, parquet: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mixfold.engines.dask.PATIENCE", 0.5)
+    untouched(mixture(columns=NAMES, cluster=where), ClusterError, "no Dask scheduler", parquet)
+
+
+def test_what_a_cluster_cannot_do(parquet: Path) -> None:
+    untouched(mixture(cluster="local"), InvalidInputError, "memory of this process", X)
+    untouched(mixture(cluster=3), InvalidInputError, "cluster is 3", X)
+    incremental = mixture("incremental-em", cluster="serial", columns=NAMES)
+    untouched(incremental, InvalidInputError, "cannot be shared out", parquet)
+    drawn = MiniBatchEM(sampling="with-replacement")
+    shuffled = mixture(drawn, cluster="serial", columns=NAMES)
+    untouched(shuffled, InvalidInputError, "sampling='stream'", parquet)
+
+
+def test_states_of_different_passes_are_refused() -> None:
+    problem = Threads(MixtureModel(Gaussian(), 3, 2), 1)
+    learner = EM()
+    before = learner.init(problem, mixture().fit(X).params_)
+    after, _ = learner.end_pass(problem, learner.step(problem, before, Array(X).whole())[0])
+    with pytest.raises(InvalidInputError, match="pass 1"):
+        learner.merge(problem, before, [before, after])
+
+
+def test_a_missing_extra(monkeypatch: pytest.MonkeyPatch, parquet: Path) -> None:
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    untouched(
+        mixture(cluster="local", columns=NAMES), MissingExtraError, r"mixfold\[dask\]", parquet
+    )
+    error = MissingExtraError("a", "b", "c")
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+
+
+# the command line
+
+
+def test_the_command_line(
+    address: str, parquet: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(parquet.parent)
+    fit = ["fit", "rows", "-k", "3", "--learner", "em", "--columns", "a,b", "--passes", "3"]
+    assert main([*fit, "--cluster", address, "-o", "there.mixfold"]) == 0
+    capsys.readouterr()
+    there = mixfold.load("there.mixfold")
+    assert equal(there.params_, mixture(columns=NAMES, cluster="serial").fit(parquet).params_)
+    monkeypatch.setattr("mixfold.engines.dask.PATIENCE", 0.5)
+    assert main([*fit, "--cluster", "tcp://127.0.0.1:1"]) == 2
+    assert "no Dask scheduler answers" in capsys.readouterr().err
