@@ -156,6 +156,11 @@ def _aligned(learned: Sequence[Learned]) -> Learned:
     """Components matched to those of the first model."""
     from scipy.optimize import linear_sum_assignment
 
+    if any(one.posterior is not None for one in learned):
+        raise InvalidInputError(
+            f"align is True, but {type(learned[0].learner).__name__} learns beliefs, and without "
+            "a common start nothing says which prior to divide out: give all models the same init"
+        )
     first, expected = learned[0], []
     for one in learned:
         distance = one.model.family.symmetric_kl(first.params.components, one.params.components)

@@ -9,12 +9,32 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from mixfold.core.errors import InvalidInputError
+from mixfold.core.learner import Learner
+from mixfold.core.problem import Problem
 from mixfold.core.value import digest
 
 
 def in_order(states: Sequence[Any]) -> list[Any]:
     """The same states, in an order that depends on nothing but what they hold."""
     return sorted(states, key=digest) if len(states) > 1 else list(states)
+
+
+def learned_more(
+    learner: Learner, problem: Problem, before: Any, states: Sequence[Any]
+) -> list[Any]:
+    """Those states, closed and in order, that have seen rows since `before`."""
+    ended = [learner.close(problem, state) for state in states]
+    return in_order([state for state in ended if state.rows > before.rows])
+
+
+def more(name: str, before: Any, states: Sequence[Any]) -> list[Any]:
+    """By how much a field has grown in each state."""
+    return [getattr(state, name) - getattr(before, name) for state in states]
+
+
+def counted(before: Any, states: Sequence[Any], *names: str) -> dict[str, Any]:
+    """Fields that count: what they held before, and all that each state has added."""
+    return {name: getattr(before, name) + sum(more(name, before, states)) for name in names}
 
 
 def weighted(

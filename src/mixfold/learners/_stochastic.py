@@ -31,7 +31,14 @@ from mixfold.learners._gathering import (
     total,
 )
 from mixfold.learners._lookahead import look_ahead
-from mixfold.learners._merging import check_same_pass, in_order, weighted
+from mixfold.learners._merging import (
+    check_same_pass,
+    counted,
+    in_order,
+    learned_more,
+    more,
+    weighted,
+)
 
 ROWS_PER_DIRECTION = 5
 BRANCH = 2**32
@@ -293,8 +300,8 @@ class StochasticEM(Learner):
             before = self.close(problem, before)
             parts = in_order([self.close(problem, state).gathered for state in states])
             return replace(before, gathered=added(before.gathered, parts))
-        ended = [replace(self.close(problem, state), seed=before.seed) for state in states]
-        moved = in_order([state for state in ended if state.rows > before.rows])
+        own = [replace(self.close(problem, state), seed=before.seed) for state in states]
+        moved = learned_more(self, problem, before, own)
         if len(moved) < 2:
             return moved[0] if moved else before
         return self._mean(problem, before, moved)
@@ -302,20 +309,18 @@ class StochasticEM(Learner):
     def _mean(
         self, problem: Problem, before: StochasticState, states: States[StochasticState]
     ) -> StochasticState:
-        def more(name: str) -> list[int]:
-            return [getattr(state, name) - getattr(before, name) for state in states]
-
         statistics = weighted(
-            lambda a, b, t: a.mix(b, t), [state.statistics for state in states], more("rows")
+            lambda a, b, t: a.mix(b, t),
+            [state.statistics for state in states],
+            more("rows", before, states),
         )
-        counts = ("rows", "updates", "repairs", "averaged", "truncations")
         after = replace(
             before,
             statistics=statistics,
             passes=max(state.passes for state in states),
             average=self._mean_average(problem, before, states),
             region=max(state.region for state in states),
-            **{name: getattr(before, name) + sum(more(name)) for name in counts},
+            **counted(before, states, "rows", "updates", "repairs", "averaged", "truncations"),
         )
         if after.rows <= self.warmup:
             return after
@@ -329,8 +334,8 @@ class StochasticEM(Learner):
         new = [state for state in states if state.averaged > before.averaged]
         if not new:
             return before.average
-        more = [state.averaged - before.averaged for state in new]
-        return weighted(problem.model.blend, [state.average for state in new], more)
+        averages = [state.average for state in new]
+        return weighted(problem.model.blend, averages, more("averaged", before, new))
 
     def finished(self, state: StochasticState) -> bool:
         return state.passes >= self.passes

@@ -11,6 +11,7 @@ from mixfold.core.problem import Model, Problem
 from mixfold.core.rows import Rows
 from mixfold.core.value import value
 from mixfold.learners._beliefs import beliefs_before, check_prior, has_prior, mixture_of
+from mixfold.learners._merging import counted, learned_more
 from mixfold.models.bayesian_mixture import MixturePosterior
 
 
@@ -90,11 +91,13 @@ class MomentMatching(Learner):
         self, problem: Problem, before: MomentMatchingState, states: Sequence[MomentMatchingState]
     ) -> MomentMatchingState:
         """Posteriors multiply, and what they began from is divided out."""
+        states = learned_more(self, problem, before, states)
+        if len(states) < 2:
+            return states[0] if states else before
         beliefs = mixture_of(problem).combine(before.params, [s.params for s in states])
         return replace(
             before,
             params=beliefs,
-            rows=before.rows + sum(s.rows - before.rows for s in states),
             passes=max(s.passes for s in states),
-            repairs=before.repairs + sum(s.repairs - before.repairs for s in states),
+            **counted(before, states, "rows", "repairs"),
         )

@@ -15,6 +15,7 @@ from mixfold.core.value import value
 from mixfold.learners._batches import step_of
 from mixfold.learners._beliefs import beliefs_before, check_prior, has_prior, mixture_of
 from mixfold.learners._gathering import Fold, Gathered, expecting, gather, nothing, total
+from mixfold.learners._merging import counted, learned_more
 from mixfold.models.bayesian_mixture import MixturePosterior
 from mixfold.schedules.power import Power
 
@@ -139,12 +140,13 @@ class OnlineVB(Learner):
         return state.weight * share
 
     def close(self, problem: Problem, state: OnlineVBState) -> OnlineVBState:
-        return self._update(problem, state)[0] if state.gathered.n else state
+        return self.closed(problem, state)[0]
+
+    def closed(self, problem: Problem, state: OnlineVBState) -> tuple[OnlineVBState, list[Info]]:
+        return self._update(problem, state) if state.gathered.n else (state, [])
 
     def end_pass(self, problem: Problem, state: OnlineVBState) -> tuple[OnlineVBState, list[Info]]:
-        infos: list[Info] = []
-        if state.gathered.n:
-            state, infos = self._update(problem, state)
+        state, infos = self.closed(problem, state)
         return replace(state, passes=state.passes + 1), infos
 
     def finished(self, state: OnlineVBState) -> bool:
@@ -160,16 +162,16 @@ class OnlineVB(Learner):
 
         The latter in the stochastic form, where every posterior is already that of all rows.
         """
-        weight = before.weight + sum(s.weight - before.weight for s in states)
+        states = learned_more(self, problem, before, states)
+        if len(states) < 2:
+            return states[0] if states else before
         merged = replace(
             before,
-            rows=before.rows + sum(s.rows - before.rows for s in states),
-            weight=weight,
-            updates=before.updates + sum(s.updates - before.updates for s in states),
             passes=max(s.passes for s in states),
+            **counted(before, states, "rows", "weight", "updates", "repairs"),
         )
-        if not weight > before.weight:
-            return before
+        if not merged.weight > before.weight:
+            return merged
         mixture = mixture_of(problem)
         if self.form == "streaming":
             return replace(
