@@ -96,7 +96,7 @@ def mixture(learner: Any = "em", **settings: Any) -> Mixture:
 
 
 def test_workers_do_not_matter(cluster: LocalCluster, address: str, parquet: Path) -> None:
-    rules = ["em", "online-em", "auto", EM(accelerate=True), MiniBatchEM(batch_size=64), "sem"]
+    rules = ["em", "online-em", "auto", "sem", "moment-matching", MiniBatchEM(batch_size=64)]
     fits: list[Callable[[str], Mixture]] = [
         lambda where, rule=rule: mixture(rule, columns=NAMES, cluster=where).fit(parquet)  # type: ignore[misc]
         for rule in rules

@@ -22,6 +22,7 @@ from mixfold.core.value import digest, equal
 from mixfold.families.gaussian import Gaussian
 from mixfold.learners.mini_batch_em import MiniBatchEM
 from mixfold.learners.online_em import OnlineEM
+from mixfold.learners.online_vb import OnlineVB
 from mixfold.testing.families import example_mixture
 
 FAMILIES: list[Family] = [v for f in find_all("families").values() for v in f.variants()]
@@ -55,7 +56,9 @@ def near(model: Any, other: Any, atol: float) -> None:
 # what is merged
 
 
-@pytest.mark.parametrize("learner", ["em", "auto", "online-em", "k-mle", "incremental-em"])
+@pytest.mark.parametrize(
+    "learner", ["em", "auto", "online-em", "k-mle", "incremental-em", "moment-matching"]
+)
 def test_fits_of_one_lineage(learner: str) -> None:
     merged = mixfold.merge(parts(learner=learner))
     near(merged, mixture(learner=learner).fit(X), 0.25)
@@ -67,6 +70,21 @@ def test_the_order_does_not_matter(learner: Any) -> None:
     models = parts(learner=learner)
     found = {digest(mixfold.merge(list(order)).params_) for order in itertools.permutations(models)}
     assert len(found) == 1
+
+
+def test_beliefs_multiply_and_the_prior_is_divided_out() -> None:
+    models = parts(learner="moment-matching")
+    merged = mixfold.merge(models)
+    prior = merged._learned.stream.state.prior
+    gained = sum(model.posterior_.alpha - prior.alpha for model in models)
+    np.testing.assert_allclose(merged.posterior_.alpha, prior.alpha + gained, rtol=1e-12)
+    found = merged.credible_intervals()["means"]
+    assert (found[1] - found[0] < np.subtract(*models[0].credible_intervals()["means"][::-1])).all()
+    streams = parts(learner=OnlineVB(form="streaming", n_rows=3000))
+    near(mixfold.merge(streams), merged, 0.1)
+    other = mixture(learner="moment-matching", init="auto").fit(X)
+    refused([models[0], other], "lineage")
+    refused([models[0], other], "prior", align=True)
 
 
 def test_seeds_do_not_matter() -> None:

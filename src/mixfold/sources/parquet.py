@@ -31,6 +31,7 @@ class Parquet(TableFile):
     ) -> None:
         super().__init__(path, columns, weight, codes)
         self.groups = range(self.metadata.num_row_groups) if groups is None else groups
+        self._alone = groups is None  # parts are read by many workers, so by one thread each
         lengths = (self.metadata.row_group(i).num_rows for i in self.groups)
         self._ends: list[int] = [0, *accumulate(lengths)]
 
@@ -72,6 +73,9 @@ class Parquet(TableFile):
         with pyarrow.parquet.ParquetFile(self.path, pre_buffer=False) as file:
             groups = self.groups[group:]
             wanted = self.selection.wanted
-            for batch in file.iter_batches(length, row_groups=groups, columns=wanted):
+            batches = file.iter_batches(
+                length, row_groups=groups, columns=wanted, use_threads=self._alone
+            )
+            for batch in batches:
                 yield first, batch
                 first += batch.num_rows
