@@ -38,7 +38,7 @@ print(time.perf_counter() - began, resource.getrusage(resource.RUSAGE_SELF).ru_m
 """
 
 
-def make(path: Path) -> None:
+def make(path: Path, n: int = N) -> None:
     import pyarrow as pa
     import pyarrow.parquet
 
@@ -46,7 +46,7 @@ def make(path: Path) -> None:
     names = ["a", "b", "c", "d"]
     schema = pa.schema([(name, pa.float32()) for name in names])
     with pyarrow.parquet.ParquetWriter(path, schema, compression="snappy") as writer:
-        for _ in range(N // GROUP):
+        for _ in range(n // GROUP):
             shift = 4.0 * rng.integers(3, size=GROUP).astype(np.float32)
             columns = [rng.standard_normal(GROUP, dtype=np.float32) + shift for _ in names]
             writer.write_table(pa.table(columns, schema=schema))

@@ -12,45 +12,59 @@ from mixfold.core.source import Source
 from mixfold.engines.threads import available_cores
 
 PATIENCE = 5
+ATTEMPTS = 4
 
 
 class Dask:
     """One graph per reduction, of which only the last result comes back.
 
-    What workers do and the state they begin with are nodes of the graph: each worker fetches them
-    once, and if one dies they are made again with all that hangs on them.
+    What workers do and the state they begin with go out once, to every worker: a task runs where
+    its inputs are, so what only one had would keep the others idle.
     """
 
     def __init__(self, client: Any) -> None:
         self.client = client
 
     def reduce(self, work: Work, before: Any, shards: Sequence[Sequence[Source]]) -> Any:
-        """The merged result of all shards."""
-        root = _graph(work, before, shards)
-        future = self.client.compute(root)
+        """The merged result of all shards; begun anew if all who knew what to do have died."""
+        from concurrent.futures import CancelledError
+
+        for _ in range(ATTEMPTS):
+            try:
+                return self._computed(work, before, shards)
+            except MixfoldError:
+                raise
+            except CancelledError as error:
+                reason: Exception = error
+            except Exception as error:
+                raise failed(error) from error
+        raise failed(reason) from reason
+
+    def _computed(self, work: Work, before: Any, shards: Sequence[Sequence[Source]]) -> Any:
+        (given,) = self.client.scatter([(work, before)], broadcast=True, hash=False)
+        future = self.client.compute(graph(given, shards))
         try:
             return future.result()
-        except MixfoldError:
-            raise
-        except Exception as error:
-            raise ClusterError(
-                f"a task failed on the cluster: {type(error).__name__}: {error}"
-            ) from error
         finally:
             future.cancel()
 
 
-def _graph(work: Work, before: Any, shards: Sequence[Sequence[Source]]) -> Any:
+def failed(error: Exception) -> ClusterError:
+    """What went wrong on the cluster."""
+    return ClusterError(f"a task failed on the cluster: {type(error).__name__}: {error}")
+
+
+def graph(given: Any, shards: Sequence[Sequence[Source]]) -> Any:
+    """The whole reduction, as yet to be computed."""
     from dask import delayed
 
-    given = delayed(_given, pure=False)(work, before)
-    begin, fold, merge = (delayed(task, pure=False) for task in (_begin, _fold, _merge))
+    first, fold, merge = (delayed(task, pure=False) for task in (_first, _fold, _merge))
     leaves, number = [], 0
-    for i, shard in enumerate(shards):
-        folded = begin(given, i)
-        for partition in shard:
-            folded = fold(given, folded, number, *partition.described())
-            number += 1
+    for i, (start, *rest) in enumerate(shards):
+        folded = first(given, i, number, *start.described())
+        for n, partition in enumerate(rest, number + 1):
+            folded = fold(given, folded, n, *partition.described())
+        number += 1 + len(rest)
         leaves.append(folded)
     return tree(leaves, lambda parts: merge(given, parts))
 
@@ -58,12 +72,9 @@ def _graph(work: Work, before: Any, shards: Sequence[Sequence[Source]]) -> Any:
 Given = tuple[Work, Any]
 
 
-def _given(work: Work, before: Any) -> Given:
-    return work, before
-
-
-def _begin(given: Given, shard: int) -> Any:
-    return given[0].begin(given[1], shard)
+def _first(given: Given, shard: int, partition: int, opened: Any, *where: Any) -> Any:
+    work, before = given
+    return work.fold(work.begin(before, shard), partition, opened, *where)
 
 
 def _fold(given: Given, folded: Any, partition: int, opened: Any, *where: Any) -> Any:
@@ -107,7 +118,10 @@ def _connected(cluster: str | None) -> Iterator[Any]:
     if cluster in (None, "local"):
         with (
             library.LocalCluster(
-                available_cores(), 1, processes=True, dashboard_address=":0"
+                n_workers=available_cores(),
+                threads_per_worker=1,
+                processes=True,
+                dashboard_address=":0",
             ) as local,
             library.Client(local, set_as_default=False) as client,
         ):
