@@ -32,6 +32,7 @@ from mixfold.learners._gathering import (
 )
 from mixfold.learners._lookahead import look_ahead
 from mixfold.learners._merging import (
+    check_kind,
     check_same_pass,
     counted,
     in_order,
@@ -300,6 +301,7 @@ class StochasticEM(Learner):
             before = self.close(problem, before)
             parts = in_order([self.close(problem, state).gathered for state in states])
             return replace(before, gathered=added(before.gathered, parts))
+        check_kind(before, states)
         own = [replace(self.close(problem, state), seed=before.seed) for state in states]
         moved = learned_more(self, problem, before, own)
         if len(moved) < 2:

@@ -11,6 +11,7 @@ from mixfold.core.learner import Info, Learner
 from mixfold.core.problem import Problem
 from mixfold.core.rows import Rows
 from mixfold.core.value import value
+from mixfold.learners._merging import check_kind
 from mixfold.learners.em import EM
 from mixfold.learners.mini_batch_em import MiniBatchEM
 from mixfold.learners.online_em import OnlineEM
@@ -106,6 +107,7 @@ class Auto(Learner):
 
     def merge(self, problem: Problem, before: AutoState, states: Sequence[AutoState]) -> AutoState:
         """As the rule of the stage does."""
+        check_kind(before, states)
         for state in states:
             if state.polishing != before.polishing:
                 raise InvalidInputError(
