@@ -19,7 +19,8 @@ from mixfold.core.value import equal, is_value
 from mixfold.engines.threads import Threads
 from mixfold.estimators._edge import check_rows, engine_for, open_data, unchanged_on_error
 from mixfold.estimators._evaluation import Evaluation
-from mixfold.estimators._learned import Learned, Live
+from mixfold.estimators._learned import Learned
+from mixfold.estimators._live import Live, live_from
 from mixfold.models.mixture_model import MixtureModel
 from mixfold.run.ancestor import Ancestor
 from mixfold.run.checkpoint import Checkpoint
@@ -287,11 +288,10 @@ class Density(Evaluation):
         if not self.__sklearn_is_fitted__():
             return None
         problem = self._problem(self.n_features_in_)
-        learned = self._streaming(problem)
-        sequence = learned.sequence(problem)
-        if sequence is None:
+        live = live_from(self._streaming(problem), problem)
+        if live is None:
             return None
-        self._live = Live(learned, problem, sequence)
+        self._live = live
         for name in self._shows:
             self.__dict__.pop(name, None)
         return self._live

@@ -1,26 +1,20 @@
-"""What an estimator has learned, as a value; and a live copy for row-by-row learning."""
+"""What an estimator has learned, as a value."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any, ClassVar
 
-import numpy as np
-
-from mixfold.core.problem import Sequence
-from mixfold.core.rows import Array, Rows
+from mixfold.core.rows import Rows
 from mixfold.core.value import value
 from mixfold.engines.threads import Threads
 from mixfold.families.gaussian import Gaussian
-from mixfold.learners._stochastic import StochasticEM
 from mixfold.models.bayesian_mixture import MixturePosterior
 from mixfold.models.mixture_model import MixtureModel
 from mixfold.run.ancestor import Ancestor, descended
 from mixfold.run.history import History, no_history
 from mixfold.run.starting import Beginning
 from mixfold.run.stream import Stream
-
-AHEAD = 1024
 
 
 @value
@@ -120,71 +114,3 @@ class Learned:
         state = self.stream.state
         degeneracies = 0 if state is None else int(state.repairs)
         return replace(self, params=params, degeneracies=degeneracies, converged=state is not None)
-
-    def sequence(self, problem: Threads) -> Sequence | None:
-        """A working copy of the stream, where every row is an update of its own."""
-        state = self.stream.state
-        if state is None or not isinstance(self.learner, StochasticEM):
-            return None
-        if not self.learner.row_by_row():
-            return None
-        return problem.sequence(state.statistics, state.params)
-
-
-class Live:
-    """A stream being learned one row at a time, on memory that is updated in place."""
-
-    def __init__(self, learned: Learned, problem: Threads, sequence: Sequence) -> None:
-        self._from, self.problem, self._sequence = learned, problem, sequence
-        self._rule = learned.learner.rule
-        self._repairs = self._done = 0
-        self.n_seen = learned.n_seen
-        self._d = problem.model.d
-        self._gamma: Array = np.empty(0)
-        self._hold = self._next = 0
-        state = learned.stream.state
-        sequence.draw_from(state.seed, state.rows)
-
-    def accepts(self, x: Any) -> bool:
-        """Whether `x` is a plain row of the right length."""
-        return type(x) is np.ndarray and x.dtype == np.float64 and x.shape == (self._d,)
-
-    def outside(self, x: Array) -> bool:
-        """Whether the row lies outside the family's support."""
-        family = self._from.model.family
-        return family.scatter == "none" and bool(np.any(family.outside(x[None])))
-
-    def learn(self, x: Array) -> None:
-        """Fold one row."""
-        i = self._next
-        if i == len(self._gamma):
-            self._plan()
-            i = 0
-        hold = 1 if i < self._hold else 0
-        _, repairs, _ = self._sequence.fold(Rows(x[None]), self._gamma[i : i + 1], hold, self._rule)
-        self._next = i + 1
-        self._done += 1
-        self.n_seen += 1
-        self._repairs += repairs
-
-    def _plan(self) -> None:
-        state = self._from.stream.state
-        done = self._done
-        self._gamma, self._hold = self._from.learner.plan(
-            state.updates + done, state.rows + done, AHEAD
-        )
-        self._next = 0
-
-    def learned(self) -> Learned:
-        """Everything learned so far, as a value."""
-        learner, state = self._from.learner, self._from.stream.state
-        after = learner.advance(
-            state, self._sequence.state(), self._done, self._done, self._repairs
-        )
-        known = self._from
-        return replace(
-            known,
-            stream=replace(known.stream, state=after),
-            n_seen=self.n_seen,
-            n_rows=known.n_rows + self._done,
-        )
