@@ -12,8 +12,8 @@ from mixfold.core.errors import SourceError
 from mixfold.core.registry import find, names
 from mixfold.core.rows import Rows
 from mixfold.engines.threads import Threads
-from mixfold.experiments import online_kmle, wide_comparison
-from mixfold.experiments._labelled import labelled_sets
+from mixfold.experiments import _held_out, _race, bmm_table2, online_kmle, wide_comparison
+from mixfold.experiments._labelled import labelled_sets, standardised
 from mixfold.experiments._measures import divergence, squared_error
 from mixfold.experiments._streaming import BATCH, FIRST, SCHEDULES, log_spaced, online_learners
 from mixfold.experiments._templates import gaussian
@@ -157,12 +157,12 @@ def test_a_label_is_not_learned_from(tmp_path: Path) -> None:
 
 
 def test_columns_are_standardised_by_those_learned_from() -> None:
-    learned, judged = wide_comparison.standardised(np.array([[1.0, 5], [3, 5]]), np.ones((1, 2)))
+    learned, judged = standardised(np.array([[1.0, 5], [3, 5]]), np.ones((1, 2)))
     assert np.array_equal(learned, [[-1, 0], [1, 0]])
     assert np.array_equal(judged, [[-1, -4]])
     constant = np.full((1000, 1), 0.1)
     assert constant.std() > 0  # by rounding
-    learned, judged = wide_comparison.standardised(constant, constant + 1.0)
+    learned, judged = standardised(constant, constant + 1.0)
     np.testing.assert_allclose(learned, 0.0, atol=1e-12)
     np.testing.assert_allclose(judged, 1.0)
 
@@ -197,3 +197,110 @@ def test_lmm_convergence(tmp_path: Path) -> None:
     assert last["EM"] > last["MBEM, half"] > last["incremental EM"]
     assert (tmp_path / "lmm-convergence.png").read_bytes().startswith(PNG)
     assert "passes" in (tmp_path / "lmm-convergence.md").read_text()
+
+
+# Bayesian moment matching
+
+
+def write_measured(folder: Path, name: str, label: str, rows: int = 200) -> None:
+    """Two clusters in columns of unlike units, the last a multiple of the first."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rng = np.random.default_rng(0)
+    kind = rng.integers(2, size=rows)
+    x = (rng.normal(size=(rows, 2)) + 5.0 * kind[:, None]) * [1.0, 100.0]
+    columns = {"a": x[:, 0], "b": x[:, 1], "c": 250.0 * x[:, 0], label: kind.astype(str)}
+    pq.write_table(pa.table(columns), folder / f"{name}.parquet")
+
+
+def by_method(results: list[dict[str, str]], **which: str) -> dict[str, float]:
+    chosen = [r for r in results if all(r[key] == value for key, value in which.items())]
+    return {r["method"]: float(r["log_likelihood"]) for r in chosen}
+
+
+def test_bmm_table1_compares_all_methods_on_raw_and_standardised_columns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_held_out, "COMPONENTS", (2, 3))
+    write_measured(tmp_path, "transfusion", "donated_2007")
+    results = run("bmm-table1", tmp_path / "out", 200, tmp_path)
+    raw, unit = (by_method(results, scale=scale) for scale in _held_out.SCALES)
+    assert set(raw) == set(unit) == set(_race.methods())
+    (measured,) = _held_out.measured_sets(("transfusion",), tmp_path, 200)
+    scale = np.log(_held_out.split(measured.x, 0)[0].std(axis=0)).sum()
+    for method in set(raw) - {_race.SCIKIT}:  # which adds a constant to every variance
+        assert unit[method] - raw[method] == pytest.approx(scale, abs=1e-6), method
+    assert (tmp_path / "out" / "bmm-table1.png").read_bytes().startswith(PNG)
+    for name in ("bmm-table1.md", "bmm-table1-components.md"):
+        assert len((tmp_path / "out" / name).read_text(encoding="utf-8").splitlines()) == 4
+
+
+def test_bmm_table2_writes_likelihood_time_and_what_shards_cost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_held_out, "COMPONENTS", (2, 3))
+    monkeypatch.setattr(bmm_table2, "SIZES", (2,))
+    monkeypatch.setattr(bmm_table2, "TIMED", 2)
+    monkeypatch.setattr(bmm_table2, "SHAPES", {"small": (3, (4.0, 3.0, 2.0, 1.0))})
+    write_measured(tmp_path, "magic", "class")
+    results = run("bmm-table2", tmp_path / "out", 200, tmp_path)
+    assert set(by_method(results)) == set(_race.methods())
+    assert (tmp_path / "out" / "bmm-table2.png").read_bytes().startswith(PNG)
+    lines = {
+        name: (tmp_path / "out" / name).read_text(encoding="utf-8").splitlines()[2:]
+        for name in ("bmm-table2.md", "bmm-table2-time.md", "bmm-table2-shards.md")
+    }
+    assert [len(found) for found in lines.values()] == [2, 2, 2]
+    assert lines["bmm-table2-time.md"][1].endswith("| 4 (2.00) | 3 (1.50) | 2 (1.00) | 1 (0.50) |")
+
+
+@pytest.mark.parametrize("study", ["bmm-table1", "bmm-table2"])
+def test_studies_of_moment_matching_need_data(study: str, tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="the data folder has no"):
+        run(study, tmp_path / "out", 100, tmp_path)
+
+
+def race(k: int) -> _race.Race:
+    x = np.random.default_rng(0).normal(size=(300, 2))
+    x[::2] += 6.0
+    return _race.Race.begin(x, k, 0)
+
+
+def test_shards_of_a_single_gaussian_lose_nothing() -> None:
+    whole, parts = (_race.methods()[name](race(1))[0] for name in (_race.OBMM, _race.ODMM))
+    np.testing.assert_allclose(whole.components.means, parts.components.means, rtol=1e-9)
+    np.testing.assert_allclose(whole.components.factor, parts.components.factor, rtol=1e-9)
+
+
+def test_rows_read_in_common_are_rows_learned() -> None:
+    begun = race(2)
+    whole = _race.methods()[_race.OBMM](begun)[0]
+    almost = _race.distributed(0.98)(begun)[0]
+    np.testing.assert_allclose(whole.components.means, almost.components.means, atol=1e-3)
+
+
+def test_a_method_that_gives_up_is_said_to() -> None:
+    def give_up(begun: _race.Race) -> _race.Learned:
+        raise ValueError("ill-defined covariance")
+
+    assert np.isnan(_held_out.judge(race(2), give_up, np.zeros((1, 2)))).all()
+    values = {_race.OBMM: [-1.0, -1.0], _race.SCIKIT: [-1.0, np.nan]}
+    assert list(_held_out.cells(values)) == ["-1.00", "fails in 1 of 2"]
+
+
+def test_arrows_mark_what_the_signed_rank_test_finds() -> None:
+    base = np.random.default_rng(0).normal(size=10)
+    gain = np.arange(1, 11) / 10
+    assert _held_out.verdict(list(base + gain), list(base)) == " ↑"
+    assert _held_out.verdict(list(base - gain), list(base)) == " ↓"
+    assert _held_out.verdict(list(base + gain * (-1) ** np.arange(10)), list(base)) == ""
+    assert _held_out.verdict(list(base), list(base)) == ""
+
+
+def test_the_number_of_components_is_that_of_the_clusters() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(900, 2)) + 8.0 * rng.integers(3, size=900)[:, None]
+    chosen = _held_out.preferred(x, 0, _race.methods())
+    assert set(chosen) == set(_race.methods())
+    assert chosen[_race.SCIKIT] == chosen["auto"] >= 3

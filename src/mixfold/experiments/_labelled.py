@@ -14,6 +14,7 @@ from mixfold.datasets import data_home
 from mixfold.experiments._templates import read_table
 
 SCORES = 20
+ROUNDING = 1e-12
 FULL, DIAG = "full", "diag"
 
 
@@ -115,3 +116,11 @@ def some_of(length: int, n: int) -> np.ndarray:
 def numbered(labels: Any) -> np.ndarray:
     """Classes as 0, 1, 2, ..."""
     return np.asarray(np.unique(np.asarray(labels), return_inverse=True)[1])
+
+
+def standardised(learned: Array, judged: Array) -> tuple[Array, Array]:
+    """Both parts, in units of the first."""
+    centre, scale = learned.mean(axis=0), learned.std(axis=0)
+    # of a constant column rounding may leave a little
+    scale = np.where(scale > ROUNDING * np.abs(centre), scale, 1.0)
+    return (learned - centre) / scale, (judged - centre) / scale

@@ -13,9 +13,8 @@ import numpy as np
 from mixfold.core.errors import SourceError
 from mixfold.core.learner import Learner
 from mixfold.core.registry import find_all
-from mixfold.core.rows import Array as Floats
 from mixfold.engines.threads import Threads
-from mixfold.experiments._labelled import Labelled, labelled_sets
+from mixfold.experiments._labelled import Labelled, labelled_sets, standardised
 from mixfold.experiments._measures import evaluate
 from mixfold.experiments._writing import draw_boxes, write_csv, write_markdown
 from mixfold.families.gaussian import Gaussian
@@ -28,7 +27,6 @@ from mixfold.starts.k_means_plus_plus import KMeansPlusPlus
 
 PASSES = 10
 HELD_OUT = 0.3
-ROUNDING = 1e-12
 # of the column's variance: ties in real data would let a likelihood grow without end
 FLOOR = 1e-3
 # defaults made for more passes than the budget has
@@ -141,14 +139,6 @@ class Trial:
             "seconds": fit.seconds,
             "passes": fit.passes,
         }
-
-
-def standardised(learned: Floats, judged: Floats) -> tuple[Floats, Floats]:
-    """Both parts, in units of the first."""
-    centre, scale = learned.mean(axis=0), learned.std(axis=0)
-    # of a constant column rounding may leave a little
-    scale = np.where(scale > ROUNDING * np.abs(centre), scale, 1.0)
-    return (learned - centre) / scale, (judged - centre) / scale
 
 
 def replicate(labelled: Labelled, rep: int) -> list[Result]:

@@ -1,0 +1,146 @@
+"""Online Bayesian learners and their rivals, on the same rows and from one start."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, TypeVar
+
+import numpy as np
+
+from mixfold.core.learner import Learner
+from mixfold.core.rows import Array, Rows
+from mixfold.engines.threads import Threads
+from mixfold.experiments._templates import gaussian
+from mixfold.families.gaussian import Gaussian
+from mixfold.learners.auto import Auto
+from mixfold.learners.moment_matching import MomentMatching
+from mixfold.learners.online_em import OnlineEM
+from mixfold.learners.online_vb import OnlineVB
+from mixfold.models.mixture_model import MixtureModel, MixtureParams
+from mixfold.run.starting import Beginning
+from mixfold.schedules.power import Power
+from mixfold.starts.k_means_plus_plus import KMeansPlusPlus
+
+SHARDS = 5
+# rows that a start is drawn from, at most
+SAMPLE = 2_000
+# of the column's variance: ties in real data would let a likelihood grow without end
+FLOOR = 1e-3
+OBMM, ODMM, SCIKIT = "oBMM", "oDMM", "scikit-learn"
+
+Work = TypeVar("Work")
+
+
+@dataclass(frozen=True)
+class Race:
+    """Rows in random order, and the start of all methods; one thread."""
+
+    problem: Threads
+    rows: Rows
+    start: MixtureParams
+
+    @classmethod
+    def begin(cls, x: Array, k: int, seed: int, candidates: int = 1) -> Race:
+        """k-means++ on a sample; of several candidates the best after EM on the sample."""
+        problem = Threads(MixtureModel(Gaussian(floor=FLOOR), k, x.shape[1]), 1)
+        beginning = Beginning(KMeansPlusPlus(), candidates)
+        return cls(problem, Rows(x), beginning.draw(problem, Rows(x[:SAMPLE]), [seed, k]))
+
+    def held_out(self, params: MixtureParams, judged: Array) -> float:
+        """Log-likelihood per row, with the variance floor that not all methods have."""
+        model = self.problem.model
+        floored = model.maximize(model.expected(params))[0]
+        return float(self.problem.posterior(floored, Rows(judged), False)[0].mean())
+
+
+# parameters, and seconds of CPU time
+Learned = tuple[MixtureParams, float]
+Method = Callable[[Race], Learned]
+
+
+def methods() -> dict[str, Method]:
+    """The paper's four, two of them in two forms, and two that read the rows again and again."""
+    return {
+        "oVB stochastic": single(OnlineVB()),
+        "oVB streaming": single(OnlineVB(form="streaming")),
+        "oEM 0.6": single(OnlineEM(schedule=Power(0.6))),
+        "oEM 0.8": single(OnlineEM(schedule=Power(0.8))),
+        OBMM: single(MomentMatching()),
+        ODMM: distributed(0.0),
+        "auto": single(Auto()),
+        SCIKIT: scikit,
+    }
+
+
+def clocked(work: Callable[[], Work]) -> tuple[Work, float]:
+    """What some work gives, and its seconds of CPU time."""
+    began = time.process_time()
+    done = work()
+    return done, time.process_time() - began
+
+
+def single(learner: Learner) -> Method:
+    """One learner that sees all rows, in as many passes as it wants."""
+
+    def run(race: Race) -> Learned:
+        return clocked(lambda: _to_the_end(learner, race))
+
+    return run
+
+
+def _to_the_end(learner: Learner, race: Race) -> MixtureParams:
+    problem, model = race.problem, race.problem.model
+    rule = learner.resolve(len(race.rows), model.d, False)
+    sample = min(SAMPLE, len(race.rows))
+    state = rule.init(problem, race.start, rule.credit(sample, model.k, model.d))
+    while not rule.finished(state):
+        state, _ = rule.step(problem, state, race.rows)
+        state, _ = rule.end_pass(problem, state)
+    params: MixtureParams = rule.estimate(problem, state)
+    return params
+
+
+def distributed(common: float) -> Method:
+    """Moment matching on shards, after a share of the rows that one learner reads for all.
+
+    Time is that of this beginning, the slowest shard and the merge.
+    """
+
+    def run(race: Race) -> Learned:
+        problem, rule, n = race.problem, MomentMatching(), len(race.rows)
+
+        def read(state: Any, a: int, b: int) -> tuple[Any, float]:
+            return clocked(lambda: rule.step(problem, state, race.rows.cut(a, b))[0])
+
+        ends = [int(end) for end in np.linspace(round(common * n), n, SHARDS + 1)]
+        before, begun = read(rule.init(problem, race.start), 0, ends[0])
+        shards = [read(before, a, b) for a, b in pairwise(ends)]
+        merged, merging = clocked(lambda: rule.merge(problem, before, [s for s, _ in shards]))
+        seconds = begun + max(spent for _, spent in shards) + merging
+        return rule.estimate(problem, merged), seconds
+
+    return run
+
+
+def scikit(race: Race) -> Learned:
+    """scikit-learn's batch EM with its defaults; ValueError where it gives up."""
+    from sklearn.mixture import GaussianMixture
+
+    components = race.start.components
+    covariances = components.factor @ components.factor.swapaxes(1, 2)
+    batch = GaussianMixture(
+        len(components.means),
+        weights_init=race.start.weights,
+        means_init=components.means,
+        precisions_init=np.linalg.inv(covariances),
+        init_params="random_from_data",
+        random_state=0,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it may stop before it converges
+        _, seconds = clocked(lambda: batch.fit(race.rows.x))
+    return gaussian(batch.weights_, batch.means_, batch.covariances_).params, seconds
