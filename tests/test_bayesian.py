@@ -147,6 +147,24 @@ def test_parts_combine_to_the_whole(family: Family) -> None:
 
 
 @pytest.mark.parametrize("family", CONJUGATE, ids=repr)
+def test_parts_that_came_to_doubt_combine_to_what_they_can_mean(family: Family) -> None:
+    mixture, prior, x = example(family, 1, 3, 40)
+    before = Threads(mixture.model, 1).match(prior, Rows(x))[0]
+    center = mixture.expected(before).components.means[0]
+    # a far row that may or may not be the component's
+    rows = [center * f + f for f in (20.0, 3.0, 500.0, 2.0, 1.0)]
+    doubt = [mixture.conjugate.match(before.components, r, 1.0, np.array([0.5]))[0] for r in rows]
+    parts = [MixturePosterior(before.alpha, components) for components in doubt]
+    merged = mixture.expected(mixture.combine(before, parts)).components
+    moves = np.array([mixture.expected(p).components.means[0] - center for p in parts])
+    most = np.abs(moves).sum(axis=0)
+    assert (np.abs(merged.means[0] - center) <= most * (1.0 + 1e-9)).all()
+    if isinstance(family, Gaussian):
+        sizes = [family.log_determinant(mixture.expected(p).components) for p in parts]
+        assert family.log_determinant(merged) > np.min(sizes) - 3.0
+
+
+@pytest.mark.parametrize("family", CONJUGATE, ids=repr)
 def test_weight_two_is_a_row_twice_for_one_component(family: Family) -> None:
     mixture, prior, x = example(family, 1, 2, 30)
     problem = Threads(mixture.model, 1)

@@ -59,6 +59,16 @@ class Prior:
         return np.array(np.broadcast_to(array, shape))
 
 
+def held(before: Array, parts: Sequence[Array]) -> Array:
+    """How much of what was known before all parts still know: rows may raise doubts."""
+    return np.asarray(np.min([np.minimum(part / before, 1.0) for part in parts], axis=0))
+
+
+def joined(before: Array, parts: Sequence[Array], share: Array) -> Array:
+    """The sum of natural parameters, `share` of those before counted once."""
+    return np.asarray(sum(parts) - (len(parts) - 1) * share * before)
+
+
 class Conjugate(ABC):
     """Beliefs about the parameters of K components that Bayes' rule keeps in their family.
 
@@ -85,7 +95,8 @@ class Conjugate(ABC):
     def combine(self, before: Any, parts: Sequence[Any]) -> Any:
         """Beliefs after all rows, from those after some of them each: before + sum(part - before).
 
-        The sum is over natural parameters.
+        The sum is over natural parameters. Of `before` counts what all parts still hold: if one
+        has come to doubt it, the rest would otherwise be weighed with negative knowledge.
         """
 
     @abstractmethod

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mixfold.core.conjugate import REACH, Conjugate, Prior
+from mixfold.core.conjugate import REACH, Conjugate, Prior, held, joined
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Statistics
@@ -70,10 +70,9 @@ class GammaRates(Conjugate):
         return GammaBeliefs(beliefs.shape + shape, beliefs.rate + rate)
 
     def combine(self, before: GammaBeliefs, parts: Sequence[GammaBeliefs]) -> GammaBeliefs:
-        return GammaBeliefs(
-            before.shape + sum(p.shape - before.shape for p in parts),
-            before.rate + sum(p.rate - before.rate for p in parts),
-        )
+        shapes, rates = [p.shape for p in parts], [p.rate for p in parts]
+        share = np.minimum(held(before.shape, shapes), held(before.rate, rates))
+        return GammaBeliefs(joined(before.shape, shapes, share), joined(before.rate, rates, share))
 
     def permute(self, beliefs: GammaBeliefs, order: np.ndarray) -> GammaBeliefs:
         return GammaBeliefs(beliefs.shape[order], beliefs.rate[order])

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mixfold.core.conjugate import REACH, Conjugate, Prior
+from mixfold.core.conjugate import REACH, Conjugate, Prior, joined
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Statistics
@@ -72,14 +72,12 @@ class NormalGamma(Conjugate):
         return NormalBeliefs(beliefs.mean + n / kappa * delta, kappa, beliefs.nu + n, np.sqrt(v))
 
     def combine(self, before: NormalBeliefs, parts: Sequence[NormalBeliefs]) -> NormalBeliefs:
-        kappa, nu, mean = pooled(before, parts)
+        kappa, nu, mean, share = pooled(before, parts)
 
         def natural(beliefs: NormalBeliefs) -> Array:
             return np.square(beliefs.factor) + beliefs.kappa * np.square(beliefs.mean - mean)
 
-        v = (1 - len(parts)) * natural(before)
-        for part in parts:
-            v = v + natural(part)
+        v = joined(natural(before), [natural(p) for p in parts], share)
         return NormalBeliefs(mean, kappa, nu, np.sqrt(np.maximum(v, FLOOR * np.abs(v).max(axis=0))))
 
     def expected(self, beliefs: NormalBeliefs) -> GaussianParams:

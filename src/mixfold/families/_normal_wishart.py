@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from mixfold.core.conjugate import REACH, Conjugate, Prior
+from mixfold.core.conjugate import REACH, Conjugate, Prior, held, joined
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Statistics, unpack
@@ -130,17 +130,18 @@ def variance_intervals(v: Array, freedom: Array, level: float) -> tuple[Array, A
     return 0.5 * v / gammainccinv(0.5 * freedom, low), 0.5 * v / gammainccinv(0.5 * freedom, high)
 
 
-def pooled(before: NormalBeliefs, parts: Sequence[NormalBeliefs]) -> tuple[Array, Array, Array]:
-    """kappa, nu and mean whose natural parameters are before + sum(part - before)."""
+def pooled(
+    before: NormalBeliefs, parts: Sequence[NormalBeliefs]
+) -> tuple[Array, Array, Array, Array]:
+    """kappa, nu and mean whose natural parameters are joined, and the share of `before` held."""
     d = before.mean.shape[1] if before.kappa.ndim == 1 else 1
-    kappa = before.kappa + sum(p.kappa - before.kappa for p in parts)
-    nu = before.nu + sum(p.nu - before.nu for p in parts)
-    # beliefs may know less after rows that could be anybody's
-    kappa = np.maximum(kappa, 0.5 * np.min([p.kappa for p in parts], axis=0))
-    nu = np.maximum(nu, d + LEAST_SPARE)
+    kappas, spare = [p.kappa for p in parts], [p.nu - d for p in parts]
+    share = np.minimum(held(before.kappa, kappas), held(before.nu - d, spare))
+    kappa = joined(before.kappa, kappas, share)
+    nu = d + joined(before.nu - d, spare, share)
     width = before.mean.ndim - before.kappa.ndim
     shift = sum(_wide(p.kappa / kappa, width) * (p.mean - before.mean) for p in parts)
-    return kappa, nu, before.mean + shift
+    return kappa, nu, before.mean + shift, share
 
 
 def _wide(a: Array, more: int) -> Array:
@@ -201,11 +202,13 @@ class NormalWishart(Conjugate):
         return NormalBeliefs(mean, kappa, beliefs.nu + n, _cholesky(v))
 
     def combine(self, before: NormalBeliefs, parts: Sequence[NormalBeliefs]) -> NormalBeliefs:
-        kappa, nu, mean = pooled(before, parts)
-        # V + kappa mean mean' is natural; about the common mean little of it cancels
-        v = (1 - len(parts)) * (_square(before.factor) + _outer(before.kappa, before.mean - mean))
-        for part in parts:
-            v = v + _square(part.factor) + _outer(part.kappa, part.mean - mean)
+        kappa, nu, mean, share = pooled(before, parts)
+
+        def natural(beliefs: NormalBeliefs) -> Array:
+            # V + kappa mean mean' is natural; about the common mean little of it cancels
+            return _square(beliefs.factor) + _outer(beliefs.kappa, beliefs.mean - mean)
+
+        v = joined(natural(before), [natural(p) for p in parts], share[:, None, None])
         return NormalBeliefs(mean, kappa, nu, _cholesky(v))
 
     def expected(self, beliefs: NormalBeliefs) -> GaussianParams:

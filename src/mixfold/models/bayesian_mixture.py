@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mixfold.core.conjugate import Conjugate, Prior
+from mixfold.core.conjugate import Conjugate, Prior, held, joined
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Statistics
 from mixfold.core.value import value
@@ -78,8 +78,8 @@ class BayesianMixture:
         self, before: MixturePosterior, parts: Sequence[MixturePosterior]
     ) -> MixturePosterior:
         """Beliefs after all rows, from those after some of them each, all learned from `before`."""
-        alpha = before.alpha + sum(part.alpha - before.alpha for part in parts)
-        alpha = np.maximum(alpha, 0.5 * np.min([part.alpha for part in parts], axis=0))
+        alphas = [part.alpha for part in parts]
+        alpha = joined(before.alpha, alphas, held(before.alpha, alphas))
         components = self.conjugate.combine(before.components, [p.components for p in parts])
         return MixturePosterior(alpha, components)
 
