@@ -74,15 +74,31 @@ def replicate(
     learned, judged = SCALES[scale](*split(measured.x, rep))
     chosen = preferred(learned, rep, methods)
     races = {k: Race.begin(learned, k, rep) for k in sorted(set(chosen.values()))}
-    common = {"set": measured.name, "rows": len(measured.x), "columns": learned.shape[1]}
-    common |= {"scale": scale, "split": rep}
-    results = list[Result]()
+    begun = {name: races[k] for name, k in chosen.items()}
+    return [{"scale": scale, **r} for r in compete(measured, rep, methods, begun, judged)]
+
+
+def compete(
+    measured: Measured,
+    rep: int,
+    methods: Mapping[str, Method],
+    races: Mapping[str, Race],
+    judged: Array,
+) -> Iterator[Result]:
+    """What every method reaches in its race."""
+    rows, columns = measured.x.shape
     for name, method in methods.items():
-        k = chosen[name]
-        log_likelihood, seconds = judge(races[k], method, judged)
-        measures = {"k": k, "log_likelihood": log_likelihood, "seconds": seconds}
-        results.append({**common, "method": name, **measures})
-    return results
+        log_likelihood, seconds = judge(races[name], method, judged)
+        yield {
+            "set": measured.name,
+            "rows": rows,
+            "columns": columns,
+            "split": rep,
+            "method": name,
+            "k": races[name].problem.model.k,
+            "log_likelihood": log_likelihood,
+            "seconds": seconds,
+        }
 
 
 def preferred(learned: Array, rep: int, methods: Mapping[str, Method]) -> dict[str, int]:
