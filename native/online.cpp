@@ -163,11 +163,17 @@ template <class S> MIXFOLD_INLINE void share_out(const OnlineState& s, double to
     S::store(s.joint + k, S::load(s.joint + k) * scale);
 }
 
-template <class S> MIXFOLD_INLINE void give_all_to(const OnlineState& s, double chosen) {
+// Where an assignment goes and what all of a row counts: into s.mass for a plain step at once.
+struct Given {
+  double *to, all;
+};
+
+template <class S>
+MIXFOLD_INLINE void give_all_to(const OnlineState& s, double chosen, const Given& given) {
   for (int k = 0; k < s.components; k += S::lanes) {
     const auto number = S::load(s.number + k);
     const auto is = (number > S::splat(chosen - 0.5)) & (S::splat(chosen + 0.5) > number);
-    S::store(s.joint + k, S::select(is, S::splat(1.0), S::zero()));
+    S::store(given.to + k, S::select(is, S::splat(given.all), S::zero()));
   }
 }
 
@@ -182,18 +188,21 @@ template <class S> MIXFOLD_INLINE double first_largest(const OnlineState& s, dou
 }
 
 // As below, for components of one vector: lane k is chosen if its running sum has passed the share,
-// and that before it not. Sums of four lanes are rounded so that none is below that before it, save
-// the last, which is the end.
-template <class S> MIXFOLD_INLINE void give_all_to_drawn_of_four(const OnlineState& s, double u) {
+// or it is the last, and that before it has not. Sums of up to four lanes are rounded so that none
+// but the fourth can be below that before it, so one lane is chosen.
+template <class S>
+MIXFOLD_INLINE void give_all_to_drawn_of_four(const OnlineState& s, double share,
+                                              const Given& given) {
   static_assert(S::lanes <= 4);
-  const auto reached = S::running_sum(S::load(s.joint));
-  const auto share = S::splat(u) * S::splat(reached[S::lanes - 1]);
-  const auto first = S::select(S::move_up(reached) > share, S::zero(), S::splat(1.0));
-  S::store(s.joint, S::select(reached > share, first, S::zero()));
+  const auto reached = S::running_sum(S::load(s.joint)), limit = S::splat(share);
+  const auto first = S::select(S::move_up(reached) > limit, S::zero(), S::splat(given.all));
+  const auto passed = S::max(reached, S::load(s.end)) > limit;
+  S::store(given.to, S::select(passed, first, S::zero()));
 }
 
 // Gives all to the component in which the running sum of s.joint passes the share u of its end.
-template <class S> MIXFOLD_INLINE void give_all_to_drawn(const OnlineState& s, double u) {
+template <class S>
+MIXFOLD_INLINE void give_all_to_drawn(const OnlineState& s, double u, const Given& given) {
   auto reached = S::zero();
   for (int k = 0; k < s.components; k += S::lanes) {
     reached = S::running_sum(S::load(s.joint + k)) + S::splat(reached[S::lanes - 1]);
@@ -204,7 +213,7 @@ template <class S> MIXFOLD_INLINE void give_all_to_drawn(const OnlineState& s, d
   for (int k = 0; k < s.components; k += S::lanes)
     below += S::lanes - S::count(S::load(s.mass + k) > share);
   // sums of lanes may differ by their rounding from those of the lanes before
-  give_all_to<S>(s, below < s.components ? below : s.components - 1);
+  give_all_to<S>(s, below < s.components ? below : s.components - 1, given);
 }
 
 // Every lane takes the row for itself alone: K M-steps are tried at the price of one.
@@ -238,14 +247,18 @@ MIXFOLD_INLINE double largest_after(const OnlineState& s, const OnlineState& tri
 template <class S, class Family, int D>
 MIXFOLD_INLINE void assign(const OnlineState& s, const OnlineState& trial, const RowRule& rule,
                            double g, double u, const Response& response) {
+  const bool plain = rule.control == Control::none;
+  const Given given{plain ? s.mass : s.joint, plain ? g : 1};
   switch (rule.assign) {
     case Assign::expected: return share_out<S>(s, response.total);
-    case Assign::mode: return give_all_to<S>(s, first_largest<S>(s, response.peak));
+    case Assign::mode: return give_all_to<S>(s, first_largest<S>(s, response.peak), given);
     case Assign::draw:
       if constexpr (S::lanes <= 4)
-        if (s.components <= S::lanes) return give_all_to_drawn_of_four<S>(s, u);
-      return give_all_to_drawn<S>(s, u);
-    case Assign::lookahead: return give_all_to<S>(s, largest_after<S, Family, D>(s, trial, g));
+        if (s.components <= S::lanes)
+          return give_all_to_drawn_of_four<S>(s, u * response.total, given);
+      return give_all_to_drawn<S>(s, u, given);
+    case Assign::lookahead:
+      return give_all_to<S>(s, largest_after<S, Family, D>(s, trial, g), given);
   }
 }
 
@@ -265,12 +278,12 @@ template <class S> MIXFOLD_INLINE void set_mass(const OnlineState& s, double fac
     S::store(s.mass + k, S::splat(factor) * S::load(s.joint + k));
 }
 
-// One step of size g with the row's assignment in s.joint; returns how often it was cut short.
+// One step of size g with the row's assignment; returns how often it was cut short.
 template <class S, class Family, int D>
 MIXFOLD_INLINE int step(const OnlineState& s, const RowRule& rule, int i, double g,
                         double weight) {
   if (rule.control == Control::none) {
-    set_mass<S>(s, g);
+    if (rule.assign == Assign::expected) set_mass<S>(s, g);
     return move<S, Family, D>(s, g, rule.recursive);
   }
   set_change<S>(s, rule, i);

@@ -41,7 +41,7 @@ OnlineMixture::OnlineMixture(OnlineKind kind, int components, int d, double floo
   s.reg = reg;
   s.stale = true;
   trial_ = s;
-  const ptrdiff_t entries = 8 + 7 * ptrdiff_t(d) + 3 * s.scatter_size + s.factor_size;
+  const ptrdiff_t entries = 9 + 7 * ptrdiff_t(d) + 3 * s.scatter_size + s.factor_size;
   memory_.resize(2 * entries * s.padded);
   lay_out(state_, memory_.data());
   lay_out(trial_, memory_.data() + entries * s.padded);
@@ -65,6 +65,8 @@ void OnlineMixture::lay_out(OnlineState& s, double* cursor) const {
   s.joint_mask = take(cursor, 1);
   s.number = take(cursor, 1);
   for (int k = 0; k < s.padded; ++k) s.number[k] = k;
+  s.end = take(cursor, 1);
+  s.end[components - 1] = std::numeric_limits<double>::infinity();
   s.column = take(cursor, d);
   s.pooled = take(cursor, s.scatter_size);
   s.row = take(cursor, d);

@@ -52,8 +52,9 @@ struct OnlineState {
   bool stale;
   // Working memory: one row, one floor per coordinate, one column and one triangle of vectors.
   double *row, *floors, *joint, *mass, *column, *pooled;
-  // 0 for a component, minus infinity past the last; and the number of every lane.
-  double *joint_mask, *number;
+  // 0 for a component, minus infinity past the last; the number of every lane; and infinity for
+  // the last component, 0 for all others.
+  double *joint_mask, *number, *end;
 
   // The state of the generator for Assign::draw, which takes a number per row.
   uint64_t noise[4];
