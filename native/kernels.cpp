@@ -82,6 +82,8 @@ void fold(OnlineState&, const OnlineState&, const RowRule&, const Rows&, const d
           const double*, int, double&);
 
 long long match(const Beliefs&, const Rows&, const double*, double&);
+void anneal_single(AnnealedMixture<float>&, const Rows&, const double*);
+void anneal_double(AnnealedMixture<double>&, const Rows&, const double*);
 
 extern const Kernels table;
 const Kernels table = {
@@ -96,6 +98,8 @@ const Kernels table = {
     moments_any<Linear, LinearFamily>,
     fold,
     match,
+    anneal_single,
+    anneal_double,
 };
 
 }  // namespace mixfold::MIXFOLD_ISA

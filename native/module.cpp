@@ -9,6 +9,7 @@
 #include <tuple>
 #include <type_traits>
 
+#include "annealing.hpp"
 #include "arguments.hpp"
 #include "belief_arrays.hpp"
 #include "online_mixture.hpp"
@@ -322,6 +323,33 @@ std::tuple<Result, Result, Result, double> match_rates(const RowsArray& array,
           taken(beliefs, b.rate, new_array({k, columns})), log_density};
 }
 
+template <class T> using Mutable = nb::ndarray<T, nb::c_contig, nb::device::cpu>;
+
+// Moves logits, means and roots in place; returns the smoothed loss, the first and the sum.
+template <class T>
+std::tuple<double, double, double> anneal(const RowsArray& array, const Weights& weights,
+                                          const Mutable<double>& logits, const Mutable<T>& means,
+                                          const Mutable<T>& roots, const Parameter<2>& bumps,
+                                          double epsilon, double least_root, double most_root,
+                                          double loss, double first) {
+  const Rows rows = view_rows(array);
+  const int components = int(bumps.shape(0));
+  const size_t entries = size_t(components) * size_t(rows.d);
+  require(has_shape(bumps, components, components) && logits.size() == size_t(components) &&
+              means.size() == entries && roots.size() == entries,
+          "the mixture and the rows differ");
+  AnnealedMixture<T> m{components,   rows.d,       logits.data(), means.data(),
+                       roots.data(), bumps.data(), epsilon,       least_root,
+                       most_root,    loss,         first,         0};
+  const double* const w = view_weights(weights, rows);
+  {
+    nb::gil_scoped_release unlocked;
+    if constexpr (std::is_same_v<T, float>) kernels().anneal_single(m, rows, w);
+    else kernels().anneal_double(m, rows, w);
+  }
+  return {m.loss, m.first, m.total};
+}
+
 }  // namespace
 }  // namespace mixfold
 
@@ -350,6 +378,10 @@ NB_MODULE(_native, m) {
         "kappa"_a, "nu"_a, "factor"_a);
   m.def("match_rates", &match_rates, "rows"_a, "weights"_a.none(), "alpha"_a, "shape"_a, "rate"_a,
         "poisson"_a);
+  m.def("anneal_single", &anneal<float>, "rows"_a, "weights"_a.none(), "logits"_a, "means"_a,
+        "roots"_a, "bumps"_a, "epsilon"_a, "least_root"_a, "most_root"_a, "loss"_a, "first"_a);
+  m.def("anneal_double", &anneal<double>, "rows"_a, "weights"_a.none(), "logits"_a, "means"_a,
+        "roots"_a, "bumps"_a, "epsilon"_a, "least_root"_a, "most_root"_a, "loss"_a, "first"_a);
   nb::class_<OnlineMixture>(m, "OnlineMixture")
       .def("__init__", &construct_online, "kind"_a, "s_weight"_a, "s_mean"_a, "s_scatter"_a,
            "t_weight"_a, "t_mean"_a, "t_factor"_a, "floor"_a, "reg"_a, "keep_weights"_a,

@@ -204,6 +204,19 @@ template <class T, int N = vector_bytes / int(sizeof(T))> struct Simd {
     return load(lane);
   }
 
+  // To within two units in the last place where there is a faster way than to divide.
+  static MIXFOLD_INLINE Real reciprocal(const Real& v) {
+#if defined(MIXFOLD_VECTOR_EXTENSIONS) && defined(__AVX512F__)
+    if constexpr (sizeof(Real) == 64 && sizeof(T) == 4)
+      return refined(v, Real(_mm512_maskz_rcp14_ps(0xffff, __m512(v))));
+#endif
+#if defined(MIXFOLD_VECTOR_EXTENSIONS) && defined(__AVX__)
+    if constexpr (sizeof(Real) == 32 && sizeof(T) == 4)
+      return refined(v, Real(_mm256_rcp_ps(__m256(v))));
+#endif
+    return splat(T(1)) / v;
+  }
+
   // Pairwise, so that the order of additions is the same for every caller.
   static MIXFOLD_INLINE T sum(const Real& v) {
     if constexpr (N == 1) {
@@ -258,6 +271,11 @@ template <class T, int N = vector_bytes / int(sizeof(T))> struct Simd {
   }
 
  private:
+  // One step of Newton's method towards 1 / v.
+  static MIXFOLD_INLINE Real refined(const Real& v, const Real& rough) {
+    return rough + rough * (splat(T(1)) - v * rough);
+  }
+
   // Where lane i of a shuffle comes from, in a followed by b.
   template <int From> struct Interleave {
     static constexpr int source(int i) { return From + i / 2 + i % 2 * N; }

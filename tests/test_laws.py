@@ -139,11 +139,12 @@ def test_learner_over_many_tiles(learner: Learner) -> None:
 @settings(max_examples=25, deadline=None)
 @given(
     cuts=st.lists(st.integers(0, 300), max_size=6).map(sorted),
-    which=st.integers(0, len(LEARNERS) - 1),
+    which=st.integers(0, len(PAIRS) - 1),
 )
 def test_any_cuts_give_the_same_bits(cuts: list[int], which: int) -> None:
-    model, params, x = families.example_mixture(FAMILIES[1], 2, 3, 300, rng())
-    learner = LEARNERS[which].resolve(300, 3, False)
+    family, learner = PAIRS[which]
+    model, params, x = families.example_mixture(family, 2, 3, 300, rng())
+    learner = learner.resolve(300, 3, False)
     learners.blocks_do_not_matter(model, params, learner, Rows(x), cuts)
 
 

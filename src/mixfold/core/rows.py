@@ -28,6 +28,10 @@ class Rows:
         weight = None if self.weight is None else self.weight[start:stop]
         return Rows(self.x[start:stop], weight)
 
+    def where(self, chosen: NDArray[np.bool_]) -> Rows:
+        """The chosen rows alone."""
+        return Rows(self.x[chosen], None if self.weight is None else self.weight[chosen])
+
     def copy(self) -> Rows:
         """The same rows in memory of their own."""
         return Rows(

@@ -131,6 +131,10 @@ class Threads:
         """Beliefs after rows, one by one, their log density as it was foreseen, and repairs."""
         return self.kernel.match(beliefs, rows)
 
+    def anneal(self, state: Any, rows: Rows, rule: Any, batch_size: int) -> tuple[Any, float]:
+        """Stochastic gradients, batch by batch, and the sum of what they rise."""
+        return self.kernel.anneal(state, rows, rule, batch_size)
+
     def sequence(self, statistics: Any, params: Any, reference: Any = None) -> Sequence | None:
         """A working copy for one update per row, where the kernel has one."""
         return self.kernel.sequence(statistics, params, reference)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -17,7 +18,8 @@ from mixfold.families._positive import MeanParams
 from mixfold.families.exponential import Exponential
 from mixfold.families.gaussian import LOG_2PI, Gaussian, GaussianParams
 from mixfold.families.poisson import Poisson
-from mixfold.kernels.reference import simulate
+from mixfold.kernels.reference import anneal, simulate
+from mixfold.models.annealed import Annealed, AnnealingRule, bumps, looked
 from mixfold.models.bayesian_mixture import MixturePosterior
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
@@ -114,6 +116,44 @@ class NativeKernel:
             rows.x, rows.weight, beliefs.alpha, known.shape, known.rate, poisson
         )
         return MixturePosterior(alpha, GammaBeliefs(shape, rate)), log_density, 0
+
+    def anneal(
+        self, state: Annealed, rows: Rows, rule: AnnealingRule, batch_size: int
+    ) -> tuple[Annealed, float]:
+        """Stochastic gradients, batch by batch, and the sum of what they rise."""
+        if batch_size > 1:
+            return anneal(state, rows, rule, batch_size)
+        there = rows if rows.weight is None else rows.where(rows.weight > 0.0)
+        working = replace(
+            state, logits=state.logits.copy(), means=state.means.copy(), roots=state.roots.copy()
+        )
+        total = 0.0
+        while len(there):
+            some, there = there.cut(0, working.wait), there.cut(working.wait, len(there))
+            working, more = self._anneal_some(working, some, rule)
+            total += more
+        return working, total
+
+    def _anneal_some(
+        self, state: Annealed, rows: Rows, rule: AnnealingRule
+    ) -> tuple[Annealed, float]:
+        """Rows up to the next look, with the arrays of the state moved in place."""
+        move = _native.anneal_single if state.means.dtype == np.float32 else _native.anneal_double
+        loss, first, total = move(
+            rows.x,
+            rows.weight,
+            state.logits,
+            state.means,
+            state.roots,
+            bumps(len(state.logits), rule.rows_of_grid, state.sigma),
+            state.epsilon,
+            rule.least_root,
+            rule.most_root,
+            state.loss,
+            state.first,
+        )
+        after = replace(state, loss=loss, first=first, wait=state.wait - len(rows))
+        return looked(after, rule), total
 
     def sequence(
         self, statistics: Statistics, params: MixtureParams, reference: Statistics | None = None

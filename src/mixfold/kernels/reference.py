@@ -10,6 +10,7 @@ from mixfold.core.noise import uniforms
 from mixfold.core.problem import Assignment
 from mixfold.core.rows import Array, Rows
 from mixfold.core.statistics import lower_triangle
+from mixfold.models.annealed import Annealed, AnnealingRule, anneal_batch
 from mixfold.models.bayesian_mixture import BayesianMixture, MixturePosterior
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
@@ -70,6 +71,12 @@ class ReferenceKernel:
         """Beliefs after rows, one by one, their log density as it was foreseen, and repairs."""
         return match(self.model, beliefs, rows)
 
+    def anneal(
+        self, state: Annealed, rows: Rows, rule: AnnealingRule, batch_size: int
+    ) -> tuple[Annealed, float]:
+        """Stochastic gradients, batch by batch, and the sum of what they rise."""
+        return anneal(state, rows, rule, batch_size)
+
     def sequence(self, statistics: Any, params: Any, reference: Any = None) -> None:
         """There is none: learners make batches of one row instead."""
         return
@@ -85,6 +92,19 @@ def match(
             beliefs, foreseen, mended = mixture.match(beliefs, x, float(weight))
             log_density, repairs = log_density + foreseen, repairs + mended
     return beliefs, log_density, repairs
+
+
+def anneal(
+    state: Annealed, rows: Rows, rule: AnnealingRule, batch_size: int
+) -> tuple[Annealed, float]:
+    """Annealed gradients with batches of any size; those that weigh nothing are passed over."""
+    total = 0.0
+    for first in range(0, len(rows), batch_size):
+        batch = rows.cut(first, first + batch_size)
+        if batch.total_weight() > 0.0:
+            state, loss = anneal_batch(state, batch, rule)
+            total += float(batch.weights() @ loss)
+    return state, total
 
 
 def simulate(kernel: Any, prepared: Any, rows: Rows, assignment: Assignment) -> tuple[Array, Array]:

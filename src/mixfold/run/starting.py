@@ -22,11 +22,13 @@ LONG = EM(tol=1e-5, max_passes=60, accelerate=True)
 FINALISTS = 3
 
 
-def start_for(init: Any, family: Family) -> Start:
-    """The start a user has named, or given."""
+def start_for(init: Any, family: Family, suits: str | None = None) -> Start:
+    """The start a user has named, or given; "auto" is the one that suits the learner."""
     if isinstance(init, Start):
         return init
     if isinstance(init, str):
+        if init == "auto" and suits is not None:
+            init = suits
         if init == "auto":
             init = "k-mle++" if family.scatter == "none" else "k-means++"
         start: Start = find("starts", init)()

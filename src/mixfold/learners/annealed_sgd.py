@@ -1,0 +1,168 @@
+"""Annealed stochastic gradients for Gaussian mixtures in high dimension."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import sqrt
+from typing import Any, Literal
+
+import numpy as np
+
+from mixfold.core.checks import check_above, check_whole
+from mixfold.core.errors import InvalidInputError, unknown_name
+from mixfold.core.learner import Info, Learner
+from mixfold.core.problem import Model, Problem
+from mixfold.core.rows import Rows, join, no_rows
+from mixfold.core.value import value
+from mixfold.families.gaussian import Gaussian
+from mixfold.models.annealed import UNSEEN, Annealed, AnnealingRule, grid_rows
+from mixfold.models.mixture_model import MixtureModel, MixtureParams
+
+PRECISIONS = ("float32", "float64")
+
+
+@value
+class AnnealedSGDState:
+    """Where annealing stands, and the rows of a batch that is not full."""
+
+    annealed: Annealed
+    waiting: Rows
+    rows: int
+    passes: int
+    repairs: int
+
+    @property
+    def params(self) -> MixtureParams:
+        """The mixture as it stands."""
+        return self.annealed.params()
+
+
+@value
+class AnnealedSGD(Learner):
+    """theta <- theta + eps grad of max_k sum_j g_kj(sigma) log w_j N_j(x), row by row.
+
+    g is a bump of width sigma on a periodic grid of components, as nearly square as K allows: it
+    drags along components that no row has chosen yet. Whenever the loss has settled, sigma and eps
+    fall by a tenth. Weights are a softmax, precisions squares that do not pass `cap`. No row is
+    needed to start: means begin near zero, precisions at the cap, so data should be scaled to
+    [0, 1] or thereabouts.
+
+    Examples
+    --------
+    >>> from mixfold import AnnealedSGD, Gaussian, Mixture, datasets
+    >>> x = datasets.load_faithful() / [6.0, 100.0]
+    >>> learner = AnnealedSGD(epsilon=0.002, epsilon_end=0.001, passes=60, cap=400.0)
+    >>> model = Mixture(Gaussian("diag"), 4, learner=learner, random_state=0).fit(x)
+    >>> bool(model.score(x) > 1.0)
+    True
+
+    References
+    ----------
+    Gepperth and Pfülb (2021), Gradient-based training of Gaussian mixture models for
+    high-dimensional streaming data.
+    """
+
+    goes_on = True
+    default_start = "uniform"
+    sample_size = 1_000
+
+    batch_size: int = 1
+    passes: int = 3
+    cap: float = 20.0
+    epsilon: float = 0.01
+    epsilon_end: float = 0.004
+    sigma: float | None = None
+    sigma_end: float = 0.01
+    delta: float = 0.05
+    decay: float = 0.9
+    precision: Literal["float32", "float64"] = "float32"
+
+    def __post_init__(self) -> None:
+        check_whole("batch_size", self.batch_size)
+        check_whole("passes", self.passes)
+        for name in ("cap", "delta", "sigma_end"):
+            check_above(name, getattr(self, name), 0.0)
+        check_above("epsilon", self.epsilon, 0.0, 1.0)
+        check_above("epsilon_end", self.epsilon_end, 0.0, self.epsilon)
+        check_above("decay", self.decay, 0.0, 1.0)
+        if self.sigma is not None:
+            check_above("sigma", self.sigma, 0.0)
+        if self.precision not in PRECISIONS:
+            raise unknown_name("precision", self.precision, PRECISIONS)
+        if self.epsilon * self.cap >= 1.0:
+            raise InvalidInputError(
+                f"epsilon is {self.epsilon:g} and cap {self.cap:g}: means would overshoot; the "
+                "product must be below 1"
+            )
+
+    def serves(self, model: Model) -> bool:
+        return (
+            isinstance(model, MixtureModel)
+            and isinstance(model.family, Gaussian)
+            and model.family.covariance == "diag"
+        )
+
+    def rule(self, k: int) -> AnnealingRule:
+        """What does not change while learning."""
+        most = sqrt(self.cap)
+        return AnnealingRule(
+            grid_rows(k),
+            self.sigma_end,
+            self.epsilon_end,
+            self.delta,
+            self.decay,
+            1e-3 * most,
+            most,
+        )
+
+    def init(self, problem: Problem, params: Any, seen: int = 0, seed: int = 0) -> AnnealedSGDState:
+        model = problem.model
+        if not self.serves(model):
+            raise InvalidInputError(
+                f"{getattr(model, 'family', model)!r} has no annealed gradients here: use "
+                "Gaussian('diag'), or a learner of the EM kind"
+            )
+        kind = np.dtype(self.precision)
+        means = params.components.means.astype(kind)
+        annealed = Annealed(
+            logits=np.log(params.weights),
+            means=means,
+            roots=np.full_like(means, sqrt(self.cap)),
+            sigma=0.25 * sqrt(model.k) if self.sigma is None else self.sigma,
+            epsilon=self.epsilon,
+            loss=UNSEEN,
+            before=UNSEEN,
+            first=UNSEEN,
+            wait=round(1.0 / self.epsilon),
+            looks=0,
+        )
+        return AnnealedSGDState(annealed, no_rows(model.d), 0, 0, 0)
+
+    def step(
+        self, problem: Problem, state: AnnealedSGDState, rows: Rows
+    ) -> tuple[AnnealedSGDState, list[Info]]:
+        rows = join([state.waiting, rows]) if len(state.waiting) else rows
+        whole = len(rows) - len(rows) % self.batch_size
+        after, info = self._learn(problem, state, rows.cut(0, whole))
+        return replace(after, waiting=rows.cut(whole, len(rows)).copy()), info
+
+    def _learn(
+        self, problem: Problem, state: AnnealedSGDState, rows: Rows
+    ) -> tuple[AnnealedSGDState, list[Info]]:
+        weight = rows.total_weight()
+        if not weight > 0.0:
+            return replace(state, rows=state.rows + len(rows)), []
+        rule = self.rule(problem.model.k)
+        annealed, total = problem.anneal(state.annealed, rows, rule, self.batch_size)
+        info = Info(len(rows), total / weight, annealed.epsilon)
+        return replace(state, annealed=annealed, rows=state.rows + len(rows)), [info]
+
+    def end_pass(
+        self, problem: Problem, state: AnnealedSGDState
+    ) -> tuple[AnnealedSGDState, list[Info]]:
+        after, info = self._learn(problem, state, state.waiting)
+        nothing = no_rows(problem.model.d)
+        return replace(after, waiting=nothing, passes=state.passes + 1), info
+
+    def finished(self, state: AnnealedSGDState) -> bool:
+        return state.passes >= self.passes

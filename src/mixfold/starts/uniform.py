@@ -1,0 +1,30 @@
+"""Centres that know nothing of the data."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mixfold.core.checks import check_above
+from mixfold.core.rows import Rows
+from mixfold.core.start import Start
+from mixfold.core.value import value
+from mixfold.models.mixture_model import MixtureModel, MixtureParams
+from mixfold.starts._assignment import from_centers
+
+FEW = 256  # rows that covariances are taken from
+
+
+@value
+class Uniform(Start):
+    """Means drawn uniformly from a box of half-width `radius` around zero, equal weights."""
+
+    radius: float = 0.1
+
+    def __post_init__(self) -> None:
+        check_above("radius", self.radius, 0.0)
+
+    def draw(self, model: MixtureModel, rows: Rows, rng: np.random.Generator) -> MixtureParams:
+        centers = rng.uniform(-self.radius, self.radius, size=(model.k, model.d))
+        spread = from_centers(model, rows.cut(0, FEW), centers)
+        components = type(spread.components)(centers, spread.components.factor)
+        return MixtureParams(np.full(model.k, 1.0 / model.k), components)

@@ -1,0 +1,150 @@
+"""Annealed stochastic gradients."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mixfold
+from mixfold import AnnealedSGD, Gaussian, Mixture
+from mixfold.core.errors import InvalidInputError
+from mixfold.core.rows import Array, Rows
+from mixfold.core.value import equal
+from mixfold.engines.threads import Threads
+from mixfold.kernels.reference import ReferenceKernel
+from mixfold.models.annealed import anneal_batch, bumps, grid_rows, log_joint
+from mixfold.models.mixture_model import MixtureModel, MixtureParams
+
+
+def pictures(n: int, d: int = 64, seed: int = 0) -> Array:
+    """Rows in [0, 1] around nine centres."""
+    rng = np.random.default_rng(seed)
+    centres = np.random.default_rng(9).random((9, d))
+    return np.clip(centres[rng.integers(9, size=n)] + 0.05 * rng.normal(size=(n, d)), 0.0, 1.0)
+
+
+def begun(rule: AnnealedSGD, k: int, d: int) -> tuple[MixtureModel, Any]:
+    model = MixtureModel(Gaussian("diag"), k, d)
+    rng = np.random.default_rng(1)
+    components = model.family.example(k, d, rng)
+    params = MixtureParams(rng.dirichlet(np.ones(k)), components)
+    return model, rule.init(Threads(model, 1), params)
+
+
+def test_grids_are_as_square_as_they_can_be() -> None:
+    assert [grid_rows(k) for k in (1, 4, 6, 7, 12, 64)] == [1, 2, 2, 1, 3, 8]
+
+
+@pytest.mark.parametrize(("k", "sigma"), [(1, 0.5), (6, 0.8), (64, 2.0), (64, 0.01)])
+def test_bumps_are_periodic_and_sum_to_one(k: int, sigma: float) -> None:
+    g = bumps(k, grid_rows(k), sigma)
+    np.testing.assert_allclose(g.sum(axis=1), 1.0)
+    np.testing.assert_allclose(g, g.T)
+    assert (g.argmax(axis=1) == np.arange(k)).all()
+    np.testing.assert_allclose(np.sort(g, axis=1), np.sort(g, axis=1)[:1].repeat(k, axis=0))
+    if sigma < 0.1:
+        assert equal(g, np.eye(k))
+
+
+def test_a_step_follows_the_gradient() -> None:
+    rule = AnnealedSGD(precision="float64", epsilon=1e-7, epsilon_end=1e-8, sigma=0.7)
+    state = begun(rule, 4, 3)[1]
+    roots = np.random.default_rng(2).uniform(0.5, 4.0, size=(4, 3))
+    annealed = state.annealed
+    annealed = type(annealed)(**{**vars(annealed), "roots": roots})
+    x = np.random.default_rng(3).random((5, 3))
+    rows = Rows(x)
+
+    def loss(logits: Array, means: Array, spread: Array) -> float:
+        other = {"logits": logits, "means": means, "roots": spread}
+        joint = log_joint(type(annealed)(**{**vars(annealed), **other}), x)
+        return float((joint @ bumps(4, 2, 0.7).T).max(axis=1).mean())
+
+    after, _ = anneal_batch(annealed, rows, rule.rule(4))
+    start = [annealed.logits, annealed.means, roots]
+    moved = [after.logits, after.means, after.roots]
+    for part in range(3):
+        gradient = (moved[part] - start[part]) / 1e-7
+        for index in np.ndindex(start[part].shape):
+            ends = []
+            for sign in (1.0, -1.0):
+                shifted = [a.copy() for a in start]
+                shifted[part][index] += sign * 1e-6
+                ends.append(loss(*shifted))
+            np.testing.assert_allclose(
+                gradient[index], (ends[0] - ends[1]) / 2e-6, rtol=1e-4, atol=1e-5
+            )
+
+
+@pytest.mark.parametrize("d", [1, 3, 17, 64, 130])
+@pytest.mark.parametrize("k", [1, 4, 9])
+def test_compiled_steps_are_the_readable_ones(k: int, d: int) -> None:
+    rule = AnnealedSGD(precision="float64", epsilon=0.02, delta=0.5)
+    model, state = begun(rule, k, d)
+    rng = np.random.default_rng(0)
+    x, weight = rng.random((300, d)), rng.choice([0.0, 1.0, 2.0], size=300)
+    for rows in (Rows(x), Rows(x.astype(np.float32), weight)):
+        fast, gained = Threads(model, 1).anneal(state.annealed, rows, rule.rule(k), 1)
+        slow, total = ReferenceKernel(model).anneal(state.annealed, rows, rule.rule(k), 1)
+        assert fast.looks == slow.looks > 2
+        assert (fast.sigma, fast.epsilon, fast.wait) == (slow.sigma, slow.epsilon, slow.wait)
+        assert gained == pytest.approx(total, rel=1e-9)
+        for name in ("logits", "means", "roots", "loss", "first"):
+            np.testing.assert_allclose(getattr(fast, name), getattr(slow, name), rtol=1e-7)
+
+
+def test_single_precision_is_close_to_double() -> None:
+    x = pictures(2000)
+    ends = []
+    for precision in ("float32", "float64"):
+        rule: Any = AnnealedSGD(precision=precision, passes=1)
+        model = Mixture(Gaussian("diag"), 9, learner=rule, random_state=0).fit(x)
+        ends.append(model.score(x))
+    assert ends[0] == pytest.approx(ends[1], abs=0.5)
+
+
+def test_annealing_finds_what_no_annealing_misses() -> None:
+    x, other = pictures(6000), pictures(1000, seed=1)
+    scores = []
+    for sigma in (None, 0.01):
+        rule = AnnealedSGD(cap=400.0, epsilon=0.002, epsilon_end=0.0005, passes=4, sigma=sigma)
+        model = Mixture(Gaussian("diag"), 16, learner=rule, random_state=0).fit(x)
+        scores.append(model.score(other))
+    best = Mixture(Gaussian("diag"), 9, random_state=0).fit(x).score(other)
+    assert scores[0] > scores[1] + 10.0
+    assert scores[0] > best - 12.0
+
+
+def test_thirty_thousand_columns_give_finite_numbers() -> None:
+    x = np.random.default_rng(0).random((40, 30_000), dtype=np.float32)
+    model = Mixture(Gaussian("diag"), 16, learner=AnnealedSGD(passes=2), random_state=0).fit(x)
+    assert np.isfinite(model.score_samples(x[:3])).all()
+    assert np.isfinite(model.history_.log_likelihood).all()
+
+
+def test_streams_go_on(tmp_path: Path) -> None:
+    x = pictures(900)
+    whole = Mixture(Gaussian("diag"), 9, learner="annealed-sgd", random_state=0).partial_fit(x)
+    parts = Mixture(Gaussian("diag"), 9, learner="annealed-sgd", random_state=0)
+    parts.partial_fit(x[:300]).save(tmp_path / "m")
+    again = mixfold.load(tmp_path / "m").partial_fit(x[300:899])
+    again.learn_one(x[899])
+    assert equal(again._now().stream.state, whole._now().stream.state)
+
+
+def test_bad_settings_are_refused() -> None:
+    x = pictures(100)
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"epsilon": 0.1}, "product must be below 1"),
+        ({"cap": 0.0}, "cap is 0"),
+        ({"epsilon": 0.01, "epsilon_end": 0.1}, "epsilon_end"),
+        ({"precision": "float16"}, "precision"),
+    ]
+    for settings, message in cases:
+        with pytest.raises(InvalidInputError, match=message):
+            AnnealedSGD(**settings)
+    with pytest.raises(InvalidInputError, match="diag"):
+        Mixture("gaussian", 4, learner="annealed-sgd").fit(x)
