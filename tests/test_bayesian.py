@@ -12,8 +12,7 @@ from scipy import stats
 from scipy.special import gammaln, logsumexp
 
 import mixfold
-from mixfold import Gaussian, Mixture, MomentMatching, OnlineVB, Power
-from mixfold.core.conjugate import Prior
+from mixfold import Gaussian, Mixture, MomentMatching, OnlineVB, Power, Prior
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
 from mixfold.core.rows import Array, Rows

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mixfold import datasets as datasets
+    from mixfold.core.conjugate import Prior as Prior
     from mixfold.estimators._merging import merge as merge
     from mixfold.estimators._saving import load as load
     from mixfold.estimators.gaussian_mixture import GaussianMixture as GaussianMixture
@@ -23,7 +24,11 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-FUNCTIONS = {"load": "mixfold.estimators._saving", "merge": "mixfold.estimators._merging"}
+OTHERS = {
+    "Prior": "mixfold.core.conjugate",
+    "load": "mixfold.estimators._saving",
+    "merge": "mixfold.estimators._merging",
+}
 PUBLIC_PACKAGES = ("estimators", "families", "learners", "schedules", "starts")
 
 
@@ -40,8 +45,8 @@ def _find(name: str) -> Any:
 
     if name == "datasets":
         return import_module("mixfold.datasets")
-    if name in FUNCTIONS:
-        return getattr(import_module(FUNCTIONS[name]), name)
+    if name in OTHERS:
+        return getattr(import_module(OTHERS[name]), name)
     for package in PUBLIC_PACKAGES:
         for known in registry.names(package):
             if known.replace("++", "plusplus").replace("-", "") == name.lower():
@@ -55,4 +60,4 @@ def __dir__() -> list[str]:
     from mixfold.core import registry
 
     classes = (c for p in PUBLIC_PACKAGES for c in registry.find_all(p).values())
-    return sorted({"datasets", *FUNCTIONS, *(c.__name__ for c in classes)})
+    return sorted({"datasets", *OTHERS, *(c.__name__ for c in classes)})

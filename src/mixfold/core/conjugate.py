@@ -27,8 +27,7 @@ class Prior:
 
     Examples
     --------
-    >>> from mixfold import Mixture, MomentMatching, datasets
-    >>> from mixfold.core.conjugate import Prior
+    >>> from mixfold import Mixture, MomentMatching, Prior, datasets
     >>> learner = MomentMatching(prior=Prior(kappa=0.1))
     >>> model = Mixture(n_components=2, learner=learner, random_state=0)
     >>> model.fit(datasets.load_faithful()).weights_.round(1)
