@@ -14,7 +14,7 @@ from mixfold.core.errors import SourceError
 from mixfold.core.learner import Learner
 from mixfold.core.registry import find_all
 from mixfold.engines.threads import Threads
-from mixfold.experiments._labelled import Labelled, labelled_sets, standardised
+from mixfold.experiments._labelled import DIAG, FULL, Labelled, labelled_sets, standardised
 from mixfold.experiments._measures import evaluate
 from mixfold.experiments._writing import draw_boxes, write_csv, write_markdown
 from mixfold.families.gaussian import Gaussian
@@ -74,10 +74,12 @@ class WideComparison:
 
 
 def contestants() -> dict[str, Learner]:
-    """Every learner of the registry, with the same number of passes to spend."""
+    """Every learner that serves all the sets, with the same number of passes to spend."""
     found: dict[str, Learner] = {}
     for name, kind in find_all("learners").items():
         learner = within_budget(name, kind())
+        if not all(learner.serves(MixtureModel(Gaussian(c), 2, 2)) for c in (FULL, DIAG)):
+            continue
         if name == "online-k-mle":
             found |= {f"{name} {s}": replace(learner, strategy=s) for s in STRATEGIES}
         else:
