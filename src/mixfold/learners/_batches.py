@@ -1,9 +1,27 @@
-"""Batch sizes, as a number of rows or a share of them."""
+"""Batches: their sizes, as a number of rows or a share of them, and learning by them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
 from mixfold.core.checks import check_above
 from mixfold.core.errors import InvalidInputError
+from mixfold.core.learner import Info
+from mixfold.core.problem import Problem
+from mixfold.core.rows import Rows
+from mixfold.learners._gathering import Gathered
+
+
+class Batching(Protocol):
+    """A state that holds the batch under way."""
+
+    @property
+    def gathered(self) -> Gathered:
+        """The rows of the batch that have come."""
+
+
+State = TypeVar("State", bound=Batching)
 
 
 def check_batch_size(batch_size: float) -> None:
@@ -30,3 +48,23 @@ def rows_per_batch(batch_size: float, n: int | None) -> int:
 def step_of(gamma: float, count: float, batch_size: float) -> float:
     """The step of a batch that weighs `count`: as if its rows had been parts of whole ones."""
     return gamma if count == batch_size else float(1.0 - (1.0 - gamma) ** (count / batch_size))
+
+
+def learn_in_batches(
+    problem: Problem,
+    state: State,
+    rows: Rows,
+    size: int,
+    gathering: Callable[[Problem, State, Rows], State],
+    update: Callable[[Problem, State], tuple[State, list[Info]]],
+) -> tuple[State, list[Info]]:
+    """Gather rows into the batch under way, and update whenever it holds `size`."""
+    infos: list[Info] = []
+    while len(rows):
+        some = rows.cut(0, size - state.gathered.n)
+        rows = rows.cut(len(some), len(rows))
+        state = gathering(problem, state, some)
+        if state.gathered.n == size:
+            state, info = update(problem, state)
+            infos += info
+    return state, infos

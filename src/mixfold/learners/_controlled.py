@@ -18,7 +18,7 @@ from mixfold.core.learner import Info, Learner
 from mixfold.core.problem import Problem, RowRule, Sequence
 from mixfold.core.rows import Array, Rows
 from mixfold.core.value import value
-from mixfold.learners._batches import check_batch_size, rows_per_batch
+from mixfold.learners._batches import check_batch_size, learn_in_batches, rows_per_batch
 from mixfold.learners._gathering import Fold, Gathered, gather, nothing
 from mixfold.learners._gathering import total as total_of
 from mixfold.learners._memory import InMemory, OnFile
@@ -216,18 +216,14 @@ class ControlledEM(Learner):
             sequence = problem.sequence(state.statistics, state.params, state.reference)
         if sequence is not None:
             return self._one_by_one(problem, sequence, state, rows)
-        infos: list[Info] = []
-        while len(rows):
-            some = rows.cut(0, int(self.batch_size) - state.gathered.n)
-            visit, fold = self._change(problem, state)
-            gathered = gather(fold, problem.tile, state.gathered, some)
-            rows = rows.cut(len(some), len(rows))
-            state = replace(state, gathered=gathered, row=state.row + len(some))
-            state = self._remembering(state, visit)
-            if gathered.n == self.batch_size:
-                state, info = self._update(problem, state)
-                infos += info
-        return state, infos
+        size = int(self.batch_size)
+        return learn_in_batches(problem, state, rows, size, self._gathering, self._update)
+
+    def _gathering(self, problem: Problem, state: ControlledState, rows: Rows) -> ControlledState:
+        visit, fold = self._change(problem, state)
+        gathered = gather(fold, problem.tile, state.gathered, rows)
+        state = replace(state, gathered=gathered, row=state.row + len(rows))
+        return self._remembering(state, visit)
 
     def _remembering(self, state: ControlledState, visit: Visit) -> ControlledState:
         return replace(state, memory=visit.written(state.memory)) if self.incremental else state

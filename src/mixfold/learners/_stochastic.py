@@ -19,7 +19,7 @@ from mixfold.core.learner import Info, Learner
 from mixfold.core.problem import Assignment, Problem, RowRule, Sequence
 from mixfold.core.rows import Rows
 from mixfold.core.value import value
-from mixfold.learners._batches import step_of
+from mixfold.learners._batches import learn_in_batches, step_of
 from mixfold.learners._gathering import (
     Fold,
     Gathered,
@@ -150,17 +150,11 @@ class StochasticEM(Learner):
             sequence = problem.sequence(state.statistics, state.params)
         if sequence is not None:
             return self._one_by_one(sequence, state, rows)
-        infos: list[Info] = []
-        while len(rows):
-            room = self._size - state.gathered.n
-            fold = self._fold(problem, state)
-            gathered = gather(fold, problem.tile, state.gathered, rows.cut(0, room))
-            rows = rows.cut(room, len(rows))
-            state = replace(state, gathered=gathered)
-            if gathered.n == self._size:
-                state, info = self._update(problem, state)
-                infos += info
-        return state, infos
+        return learn_in_batches(problem, state, rows, self._size, self._gathering, self._update)
+
+    def _gathering(self, problem: Problem, state: StochasticState, rows: Rows) -> StochasticState:
+        gathered = gather(self._fold(problem, state), problem.tile, state.gathered, rows)
+        return replace(state, gathered=gathered)
 
     def _fold(self, problem: Problem, state: StochasticState) -> Fold:
         """How rows of the batch under way are added to its sums."""

@@ -12,7 +12,7 @@ from mixfold.core.learner import Info, Learner
 from mixfold.core.problem import Model, Problem
 from mixfold.core.rows import Rows
 from mixfold.core.value import value
-from mixfold.learners._batches import step_of
+from mixfold.learners._batches import learn_in_batches, step_of
 from mixfold.learners._beliefs import beliefs_before, check_prior, has_prior, mixture_of
 from mixfold.learners._gathering import Fold, Gathered, expecting, gather, nothing, total
 from mixfold.learners._merging import counted, learned_more
@@ -101,17 +101,12 @@ class OnlineVB(Learner):
     def step(
         self, problem: Problem, state: OnlineVBState, rows: Rows
     ) -> tuple[OnlineVBState, list[Info]]:
-        infos: list[Info] = []
-        while len(rows):
-            room = self.batch_size - state.gathered.n
-            fold = self._fold(problem, state)
-            gathered = gather(fold, problem.tile, state.gathered, rows.cut(0, room))
-            rows = rows.cut(room, len(rows))
-            state = replace(state, gathered=gathered)
-            if gathered.n == self.batch_size:
-                state, info = self._update(problem, state)
-                infos += info
-        return state, infos
+        size = self.batch_size
+        return learn_in_batches(problem, state, rows, size, self._gathering, self._update)
+
+    def _gathering(self, problem: Problem, state: OnlineVBState, rows: Rows) -> OnlineVBState:
+        gathered = gather(self._fold(problem, state), problem.tile, state.gathered, rows)
+        return replace(state, gathered=gathered)
 
     def _fold(self, problem: Problem, state: OnlineVBState) -> Fold:
         return expecting(problem, mixture_of(problem).surrogate(state.params))
