@@ -6,6 +6,7 @@
 
 #include "block.hpp"
 #include "kernels.hpp"
+#include "read_row.hpp"
 #include "simd_math.hpp"
 
 namespace mixfold::MIXFOLD_ISA {
@@ -97,14 +98,6 @@ template <class S> double dot(const double* a, const double* b, int n) {
   double sum = S::sum(sums);
   for (; i < n; ++i) sum += a[i] * b[i];
   return sum;
-}
-
-template <class T> void read_row(const Rows& rows, int i, T* x) {
-  for (int j = 0; j < rows.d; ++j) {
-    const ptrdiff_t at = i * rows.row_stride + j * rows.column_stride;
-    x[j] = rows.single_precision ? T(static_cast<const float*>(rows.data)[at])
-                                 : T(static_cast<const double*>(rows.data)[at]);
-  }
 }
 
 template <class T>

@@ -6,9 +6,11 @@
 #include <math.h>
 
 #include "beliefs.hpp"
+#include "count_components.hpp"
 #include "kernels.hpp"
 #include "log_factorial.hpp"
 #include "log_gamma.hpp"
+#include "read_row.hpp"
 #include "simd_math.hpp"
 
 namespace mixfold::MIXFOLD_ISA {
@@ -68,15 +70,6 @@ MIXFOLD_INLINE Matched<S> matched(double dimension, const typename S::Real& kapp
   return to;
 }
 
-template <class S> int count_marked(const Beliefs& b, int k, const typename S::Integers& marked) {
-  if (!S::any(marked)) return 0;
-  typename S::Integer lane[S::lanes];
-  memcpy(lane, &marked, sizeof lane);
-  int count = 0;
-  for (int i = 0; i < S::lanes && k + i < b.components; ++i) count += lane[i] != 0;
-  return count;
-}
-
 template <class S> struct Full {
   using Real = typename S::Real;
   static double* factor(const Beliefs& b, int i, int j) {
@@ -119,7 +112,7 @@ template <class S> struct Full {
       S::store(mean, S::load(mean) + to.shift * e);
     }
     for (int j = 0; j < b.d; ++j) rotate(b, k, j, scale);
-    return count_marked<S>(b, k, to.floored);
+    return count_components<S>(b.components, k, to.floored);
   }
 
  private:
@@ -178,7 +171,7 @@ template <class S> struct Diagonal {
       S::store(b.nu + n, to.nu);
       floored = floored | to.floored;
     }
-    return count_marked<S>(b, k, floored);
+    return count_components<S>(b.components, k, floored);
   }
 };
 
@@ -284,11 +277,6 @@ MIXFOLD_INLINE double foresee(const Beliefs& b, double total, double weight) {
   return peak + log(sum);
 }
 
-template <class In> MIXFOLD_INLINE void read_row(const Beliefs& b, const Rows& rows, int i) {
-  const In* const row = static_cast<const In*>(rows.data) + i * rows.row_stride;
-  for (int j = 0; j < rows.d; ++j) b.row[j] = double(row[j * rows.column_stride]);
-}
-
 template <class S, class Kind>
 long long match_rows(const Beliefs& b, const Rows& rows, const double* weights,
                      double& log_density) {
@@ -297,8 +285,7 @@ long long match_rows(const Beliefs& b, const Rows& rows, const double* weights,
   for (int i = 0; i < rows.n; ++i) {
     const double weight = weights ? weights[i] : 1;
     if (weight == 0) continue;
-    if (rows.single_precision) read_row<float>(b, rows, i);
-    else read_row<double>(b, rows, i);
+    read_row(rows, i, b.row);
     double total = 0;
     for (int k = 0; k < b.components; ++k) total += b.alpha[k];
     log_density += foresee<S, Kind>(b, total, weight);

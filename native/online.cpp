@@ -11,6 +11,7 @@
 #include "noise.hpp"
 #include "online_gaussian.hpp"
 #include "online_linear.hpp"
+#include "read_row.hpp"
 #include "softmax.hpp"
 
 namespace mixfold::MIXFOLD_ISA {
@@ -65,7 +66,7 @@ MIXFOLD_INLINE int move(const OnlineState& s, double decay, bool recursive) {
     auto a = S::select(useful, mass / (recursive ? old : weight), S::zero());
     if (recursive) {
       const auto far = (a > S::splat(1 - 1e-12)) & (S::splat(1.0) > old) & useful;
-      cut += count_components<S>(s, k, far);
+      cut += count_components<S>(s.components, k, far);
       a = S::select(far, S::splat(0.5), a);
     }
     S::store(s.s_weight + k, weight);
@@ -293,11 +294,6 @@ MIXFOLD_INLINE int step(const OnlineState& s, const RowRule& rule, int i, double
   return move<S, Family, D>(s, 0, false);
 }
 
-template <class In> MIXFOLD_INLINE void read_row(const OnlineState& s, const Rows& rows, int i) {
-  const In* const row = static_cast<const In*>(rows.data) + i * rows.row_stride;
-  for (int j = 0; j < rows.d; ++j) s.row[j] = double(row[j * rows.column_stride]);
-}
-
 template <class S, class Family, int D>
 void fold_rows(OnlineState& s, const OnlineState& trial, const RowRule& rule, const Rows& rows,
                const double* weights, const double* gamma, int hold, double& log_likelihood) {
@@ -311,8 +307,7 @@ void fold_rows(OnlineState& s, const OnlineState& trial, const RowRule& rule, co
         rule.fresh[ptrdiff_t(i) * s.components + k] = rule.old[ptrdiff_t(i) * s.components + k];
       continue;
     }
-    if (rows.single_precision) read_row<float>(s, rows, i);
-    else read_row<double>(s, rows, i);
+    read_row(rows, i, s.row);
     if (s.stale)
       for (int k = 0; k < s.components; k += S::lanes) Family::derive(s, k);
     s.stale = false;

@@ -119,7 +119,7 @@ template <class S, int D, bool Tied> struct OnlineTriangular {
     } else {
       int floored = 0;
       for (int k = 0; k < s.components; k += S::lanes)
-        floored += count_components<S>(s, k, factorise(s, s.s_scatter + k, s.padded, k));
+        floored += count_components<S>(s.components, k, factorise(s, s.s_scatter + k, s.padded, k));
       return floored;
     }
   }
@@ -213,18 +213,10 @@ template <class S, int D> struct OnlineDiag {
   }
 
   static MIXFOLD_INLINE int maximize(const OnlineState& s) {
-    int floored = 0;
-    for (int k = 0; k < s.components; k += S::lanes) {
-      auto healthy_all = S::splat_integer(-1);
-      for (int j = 0; j < dimension(s); ++j) {
-        const Real variance = S::load(s.s_scatter + j * s.padded + k) + S::splat(s.reg);
-        const Real least = S::splat(s.floors[j]);
-        healthy_all = healthy_all & (variance > least);
-        S::store(s.t_factor + j * s.padded + k, S::sqrt(S::max(variance, least)));
-      }
-      floored += count_components<S>(s, k, S::splat_integer(-1) - healthy_all);
-    }
-    return floored;
+    return raise_to_floors<S>(
+        s, dimension(s),
+        [&](ptrdiff_t e) { return S::load(s.s_scatter + e) + S::splat(s.reg); },
+        [&](ptrdiff_t e, const Real& variance) { S::store(s.t_factor + e, S::sqrt(variance)); });
   }
 };
 
@@ -255,7 +247,7 @@ template <class S, int D> struct OnlineSpherical : OnlineDiag<S, D> {
       for (int j = 0; j < d; ++j) sum += S::load(s.s_scatter + j * s.padded + k);
       const Real variance = sum / S::splat(double(d)) + S::splat(s.reg);
       S::store(s.t_factor + k, S::sqrt(S::max(variance, least)));
-      floored += count_components<S>(s, k, S::splat_integer(-1) - (variance > least));
+      floored += count_components<S>(s.components, k, S::splat_integer(-1) - (variance > least));
     }
     return floored;
   }

@@ -1,6 +1,7 @@
 // What online EM's families share: components lie along the lanes.
 #pragma once
 
+#include "count_components.hpp"
 #include "online_state.hpp"
 #include "simd.hpp"
 
@@ -38,16 +39,22 @@ MIXFOLD_INLINE void mix_entry(const OnlineState& s, int e, int k, const typename
   S::store(c, keep * S::load(c) + t * other + t * keep * spread);
 }
 
-// How many of the components k .. k + lanes are marked.
-template <class S>
-MIXFOLD_INLINE int count_components(const OnlineState& s, int k,
-                                    const typename S::Integers& marked) {
-  if (!S::any(marked)) return 0;
-  typename S::Integer lane[S::lanes];
-  memcpy(lane, &marked, sizeof lane);
-  int count = 0;
-  for (int i = 0; i < S::lanes && k + i < s.components; ++i) count += lane[i] != 0;
-  return count;
+// Gives keep(e, x) every entry x = value(e), at e = j padded + k, or the floor of its coordinate j
+// if that is larger. Returns how many components had an entry that was not above its floor.
+template <class S, class Value, class Keep>
+MIXFOLD_INLINE int raise_to_floors(const OnlineState& s, int d, const Value& value,
+                                   const Keep& keep) {
+  int floored = 0;
+  for (int k = 0; k < s.components; k += S::lanes) {
+    auto healthy_all = S::splat_integer(-1);
+    for (int j = 0; j < d; ++j) {
+      const auto x = value(j * s.padded + k), least = S::splat(s.floors[j]);
+      healthy_all = healthy_all & (x > least);
+      keep(j * s.padded + k, S::max(x, least));
+    }
+    floored += count_components<S>(s.components, k, S::splat_integer(-1) - healthy_all);
+  }
+  return floored;
 }
 
 }  // namespace mixfold::MIXFOLD_ISA

@@ -7,10 +7,44 @@
 
 namespace mixfold::MIXFOLD_ISA {
 
-template <class S, int D> struct OnlineMean {
+// Of a mean: the natural parameter and the log normaliser; of a row: its log base measure.
+template <class S> struct PoissonForm {
+  using Real = typename S::Real;
+  static MIXFOLD_INLINE Real natural(const Real& mean) { return log_normal<S, double>(mean); }
+  static MIXFOLD_INLINE Real log_normalizer(const Real& mean) { return mean; }
+  static MIXFOLD_INLINE double log_base(const double* row, int d) {
+    double sum = 0;
+    for (int j = 0; j < d; ++j) sum -= log_factorial(row[j]);
+    return sum;
+  }
+};
+
+template <class S> struct ExponentialForm {
+  using Real = typename S::Real;
+  static MIXFOLD_INLINE Real natural(const Real& mean) { return S::splat(-1.0) / mean; }
+  static MIXFOLD_INLINE Real log_normalizer(const Real& mean) {
+    return log_normal<S, double>(mean);
+  }
+  static MIXFOLD_INLINE double log_base(const double*, int) { return 0; }
+};
+
+template <class S, int D, class Form> struct OnlineMean {
   using Real = typename S::Real;
   static constexpr bool has_scatter = false;
   static MIXFOLD_INLINE int dimension(const OnlineState& s) { return D ? D : s.d; }
+  static MIXFOLD_INLINE double log_base(const OnlineState& s) {
+    return Form::log_base(s.row, dimension(s));
+  }
+
+  static MIXFOLD_INLINE void derive(const OnlineState& s, int k) {
+    Real scale = log_normal<S, double>(S::load(s.t_weight + k));
+    for (int j = 0; j < dimension(s); ++j) {
+      const Real mean = S::load(s.t_mean + j * s.padded + k);
+      S::store(s.coefficients + j * s.padded + k, Form::natural(mean));
+      scale -= Form::log_normalizer(mean);
+    }
+    S::store(s.log_scale + k, scale);
+  }
 
   static MIXFOLD_INLINE Real log_joint(const OnlineState& s, int k) {
     Real sum = S::load(s.log_scale + k);
@@ -30,56 +64,13 @@ template <class S, int D> struct OnlineMean {
   }
 
   static MIXFOLD_INLINE int maximize(const OnlineState& s) {
-    int floored = 0;
-    for (int k = 0; k < s.components; k += S::lanes) {
-      auto healthy_all = S::splat_integer(-1);
-      for (int j = 0; j < dimension(s); ++j) {
-        const Real mean = S::load(s.s_mean + j * s.padded + k), least = S::splat(s.floors[j]);
-        healthy_all = healthy_all & (mean > least);
-        S::store(s.t_mean + j * s.padded + k, S::max(mean, least));
-      }
-      floored += count_components<S>(s, k, S::splat_integer(-1) - healthy_all);
-    }
-    return floored;
+    return raise_to_floors<S>(
+        s, dimension(s), [&](ptrdiff_t e) { return S::load(s.s_mean + e); },
+        [&](ptrdiff_t e, const Real& mean) { S::store(s.t_mean + e, mean); });
   }
 };
 
-template <class S, int D> struct OnlinePoisson : OnlineMean<S, D> {
-  using Real = typename S::Real;
-  using OnlineMean<S, D>::dimension;
-
-  static MIXFOLD_INLINE void derive(const OnlineState& s, int k) {
-    Real scale = log_normal<S, double>(S::load(s.t_weight + k));
-    for (int j = 0; j < dimension(s); ++j) {
-      const Real mean = S::load(s.t_mean + j * s.padded + k);
-      S::store(s.coefficients + j * s.padded + k, log_normal<S, double>(mean));
-      scale -= mean;
-    }
-    S::store(s.log_scale + k, scale);
-  }
-
-  static MIXFOLD_INLINE double log_base(const OnlineState& s) {
-    double sum = 0;
-    for (int j = 0; j < dimension(s); ++j) sum -= log_factorial(s.row[j]);
-    return sum;
-  }
-};
-
-template <class S, int D> struct OnlineExponential : OnlineMean<S, D> {
-  using Real = typename S::Real;
-  using OnlineMean<S, D>::dimension;
-
-  static MIXFOLD_INLINE void derive(const OnlineState& s, int k) {
-    Real scale = log_normal<S, double>(S::load(s.t_weight + k));
-    for (int j = 0; j < dimension(s); ++j) {
-      const Real mean = S::load(s.t_mean + j * s.padded + k);
-      S::store(s.coefficients + j * s.padded + k, S::splat(-1.0) / mean);
-      scale -= log_normal<S, double>(mean);
-    }
-    S::store(s.log_scale + k, scale);
-  }
-
-  static MIXFOLD_INLINE double log_base(const OnlineState&) { return 0; }
-};
+template <class S, int D> using OnlinePoisson = OnlineMean<S, D, PoissonForm<S>>;
+template <class S, int D> using OnlineExponential = OnlineMean<S, D, ExponentialForm<S>>;
 
 }  // namespace mixfold::MIXFOLD_ISA
