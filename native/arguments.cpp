@@ -32,4 +32,9 @@ NewArray new_array(std::initializer_list<size_t> shape) {
   return {data, Result(data, shape, owner)};
 }
 
+Result exported(const ComponentLanes& lanes, const double* from, NewArray to) {
+  lanes.export_array(from, to.data, int(to.array.size() / lanes.components));
+  return to.array;
+}
+
 }  // namespace mixfold

@@ -6,6 +6,7 @@
 
 #include <optional>
 
+#include "component_lanes.hpp"
 #include "kernels.hpp"
 
 namespace mixfold {
@@ -15,6 +16,7 @@ namespace nb = nanobind;
 using RowsArray = nb::ndarray<nb::ro, nb::ndim<2>, nb::device::cpu>;
 template <size_t N>
 using Parameter = nb::ndarray<const double, nb::ndim<N>, nb::c_contig, nb::device::cpu>;
+using AnyParameter = nb::ndarray<const double, nb::c_contig, nb::device::cpu>;
 using Weights = std::optional<Parameter<1>>;
 using Result = nb::ndarray<nb::numpy, double>;
 
@@ -34,5 +36,8 @@ struct NewArray {
   Result array;
 };
 NewArray new_array(std::initializer_list<size_t> shape);
+
+// The new array, filled with one whose components lie along the lanes.
+Result exported(const ComponentLanes& lanes, const double* from, NewArray to);
 
 }  // namespace mixfold

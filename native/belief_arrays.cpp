@@ -5,23 +5,18 @@
 
 namespace mixfold {
 
-BeliefArrays::BeliefArrays(BeliefKind kind, int components, int d) {
-  constexpr int multiple = Beliefs::lane_multiple;
+BeliefArrays::BeliefArrays(BeliefKind kind, int components, int d) : lanes_(components) {
   Beliefs& b = view_;
   b.kind = kind;
   b.components = components;
   b.d = d;
-  b.padded = (components + multiple - 1) / multiple * multiple;
+  b.padded = lanes_.padded;
   const bool full = kind == BeliefKind::full, normal = full || kind == BeliefKind::diagonal;
   const int each = full ? 1 : d, factor = full ? d * (d + 1) / 2 : d, rates = normal ? 0 : d;
   // An empty component must have a density, though nothing comes of it.
   memory_.assign(size_t(5 + 3 * d + 3 * each + factor + 2 * rates) * b.padded, d + 3.0);
   double* cursor = memory_.data();
-  const auto take = [&](int entries) {
-    double* const taken = cursor;
-    cursor += entries * b.padded;
-    return taken;
-  };
+  const auto take = [&](int entries) { return lanes_.take(cursor, entries); };
   b.alpha = take(1);
   b.mean = take(d);
   b.kappa = take(each);
@@ -40,34 +35,16 @@ BeliefArrays::BeliefArrays(BeliefKind kind, int components, int d) {
   std::fill(b.mask + components, b.mask + b.padded, -std::numeric_limits<double>::infinity());
 }
 
-void BeliefArrays::put(double* to, const double* from, int entries) const {
-  for (int k = 0; k < view_.components; ++k)
-    for (int e = 0; e < entries; ++e)
-      to[e * view_.padded + k] = from[ptrdiff_t(k) * entries + e];
-}
-
-void BeliefArrays::get(const double* from, double* to, int entries) const {
-  for (int k = 0; k < view_.components; ++k)
-    for (int e = 0; e < entries; ++e)
-      to[ptrdiff_t(k) * entries + e] = from[e * view_.padded + k];
-}
-
-void BeliefArrays::put_factor(const double* from) const {
+void BeliefArrays::import_factor(const double* from) const {
   const Beliefs& b = view_;
-  if (b.kind == BeliefKind::diagonal) return put(b.factor, from, b.d);
-  for (int k = 0; k < b.components; ++k)
-    for (int i = 0, e = 0; i < b.d; ++i)
-      for (int j = 0; j <= i; ++j, ++e)
-        b.factor[e * b.padded + k] = from[(ptrdiff_t(k) * b.d + i) * b.d + j];
+  if (b.kind == BeliefKind::diagonal) return lanes_.import_array(b.factor, from, b.d);
+  lanes_.import_triangles(b.factor, from, b.d, b.components);
 }
 
-void BeliefArrays::get_factor(double* to) const {
+void BeliefArrays::export_factor(double* to) const {
   const Beliefs& b = view_;
-  if (b.kind == BeliefKind::diagonal) return get(b.factor, to, b.d);
-  for (int k = 0; k < b.components; ++k)
-    for (int i = 0, e = 0; i < b.d; ++i)
-      for (int j = 0; j <= i; ++j, ++e)
-        to[(ptrdiff_t(k) * b.d + i) * b.d + j] = b.factor[e * b.padded + k];
+  if (b.kind == BeliefKind::diagonal) return lanes_.export_array(b.factor, to, b.d);
+  lanes_.export_triangles(b.factor, to, b.d, b.components);
 }
 
 }  // namespace mixfold

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "beliefs.hpp"
+#include "component_lanes.hpp"
 
 namespace mixfold {
 
@@ -12,14 +13,14 @@ class BeliefArrays {
   BeliefArrays(BeliefKind kind, int components, int d);
   const Beliefs& view() const { return view_; }
 
-  // From and to arrays with one row of `entries` per component.
-  void put(double* to, const double* from, int entries) const;
-  void get(const double* from, double* to, int entries) const;
+  const ComponentLanes& lanes() const { return lanes_; }
+
   // The factors, (K, d, d) or (K, d) outside.
-  void put_factor(const double* from) const;
-  void get_factor(double* to) const;
+  void import_factor(const double* from) const;
+  void export_factor(double* to) const;
 
  private:
+  ComponentLanes lanes_;
   Beliefs view_;
   std::vector<double> memory_;
 };

@@ -13,8 +13,6 @@ enum class BeliefKind { full, diagonal, poisson, exponential };
 // packed lower triangle, row by row, or d square roots. Lanes past the last component hold an empty
 // one. Gamma beliefs have d shapes and rates per component, and none of the other four.
 struct Beliefs {
-  static constexpr int lane_multiple = 8;
-
   BeliefKind kind;
   int components, d;
   ptrdiff_t padded;

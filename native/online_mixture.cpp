@@ -5,11 +5,10 @@
 #include <stdexcept>
 
 namespace mixfold {
-namespace {
 
 bool triangular(OnlineKind kind) { return kind == OnlineKind::full || kind == OnlineKind::tied; }
 
-}  // namespace
+int matrices(OnlineKind kind, int components) { return kind == OnlineKind::tied ? 1 : components; }
 
 int scatter_size(OnlineKind kind, int d) {
   if (triangular(kind)) return d * (d + 1) / 2;
@@ -28,15 +27,15 @@ OnlineKind online_kind(const std::string& name) {
   return OnlineKind(found - std::begin(names));
 }
 
-OnlineMixture::OnlineMixture(OnlineKind kind, int components, int d, double floor, double reg) {
-  constexpr int multiple = OnlineState::lane_multiple;
+OnlineMixture::OnlineMixture(OnlineKind kind, int components, int d, double floor, double reg)
+    : lanes_(components) {
   OnlineState& s = state_;
   s.kind = kind;
   s.components = components;
   s.d = d;
   s.scatter_size = scatter_size(kind, d);
   s.factor_size = factor_size(kind, d);
-  s.padded = (components + multiple - 1) / multiple * multiple;
+  s.padded = lanes_.padded;
   s.floor = floor;
   s.reg = reg;
   s.stale = true;
@@ -49,28 +48,29 @@ OnlineMixture::OnlineMixture(OnlineKind kind, int components, int d, double floo
 
 void OnlineMixture::lay_out(OnlineState& s, double* cursor) const {
   const int d = s.d, components = s.components;
-  s.s_weight = take(cursor, 1);
-  s.s_mean = take(cursor, d);
-  s.s_scatter = take(cursor, s.scatter_size);
-  s.c_weight = take(cursor, 1);
-  s.c_mean = take(cursor, d);
-  s.c_scatter = take(cursor, s.scatter_size);
-  s.t_weight = take(cursor, 1);
-  s.t_mean = take(cursor, d);
-  s.t_factor = take(cursor, s.factor_size);
-  s.coefficients = take(cursor, d);
-  s.log_scale = take(cursor, 1);
-  s.joint = take(cursor, 1);
-  s.mass = take(cursor, 1);
-  s.joint_mask = take(cursor, 1);
-  s.number = take(cursor, 1);
+  const auto take = [&](int entries) { return lanes_.take(cursor, entries); };
+  s.s_weight = take(1);
+  s.s_mean = take(d);
+  s.s_scatter = take(s.scatter_size);
+  s.c_weight = take(1);
+  s.c_mean = take(d);
+  s.c_scatter = take(s.scatter_size);
+  s.t_weight = take(1);
+  s.t_mean = take(d);
+  s.t_factor = take(s.factor_size);
+  s.coefficients = take(d);
+  s.log_scale = take(1);
+  s.joint = take(1);
+  s.mass = take(1);
+  s.joint_mask = take(1);
+  s.number = take(1);
   for (int k = 0; k < s.padded; ++k) s.number[k] = k;
-  s.end = take(cursor, 1);
+  s.end = take(1);
   s.end[components - 1] = std::numeric_limits<double>::infinity();
-  s.column = take(cursor, d);
-  s.pooled = take(cursor, s.scatter_size);
-  s.row = take(cursor, d);
-  s.floors = take(cursor, d);
+  s.column = take(d);
+  s.pooled = take(s.scatter_size);
+  s.row = take(d);
+  s.floors = take(d);
   std::fill(s.joint_mask + components, s.joint_mask + s.padded,
             -std::numeric_limits<double>::infinity());
   // An empty component must have a density, though nothing comes of it.
@@ -81,47 +81,16 @@ void OnlineMixture::lay_out(OnlineState& s, double* cursor) const {
     std::fill(s.t_factor + e * s.padded + components, s.t_factor + (e + 1) * s.padded, 1.0);
 }
 
-double* OnlineMixture::take(double*& cursor, ptrdiff_t entries) const {
-  double* const taken = cursor;
-  cursor += entries * state_.padded;
-  return taken;
-}
-
-void OnlineMixture::import_array(double* to, const double* from, int entries) const {
-  for (int k = 0; k < state_.components; ++k)
-    for (int e = 0; e < entries; ++e)
-      to[e * state_.padded + k] = from[ptrdiff_t(k) * entries + e];
-}
-
-void OnlineMixture::export_array(const double* from, double* to, int entries) const {
-  for (int k = 0; k < state_.components; ++k)
-    for (int e = 0; e < entries; ++e)
-      to[ptrdiff_t(k) * entries + e] = from[e * state_.padded + k];
-}
-
 void OnlineMixture::import_factor(const double* from) {
   const OnlineState& s = state_;
-  if (!triangular(s.kind)) {
-    import_array(s.t_factor, from, s.factor_size);
-  } else {
-    for (int k = 0; k < s.components; ++k)
-      for (int i = 0, e = 0; i < s.d; ++i)
-        for (int j = 0; j <= i; ++j, ++e) {
-          const ptrdiff_t matrix = s.kind == OnlineKind::tied ? 0 : k;
-          s.t_factor[e * s.padded + k] = from[(matrix * s.d + i) * s.d + j];
-        }
-  }
+  if (!triangular(s.kind)) return lanes_.import_array(s.t_factor, from, s.factor_size);
+  lanes_.import_triangles(s.t_factor, from, s.d, matrices(s.kind, s.components));
 }
 
 void OnlineMixture::export_factor(double* to) const {
   const OnlineState& s = state_;
-  if (!triangular(s.kind)) return export_array(s.t_factor, to, s.factor_size);
-  const int matrices = s.kind == OnlineKind::tied ? 1 : s.components;
-  for (int k = 0; k < matrices; ++k)
-    for (int i = 0; i < s.d; ++i)
-      for (int j = 0; j < s.d; ++j)
-        to[(ptrdiff_t(k) * s.d + i) * s.d + j] =
-            j <= i ? s.t_factor[(i * (i + 1) / 2 + j) * s.padded + k] : 0.0;
+  if (!triangular(s.kind)) return lanes_.export_array(s.t_factor, to, s.factor_size);
+  lanes_.export_triangles(s.t_factor, to, s.d, matrices(s.kind, s.components));
 }
 
 }  // namespace mixfold

@@ -4,12 +4,17 @@
 #include <string>
 #include <vector>
 
+#include "component_lanes.hpp"
 #include "kernels.hpp"
 #include "online_state.hpp"
 
 namespace mixfold {
 
 OnlineKind online_kind(const std::string& name);
+
+// Whether factors are triangular matrices, and how many they are outside.
+bool triangular(OnlineKind kind);
+int matrices(OnlineKind kind, int components);
 
 // Numbers per component: packed triangles, not squares.
 int scatter_size(OnlineKind kind, int d);
@@ -26,9 +31,7 @@ class OnlineMixture {
   // A second set of memory, for M-steps that are only tried.
   OnlineState& trial() { return trial_; }
 
-  // An array `entries` long per component, from and to component-major order.
-  void import_array(double* to, const double* from, int entries) const;
-  void export_array(const double* from, double* to, int entries) const;
+  const ComponentLanes& lanes() const { return lanes_; }
 
   // Factors in the caller's shape: square matrices rather than packed triangles, and only one when
   // tied.
@@ -37,8 +40,8 @@ class OnlineMixture {
 
  private:
   void lay_out(OnlineState& s, double* cursor) const;
-  double* take(double*& cursor, ptrdiff_t entries) const;
 
+  ComponentLanes lanes_;
   OnlineState state_{}, trial_{};
   std::vector<double> memory_;
 };

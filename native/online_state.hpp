@@ -32,8 +32,6 @@ struct RowRule {
 // Matrices are packed lower triangles, row by row; a tied factor is repeated for every component.
 // Lanes past the last component hold an empty one.
 struct OnlineState {
-  static constexpr int lane_multiple = 8;
-
   OnlineKind kind;
   int components, d, scatter_size, factor_size;
   ptrdiff_t padded;

@@ -1,0 +1,93 @@
+// Bayesian moment matching, one row per update.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/tuple.h>
+
+#include "arguments.hpp"
+#include "belief_arrays.hpp"
+#include "bindings.hpp"
+
+namespace mixfold {
+namespace {
+
+using namespace nb::literals;
+
+// Learns rows; returns their log density as it was foreseen, and repairs.
+std::pair<double, long long> learn(const BeliefArrays& beliefs, const Rows& rows,
+                                   const Weights& weights) {
+  const double* const w = view_weights(weights, rows);
+  double log_density = 0;
+  nb::gil_scoped_release unlocked;
+  const long long repairs = kernels().match(beliefs.view(), rows, w, log_density);
+  return {log_density, repairs};
+}
+
+std::tuple<Result, Result, Result, Result, Result, double, long long> match_gaussian(
+    const RowsArray& array, const Weights& weights, const Parameter<1>& alpha,
+    const Parameter<2>& mean, const AnyParameter& kappa, const AnyParameter& nu,
+    const AnyParameter& factor) {
+  const Rows rows = view_rows(array);
+  const int components = int(mean.shape(0)), d = rows.d;
+  const size_t k = size_t(components), columns = size_t(d);
+  const bool diagonal = factor.ndim() == 2;
+  require(has_shape(alpha, components) && has_shape(mean, components, d),
+          "beliefs and rows differ");
+  require(factor.size() == k * columns * (diagonal ? 1 : columns), "factor has the wrong size");
+  require(kappa.size() == (diagonal ? k * columns : k) && nu.size() == kappa.size(),
+          "kappa or nu has the wrong size");
+  const BeliefArrays beliefs(diagonal ? BeliefKind::diagonal : BeliefKind::full, components, d);
+  const Beliefs& b = beliefs.view();
+  const ComponentLanes& lanes = beliefs.lanes();
+  const int each = diagonal ? d : 1;
+  lanes.import_array(b.alpha, alpha.data(), 1);
+  lanes.import_array(b.mean, mean.data(), d);
+  lanes.import_array(b.kappa, kappa.data(), each);
+  lanes.import_array(b.nu, nu.data(), each);
+  beliefs.import_factor(factor.data());
+  const auto [log_density, repairs] = learn(beliefs, rows, weights);
+  const auto counts = [&] { return diagonal ? new_array({k, columns}) : new_array({k}); };
+  NewArray roots = diagonal ? new_array({k, columns}) : new_array({k, columns, columns});
+  beliefs.export_factor(roots.data);
+  return {exported(lanes, b.alpha, new_array({k})),
+          exported(lanes, b.mean, new_array({k, columns})),
+          exported(lanes, b.kappa, counts()),
+          exported(lanes, b.nu, counts()),
+          roots.array,
+          log_density,
+          repairs};
+}
+
+std::tuple<Result, Result, Result, double> match_rates(const RowsArray& array,
+                                                       const Weights& weights,
+                                                       const Parameter<1>& alpha,
+                                                       const Parameter<2>& shape,
+                                                       const Parameter<2>& rate, bool poisson) {
+  const Rows rows = view_rows(array);
+  const int components = int(shape.shape(0)), d = rows.d;
+  require(has_shape(alpha, components) && has_shape(shape, components, d) &&
+              has_shape(rate, components, d),
+          "beliefs and rows differ");
+  const BeliefArrays beliefs(poisson ? BeliefKind::poisson : BeliefKind::exponential, components,
+                             d);
+  const Beliefs& b = beliefs.view();
+  const ComponentLanes& lanes = beliefs.lanes();
+  lanes.import_array(b.alpha, alpha.data(), 1);
+  lanes.import_array(b.shape, shape.data(), d);
+  lanes.import_array(b.rate, rate.data(), d);
+  const double log_density = learn(beliefs, rows, weights).first;
+  const size_t k = size_t(components), columns = size_t(d);
+  return {exported(lanes, b.alpha, new_array({k})),
+          exported(lanes, b.shape, new_array({k, columns})),
+          exported(lanes, b.rate, new_array({k, columns})),
+          log_density};
+}
+
+}  // namespace
+
+void bind_beliefs(nb::module_& m) {
+  m.def("match_gaussian", &match_gaussian, "rows"_a, "weights"_a.none(), "alpha"_a, "mean"_a,
+        "kappa"_a, "nu"_a, "factor"_a);
+  m.def("match_rates", &match_rates, "rows"_a, "weights"_a.none(), "alpha"_a, "shape"_a, "rate"_a,
+        "poisson"_a);
+}
+
+}  // namespace mixfold

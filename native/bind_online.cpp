@@ -1,0 +1,123 @@
+// Online EM, one row per update.
+#include <nanobind/stl/array.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+
+#include <algorithm>
+
+#include "arguments.hpp"
+#include "bindings.hpp"
+#include "online_mixture.hpp"
+
+namespace mixfold {
+namespace {
+
+using namespace nb::literals;
+
+void construct_online(OnlineMixture* self, const std::string& name, const Parameter<1>& s_weight,
+                      const Parameter<2>& s_mean, const Parameter<2>& s_scatter,
+                      const Parameter<1>& t_weight, const Parameter<2>& t_mean,
+                      const AnyParameter& t_factor, double floor, double reg, bool keep_weights,
+                      bool keep_factors) {
+  const OnlineKind kind = online_kind(name);
+  const int components = int(s_mean.shape(0)), d = int(s_mean.shape(1));
+  require(components > 0 && d > 0, "there must be a component and a coordinate");
+  const size_t entries = triangular(kind) ? size_t(d) * d : size_t(factor_size(kind, d));
+  require(has_shape(s_weight, components) && has_shape(t_weight, components) &&
+              has_shape(t_mean, components, d) &&
+              has_shape(s_scatter, components, scatter_size(kind, d)),
+          "the statistics and parameters disagree about components or coordinates");
+  require(t_factor.size() == size_t(matrices(kind, components)) * entries,
+          "t_factor has the wrong size");
+  auto* const mixture = new (self) OnlineMixture(kind, components, d, floor, reg);
+  mixture->state().keep_weights = keep_weights;
+  mixture->state().keep_factors = keep_factors;
+  const OnlineState& s = mixture->state();
+  const ComponentLanes& lanes = mixture->lanes();
+  lanes.import_array(s.s_weight, s_weight.data(), 1);
+  lanes.import_array(s.s_mean, s_mean.data(), d);
+  lanes.import_array(s.s_scatter, s_scatter.data(), s.scatter_size);
+  lanes.import_array(s.t_weight, t_weight.data(), 1);
+  lanes.import_array(s.t_mean, t_mean.data(), d);
+  mixture->import_factor(t_factor.data());
+}
+
+void set_reference(OnlineMixture& mixture, const Parameter<1>& weight, const Parameter<2>& mean,
+                   const Parameter<2>& scatter) {
+  const OnlineState& s = mixture.state();
+  require(has_shape(weight, s.components) && has_shape(mean, s.components, s.d) &&
+              has_shape(scatter, s.components, s.scatter_size),
+          "the reference disagrees about components or coordinates");
+  const ComponentLanes& lanes = mixture.lanes();
+  lanes.import_array(s.c_weight, weight.data(), 1);
+  lanes.import_array(s.c_mean, mean.data(), s.d);
+  lanes.import_array(s.c_scatter, scatter.data(), s.scatter_size);
+}
+
+void set_noise(OnlineMixture& mixture, const std::array<uint64_t, 4>& words) {
+  std::copy(words.begin(), words.end(), mixture.state().noise);
+}
+
+std::tuple<double, long long, std::optional<Result>> fold(
+    OnlineMixture& mixture, const RowsArray& array, const Weights& weights,
+    const Parameter<1>& gamma, int hold, int assign, int control, bool recursive, bool narrow,
+    double share, const std::optional<Parameter<2>>& old, double log_likelihood) {
+  const Rows rows = view_rows(array);
+  OnlineState& s = mixture.state();
+  const double* const w = view_weights(weights, rows);
+  require(rows.d == s.d, "rows have the wrong number of coordinates");
+  require(has_shape(gamma, rows.n), "gamma must have one entry per row");
+  require(Control(control) == Control::none || (old && has_shape(*old, rows.n, s.components)),
+          "old must be rows x components");
+  std::optional<NewArray> fresh;
+  if (Control(control) != Control::none)
+    fresh = new_array({size_t(rows.n), size_t(s.components)});
+  const RowRule rule{Assign(assign),
+                     Control(control),
+                     recursive,
+                     narrow,
+                     share,
+                     old ? old->data() : nullptr,
+                     fresh ? fresh->data : nullptr};
+  {
+    nb::gil_scoped_release unlocked;
+    s.degeneracies = 0;
+    kernels().fold(s, mixture.trial(), rule, rows, w, gamma.data(), hold, log_likelihood);
+  }
+  if (!fresh) return {log_likelihood, s.degeneracies, std::nullopt};
+  return {log_likelihood, s.degeneracies, fresh->array};
+}
+
+std::tuple<Result, Result, Result, Result, Result, Result> state(const OnlineMixture& mixture) {
+  const OnlineState& s = mixture.state();
+  const ComponentLanes& lanes = mixture.lanes();
+  const size_t components = size_t(s.components), d = size_t(s.d);
+  NewArray factor = triangular(s.kind)
+                        ? new_array({size_t(matrices(s.kind, s.components)), d, d})
+                        : new_array({components, size_t(s.factor_size)});
+  mixture.export_factor(factor.data);
+  return {exported(lanes, s.s_weight, new_array({components})),
+          exported(lanes, s.s_mean, new_array({components, d})),
+          exported(lanes, s.s_scatter, new_array({components, size_t(s.scatter_size)})),
+          exported(lanes, s.t_weight, new_array({components})),
+          exported(lanes, s.t_mean, new_array({components, d})),
+          factor.array};
+}
+
+}  // namespace
+
+void bind_online(nb::module_& m) {
+  nb::class_<OnlineMixture>(m, "OnlineMixture")
+      .def("__init__", &construct_online, "kind"_a, "s_weight"_a, "s_mean"_a, "s_scatter"_a,
+           "t_weight"_a, "t_mean"_a, "t_factor"_a, "floor"_a, "reg"_a, "keep_weights"_a,
+           "keep_factors"_a)
+      .def("fold", &fold, "rows"_a, "weights"_a.none(), "gamma"_a, "hold"_a, "assign"_a,
+           "control"_a, "recursive"_a, "narrow"_a, "share"_a, "old"_a.none(),
+           "log_likelihood"_a)
+      .def("state", &state)
+      .def("set_noise", &set_noise, "words"_a)
+      .def("set_reference", &set_reference, "weight"_a, "mean"_a, "scatter"_a);
+}
+
+}  // namespace mixfold

@@ -1,0 +1,13 @@
+// The parts of the Python module, by subject.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+namespace mixfold {
+
+void bind_annealing(nanobind::module_& m);
+void bind_beliefs(nanobind::module_& m);
+void bind_expectations(nanobind::module_& m);
+void bind_online(nanobind::module_& m);
+
+}  // namespace mixfold
