@@ -31,9 +31,9 @@ class ClusterError(MixfoldError, OSError):
 class MissingExtraError(MixfoldError, ImportError):
     """An optional dependency that is not installed."""
 
-    def __init__(self, package: str, extra: str, purpose: str) -> None:
-        super().__init__(f"{purpose} needs {package}: pip install 'mixfold[{extra}]'")
-        self.given = package, extra, purpose
+    def __init__(self, package: str, extra: str, purpose: str, instead: str = "") -> None:
+        super().__init__(f"{purpose} needs {package}: pip install 'mixfold[{extra}]'{instead}")
+        self.given = package, extra, purpose, instead
 
     def __reduce__(self) -> tuple[Any, ...]:
         return MissingExtraError, self.given

@@ -48,7 +48,10 @@ class Family(ABC):
         """Random valid parameters, for the laws."""
 
     def outside(self, x: Array) -> np.ndarray | None:
-        """Where `x` lies outside the family's support, (n, d); None if that cannot be."""
+        """Where `x` lies outside the family's support, (n, d); None if that cannot be.
+
+        `x` may be a tensor on a device; use what arrays and tensors both can do.
+        """
         return None
 
     def sufficient(self, x: Array) -> Array:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mixfold.core.arrays import beside, concatenated, copied, on_host
 from mixfold.core.value import value
 
 Array = NDArray[np.float64]
@@ -15,7 +16,10 @@ Array = NDArray[np.float64]
 
 @value
 class Rows:
-    """`x` is (n, d), float32 or float64; `weight` is (n,) or None for ones."""
+    """`x` is (n, d), float32 or float64; `weight` is (n,) or None for ones.
+
+    Both may be tensors on a device, and stay there.
+    """
 
     x: NDArray[Any]
     weight: Array | None = None
@@ -34,14 +38,17 @@ class Rows:
 
     def copy(self) -> Rows:
         """The same rows in memory of their own."""
-        return Rows(
-            np.array(self.x, order="C"),
-            None if self.weight is None else np.array(self.weight),
-        )
+        return Rows(copied(self.x), None if self.weight is None else copied(self.weight))
+
+    def on_host(self) -> Rows:
+        """The same rows in this machine's memory."""
+        if isinstance(self.x, np.ndarray):
+            return self
+        return Rows(on_host(self.x), None if self.weight is None else on_host(self.weight))
 
     def weights(self) -> Array:
-        """The weights, ones where none are given."""
-        return np.ones(len(self)) if self.weight is None else self.weight
+        """The weights in this machine's memory, ones where none are given."""
+        return np.ones(len(self)) if self.weight is None else on_host(self.weight)
 
     def total_weight(self) -> float:
         """Sum of the weights."""
@@ -52,11 +59,11 @@ def join(parts: Sequence[Rows]) -> Rows:
     """Rows of several blocks, one after the other."""
     if len(parts) == 1:
         return parts[0]
-    x = np.concatenate([p.x for p in parts])
+    x = concatenated([p.x for p in parts])
     if all(p.weight is None for p in parts):
         return Rows(x)
     weights = [np.ones(len(p)) if p.weight is None else p.weight for p in parts]
-    return Rows(x, np.concatenate(weights))
+    return Rows(x, concatenated([beside(x, weight) for weight in weights]))
 
 
 def no_rows(d: int, like: Rows | None = None) -> Rows:

@@ -10,6 +10,8 @@ from typing import Any, TypeVar, dataclass_transform
 
 import numpy as np
 
+from mixfold.core.arrays import is_array, is_tensor, on_host
+
 T = TypeVar("T")
 
 _CLASSES: dict[str, type] = {}
@@ -34,9 +36,9 @@ def field_names(thing: object) -> list[str]:
 
 
 def flatten(thing: Any, path: str, arrays: dict[str, np.ndarray]) -> Any:
-    """Turn a tree of values into JSON, moving its arrays into `arrays`."""
-    if isinstance(thing, np.ndarray):
-        arrays[path] = np.ascontiguousarray(thing)
+    """Turn a tree of values into JSON, moving its arrays into `arrays`, from devices too."""
+    if is_array(thing):
+        arrays[path] = np.ascontiguousarray(on_host(thing))
         return {"array": path}
     if isinstance(thing, np.generic):
         return thing.item()
@@ -62,10 +64,24 @@ def unflatten(tree: Any, arrays: Mapping[str, np.ndarray]) -> Any:
     return cls(**{name: unflatten(part, arrays) for name, part in tree["fields"].items()})
 
 
+def at_home(thing: T) -> T:
+    """The same tree of values, with all its arrays in this machine's memory."""
+    home: Any = thing
+    if is_tensor(thing):
+        home = on_host(thing)
+    elif isinstance(thing, list):
+        home = [at_home(item) for item in thing]
+    elif is_value(thing):
+        parts = {name: at_home(getattr(thing, name)) for name in field_names(thing)}
+        home = type(thing)(**parts)
+    return home  # type: ignore[no-any-return]
+
+
 def equal(a: Any, b: Any) -> bool:
     """Whether two trees of values are the same to the bit."""
-    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
-        return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+    if is_array(a) and is_array(b):
+        a, b = on_host(a), on_host(b)
+        return bool(a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes())
     if isinstance(a, list | tuple) and isinstance(b, list | tuple):
         return len(a) == len(b) and all(map(equal, a, b))
     if is_value(a):

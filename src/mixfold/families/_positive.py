@@ -30,7 +30,7 @@ class Positive(Family):
         check_least("floor", self.floor, 0.0)
 
     def outside(self, x: Array) -> np.ndarray:
-        return np.asarray(x < 0)
+        return x < 0
 
     def example(self, k: int, d: int, rng: np.random.Generator) -> MeanParams:
         return MeanParams(rng.uniform(0.5, 12.0, size=(k, d)))

@@ -27,7 +27,8 @@ class Poisson(Positive):
     needs = "counts must be whole numbers >= 0"
 
     def outside(self, x: Array) -> np.ndarray:
-        return np.asarray((x < 0) | (x != np.floor(x)))
+        outside: np.ndarray = (x < 0) | (x != x.round())
+        return outside
 
     @property
     def conjugate(self) -> Conjugate:

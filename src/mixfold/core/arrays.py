@@ -1,0 +1,51 @@
+"""Arrays that may lie on a device: what values and rows need to know of them.
+
+A tensor is known by what it can do, and where there is one its library has been imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from sys import modules
+from typing import Any
+
+import numpy as np
+
+
+def is_array(thing: Any) -> bool:
+    """Whether `thing` is an array, here or on a device."""
+    return isinstance(thing, np.ndarray) or is_tensor(thing)
+
+
+def is_tensor(thing: Any) -> bool:
+    """Whether `thing` is a torch tensor."""
+    return hasattr(thing, "__dlpack__") and hasattr(thing, "new_empty")
+
+
+def _library() -> Any:
+    return modules["torch"]
+
+
+def on_host(x: Any) -> Any:
+    """The same numbers as a NumPy array; one that is here stays what it is."""
+    return x if isinstance(x, np.ndarray) else x.numpy(force=True)
+
+
+def copied(x: Any) -> Any:
+    """The same numbers, row by row in memory of their own, where they are."""
+    return np.array(x, order="C") if isinstance(x, np.ndarray) else x.contiguous().clone()
+
+
+def beside(x: Any, values: Any) -> Any:
+    """The values of an array that is here, or where `x` is, as an array where `x` is."""
+    if not is_tensor(x) or is_tensor(values):
+        return values
+    return _library().tensor(values, device=x.device)
+
+
+def concatenated(parts: Sequence[Any]) -> Any:
+    """Arrays one after the other: on the device if any of them is there."""
+    tensors = [part for part in parts if not isinstance(part, np.ndarray)]
+    if not tensors:
+        return np.concatenate(parts)
+    return _library().cat([beside(tensors[0], part) for part in parts])
