@@ -40,6 +40,8 @@ def available_cores() -> int:
 class Threads:
     """A model bound to a thread pool; partial sums are added in the order of the rows."""
 
+    block: int | None = None  # rows it wants at once, where it matters
+
     def __init__(
         self, model: Model, n_threads: int | None = None, kernel: Kernel | None = None
     ) -> None:

@@ -60,6 +60,7 @@ class InBlocks:
     def _blocks(self, fit: Fit) -> tuple[Sequence[int], Iterator[Rows]]:
         """The numbers of the rows of this pass, and the blocks still to come."""
         if self.order == "stream":
-            return range(sys.maxsize), prefetched(self.source.blocks(fit.row))
+            return range(sys.maxsize), prefetched(self.source.blocks(fit.row, self.problem.block))
         drawn = Resampled(self.source, self.order, [self.seed, fit.start, fit.passes])
-        return drawn.indices, prefetched(drawn.blocks(fit.row))  # type: ignore[return-value]
+        blocks = prefetched(drawn.blocks(fit.row, self.problem.block))
+        return drawn.indices, blocks  # type: ignore[return-value]

@@ -66,7 +66,7 @@ class Beginning:
 
     def _one(self, problem: Threads, sample: Rows, seed: list[int]) -> MixtureParams:
         rng = np.random.default_rng(seed)
-        params: MixtureParams = self.start.draw(problem.model, sample, rng)
+        params: MixtureParams = self.start.draw(problem.model, sample.on_host(), rng)
         return params
 
 

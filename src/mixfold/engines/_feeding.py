@@ -1,0 +1,79 @@
+"""Rows on their way to a device: a copy runs while the one before is computed with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from mixfold.core.rows import Array, Rows
+from mixfold.kernels._torch import Tensor, torch
+
+SLOTS = 2
+
+
+class Slot:
+    """A pinned buffer, its twin on the device, and the moments from which each is free again."""
+
+    def __init__(self, device: Any, shape: tuple[int, ...], dtype: Any) -> None:
+        self.pinned = torch().empty(shape, dtype=dtype, pin_memory=True)
+        self.there = torch().empty(shape, dtype=dtype, device=device)
+        self.copied, self.used = torch().cuda.Event(), torch().cuda.Event()
+
+    def send(self, x: np.ndarray, stream: Any) -> Tensor:
+        """Begin a copy; what is queued on the current stream after this waits for it."""
+        self.copied.synchronize()
+        self.pinned.numpy()[: len(x)] = x
+        with torch().cuda.stream(stream):
+            stream.wait_event(self.used)
+            self.there[: len(x)].copy_(self.pinned[: len(x)], non_blocking=True)
+            self.copied.record(stream)
+        torch().cuda.current_stream(self.there.device).wait_event(self.copied)
+        return self.there[: len(x)]
+
+    def release(self) -> None:
+        """What is queued so far was the last to need what was sent."""
+        self.used.record(torch().cuda.current_stream(self.there.device))
+
+
+class Feed:
+    """Sends arrays in pieces of at most `length` rows, through two pinned buffers of each kind."""
+
+    def __init__(self, device: Any, length: int) -> None:
+        self.device, self.length = device, length
+        self._slots: dict[Any, list[Slot]] = {}
+        self._stream: Any = None
+
+    def pieces(self, rows: Rows) -> Iterator[Rows]:
+        """The rows of a block on the device; a piece is gone when the next but one is asked for."""
+        for number, first in enumerate(range(0, len(rows), self.length)):
+            some = rows.cut(first, first + self.length)
+            slots: list[Slot] = []
+            x = self._sent(some.x, number, slots)
+            weight = None if some.weight is None else self._sent(some.weight, number, slots)
+            yield Rows(x, weight)
+            for slot in slots:
+                slot.release()
+
+    def _sent(self, x: np.ndarray | Array, number: int, slots: list[Slot]) -> Tensor:
+        if self.device.type != "cuda":
+            return torch().tensor(x, device=self.device)
+        if self._stream is None:
+            self._stream = torch().cuda.Stream(self.device)
+        kind = x.dtype, x.shape[1:]
+        if kind not in self._slots:
+            shape, dtype = (self.length, *x.shape[1:]), getattr(torch(), x.dtype.name)
+            self._slots[kind] = [Slot(self.device, shape, dtype) for _ in range(SLOTS)]
+        slots.append(self._slots[kind][number % SLOTS])
+        return slots[-1].send(x, self._stream)
+
+
+def resident(x: np.ndarray, device: Any, length: int) -> Tensor:
+    """All of an array on the device."""
+    whole = torch().empty(x.shape, dtype=getattr(torch(), x.dtype.name), device=device)
+    first = 0
+    for piece in Feed(device, length).pieces(Rows(x)):
+        whole[first : first + len(piece)] = piece.x
+        first += len(piece)
+    return whole

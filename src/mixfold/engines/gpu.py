@@ -1,0 +1,225 @@
+"""E-steps on a GPU, or on whatever else torch can compute with."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from functools import cache
+from typing import Any, TypeVar
+
+import numpy as np
+
+from mixfold.core.arrays import beside, concatenated, on_host
+from mixfold.core.noise import uniforms
+from mixfold.core.problem import EXPECTED, Assignment, Model, RowRule, Sequence
+from mixfold.core.rows import Array, Rows
+from mixfold.engines._feeding import Feed
+from mixfold.engines.threads import Threads
+from mixfold.kernels._products import stretches
+from mixfold.kernels._torch import Tensor, torch
+from mixfold.kernels.gpu import GpuKernel
+
+T = TypeVar("T")
+
+MOST_ROWS = 2**17
+TILE_ELEMENTS = 2**25
+BLOCK_ELEMENTS = 2**25
+PIECE_ELEMENTS = 2**31
+
+
+def device_tile(d: int) -> int:
+    """Rows summed at one go: depends on d alone, so that sums do not depend on the device."""
+    return min(MOST_ROWS, int(2 ** (max(1, TILE_ELEMENTS // d).bit_length() - 1)))
+
+
+class Gpu(Threads):
+    """A model bound to a device; what takes one row at a time is done by the CPU.
+
+    Rows may be tensors on the device, of which many tiles are taken at once, or arrays, which are
+    sent tile by tile. Sums of tiles are added in the order of the rows.
+    """
+
+    def __init__(self, model: Model, device: Any = "cuda", n_threads: int | None = None) -> None:
+        super().__init__(model, n_threads)
+        self.device = torch().device(device)
+        self.on_device = GpuKernel(self.model, self.device)
+        self.tile = device_tile(model.d)
+        self.block = self.tile * max(1, BLOCK_ELEMENTS // (self.tile * model.d))
+        self.piece = self.tile * max(1, PIECE_ELEMENTS // (self.tile * model.d))
+        self._feed: Feed | None = None
+        self._there: tuple[Any, Any] = (None, None)
+
+    # expectations
+
+    def fold(
+        self, params: Any, rows: Rows, sums: Array, assignment: Assignment = EXPECTED
+    ) -> Array:
+        """Add the sums of rows, tile by tile."""
+        return self._sparing(lambda: self._folded(params, rows, sums, assignment))
+
+    def _folded(self, params: Any, rows: Rows, sums: Array, assignment: Assignment) -> Array:
+        prepared, first = self._upload(params), assignment.first
+        found: list[Tensor] = []
+        for piece in self._pieces(rows):
+            found.append(self._tiles(prepared, piece, assignment, first))
+            first += len(piece)
+        return added(sums, found)
+
+    def _tiles(self, prepared: Any, rows: Rows, assignment: Assignment, first: int) -> Tensor:
+        """Sums of tiles of rows, the first of which has that number."""
+        x, weight = rows.x, rows.weight
+        if assignment.rule == "expected":
+            return self.on_device.sums(prepared, x, weight, self.tile)
+        log_density, shares = self.on_device.posterior(prepared, x)
+        if assignment.rule == "mode":
+            latent = one_hot(shares.argmax(dim=1), self.model.k)
+        else:
+            latent = drawn(shares, uniforms(assignment.seed, first, len(rows), assignment.draws))
+        sums = self.on_device.moments(prepared, x, weight, latent, self.tile)
+        log_density = log_density if weight is None else log_density * weight
+        for total, cut in zip(sums, stretches(len(rows), self.tile), strict=True):
+            total[0] = log_density[cut].clone().sum()
+        return sums
+
+    def moments(self, params: Any, rows: Rows, latent: Array, sums: Array) -> Array:
+        """Add the sums of rows under given latent vectors, tile by tile, without likelihood."""
+
+        def work() -> Array:
+            prepared, first = self._upload(params), 0
+            found: list[Tensor] = []
+            for some in self._pieces(rows):
+                given = beside(some.x, latent[first : first + len(some)])
+                tiles = self.on_device.moments(prepared, some.x, some.weight, given, self.tile)
+                found.append(tiles)
+                first += len(some)
+            return added(sums, found)
+
+        return self._sparing(work)
+
+    def posterior(self, params: Any, rows: Rows, latent: bool = True) -> tuple[Array, Array | None]:
+        """log p(x) of every row and, if wanted, its latent vector; in this machine's memory."""
+        log_density, shares = self.densities(params, rows, latent)
+        return on_host(log_density), None if shares is None else on_host(shares)
+
+    def densities(self, params: Any, rows: Rows, latent: bool) -> tuple[Tensor, Tensor | None]:
+        """What `posterior` returns, left on the device."""
+
+        def work() -> tuple[Tensor, Tensor | None]:
+            prepared = self._upload(params)
+            parts = [self.on_device.posterior(prepared, p.x, latent) for p in self._pieces(rows)]
+            log_density = concatenated([part[0] for part in parts])
+            return log_density, concatenated([p[1] for p in parts]) if latent else None
+
+        return self._sparing(work)
+
+    def anneal(self, state: Any, rows: Rows, rule: Any, batch_size: int) -> tuple[Any, float]:
+        """Stochastic gradients, batch by batch, and the sum of what they rise."""
+        if batch_size == 1:
+            return super().anneal(state, rows.on_host(), rule, batch_size)
+        total = 0.0
+        step = batch_size * max(1, self.tile // batch_size)
+        for some in self._pieces(rows, step):
+            state, more = self.on_device.anneal(state, some.x, some.weight, rule, batch_size)
+            total += more
+        return state, total
+
+    # what the CPU does
+
+    def match(self, beliefs: Any, rows: Rows) -> tuple[Any, float, int]:
+        """Beliefs after rows, one by one, their log density as it was foreseen, and repairs."""
+        return super().match(beliefs, rows.on_host())
+
+    def sequence(self, statistics: Any, params: Any, reference: Any = None) -> Sequence | None:
+        """A working copy for one update per row, where the CPU has one."""
+        sequence = super().sequence(statistics, params, reference)
+        return None if sequence is None else AtHome(sequence)
+
+    # memory
+
+    def _upload(self, params: Any) -> Any:
+        """Parameters on the device, kept for the next call with the same ones."""
+        known, prepared = self._there
+        if params is not known:
+            prepared = self.on_device.prepare(params)
+            self._there = params, prepared
+        return prepared
+
+    def _pieces(self, rows: Rows, length: int | None = None) -> Iterator[Rows]:
+        """Rows on the device, whole tiles at a time, or `length` rows."""
+        if not isinstance(rows.x, np.ndarray):
+            step = length or self.piece
+            return (rows.cut(first, first + step) for first in range(0, len(rows), step))
+        step = length or self.tile
+        if self._feed is None or self._feed.length != step:
+            self._feed = Feed(self.device, step)
+        return self._feed.pieces(rows)
+
+    def _sparing(self, work: Callable[[], T]) -> T:
+        """Do work; if it needs too much of the device's memory, again in smaller pieces."""
+        try:
+            return work()
+        except torch().OutOfMemoryError:
+            if self.piece == self.tile:
+                raise
+            self.piece = self.tile
+        say_short_of_memory(self.device)
+        return work()
+
+
+@cache
+def say_short_of_memory(device: Any) -> None:
+    """Say once that the device has too little memory, and let go of what it has spare."""
+    warnings.warn(
+        f"{device} has too little memory free for all rows at once: they are sent in pieces, "
+        "which is slower",
+        RuntimeWarning,
+        stacklevel=4,
+    )
+
+
+def added(sums: Array, tiles: list[Tensor]) -> Array:
+    """Sums with those of tiles, one after the other."""
+    for several in tiles:
+        for one in on_host(several):
+            sums = sums + one
+    return sums
+
+
+def one_hot(labels: Tensor, k: int) -> Tensor:
+    """Responsibilities (n, K) with all on one label."""
+    return torch().nn.functional.one_hot(labels, k).double()
+
+
+def drawn(shares: Tensor, noise: Array) -> Tensor:
+    """The mean of draws of a label for each row, one for each column of uniform numbers."""
+    reach, whole = shares.cumsum(dim=1), shares.sum(dim=1, keepdim=True)
+    levels = (level[:, None] * whole for level in beside(shares, noise).T)
+    labels = ((reach > level).to(torch().uint8).argmax(dim=1) for level in levels)
+    return sum(one_hot(label, shares.shape[1]) for label in labels) / noise.shape[1]
+
+
+class AtHome:
+    """A sequence of the CPU, to which rows are brought."""
+
+    def __init__(self, sequence: Sequence) -> None:
+        self._sequence = sequence
+
+    def fold(
+        self,
+        rows: Rows,
+        gamma: Array,
+        hold: int,
+        rule: RowRule,
+        old: Array | None = None,
+        log_likelihood: float = 0.0,
+    ) -> tuple[float, int, Array | None]:
+        """Learn rows in order; see `NativeSequence`."""
+        return self._sequence.fold(rows.on_host(), gamma, hold, rule, old, log_likelihood)
+
+    def draw_from(self, seed: int, first: int) -> None:
+        """Rows that are assigned by drawing take the numbers of rows number `first` and on."""
+        self._sequence.draw_from(seed, first)
+
+    def state(self) -> tuple[Any, Any]:
+        """The statistics and parameters as of now."""
+        return self._sequence.state()

@@ -1,0 +1,165 @@
+"""E-steps on a device by products of float64 matrices, in chunks of bounded size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mixfold.core.rows import Array
+from mixfold.core.statistics import lower_triangle
+from mixfold.families.gaussian import LOG_2PI, Gaussian
+from mixfold.families.poisson import Poisson
+from mixfold.kernels._torch import Tensor, torch
+from mixfold.kernels.reference import NEGLIGIBLE
+from mixfold.models.mixture_model import MixtureModel, MixtureParams
+
+CHUNK_ELEMENTS = 2**23
+
+
+def chunk_length(k: int, d: int) -> int:
+    """Rows taken at once: depends on the model alone, so that bits do not depend on the machine."""
+    return int(2 ** (max(1, CHUNK_ELEMENTS // (k * d)).bit_length() - 1))
+
+
+def stretches(n: int, length: int) -> Iterator[slice]:
+    """0 .. n-1 cut into stretches of `length`; the last may be short."""
+    return (slice(first, min(first + length, n)) for first in range(0, n, length))
+
+
+class Whitened(NamedTuple):
+    """Gaussians: rows are local as W_k (x - mu_k), with W (K, d, d), or (K, 1, d) if diagonal."""
+
+    means: Tensor
+    whiten: Tensor
+    offset: Tensor
+
+    def local(self, x: Tensor) -> Tensor:
+        """Rows in the coordinates in which sums are made, (K, n, d)."""
+        centred = x - self.means
+        if self.whiten.shape[1] == 1:
+            return centred * self.whiten
+        return centred @ self.whiten.transpose(1, 2)
+
+    def log_joint(self, x: Tensor, local: Tensor) -> Tensor:
+        """log w_k p(x | k), (K, n)."""
+        return self.offset - 0.5 * local.square().sum(dim=2)
+
+
+class Linear(NamedTuple):
+    """Families whose sufficient statistics are the columns: local rows are the rows."""
+
+    eta: Tensor
+    offset: Tensor
+    counts: bool
+
+    def local(self, x: Tensor) -> Tensor:
+        """Rows in the coordinates in which sums are made, (1, n, d)."""
+        return x[None]
+
+    def log_joint(self, x: Tensor, local: Tensor) -> Tensor:
+        """log w_k p(x | k), (K, n)."""
+        joint = self.eta @ x.T + self.offset
+        return joint - torch().lgamma(x + 1.0).sum(dim=1) if self.counts else joint
+
+
+Form = Whitened | Linear
+
+
+def upload(array: Array, device: Any) -> Tensor:
+    """Parameters as float64 on the device."""
+    return torch().tensor(array, dtype=torch().float64, device=device)
+
+
+def whitened(means: Array, whiten: Array, offset: Array, device: Any) -> Whitened:
+    """Gaussians on the device: `whiten` is (K, d, d) or (K, d), `offset` is (K,)."""
+    if whiten.ndim == 2:
+        whiten = whiten[:, None]
+    return Whitened(
+        upload(means[:, None], device), upload(whiten, device), upload(offset[:, None], device)
+    )
+
+
+class Products:
+    """The sums of `kernels/reference.py`, and in the same layout."""
+
+    def __init__(self, model: MixtureModel, device: Any) -> None:
+        self.model, self.device = model, device
+        self.chunk = chunk_length(model.k, model.d)
+        i, j = lower_triangle(model.d)
+        self._packed = torch().tensor(i * model.d + j, device=device)
+
+    def prepare(self, params: MixtureParams) -> Form:
+        """Parameters on the device."""
+        family, logs = self.model.family, np.log(params.weights)
+        if isinstance(family, Gaussian):
+            components = params.components
+            offset = logs - 0.5 * self.model.d * LOG_2PI - family.log_determinant(components)
+            return whitened(components.means, family.whiten(components), offset, self.device)
+        eta = family.natural(params.components)
+        offset = upload((logs - family.log_normalizer(eta))[:, None], self.device)
+        return Linear(upload(eta, self.device), offset, isinstance(family, Poisson))
+
+    def sums(self, form: Form, x: Tensor, weight: Tensor | None, tile: int) -> Tensor:
+        """The sums of each tile, (tiles, n_sums)."""
+
+        def expect(rows: Tensor, cut: slice) -> Tensor:
+            local = form.local(rows)
+            log_density, r = posterior(form, rows, local)
+            r = torch().where(r < NEGLIGIBLE, 0.0, r)
+            if weight is not None:
+                log_density, r = log_density * weight[cut], r * weight[cut]
+            return self._flat(log_density.sum(), r, local)
+
+        return self._tiles(x, tile, expect)
+
+    def moments(
+        self, form: Form, x: Tensor, weight: Tensor | None, latent: Tensor, tile: int
+    ) -> Tensor:
+        """The sums of each tile under given responsibilities (n, K), without likelihood."""
+
+        def given(rows: Tensor, cut: slice) -> Tensor:
+            r = latent[cut].T
+            r = r if weight is None else r * weight[cut]
+            return self._flat(rows.new_zeros(()), r, form.local(rows))
+
+        return self._tiles(x, tile, given)
+
+    def posterior(self, form: Form, x: Tensor, latent: bool) -> tuple[Tensor, Tensor]:
+        """log p(x) of every row and, if wanted, its responsibilities (n, K)."""
+        log_density = x.new_empty(len(x), dtype=torch().float64)
+        shares = x.new_empty((len(x), self.model.k), dtype=torch().float64) if latent else None
+        for cut in stretches(len(x), self.chunk):
+            rows = x[cut].double()
+            log_density[cut], r = posterior(form, rows, form.local(rows))
+            if shares is not None:
+                shares[cut] = r.T
+        return log_density, shares
+
+    def _tiles(self, x: Tensor, tile: int, work: Any) -> Tensor:
+        """What `work` makes of the rows of each tile, chunk after chunk."""
+        tiles = list(stretches(len(x), tile))
+        found = x.new_zeros((len(tiles), self.model.n_sums), dtype=torch().float64)
+        for i, whole in enumerate(tiles):
+            for part in stretches(whole.stop - whole.start, self.chunk):
+                cut = slice(whole.start + part.start, whole.start + part.stop)
+                found[i] += work(x[cut].double(), cut)
+        return found
+
+    def _flat(self, log_likelihood: Tensor, r: Tensor, local: Tensor) -> Tensor:
+        """Sums of a chunk from weighted responsibilities (K, n) and local rows."""
+        parts = [r.sum(dim=1)[:, None], (r[:, None] @ local)[:, 0]]
+        if self.model.family.scatter == "diag":
+            parts.append((r[:, None] @ local.square())[:, 0])
+        if self.model.family.scatter == "full":
+            square = (local * r[:, :, None]).transpose(1, 2) @ local
+            parts.append(square.flatten(1).index_select(1, self._packed))
+        return torch().cat([log_likelihood[None], torch().cat(parts, dim=1).ravel()])
+
+
+def posterior(form: Form, x: Tensor, local: Tensor) -> tuple[Tensor, Tensor]:
+    """log p(x), (n,), and responsibilities, (K, n)."""
+    joint = form.log_joint(x, local)
+    log_density = torch().logsumexp(joint, dim=0)
+    return log_density, (joint - log_density).exp()

@@ -1,0 +1,49 @@
+"""Rows that lie on a device."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from mixfold.core.arrays import beside
+from mixfold.core.rows import Rows
+from mixfold.core.source import Source
+
+
+class Tensor(Source):
+    """A two-dimensional float32 or float64 tensor, all of it in one block.
+
+    Samples come to this machine's memory, since starts are drawn there.
+    """
+
+    def __init__(self, x: Any, weight: Any = None) -> None:
+        self.x, self.weight = x, weight
+
+    @property
+    def d(self) -> int:
+        return int(self.x.shape[1])
+
+    @property
+    def length(self) -> int:
+        return int(self.x.shape[0])
+
+    @property
+    def random_access(self) -> bool:
+        return True
+
+    def blocks(self, start: int = 0, length: int | None = None) -> Iterator[Rows]:
+        if start < self.length:
+            yield Rows(self.x, self.weight).cut(start, self.length)
+
+    def take(self, indices: np.ndarray) -> Rows:
+        """Rows by number, on the device."""
+        chosen = beside(self.x, indices)
+        return Rows(self.x[chosen], None if self.weight is None else self.weight[chosen])
+
+    def head(self, n: int) -> Rows:
+        return Rows(self.x, self.weight).cut(0, n).on_host()
+
+    def sample(self, n: int, rng: np.random.Generator) -> Rows:
+        return super().sample(n, rng).on_host()
