@@ -42,6 +42,10 @@ def fit(
         str | None,
         o.option("--cluster", metavar="ADDRESS", help="Of a Dask scheduler, or local."),
     ] = None,
+    engine: Annotated[
+        str | None,
+        o.option("--engine", metavar="NAME", help="cpu, gpu, or a device such as cuda:1."),
+    ] = None,
     seed: o.Seed = 0,
     threads: o.Threads = None,
     progress: o.ShowProgress = False,
@@ -77,7 +81,7 @@ def fit(
         seed,
         threads,
     ).estimator()
-    model.set_params(checkpoint=checkpoint, resume=resume, cluster=cluster)
+    model.set_params(checkpoint=checkpoint, resume=resume, cluster=cluster, engine=engine)
     data = bundled(files)
     for path in (output, checkpoint):
         if path is not None:

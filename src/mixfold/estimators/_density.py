@@ -15,12 +15,13 @@ from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows
 from mixfold.core.source import Source
 from mixfold.core.start import Start
-from mixfold.core.value import equal, is_value
+from mixfold.core.value import at_home, equal, is_value
 from mixfold.engines.threads import Threads
 from mixfold.estimators._edge import check_rows, engine_for, open_data, unchanged_on_error
 from mixfold.estimators._evaluation import Evaluation
 from mixfold.estimators._learned import Learned
 from mixfold.estimators._live import Live, live_from
+from mixfold.estimators._placing import device_for, in_place, problem_for
 from mixfold.models.mixture_model import MixtureModel
 from mixfold.run.ancestor import Ancestor
 from mixfold.run.checkpoint import Checkpoint
@@ -84,26 +85,45 @@ class Density(Evaluation):
         """
         with unchanged_on_error(self):
             self._check_parameters()
+            device = device_for(self.engine, X)
             source = open_data(
-                self, X, sample_weight, self.columns, reset=True, least_rows=self._least_rows
+                self,
+                X,
+                sample_weight,
+                self.columns,
+                reset=True,
+                least_rows=self._least_rows,
+                device=device,
             )
-            self._learn(source)
+            self._learn(source, device)
         return self
 
-    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> np.ndarray:
+    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Learn from scratch, then label the same rows."""
         return self.fit(X, y, sample_weight).predict(X)
 
-    def _problem(self, d: int) -> Threads:
-        return Threads(MixtureModel(self._family(), self.n_components, d), self.n_threads)
+    def _problem(self, d: int, device: Any = None) -> Threads:
+        model = MixtureModel(self._family(), self.n_components, d)
+        return problem_for(model, device, self.n_threads)
 
-    def _learn(self, source: Source) -> None:
-        problem = self._problem(source.d)
+    def _learn(self, source: Source, device: Any) -> None:
+        problem = self._problem(source.d, device)
         learner = self._learner().resolve(source.length, source.d, False)
         with engine_for(self.cluster, source) as engine:
-            passing = None
-            if engine is not None:
-                passing = InShards(engine, problem.model, learner, source, self._check(source))
+            if engine is None:
+                checkpoint = self._checkpoint(problem, learner, source, None)
+                in_place(
+                    lambda rows: self._run(problem, learner, rows, None, checkpoint),
+                    source,
+                    device,
+                )
+                return
+            if device is not None:
+                raise InvalidInputError(
+                    f"the rows are to be learned on {device}, which is of this process alone, and "
+                    "on a cluster: use engine='cpu', or neither cluster nor a Dask collection"
+                )
+            passing = InShards(engine, problem.model, learner, source, self._check(source))
             checkpoint = self._checkpoint(problem, learner, source, passing)
             self._run(problem, learner, source, passing, checkpoint)
 
@@ -213,7 +233,7 @@ class Density(Evaluation):
             Learned(
                 model=problem.model,
                 learner=learner,
-                stream=Stream(None, learner.rest(fit.state), [Ancestor(fit.origin, 0, 0)]),
+                stream=Stream(None, at_home(learner.rest(fit.state)), [Ancestor(fit.origin, 0, 0)]),
                 params=learner.estimate(problem, fit.state),
                 n_seen=fit.rows_seen,
                 n_rows=fit.length or fit.row,
@@ -237,8 +257,9 @@ class Density(Evaluation):
         with unchanged_on_error(self):
             self._check_parameters()
             first = not self.__sklearn_is_fitted__()
-            source = open_data(self, X, sample_weight, self.columns, reset=first)
-            problem = self._problem(source.d)
+            device = device_for(self.engine, X)
+            source = open_data(self, X, sample_weight, self.columns, reset=first, device=device)
+            problem = self._problem(source.d, device)
             learned = self._streaming(problem)
             seen, weight = 0, 0.0
             for rows in source.blocks():
@@ -246,7 +267,8 @@ class Density(Evaluation):
                 learned = learned.advance(problem, self._beginning(), rows)
                 seen, weight = seen + len(rows), weight + rows.total_weight()
             check_some(seen, weight)
-            self._remember(learned.settle(problem, self._beginning()))
+            learned = learned.settle(problem, self._beginning())
+            self._remember(learned if device is None else at_home(learned))
         return self
 
     def learn_many(self, X: Any) -> Self:

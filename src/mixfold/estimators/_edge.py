@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from math import isfinite
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import _check_sample_weight, check_random_state, validate_data
 
+from mixfold.core.arrays import is_tensor, on_host
 from mixfold.core.engine import Engine
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
@@ -18,6 +20,7 @@ from mixfold.core.rows import Rows
 from mixfold.core.source import Source
 from mixfold.engines.dask import dask_engine
 from mixfold.engines.serial import Serial
+from mixfold.estimators._placing import as_array, open_tensor
 from mixfold.sources._opening import is_blocks, is_paths, is_table, open_source, open_table
 from mixfold.sources.array import Array
 from mixfold.sources.collection import Collection, is_collection, open_collection
@@ -73,11 +76,21 @@ def open_data(
     *,
     reset: bool,
     least_rows: int = 1,
+    device: Any = None,
 ) -> Source:
-    """A source over whatever the user gave; arrays are validated as scikit-learn does."""
+    """A source over whatever the user gave; arrays are validated as scikit-learn does.
+
+    A tensor goes to the device or, where that is None, becomes an array.
+    """
     if isinstance(columns, str):
         raise InvalidInputError(f"columns is {columns!r}: a list of names is needed")
-    source = _open(estimator, data, sample_weight, columns, reset, least_rows)
+    if is_tensor(data) and device is not None:
+        named = sample_weight if isinstance(sample_weight, str) else None
+        _check_no_names(columns, named, "tensors")
+        source: Source = open_tensor(estimator, data, sample_weight, device, reset, least_rows)
+    else:
+        data, sample_weight = as_array(data), as_array(sample_weight)
+        source = _open(estimator, data, sample_weight, columns, reset, least_rows)
     if source.length == 0:
         raise InvalidInputError("the data have no rows: at least one is needed")
     return source
@@ -200,18 +213,21 @@ def check_finite(columns: Sequence[str] | None, rows: Rows, numbers: Sequence[in
     """Refuse NaN, infinity and negative weights."""
     # a sum is finite only if all its terms are, and is cheaper than looking at each
     with np.errstate(over="ignore", invalid="ignore"):
-        suspicious = not np.isfinite(rows.x.sum())
-    if suspicious and not np.isfinite(rows.x).all():
-        place = _first(~np.isfinite(rows.x), columns, rows, numbers)
+        suspicious = not isfinite(float(rows.x.sum()))
+    if suspicious and not np.isfinite(on_host(rows.x)).all():
+        place = _first(~np.isfinite(on_host(rows.x)), columns, rows, numbers)
         raise InvalidInputError(f"{place}: rows must be finite; drop or fill such rows")
-    if rows.weight is not None and not (np.isfinite(rows.weight) & (rows.weight >= 0)).all():
-        bad = rows.weight[~(rows.weight >= 0) | ~np.isfinite(rows.weight)][0]
+    if rows.weight is None:
+        return
+    weight = rows.weights()
+    if not (np.isfinite(weight) & (weight >= 0)).all():
+        bad = weight[~(weight >= 0) | ~np.isfinite(weight)][0]
         raise InvalidInputError(f"sample_weight has {bad}: weights must be finite and >= 0")
 
 
-def _first(bad: np.ndarray, columns: Any, rows: Rows, numbers: Sequence[int] | None) -> str:
+def _first(bad: Any, columns: Any, rows: Rows, numbers: Sequence[int] | None) -> str:
     """Where the first bad value stands, and what it is."""
-    row, column = np.argwhere(bad)[0]
+    row, column = np.argwhere(on_host(bad))[0]
     which = "a row" if numbers is None else f"row {numbers[row]}"
     name = str(column) if columns is None else repr(columns[column])
-    return f"{which}, column {name} is {rows.x[row, column]}"
+    return f"{which}, column {name} is {on_host(rows.x[row])[column]}"

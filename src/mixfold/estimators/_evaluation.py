@@ -11,13 +11,14 @@ import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
+from mixfold.core.arrays import concatenated, on_host
 from mixfold.core.checks import check_above
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows
-from mixfold.engines.threads import Threads
 from mixfold.estimators._edge import check_rows, open_data, seed_from
 from mixfold.estimators._learned import Learned
+from mixfold.estimators._placing import device_for, evaluated, problem_for
 from mixfold.models.bayesian_mixture import BayesianMixture, MixturePosterior
 from mixfold.run.loop import check_some
 
@@ -27,6 +28,7 @@ class Evaluation(DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     n_threads: int | None
     random_state: Any
+    engine: str | None = None
 
     def _now(self) -> Learned:
         raise AssertionError("every estimator says what it has learned")
@@ -37,10 +39,10 @@ class Evaluation(DensityMixin, BaseEstimator):  # type: ignore[misc]
     def _params(self) -> Any:
         return self._now().params
 
-    def _rows(self, X: Any) -> Iterator[Rows]:
+    def _rows(self, X: Any, device: Any = None) -> Iterator[Rows]:
         """Blocks of data that are fit to be evaluated."""
         check_is_fitted(self)
-        source = open_data(self, X, None, None, reset=False)
+        source = open_data(self, X, None, None, reset=False, device=device)
         family, first = self._now().model.family, 0
         for rows in source.blocks():
             check_rows(family, source.columns, rows, range(first, first + len(rows)))
@@ -48,29 +50,29 @@ class Evaluation(DensityMixin, BaseEstimator):  # type: ignore[misc]
             yield rows
         check_some(first, first)
 
-    def _posteriors(self, X: Any, responsibilities: bool) -> Iterator[tuple[Floats, Any]]:
+    def _posteriors(self, X: Any, responsibilities: bool) -> Iterator[tuple[Any, Any]]:
         check_is_fitted(self)
-        params = self._params()
-        problem = Threads(self._now().model, self.n_threads)
-        for rows in self._rows(X):
-            yield problem.posterior(params, rows, responsibilities)
+        params, device = self._params(), device_for(self.engine, X)
+        problem = problem_for(self._now().model, device, self.n_threads)
+        for rows in self._rows(X, device):
+            yield from evaluated(problem, params, rows, responsibilities, X)
 
-    def score_samples(self, X: Any) -> Floats:
-        """Log-density of every row."""
-        return np.concatenate([part[0] for part in self._posteriors(X, False)])
+    def score_samples(self, X: Any) -> Any:
+        """Log-density of every row; a tensor if X is one on a device."""
+        return concatenated([part[0] for part in self._posteriors(X, False)])
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log-density of rows."""
         parts = [(float(p[0].sum()), len(p[0])) for p in self._posteriors(X, False)]
         return sum(p[0] for p in parts) / sum(p[1] for p in parts)
 
-    def predict_proba(self, X: Any) -> Floats:
-        """Responsibilities (n, K)."""
-        return np.concatenate([part[1] for part in self._posteriors(X, True)])
+    def predict_proba(self, X: Any) -> Any:
+        """Responsibilities (n, K); a tensor if X is one on a device."""
+        return concatenated([part[1] for part in self._posteriors(X, True)])
 
-    def predict(self, X: Any) -> np.ndarray:
-        """The component most likely to have made each row."""
-        return np.concatenate([part[1].argmax(axis=1) for part in self._posteriors(X, True)])
+    def predict(self, X: Any) -> Any:
+        """The component most likely to have made each row; a tensor if X is one on a device."""
+        return concatenated([part[1].argmax(axis=1) for part in self._posteriors(X, True)])
 
     # what Bayesian learners know besides
 
@@ -109,7 +111,8 @@ class Evaluation(DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     def _criterion(self, X: Any, penalty: Callable[[int, int, float], float]) -> float:
         total, n, entropy = 0.0, 0, 0.0
-        for log_density, r in self._posteriors(X, True):
+        for log_density, shares in self._posteriors(X, True):
+            r = on_host(shares)
             total += float(log_density.sum())
             n += len(log_density)
             entropy -= float((r * np.log(np.maximum(r, 1e-300))).sum())

@@ -12,6 +12,7 @@ from mixfold.core.learner import Learner
 from mixfold.core.start import Start
 from mixfold.estimators._density import Density
 from mixfold.estimators._edge import family_from, learner_from
+from mixfold.estimators._placing import device_for
 from mixfold.run.starting import start_for
 
 
@@ -45,6 +46,9 @@ class Mixture(Density):
         "local" or the address of a Dask scheduler, whose workers read the files; None is this
         process or, for Dask arrays and dataframes, the current client or a local cluster. The
         result does not depend on the number of workers, and "serial" gives it without any.
+    engine : str, default=None
+        "cpu"; "gpu", or a device of torch such as "cuda:1"; "torch:cpu" does on the CPU what a GPU
+        would. None is the CPU, or the device that tensors given as X lie on. See the page on GPUs.
     random_state : int, RandomState or Generator, default=None
         Where randomness begins; an int makes fits repeatable.
     n_threads : int, default=None
@@ -95,6 +99,7 @@ class Mixture(Density):
         checkpoint_every: float = 30.0,
         resume: bool = False,
         cluster: str | None = None,
+        engine: str | None = None,
         random_state: Any = None,
         n_threads: int | None = None,
         verbose: int = 0,
@@ -110,6 +115,7 @@ class Mixture(Density):
         self.checkpoint_every = checkpoint_every
         self.resume = resume
         self.cluster = cluster
+        self.engine = engine
         self.random_state = random_state
         self.n_threads = n_threads
         self.verbose = verbose
@@ -130,5 +136,6 @@ class Mixture(Density):
             if getattr(self, name) is not None:
                 check_whole(name, getattr(self, name))
         check_least("checkpoint_every", self.checkpoint_every, 0.0)
+        device_for(self.engine, None)
         self._learner()
         self._start()
