@@ -40,7 +40,7 @@ def beside(x: Any, values: Any) -> Any:
     """The values of an array that is here, or where `x` is, as an array where `x` is."""
     if not is_tensor(x) or is_tensor(values):
         return values
-    return _library().tensor(values, device=x.device)
+    return _library().from_numpy(np.array(values, order="C")).to(x.device)
 
 
 def concatenated(parts: Sequence[Any]) -> Any:

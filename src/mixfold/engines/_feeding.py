@@ -20,6 +20,7 @@ class Slot:
         self.pinned = torch().empty(shape, dtype=dtype, pin_memory=True)
         self.there = torch().empty(shape, dtype=dtype, device=device)
         self.copied, self.used = torch().cuda.Event(), torch().cuda.Event()
+        self.release()  # the memory may be that of a tensor which work in the queue still needs
 
     def send(self, x: np.ndarray, stream: Any) -> Tensor:
         """Begin a copy; what is queued on the current stream after this waits for it."""
@@ -52,13 +53,15 @@ class Feed:
             slots: list[Slot] = []
             x = self._sent(some.x, number, slots)
             weight = None if some.weight is None else self._sent(some.weight, number, slots)
-            yield Rows(x, weight)
-            for slot in slots:
-                slot.release()
+            try:
+                yield Rows(x, weight)
+            finally:
+                for slot in slots:
+                    slot.release()
 
     def _sent(self, x: np.ndarray | Array, number: int, slots: list[Slot]) -> Tensor:
         if self.device.type != "cuda":
-            return torch().tensor(x, device=self.device)
+            return torch().from_numpy(np.array(x, order="C")).to(self.device)
         if self._stream is None:
             self._stream = torch().cuda.Stream(self.device)
         kind = x.dtype, x.shape[1:]

@@ -168,7 +168,7 @@ class Gpu(Threads):
 
 @cache
 def say_short_of_memory(device: Any) -> None:
-    """Say once that the device has too little memory, and let go of what it has spare."""
+    """Say once that the device has too little memory."""
     warnings.warn(
         f"{device} has too little memory free for all rows at once: they are sent in pieces, "
         "which is slower",

@@ -44,10 +44,11 @@ def _device(engine: str, library: Any) -> Any:
         raise InvalidInputError(
             f"engine is {engine!r}: 'cpu', 'gpu' or a device of torch such as 'cuda:1' is needed"
         ) from None
-    if device.type == "cuda" and (device.index or 0) >= library.cuda.device_count():
+    found = library.cuda.device_count()
+    if device.type == "cuda" and (device.index or 0) >= found:
         raise InvalidInputError(
-            f"engine is {engine!r}, but torch finds {library.cuda.device_count()} GPUs here: use "
-            "engine='cpu', or install a torch that is built for your GPU"
+            f"engine is {engine!r}, but torch finds {found or 'no'} GPU here: use engine='cpu', or "
+            "install a torch that is built for your GPU"
         )
     return device
 
@@ -64,7 +65,7 @@ def open_tensor(
     estimator: Any, data: Any, sample_weight: Any, device: Any, reset: bool, least_rows: int
 ) -> Tensor:
     """A source over a tensor, with what arrays are refused for refused in the same words."""
-    x = data.detach().to(device)
+    x = data.detach().to(device).contiguous()
     x = x if x.is_complex() or x.dtype in (torch().float32, torch().float64) else _as_floats(x)
     # scikit-learn looks at an array of one number that has the tensor's shape
     like = np.broadcast_to(as_array(x.new_zeros(())), tuple(x.shape))

@@ -12,7 +12,6 @@ from mixfold.core.learner import Learner
 from mixfold.core.start import Start
 from mixfold.estimators._density import Density
 from mixfold.estimators._edge import family_from, learner_from
-from mixfold.estimators._placing import device_for
 from mixfold.run.starting import start_for
 
 
@@ -136,6 +135,5 @@ class Mixture(Density):
             if getattr(self, name) is not None:
                 check_whole(name, getattr(self, name))
         check_least("checkpoint_every", self.checkpoint_every, 0.0)
-        device_for(self.engine, None)
         self._learner()
         self._start()
