@@ -31,6 +31,14 @@ def on_host(x: Any) -> Any:
     return x if isinstance(x, np.ndarray) else x.numpy(force=True)
 
 
+def as_array(data: Any) -> Any:
+    """A tensor that a user has given as a NumPy array; anything else as it is."""
+    if not is_tensor(data):
+        return data
+    narrow = data.is_floating_point() and data.element_size() < 4  # NumPy may have no such kind
+    return on_host(data.float() if narrow else data)
+
+
 def copied(x: Any) -> Any:
     """The same numbers, row by row in memory of their own, where they are."""
     return np.array(x, order="C") if isinstance(x, np.ndarray) else x.contiguous().clone()

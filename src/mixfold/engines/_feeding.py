@@ -48,7 +48,7 @@ class Feed:
 
     def pieces(self, rows: Rows) -> Iterator[Rows]:
         """The rows of a block on the device; a piece is gone when the next but one is asked for."""
-        for number, first in enumerate(range(0, len(rows), self.length)):
+        for number, first in enumerate(range(0, len(rows) or 1, self.length)):
             some = rows.cut(first, first + self.length)
             slots: list[Slot] = []
             x = self._sent(some.x, number, slots)

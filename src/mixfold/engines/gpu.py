@@ -145,10 +145,10 @@ class Gpu(Threads):
         return prepared
 
     def _pieces(self, rows: Rows, length: int | None = None) -> Iterator[Rows]:
-        """Rows on the device, whole tiles at a time, or `length` rows."""
+        """Rows on the device, whole tiles at a time, or `length` rows; at least one piece."""
         if not isinstance(rows.x, np.ndarray):
             step = length or self.piece
-            return (rows.cut(first, first + step) for first in range(0, len(rows), step))
+            return (rows.cut(first, first + step) for first in range(0, len(rows) or 1, step))
         step = length or self.tile
         if self._feed is None or self._feed.length != step:
             self._feed = Feed(self.device, step)

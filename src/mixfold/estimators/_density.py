@@ -109,23 +109,14 @@ class Density(Evaluation):
     def _learn(self, source: Source, device: Any) -> None:
         problem = self._problem(source.d, device)
         learner = self._learner().resolve(source.length, source.d, False)
-        with engine_for(self.cluster, source) as engine:
-            if engine is None:
-                checkpoint = self._checkpoint(problem, learner, source, None)
-                in_place(
-                    lambda rows: self._run(problem, learner, rows, None, checkpoint),
-                    source,
-                    device,
-                )
-                return
-            if device is not None:
-                raise InvalidInputError(
-                    f"the rows are to be learned on {device}, which is of this process alone, and "
-                    "on a cluster: use engine='cpu', or neither cluster nor a Dask collection"
-                )
-            passing = InShards(engine, problem.model, learner, source, self._check(source))
+        with engine_for(self.cluster, source, device) as engine:
+            passing = None
+            if engine is not None:
+                passing = InShards(engine, problem.model, learner, source, self._check(source))
             checkpoint = self._checkpoint(problem, learner, source, passing)
-            self._run(problem, learner, source, passing, checkpoint)
+            in_place(
+                lambda rows: self._run(problem, learner, rows, passing, checkpoint), source, device
+            )
 
     def _check(self, source: Source) -> Check:
         family, columns = self._family(), source.columns
@@ -268,7 +259,7 @@ class Density(Evaluation):
                 seen, weight = seen + len(rows), weight + rows.total_weight()
             check_some(seen, weight)
             learned = learned.settle(problem, self._beginning())
-            self._remember(learned if device is None else at_home(learned))
+            self._remember(replace(learned, stream=at_home(learned.stream)) if device else learned)
         return self
 
     def learn_many(self, X: Any) -> Self:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import _check_sample_weight, check_random_state, validate_data
 
-from mixfold.core.arrays import is_tensor, on_host
+from mixfold.core.arrays import as_array, is_tensor, on_host
 from mixfold.core.engine import Engine
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
@@ -20,7 +20,7 @@ from mixfold.core.rows import Rows
 from mixfold.core.source import Source
 from mixfold.engines.dask import dask_engine
 from mixfold.engines.serial import Serial
-from mixfold.estimators._placing import as_array, open_tensor
+from mixfold.estimators._placing import open_tensor
 from mixfold.sources._opening import is_blocks, is_paths, is_table, open_source, open_table
 from mixfold.sources.array import Array
 from mixfold.sources.collection import Collection, is_collection, open_collection
@@ -174,11 +174,16 @@ def _remember_columns(estimator: Any, source: Source, reset: bool) -> None:
 
 
 @contextmanager
-def engine_for(cluster: str | None, source: Source) -> Iterator[Engine | None]:
-    """Where a source is to be learned: on a cluster, or None for the threads of this process."""
+def engine_for(cluster: str | None, source: Source, device: Any) -> Iterator[Engine | None]:
+    """Where a source is to be learned: on a cluster, or None for this process and its device."""
     if cluster is None and not isinstance(source, Collection):
         yield None
         return
+    if device is not None:
+        raise InvalidInputError(
+            f"the rows are for a cluster, and for {device}, which is of this process alone: leave "
+            "engine out, or use neither cluster nor a Dask collection"
+        )
     if cluster is not None and not isinstance(cluster, str):
         raise InvalidInputError(
             f"cluster is {cluster!r}: 'local', 'serial' or an address is needed"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
-from mixfold.core.arrays import is_tensor, on_host
+from mixfold.core.arrays import as_array, is_tensor, on_host
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Rows
 from mixfold.core.source import Source
@@ -28,11 +28,18 @@ def device_for(engine: Any, data: Any) -> Any:
     if engine == "cpu":
         return None
     if engine is None:
-        there = is_tensor(data) and data.device.type != "cpu"
+        there = is_tensor(data) and data.device.type == "cuda"
         return data.device if there else None
     if not isinstance(engine, str):
-        raise InvalidInputError(f"engine is {engine!r}: 'cpu', 'gpu' or e.g. 'cuda:1' is needed")
+        raise unknown_engine(engine)
     return _device(engine, torch())
+
+
+def unknown_engine(engine: Any) -> InvalidInputError:
+    """An error that says what an engine is."""
+    return InvalidInputError(
+        f"engine is {engine!r}: 'cpu', 'gpu' or a GPU of torch such as 'cuda:1' is needed"
+    )
 
 
 def _device(engine: str, library: Any) -> Any:
@@ -41,9 +48,9 @@ def _device(engine: str, library: Any) -> Any:
     try:
         device = library.device(name)
     except RuntimeError:
-        raise InvalidInputError(
-            f"engine is {engine!r}: 'cpu', 'gpu' or a device of torch such as 'cuda:1' is needed"
-        ) from None
+        raise unknown_engine(engine) from None
+    if device.type not in ("cpu", "cuda"):  # others have no float64, or no memory
+        raise unknown_engine(engine)
     found = library.cuda.device_count()
     if device.type == "cuda" and (device.index or 0) >= found:
         raise InvalidInputError(
@@ -51,14 +58,6 @@ def _device(engine: str, library: Any) -> Any:
             "install a torch that is built for your GPU"
         )
     return device
-
-
-def as_array(data: Any) -> Any:
-    """A tensor as a NumPy array; anything else as it is."""
-    if not is_tensor(data):
-        return data
-    narrow = data.is_floating_point() and data.element_size() < 4
-    return on_host(data.float() if narrow else data)
 
 
 def open_tensor(

@@ -28,7 +28,8 @@ class SavedModel:
 def save(estimator: Any, path: str | Path) -> None:
     """Write an estimator and all it has learned."""
     settings = estimator.get_params(deep=False)
-    settings.update({name: None for name in settings if name == "engine"})  # elsewhere is no such
+    if "engine" in settings:  # a file may be read where there is no such device
+        settings["engine"] = None
     columns = getattr(estimator, "feature_names_in_", None)
     content = SavedModel(
         type(estimator).__name__,

@@ -144,7 +144,8 @@ class Products:
         for i, whole in enumerate(tiles):
             for part in stretches(whole.stop - whole.start, self.chunk):
                 cut = slice(whole.start + part.start, whole.start + part.stop)
-                found[i] += work(x[cut].double(), cut)
+                # a copy, since products may depend on where in memory their factors begin
+                found[i] += work(x[cut].to(torch().float64, copy=True), cut)
         return found
 
     def _flat(self, log_likelihood: Tensor, r: Tensor, local: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from mixfold.core.arrays import as_array, is_array
 from mixfold.core.errors import InvalidInputError, SourceError
 from mixfold.core.registry import find_all
 from mixfold.core.rows import Rows
@@ -83,7 +84,7 @@ def is_blocks(data: Any) -> bool:
 
 
 def _is_block(item: Any) -> bool:
-    return is_table(item) or (isinstance(item, np.ndarray) and item.ndim == 2)
+    return is_table(item) or (is_array(item) and item.ndim == 2)
 
 
 def open_table(
@@ -109,7 +110,7 @@ def block_rows(
     """Rows of one block of an iterable, and their column names if it is a table."""
     if is_table(block):
         return table_rows(block, columns, weight, codes)
-    return Rows(as_floats(check_array(np.asarray(block)))), None
+    return Rows(as_floats(check_array(np.asarray(as_array(block))))), None
 
 
 def check_array(x: np.ndarray) -> np.ndarray:

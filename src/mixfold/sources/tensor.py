@@ -11,11 +11,14 @@ from mixfold.core.arrays import beside
 from mixfold.core.rows import Rows
 from mixfold.core.source import Source
 
+BLOCK_ELEMENTS = 2**28
+
 
 class Tensor(Source):
-    """A two-dimensional float32 or float64 tensor, all of it in one block.
+    """A two-dimensional float32 or float64 tensor.
 
-    Samples come to this machine's memory, since starts are drawn there.
+    Blocks are large, and multiples of the length that is wished for. Samples come to this machine's
+    memory, since starts are drawn there.
     """
 
     def __init__(self, x: Any, weight: Any = None) -> None:
@@ -34,8 +37,10 @@ class Tensor(Source):
         return True
 
     def blocks(self, start: int = 0, length: int | None = None) -> Iterator[Rows]:
-        if start < self.length:
-            yield Rows(self.x, self.weight).cut(start, self.length)
+        rows, least = Rows(self.x, self.weight), length or 1
+        step = least * max(1, BLOCK_ELEMENTS // (least * self.d))
+        for first in range(start, self.length, step):
+            yield rows.cut(first, first + step)
 
     def take(self, indices: np.ndarray) -> Rows:
         """Rows by number, on the device."""
