@@ -1,0 +1,199 @@
+"""Passes of EM over rows that stay on a device, with M-steps there: only likelihoods come back.
+
+On a GPU some passes are recorded once, as a graph, and played again: a pass over few rows takes
+less time than a call of Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import triton
+
+from mixfold.core.rows import Array
+from mixfold.families.gaussian import LOG_2PI, RESOLUTION, TINY, Gaussian, GaussianParams
+from mixfold.kernels._products import Whitened
+from mixfold.kernels._torch import Tensor, torch
+from mixfold.kernels._triton_diagonal import Diagonal
+from mixfold.kernels._triton_maximize import maximize_small
+from mixfold.kernels._triton_pairs import Moments, Pairs
+from mixfold.kernels._triton_small import Small
+from mixfold.models.mixture_model import MixtureParams
+
+MOST_PASSES = 16
+WORK = 2**41  # products of numbers in the passes made at once: some tenths of a second
+KINDS = ("full", "diag")
+
+
+class Made(NamedTuple):
+    """Log-likelihoods per unit of weight of passes that were made, and what came after each."""
+
+    log_likelihood: Array
+    after: Callable[[int], MixtureParams]
+
+
+class Iterations:
+    """Several passes of EM at once over the same rows.
+
+    Parameters before each pass and after the last are the rows of `slots`: weights, means and
+    factors. A pass that needs a component mended is not healthy: it and those after it are of no
+    use, and it is for the CPU to make.
+    """
+
+    def __init__(self, fused: Any, x: Tensor, weight: Tensor | None, tile: int) -> None:
+        self.fused, self.model = fused, fused.model
+        self.x, self.weight, self.tile = x, weight, tile
+        k, d, family = self.model.k, self.model.d, self.model.family
+        self.full = family.scatter == "full"
+        self.shapes = [(k,), (k, d), (k, d, d) if self.full else (k, d)]
+        self.sizes = [int(np.prod(shape)) for shape in self.shapes]
+        self.passes = max(1, min(MOST_PASSES, WORK // (len(x) * self.model.n_sums)))
+        size, wide = sum(self.sizes), torch().float64
+        self.slots = torch().zeros((self.passes + 1, size), dtype=wide, device=x.device)
+        self.log_likelihood = torch().zeros(self.passes, dtype=wide, device=x.device)
+        self.healthy = torch().zeros(self.passes, dtype=torch().int32, device=x.device)
+        self._ended: Any = None
+        self._graph: Any = None
+        self._given: Any = None
+
+    def run(self, params: MixtureParams, form: Whitened) -> Made:
+        """As many passes from `params` as are healthy."""
+        if params is not self._ended:
+            self._begin(params, form)
+        self.slots[0] = self.slots[self.passes] if params is self._ended else self.slots[0]
+        if self.x.device.type == "cuda":
+            self._play(params, form)
+        else:
+            self._all()
+        healthy = self.healthy.numpy(force=True).astype(bool)
+        number = self.passes if healthy.all() else int(healthy.argmin())
+        return Made(self.log_likelihood.numpy(force=True)[:number].copy(), self._after)
+
+    def _begin(self, params: MixtureParams, form: Whitened) -> None:
+        components = params.components
+        flat = [params.weights, components.means, components.factor]
+        self.slots[0] = torch().tensor(np.concatenate([part.ravel() for part in flat]))
+        self._given = self._prepared(form)
+
+    def _prepared(self, form: Whitened) -> Any:
+        """What the kernels want; where it is there already, in the same memory."""
+        new = self.fused.prepare(form)
+        if isinstance(self._given, torch().Tensor):
+            return self._given.copy_(new)
+        return new
+
+    def _after(self, passes: int) -> MixtureParams:
+        """Parameters after so many passes of the last run."""
+        flat = self.slots[passes].numpy(force=True)
+        ends = np.cumsum(self.sizes)
+        cut = np.split(flat, ends[:-1])
+        parts = [part.reshape(shape).copy() for part, shape in zip(cut, self.shapes, strict=True)]
+        params = MixtureParams(parts[0], GaussianParams(parts[1], parts[2]))
+        self._ended = params if passes == self.passes else None
+        return params
+
+    def _play(self, params: MixtureParams, form: Whitened) -> None:
+        """Passes from a recording, made by a first run that leaves nothing else behind."""
+        if self._graph is None:
+            here, aside = torch().cuda.current_stream(), torch().cuda.Stream()
+            aside.wait_stream(here)
+            with torch().cuda.stream(aside):
+                self._step(0)
+            here.wait_stream(aside)
+            self._begin(params, form)
+            self._graph = torch().cuda.CUDAGraph()
+            with torch().cuda.graph(self._graph):
+                self._all()
+        self._graph.replay()
+
+    def _all(self) -> None:
+        for i in range(self.passes):
+            self._step(i)
+
+    def _step(self, i: int) -> None:
+        raise NotImplementedError
+
+
+class SmallIterations(Iterations):
+    """E-step, sums, M-step: three kernels."""
+
+    def _step(self, i: int) -> None:
+        family, k, d = self.model.family, self.model.k, self.model.d
+        theta = self._given
+        sums = self.fused.sums(theta, self.x, self.weight, self.tile)
+        slots = self.slots[i], self.slots[i + 1], theta
+        found = self.log_likelihood[i:], self.healthy[i:]
+        sizes: Any = family.floor, family.reg_covar, d, k, max(2, triton.next_power_of_2(k))
+        maximize_small[(1,)](sums, len(sums), *slots, *found, *sizes, num_warps=1)
+
+
+class LargeIterations(Iterations):
+    """The M-step is torch's."""
+
+    def _step(self, i: int) -> None:
+        flat = self.slots[i].split(self.sizes)
+        weights, means, factor = (p.view(s) for p, s in zip(flat, self.shapes, strict=True))
+        diagonal = factor.diagonal(dim1=1, dim2=2) if self.full else factor
+        offset = weights.log() - 0.5 * self.model.d * LOG_2PI - diagonal.log().sum(dim=1)
+        origin = self._given.origin
+        given = self.fused.arranged(origin, means, whitened(factor), offset)
+        tiles = self.fused.moments(given, self.x, self.weight, self.tile)
+        total = Moments(*(several.sum(dim=0) for several in tiles))
+        *params, good = maximized(self.model.family, origin.double(), total)
+        self.slots[i + 1] = torch().cat([part.ravel() for part in params])
+        self.log_likelihood[i] = total.log_likelihood / total.weight.sum()
+        self.healthy[i] = good
+
+
+def whitened(factor: Tensor) -> Tensor:
+    """Inverse factors."""
+    if factor.ndim == 2:
+        return 1.0 / factor
+    eye = torch().eye(factor.shape[1], dtype=factor.dtype, device=factor.device)
+    return torch().linalg.solve_triangular(factor, eye.expand_as(factor), upper=False)
+
+
+def maximized(family: Gaussian, origin: Tensor, total: Moments) -> tuple[Tensor, ...]:
+    """Weights, means, factors, and whether nothing had to be mended.
+
+    The same as `Gaussian.maximize`, from moments about an origin.
+    """
+    held, full = total.weight, total.second.ndim == 3
+    share = held / held.sum()
+    centred = total.first / held[:, None]
+    if full:
+        scatter = total.second / held[:, None, None] - centred[:, :, None] * centred[:, None, :]
+        variances = scatter.diagonal(dim1=1, dim2=2)
+    else:
+        scatter = variances = total.second / held[:, None] - centred.square()
+    middle = share @ centred
+    spread = share @ (variances + (centred - middle).square())
+    lowest = (RESOLUTION * (origin + middle)).square().clip(min=TINY)
+    floor = torch().maximum(family.floor * spread, lowest)
+    factor, pivots, good = _factored(scatter, family.reg_covar)
+    good = good & (held > 0).all() & (pivots > floor).all()
+    return share, origin + centred, factor, good
+
+
+def _factored(scatter: Tensor, reg: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Factors, the squares of their diagonals, and whether there are any."""
+    if scatter.ndim == 2:
+        pivots = scatter + reg
+        return pivots.clip(min=TINY).sqrt(), pivots, (pivots > 0).all()
+    eye = torch().eye(scatter.shape[1], dtype=scatter.dtype, device=scatter.device)
+    factor, failed = torch().linalg.cholesky_ex(scatter + reg * eye)
+    return factor, factor.diagonal(dim1=1, dim2=2).square(), (failed == 0).all()
+
+
+def iterations(fused: Any, x: Tensor, weight: Tensor | None, tile: int) -> Iterations | None:
+    """Passes on the device, if M-steps of the family can be made there."""
+    model = fused.model
+    if model.family.covariance not in KINDS or getattr(model.family, "cap", None) is not None:
+        return None
+    if not isinstance(fused, Small):
+        return LargeIterations(fused, x, weight, tile)
+    if fused.full:
+        return SmallIterations(fused, x, weight, tile)
+    return LargeIterations(Diagonal(model), x, weight, tile)

@@ -1,0 +1,210 @@
+"""Gaussians with diagonal matrices in any number of columns, by products of matrices.
+
+log w_k p(x | k) is linear in the columns and their squares, and so are the moments in the
+responsibilities. About a common origin that loses digits when components lie many deviations from
+it: then products are made in float64, else as three products of halves of float32 numbers.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, no_type_check
+
+import triton
+import triton.language as tl
+
+from mixfold.kernels._products import Whitened, stretches
+from mixfold.kernels._torch import Tensor, torch
+from mixfold.kernels._triton_pairs import Moments
+from mixfold.kernels._triton_shares import lanes, share_out
+from mixfold.kernels._triton_sums import grouped
+from mixfold.models.mixture_model import MixtureModel
+
+MOST_COMPONENTS = 64
+ROWS = 128
+SPAN = 1024
+SHARE_ELEMENTS = 2**28
+FAR = 4.0  # deviations from the origin; beyond, float32 products would lose more than a digit
+
+
+@triton.jit
+@no_type_check
+def share_diagonal(
+    x,
+    weight,
+    origin,
+    constant,
+    linear,
+    square,
+    shares,
+    partial,
+    n,
+    D,
+    K,
+    KP: tl.constexpr,
+    WEIGHTED: tl.constexpr,
+    WIDE: tl.constexpr,
+    B: tl.constexpr,
+    C: tl.constexpr,
+):
+    """Responsibilities of B rows, C columns at a time."""
+    number = tl.program_id(0).to(tl.int64) * B + tl.arange(0, B)
+    inside = number < n
+    lane = tl.arange(0, KP)
+    kind: tl.constexpr = tl.float64 if WIDE else tl.float32
+    joint = tl.zeros((B, KP), kind)
+    for start in range(0, D, C):
+        column = start + tl.arange(0, C)
+        real = column < D
+        at = x + number[:, None] * D + column[None, :]
+        row = tl.load(at, inside[:, None] & real[None, :], other=0.0).to(kind)
+        delta = row - tl.load(origin + column, real, other=0.0).to(kind)[None, :]
+        at = column[:, None] + lane[None, :] * D
+        a = tl.load(linear + at, real[:, None], other=0.0)
+        b = tl.load(square + at, real[:, None], other=0.0)
+        if WIDE:
+            joint = tl.dot(delta, a, joint, out_dtype=tl.float64)
+            joint = tl.dot(delta * delta, b, joint, out_dtype=tl.float64)
+        else:
+            joint = tl.dot(delta, a, joint, input_precision="tf32x3")
+            joint = tl.dot(delta * delta, b, joint, input_precision="tf32x3")
+    joint += tl.load(constant + lane)[None, :]
+    joint = tl.where((lane < K)[None, :], joint, float("-inf"))
+    share_out(joint, number, inside, weight, shares, partial, n, WEIGHTED, KP)
+
+
+@triton.jit
+@no_type_check
+def add_diagonal(
+    x,
+    origin,
+    shares,
+    out,
+    n,
+    D,
+    KP: tl.constexpr,
+    WIDE: tl.constexpr,
+    SPAN: tl.constexpr,
+    B: tl.constexpr,
+    C: tl.constexpr,
+):
+    """First and second moments of SPAN rows in C columns."""
+    span = tl.program_id(0).to(tl.int64)
+    column = tl.program_id(1) * C + tl.arange(0, C)
+    real = column < D
+    lane = tl.arange(0, KP)
+    kind: tl.constexpr = tl.float64 if WIDE else tl.float32
+    centre = tl.load(origin + column, real, other=0.0).to(kind)[:, None]
+    ones = tl.zeros((C, KP), kind)
+    twos = tl.zeros((C, KP), kind)
+    for start in range(0, SPAN, B):
+        number = span * SPAN + start + tl.arange(0, B)
+        inside = number < n
+        at = shares + number[:, None] + lane[None, :].to(tl.int64) * n
+        r = tl.load(at, inside[:, None], other=0.0).to(kind)
+        at = x + number[None, :] * D + column[:, None]
+        delta = tl.load(at, inside[None, :] & real[:, None], other=0.0).to(kind) - centre
+        if WIDE:
+            ones = tl.dot(delta, r, ones, out_dtype=tl.float64)
+            twos = tl.dot(delta * delta, r, twos, out_dtype=tl.float64)
+        else:
+            ones = tl.dot(delta, r, ones, input_precision="tf32x3")
+            twos = tl.dot(delta * delta, r, twos, input_precision="tf32x3")
+    at = out + (span * KP + lane[None, :]) * 2 * D + column[:, None]
+    tl.store(at, ones.to(tl.float64), real[:, None])
+    tl.store(at + D, twos.to(tl.float64), real[:, None])
+
+
+class Prepared(NamedTuple):
+    """Parameters as the kernels want them, and as float64 about the origin."""
+
+    origin: Tensor
+    constant: Tensor
+    linear: Tensor
+    square: Tensor
+    wide: bool
+    centred: Tensor
+    whiten: Tensor
+
+
+class Diagonal:
+    """Sums of models with diagonal matrices."""
+
+    def __init__(self, model: MixtureModel) -> None:
+        self.model = model
+        self.k, self.d, self.kp = model.k, model.d, lanes(model.k)
+        self.wide = True
+
+    @staticmethod
+    def serves(model: MixtureModel) -> bool:
+        """Whether the model has diagonal matrices."""
+        return model.k <= MOST_COMPONENTS and model.family.scatter == "diag"
+
+    def prepare(self, form: Whitened) -> Prepared:
+        """Parameters as the kernels want them; the origin is the mean of the means."""
+        means, whiten = form.means[:, 0], form.whiten[:, 0]
+        origin = means.mean(dim=0).float()
+        self.wide = bool(((means - origin.double()).abs() * whiten).amax() > FAR)
+        return self.arranged(origin, means, whiten, form.offset[:, 0])
+
+    def arranged(self, origin: Tensor, means: Tensor, whiten: Tensor, offset: Tensor) -> Prepared:
+        """Parameters as the kernels want them, with a given origin."""
+        centred = means - origin.double()
+        precision = whiten.square()
+        linear = precision * centred
+        constant = offset - 0.5 * (linear * centred).sum(dim=1)
+        kind = torch().float64 if self.wide else torch().float32
+        pad = torch().nn.functional.pad
+        more = self.kp - self.k
+        return Prepared(
+            origin,
+            pad(constant.to(kind), (0, more)),
+            pad(linear.to(kind), (0, 0, 0, more)).contiguous(),
+            pad((-0.5 * precision).to(kind), (0, 0, 0, more)).contiguous(),
+            self.wide,
+            centred,
+            whiten,
+        )
+
+    def sums(self, given: Prepared, x: Tensor, weight: Tensor | None, tile: int) -> Tensor:
+        """The sums of each tile, (tiles, n_sums)."""
+        found = self.moments(given, x, weight, tile)
+        b, w, held = given.centred, given.whiten, found.weight[:, :, None]
+        first = (found.first - held * b) * w
+        second = (found.second - 2.0 * b * found.first + held * b.square()) * w.square()
+        table = torch().cat([held, first, second], dim=2).flatten(1)
+        return torch().cat([found.log_likelihood[:, None], table], dim=1)
+
+    def moments(self, given: Prepared, x: Tensor, weight: Tensor | None, tile: int) -> Moments:
+        """Moments of each tile about the origin, from as many tiles at once as memory bears."""
+        length = tile * max(1, SHARE_ELEMENTS // (tile * self.kp))
+        parts = [
+            self._some(given, x[cut], None if weight is None else weight[cut], tile)
+            for cut in stretches(len(x), length)
+        ]
+        if len(parts) == 1:
+            return parts[0]
+        return Moments(*(torch().cat(several) for several in zip(*parts, strict=True)))
+
+    def _some(self, given: Prepared, x: Tensor, weight: Tensor | None, tile: int) -> Moments:
+        n, x = len(x), x.contiguous()
+        shares = x.new_empty((self.kp, n), dtype=torch().float32)
+        programs = triton.cdiv(n, ROWS)
+        partial = x.new_empty((programs, 1 + self.kp), dtype=torch().float64)
+        params = given.origin, given.constant, given.linear, given.square
+        weights = x if weight is None else weight
+        sizes: Any = n, self.d, self.k, self.kp, weight is not None, given.wide, ROWS
+        columns = 32 if given.wide else 64
+        share_diagonal[(programs,)](
+            x, weights, *params, shares, partial, *sizes, columns, num_warps=8, num_stages=3
+        )
+        held = grouped(partial, tile // ROWS)
+        moments = grouped(self._added(given, x, shares, n), tile // SPAN)[:, : self.k]
+        return Moments(held[:, 0], held[:, 1 : 1 + self.k], moments[:, :, 0], moments[:, :, 1])
+
+    def _added(self, given: Prepared, x: Tensor, shares: Tensor, n: int) -> Tensor:
+        spans = triton.cdiv(n, SPAN)
+        out = x.new_empty((spans, self.kp, 2, self.d), dtype=torch().float64)
+        grid = spans, triton.cdiv(self.d, 64)
+        sizes: Any = n, self.d, self.kp, given.wide, SPAN, 32 if given.wide else 64, 64
+        add_diagonal[grid](x, given.origin, shares, out, *sizes, num_warps=4, num_stages=3)
+        return out

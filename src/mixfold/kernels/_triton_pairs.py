@@ -1,0 +1,250 @@
+"""Gaussians with full matrices in up to 64 columns: products with whitening matrices give
+responsibilities, products of responsibilities with all pairs of columns the second moments.
+
+Moments are summed in float64, in which products of float32 numbers are exact, about a common
+origin: no digits are lost however far components lie from it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, no_type_check
+
+import triton
+import triton.language as tl
+
+from mixfold.kernels._products import Whitened, stretches
+from mixfold.kernels._torch import Tensor, torch
+from mixfold.kernels._triton_shares import lanes, share_out
+from mixfold.kernels._triton_sums import grouped
+from mixfold.models.mixture_model import MixtureModel
+
+MOST_COLUMNS = 64
+MOST_COMPONENTS = 64
+ROWS = 64
+SPAN = 4096
+SIDE = 16  # columns of a block; pairs of blocks have 256 products
+PARTIAL_ELEMENTS = 2**27
+
+
+@triton.jit
+@no_type_check
+def share_full(
+    x,
+    weight,
+    constant,
+    high,
+    low,
+    whiten,
+    shares,
+    partial,
+    n,
+    K,
+    D: tl.constexpr,
+    DP: tl.constexpr,
+    KP: tl.constexpr,
+    WEIGHTED: tl.constexpr,
+    B: tl.constexpr,
+):
+    """Responsibilities of B rows."""
+    number = tl.program_id(0).to(tl.int64) * B + tl.arange(0, B)
+    column = tl.arange(0, DP)
+    inside = number < n
+    at = x + number[:, None] * D + column[None, :]
+    row = tl.load(at, inside[:, None] & (column < D)[None, :], other=0.0)
+    lane = tl.arange(0, KP)
+    joint = tl.full((B, KP), float("-inf"), tl.float32)
+    for k in range(K):
+        delta = row - tl.load(high + k * DP + column)[None, :]
+        delta = delta - tl.load(low + k * DP + column)[None, :]
+        root = tl.load(whiten + k * DP * DP + column[None, :] * DP + column[:, None])
+        y = tl.dot(delta, root, input_precision="tf32x3")
+        value = tl.load(constant + k) - 0.5 * tl.sum(y * y, 1)
+        joint = tl.where((lane == k)[None, :], value[:, None], joint)
+    share_out(joint, number, inside, weight, shares, partial, n, WEIGHTED, KP)
+
+
+@triton.jit
+@no_type_check
+def add_pairs(
+    x,
+    origin,
+    shares,
+    first,
+    second,
+    n,
+    D: tl.constexpr,
+    KP: tl.constexpr,
+    KB: tl.constexpr,
+    SIDE: tl.constexpr,
+    SPAN: tl.constexpr,
+    B: tl.constexpr,
+):
+    """Moments of SPAN rows: of a pair of blocks of columns, and of a block of components."""
+    span = tl.program_id(0).to(tl.int64)
+    pair = tl.program_id(1)
+    I = 0
+    J = pair
+    while J > I:  # pair I (I + 1) / 2 + J of the lower triangle
+        I += 1
+        J -= I
+    lane = tl.program_id(2) * KB + tl.arange(0, KB)
+    left = I * SIDE + tl.arange(0, SIDE)
+    right = J * SIDE + tl.arange(0, SIDE)
+    from_left = tl.load(origin + left, left < D, other=0.0).to(tl.float64)[None, :]
+    from_right = tl.load(origin + right, right < D, other=0.0).to(tl.float64)[None, :]
+    ones = tl.zeros((KB, SIDE), tl.float64)
+    twos = tl.zeros((KB, SIDE * SIDE), tl.float64)
+    for start in range(0, SPAN, B):
+        number = span * SPAN + start + tl.arange(0, B)
+        inside = (number < n)[:, None]
+        r = tl.load(shares + lane[:, None].to(tl.int64) * n + number[None, :], (number < n)[None, :], other=0.0)
+        r = r.to(tl.float64)
+        at = x + number[:, None] * D
+        a = tl.load(at + left[None, :], inside & (left < D)[None, :], other=0.0)
+        b = tl.load(at + right[None, :], inside & (right < D)[None, :], other=0.0)
+        a = a.to(tl.float64) - from_left
+        b = b.to(tl.float64) - from_right
+        products = tl.reshape(a[:, :, None] * b[:, None, :], (B, SIDE * SIDE))
+        twos = tl.dot(r, products, twos, out_dtype=tl.float64)
+        if I == J:
+            ones = tl.dot(r, b, ones, out_dtype=tl.float64)
+    pairs = tl.num_programs(1)
+    product = tl.arange(0, SIDE * SIDE)
+    at = second + ((span * pairs + pair) * KP + lane[:, None]) * SIDE * SIDE + product[None, :]
+    tl.store(at, twos)
+    if I == J:
+        blocks = (D + SIDE - 1) // SIDE
+        at = first + ((span * KP + lane[:, None]) * blocks + J) * SIDE
+        tl.store(at + tl.arange(0, SIDE)[None, :], ones)
+
+
+class Prepared(NamedTuple):
+    """Parameters as the kernels want them, and as float64 about the origin."""
+
+    origin: Tensor
+    constant: Tensor
+    high: Tensor
+    low: Tensor
+    root: Tensor
+    centred: Tensor
+    whiten: Tensor
+
+
+class Moments(NamedTuple):
+    """Of each tile, about the origin: (T,), (T, K), (T, K, d), and (T, K, d, d) or (T, K, d)."""
+
+    log_likelihood: Tensor
+    weight: Tensor
+    first: Tensor
+    second: Tensor
+
+
+class Pairs:
+    """Sums of models with full matrices."""
+
+    def __init__(self, model: MixtureModel) -> None:
+        self.model = model
+        self.k, self.d = model.k, model.d
+        self.kp, self.dp = lanes(model.k), max(SIDE, triton.next_power_of_2(model.d))
+        self.blocks = triton.cdiv(model.d, SIDE)
+        self.pairs = self.blocks * (self.blocks + 1) // 2
+
+    @staticmethod
+    def serves(model: MixtureModel) -> bool:
+        """Whether the model has full matrices in few columns."""
+        small = model.d <= MOST_COLUMNS and model.k <= MOST_COMPONENTS
+        return small and model.family.scatter == "full"
+
+    def prepare(self, form: Whitened) -> Prepared:
+        """Parameters as the kernels want them; the origin is the mean of the means."""
+        means = form.means[:, 0]
+        return self.arranged(means.mean(dim=0).float(), means, form.whiten, form.offset[:, 0])
+
+    def arranged(self, origin: Tensor, means: Tensor, whiten: Tensor, offset: Tensor) -> Prepared:
+        """Parameters as the kernels want them, with a given origin."""
+        high = means.float()
+        low = (means - high.double()).float()
+        more = self.dp - self.d
+        pad = torch().nn.functional.pad
+        return Prepared(
+            origin,
+            offset.float(),
+            pad(high, (0, more)).contiguous(),
+            pad(low, (0, more)).contiguous(),
+            pad(whiten.float(), (0, more, 0, more)).contiguous(),
+            means - origin.double(),
+            whiten,
+        )
+
+    def sums(self, given: Prepared, x: Tensor, weight: Tensor | None, tile: int) -> Tensor:
+        """The sums of each tile, (tiles, n_sums)."""
+        found = self.moments(given, x, weight, tile)
+        # one by one: how products are rounded may depend on how many there are
+        tiles = [self._localized(given, Moments(*one)) for one in zip(*found, strict=True)]
+        return torch().stack(tiles)
+
+    def _localized(self, given: Prepared, found: Moments) -> Tensor:
+        """Sums of a tile in the coordinates W (x - mu)."""
+        b, w = given.centred, given.whiten
+        held = found.weight[:, None]
+        first = found.first - held * b
+        cross = found.first[:, :, None] * b[:, None, :]
+        outer = held[:, :, None] * b[:, :, None] * b[:, None, :]
+        second = w @ (found.second - cross - cross.transpose(1, 2) + outer) @ w.transpose(1, 2)
+        i, j = torch().tril_indices(self.d, self.d, device=b.device)
+        parts = [held, (w @ first[:, :, None])[:, :, 0], second[:, i, j]]
+        table = torch().cat(parts, dim=1)
+        return torch().cat([found.log_likelihood[None], table.ravel()])
+
+    def moments(
+        self, given: Prepared, x: Tensor, weight: Tensor | None, tile: int
+    ) -> Moments:
+        """Moments of each tile about the origin, from as many tiles at once as memory bears."""
+        spans = PARTIAL_ELEMENTS // (self.pairs * self.kp * SIDE * SIDE)
+        length = tile * max(1, spans * SPAN // tile)
+        parts = [
+            self._some(given, x[cut], None if weight is None else weight[cut], tile)
+            for cut in stretches(len(x), length)
+        ]
+        if len(parts) == 1:
+            return parts[0]
+        return Moments(*(torch().cat(several) for several in zip(*parts, strict=True)))
+
+    def _some(self, given: Prepared, x: Tensor, weight: Tensor | None, tile: int) -> Moments:
+        n, x = len(x), x.contiguous()
+        shares = x.new_empty((self.kp, n), dtype=torch().float32)
+        programs = triton.cdiv(n, ROWS)
+        partial = x.new_empty((programs, 1 + self.kp), dtype=torch().float64)
+        sizes: Any = self.d, self.dp, self.kp, weight is not None, ROWS
+        params = given.constant, given.high, given.low, given.root
+        weights = x if weight is None else weight
+        share_full[(programs,)](
+            x, weights, *params, shares, partial, n, self.k, *sizes, num_warps=4, num_stages=1
+        )
+        held = grouped(partial, tile // ROWS)
+        first, second = self._added(given.origin, x, shares, n)
+        return Moments(
+            held[:, 0],
+            held[:, 1 : 1 + self.k],
+            grouped(first, tile // SPAN).flatten(2)[:, : self.k, : self.d],
+            self._square(grouped(second, tile // SPAN)),
+        )
+
+    def _added(self, origin: Tensor, x: Tensor, shares: Tensor, n: int) -> tuple[Tensor, Tensor]:
+        spans, wide = triton.cdiv(n, SPAN), torch().float64
+        first = x.new_empty((spans, self.kp, self.blocks, SIDE), dtype=wide)
+        second = x.new_empty((spans, self.pairs, self.kp, SIDE, SIDE), dtype=wide)
+        several, warps = (64, 8) if self.kp == 64 else (16, 4)
+        grid = spans, self.pairs, self.kp // several
+        sizes: Any = self.d, self.kp, several, SIDE, SPAN, 32
+        add_pairs[grid](x, origin, shares, first, second, n, *sizes, num_warps=warps)
+        return first, second
+
+    def _square(self, pairs: Tensor) -> Tensor:
+        """(T, K, d, d) from blocks of the lower triangle."""
+        tiles, side = len(pairs), self.blocks * SIDE
+        square = pairs.new_empty((tiles, self.kp, self.blocks, SIDE, self.blocks, SIDE))
+        i, j = torch().tril_indices(self.blocks, self.blocks, device=pairs.device)
+        square[:, :, i, :, j, :] = pairs.transpose(0, 1)
+        square[:, :, j, :, i, :] = pairs.transpose(0, 1).transpose(3, 4)
+        return square.reshape(tiles, self.kp, side, side)[:, : self.k, : self.d, : self.d]

@@ -1,0 +1,34 @@
+"""From log joint densities to responsibilities, inside a kernel."""
+
+from __future__ import annotations
+
+from typing import no_type_check
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+@no_type_check
+def share_out(
+    joint, number, inside, weight, shares, partial, n, WEIGHTED: tl.constexpr, KP: tl.constexpr
+):
+    """Weighted responsibilities into `shares`, (KP, n); log-likelihood and their sums into a row
+    of `partial`, (programs, 1 + KP)."""
+    lane = tl.arange(0, KP)
+    best = tl.max(joint, 1)
+    odds = tl.exp(joint - best[:, None])
+    norm = tl.sum(odds, 1)
+    w = inside.to(tl.float32)
+    if WEIGHTED:
+        w = tl.load(weight + number, inside, other=0.0).to(tl.float32)
+    r = (odds * (w / norm)[:, None]).to(tl.float32)
+    tl.store(shares + number[:, None] + lane[None, :].to(tl.int64) * n, r, inside[:, None])
+    at = partial + tl.program_id(0).to(tl.int64) * (1 + KP)
+    tl.store(at, tl.sum((w * (best + tl.log(norm))).to(tl.float64), 0))
+    tl.store(at + 1 + lane, tl.sum(r.to(tl.float64), 0))
+
+
+def lanes(k: int) -> int:
+    """K rounded up to what products of matrices take."""
+    return int(max(16, triton.next_power_of_2(k)))

@@ -1,0 +1,41 @@
+"""Sums of what programs have summed, in an order that depends on their number alone."""
+
+from __future__ import annotations
+
+from typing import Any, no_type_check
+
+import triton
+import triton.language as tl
+
+from mixfold.kernels._torch import Tensor
+
+AT_ONCE = 32
+COLUMNS = 64
+
+
+@triton.jit
+@no_type_check
+def add_groups(
+    partial, sums, count, length, GROUP: tl.constexpr, AT_ONCE: tl.constexpr, BLOCK: tl.constexpr
+):
+    """sums[g] = partial[g GROUP] + ... + partial[(g + 1) GROUP - 1], as far as there are any."""
+    group = tl.program_id(0).to(tl.int64)
+    column = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    total = tl.zeros((BLOCK,), tl.float64)
+    for first in range(0, GROUP, AT_ONCE):
+        row = group * GROUP + first + tl.arange(0, AT_ONCE)
+        inside = (row < count)[:, None] & (column < length)[None, :]
+        part = tl.load(partial + row[:, None] * length + column[None, :], inside, other=0.0)
+        total += tl.sum(part, 0)
+    tl.store(sums + group * length + column, total, column < length)
+
+
+def grouped(partial: Tensor, group: int) -> Tensor:
+    """Sums of each `group` rows of (count, ...), the last of which may be fewer."""
+    flat: Any = partial.flatten(1)
+    count, length = flat.shape
+    groups = triton.cdiv(count, group)
+    sums = flat.new_empty((groups, length))
+    grid = groups, triton.cdiv(length, COLUMNS)
+    add_groups[grid](flat, sums, count, length, group, min(group, AT_ONCE), COLUMNS)
+    return sums.reshape(groups, *partial.shape[1:])
