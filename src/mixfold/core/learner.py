@@ -75,6 +75,12 @@ class Learner(ABC):
     def end_pass(self, problem: Problem, state: Any) -> tuple[Any, list[Info]]:
         """The source has come to its end once."""
 
+    def leap(
+        self, problem: Problem, state: Any, rows: Rows, most: int | None
+    ) -> tuple[Any, list[Info]] | None:
+        """Several passes over all rows at once, at most so many; None where one is to be made."""
+        return None
+
     def close(self, problem: Problem, state: Any) -> Any:
         """The state with the rows that wait folded in: it holds none, and can travel."""
         return state

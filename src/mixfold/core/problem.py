@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, Protocol
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 
@@ -91,8 +92,19 @@ class Sequence(Protocol):
     def state(self) -> tuple[Any, Any]: ...
 
 
+class Made(NamedTuple):
+    """Passes of EM made at once: mean log-likelihoods before each, and parameters after each."""
+
+    log_likelihood: Array
+    after: Callable[[int], Any]
+
+
 class Problem(Protocol):
-    """A model bound to an engine."""
+    """A model bound to an engine.
+
+    `iterate` makes several passes of EM over rows that the engine has at hand, or returns None
+    where it can only make one by one.
+    """
 
     @property
     def model(self) -> Model: ...
@@ -108,3 +120,4 @@ class Problem(Protocol):
     def sequence(self, statistics: Any, params: Any, reference: Any = None) -> Sequence | None: ...
     def match(self, beliefs: Any, rows: Rows) -> tuple[Any, float, int]: ...
     def anneal(self, state: Any, rows: Rows, rule: Any, batch_size: int) -> tuple[Any, float]: ...
+    def iterate(self, params: Any, rows: Rows) -> Made | None: ...

@@ -66,6 +66,10 @@ class Source(ABC):
         """Whether `take` works."""
         return False
 
+    def at_hand(self) -> Rows | None:
+        """All rows at once, where they lie on a device."""
+        return None
+
     def anchors(self) -> Sequence[int]:
         """Rows at which reading can begin without reading those before."""
         return [0]

@@ -11,7 +11,7 @@ import numpy as np
 
 from mixfold.core.arrays import beside, concatenated, on_host
 from mixfold.core.noise import uniforms
-from mixfold.core.problem import EXPECTED, Assignment, Model, RowRule, Sequence
+from mixfold.core.problem import EXPECTED, Assignment, Made, Model, RowRule, Sequence
 from mixfold.core.rows import Array, Rows
 from mixfold.engines._feeding import Feed
 from mixfold.engines.threads import Threads
@@ -48,6 +48,7 @@ class Gpu(Threads):
         self.piece = self.tile * max(1, PIECE_ELEMENTS // (self.tile * model.d))
         self._feed: Feed | None = None
         self._there: tuple[Any, Any] = (None, None)
+        self._passes: tuple[Any, Any] | None = None
 
     # expectations
 
@@ -122,6 +123,20 @@ class Gpu(Threads):
             state, more = self.on_device.anneal(state, some.x, some.weight, rule, batch_size)
             total += more
         return state, total
+
+    def iterate(self, params: Any, rows: Rows) -> Made | None:
+        """Several passes of EM over rows that lie on the device."""
+        if isinstance(rows.x, np.ndarray):
+            return None
+        try:
+            if self._passes is None or self._passes[0] is not rows.x:
+                made = self.on_device.iterations(rows.x, rows.weight, self.tile)
+                self._passes = rows.x, made
+            passes = self._passes[1]
+            return passes and passes.run(params, lambda: self._upload(params).form)
+        except torch().OutOfMemoryError:
+            self._passes = rows.x, None
+            return None
 
     # what the CPU does
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from mixfold.core.problem import EXPECTED, Assignment, Model, Sequence
+from mixfold.core.problem import EXPECTED, Assignment, Made, Model, Sequence
 from mixfold.core.rows import Array, Rows
 from mixfold.kernels.choice import Kernel, kernel_for, tile_length
 
@@ -140,3 +140,7 @@ class Threads:
     def sequence(self, statistics: Any, params: Any, reference: Any = None) -> Sequence | None:
         """A working copy for one update per row, where the kernel has one."""
         return self.kernel.sequence(statistics, params, reference)
+
+    def iterate(self, params: Any, rows: Rows) -> Made | None:
+        """Nothing: passes are made one by one."""
+        return None

@@ -7,12 +7,12 @@ less time than a call of Python.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import triton
 
-from mixfold.core.rows import Array
+from mixfold.core.problem import Made
 from mixfold.families.gaussian import LOG_2PI, RESOLUTION, TINY, Gaussian, GaussianParams
 from mixfold.kernels._products import Whitened
 from mixfold.kernels._torch import Tensor, torch
@@ -25,13 +25,6 @@ from mixfold.models.mixture_model import MixtureParams
 MOST_PASSES = 16
 WORK = 2**41  # products of numbers in the passes made at once: some tenths of a second
 KINDS = ("full", "diag")
-
-
-class Made(NamedTuple):
-    """Log-likelihoods per unit of weight of passes that were made, and what came after each."""
-
-    log_likelihood: Array
-    after: Callable[[int], MixtureParams]
 
 
 class Iterations:
@@ -58,11 +51,12 @@ class Iterations:
         self._graph: Any = None
         self._given: Any = None
 
-    def run(self, params: MixtureParams, form: Whitened) -> Made:
-        """As many passes from `params` as are healthy."""
-        if params is not self._ended:
-            self._begin(params, form)
-        self.slots[0] = self.slots[self.passes] if params is self._ended else self.slots[0]
+    def run(self, params: MixtureParams, form: Callable[[], Whitened]) -> Made:
+        """As many passes from `params` as are healthy; `form()` is `params` on the device."""
+        if params is self._ended:
+            self.slots[0] = self.slots[self.passes]
+        else:
+            self._begin(params, form())
         if self.x.device.type == "cuda":
             self._play(params, form)
         else:
@@ -94,7 +88,7 @@ class Iterations:
         self._ended = params if passes == self.passes else None
         return params
 
-    def _play(self, params: MixtureParams, form: Whitened) -> None:
+    def _play(self, params: MixtureParams, form: Callable[[], Whitened]) -> None:
         """Passes from a recording, made by a first run that leaves nothing else behind."""
         if self._graph is None:
             here, aside = torch().cuda.current_stream(), torch().cuda.Stream()
@@ -102,7 +96,7 @@ class Iterations:
             with torch().cuda.stream(aside):
                 self._step(0)
             here.wait_stream(aside)
-            self._begin(params, form)
+            self._begin(params, form())
             self._graph = torch().cuda.CUDAGraph()
             with torch().cuda.graph(self._graph):
                 self._all()

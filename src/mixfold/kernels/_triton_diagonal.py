@@ -20,6 +20,7 @@ from mixfold.kernels._triton_sums import grouped
 from mixfold.models.mixture_model import MixtureModel
 
 MOST_COMPONENTS = 64
+MOST_COLUMNS = 2**15
 ROWS = 128
 SPAN = 1024
 SHARE_ELEMENTS = 2**28
@@ -129,6 +130,8 @@ class Prepared(NamedTuple):
 class Diagonal:
     """Sums of models with diagonal matrices."""
 
+    span = SPAN  # rows of a tile are a multiple of it
+
     def __init__(self, model: MixtureModel) -> None:
         self.model = model
         self.k, self.d, self.kp = model.k, model.d, lanes(model.k)
@@ -137,7 +140,8 @@ class Diagonal:
     @staticmethod
     def serves(model: MixtureModel) -> bool:
         """Whether the model has diagonal matrices."""
-        return model.k <= MOST_COMPONENTS and model.family.scatter == "diag"
+        few = model.k <= MOST_COMPONENTS and model.d <= MOST_COLUMNS
+        return few and model.family.scatter == "diag"
 
     def prepare(self, form: Whitened) -> Prepared:
         """Parameters as the kernels want them; the origin is the mean of the means."""

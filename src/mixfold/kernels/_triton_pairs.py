@@ -142,6 +142,8 @@ class Moments(NamedTuple):
 class Pairs:
     """Sums of models with full matrices."""
 
+    span = SPAN  # rows of a tile are a multiple of it
+
     def __init__(self, model: MixtureModel) -> None:
         self.model = model
         self.k, self.d = model.k, model.d

@@ -124,6 +124,8 @@ def expect_small(
 class Small:
     """Sums of models with few of them."""
 
+    span = SPAN  # rows of a tile are a multiple of it
+
     def __init__(self, model: MixtureModel) -> None:
         self.model = model
         self.full = model.family.scatter == "full"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from importlib.util import find_spec
+from typing import Any, NamedTuple
 
 from mixfold.core.errors import InvalidInputError
 from mixfold.families.exponential import Exponential
@@ -10,7 +11,8 @@ from mixfold.families.gaussian import Gaussian
 from mixfold.families.poisson import Poisson
 from mixfold.kernels._annealing import anneal
 from mixfold.kernels._products import Products
-from mixfold.kernels._torch import Tensor
+from mixfold.kernels._torch import Tensor, torch
+from mixfold.kernels.native import fits_float32
 from mixfold.models.annealed import Annealed, AnnealingRule
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
@@ -21,38 +23,77 @@ def serves(model: Any) -> bool:
     return isinstance(model, MixtureModel) and isinstance(model.family, families)
 
 
+def fused_kernel(model: MixtureModel) -> Any:
+    """Kernels in which rows are read once, for float32 rows; None where there are none."""
+    if not isinstance(model.family, Gaussian) or find_spec("triton") is None:
+        return None
+    from mixfold.kernels._triton_diagonal import Diagonal
+    from mixfold.kernels._triton_pairs import Pairs
+    from mixfold.kernels._triton_small import Small
+
+    kinds: list[Any] = [Small, Pairs, Diagonal]
+    return next((kind(model) for kind in kinds if kind.serves(model)), None)
+
+
+class Prepared(NamedTuple):
+    """Parameters for products of matrices, and for fused kernels if float32 can hold them."""
+
+    form: Any
+    fused: Any
+
+
 class GpuKernel:
     """What `Kernel` in `kernels/choice.py` does, of many tiles at once and without leaving.
 
     Rows are (n, d) tensors, float32 or float64; all that is made of them is float64. The bits of
-    the sums of a tile depend on its rows alone.
+    the sums of a tile depend on its rows alone. `fused` kernels need a GPU, or Triton's
+    interpreter.
     """
 
-    def __init__(self, model: MixtureModel, device: Any) -> None:
+    def __init__(self, model: MixtureModel, device: Any, fused: bool | None = None) -> None:
         if not serves(model):
             raise InvalidInputError(
                 f"{getattr(model, 'family', model)!r} has no kernel for GPUs: use engine='cpu'"
             )
         self.model, self.device = model, device
         self._products = Products(model, device)
+        fused = device.type == "cuda" if fused is None else fused
+        self._fused = fused_kernel(model) if fused else None
 
-    def prepare(self, params: MixtureParams) -> Any:
+    def prepare(self, params: MixtureParams) -> Prepared:
         """What the others want of parameters; made once for many rows."""
-        return self._products.prepare(params)
+        form = self._products.prepare(params)
+        if self._fused is None or not fits_float32(form.whiten.numpy(force=True)):
+            return Prepared(form, None)
+        return Prepared(form, self._fused.prepare(form))
 
-    def sums(self, prepared: Any, x: Tensor, weight: Tensor | None, tile: int) -> Tensor:
+    def sums(self, prepared: Prepared, x: Tensor, weight: Tensor | None, tile: int) -> Tensor:
         """The sums of each stretch of `tile` rows, (tiles, n_sums); the last may be short."""
-        return self._products.sums(prepared, x, weight, tile)
+        if prepared.fused is not None and self._can_fuse(x, tile):
+            return self._fused.sums(prepared.fused, x, weight, tile)
+        return self._products.sums(prepared.form, x, weight, tile)
+
+    def _can_fuse(self, x: Tensor, tile: int) -> bool:
+        whole = tile % self._fused.span == 0
+        return bool(whole and len(x) and x.dtype == torch().float32)
+
+    def iterations(self, x: Tensor, weight: Tensor | None, tile: int) -> Any:
+        """Passes of EM that stay on the device; None where there are none."""
+        if self._fused is None or not self._can_fuse(x, tile):
+            return None
+        from mixfold.kernels._iterations import iterations
+
+        return iterations(self._fused, x.contiguous(), weight, tile)
 
     def posterior(self, prepared: Any, x: Tensor, latent: bool = True) -> tuple[Tensor, Tensor]:
         """log p(x) of every row and, if wanted, its responsibilities (n, K)."""
-        return self._products.posterior(prepared, x, latent)
+        return self._products.posterior(prepared.form, x, latent)
 
     def moments(
         self, prepared: Any, x: Tensor, weight: Tensor | None, latent: Tensor, tile: int
     ) -> Tensor:
         """The sums of each tile under given responsibilities, of any sign, without likelihood."""
-        return self._products.moments(prepared, x, weight, latent, tile)
+        return self._products.moments(prepared.form, x, weight, latent, tile)
 
     def anneal(
         self,

@@ -126,6 +126,25 @@ class EM(Learner):
             return self._advance(problem, moved, after), [info]
         return _with(moved, params=after), [info]
 
+    def leap(
+        self, problem: Problem, state: EMState, rows: Rows, most: int | None
+    ) -> tuple[EMState, list[Info]] | None:
+        """Plain passes, until they converge or the engine wants one made by itself."""
+        if self.accelerate or self.assign != "expected":
+            return None
+        made = problem.iterate(state.params, rows)
+        infos: list[Info] = []
+        for now in [] if made is None else made.log_likelihood[:most]:
+            infos.append(Info(len(rows), float(now), 1.0))
+            converged = abs(now - state.before) < self.tol
+            passes = state.passes + 1
+            state = _with(state, passes=passes, before=float(now), converged=bool(converged))
+            if self.finished(state):
+                break
+        if made is None or not infos:
+            return None
+        return _with(state, params=made.after(len(infos))), infos
+
     def _advance(self, problem: Problem, state: EMState, after: Any) -> EMState:
         """After a plain step: take a second one, or try the extrapolation of two."""
         if state.phase == PLAIN:

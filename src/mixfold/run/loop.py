@@ -59,7 +59,7 @@ class Loop:
             self.fit = replace(self.fit, done=False)
         try:
             while not self.fit.done:
-                if not self._over(self.fit):
+                if not self._over(self.fit) and not self._leap():
                     self._one_pass()
                     self._end_pass()
                 if self._over(self.fit):
@@ -71,6 +71,18 @@ class Loop:
     def _begun(self, start: int) -> Fit:
         state = self.learner.init(self.problem, self.starts[start](), self.seen, self.seed)
         return Fit(state, no_history(), start, seed=self.seed, origin=state)
+
+    def _leap(self) -> bool:
+        """Make several passes at once, if that can be done."""
+        most = None if self.passes is None else self.passes - self.fit.passes
+        leapt = self.passing.leap(self.fit, most)
+        if leapt is None:
+            return False
+        state, infos, rows = leapt
+        moved = self._moved(self.fit, state, infos, len(infos) * rows)
+        self.fit = replace(moved, passes=self.fit.passes + len(infos), row=0, length=rows)
+        self._tell()
+        return True
 
     def _one_pass(self) -> None:
         for state, infos, row in self.passing.moves(self.fit):

@@ -24,9 +24,13 @@ def no_check(rows: Rows, numbers: Sequence[int]) -> None:
 
 
 class Passing(Protocol):
-    """A way through the data: states, what they have shown, and how many rows are behind each."""
+    """A way through the data: states, what they have shown, and how many rows are behind each.
+
+    `leap` makes several passes at once, at most so many, where it can.
+    """
 
     def moves(self, fit: Fit) -> Iterator[Moved]: ...
+    def leap(self, fit: Fit, most: int | None) -> Moved | None: ...
 
 
 class InBlocks:
@@ -56,6 +60,14 @@ class InBlocks:
             state, infos = self.learner.step(self.problem, state, rows)
             row += len(rows)
             yield state, infos, row
+
+    def leap(self, fit: Fit, most: int | None) -> Moved | None:
+        """The state after several passes; the first is never one of them, for rows are checked."""
+        rows = self.source.at_hand()
+        if rows is None or fit.passes == 0 or fit.row > 0 or self.order != "stream":
+            return None
+        leapt = self.learner.leap(self.problem, fit.state, rows, most)
+        return None if leapt is None else (*leapt, len(rows))
 
     def _blocks(self, fit: Fit) -> tuple[Sequence[int], Iterator[Rows]]:
         """The numbers of the rows of this pass, and the blocks still to come."""

@@ -101,6 +101,10 @@ class InShards:
         merged = work.merge(fit.state, [folded])
         yield merged.state, [merged.shown] if merged.shown else [], merged.rows
 
+    def leap(self, fit: Fit, most: int | None) -> Moved | None:
+        """Nothing: passes are made one by one."""
+        return None
+
     def _shards(self, state: Any) -> list[Sequence[Source]]:
         parts = self.partitions
         n = len(parts) if self.learner.gathers(state) else min(SHARDS, len(parts))

@@ -1,0 +1,200 @@
+"""Fused GPU kernels, through Triton's interpreter; with `pytest -m gpu` the same on a GPU."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from mixfold import EM, Gaussian, Mixture
+from mixfold.core.rows import Rows
+from mixfold.core.value import equal
+from mixfold.engines import gpu
+from mixfold.engines.gpu import Gpu
+from mixfold.engines.threads import Threads
+from mixfold.kernels import _iterations, _triton_diagonal, _triton_pairs, _triton_small
+from mixfold.kernels.gpu import GpuKernel
+from mixfold.models.mixture_model import MixtureModel, MixtureParams
+from mixfold.testing import families
+
+SMALL, PAIRS, DIAGONAL = (
+    _triton_small.Small,
+    _triton_pairs.Pairs,
+    _triton_diagonal.Diagonal,
+)
+CASES = [
+    (SMALL, "full", 3, 2, 300),
+    (SMALL, "full", 1, 1, 40),
+    (SMALL, "diag", 3, 3, 130),
+    (SMALL, "tied", 2, 3, 70),
+    (SMALL, "spherical", 3, 2, 90),
+    (PAIRS, "full", 4, 5, 130),
+    (PAIRS, "full", 17, 18, 70),
+    (PAIRS, "tied", 5, 4, 70),
+    (DIAGONAL, "diag", 5, 40, 140),
+    (DIAGONAL, "spherical", 17, 9, 70),
+]
+
+
+@pytest.fixture(params=["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+def device(request: pytest.FixtureRequest) -> torch.device:
+    return torch.device(request.param)
+
+
+@pytest.fixture(autouse=True)
+def few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several programs to a tile, several tiles."""
+    for kind, rows in ((_triton_small, 32), (_triton_pairs, 32), (_triton_diagonal, 32)):
+        monkeypatch.setattr(kind, "SPAN", rows)
+        if hasattr(kind, "ROWS"):
+            monkeypatch.setattr(kind, "ROWS", 32)
+    for made in (SMALL, PAIRS, DIAGONAL):
+        monkeypatch.setattr(made, "span", 32)
+    monkeypatch.setattr(_triton_small, "LANES", 32)
+    monkeypatch.setattr(gpu, "MOST_ROWS", 64)
+    monkeypatch.setattr(_iterations, "MOST_PASSES", 3)
+
+
+def rng() -> np.random.Generator:
+    return np.random.default_rng(3)
+
+
+def example(
+    covariance: str, k: int, d: int, n: int, far: float = 0.0
+) -> tuple[MixtureModel, MixtureParams, Any]:
+    model, params, x = families.example_mixture(Gaussian(covariance), k, d, n, rng())
+    components = replace(params.components, means=params.components.means + far)
+    return model, replace(params, components=components), (x + far).astype(np.float32)
+
+
+def problem(model: MixtureModel, device: torch.device) -> Gpu:
+    made = Gpu(model, device)
+    made.on_device = GpuKernel(model, made.device, fused=True)
+    return made
+
+
+def near(found: Any, expected: Any, tolerance: float) -> None:
+    """Statistics, relative to the largest of their kind."""
+    for name in ("weight", "mean", "scatter", "count", "log_likelihood"):
+        a, b = (np.asarray(getattr(s, name)) for s in (found, expected))
+        assert np.abs(a - b).max() <= tolerance * np.abs(b).max(), name
+
+
+@pytest.mark.parametrize(("kind", "covariance", "k", "d", "n"), CASES)
+@pytest.mark.parametrize("far", [0.0, 300.0])
+def test_statistics_are_those_of_the_cpu(
+    kind: Any, covariance: str, k: int, d: int, n: int, far: float, device: torch.device
+) -> None:
+    model, params, x = example(covariance, k, d, n, far)
+    assert kind.serves(model)
+    kernel = problem(model, device)
+    kernel.on_device._fused = kind(model)
+    weight = rng().integers(0, 3, size=n) + 0.5
+    for w in (None, weight):
+        given = None if w is None else torch.tensor(w, device=device)
+        rows = Rows(torch.tensor(x, device=device), given)
+        found, expected = (
+            model.statistics(params, p.fold(params, r, np.zeros(model.n_sums)))
+            for p, r in ((kernel, rows), (Threads(model), Rows(x.astype(np.float64), w)))
+        )
+        near(found, expected, 1e-6)
+
+
+@pytest.mark.parametrize(("kind", "covariance", "k", "d", "n"), CASES[::3])
+def test_the_bits_of_a_tile_depend_on_its_rows_alone(
+    kind: Any, covariance: str, k: int, d: int, n: int, device: torch.device
+) -> None:
+    model, params, x = example(covariance, k, d, 150)
+    kernel = GpuKernel(model, device, fused=True)
+    prepared, rows = kernel.prepare(params), torch.tensor(x, device=device)
+    together = kernel.sums(prepared, rows, None, 64)
+    for i in range(3):
+        alone = kernel.sums(prepared, rows[64 * i : 64 * (i + 1)].clone(), None, 64)
+        assert torch.equal(alone[0], together[i])
+
+
+@pytest.mark.parametrize(
+    ("covariance", "k", "d"), [("full", 3, 2), ("full", 2, 5), ("full", 5, 4), ("diag", 4, 9)]
+)
+def test_passes_on_the_device_are_those_of_the_cpu(
+    covariance: str, k: int, d: int, device: torch.device
+) -> None:
+    """Several runs of several passes, and one that goes back."""
+    model, params, x = example(covariance, k, d, 200)
+    kernel, home = problem(model, device), Threads(model)
+    rows = Rows(torch.tensor(x, device=device), torch.tensor(rng().uniform(size=200), device=device))
+    wide = Rows(x.astype(np.float64), rng().uniform(size=200))
+    expected, means = [params], []
+    for _ in range(6):
+        sums = home.fold(expected[-1], wide, np.zeros(model.n_sums))
+        statistics = model.statistics(expected[-1], sums)
+        means.append(statistics.log_likelihood / statistics.count)
+        expected.append(model.maximize(statistics)[0])
+    now, heard = params, []
+    for _ in range(2):
+        made = kernel.iterate(now, rows)
+        assert made is not None
+        heard.extend(made.log_likelihood)
+        now = made.after(3)
+    np.testing.assert_allclose(heard, means, rtol=1e-6)
+    np.testing.assert_allclose(now.components.means, expected[6].components.means, atol=1e-5)
+    np.testing.assert_allclose(now.components.factor, expected[6].components.factor, atol=1e-5)
+    np.testing.assert_allclose(now.weights, expected[6].weights, atol=1e-6)
+    again = kernel.iterate(params, rows)
+    assert again is not None
+    np.testing.assert_array_equal(again.log_likelihood, heard[:3])
+    np.testing.assert_allclose(again.after(1).weights, expected[1].weights, atol=1e-6)
+
+
+@pytest.mark.parametrize(("covariance", "k"), [("full", 2), ("diag", 9)])
+def test_a_pass_that_must_mend_is_left_to_the_cpu(
+    covariance: str, k: int, device: torch.device
+) -> None:
+    model, params, x = example(covariance, k, 2, 100)
+    x[:, 1] = 1.0
+    kernel = problem(model, device)
+    made = kernel.iterate(params, Rows(torch.tensor(x, device=device)))
+    assert made is not None
+    assert len(made.log_likelihood) == 0
+
+
+@pytest.mark.parametrize("family", [Gaussian("tied")])
+def test_other_m_steps_are_made_at_home(family: Gaussian, device: torch.device) -> None:
+    model = MixtureModel(family, 2, 2)
+    rows = Rows(torch.zeros((5, 2), device=device))
+    assert problem(model, device).iterate(None, rows) is None
+
+
+def test_a_fit_that_leaps(device: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+    chosen = GpuKernel.__init__
+    monkeypatch.setattr(
+        GpuKernel, "__init__", lambda self, model, device: chosen(self, model, device, True)
+    )
+    leap = EM.leap
+
+    def counted(*given: Any) -> Any:
+        leapt = leap(*given)
+        made.append(0 if leapt is None else len(leapt[1]))
+        return leapt
+
+    monkeypatch.setattr(EM, "leap", counted)
+    _, _, x = example("full", 2, 2, 200)
+    settings: dict[str, Any] = {"n_components": 2, "random_state": 0}
+    learner = EM(tol=1e-4)
+    there = Mixture(learner=learner, engine=f"torch:{device}", **settings).fit(x)
+    here = Mixture(learner=learner, **settings).fit(x)
+    assert sum(made) == len(there.history_) - 1 > 1
+    assert there.converged_
+    assert len(there.history_) == len(here.history_)
+    assert there.n_seen_ == here.n_seen_ == 200 * len(here.history_)
+    np.testing.assert_allclose(there.means_, here.means_, rtol=1e-4)
+    np.testing.assert_allclose(
+        there.history_.log_likelihood, here.history_.log_likelihood, rtol=1e-6
+    )
+    few = Mixture(learner=learner, passes=3, engine=f"torch:{device}", **settings).fit(x)
+    assert len(few.history_) == 3
+    assert equal(few.history_.log_likelihood, there.history_.log_likelihood[:3])
