@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 os.environ.setdefault("SCIPY_ARRAY_API", "1")
 
-if not os.path.exists("/dev/nvidia0"):  # GPU kernels run in an interpreter, which must be known first
+# without a GPU its kernels run in an interpreter, which must be asked for before they are read
+if not Path("/dev/nvidia0").exists():
     os.environ.setdefault("TRITON_INTERPRET", "1")

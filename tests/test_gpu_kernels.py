@@ -32,7 +32,8 @@ CASES = [
     (SMALL, "tied", 2, 3, 70),
     (SMALL, "spherical", 3, 2, 90),
     (PAIRS, "full", 4, 5, 130),
-    (PAIRS, "full", 17, 18, 70),
+    (PAIRS, "full", 17, 5, 90),
+    (PAIRS, "full", 2, 18, 40),
     (PAIRS, "tied", 5, 4, 70),
     (DIAGONAL, "diag", 5, 40, 140),
     (DIAGONAL, "spherical", 17, 9, 70),
@@ -83,8 +84,10 @@ def near(found: Any, expected: Any, tolerance: float) -> None:
         assert np.abs(a - b).max() <= tolerance * np.abs(b).max(), name
 
 
-@pytest.mark.parametrize(("kind", "covariance", "k", "d", "n"), CASES)
-@pytest.mark.parametrize("far", [0.0, 300.0])
+@pytest.mark.parametrize(
+    ("kind", "covariance", "k", "d", "n", "far"),
+    [(*case, 0.0) for case in CASES] + [(*case, 300.0) for case in CASES[::4]],
+)
 def test_statistics_are_those_of_the_cpu(
     kind: Any, covariance: str, k: int, d: int, n: int, far: float, device: torch.device
 ) -> None:
@@ -92,7 +95,7 @@ def test_statistics_are_those_of_the_cpu(
     assert kind.serves(model)
     kernel = problem(model, device)
     kernel.on_device._fused = kind(model)
-    weight = rng().integers(0, 3, size=n) + 0.5
+    weight: Any = rng().integers(0, 3, size=n) + 0.5
     for w in (None, weight):
         given = None if w is None else torch.tensor(w, device=device)
         rows = Rows(torch.tensor(x, device=device), given)
@@ -103,7 +106,7 @@ def test_statistics_are_those_of_the_cpu(
         near(found, expected, 1e-6)
 
 
-@pytest.mark.parametrize(("kind", "covariance", "k", "d", "n"), CASES[::3])
+@pytest.mark.parametrize(("kind", "covariance", "k", "d", "n"), CASES[0::5] + CASES[8:9])
 def test_the_bits_of_a_tile_depend_on_its_rows_alone(
     kind: Any, covariance: str, k: int, d: int, n: int, device: torch.device
 ) -> None:
@@ -116,16 +119,16 @@ def test_the_bits_of_a_tile_depend_on_its_rows_alone(
         assert torch.equal(alone[0], together[i])
 
 
-@pytest.mark.parametrize(
-    ("covariance", "k", "d"), [("full", 3, 2), ("full", 2, 5), ("full", 5, 4), ("diag", 4, 9)]
-)
+@pytest.mark.parametrize(("covariance", "k", "d"), [("full", 3, 2), ("full", 2, 5), ("diag", 4, 9)])
 def test_passes_on_the_device_are_those_of_the_cpu(
     covariance: str, k: int, d: int, device: torch.device
 ) -> None:
     """Several runs of several passes, and one that goes back."""
-    model, params, x = example(covariance, k, d, 200)
+    model, params, x = example(covariance, k, d, 100)
     kernel, home = problem(model, device), Threads(model)
-    rows = Rows(torch.tensor(x, device=device), torch.tensor(rng().uniform(size=200), device=device))
+    rows = Rows(
+        torch.tensor(x, device=device), torch.tensor(rng().uniform(size=200), device=device)
+    )
     wide = Rows(x.astype(np.float64), rng().uniform(size=200))
     expected, means = [params], []
     for _ in range(6):
@@ -133,13 +136,13 @@ def test_passes_on_the_device_are_those_of_the_cpu(
         statistics = model.statistics(expected[-1], sums)
         means.append(statistics.log_likelihood / statistics.count)
         expected.append(model.maximize(statistics)[0])
-    now, heard = params, []
+    now, heard = params, list[float]()
     for _ in range(2):
         made = kernel.iterate(now, rows)
         assert made is not None
         heard.extend(made.log_likelihood)
         now = made.after(3)
-    np.testing.assert_allclose(heard, means, rtol=1e-6)
+    np.testing.assert_allclose(heard, np.array(means), rtol=1e-6)
     np.testing.assert_allclose(now.components.means, expected[6].components.means, atol=1e-5)
     np.testing.assert_allclose(now.components.factor, expected[6].components.factor, atol=1e-5)
     np.testing.assert_allclose(now.weights, expected[6].weights, atol=1e-6)

@@ -18,7 +18,7 @@ from mixfold.kernels._products import Whitened
 from mixfold.kernels._torch import Tensor, torch
 from mixfold.kernels._triton_diagonal import Diagonal
 from mixfold.kernels._triton_maximize import maximize_small
-from mixfold.kernels._triton_pairs import Moments, Pairs
+from mixfold.kernels._triton_pairs import Moments
 from mixfold.kernels._triton_small import Small
 from mixfold.models.mixture_model import MixtureParams
 

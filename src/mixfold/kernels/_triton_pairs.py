@@ -82,14 +82,14 @@ def add_pairs(
     """Moments of SPAN rows: of a pair of blocks of columns, and of a block of components."""
     span = tl.program_id(0).to(tl.int64)
     pair = tl.program_id(1)
-    I = 0
-    J = pair
-    while J > I:  # pair I (I + 1) / 2 + J of the lower triangle
-        I += 1
-        J -= I
+    p = 0
+    q = pair
+    while q > p:  # number p (p + 1) / 2 + q of the lower triangle
+        p += 1
+        q -= p
     lane = tl.program_id(2) * KB + tl.arange(0, KB)
-    left = I * SIDE + tl.arange(0, SIDE)
-    right = J * SIDE + tl.arange(0, SIDE)
+    left = p * SIDE + tl.arange(0, SIDE)
+    right = q * SIDE + tl.arange(0, SIDE)
     from_left = tl.load(origin + left, left < D, other=0.0).to(tl.float64)[None, :]
     from_right = tl.load(origin + right, right < D, other=0.0).to(tl.float64)[None, :]
     ones = tl.zeros((KB, SIDE), tl.float64)
@@ -97,7 +97,11 @@ def add_pairs(
     for start in range(0, SPAN, B):
         number = span * SPAN + start + tl.arange(0, B)
         inside = (number < n)[:, None]
-        r = tl.load(shares + lane[:, None].to(tl.int64) * n + number[None, :], (number < n)[None, :], other=0.0)
+        r = tl.load(
+            shares + lane[:, None].to(tl.int64) * n + number[None, :],
+            (number < n)[None, :],
+            other=0.0,
+        )
         r = r.to(tl.float64)
         at = x + number[:, None] * D
         a = tl.load(at + left[None, :], inside & (left < D)[None, :], other=0.0)
@@ -106,15 +110,15 @@ def add_pairs(
         b = b.to(tl.float64) - from_right
         products = tl.reshape(a[:, :, None] * b[:, None, :], (B, SIDE * SIDE))
         twos = tl.dot(r, products, twos, out_dtype=tl.float64)
-        if I == J:
+        if p == q:
             ones = tl.dot(r, b, ones, out_dtype=tl.float64)
     pairs = tl.num_programs(1)
     product = tl.arange(0, SIDE * SIDE)
     at = second + ((span * pairs + pair) * KP + lane[:, None]) * SIDE * SIDE + product[None, :]
     tl.store(at, twos)
-    if I == J:
+    if p == q:
         blocks = (D + SIDE - 1) // SIDE
-        at = first + ((span * KP + lane[:, None]) * blocks + J) * SIDE
+        at = first + ((span * KP + lane[:, None]) * blocks + q) * SIDE
         tl.store(at + tl.arange(0, SIDE)[None, :], ones)
 
 
@@ -198,9 +202,7 @@ class Pairs:
         table = torch().cat(parts, dim=1)
         return torch().cat([found.log_likelihood[None], table.ravel()])
 
-    def moments(
-        self, given: Prepared, x: Tensor, weight: Tensor | None, tile: int
-    ) -> Moments:
+    def moments(self, given: Prepared, x: Tensor, weight: Tensor | None, tile: int) -> Moments:
         """Moments of each tile about the origin, from as many tiles at once as memory bears."""
         spans = PARTIAL_ELEMENTS // (self.pairs * self.kp * SIDE * SIDE)
         length = tile * max(1, spans * SPAN // tile)

@@ -112,9 +112,7 @@ def expect_small(
         share = w / norm
         after = (total[0] + w * (best + tl.log(norm)),)
         for k in tl.static_range(K):
-            after = after + moments_added(
-                total, odds[k] * share, local[k], 1 + k * S, D, FULL
-            )
+            after = after + moments_added(total, odds[k] * share, local[k], 1 + k * S, D, FULL)
         total = after
     at = partial + tl.program_id(0).to(tl.int64) * (1 + K * S)
     for i in tl.static_range(1 + K * S):

@@ -58,11 +58,11 @@ class GpuKernel:
         self.model, self.device = model, device
         self._products = Products(model, device)
         fused = device.type == "cuda" if fused is None else fused
-        self._fused = fused_kernel(model) if fused else None
+        self._fused: Any = fused_kernel(model) if fused else None
 
     def prepare(self, params: MixtureParams) -> Prepared:
         """What the others want of parameters; made once for many rows."""
-        form = self._products.prepare(params)
+        form: Any = self._products.prepare(params)
         if self._fused is None or not fits_float32(form.whiten.numpy(force=True)):
             return Prepared(form, None)
         return Prepared(form, self._fused.prepare(form))

@@ -1,0 +1,168 @@
+"""A pass of EM over float32 rows in the memory of a GPU, beside scikit-learn's on torch.
+
+python benchmarks/gpu.py [--rival]
+
+The roofline is the larger of the bytes of all rows over BANDWIDTH and the operations over the rate
+of products of float64 matrices, measured here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn import config_context
+from sklearn.mixture import GaussianMixture
+
+from mixfold import EM, Gaussian, Mixture
+from mixfold.core.rows import Rows
+from mixfold.engines.gpu import Gpu
+from mixfold.models.mixture_model import MixtureModel
+
+BANDWIDTH = 4.3e12
+CASES = [
+    (10_000_000, 4, 3, "full", 0.5),
+    (1_000_000, 2, 3, "full", 0.1),
+    (1_000_000, 16, 16, "full", 1.0),
+    (1_000_000, 64, 64, "full", 20.0),
+    (60_000, 784, 64, "diag", 0.5),
+]
+PASSES = 64
+
+
+def best(work: Callable[[], Any], times: int = 5) -> float:
+    """Seconds of the fastest run."""
+    found = []
+    for _ in range(times):
+        torch.cuda.synchronize()
+        began = time.perf_counter()
+        work()
+        torch.cuda.synchronize()
+        found.append(time.perf_counter() - began)
+    return min(found)
+
+
+def rows_of(n: int, d: int, k: int) -> torch.Tensor:
+    """Overlapping blobs in [0, 1]."""
+    random = torch.Generator("cuda").manual_seed(0)
+    centres = torch.rand((k, d), generator=random, device="cuda")
+    labels = torch.randint(k, (n,), generator=random, device="cuda")
+    noise = torch.randn((n, d), generator=random, device="cuda")
+    return torch.add(centres[labels], noise, alpha=0.3).contiguous()
+
+
+def started(x: torch.Tensor, k: int, covariance: str) -> Mixture:
+    """A mixture after one pass."""
+    learner = EM(tol=0.0, max_passes=10**6)
+    model = Mixture(Gaussian(covariance), k, learner=learner, passes=1, random_state=0)
+    return model.fit(x)
+
+
+def product_rate() -> float:
+    """Operations per second of a float64 product."""
+    a = torch.rand((8192, 8192), dtype=torch.float64, device="cuda")
+    return 2 * 8192**3 / best(lambda: a @ a)
+
+
+def of_engine(model: Mixture, x: torch.Tensor, covariance: str) -> float:
+    """Seconds per pass while many are made."""
+    problem = Gpu(MixtureModel(Gaussian(covariance), model.n_components, x.shape[1]), "cuda")
+    rows: Any = Rows(x)
+    made = problem.iterate(model.params_, rows)
+    assert made is not None, "no passes on the device"
+    number = len(made.log_likelihood)
+    assert number, "a component was to be mended"
+
+    def run() -> None:
+        nonlocal made
+        assert made is not None
+        made = problem.iterate(made.after(number), rows)
+        assert made is not None
+        assert len(made.log_likelihood) == number
+
+    return best(run) / number
+
+
+def of_fit(x: torch.Tensor, k: int, covariance: str) -> float:
+    """Seconds per pass of `fit`, from the difference of a long and a short one."""
+
+    def fit(passes: int) -> float:
+        learner = EM(tol=0.0, max_passes=10**6)
+        settings: dict[str, Any] = {"learner": learner, "passes": passes, "random_state": 0}
+        model = Mixture(Gaussian(covariance), k, **settings)
+        return best(lambda: model.fit(x), 3)
+
+    few, many = 17, 17 + PASSES
+    return (fit(many) - fit(few)) / PASSES
+
+
+def of_rival(x: torch.Tensor, model: Mixture, covariance: str) -> float:
+    """Seconds per iteration of scikit-learn, from the difference of a long and a short fit."""
+
+    def fit(passes: int) -> float:
+        rival = GaussianMixture(
+            model.n_components,
+            covariance_type=covariance,
+            max_iter=passes,
+            tol=0.0,
+            weights_init=torch.tensor(model.weights_, dtype=x.dtype, device=x.device),
+            means_init=torch.tensor(model.means_, dtype=x.dtype, device=x.device),
+            init_params="random",
+        )
+        return best(lambda: rival.fit(x), 2)
+
+    with config_context(array_api_dispatch=True):
+        return (fit(6) - fit(1)) / 5
+
+
+def statistics_agree(model: Mixture, x: torch.Tensor, covariance: str) -> float:
+    """The largest relative difference of statistics of 1e5 rows from those of float64 on the CPU."""
+    shape = MixtureModel(Gaussian(covariance), model.n_components, x.shape[1])
+    some = x[:100_000].contiguous()
+    from mixfold.engines.threads import Threads
+
+    zero = np.zeros(shape.n_sums)
+    there: Any = Rows(some)
+    here = Rows(some.double().cpu().numpy())
+    found, expected = (
+        shape.statistics(model.params_, problem.fold(model.params_, rows, zero))
+        for problem, rows in ((Gpu(shape, "cuda"), there), (Threads(shape), here))
+    )
+    gaps = []
+    for name in ("weight", "mean", "scatter", "log_likelihood"):
+        a, b = (np.asarray(getattr(s, name)) for s in (found, expected))
+        gaps.append(float(np.abs(a - b).max() / np.abs(b).max()))
+    return max(gaps)
+
+
+def operations(n: int, d: int, k: int, covariance: str) -> float:
+    """Multiplications and additions of distances and moments."""
+    pairs = d * (d + 1) / 2 if covariance == "full" else d
+    return 4.0 * n * k * pairs
+
+
+def main() -> None:
+    options = argparse.ArgumentParser()
+    options.add_argument("--rival", action="store_true")
+    rival = options.parse_args().rival
+    rate = product_rate()
+    print(f"float64 products: {rate / 1e12:.0f} TFLOP/s")
+    print("| rows | d | K | | engine ms | fit ms | at most | roofline ms | rival ms | gap |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    for n, d, k, covariance, most in CASES:
+        x = rows_of(n, d, k)
+        model = started(x, k, covariance)
+        gap = statistics_agree(model, x, covariance)
+        ours, whole = of_engine(model, x, covariance), of_fit(x, k, covariance)
+        floor = max(4.0 * n * d / BANDWIDTH, operations(n, d, k, covariance) / rate)
+        theirs = f"{1e3 * of_rival(x, model, covariance):.1f}" if rival else ""
+        times = f"{1e3 * ours:.3f} | {1e3 * whole:.3f} | {most} | {1e3 * floor:.3f} | {theirs}"
+        print(f"| {n:.0e} | {d} | {k} | {covariance} | {times} | {gap:.0e} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
