@@ -114,12 +114,12 @@ def add_pairs(
             ones = tl.dot(r, b, ones, out_dtype=tl.float64)
     pairs = tl.num_programs(1)
     product = tl.arange(0, SIDE * SIDE)
-    at = second + ((span * pairs + pair) * KP + lane[:, None]) * SIDE * SIDE + product[None, :]
-    tl.store(at, twos)
+    place = ((span * pairs + pair) * KP + lane[:, None]) * SIDE * SIDE
+    tl.store(second + place + product[None, :], twos)
     if p == q:
         blocks = (D + SIDE - 1) // SIDE
-        at = first + ((span * KP + lane[:, None]) * blocks + q) * SIDE
-        tl.store(at + tl.arange(0, SIDE)[None, :], ones)
+        beside = ((span * KP + lane[:, None]) * blocks + q) * SIDE
+        tl.store(first + beside + tl.arange(0, SIDE)[None, :], ones)
 
 
 class Prepared(NamedTuple):
