@@ -10,7 +10,7 @@ import pytest
 
 import mixfold
 from mixfold import AnnealedSGD, Gaussian, Mixture
-from mixfold.core.errors import InvalidInputError
+from mixfold.core.errors import InvalidInputError, LearningWarning
 from mixfold.core.rows import Array, Rows
 from mixfold.core.value import equal
 from mixfold.engines.threads import Threads
@@ -148,3 +148,27 @@ def test_bad_settings_are_refused() -> None:
             AnnealedSGD(**settings)
     with pytest.raises(InvalidInputError, match="diag"):
         Mixture("gaussian", 4, learner="annealed-sgd").fit(x)
+
+
+@pytest.mark.parametrize(
+    ("k", "said"),
+    [
+        (2, "n_components=2 is laid out as 1 x 2, a ring; squares such as 4 anneal"),
+        (6, "n_components=6 is laid out as 2 x 3; squares such as 4 or 9 anneal evenly"),
+        (7, "n_components=7 is laid out as 1 x 7, a ring; squares such as 4 or 9"),
+    ],
+)
+def test_grids_that_are_not_square_are_said_once(k: int, said: str) -> None:
+    x, rule = pictures(200, d=4), AnnealedSGD(passes=2)
+    for learn in ("fit", "partial_fit"):
+        model = Mixture(Gaussian("diag"), k, learner=rule, random_state=0, n_init=2)
+        with pytest.warns(LearningWarning, match=said) as caught:
+            getattr(model, learn)(x)
+        assert len(caught) == 1
+        assert caught[0].filename == __file__
+    model.partial_fit(x)  # what is known needs no saying
+
+
+def test_square_grids_are_not_spoken_of() -> None:
+    for k in (1, 4, 9):
+        Mixture(Gaussian("diag"), k, learner=AnnealedSGD(passes=1)).fit(pictures(50, d=4))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
@@ -37,6 +39,22 @@ class MissingExtraError(MixfoldError, ImportError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return MissingExtraError, self.given
+
+
+class LearningWarning(UserWarning):
+    """Learning that works, but not as well as it could."""
+
+
+def warn(message: str) -> None:
+    """A `LearningWarning` at the line outside mixfold that asked for the work."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and _inside(frame.f_globals.get("__name__", "")):
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, LearningWarning, stacklevel=level)
+
+
+def _inside(module: str) -> bool:
+    return module.partition(".")[0] == __name__.partition(".")[0]
 
 
 @contextmanager

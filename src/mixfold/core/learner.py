@@ -51,6 +51,10 @@ class Learner(ABC):
         """Whether the rule can learn the model."""
         return True
 
+    def remarks(self, model: Model, rows: Rows) -> list[str]:
+        """What the user should know before learning begins; `rows` are some of the data."""
+        return []
+
     def resolve(self, n: int | None, d: int, streaming: bool) -> Learner:
         """The rule that fits what is known of the data: its length, or that it never ends."""
         return self

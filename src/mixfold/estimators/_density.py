@@ -30,7 +30,7 @@ from mixfold.run.loop import Loop, check_some
 from mixfold.run.passing import Check, Passing
 from mixfold.run.progress import Lines, Progress, Silent
 from mixfold.run.shards import InShards
-from mixfold.run.starting import Beginning
+from mixfold.run.starting import Beginning, warn_of
 from mixfold.run.stream import Stream
 from mixfold.sources.array import Array
 from mixfold.sources.collection import Collection
@@ -208,6 +208,7 @@ class Density(Evaluation):
                         f"Expected n_samples >= n_components but got n_components = "
                         f"{self.n_components}, n_samples = {len(rows)}"
                     )
+                warn_of(self._learner(), problem.model, rows)
                 kept.append(rows)
             return kept[0]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import sqrt
+from math import isqrt, sqrt
 from typing import Any, Literal
 
 import numpy as np
@@ -102,6 +102,9 @@ class AnnealedSGD(Learner):
             and model.family.covariance == "diag"
         )
 
+    def remarks(self, model: Model, rows: Rows) -> list[str]:
+        return uneven_grid(model.k)
+
     def rule(self, k: int) -> AnnealingRule:
         """What does not change while learning."""
         most = sqrt(self.cap)
@@ -166,3 +169,13 @@ class AnnealedSGD(Learner):
 
     def finished(self, state: AnnealedSGDState) -> bool:
         return state.passes >= self.passes
+
+
+def uneven_grid(k: int) -> list[str]:
+    """What to say of a number of components that is not a square."""
+    rows, side = grid_rows(k), isqrt(k)
+    if rows * rows == k:
+        return []
+    shape = f"{rows} x {k // rows}" + (", a ring" if rows == 1 else "")
+    squares = " or ".join(str(m * m) for m in (side, side + 1) if m > 1)
+    return [f"n_components={k} is laid out as {shape}; squares such as {squares} anneal evenly"]

@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from mixfold.core.errors import InvalidInputError
+from mixfold.core.errors import InvalidInputError, warn
 from mixfold.core.family import Family
+from mixfold.core.learner import Learner
+from mixfold.core.problem import Model
 from mixfold.core.registry import find
 from mixfold.core.rows import Rows
 from mixfold.core.start import Start
@@ -36,6 +38,12 @@ def start_for(init: Any, family: Family, suits: str | None = None) -> Start:
     if hasattr(init, "fit") and not hasattr(init, "params_"):
         raise InvalidInputError(f"init is {init!r}, which is not fitted: call its fit first")
     return Given(getattr(init, "params_", init))
+
+
+def warn_of(learner: Learner, model: Model, sample: Rows) -> None:
+    """Say what the learner has to remark before it begins."""
+    for remark in learner.remarks(model, sample):
+        warn(remark)
 
 
 @value

@@ -10,7 +10,7 @@ from mixfold.core.rows import Rows, join
 from mixfold.core.value import value
 from mixfold.engines.threads import Threads
 from mixfold.run.ancestor import Ancestor
-from mixfold.run.starting import Beginning
+from mixfold.run.starting import Beginning, warn_of
 
 
 @value
@@ -36,6 +36,7 @@ class Stream:
         if beginning.random and len(together) < needed:
             return Stream(together, None, []), []
         first = together.cut(0, needed)
+        warn_of(learner, problem.model, first)
         params = beginning.draw(problem, first, [seed, 0])
         credit = learner.credit(len(first), problem.model.k, problem.model.d)
         before = learner.init(problem, params, credit, seed)
