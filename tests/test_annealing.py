@@ -15,8 +15,10 @@ from mixfold.core.rows import Array, Rows
 from mixfold.core.value import equal
 from mixfold.engines.threads import Threads
 from mixfold.kernels.reference import ReferenceKernel
+from mixfold.models._scaling import scaling_of
 from mixfold.models.annealed import anneal_batch, bumps, grid_rows, log_joint
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
+from mixfold.starts.around_mean import AroundMean
 
 
 def pictures(n: int, d: int = 64, seed: int = 0) -> Array:
@@ -172,3 +174,70 @@ def test_grids_that_are_not_square_are_said_once(k: int, said: str) -> None:
 def test_square_grids_are_not_spoken_of() -> None:
     for k in (1, 4, 9):
         Mixture(Gaussian("diag"), k, learner=AnnealedSGD(passes=1)).fit(pictures(50, d=4))
+
+
+@pytest.mark.parametrize("pixels", [True, False], ids=["pixels", "thousands"])
+def test_scaling_on_the_stream_is_scaling_by_hand(pixels: bool) -> None:
+    x = np.round(255.0 * pictures(3000)) if pixels else 1000.0 * pictures(3000, d=10) + 5000.0
+    x[:, 3] = 7.0  # a constant column
+    units = scaling_of(Rows(x[:256]))
+    rule = AnnealedSGD(passes=2, precision="float64")
+    z = (x - units.offset) / units.scale
+    assert np.abs(z[:256]).max() <= 5.0 + 1e-12
+    by_hand = Mixture(Gaussian("diag"), 9, learner=rule, init=AroundMean(), random_state=0).fit(z)
+    learner = AnnealedSGD(passes=2, precision="float64", scale=True)
+    model = Mixture(Gaussian("diag"), 9, learner=learner, random_state=0).fit(x)
+    np.testing.assert_allclose(
+        model.means_, by_hand.means_ * units.scale + units.offset, rtol=1e-6, atol=1e-6
+    )
+    deviations = np.sqrt(by_hand.covariances_) * units.scale
+    np.testing.assert_allclose(np.sqrt(model.covariances_), deviations, rtol=1e-6)
+    volume = np.log(units.scale).sum()
+    np.testing.assert_allclose(model.score(x), by_hand.score(z) - volume, rtol=1e-6)
+    ends = [m.history_.log_likelihood[-1] for m in (model, by_hand)]
+    np.testing.assert_allclose(ends[0], ends[1] - volume, rtol=1e-6)
+
+
+def test_scaled_learning_finds_clusters_in_thousands() -> None:
+    x = 1000.0 * pictures(6000, d=20) + 5000.0
+    rule = AnnealedSGD(passes=4, scale=True)
+    model = Mixture(Gaussian("diag"), 16, learner=rule, random_state=0).fit(x)
+    best = Mixture(Gaussian("diag"), 9, random_state=0).fit(x).score(x)
+    assert model.score(x) > best - 8.0
+
+
+def test_rare_and_constant_columns_have_a_scale() -> None:
+    x = np.zeros((256, 3))
+    x[:, 0] = np.linspace(0.0, 100.0, 256)
+    x[17, 1] = 50.0
+    found = scaling_of(Rows(x))
+    assert np.abs((x - found.offset) / found.scale).max() <= 5.0 + 1e-12
+    assert found.scale[2] == found.scale.max()
+    assert (scaling_of(Rows(np.full((5, 2), 7.0))).scale == 1.0).all()
+    weight = (np.arange(256) != 17).astype(float)
+    without = scaling_of(Rows(x, weight)).scale
+    assert without[1] == without[0] == without.max()
+
+
+@pytest.mark.parametrize(
+    ("times", "said"),
+    [
+        (255.0, "rows have values of 2.+ within 30 of zero; shift and divide .*scale=True"),
+        (0.001, "deviations of .* at most, and cap=20 keeps .* above 0.224.*raise cap"),
+    ],
+)
+def test_rows_out_of_scale_are_said(times: float, said: str) -> None:
+    x = times * pictures(300)
+    model = Mixture(Gaussian("diag"), 4, learner=AnnealedSGD(passes=1), random_state=0)
+    with pytest.warns(LearningWarning, match=said) as caught:
+        model.fit(x)
+    assert len(caught) == 1
+    assert np.isfinite(model.score(x))
+    model.set_params(learner=AnnealedSGD(passes=1, scale=True)).fit(x)
+
+
+def test_starts_that_suit_gaussians_only_say_so() -> None:
+    x = np.random.default_rng(0).poisson(3.0, size=(50, 2))
+    for init in ("uniform", "around-mean"):
+        with pytest.raises(InvalidInputError, match="k-mle"):
+            Mixture("poisson", 2, init=init).fit(x)

@@ -23,6 +23,7 @@ from mixfold.core.rows import Rows
 from mixfold.core.source import Source
 from mixfold.kernels.choice import kernel_for
 from mixfold.kernels.native import NativeKernel
+from mixfold.learners.annealed_sgd import AnnealedSGD
 from mixfold.learners.auto import Auto
 from mixfold.learners.em import EM
 from mixfold.learners.fast_incremental_em import FastIncrementalEM
@@ -44,6 +45,8 @@ from mixfold.testing import families, kernels, learners, sources
 
 FAMILIES: list[Family] = [v for f in find_all("families").values() for v in f.variants()]
 LEARNERS: list[Learner] = [learner() for learner in find_all("learners").values()] + [
+    AnnealedSGD(scale=True),
+    AnnealedSGD(batch_size=7),
     EM(accelerate=True),
     MiniBatchEM(batch_size=70, average_from=3, truncation=1000.0),
     MiniBatchEM(batch_size=40, truncation=5.0),

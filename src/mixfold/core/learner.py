@@ -33,7 +33,7 @@ class Learner(ABC):
     of any sizes give the same state to the bit. A rule that `rereads` needs a source that can be
     read again, in the same order; one that `goes_on` can learn more rows after a whole fit from
     the state it has. A start is the best of `starts` candidates, drawn from about `sample_size`
-    rows; `default_start` names one that suits the rule.
+    rows.
 
     A rule whose states can be joined has one method more, `merge(problem, before, states)`: the
     state in place of several that were learned, each from rows of its own, from the state `before`.
@@ -45,7 +45,11 @@ class Learner(ABC):
     sample_size = 20_000
     rereads = False
     goes_on = False
-    default_start: str | None = None
+
+    @property
+    def default_start(self) -> str | None:
+        """The name of a start that suits the rule."""
+        return None
 
     def serves(self, model: Model) -> bool:
         """Whether the rule can learn the model."""

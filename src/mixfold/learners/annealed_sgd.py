@@ -15,26 +15,31 @@ from mixfold.core.problem import Model, Problem
 from mixfold.core.rows import Rows, join, no_rows
 from mixfold.core.value import value
 from mixfold.families.gaussian import Gaussian
+from mixfold.models._scaling import Scaling, scaling_of
 from mixfold.models.annealed import UNSEEN, Annealed, AnnealingRule, grid_rows
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 PRECISIONS = ("float32", "float64")
+FIRST = 256  # rows that scales are taken from
+DULL, FAR = 0.25, 3.0  # of what cap and epsilon can express: beyond, there is a warning
 
 
 @value
 class AnnealedSGDState:
-    """Where annealing stands, and the rows of a batch that is not full."""
+    """Where annealing stands, and rows that wait for a full batch, or for their scale."""
 
     annealed: Annealed
     waiting: Rows
     rows: int
     passes: int
     repairs: int
+    scaling: Scaling | None = None
 
     @property
     def params(self) -> MixtureParams:
-        """The mixture as it stands."""
-        return self.annealed.params()
+        """The mixture as it stands, of rows as they come."""
+        params = self.annealed.params()
+        return params if self.scaling is None else self.scaling.undo(params)
 
 
 @value
@@ -45,7 +50,8 @@ class AnnealedSGD(Learner):
     drags along components that no row has chosen yet. Whenever the loss has settled, sigma and eps
     fall by a tenth. Weights are a softmax, precisions squares that do not pass `cap`. No row is
     needed to start: means begin near zero, precisions at the cap, so data should be scaled to
-    [0, 1] or thereabouts.
+    [0, 1] or thereabouts. With `scale` the first 256 rows wait, and columns are learned in units of
+    their deviations from their means there; what is learned is told in the data's own units.
 
     Examples
     --------
@@ -63,7 +69,6 @@ class AnnealedSGD(Learner):
     """
 
     goes_on = True
-    default_start = "uniform"
     sample_size = 1_000
 
     batch_size: int = 1
@@ -76,6 +81,12 @@ class AnnealedSGD(Learner):
     delta: float = 0.05
     decay: float = 0.9
     precision: Literal["float32", "float64"] = "float32"
+    scale: bool = False
+
+    @property
+    def default_start(self) -> str:
+        """Means near zero, or where that is the mean of scaled rows."""
+        return "around-mean" if self.scale else "uniform"
 
     def __post_init__(self) -> None:
         check_whole("batch_size", self.batch_size)
@@ -103,7 +114,26 @@ class AnnealedSGD(Learner):
         )
 
     def remarks(self, model: Model, rows: Rows) -> list[str]:
-        return uneven_grid(model.k)
+        return uneven_grid(model.k) + ([] if self.scale else self._out_of_scale(rows))
+
+    def _out_of_scale(self, rows: Rows) -> list[str]:
+        """What to say of rows that no component can resolve, or that throw steps about."""
+        said, remedy = [], "or use AnnealedSGD(scale=True)"
+        x = rows.x.astype(np.float64, copy=False)
+        far, within = float(np.quantile(np.abs(x), 0.99)), FAR / sqrt(self.epsilon)
+        if far > within:
+            said.append(
+                f"rows have values of {far:.3g}, where gradient steps overshoot: they should lie "
+                f"within {within:.3g} of zero; shift and divide the columns, {remedy}"
+            )
+        widest, finest = float(x.std(axis=0).max()), 1.0 / sqrt(self.cap)
+        if 0.0 < widest < DULL * finest:
+            said.append(
+                f"columns have deviations of {widest:.3g} at most, and cap={self.cap:g} keeps "
+                f"those of components above {finest:.3g}, so that no two can be told apart; "
+                f"multiply the columns, raise cap, {remedy}"
+            )
+        return said
 
     def rule(self, k: int) -> AnnealingRule:
         """What does not change while learning."""
@@ -145,9 +175,29 @@ class AnnealedSGD(Learner):
         self, problem: Problem, state: AnnealedSGDState, rows: Rows
     ) -> tuple[AnnealedSGDState, list[Info]]:
         rows = join([state.waiting, rows]) if len(state.waiting) else rows
+        if self.scale and state.scaling is None:
+            state, rows = self._measured(state, rows)
+            if state.scaling is None:
+                return replace(state, waiting=rows.copy()), []
         whole = len(rows) - len(rows) % self.batch_size
         after, info = self._learn(problem, state, rows.cut(0, whole))
         return replace(after, waiting=rows.cut(whole, len(rows)).copy()), info
+
+    def _measured(self, state: AnnealedSGDState, rows: Rows) -> tuple[AnnealedSGDState, Rows]:
+        """With the scale of the first rows that count, once there are enough, and what is left."""
+        while state.scaling is None and len(rows) >= FIRST:
+            first = rows.cut(0, FIRST)
+            if first.total_weight() > 0.0:
+                state = self._scaled(state, first)
+            else:
+                state = replace(state, rows=state.rows + FIRST)
+                rows = rows.cut(FIRST, len(rows))
+        return state, rows
+
+    def _scaled(self, state: AnnealedSGDState, rows: Rows) -> AnnealedSGDState:
+        scaling = scaling_of(rows)
+        means = scaling.apply(state.annealed.means, state.annealed.means.dtype)
+        return replace(state, annealed=replace(state.annealed, means=means), scaling=scaling)
 
     def _learn(
         self, problem: Problem, state: AnnealedSGDState, rows: Rows
@@ -156,13 +206,19 @@ class AnnealedSGD(Learner):
         if not weight > 0.0:
             return replace(state, rows=state.rows + len(rows)), []
         rule = self.rule(problem.model.k)
+        volume = 0.0
+        if state.scaling is not None:
+            x = state.scaling.apply(rows.x, state.annealed.means.dtype)
+            rows, volume = Rows(x, rows.weight), state.scaling.log_volume
         annealed, total = problem.anneal(state.annealed, rows, rule, self.batch_size)
-        info = Info(len(rows), total / weight, annealed.epsilon)
+        info = Info(len(rows), total / weight - volume, annealed.epsilon)
         return replace(state, annealed=annealed, rows=state.rows + len(rows)), [info]
 
     def end_pass(
         self, problem: Problem, state: AnnealedSGDState
     ) -> tuple[AnnealedSGDState, list[Info]]:
+        if self.scale and state.scaling is None and state.waiting.total_weight() > 0.0:
+            state = self._scaled(state, state.waiting)
         after, info = self._learn(problem, state, state.waiting)
         nothing = no_rows(problem.model.d)
         return replace(after, waiting=nothing, passes=state.passes + 1), info

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
 from mixfold.core.rows import Array, Rows
 from mixfold.core.statistics import Statistics, pack, packed_length
+from mixfold.families.gaussian import Gaussian, GaussianParams
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 MEAN_SHRINKAGE = 0.2
@@ -91,6 +93,18 @@ def spread_centers(family: Family, k: int, rows: Rows, rng: np.random.Generator)
         chosen.append(drawn[best])
         nearest = left[:, best]
     return np.asarray(x[chosen])
+
+
+def of_one_spread(model: MixtureModel, rows: Rows, centers: Array) -> MixtureParams:
+    """Equal components but for their centres: all have the covariance of all rows."""
+    if not isinstance(model.family, Gaussian):
+        raise InvalidInputError(
+            f"init draws means without regard to what {model.family!r} can have: use 'k-mle++'"
+        )
+    whole = statistics_of(MixtureModel(model.family, 1, model.d), rows, np.ones((len(rows), 1)))
+    factor = np.repeat(model.family.maximize(whole)[0].factor, model.k, axis=0)
+    components = GaussianParams(centers, model.family.structure.shared(factor))
+    return MixtureParams(np.full(model.k, 1.0 / model.k), components)
 
 
 def weights_of(rows: Rows) -> Array:

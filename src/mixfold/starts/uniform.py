@@ -9,9 +9,7 @@ from mixfold.core.rows import Rows
 from mixfold.core.start import Start
 from mixfold.core.value import value
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
-from mixfold.starts._assignment import from_centers
-
-FEW = 256  # rows that covariances are taken from
+from mixfold.starts._assignment import of_one_spread
 
 
 @value
@@ -25,6 +23,4 @@ class Uniform(Start):
 
     def draw(self, model: MixtureModel, rows: Rows, rng: np.random.Generator) -> MixtureParams:
         centers = rng.uniform(-self.radius, self.radius, size=(model.k, model.d))
-        spread = from_centers(model, rows.cut(0, FEW), centers)
-        components = type(spread.components)(centers, spread.components.factor)
-        return MixtureParams(np.full(model.k, 1.0 / model.k), components)
+        return of_one_spread(model, rows, centers)

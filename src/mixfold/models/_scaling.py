@@ -1,0 +1,56 @@
+"""Columns brought to a common scale while learning, in a way that can be undone."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mixfold.core.rows import Array, Rows
+from mixfold.core.value import value
+from mixfold.families.gaussian import GaussianParams
+from mixfold.models.mixture_model import MixtureParams
+
+REACH = 5.0
+
+
+@value
+class Scaling:
+    """z = (x - offset) / scale, column by column."""
+
+    offset: Array
+    scale: Array
+
+    def apply(self, x: NDArray[np.floating], dtype: np.dtype[np.floating]) -> NDArray[np.floating]:
+        """Rows or means in the units of learning."""
+        z: Array = np.subtract(x, self.offset, dtype=np.float64)
+        z /= self.scale
+        return z.astype(dtype, copy=False)
+
+    def undo(self, params: MixtureParams) -> MixtureParams:
+        """A mixture of z as a mixture of x."""
+        components = params.components
+        wide = self.scale if components.factor.ndim == 2 else self.scale[:, None]
+        means = components.means * self.scale + self.offset
+        return MixtureParams(params.weights, GaussianParams(means, components.factor * wide))
+
+    @property
+    def log_volume(self) -> float:
+        """log p(z) - log p(x)."""
+        return float(np.log(self.scale).sum())
+
+
+def scaling_of(rows: Rows) -> Scaling:
+    """Means and deviations of columns.
+
+    No row is farther than `REACH` scales from the mean, so that columns which hardly ever vary do
+    not leap when they do. Columns that never vary take the largest scale of the others.
+    """
+    there = rows if rows.weight is None else rows.where(rows.weight > 0.0)
+    x = there.x.astype(np.float64, order="C")
+    share = (there.weights() / there.total_weight())[:, None]
+    offset = (share * x).sum(axis=0)  # not a product: its bits depend on where arrays lie
+    x -= offset
+    deviation = np.sqrt((share * np.square(x)).sum(axis=0))
+    scale = np.maximum(deviation, np.abs(x).max(axis=0) / REACH)
+    varies = scale > np.finfo(np.float64).eps * np.abs(offset)
+    return Scaling(offset, np.where(varies, scale, scale[varies].max(initial=0.0) or 1.0))

@@ -1,0 +1,28 @@
+"""Centres close to the middle of the data."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mixfold.core.checks import check_above
+from mixfold.core.rows import Rows
+from mixfold.core.start import Start
+from mixfold.core.value import value
+from mixfold.models.mixture_model import MixtureModel, MixtureParams
+from mixfold.starts._assignment import of_one_spread, weights_of
+
+
+@value
+class AroundMean(Start):
+    """Means drawn uniformly within `radius` deviations of the rows' mean, equal weights."""
+
+    radius: float = 0.1
+
+    def __post_init__(self) -> None:
+        check_above("radius", self.radius, 0.0)
+
+    def draw(self, model: MixtureModel, rows: Rows, rng: np.random.Generator) -> MixtureParams:
+        x, weight = rows.x.astype(np.float64, copy=False), weights_of(rows)
+        box = self.radius * model.family.scale(x, weight)
+        centers = weight @ x / weight.sum() + box * rng.uniform(-1.0, 1.0, (model.k, model.d))
+        return of_one_spread(model, rows, centers)
