@@ -1,13 +1,12 @@
-// Annealed stochastic gradients, one row per step, compiled once per instruction set. Here the
-// coordinates lie along the lanes: such data have many.
+// Annealed stochastic gradients, compiled once per instruction set. Here the coordinates lie along
+// the lanes: such data have many.
 #include "annealing.hpp"
 
 #include <math.h>
 
-#include "block.hpp"
+#include "annealing_roots.hpp"
 #include "kernels.hpp"
 #include "read_row.hpp"
-#include "simd_math.hpp"
 
 namespace mixfold::MIXFOLD_ISA {
 namespace {
@@ -25,63 +24,6 @@ class NoSubnormals {
 #endif
 };
 
-// Sum of logs: of products of few, so that there are few logarithms and no overflow.
-template <class S, class T> double sum_of_logs(const T* roots, int d) {
-  constexpr int together = 8;
-  double sum = 0;
-  int j = 0;
-  for (; j + together * S::lanes <= d; j += together * S::lanes) {
-    auto product = S::load(roots + j);
-    for (int i = 1; i < together; ++i) product *= S::load(roots + j + i * S::lanes);
-    sum += double(S::sum(log_normal<S, T>(product)));
-  }
-  for (; j < d; ++j) sum += log(double(roots[j]));
-  return sum;
-}
-
-template <class S, class T> double squared_distance(const T* x, const T* mean, const T* root, int d) {
-  constexpr int chains = 4;
-  auto a = S::zero(), b = S::zero(), c = S::zero(), e = S::zero();
-  int j = 0;
-  const auto term = [&](int at) {
-    const auto y = (S::load(x + at) - S::load(mean + at)) * S::load(root + at);
-    return y * y;
-  };
-  for (; j + chains * S::lanes <= d; j += chains * S::lanes) {
-    a += term(j);
-    b += term(j + S::lanes);
-    c += term(j + 2 * S::lanes);
-    e += term(j + 3 * S::lanes);
-  }
-  for (; j + S::lanes <= d; j += S::lanes) a += term(j);
-  double sum = double(S::sum((a + b) + (c + e)));
-  for (; j < d; ++j) {
-    const double y = double(x[j] - mean[j]) * double(root[j]);
-    sum += y * y;
-  }
-  return sum;
-}
-
-template <class T> T within(T x, T low, T high) { return x < low ? low : x > high ? high : x; }
-
-// A step of the mean and the precision roots of one component.
-template <class S, class T>
-void follow(const T* x, T* mean, T* root, int d, T step, T least, T most) {
-  const auto s = S::splat(step), low = S::splat(least), high = S::splat(most);
-  int j = 0;
-  for (; j + S::lanes <= d; j += S::lanes) {
-    const auto m = S::load(mean + j), r = S::load(root + j), e = S::load(x + j) - m, se = s * e;
-    const auto rose = r + (s * S::reciprocal(r) - r * (se * e));
-    S::store(mean + j, m + se * (r * r));
-    S::store(root + j, S::zero() - S::max(S::zero() - S::max(rose, low), S::zero() - high));
-  }
-  for (; j < d; ++j) {
-    const T e = x[j] - mean[j], r = root[j];
-    mean[j] += step * e * (r * r);
-    root[j] = within(r + (step / r - r * (step * e * e)), least, most);
-  }
-}
-
 // softmax of the logits; returns the logarithm of what they are divided by.
 double shares(const double* logits, int k, double* share) {
   double peak = logits[0], total = 0;
@@ -91,66 +33,154 @@ double shares(const double* logits, int k, double* share) {
   return peak + log(total);
 }
 
-template <class S> double dot(const double* a, const double* b, int n) {
+double log_sum_exp(const double* x, int n) {
+  constexpr double negligible = -69;
+  using S = Simd<double>;
+  double peak = x[0], total = 0;
+  for (int i = 1; i < n; ++i) peak = x[i] > peak ? x[i] : peak;
   auto sums = S::zero();
   int i = 0;
-  for (; i + S::lanes <= n; i += S::lanes) sums += S::load(a + i) * S::load(b + i);
-  double sum = S::sum(sums);
-  for (; i < n; ++i) sum += a[i] * b[i];
-  return sum;
+  for (; i + S::lanes <= n; i += S::lanes)
+    sums += exp_nonpositive<S>(S::load(x + i) - S::splat(peak), negligible);
+  for (; i < n; ++i) total += exp(x[i] - peak);
+  return peak + log(total + S::sum(sums));
+}
+
+// What a batch holds besides its rows: the weight of each, its log joint densities, and the component
+// whose surroundings explain it best. Then what one component has of every row.
+template <class T> struct Batch {
+  T* x;
+  double *weight, *joint;
+  int* best;
+  T* share;
+  int n = 0;
+};
+
+template <class T, class Roots> class Annealing {
+ public:
+  Annealing(AnnealedMixture<T>& m, int batch_size)
+      : m_(m), k_(m.components), d_(m.d), roots_(m.d, batch_size) {
+    log_roots_ = scratch_of<double>(Slot::totals, k_);
+    share_ = scratch_of<double>(Slot::weights, k_);
+    batch_.x = scratch_of<T>(Slot::rows, size_t(batch_size) * d_);
+    batch_.joint = scratch_of<double>(Slot::joint, size_t(batch_size) * k_);
+    batch_.weight = scratch_of<double>(Slot::peaks, batch_size);
+    batch_.best = scratch_of<int>(Slot::members, batch_size);
+    batch_.share = scratch_of<T>(Slot::weighted, batch_size);
+    for (int i = 0; i < k_; ++i) log_roots_[i] = roots_.log_determinant(root(i));
+  }
+
+  void learn(const Rows& rows, const double* weights, int first, int count) {
+    batch_.n = count;
+    for (int n = 0; n < count; ++n) {
+      read_row(rows, first + n, batch_.x + ptrdiff_t(n) * d_);
+      batch_.weight[n] = weights ? weights[first + n] : 1;
+    }
+    look();
+    move();
+  }
+
+ private:
+  T* mean(int i) { return m_.means + ptrdiff_t(i) * d_; }
+  T* root(int i) { return m_.roots + i * roots_.size(); }
+
+  // Log joint densities, the best component of every row, and the loss of all.
+  void look() {
+    constexpr double log_2pi = 1.83787706640934548356;
+    const double normalizer = shares(m_.logits, k_, share_);
+    for (int i = 0; i < k_; ++i) {
+      const double constant =
+          m_.logits[i] - normalizer + log_roots_[i] - 0.5 * d_ * log_2pi;
+      roots_.squared_distances(batch_.x, batch_.n, mean(i), root(i), batch_.joint + i, k_);
+      for (int n = 0; n < batch_.n; ++n) {
+        double& joint = batch_.joint[ptrdiff_t(n) * k_ + i];
+        joint = constant - 0.5 * joint;
+      }
+    }
+    double loss = 0, weight = 0;
+    for (int n = 0; n < batch_.n; ++n) {
+      const double* const joint = batch_.joint + ptrdiff_t(n) * k_;
+      const double risen = batch_.weight[n] * best_of(joint, batch_.best[n]);
+      loss += risen;
+      weight += batch_.weight[n];
+      m_.bound += risen;
+      if (batch_.weight[n] != 0) m_.log_density += batch_.weight[n] * log_sum_exp(joint, k_);
+    }
+    loss /= weight;
+    if (isinf(m_.first)) m_.first = m_.loss = loss;
+    m_.loss = (1 - m_.epsilon) * m_.loss + m_.epsilon * loss;
+  }
+
+  double best_of(const double* joint, int& best) {
+    double loss = 0;
+    for (int i = 0; i < k_; ++i) {
+      const double smooth = dot<Simd<double>>(m_.bumps + ptrdiff_t(i) * k_, joint, k_);
+      if (i == 0 || smooth > loss) best = i, loss = smooth;
+    }
+    return loss;
+  }
+
+  // A step of the mean gradient of the batch.
+  void move() {
+    double weight = 0;
+    for (int n = 0; n < batch_.n; ++n) weight += batch_.weight[n];
+    weight /= batch_.n;
+    for (int i = 0; i < k_; ++i) {
+      const double held = take_shares(i);
+      m_.logits[i] += m_.epsilon * (held - weight * share_[i]);
+      if (held == 0) continue;
+      roots_.follow(batch_.x, batch_.share, batch_.n, mean(i), root(i), T(held), T(m_.epsilon),
+                    T(m_.least_root), T(m_.most_root));
+      log_roots_[i] = roots_.log_determinant(root(i));
+    }
+  }
+
+  // What component i has of every row, and of all.
+  double take_shares(int i) {
+    double held = 0;
+    for (int n = 0; n < batch_.n; ++n) {
+      const double share =
+          m_.bumps[ptrdiff_t(batch_.best[n]) * k_ + i] * batch_.weight[n] / batch_.n;
+      batch_.share[n] = T(share);
+      held += share;
+    }
+    return held;
+  }
+
+  AnnealedMixture<T>& m_;
+  const int k_, d_;
+  Roots roots_;
+  Batch<T> batch_;
+  double *log_roots_, *share_;
+};
+
+template <class T, class Roots>
+void anneal_with(AnnealedMixture<T>& m, const Rows& rows, const double* weights, int batch_size) {
+  const NoSubnormals flushing;
+  const int most = batch_size < rows.n ? batch_size : rows.n;
+  if (rows.n == 0) return;
+  Annealing<T, Roots> annealing(m, most);
+  for (int first = 0; first < rows.n; first += most)
+    annealing.learn(rows, weights, first, rows.n - first < most ? rows.n - first : most);
 }
 
 template <class T>
-void anneal_rows(AnnealedMixture<T>& m, const Rows& rows, const double* weights) {
-  using S = Simd<T>;
-  const NoSubnormals flushing;
-  constexpr double log_2pi = 1.83787706640934548356;
-  const int k = m.components, d = m.d;
-  T* const x = scratch_of<T>(Slot::rows, d);
-  double* const log_roots = scratch_of<double>(Slot::totals, k);
-  double* const joint = scratch_of<double>(Slot::joint, k);
-  double* const share = scratch_of<double>(Slot::weights, k);
-  for (int i = 0; i < k; ++i) log_roots[i] = sum_of_logs<S>(m.roots + ptrdiff_t(i) * d, d);
-  for (int n = 0; n < rows.n; ++n) {
-    const double weight = weights ? weights[n] : 1;
-    if (weight == 0) continue;
-    read_row(rows, n, x);
-    const double normalizer = shares(m.logits, k, share);
-    for (int i = 0; i < k; ++i) {
-      const ptrdiff_t at = ptrdiff_t(i) * d;
-      const double square = squared_distance<S>(x, m.means + at, m.roots + at, d);
-      joint[i] = m.logits[i] - normalizer + log_roots[i] - 0.5 * (square + d * log_2pi);
-    }
-    int best = 0;
-    double loss = 0;
-    for (int i = 0; i < k; ++i) {
-      const double smooth = dot<Simd<double>>(m.bumps + ptrdiff_t(i) * k, joint, k);
-      if (i == 0 || smooth > loss) best = i, loss = smooth;
-    }
-    if (isinf(m.first)) m.first = m.loss = loss;
-    m.loss = (1 - m.epsilon) * m.loss + m.epsilon * loss;
-    m.total += weight * loss;
-    const double* const bump = m.bumps + ptrdiff_t(best) * k;
-    const double step = m.epsilon * weight;
-    for (int i = 0; i < k; ++i) {
-      m.logits[i] += step * (bump[i] - share[i]);
-      if (bump[i] == 0) continue;
-      const ptrdiff_t at = ptrdiff_t(i) * d;
-      follow<S>(x, m.means + at, m.roots + at, d, T(step * bump[i]), T(m.least_root),
-                T(m.most_root));
-      log_roots[i] = sum_of_logs<S>(m.roots + at, d);
-    }
-  }
+void anneal_rows(AnnealedMixture<T>& m, const Rows& rows, const double* weights, int batch_size) {
+  if (m.triangular) anneal_with<T, TriangularRoots<T>>(m, rows, weights, batch_size);
+  else if (batch_size == 1) anneal_with<T, DiagonalRoots<T, 1>>(m, rows, weights, batch_size);
+  else anneal_with<T, DiagonalRoots<T, any_number>>(m, rows, weights, batch_size);
 }
 
 }  // namespace
 
-void anneal_single(AnnealedMixture<float>& m, const Rows& rows, const double* weights) {
-  anneal_rows(m, rows, weights);
+void anneal_single(AnnealedMixture<float>& m, const Rows& rows, const double* weights,
+                   int batch_size) {
+  anneal_rows(m, rows, weights, batch_size);
 }
 
-void anneal_double(AnnealedMixture<double>& m, const Rows& rows, const double* weights) {
-  anneal_rows(m, rows, weights);
+void anneal_double(AnnealedMixture<double>& m, const Rows& rows, const double* weights,
+                   int batch_size) {
+  anneal_rows(m, rows, weights, batch_size);
 }
 
 }  // namespace mixfold::MIXFOLD_ISA

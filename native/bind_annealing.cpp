@@ -1,4 +1,4 @@
-// Annealed stochastic gradients, one row per step.
+// Annealed stochastic gradients.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/tuple.h>
 
@@ -15,34 +15,36 @@ using namespace nb::literals;
 
 template <class T> using Mutable = nb::ndarray<T, nb::c_contig, nb::device::cpu>;
 
-// Moves logits, means and roots in place; returns the smoothed loss, the first and the sum.
+// Moves logits, means and roots in place; returns the smoothed loss, the first, and the sums of log
+// densities and of losses.
 template <class T>
-std::tuple<double, double, double> anneal(const RowsArray& array, const Weights& weights,
-                                          const Mutable<double>& logits, const Mutable<T>& means,
-                                          const Mutable<T>& roots, const Parameter<2>& bumps,
-                                          double epsilon, double least_root, double most_root,
-                                          double loss, double first) {
+std::tuple<double, double, double, double> anneal(
+    const RowsArray& array, const Weights& weights, int batch_size, const Mutable<double>& logits,
+    const Mutable<T>& means, const Mutable<T>& roots, const Parameter<2>& bumps, double epsilon,
+    double least_root, double most_root, double loss, double first) {
   const Rows rows = view_rows(array);
   const int components = int(bumps.shape(0));
+  const bool triangular = roots.ndim() == 3;
   const size_t entries = size_t(components) * size_t(rows.d);
+  require(batch_size > 0, "a batch has at least one row");
   require(has_shape(bumps, components, components) && logits.size() == size_t(components) &&
-              means.size() == entries && roots.size() == entries,
+              means.size() == entries && roots.size() == entries * size_t(triangular ? rows.d : 1),
           "the mixture and the rows differ");
-  AnnealedMixture<T> m{components,   rows.d,       logits.data(), means.data(),
-                       roots.data(), bumps.data(), epsilon,       least_root,
-                       most_root,    loss,         first,         0};
+  AnnealedMixture<T> m{components,   rows.d,       triangular, logits.data(), means.data(),
+                       roots.data(), bumps.data(), epsilon,    least_root,    most_root,
+                       loss,         first,        0,          0};
   const double* const w = view_weights(weights, rows);
   {
     nb::gil_scoped_release unlocked;
-    if constexpr (std::is_same_v<T, float>) kernels().anneal_single(m, rows, w);
-    else kernels().anneal_double(m, rows, w);
+    if constexpr (std::is_same_v<T, float>) kernels().anneal_single(m, rows, w, batch_size);
+    else kernels().anneal_double(m, rows, w, batch_size);
   }
-  return {m.loss, m.first, m.total};
+  return {m.loss, m.first, m.log_density, m.bound};
 }
 
 template <class T> void bind_anneal(nb::module_& m, const char* name) {
-  m.def(name, &anneal<T>, "rows"_a, "weights"_a.none(), "logits"_a, "means"_a, "roots"_a, "bumps"_a,
-        "epsilon"_a, "least_root"_a, "most_root"_a, "loss"_a, "first"_a);
+  m.def(name, &anneal<T>, "rows"_a, "weights"_a.none(), "batch_size"_a, "logits"_a, "means"_a,
+        "roots"_a, "bumps"_a, "epsilon"_a, "least_root"_a, "most_root"_a, "loss"_a, "first"_a);
 }
 
 }  // namespace

@@ -82,8 +82,8 @@ void fold(OnlineState&, const OnlineState&, const RowRule&, const Rows&, const d
           const double*, int, double&);
 
 long long match(const Beliefs&, const Rows&, const double*, double&);
-void anneal_single(AnnealedMixture<float>&, const Rows&, const double*);
-void anneal_double(AnnealedMixture<double>&, const Rows&, const double*);
+void anneal_single(AnnealedMixture<float>&, const Rows&, const double*, int);
+void anneal_double(AnnealedMixture<double>&, const Rows&, const double*, int);
 
 extern const Kernels table;
 const Kernels table = {

@@ -52,8 +52,10 @@ struct Kernels {
   void (*fold)(OnlineState&, const OnlineState& trial, const RowRule&, const Rows&,
                const double* weights, const double* gamma, int hold, double& log_likelihood);
   long long (*match)(const Beliefs&, const Rows&, const double* weights, double& log_density);
-  void (*anneal_single)(AnnealedMixture<float>&, const Rows&, const double* weights);
-  void (*anneal_double)(AnnealedMixture<double>&, const Rows&, const double* weights);
+  void (*anneal_single)(AnnealedMixture<float>&, const Rows&, const double* weights,
+                        int batch_size);
+  void (*anneal_double)(AnnealedMixture<double>&, const Rows&, const double* weights,
+                        int batch_size);
 };
 
 // The fastest kernels this processor can run, or fewer if the environment variable MIXFOLD_ISA

@@ -121,8 +121,7 @@ def test_wide_comparison_runs_every_learner_within_the_budget(tmp_path: Path) ->
     assert {r["set"] for r in results} == {"iris", "isolet_part_1_5"}
     learners = {r["learner"] for r in results}
     assert learners == set(wide_comparison.contestants())
-    # annealed gradients know diagonal covariances only
-    assert {name.split()[0] for name in learners} == set(names("learners")) - {"annealed-sgd"}
+    assert {name.split()[0] for name in learners} == set(names("learners"))
     assert all(0 < int(r["passes"]) <= wide_comparison.PASSES for r in results)
     assert all(np.isfinite(float(r["log_likelihood"])) for r in results)
     found = {r["learner"]: float(r["ari"]) for r in results if r["set"] == "iris"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from math import isnan
 from typing import Any
 
 import numpy as np
@@ -110,3 +111,9 @@ def _decimals(scales: np.ndarray) -> Callable[[float], str]:
     if not -5 < digits < 7:
         return lambda number: f"{number:.4g}"
     return lambda number: f"{number:.{max(0, digits)}f}"
+
+
+def reached_per_row(log_likelihood: float, bound: float) -> str:
+    """The log-likelihood, with the bound where the learner has raised one."""
+    beside = "" if isnan(bound) else f" (bound {bound:.6g})"
+    return f"{log_likelihood:.6g} per row{beside}"

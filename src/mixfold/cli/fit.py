@@ -117,15 +117,15 @@ def _learn(model: Any, data: Any, weights: str | None, watch: Watch, output: Pat
 
 
 def _summarize(model: Any, watch: Watch, output: Path) -> None:
-    from mixfold.cli._tables import components, console
+    from mixfold.cli._tables import components, console, reached_per_row
 
     out = console()
     components(model, out)
     if watch.fit is not None:
         done = watch.fit
-        reached, passes = done.log_likelihood, done.passes
+        reached, passes = reached_per_row(done.log_likelihood, done.bound), done.passes
         out.print(
-            f"log-likelihood {reached:.6g} per row, {passes} pass{'es' * (passes != 1)}, "
+            f"log-likelihood {reached}, {passes} pass{'es' * (passes != 1)}, "
             f"{model.n_seen_:,} rows, {watch.seconds:.2f} s"
         )
     if not model.converged_:

@@ -23,11 +23,19 @@ def inspect(
     """
     from mixfold.cli._files import load_mixture
     from mixfold.cli._output import column_names
-    from mixfold.cli._tables import components, console, facts, standard_deviations
+    from mixfold.cli._tables import (
+        components,
+        console,
+        facts,
+        reached_per_row,
+        standard_deviations,
+    )
 
     mixture = load_mixture(model)
     learned, history = mixture._learned, mixture.history_
-    reached = f"{history.log_likelihood[-1]:.6g} per row" if len(history) else "not recorded"
+    reached = "not recorded"
+    if len(history):
+        reached = reached_per_row(history.log_likelihood[-1], history.bound[-1])
     out = console()
     out.print(
         facts(

@@ -14,11 +14,15 @@ Order = Literal["stream", "with-replacement", "without-replacement"]
 
 @value
 class Info:
-    """What one update or pass has shown: mean log-likelihood of its rows and the step size."""
+    """What one update or pass has shown: mean log-likelihood of its rows and the step size.
+
+    `bound` is the mean of what the rule raises, where that is not the log-likelihood.
+    """
 
     rows: int
     log_likelihood: float
     step_size: float
+    bound: float | None = None
 
 
 def rows_before_start(k: int, d: int) -> int:

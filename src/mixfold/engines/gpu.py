@@ -113,16 +113,18 @@ class Gpu(Threads):
 
         return self._sparing(work)
 
-    def anneal(self, state: Any, rows: Rows, rule: Any, batch_size: int) -> tuple[Any, float]:
-        """Stochastic gradients, batch by batch, and the sum of what they rise."""
-        if batch_size == 1:
+    def anneal(
+        self, state: Any, rows: Rows, rule: Any, batch_size: int
+    ) -> tuple[Any, float, float]:
+        """Stochastic gradients, batch by batch; sums of log densities and of what they raise."""
+        if batch_size == 1 or state.roots.ndim == 3:
             return super().anneal(state, rows.on_host(), rule, batch_size)
-        total = 0.0
+        log_density = bound = 0.0
         step = batch_size * max(1, self.tile // batch_size)
         for some in self._pieces(rows, step):
-            state, more = self.on_device.anneal(state, some.x, some.weight, rule, batch_size)
-            total += more
-        return state, total
+            state, *more = self.on_device.anneal(state, some.x, some.weight, rule, batch_size)
+            log_density, bound = log_density + more[0], bound + more[1]
+        return state, log_density, bound
 
     def iterate(self, params: Any, rows: Rows) -> Made | None:
         """Several passes of EM over rows that lie on the device."""

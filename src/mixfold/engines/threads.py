@@ -133,8 +133,10 @@ class Threads:
         """Beliefs after rows, one by one, their log density as it was foreseen, and repairs."""
         return self.kernel.match(beliefs, rows)
 
-    def anneal(self, state: Any, rows: Rows, rule: Any, batch_size: int) -> tuple[Any, float]:
-        """Stochastic gradients, batch by batch, and the sum of what they rise."""
+    def anneal(
+        self, state: Any, rows: Rows, rule: Any, batch_size: int
+    ) -> tuple[Any, float, float]:
+        """Stochastic gradients, batch by batch; sums of log densities and of what they raise."""
         return self.kernel.anneal(state, rows, rule, batch_size)
 
     def sequence(self, statistics: Any, params: Any, reference: Any = None) -> Sequence | None:

@@ -66,7 +66,8 @@ class Mixture(Density):
     n_seen_ : int
         Rows learned, passes counted.
     history_ : History
-        `log_likelihood`, `step_size`, `rows` and `time` of every pass or update.
+        `log_likelihood`, `step_size`, `rows` and `time` of every pass or update, and `bound`, what
+        a rule raises that does not raise the likelihood itself.
     converged_ : bool
         Whether the learner came to rest by itself.
     degeneracies_ : int

@@ -39,8 +39,9 @@ class Moving:
         return torch().cat([form.log_joint(some, form.local(some)) for some in chunks], dim=1).T
 
     def step(self, x: Tensor, weight: Tensor, g: Tensor, epsilon: float, limits: Any) -> Tensor:
-        """One step with the mean of a batch, as `anneal_batch`; and the sum of its losses."""
-        smooth = self.log_joint(x) @ g.T
+        """One step with the mean of a batch, as `anneal_batch`; sums of log densities and losses."""
+        joint = self.log_joint(x)
+        smooth = joint @ g.T
         loss, best = smooth.max(dim=1)
         share = g[best] * (weight / len(x))[:, None]
         means, roots = self.means.double(), self.roots.double()
@@ -53,26 +54,30 @@ class Moving:
         self.means = (means + epsilon * roots.square() * step).to(self.means.dtype)
         moved = roots + epsilon * (held / roots - roots * square)
         self.roots = moved.clip(*limits).to(self.roots.dtype)
-        return weight @ loss
+        return torch().stack([weight @ joint.logsumexp(dim=1), weight @ loss])
 
 
 def anneal(
     state: Annealed, x: Tensor, weight: Tensor | None, rule: AnnealingRule, batch_size: int
-) -> tuple[Annealed, float]:
-    """Batches of any size, those that weigh nothing passed over; and the sum of what they raise."""
+) -> tuple[Annealed, float, float]:
+    """Batches of any size, those that weigh nothing passed over.
+
+    Also the sums of log densities and of what is raised.
+    """
     weight = x.new_ones(len(x), dtype=torch().float64) if weight is None else weight
     cuts = list(stretches(len(x), batch_size))
     weights = torch().stack([weight[cut].sum() for cut in cuts]).tolist() if cuts else []
     batches = [(cut, w) for cut, w in zip(cuts, weights, strict=True) if w > 0.0]
-    moving, total = Moving(state, x.device), 0.0
+    moving, log_density, bound = Moving(state, x.device), 0.0, 0.0
     limits = rule.least_root, rule.most_root
     while batches:
         some, batches = batches[: state.wait], batches[state.wait :]
         g = upload(bumps(len(state.logits), rule.rows_of_grid, state.sigma), x.device)
-        losses = [
+        shown = [
             moving.step(x[cut].double(), weight[cut], g, state.epsilon, limits) for cut, _ in some
         ]
-        for loss, (_, held) in zip(torch().stack(losses).tolist(), some, strict=True):
-            state, total = heard(state, loss / held), total + loss
+        for (density, loss), (_, held) in zip(torch().stack(shown).tolist(), some, strict=True):
+            state = heard(state, loss / held)
+            log_density, bound = log_density + density, bound + loss
         state = looked(state, rule)
-    return moving.state(state), total
+    return moving.state(state), log_density, bound

@@ -102,6 +102,6 @@ class GpuKernel:
         weight: Tensor | None,
         rule: AnnealingRule,
         batch_size: int,
-    ) -> tuple[Annealed, float]:
-        """Stochastic gradients, batch by batch, and the sum of what they rise."""
+    ) -> tuple[Annealed, float, float]:
+        """Stochastic gradients, batch by batch; sums of log densities and of what they raise."""
         return anneal(state, x, weight, rule, batch_size)

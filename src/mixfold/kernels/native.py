@@ -18,7 +18,7 @@ from mixfold.families._positive import MeanParams
 from mixfold.families.exponential import Exponential
 from mixfold.families.gaussian import LOG_2PI, Gaussian, GaussianParams
 from mixfold.families.poisson import Poisson
-from mixfold.kernels.reference import anneal, simulate
+from mixfold.kernels.reference import simulate
 from mixfold.models.annealed import Annealed, AnnealingRule, bumps, looked
 from mixfold.models.bayesian_mixture import MixturePosterior
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
@@ -45,6 +45,16 @@ def fits_float32(scales: Array) -> bool:
     """Whether products of these scales with rows stay well inside the range of float32."""
     used = np.abs(scales[scales != 0])
     return not used.size or bool(used.max() < 1e15 and used.min() > 1e-34)
+
+
+def batches_that_count(rows: Rows, batch_size: int) -> Rows:
+    """Rows without the batches of which none weighs anything."""
+    if rows.weight is None or not len(rows):
+        return rows
+    total = np.add.reduceat(rows.weight, np.arange(0, len(rows), batch_size))
+    if (total > 0.0).all():
+        return rows
+    return rows.where(np.repeat(total > 0.0, batch_size)[: len(rows)])
 
 
 class NativeKernel:
@@ -119,29 +129,29 @@ class NativeKernel:
 
     def anneal(
         self, state: Annealed, rows: Rows, rule: AnnealingRule, batch_size: int
-    ) -> tuple[Annealed, float]:
-        """Stochastic gradients, batch by batch, and the sum of what they rise."""
-        if batch_size > 1:
-            return anneal(state, rows, rule, batch_size)
-        there = rows if rows.weight is None else rows.where(rows.weight > 0.0)
+    ) -> tuple[Annealed, float, float]:
+        """Stochastic gradients, batch by batch; sums of log densities and of what they raise."""
+        there = batches_that_count(rows, batch_size)
         working = replace(
             state, logits=state.logits.copy(), means=state.means.copy(), roots=state.roots.copy()
         )
-        total = 0.0
+        log_density = bound = 0.0
         while len(there):
-            some, there = there.cut(0, working.wait), there.cut(working.wait, len(there))
-            working, more = self._anneal_some(working, some, rule)
-            total += more
-        return working, total
+            most = working.wait * batch_size
+            some, there = there.cut(0, most), there.cut(most, len(there))
+            working, *more = self._anneal_some(working, some, rule, batch_size)
+            log_density, bound = log_density + more[0], bound + more[1]
+        return working, log_density, bound
 
     def _anneal_some(
-        self, state: Annealed, rows: Rows, rule: AnnealingRule
-    ) -> tuple[Annealed, float]:
-        """Rows up to the next look, with the arrays of the state moved in place."""
+        self, state: Annealed, rows: Rows, rule: AnnealingRule, batch_size: int
+    ) -> tuple[Annealed, float, float]:
+        """Batches up to the next look, with the arrays of the state moved in place."""
         move = _native.anneal_single if state.means.dtype == np.float32 else _native.anneal_double
-        loss, first, total = move(
+        loss, first, log_density, bound = move(
             rows.x,
             rows.weight,
+            batch_size,
             state.logits,
             state.means,
             state.roots,
@@ -152,8 +162,9 @@ class NativeKernel:
             state.loss,
             state.first,
         )
-        after = replace(state, loss=loss, first=first, wait=state.wait - len(rows))
-        return looked(after, rule), total
+        batches = -(-len(rows) // batch_size)
+        after = replace(state, loss=loss, first=first, wait=state.wait - batches)
+        return looked(after, rule), log_density, bound
 
     def sequence(
         self, statistics: Statistics, params: MixtureParams, reference: Statistics | None = None

@@ -73,8 +73,8 @@ class ReferenceKernel:
 
     def anneal(
         self, state: Annealed, rows: Rows, rule: AnnealingRule, batch_size: int
-    ) -> tuple[Annealed, float]:
-        """Stochastic gradients, batch by batch, and the sum of what they rise."""
+    ) -> tuple[Annealed, float, float]:
+        """Stochastic gradients, batch by batch; sums of log densities and of what they raise."""
         return anneal(state, rows, rule, batch_size)
 
     def sequence(self, statistics: Any, params: Any, reference: Any = None) -> None:
@@ -96,15 +96,16 @@ def match(
 
 def anneal(
     state: Annealed, rows: Rows, rule: AnnealingRule, batch_size: int
-) -> tuple[Annealed, float]:
-    """Annealed gradients with batches of any size; those that weigh nothing are passed over."""
-    total = 0.0
+) -> tuple[Annealed, float, float]:
+    """Annealed gradients; batches that weigh nothing are passed over."""
+    log_density = bound = 0.0
     for first in range(0, len(rows), batch_size):
         batch = rows.cut(first, first + batch_size)
         if batch.total_weight() > 0.0:
-            state, loss = anneal_batch(state, batch, rule)
-            total += float(batch.weights() @ loss)
-    return state, total
+            state, density, loss = anneal_batch(state, batch, rule)
+            log_density += float(batch.weights() @ density)
+            bound += float(batch.weights() @ loss)
+    return state, log_density, bound
 
 
 def simulate(kernel: Any, prepared: Any, rows: Rows, assignment: Assignment) -> tuple[Array, Array]:

@@ -13,6 +13,7 @@ from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.learner import Info, Learner
 from mixfold.core.problem import Model, Problem
 from mixfold.core.rows import Rows, join, no_rows
+from mixfold.core.source import block_length
 from mixfold.core.value import value
 from mixfold.families.gaussian import Gaussian
 from mixfold.models._scaling import Scaling, scaling_of
@@ -48,10 +49,12 @@ class AnnealedSGD(Learner):
 
     g is a bump of width sigma on a periodic grid of components, as nearly square as K allows: it
     drags along components that no row has chosen yet. Whenever the loss has settled, sigma and eps
-    fall by a tenth. Weights are a softmax, precisions squares that do not pass `cap`. No row is
-    needed to start: means begin near zero, precisions at the cap, so data should be scaled to
-    [0, 1] or thereabouts. With `scale` the first 256 rows wait, and columns are learned in units of
+    fall by a tenth. Weights are a softmax. Precisions are D'D, with D diagonal or upper triangular
+    as the family has it, and no entry of its diagonal passes the root of `cap`. No row is needed to
+    start: means begin near zero, precisions at the cap, so data should be scaled to [0, 1] or
+    thereabouts. With `scale` the first 256 rows wait, and columns are learned in units of
     their deviations from their means there; what is learned is told in the data's own units.
+    `history_` has both the log-likelihood and, as `bound`, what is raised.
 
     Examples
     --------
@@ -69,7 +72,7 @@ class AnnealedSGD(Learner):
     """
 
     goes_on = True
-    sample_size = 1_000
+    sample_size = 100
 
     batch_size: int = 1
     passes: int = 3
@@ -110,7 +113,7 @@ class AnnealedSGD(Learner):
         return (
             isinstance(model, MixtureModel)
             and isinstance(model.family, Gaussian)
-            and model.family.covariance == "diag"
+            and model.family.covariance in ("diag", "full")
         )
 
     def remarks(self, model: Model, rows: Rows) -> list[str]:
@@ -119,7 +122,7 @@ class AnnealedSGD(Learner):
     def _out_of_scale(self, rows: Rows) -> list[str]:
         """What to say of rows that no component can resolve, or that throw steps about."""
         said, remedy = [], "or use AnnealedSGD(scale=True)"
-        x = rows.x.astype(np.float64, copy=False)
+        x = rows.cut(0, block_length(rows.x.shape[1])).x.astype(np.float64, copy=False)
         far, within = float(np.quantile(np.abs(x), 0.99)), FAR / sqrt(self.epsilon)
         if far > within:
             said.append(
@@ -149,18 +152,20 @@ class AnnealedSGD(Learner):
         )
 
     def init(self, problem: Problem, params: Any, seen: int = 0, seed: int = 0) -> AnnealedSGDState:
-        model = problem.model
+        model: Any = problem.model
         if not self.serves(model):
             raise InvalidInputError(
                 f"{getattr(model, 'family', model)!r} has no annealed gradients here: use "
-                "Gaussian('diag'), or a learner of the EM kind"
+                "Gaussian('diag') or Gaussian('full'), or a learner of the EM kind"
             )
         kind = np.dtype(self.precision)
         means = params.components.means.astype(kind)
+        full = model.family.covariance == "full"
+        unit = np.eye(model.d, dtype=kind) if full else np.ones(model.d, dtype=kind)
         annealed = Annealed(
             logits=np.log(params.weights),
             means=means,
-            roots=np.full_like(means, sqrt(self.cap)),
+            roots=np.stack([unit] * model.k) * kind.type(sqrt(self.cap)),
             sigma=0.25 * sqrt(model.k) if self.sigma is None else self.sigma,
             epsilon=self.epsilon,
             loss=UNSEEN,
@@ -195,7 +200,7 @@ class AnnealedSGD(Learner):
         return state, rows
 
     def _scaled(self, state: AnnealedSGDState, rows: Rows) -> AnnealedSGDState:
-        scaling = scaling_of(rows)
+        scaling = scaling_of(rows.on_host())
         means = scaling.apply(state.annealed.means, state.annealed.means.dtype)
         return replace(state, annealed=replace(state.annealed, means=means), scaling=scaling)
 
@@ -208,10 +213,12 @@ class AnnealedSGD(Learner):
         rule = self.rule(problem.model.k)
         volume = 0.0
         if state.scaling is not None:
+            rows = rows.on_host()
             x = state.scaling.apply(rows.x, state.annealed.means.dtype)
             rows, volume = Rows(x, rows.weight), state.scaling.log_volume
-        annealed, total = problem.anneal(state.annealed, rows, rule, self.batch_size)
-        info = Info(len(rows), total / weight - volume, annealed.epsilon)
+        annealed, *sums = problem.anneal(state.annealed, rows, rule, self.batch_size)
+        log_likelihood, bound = (total / weight - volume for total in sums)
+        info = Info(len(rows), log_likelihood, annealed.epsilon, bound)
         return replace(state, annealed=annealed, rows=state.rows + len(rows)), [info]
 
     def end_pass(

@@ -33,3 +33,8 @@ class Fit:
     def log_likelihood(self) -> float:
         """Log-likelihood per row when last seen."""
         return float(self.history.log_likelihood[-1]) if len(self.history) else float("nan")
+
+    @property
+    def bound(self) -> float:
+        """What the rule raises, per row, when last seen; NaN where it is the log-likelihood."""
+        return float(self.history.bound[-1]) if len(self.history) else float("nan")

@@ -13,7 +13,10 @@ LIMIT = 4096
 
 @value
 class History:
-    """Columns of equal length: rows seen, log-likelihood per row, step size, seconds."""
+    """Columns of equal length: rows seen, log-likelihood per row, step size, seconds, bound.
+
+    Older files have no bound.
+    """
 
     table: Array
 
@@ -40,6 +43,11 @@ class History:
         """Seconds since learning began, interruptions not counted."""
         return self.table[:, 3]
 
+    @property
+    def bound(self) -> Array:
+        """Mean of what the rule raised; NaN where that is the log-likelihood itself."""
+        return _with_bound(self.table)[:, 4]
+
     def __repr__(self) -> str:
         if not len(self):
             return "History(empty)"
@@ -52,10 +60,10 @@ class History:
         seen = self.table[-1, 0] if len(self) else 0.0
         rows = seen + np.cumsum([info.rows for info in infos])
         new = [
-            (r, info.log_likelihood, info.step_size, seconds)
+            (r, info.log_likelihood, info.step_size, seconds, _number(info.bound))
             for r, info in zip(rows, infos, strict=True)
         ]
-        table = np.vstack([self.table, new])
+        table = np.vstack([_with_bound(self.table), new])
         if len(table) > LIMIT:
             table = np.vstack([table[:-1:2], table[-1:]])
         return History(table)
@@ -63,4 +71,13 @@ class History:
 
 def no_history() -> History:
     """Before any learning."""
-    return History(np.empty((0, 4)))
+    return History(np.empty((0, 5)))
+
+
+def _with_bound(table: Array) -> Array:
+    missing = 5 - table.shape[1]
+    return np.pad(table, [(0, 0), (0, missing)], constant_values=np.nan) if missing else table
+
+
+def _number(bound: float | None) -> float:
+    return float("nan") if bound is None else bound

@@ -42,7 +42,7 @@ def start_for(init: Any, family: Family, suits: str | None = None) -> Start:
 
 def warn_of(learner: Learner, model: Model, sample: Rows) -> None:
     """Say what the learner has to remark before it begins."""
-    for remark in learner.remarks(model, sample):
+    for remark in learner.remarks(model, sample.on_host()):
         warn(remark)
 
 
