@@ -138,9 +138,20 @@ def test_annealing_finds_what_no_annealing_misses() -> None:
 
 def test_thirty_thousand_columns_give_finite_numbers() -> None:
     x = np.random.default_rng(0).random((40, 30_000), dtype=np.float32)
-    model = Mixture(Gaussian("diag"), 16, learner=AnnealedSGD(passes=2), random_state=0).fit(x)
-    assert np.isfinite(model.score_samples(x[:3])).all()
-    assert np.isfinite(model.history_.log_likelihood).all()
+    for learn in ("fit", "partial_fit"):
+        model = Mixture(Gaussian("diag"), 16, learner=AnnealedSGD(passes=2), random_state=0)
+        getattr(model, learn)(np.tile(x, (3, 1)) if learn == "partial_fit" else x)
+        assert np.isfinite(model.score_samples(x[:3])).all()
+        assert np.isfinite(model.history_.table).all()
+        assert len(model.history_) > 0
+
+
+def test_more_components_than_a_start_needs_rows() -> None:
+    x = pictures(300, d=2)
+    for learn in ("fit", "partial_fit"):
+        rule = AnnealedSGD(passes=1)
+        model = getattr(Mixture(Gaussian("diag"), 144, learner=rule, random_state=0), learn)(x)
+        assert len(model.weights_) == 144
 
 
 def test_streams_go_on(tmp_path: Path) -> None:

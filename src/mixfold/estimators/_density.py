@@ -177,7 +177,7 @@ class Density(Evaluation):
         return None if source.columns is None else [str(name) for name in source.columns]
 
     def _sample_size(self, source: Source) -> int:
-        most = self._learner().sample_size
+        most = max(self._learner().sample_size, self.n_components)
         return most if source.length is None else min(most, source.length)
 
     def _starts(self, problem: Threads, learner: Learner, source: Source, seed: int) -> list[Any]:
@@ -196,7 +196,7 @@ class Density(Evaluation):
         def sample() -> Rows:
             if not kept:
                 rows = source.sample(
-                    self._learner().sample_size, np.random.default_rng([seed, 2**31])
+                    self._sample_size(source), np.random.default_rng([seed, 2**31])
                 )
                 from_the_first = source.length is None and not isinstance(source, Collection)
                 whole = from_the_first or source.length == len(rows)

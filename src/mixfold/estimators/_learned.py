@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from mixfold.core.rows import Rows
-from mixfold.core.value import value
+from mixfold.core.value import field_names, value
 from mixfold.engines.threads import Threads
 from mixfold.families.gaussian import Gaussian
 from mixfold.models.bayesian_mixture import MixturePosterior
@@ -58,7 +58,8 @@ class Learned:
     @property
     def posterior(self) -> MixturePosterior | None:
         """Beliefs about the parameters, where the rule has any."""
-        known = getattr(self.stream.state, "params", None)
+        state = self.stream.state
+        known = state.params if state is not None and "params" in field_names(state) else None
         return known if isinstance(known, MixturePosterior) else None
 
     @staticmethod

@@ -37,7 +37,7 @@ class Loop:
         keep: Callable[[Fit], None] = lambda fit: None,
         progress: Progress | None = None,
     ) -> None:
-        self.problem, self.learner, self.source, self.starts = problem, learner, source, starts
+        self.problem, self.learner, self.source, self.starts = problem, learner, source, [*starts]
         self.seen, self.seed, self.passes = seen, seed, passes
         self.keep, self.progress = keep, progress or Silent()
         self.passing = passing or InBlocks(problem, learner, source, seed, check)
@@ -69,7 +69,9 @@ class Loop:
         return self.fit
 
     def _begun(self, start: int) -> Fit:
-        state = self.learner.init(self.problem, self.starts[start](), self.seen, self.seed)
+        # a start is made once; after the last one the sample behind them can go
+        params, self.starts[start] = self.starts[start](), spent
+        state = self.learner.init(self.problem, params, self.seen, self.seed)
         return Fit(state, no_history(), start, seed=self.seed, origin=state)
 
     def _leap(self) -> bool:
@@ -138,6 +140,11 @@ class Loop:
     def _tell(self) -> None:
         self.progress.update(self.fit, self.source.length)
         self.keep(self.fit)
+
+
+def spent() -> Any:
+    """In place of a start that was made."""
+    raise AssertionError("a start is made once")
 
 
 def check_some(rows: int, weight: float) -> None:

@@ -54,6 +54,7 @@ class InBlocks:
         # a pass with replacement may be the first to see a row
         unseen = self.order == "with-replacement" or (fit.passes == 0 and fit.start == 0)
         state, row = fit.state, fit.row
+        del fit  # else the state before the pass would stay in memory
         for rows in blocks:
             if unseen:
                 self.check(rows, numbers[row : row + len(rows)])

@@ -32,13 +32,14 @@ class Stream:
             state, infos = learner.step(problem, self.state, rows)
             return replace(self, state=state), infos
         together = rows.copy() if self.waiting is None else join([self.waiting, rows])
-        needed = rows_before_start(problem.model.k, problem.model.d)
+        k, d = problem.model.k, problem.model.d
+        needed = min(rows_before_start(k, d), max(learner.sample_size, k))
         if beginning.random and len(together) < needed:
             return Stream(together, None, []), []
         first = together.cut(0, needed)
         warn_of(learner, problem.model, first)
         params = beginning.draw(problem, first, [seed, 0])
-        credit = learner.credit(len(first), problem.model.k, problem.model.d)
+        credit = learner.credit(len(first), k, d)
         before = learner.init(problem, params, credit, seed)
         state, infos = learner.step(problem, before, together)
         return Stream(None, state, [Ancestor(before, 0, 0)]), infos

@@ -7,6 +7,7 @@ import numpy as np
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
 from mixfold.core.rows import Array, Rows
+from mixfold.core.source import block_length
 from mixfold.core.statistics import Statistics, pack, packed_length
 from mixfold.families.gaussian import Gaussian, GaussianParams
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
@@ -101,7 +102,8 @@ def of_one_spread(model: MixtureModel, rows: Rows, centers: Array) -> MixturePar
         raise InvalidInputError(
             f"init draws means without regard to what {model.family!r} can have: use 'k-mle++'"
         )
-    whole = statistics_of(MixtureModel(model.family, 1, model.d), rows, np.ones((len(rows), 1)))
+    some = rows.cut(0, block_length(model.d))
+    whole = statistics_of(MixtureModel(model.family, 1, model.d), some, np.ones((len(some), 1)))
     factor = np.repeat(model.family.maximize(whole)[0].factor, model.k, axis=0)
     components = GaussianParams(centers, model.family.structure.shared(factor))
     return MixtureParams(np.full(model.k, 1.0 / model.k), components)

@@ -6,6 +6,7 @@ import numpy as np
 
 from mixfold.core.checks import check_above
 from mixfold.core.rows import Rows
+from mixfold.core.source import block_length
 from mixfold.core.start import Start
 from mixfold.core.value import value
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
@@ -22,7 +23,8 @@ class AroundMean(Start):
         check_above("radius", self.radius, 0.0)
 
     def draw(self, model: MixtureModel, rows: Rows, rng: np.random.Generator) -> MixtureParams:
-        x, weight = rows.x.astype(np.float64, copy=False), weights_of(rows)
+        some = rows.cut(0, block_length(model.d))
+        x, weight = some.x.astype(np.float64, copy=False), weights_of(some)
         box = self.radius * model.family.scale(x, weight)
         centers = weight @ x / weight.sum() + box * rng.uniform(-1.0, 1.0, (model.k, model.d))
         return of_one_spread(model, rows, centers)
