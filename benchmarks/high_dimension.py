@@ -1,4 +1,4 @@
-"""Images of 30,000 pixels, one per step, that are never in memory together.
+"""Images of 30,000 pixels, one per step, that are never in memory together; and of 784 pixels.
 
 python benchmarks/high_dimension.py
 """
@@ -11,8 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+from _timing import best_alternating
 
 from mixfold import AnnealedSGD, Gaussian, Mixture
+from mixfold.core.rows import Rows
+from mixfold.engines.threads import Threads
+from mixfold.models.mixture_model import MixtureModel
+from mixfold.starts.uniform import Uniform
 
 HEIGHT, WIDTH, K = 150, 200, 64
 ROWS, BLOCK, PASSES = 300, 10, 3
@@ -24,11 +29,11 @@ class Pictures:
     def __iter__(self) -> Iterator[np.ndarray]:
         rng = np.random.default_rng(0)
         for _ in range(ROWS // BLOCK):
-            yield np.stack([pattern(rng) for _ in range(BLOCK)])
+            yield np.stack([pattern(rng, HEIGHT, WIDTH) for _ in range(BLOCK)])
 
 
-def pattern(rng: np.random.Generator, waves: int = 4) -> np.ndarray:
-    y, x = (np.linspace(0.0, 1.0, m, dtype=np.float32) for m in (HEIGHT, WIDTH))
+def pattern(rng: np.random.Generator, height: int, width: int, waves: int = 4) -> np.ndarray:
+    y, x = (np.linspace(0.0, 1.0, m, dtype=np.float32) for m in (height, width))
     (a, b), phase = rng.uniform(0.0, 9.0, (2, waves, 1)), rng.uniform(0.0, 6.3, (2, waves, 1))
     sides = np.cos(a * y + phase[0]), np.cos(b * x + phase[1])
     picture: np.ndarray = np.einsum("wi,wj->ij", *sides).astype(np.float32).ravel()
@@ -39,6 +44,17 @@ def pattern(rng: np.random.Generator, waves: int = 4) -> np.ndarray:
 def resident() -> int:
     """Bytes of memory in use now."""
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+def rows_per_second(batch_size: int, side: int = 28, n: int = 5000) -> float:
+    """Of small images, on one thread, from the start of annealing."""
+    rng = np.random.default_rng(0)
+    rows = Rows(np.stack([pattern(rng, side, side) for _ in range(n)]))
+    problem = Threads(MixtureModel(Gaussian("diag"), K, side * side), 1)
+    learner = AnnealedSGD(batch_size=batch_size)
+    start = Uniform().draw(problem.model, rows, rng)
+    state = learner.init(problem, start)
+    return n / best_alternating({"": lambda: learner.step(problem, state, rows)}, 5)[""]
 
 
 def main() -> None:
@@ -62,6 +78,8 @@ def main() -> None:
         f"{PASSES * ROWS / seconds:.0f} rows/s, {PASSES * ROWS / making:.0f} of making them alone"
     )
     print(f"every number is finite: {bool(finite)}")
+    for size in (1, 100):
+        print(f"d=784, K={K}, batches of {size}: {rows_per_second(size):,.0f} rows/s")
 
 
 if __name__ == "__main__":

@@ -26,7 +26,7 @@ from mixfold import GaussianMixture, Mixture
 from mixfold.core.errors import ModelFileError
 from mixfold.core.family import Family
 from mixfold.core.registry import find_all
-from mixfold.core.value import equal
+from mixfold.core.value import equal, value
 from mixfold.families.gaussian import Gaussian
 from mixfold.families.poisson import Poisson
 from mixfold.learners.em import EM
@@ -397,3 +397,8 @@ if sys.platform != "win32":  # which knows no limit on the size of files
             n_components=2, random_state=0, checkpoint=tmp_path / "checkpoint", resume=True
         ).fit(x)
         assert equal(resumed.params_, left.params_)
+
+
+def test_two_values_cannot_have_one_name() -> None:
+    with pytest.raises(TypeError, match=r"History is the name of a value in mixfold\.run\.history"):
+        value(type("History", (), {}))

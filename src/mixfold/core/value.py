@@ -19,8 +19,11 @@ _CLASSES: dict[str, type] = {}
 
 @dataclass_transform(frozen_default=True)
 def value(cls: type[T]) -> type[T]:
-    """Make a frozen dataclass that model files may contain."""
+    """Make a frozen dataclass that model files may contain, by its name alone."""
     frozen = dataclass(frozen=True, eq=False)(cls)
+    other = _CLASSES.get(frozen.__name__, frozen).__module__
+    if other != frozen.__module__:
+        raise TypeError(f"{frozen.__name__} is the name of a value in {other}: choose another")
     _CLASSES[frozen.__name__] = frozen
     return frozen
 

@@ -16,7 +16,7 @@ from mixfold.core.rows import Rows, join, no_rows
 from mixfold.core.source import block_length
 from mixfold.core.value import value
 from mixfold.families.gaussian import Gaussian
-from mixfold.models._scaling import Scaling, scaling_of
+from mixfold.models._scaling import ColumnScaling, scaling_of
 from mixfold.models.annealed import UNSEEN, Annealed, AnnealingRule, grid_rows
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
@@ -34,7 +34,7 @@ class AnnealedSGDState:
     rows: int
     passes: int
     repairs: int
-    scaling: Scaling | None = None
+    scaling: ColumnScaling | None = None
 
     @property
     def params(self) -> MixtureParams:

@@ -14,7 +14,7 @@ REACH = 5.0
 
 
 @value
-class Scaling:
+class ColumnScaling:
     """z = (x - offset) / scale, column by column."""
 
     offset: Array
@@ -39,7 +39,7 @@ class Scaling:
         return float(np.log(self.scale).sum())
 
 
-def scaling_of(rows: Rows) -> Scaling:
+def scaling_of(rows: Rows) -> ColumnScaling:
     """Means and deviations of columns.
 
     No row is farther than `REACH` scales from the mean, so that columns which hardly ever vary do
@@ -53,4 +53,4 @@ def scaling_of(rows: Rows) -> Scaling:
     deviation = np.sqrt((share * np.square(x)).sum(axis=0))
     scale = np.maximum(deviation, np.abs(x).max(axis=0) / REACH)
     varies = scale > np.finfo(np.float64).eps * np.abs(offset)
-    return Scaling(offset, np.where(varies, scale, scale[varies].max(initial=0.0) or 1.0))
+    return ColumnScaling(offset, np.where(varies, scale, scale[varies].max(initial=0.0) or 1.0))
