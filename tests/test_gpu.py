@@ -265,9 +265,17 @@ def test_fits_equal_those_of_the_cpu(covariance: str, dtype: Any, device: str) -
 
 @pytest.mark.parametrize(
     "learner",
-    ["auto", "mini-batch-em", OnlineEM(batch_size=256), AnnealedSGD(batch_size=100), "online-em"],
+    [
+        "auto",
+        "mini-batch-em",
+        OnlineEM(batch_size=256),
+        AnnealedSGD(batch_size=100),
+        AnnealedSGD(batch_size=100, scale=True),
+        "online-em",
+    ],
     ids=repr,
 )
+@pytest.mark.filterwarnings("ignore:n_components=. is laid out")
 def test_learners_equal_those_of_the_cpu(learner: Any, device: str) -> None:
     x = blobs() / 10.0
     settings = {"family": Gaussian("diag"), "learner": learner, "passes": 2}

@@ -39,7 +39,7 @@ class Moving:
         return torch().cat([form.log_joint(some, form.local(some)) for some in chunks], dim=1).T
 
     def step(self, x: Tensor, weight: Tensor, g: Tensor, epsilon: float, limits: Any) -> Tensor:
-        """One step with the mean of a batch, as `anneal_batch`; sums of log densities and losses."""
+        """One step with the mean of a batch; sums of its log densities and of its losses."""
         joint = self.log_joint(x)
         smooth = joint @ g.T
         loss, best = smooth.max(dim=1)
