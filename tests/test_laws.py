@@ -21,10 +21,12 @@ from mixfold.core.learner import Learner
 from mixfold.core.registry import find_all
 from mixfold.core.rows import Rows
 from mixfold.core.source import Source
+from mixfold.detectors.page_hinkley import PageHinkley
 from mixfold.kernels.choice import kernel_for
 from mixfold.kernels.native import NativeKernel
 from mixfold.learners.annealed_sgd import AnnealedSGD
 from mixfold.learners.auto import Auto
+from mixfold.learners.drift_aware import DriftAware
 from mixfold.learners.em import EM
 from mixfold.learners.fast_incremental_em import FastIncrementalEM
 from mixfold.learners.incremental_em import IncrementalEM
@@ -44,6 +46,7 @@ from mixfold.sources._opening import open_source
 from mixfold.testing import families, kernels, learners, sources
 
 FAMILIES: list[Family] = [v for f in find_all("families").values() for v in f.variants()]
+EASILY = PageHinkley(delta=0.1, threshold=0.2, memory=4, least=3)
 LEARNERS: list[Learner] = [learner() for learner in find_all("learners").values()] + [
     AnnealedSGD(scale=True),
     AnnealedSGD(batch_size=7),
@@ -62,6 +65,7 @@ LEARNERS: list[Learner] = [learner() for learner in find_all("learners").values(
     MonteCarloEM(draws=3, batch_size=100),
     MomentMatching(prior=Prior(kappa=0.2)),
     OnlineVB(form="streaming", batch_size=50),
+    *(DriftAware(one, EASILY, window=16) for one in (OnlineEM(), MiniBatchEM(24), AnnealedSGD())),
 ]
 
 PAIRS = [(f, r) for f in FAMILIES for r in LEARNERS if r.serves(MixtureModel(f, 3, 2))]

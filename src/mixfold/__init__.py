@@ -29,7 +29,7 @@ OTHERS = {
     "load": "mixfold.estimators._saving",
     "merge": "mixfold.estimators._merging",
 }
-PUBLIC_PACKAGES = ("estimators", "families", "learners", "schedules", "starts")
+PUBLIC_PACKAGES = ("detectors", "estimators", "families", "learners", "schedules", "starts")
 
 
 def __getattr__(name: str) -> Any:

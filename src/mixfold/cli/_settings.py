@@ -81,8 +81,11 @@ def with_options(cls: type, options: Sequence[str]) -> Any:
 
 
 def _value(name: str, text: str, hint: Any) -> Any:
-    """Text as a value of a field's type; a schedule is name or name:field=value,field=value."""
-    if f"{name}s" in ("schedules",):
+    """Text as a value of a field's type; a schedule is name or name:field=value,field=value.
+
+    So are detectors, and learners inside others.
+    """
+    if f"{name}s" in ("schedules", "detectors", "learners"):
         kind, _, rest = text.partition(":")
         return with_options(find(f"{name}s", kind), rest.split(",") if rest else [])
     kinds = get_args(hint) or (hint,)

@@ -135,4 +135,6 @@ def _summarize(model: Any, watch: Watch, output: Path) -> None:
             f"[yellow]{model.degeneracies_} times a component was kept from collapsing: "
             "fewer components may be enough[/]"
         )
+    for row in getattr(model, "drifts_", ()):
+        out.print(f"the rows have changed: learning began anew after row {row:,}")
     out.print(f"saved in {output}", soft_wrap=True, markup=False)

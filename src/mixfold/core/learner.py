@@ -55,6 +55,10 @@ class Learner(ABC):
         """The name of a start that suits the rule."""
         return None
 
+    def goes_on_from(self, other: Learner) -> bool:
+        """Whether the rule can learn more rows from the state that `other` has left."""
+        return self.goes_on and isinstance(other, type(self))
+
     def serves(self, model: Model) -> bool:
         """Whether the rule can learn the model."""
         return True

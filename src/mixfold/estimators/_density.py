@@ -328,8 +328,7 @@ class Density(Evaluation):
         learned = learned.parted() if learned.copied else learned
         if learned.streaming:
             return learned
-        goes_on = learner.goes_on and isinstance(learned.learner, type(learner))
-        if goes_on and learned.stream.state is not None:
+        if learner.goes_on_from(learned.learner) and learned.stream.state is not None:
             return replace(learned, learner=learner, streaming=True)
         state = learner.init(problem, learned.params, learned.n_seen, self._seed())
         stream = Stream(None, state, [Ancestor(state, learned.n_seen, learned.n_rows)])

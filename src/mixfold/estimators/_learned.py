@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, ClassVar
 
+import numpy as np
+
 from mixfold.core.rows import Rows
 from mixfold.core.value import field_names, value
 from mixfold.engines.threads import Threads
 from mixfold.families.gaussian import Gaussian
+from mixfold.learners.drift_aware import DriftAware
 from mixfold.models.bayesian_mixture import MixturePosterior
 from mixfold.models.mixture_model import MixtureModel
 from mixfold.run.ancestor import Ancestor, descended
@@ -35,6 +38,7 @@ class Learned:
         "converged_",
         "degeneracies_",
         "posterior_",
+        "drifts_",
     )
 
     model: Any
@@ -82,6 +86,9 @@ class Learned:
         }
         if self.posterior is not None:
             found["posterior_"] = self.posterior
+        if isinstance(self.learner, DriftAware):
+            drifts = [] if self.stream.state is None else self.stream.state.drifts
+            found["drifts_"] = np.array(drifts, dtype=np.int64)
         family = self.model.family
         if isinstance(family, Gaussian):
             found["covariances_"] = family.structure.covariances(components.factor)

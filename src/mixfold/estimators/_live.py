@@ -13,6 +13,7 @@ from mixfold.core.rows import Array, Rows
 from mixfold.engines.threads import Threads
 from mixfold.estimators._learned import Learned
 from mixfold.learners._stochastic import StochasticEM
+from mixfold.learners.drift_aware import DriftAware
 
 AHEAD = 1024
 
@@ -107,11 +108,46 @@ class Stepwise(Live):
         return self._now
 
 
+class Watched(Live):
+    """Learning that is watched: within a window nothing happens but what the inner rule does."""
+
+    def __init__(self, learned: Learned, problem: Threads) -> None:
+        super().__init__(learned, problem)
+        self._begin(learned.stream.state)
+
+    def _begin(self, state: Any) -> None:
+        rule, stream = self._from.learner, self._from.stream
+        self._before = state
+        inner = replace(self._from, learner=rule.learner, stream=replace(stream, state=state.inner))
+        self._inner = live_on(inner, self.problem)
+        self._window = np.empty((rule.window - len(state.window), self._d))
+        self._length = 0
+
+    def _fold(self, row: Rows) -> None:
+        self._inner.learn(row.x[0])
+        self._window[self._length] = row.x[0]
+        self._length += 1
+        if self._length == len(self._window):
+            self._begin(self._state())
+
+    def _state(self) -> Any:
+        rows = Rows(self._window[: self._length])
+        if not len(rows):
+            return self._before
+        inner = self._inner.learned().stream.state
+        return self._from.learner.watched(self.problem, self._before, inner, rows)
+
+
 def live_from(learned: Learned, problem: Threads) -> Live | None:
     """What goes on from the stream's state, if it has one yet."""
+    return None if learned.stream.state is None else live_on(learned, problem)
+
+
+def live_on(learned: Learned, problem: Threads) -> Live:
+    """What goes on from the stream's state."""
     state, learner = learned.stream.state, learned.learner
-    if state is None:
-        return None
+    if isinstance(learner, DriftAware):
+        return Watched(learned, problem)
     if isinstance(learner, StochasticEM) and learner.row_by_row():
         sequence = problem.sequence(state.statistics, state.params)
         if sequence is not None:

@@ -266,6 +266,12 @@ class StochasticEM(Learner):
             state, infos = self._update(problem, state)
         return replace(state, passes=state.passes + 1), infos
 
+    def awaken(self, problem: Problem, state: StochasticState) -> StochasticState:
+        """Steps as large as after a start, and a mean of iterates from here on."""
+        k, d = problem.model.k, problem.model.d
+        first = 0 if self.batch_size is None else self.rows_to_small_steps(k, d) // self._size
+        return replace(state, updates=min(state.updates, first), average=None, averaged=0)
+
     # joining
 
     def gathers(self, state: StochasticState) -> bool:

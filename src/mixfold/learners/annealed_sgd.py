@@ -176,6 +176,13 @@ class AnnealedSGD(Learner):
         )
         return AnnealedSGDState(annealed, no_rows(model.d), 0, 0, 0)
 
+    def awaken(self, problem: Problem, state: AnnealedSGDState) -> AnnealedSGDState:
+        """Hot again, with what has been learned; the loss has not been seen."""
+        now = state.annealed
+        hot = self.init(problem, state.params).annealed
+        hot = replace(hot, logits=now.logits, means=now.means, roots=now.roots)
+        return replace(state, annealed=hot)
+
     def step(
         self, problem: Problem, state: AnnealedSGDState, rows: Rows
     ) -> tuple[AnnealedSGDState, list[Info]]:

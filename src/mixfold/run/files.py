@@ -15,7 +15,7 @@ from mixfold.core.registry import find_all
 from mixfold.core.value import checksum, flatten, unflatten
 
 FORMAT, VERSION = "mixfold", 4
-WITH_VALUES = ("families", "schedules", "models", "learners", "starts")
+WITH_VALUES = ("families", "schedules", "detectors", "models", "learners", "starts")
 
 
 def write(path: str | Path, kind: str, content: Any) -> None:

@@ -1,0 +1,1 @@
+"""Change in a stream of numbers, one detector per file."""

@@ -1,0 +1,83 @@
+"""Falls in a stream of numbers, by a cumulative sum."""
+
+from __future__ import annotations
+
+from math import isnan
+
+from mixfold.core.checks import check_above, check_whole
+from mixfold.core.detector import Detector
+from mixfold.core.errors import InvalidInputError
+from mixfold.core.value import value
+
+LOWEST = -1e300
+LEAST_SPREAD = 1e-9  # of the level: numbers that are all alike differ by rounding
+BELOW = 0.158655  # of a Gaussian's numbers, this share is more than one deviation below
+
+
+@value
+class Heard:
+    """The last numbers, and the sum of falls."""
+
+    recent: list[float]
+    total: float
+
+
+@value
+class PageHinkley(Detector):
+    """S <- max(0, S + min((m - x) / s, most) - delta); a fall where S > threshold.
+
+    m is the median of the last `memory` numbers and s how far below it the lowest sixth of them
+    begin: a standard deviation, if they are Gaussian. So the numbers' scale does not matter, nor
+    a skew, nor a rise. One number counts for at most `most` deviations, and three outliers are
+    no fall. The first `least` numbers, and as many after a fall, are only listened to.
+
+    Examples
+    --------
+    >>> rule = PageHinkley(least=8)
+    >>> state, falls = rule.begin(), []
+    >>> for x in [0.1, -0.1, 0.2, 0.0] * 5 + [-3.0] * 4:
+    ...     state, fallen = rule.hear(state, x)
+    ...     falls.append(fallen)
+    >>> falls.index(True)
+    23
+
+    References
+    ----------
+    Page (1954), Continuous inspection schemes; Hinkley (1971), Inference about the change-point
+    from cumulative sum tests. Theirs has a mean for m, and s known.
+    """
+
+    delta: float = 1.0
+    threshold: float = 15.0
+    most: float = 5.0
+    memory: int = 128
+    least: int = 20
+
+    def __post_init__(self) -> None:
+        check_above("delta", self.delta, 0.0)
+        check_above("threshold", self.threshold, 0.0)
+        check_above("most", self.most, self.delta)
+        check_whole("least", self.least, 2)
+        check_whole("memory", self.memory, self.least)
+
+    def begin(self) -> Heard:
+        return Heard([], 0.0)
+
+    def hear(self, state: Heard, number: float) -> tuple[Heard, bool]:
+        if isnan(number):
+            raise InvalidInputError("a detector has heard NaN: numbers are needed")
+        number = max(float(number), LOWEST)
+        total = 0.0
+        if len(state.recent) >= self.least:
+            fall = min(self._below(state.recent, number), self.most)
+            total = max(0.0, state.total + fall - self.delta)
+        if total > self.threshold:
+            return self.begin(), True
+        return Heard([*state.recent, number][-self.memory :], total), False
+
+    def _below(self, recent: list[float], number: float) -> float:
+        """How many deviations the number is below the level."""
+        ordered = sorted(recent)
+        level = ordered[len(ordered) // 2]
+        spread = level - ordered[int(BELOW * len(ordered))]
+        return (level - number) / max(spread, LEAST_SPREAD * max(1.0, abs(level)))

@@ -1,0 +1,186 @@
+"""Learning that begins anew where the stream has changed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from mixfold.core.checks import check_whole
+from mixfold.core.detector import Detector
+from mixfold.core.errors import InvalidInputError
+from mixfold.core.learner import Info, Learner
+from mixfold.core.problem import Model, Problem
+from mixfold.core.rows import Rows, join, no_rows
+from mixfold.core.value import value
+from mixfold.detectors.page_hinkley import PageHinkley
+from mixfold.learners.online_em import OnlineEM
+
+
+@value
+class DriftAwareState:
+    """The state of the rule, and the window under way.
+
+    `window` holds the rows that came since a window began, and `before` the parameters of that
+    moment. `drifts` are the numbers of rows after which the rule was awakened.
+    """
+
+    inner: Any
+    before: Any
+    window: Rows
+    heard: Any
+    rows: int
+    drifts: list[int]
+
+    @property
+    def params(self) -> Any:
+        """Parameters being trained."""
+        return self.inner.params
+
+    @property
+    def repairs(self) -> int:
+        """Components mended."""
+        return int(self.inner.repairs)
+
+
+@value
+class DriftAware(Learner):
+    """Awakens `learner` wherever the log-likelihood of a stream falls.
+
+    Every `window` rows, counted from the first, their mean log-likelihood under the parameters of
+    before they came goes to the `detector`. If that finds a fall, an online EM takes large steps
+    again, and annealed gradients are annealed again. `drifts_` of the estimator lists the rows
+    after which this was so.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mixfold import Mixture
+    >>> rng = np.random.default_rng(0)
+    >>> x = np.concatenate([rng.normal(0.0, 1.0, (20_000, 2)), rng.normal(3.0, 1.0, (20_000, 2))])
+    >>> model = Mixture(n_components=2, learner="drift-aware", random_state=0)
+    >>> model.partial_fit(x).drifts_
+    array([20992])
+    """
+
+    learner: Any = OnlineEM()
+    detector: Any = PageHinkley()
+    window: int = 256
+
+    def __post_init__(self) -> None:
+        if not hasattr(self.learner, "awaken"):
+            raise InvalidInputError(
+                f"learner is {self.learner!r}, which cannot be awakened: use e.g. OnlineEM()"
+            )
+        if not isinstance(self.detector, Detector):
+            raise InvalidInputError(f"detector is {self.detector!r}: give e.g. PageHinkley()")
+        check_whole("window", self.window)
+
+    @property
+    def starts(self) -> int:  # type: ignore[override]
+        """Candidates for a start."""
+        return int(self.learner.starts)
+
+    @property
+    def sample_size(self) -> int:  # type: ignore[override]
+        """Rows that a start is drawn from."""
+        return int(self.learner.sample_size)
+
+    @property
+    def default_start(self) -> str | None:  # type: ignore[override]
+        """The start that suits the rule."""
+        return self.learner.default_start  # type: ignore[no-any-return]
+
+    @property
+    def passes(self) -> int | None:
+        """How often the rule reads all rows."""
+        return getattr(self.learner, "passes", None)
+
+    def goes_on_from(self, other: Learner) -> bool:
+        return isinstance(other, DriftAware) and type(other.learner) is type(self.learner)
+
+    def serves(self, model: Model) -> bool:
+        return bool(self.learner.serves(model))
+
+    def resolve(self, n: int | None, d: int, streaming: bool) -> Learner:
+        return replace(self, learner=self.learner.resolve(n, d, streaming))
+
+    def credit(self, sample: int, k: int, d: int) -> int:
+        return int(self.learner.credit(sample, k, d))
+
+    def init(self, problem: Problem, params: Any, seen: int = 0, seed: int = 0) -> DriftAwareState:
+        inner = self.learner.init(problem, params, seen, seed)
+        nothing = no_rows(problem.model.d)
+        return DriftAwareState(inner, None, nothing, self.detector.begin(), 0, [])
+
+    def step(
+        self, problem: Problem, state: DriftAwareState, rows: Rows
+    ) -> tuple[DriftAwareState, list[Info]]:
+        infos: list[Info] = []
+        while len(rows):
+            room = self.window - len(state.window)
+            some, rows = rows.cut(0, room), rows.cut(room, len(rows))
+            inner, more = self.learner.step(problem, state.inner, some)
+            state = self.watched(problem, state, inner, some)
+            infos += more
+        return state, infos
+
+    def watched(
+        self, problem: Problem, state: DriftAwareState, inner: Any, rows: Rows
+    ) -> DriftAwareState:
+        """With rows of one window, from which the rule has learned `inner`."""
+        first = not len(state.window)
+        after = replace(
+            state,
+            inner=inner,
+            before=self.estimate(problem, state) if first else state.before,
+            window=rows.copy() if first else join([state.window, rows]),
+            rows=state.rows + len(rows),
+        )
+        return after if len(after.window) < self.window else self._judged(problem, after)
+
+    def _judged(self, problem: Problem, state: DriftAwareState) -> DriftAwareState:
+        """With a whole window heard, and awakened if that was a fall."""
+        window, before = state.window, state.before
+        state = self._between(problem, state, state.inner)
+        weight = window.total_weight()
+        if not weight > 0.0:
+            return state
+        log_density = problem.posterior(before, window, False)[0]
+        mean = float(window.weights() @ log_density) / weight
+        heard, fallen = self.detector.hear(state.heard, mean)
+        state = replace(state, heard=heard)
+        if not fallen:
+            return state
+        inner = self.learner.awaken(problem, state.inner)
+        return replace(state, inner=inner, drifts=[*state.drifts, state.rows])
+
+    def end_pass(
+        self, problem: Problem, state: DriftAwareState
+    ) -> tuple[DriftAwareState, list[Info]]:
+        inner, infos = self.learner.end_pass(problem, state.inner)
+        return self._between(problem, state, inner), infos
+
+    def _between(self, problem: Problem, state: DriftAwareState, inner: Any) -> DriftAwareState:
+        """Without a window: the next begins with the next row."""
+        return replace(state, inner=inner, before=None, window=no_rows(problem.model.d))
+
+    def close(self, problem: Problem, state: DriftAwareState) -> DriftAwareState:
+        return self.closed(problem, state)[0]
+
+    def closed(
+        self, problem: Problem, state: DriftAwareState
+    ) -> tuple[DriftAwareState, list[Info]]:
+        inner, infos = self.learner.closed(problem, state.inner)
+        return self._between(problem, state, inner), infos
+
+    def finished(self, state: DriftAwareState) -> bool:
+        return bool(self.learner.finished(state.inner))
+
+    def converged(self, state: DriftAwareState) -> bool:
+        return bool(self.learner.converged(state.inner))
+
+    def rest(self, state: DriftAwareState) -> DriftAwareState:
+        return replace(state, inner=self.learner.rest(state.inner))
+
+    def estimate(self, problem: Problem, state: DriftAwareState) -> Any:
+        return self.learner.estimate(problem, state.inner)

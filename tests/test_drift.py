@@ -1,0 +1,193 @@
+"""Streams that change, and learners that notice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mixfold
+from mixfold import (
+    EM,
+    AnnealedSGD,
+    DriftAware,
+    Gaussian,
+    MiniBatchEM,
+    Mixture,
+    OnlineEM,
+    PageHinkley,
+    Power,
+)
+from mixfold.core.errors import InvalidInputError
+from mixfold.core.rows import Array
+from mixfold.core.value import equal
+
+CENTRES = np.array([[0.0, 0.0], [6.0, 0.0], [0.0, 6.0]])
+
+
+def stream(n: int, shift: float = 0.0, seed: int = 0) -> Array:
+    rng = np.random.default_rng(seed)
+    return np.asarray(CENTRES[rng.integers(3, size=n)] + shift + rng.normal(size=(n, 2)))
+
+
+def falls(rule: PageHinkley, numbers: Any) -> list[int]:
+    state, found = rule.begin(), []
+    for i, number in enumerate(numbers):
+        state, fallen = rule.hear(state, float(number))
+        if fallen:
+            found.append(i)
+    return found
+
+
+# the detector
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+@pytest.mark.parametrize("level", [0.0, -200.0])
+def test_a_fall_is_found_at_any_scale(scale: float, level: float) -> None:
+    noise = np.random.default_rng(0).normal(size=400)
+    numbers = level * scale + scale * np.where(np.arange(400) < 200, noise, noise - 6.0)
+    assert falls(PageHinkley(), numbers) == [203]
+
+
+def test_a_rise_is_no_fall() -> None:
+    noise = np.random.default_rng(0).normal(size=400)
+    assert falls(PageHinkley(), np.where(np.arange(400) < 200, noise, noise + 6.0)) == []
+    assert falls(PageHinkley(), -100.0 / np.arange(1.0, 400.0) + 0.01 * noise[1:]) == []
+
+
+def test_steady_numbers_have_no_falls() -> None:
+    rng = np.random.default_rng(0)
+    for numbers in (rng.normal(size=5000), rng.standard_t(2, size=5000), np.ones(500)):
+        assert falls(PageHinkley(), numbers) == []
+
+
+def test_outliers_are_no_fall() -> None:
+    numbers = np.random.default_rng(0).normal(size=400)
+    numbers[[100, 101, 200, 300]] = [-1e9, -np.inf, -np.inf, -50.0]
+    assert falls(PageHinkley(), numbers) == []
+
+
+def test_after_a_fall_the_detector_listens_first() -> None:
+    numbers = np.random.default_rng(0).normal(size=300)
+    numbers[100:] -= np.arange(200.0)  # and falls on and on
+    found = falls(PageHinkley(least=30), numbers)
+    assert len(found) > 1
+    assert np.diff(found).min() > 30
+
+
+# the learner
+
+
+@pytest.mark.parametrize(
+    "learner", [OnlineEM(schedule=Power(0.9)), OnlineEM(batch_size=64), MiniBatchEM(256)]
+)
+def test_a_shift_is_listed_once_and_learned_sooner(learner: Any) -> None:
+    n = 20_000
+    x = np.concatenate([stream(n), stream(n // 5, shift=4.0, seed=1)])
+    plain = Mixture(n_components=3, learner=learner, random_state=0).partial_fit(x)
+    aware = Mixture(n_components=3, learner=DriftAware(learner), random_state=0).partial_fit(x)
+    assert len(aware.drifts_) == 1
+    assert n < aware.drifts_[0] <= n + 5 * 256
+    held_out = stream(5000, shift=4.0, seed=2)
+    assert aware.score(held_out) > plain.score(held_out) + 0.2
+    assert not hasattr(plain, "drifts_")
+
+
+@pytest.mark.parametrize("learner", [OnlineEM(), MiniBatchEM(256)])
+def test_a_steady_stream_is_learned_as_without(learner: Any) -> None:
+    x = stream(60_000)
+    plain = Mixture(n_components=3, learner=learner, random_state=0).partial_fit(x)
+    aware = Mixture(n_components=3, learner=DriftAware(learner), random_state=0).partial_fit(x)
+    assert aware.drifts_.tolist() == []
+    assert equal(aware.params_, plain.params_)
+
+
+def test_annealed_gradients_are_annealed_again() -> None:
+    rng = np.random.default_rng(0)
+    places = rng.random((2, 4, 16))
+    tasks = [
+        np.clip(c[rng.integers(4, size=16_000)] + 0.05 * rng.normal(size=(16_000, 16)), 0.0, 1.0)
+        for c in places
+    ]
+    rule = AnnealedSGD(cap=100.0, epsilon=0.005, epsilon_end=0.001)
+    model = Mixture(Gaussian("diag"), 9, learner=DriftAware(rule), random_state=0)
+    model.partial_fit(tasks[0])
+    assert model.drifts_.tolist() == []
+    cold = model._now().stream.state.inner.annealed
+    assert cold.sigma < 0.3
+    model.partial_fit(tasks[1][:1100])
+    (row,) = model.drifts_
+    assert 16_000 < row <= 16_000 + 5 * 256
+    hot = model._now().stream.state.inner.annealed
+    assert hot.sigma > 0.7
+    assert hot.epsilon == rule.epsilon
+
+
+def test_blocks_files_and_single_rows_do_not_matter(tmp_path: Path) -> None:
+    x = np.concatenate([stream(6000), stream(2600, shift=5.0, seed=1)])
+    rule = DriftAware(detector=PageHinkley(least=10), window=64)
+    whole = Mixture(n_components=3, learner=rule, random_state=0).partial_fit(x)
+    assert len(whole.drifts_) == 1
+    parts = Mixture(n_components=3, learner=rule, random_state=0)
+    parts.partial_fit(x[:1001]).partial_fit(x[1001:5990]).save(tmp_path / "m")
+    again = mixfold.load(tmp_path / "m")
+    for row in x[5990:6500]:
+        again.learn_one(row)
+    assert again.drifts_.tolist() == whole.drifts_.tolist()
+    again.learn_one(x[6500]).save(tmp_path / "m")
+    again = mixfold.load(tmp_path / "m").partial_fit(x[6501:])
+    assert equal(again._now().stream.state, whole._now().stream.state)
+
+
+@pytest.mark.parametrize("learner", [OnlineEM(), OnlineEM(batch_size=7)])
+def test_single_rows_are_learned_as_blocks_are(learner: Any) -> None:
+    x = stream(700)
+    rule = DriftAware(learner, PageHinkley(least=4), window=32)
+    whole = Mixture(n_components=3, learner=rule, random_state=0).partial_fit(x)
+    single = Mixture(n_components=3, learner=rule, random_state=0)
+    for i, row in enumerate(x):
+        single.learn_one(row)
+        if i % 100 == 50:
+            assert single.n_seen_ == i + 1 > len(single.drifts_)  # looked at on the way
+    assert equal(single._now().stream.state, whole._now().stream.state)
+
+
+def test_learning_goes_on_where_a_fit_has_ended() -> None:
+    x = np.concatenate([stream(20_000), stream(5000, shift=4.0, seed=1)])
+    model = Mixture(n_components=3, learner="drift-aware", random_state=0).fit(x)
+    (row,) = model.drifts_
+    model.partial_fit(stream(8000, shift=4.0, seed=2)).partial_fit(stream(4000, seed=3))
+    assert model.drifts_[0] == row
+    assert 33_000 < model.drifts_[1] <= 33_000 + 5 * 256
+    model.set_params(learner=DriftAware(MiniBatchEM(256))).fit(x)
+    model.set_params(learner="drift-aware").partial_fit(x[:10])
+    assert model.drifts_.tolist() == []
+
+
+def test_averages_begin_anew() -> None:
+    x = np.concatenate([stream(20_000), stream(10_000, shift=4.0, seed=1)])
+    rule = OnlineEM(batch_size=32, average_from=5)
+    model = Mixture(n_components=3, learner=DriftAware(rule), random_state=0).partial_fit(x)
+    assert len(model.drifts_) == 1
+    assert model.means_.mean() > 4.8  # of all iterates it would be about 3.5
+
+
+def test_bad_settings_are_refused() -> None:
+    cases: list[tuple[Any, dict[str, Any], str]] = [
+        (DriftAware, {"learner": EM()}, r"learner is EM\(.*cannot be awakened"),
+        (DriftAware, {"learner": "online-em"}, "learner is 'online-em'"),
+        (DriftAware, {"detector": None}, "detector is None"),
+        (DriftAware, {"window": 0}, "window is 0"),
+        (PageHinkley, {"delta": 0.0}, "delta is 0"),
+        (PageHinkley, {"most": 0.5}, "most is 0.5"),
+        (PageHinkley, {"least": 1}, "least is 1"),
+        (PageHinkley, {"memory": 10}, "memory is 10"),
+    ]
+    for kind, settings, message in cases:
+        with pytest.raises(InvalidInputError, match=message):
+            kind(**settings)
+    with pytest.raises(InvalidInputError, match="NaN"):
+        falls(PageHinkley(), [np.nan])
