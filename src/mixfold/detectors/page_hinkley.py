@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from math import isnan
 
 from mixfold.core.checks import check_above, check_whole
@@ -11,7 +12,7 @@ from mixfold.core.value import value
 
 LOWEST = -1e300
 LEAST_SPREAD = 1e-9  # of the level: numbers that are all alike differ by rounding
-BELOW = 0.158655  # of a Gaussian's numbers, this share is more than one deviation below
+WITHIN = 0.6827  # of a Gaussian's numbers, this share is within one deviation
 
 
 @value
@@ -26,10 +27,10 @@ class Heard:
 class PageHinkley(Detector):
     """S <- max(0, S + min((m - x) / s, most) - delta); a fall where S > threshold.
 
-    m is the median of the last `memory` numbers and s how far below it the lowest sixth of them
-    begin: a standard deviation, if they are Gaussian. So the numbers' scale does not matter, nor
-    a skew, nor a rise. One number counts for at most `most` deviations, and three outliers are
-    no fall. The first `least` numbers, and as many after a fall, are only listened to.
+    m is the median of the last `memory` numbers and s the deviation of the steps between them: two
+    thirds are within s of the median step. So the numbers' scale does not matter, nor that they
+    rise. One number counts for at most `most` deviations, and two outliers are no fall. The first
+    `least` numbers, and as many after a fall, are only listened to.
 
     Examples
     --------
@@ -39,7 +40,7 @@ class PageHinkley(Detector):
     ...     state, fallen = rule.hear(state, x)
     ...     falls.append(fallen)
     >>> falls.index(True)
-    23
+    22
 
     References
     ----------
@@ -48,7 +49,7 @@ class PageHinkley(Detector):
     """
 
     delta: float = 1.0
-    threshold: float = 15.0
+    threshold: float = 11.0
     most: float = 5.0
     memory: int = 128
     least: int = 20
@@ -77,7 +78,12 @@ class PageHinkley(Detector):
 
     def _below(self, recent: list[float], number: float) -> float:
         """How many deviations the number is below the level."""
-        ordered = sorted(recent)
-        level = ordered[len(ordered) // 2]
-        spread = level - ordered[int(BELOW * len(ordered))]
+        level = _quantile(recent, 0.5)
+        steps = [after - before for before, after in pairwise(recent)]
+        usual = _quantile(steps, 0.5)
+        spread = _quantile([abs(step - usual) for step in steps], WITHIN)
         return (level - number) / max(spread, LEAST_SPREAD * max(1.0, abs(level)))
+
+
+def _quantile(numbers: list[float], share: float) -> float:
+    return sorted(numbers)[int(share * len(numbers))]

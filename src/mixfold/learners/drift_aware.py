@@ -59,12 +59,12 @@ class DriftAware(Learner):
     >>> x = np.concatenate([rng.normal(0.0, 1.0, (20_000, 2)), rng.normal(3.0, 1.0, (20_000, 2))])
     >>> model = Mixture(n_components=2, learner="drift-aware", random_state=0)
     >>> model.partial_fit(x).drifts_
-    array([20992])
+    array([20352])
     """
 
     learner: Any = OnlineEM()
     detector: Any = PageHinkley()
-    window: int = 256
+    window: int = 128
 
     def __post_init__(self) -> None:
         if not hasattr(self.learner, "awaken"):
