@@ -14,7 +14,7 @@ from mixfold.core.registry import find, names
 from mixfold.core.value import equal
 from mixfold.engines.threads import Threads
 from mixfold.experiments import _templates as templates
-from mixfold.experiments import mnist_pca
+from mixfold.experiments import class_incremental, mnist_pca
 from mixfold.experiments._measures import adjusted_rand, evaluate, squared_error
 from mixfold.experiments._methods import Contest, random_labels
 from mixfold.experiments._simulation import replicate
@@ -208,3 +208,28 @@ def test_truncation_that_happens_is_counted_and_learned_apart() -> None:
     fits = {name: fit for name, _, fit in contest.truncated_too(10)}
     assert fits["n/10"].state.truncations == 0
     assert fits["n/10 T"].state.truncations > 0
+
+
+def test_class_incremental_on_a_stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(class_incremental, "K", 9)
+    rng = np.random.default_rng(0)
+    y = np.arange(9000) % 10
+    x = rng.integers(256, size=(10, 12))[y] * 0.9 + rng.integers(25, size=(9000, 12))
+    x = np.clip(x, 0, 255).astype(np.uint8)
+    np.savez(
+        tmp_path / "mnist.npz", X_train=x[:8000], y_train=y[:8000], X_test=x[8000:], y_test=y[8000:]
+    )
+    out = tmp_path / "out"
+    lines = run("class-incremental", out, tmp_path, reps=1, n=7000)
+    assert len(lines) == 2
+    assert (out / "class-incremental.png").read_bytes().startswith(PNG)
+    summary = (out / "class-incremental.md").read_text(encoding="utf-8").splitlines()
+    assert len(summary) == 2 + 2 * 6
+    with (out / "class-incremental.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 2 * 6 * 10
+    learned = [r for r in rows if r["task"] == "0, then 1-9" and r["method"] == "annealed SGD"]
+    assert float(learned[0]["before"]) > float(learned[0]["after"])
+    assert all(float(r["after"]) > float(r["before"]) for r in learned[1:])
+    aware = [r for r in rows if r["task"] == "0-8, then 9" and "drift" in r["method"]]
+    assert {r["boundary"] for r in aware} == {str(3 * 6300)}
