@@ -224,10 +224,10 @@ def test_class_incremental_on_a_stand_in(tmp_path: Path, monkeypatch: pytest.Mon
     assert len(lines) == 2
     assert (out / "class-incremental.png").read_bytes().startswith(PNG)
     summary = (out / "class-incremental.md").read_text(encoding="utf-8").splitlines()
-    assert len(summary) == 2 + 2 * 6
+    assert len(summary) == 2 + 2 * 5
     with (out / "class-incremental.csv").open(encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    assert len(rows) == 2 * 6 * 10
+    assert len(rows) == 2 * 5 * 10
     learned = [r for r in rows if r["task"] == "0, then 1-9" and r["method"] == "annealed SGD"]
     assert float(learned[0]["before"]) > float(learned[0]["after"])
     assert all(float(r["after"]) > float(r["before"]) for r in learned[1:])
