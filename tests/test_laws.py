@@ -23,6 +23,7 @@ from mixfold.core.rows import Rows
 from mixfold.core.source import Source
 from mixfold.detectors.page_hinkley import PageHinkley
 from mixfold.kernels.choice import kernel_for
+from mixfold.kernels.factor import FactorKernel
 from mixfold.kernels.native import NativeKernel
 from mixfold.learners.annealed_sgd import AnnealedSGD
 from mixfold.learners.auto import Auto
@@ -94,7 +95,7 @@ def test_kernel(
 ) -> None:
     model, params, x = families.example_mixture(family, k, d, n, rng())
     kernel = kernel_for(model)
-    assert isinstance(kernel, NativeKernel), "the compiled kernels are missing"
+    assert isinstance(kernel, NativeKernel | FactorKernel), "the compiled kernels are missing"
     weight = rng().integers(0, 3, size=n).astype(np.float64)
     rtol = 1e-9 if dtype is np.float64 else 2e-4
     for x_like in kernels.layouts(x.astype(dtype)).values():

@@ -11,14 +11,15 @@ from mixfold.core.conjugate import Conjugate
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Scatter, Statistics
 
-Form = Literal["linear", "triangular", "diagonal"]
+Form = Literal["linear", "triangular", "diagonal", "factor"]
 
 
 class Family(ABC):
     """log p(x|k) = <eta_k, t(x)> - A(eta_k) + log h(x), for k = 1..K at once.
 
     Sufficient statistics are the columns themselves and, if `scatter` says so, their squares
-    or all their products.
+    or all their products. A family with `hidden` columns has them in its statistics, after the
+    others, as they are expected given x and k.
     """
 
     needs: str = "values must be finite"
@@ -32,6 +33,11 @@ class Family(ABC):
     def scatter(self) -> Scatter:
         """Which second moments are sufficient."""
         return "none"
+
+    @property
+    def hidden(self) -> int:
+        """How many latent columns a row has besides its label."""
+        return 0
 
     @property
     def conjugate(self) -> Conjugate | None:
@@ -53,6 +59,10 @@ class Family(ABC):
         `x` may be a tensor on a device; use what arrays and tensors both can do.
         """
         return None
+
+    def check_columns(self, d: int) -> None:
+        """Refuse data of d columns, where that is too few."""
+        return
 
     def sufficient(self, x: Array) -> Array:
         """t(x), (n, p)."""
@@ -125,7 +135,7 @@ class Family(ABC):
         """Free parameters of K components."""
 
     def local(self, params: Any, x: Array) -> Array:
-        """Rows in the coordinates in which statistics are summed, (K, n, d) or (1, n, d)."""
+        """Rows in the coordinates in which statistics are summed, (K, n, .) or (1, n, .)."""
         return x[None]
 
     def from_local(self, params: Any, mean: Array, scatter: Array) -> tuple[Array, Array]:

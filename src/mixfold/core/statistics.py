@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from functools import cache
+from math import isqrt
 from typing import Literal, Self
 
 import numpy as np
@@ -12,18 +13,39 @@ from numpy.typing import NDArray
 from mixfold.core.rows import Array
 from mixfold.core.value import value
 
-Scatter = Literal["none", "diag", "full"]
+Scatter = Literal["none", "diag", "factor", "full"]
 
 
-def packed_length(scatter: Scatter, d: int) -> int:
-    """How many second moments are kept for d first moments."""
-    return {"none": 0, "diag": d, "full": d * (d + 1) // 2}[scatter]
+def packed_length(scatter: Scatter, d: int, hidden: int = 0) -> int:
+    """How many second moments are kept for d first moments.
+
+    "factor" keeps the squares of all, and all products with the last `hidden` of them.
+    """
+    full, seen = d * (d + 1) // 2, d - hidden
+    factor = full - seen * (seen - 1) // 2
+    return {"none": 0, "diag": d, "factor": factor, "full": full}[scatter]
 
 
 @cache
 def lower_triangle(d: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Row and column numbers of the packed entries."""
     i, j = np.tril_indices(d)
+    i.setflags(write=False)
+    j.setflags(write=False)
+    return i, j
+
+
+@cache
+def packed_pairs(d: int, length: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Row and column numbers of the packing that has `length` entries for d columns.
+
+    Those of columns that are seen come first, on the diagonal; the rows of hidden ones are whole.
+    "diag" is the packing with none hidden, "full" the one with all but the first.
+    """
+    seen = (1 + isqrt((2 * d - 1) ** 2 - 8 * (length - d))) // 2
+    hidden = np.arange(seen, d)
+    i = np.concatenate([np.arange(seen), np.repeat(hidden, hidden + 1)])
+    j = np.concatenate([np.arange(seen), *(np.arange(row + 1) for row in hidden)])
     i.setflags(write=False)
     j.setflags(write=False)
     return i, j
@@ -52,7 +74,7 @@ def outer_like(delta: Array, length: int) -> Array:
         return np.empty((*delta.shape[:-1], 0))
     if length == d:
         return np.square(delta)
-    i, j = lower_triangle(d)
+    i, j = packed_pairs(d, length)
     return np.ascontiguousarray(delta[..., i] * delta[..., j])
 
 

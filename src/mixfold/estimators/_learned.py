@@ -10,7 +10,7 @@ import numpy as np
 from mixfold.core.rows import Rows
 from mixfold.core.value import field_names, value
 from mixfold.engines.threads import Threads
-from mixfold.families.gaussian import Gaussian
+from mixfold.families.gaussian import FactorParams, Gaussian
 from mixfold.learners.drift_aware import DriftAware
 from mixfold.models.bayesian_mixture import MixturePosterior
 from mixfold.models.mixture_model import MixtureModel
@@ -33,6 +33,8 @@ class Learned:
         "weights_",
         "means_",
         "covariances_",
+        "loadings_",
+        "noise_variance_",
         "n_seen_",
         "history_",
         "converged_",
@@ -90,7 +92,10 @@ class Learned:
             drifts = [] if self.stream.state is None else self.stream.state.drifts
             found["drifts_"] = np.array(drifts, dtype=np.int64)
         family = self.model.family
-        if isinstance(family, Gaussian):
+        if isinstance(components, FactorParams):
+            found["loadings_"] = components.loadings
+            found["noise_variance_"] = components.noise_variance
+        elif isinstance(family, Gaussian):
             found["covariances_"] = family.structure.covariances(components.factor)
         return found
 

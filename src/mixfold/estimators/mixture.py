@@ -60,7 +60,10 @@ class Mixture(Density):
     weights_ : array of shape (K,)
     means_ : array of shape (K, d)
     covariances_ : array
-        For Gaussians, in scikit-learn's shape of the covariance type.
+        For Gaussians, in scikit-learn's shape of the covariance type; factors have none.
+    loadings_, noise_variance_ : arrays of shapes (K, rank, d) and (K, d)
+        For `Gaussian("factor", rank=q)`: covariances are `loadings_[k].T @ loadings_[k]` plus the
+        noise on the diagonal, as of scikit-learn's `FactorAnalysis`.
     params_ : MixtureParams
         Weights and all parameters of the components.
     n_seen_ : int

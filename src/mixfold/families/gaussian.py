@@ -1,29 +1,33 @@
-"""Gaussian distributions with full, tied, diagonal or spherical covariances."""
+"""Gaussian distributions with full, tied, diagonal, spherical or factor covariances."""
 
 from __future__ import annotations
 
-from typing import Self
+from dataclasses import replace
+from typing import Any, Self
 
 import numpy as np
 
-from mixfold.core.checks import check_least
+from mixfold.core.checks import check_least, check_whole
 from mixfold.core.conjugate import Conjugate
-from mixfold.core.errors import unknown_name
+from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.family import Family, Form
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Scatter, Statistics, pack, unpack
 from mixfold.core.value import value
+from mixfold.families import _factor_analysis as factor_analysis
 from mixfold.families._covariance import STRUCTURES, Covariance
+from mixfold.families._factor_analysis import FactorParams, Moments
 from mixfold.families._gaussian_params import GaussianParams
 from mixfold.families._normal_gamma import NormalGamma
 from mixfold.families._normal_wishart import NormalWishart
 
-__all__ = ["Gaussian", "GaussianParams"]
+__all__ = ["FactorGaussian", "FactorParams", "Gaussian", "GaussianParams"]
 
 CONJUGATES: dict[str, Conjugate] = {"full": NormalWishart(), "diag": NormalGamma()}
 LOG_2PI = float(np.log(2.0 * np.pi))
 RESOLUTION = 2.0**-52
 TINY = 1e-300
+FACTOR = "factor"
 
 
 def _for_each(shared: Array, shape: tuple[int, ...]) -> Array:
@@ -37,6 +41,8 @@ class Gaussian(Family):
 
     `floor` keeps every conditional variance above that share of the data's variance in the
     column, so that no component can collapse; `reg_covar` is added to every variance.
+    `covariance="factor"` is full structure in high dimension, by `rank` factors: see
+    `FactorGaussian`.
 
     Examples
     --------
@@ -51,10 +57,21 @@ class Gaussian(Family):
     covariance: str = "full"
     floor: float = 1e-8
     reg_covar: float = 0.0
+    rank: int | None = None
+
+    def __new__(cls, covariance: str = "full", *others: Any, **named: Any) -> Self:
+        """With factors it is a `FactorGaussian`."""
+        kind: Any = FactorGaussian if covariance == FACTOR else cls
+        return object.__new__(kind)  # type: ignore[no-any-return]
 
     def __post_init__(self) -> None:
-        if self.covariance not in STRUCTURES:
-            raise unknown_name("covariance", self.covariance, STRUCTURES)
+        if self.covariance not in (*STRUCTURES, FACTOR):
+            raise unknown_name("covariance", self.covariance, [*STRUCTURES, FACTOR])
+        if self.rank is not None and self.covariance != FACTOR:
+            raise InvalidInputError(
+                f"rank is {self.rank!r}, but covariance {self.covariance!r} has none: "
+                "use covariance='factor', or leave rank out"
+            )
         check_least("floor", self.floor, 0.0)
         check_least("reg_covar", self.reg_covar, 0.0)
 
@@ -77,7 +94,7 @@ class Gaussian(Family):
 
     @classmethod
     def variants(cls) -> list[Self]:
-        return [cls(covariance=name) for name in STRUCTURES]
+        return [*(cls(covariance=name) for name in STRUCTURES), cls(FACTOR, rank=2)]
 
     def example(self, k: int, d: int, rng: np.random.Generator) -> GaussianParams:
         spread = rng.normal(size=(k, 3 * d, d)) + np.arange(d)
@@ -288,3 +305,201 @@ class Gaussian(Family):
 
     def n_parameters(self, k: int, d: int) -> int:
         return k * d + self.structure.n_parameters(k, d)
+
+
+@value
+class FactorGaussian(Gaussian):
+    """x = mu + L'z + e with factors z ~ N(0, I) of dimension `rank` and noise e ~ N(0, psi).
+
+    Sigma = L'L + diag(psi), in O(d rank) memory and time: `Gaussian("factor", rank=q)`. Statistics
+    hold z as it is expected given x. The floor is that of the noise, the variance of a column given
+    all factors, and `reg_covar` is added to it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mixfold import Gaussian, Mixture
+    >>> x = np.random.default_rng(0).normal(size=(200, 1)) * np.arange(1.0, 6.0)
+    >>> family = Gaussian("factor", rank=1, reg_covar=0.01)
+    >>> model = Mixture(family, 1, learner="em", random_state=0).fit(x)
+    >>> np.abs(model.loadings_[0, 0] / model.loadings_[0, 0, 0]).round(1)
+    array([1., 2., 3., 4., 5.])
+
+    References
+    ----------
+    Ghahramani and Hinton (1996), The EM algorithm for mixtures of factor analyzers; Liu, Rubin and
+    Wu (1998) for parameter expansion.
+    """
+
+    covariance: str = FACTOR
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.covariance != FACTOR:
+            raise InvalidInputError(
+                f"covariance is {self.covariance!r}: use Gaussian({self.covariance!r})"
+            )
+        check_whole("rank", self.rank)
+
+    def __repr__(self) -> str:
+        return (
+            f"Gaussian(covariance='factor', floor={self.floor!r}, reg_covar={self.reg_covar!r}, "
+            f"rank={self.rank!r})"
+        )
+
+    @property
+    def structure(self) -> Covariance:
+        raise AssertionError("factors have no covariance matrices")
+
+    @property
+    def form(self) -> Form:
+        return "factor"
+
+    @property
+    def scatter(self) -> Scatter:
+        return "factor"
+
+    @property
+    def hidden(self) -> int:
+        assert self.rank is not None
+        return self.rank
+
+    def check_columns(self, d: int) -> None:
+        if self.hidden >= d:
+            raise InvalidInputError(
+                f"rank is {self.rank}, but the data have {d} column{'s' * (d != 1)}: a rank below "
+                "that is needed, or covariance='full'"
+            )
+
+    def example(self, k: int, d: int, rng: np.random.Generator) -> Any:
+        loadings = rng.normal(size=(k, self.hidden, d))
+        return FactorParams(3.0 * rng.normal(size=(k, d)), loadings, rng.uniform(0.5, 2.0, (k, d)))
+
+    def dense(self, params: FactorParams) -> GaussianParams:
+        """The same components by Cholesky factors, (K, d, d)."""
+        noise = params.noise_variance[:, None] * np.eye(params.means.shape[1])
+        square = params.loadings.swapaxes(1, 2) @ params.loadings + noise
+        factor = np.asarray(np.linalg.cholesky(square), dtype=np.float64)
+        return GaussianParams(params.means, factor)
+
+    def natural(self, params: Any) -> Array:
+        return Gaussian().natural(self.dense(params))
+
+    def mean(self, params: Any) -> Array:
+        return Gaussian().mean(self.dense(params))
+
+    def local(self, params: Any, x: Array) -> Array:
+        """Rows about their means, and the factors expected of them."""
+        centred = x[None] - params.means[:, None]
+        beta = factor_analysis.posterior(params).beta
+        return np.concatenate([centred, centred @ beta.swapaxes(1, 2)], axis=2)
+
+    def from_local(self, params: Any, mean: Array, scatter: Array) -> tuple[Array, Array]:
+        return self._shifted(params, mean, scatter, 1.0)
+
+    def to_local(self, params: Any, mean: Array, scatter: Array) -> tuple[Array, Array]:
+        return self._shifted(params, mean, scatter, -1.0)
+
+    def _shifted(
+        self, params: FactorParams, mean: Array, scatter: Array, sign: float
+    ) -> tuple[Array, Array]:
+        """With the means, and with what is not known of factors, added or taken off."""
+        d = params.means.shape[1]
+        moments = self._moments(scatter, d)
+        spread = moments.factors + sign * factor_analysis.posterior(params).spread
+        means = mean.copy()
+        means[:, :d] += sign * params.means
+        return means, factor_analysis.packed(moments._replace(factors=spread))
+
+    def _moments(self, scatter: Array, d: int) -> Moments:
+        return factor_analysis.unpacked(scatter, d, self.hidden)
+
+    def log_density(self, params: Any, x: Array) -> Array:
+        known = factor_analysis.posterior(params)
+        square = [
+            factor_analysis.quadratic(params, known, k, x - mean)
+            for k, mean in enumerate(params.means)
+        ]
+        logs = 0.5 * x.shape[1] * LOG_2PI + known.half_log_determinant
+        return np.asarray(-0.5 * np.stack(square, axis=1) - logs)
+
+    def variances(self, params: FactorParams) -> Array:
+        """Variances of columns, (K, d)."""
+        return np.asarray(np.square(params.loadings).sum(axis=1) + params.noise_variance)
+
+    def expected(self, params: Any, weights: Array) -> Statistics:
+        k, q = len(weights), self.hidden
+        mean = np.hstack([params.means, np.zeros((k, q))])
+        one = np.tile(np.eye(q), (k, 1, 1))
+        moments = Moments(self.variances(params), params.loadings, one)
+        return Statistics(weights.copy(), mean, factor_analysis.packed(moments), 1.0, 0.0)
+
+    def _seen(self, statistics: Statistics) -> Statistics:
+        """Without what is hidden."""
+        d = statistics.mean.shape[1] - self.hidden
+        return replace(statistics, mean=statistics.mean[:, :d], scatter=statistics.scatter[:, :d])
+
+    def _variances(self, statistics: Statistics) -> Array:
+        return statistics.scatter
+
+    def maximize(self, statistics: Statistics) -> tuple[Any, int]:
+        seen = self._seen(statistics)
+        means = np.ascontiguousarray(seen.mean)
+        loadings, noise = factor_analysis.regressed(
+            self._moments(statistics.scatter, means.shape[1])
+        )
+        noise = noise + self.reg_covar
+        floor = self.variance_floor(seen)
+        healthy = noise > floor
+        params = FactorParams(means, loadings, np.where(healthy, noise, floor))
+        return params, int((~healthy).any(axis=1).sum())
+
+    def sample(self, params: Any, labels: np.ndarray, rng: np.random.Generator) -> Array:
+        rows = rng.standard_normal((len(labels), params.means.shape[1]))
+        factors = rng.standard_normal((len(labels), self.hidden))
+        for k in np.unique(labels):
+            chosen = labels == k
+            noise = rows[chosen] * np.sqrt(params.noise_variance[k])
+            rows[chosen] = params.means[k] + factors[chosen] @ params.loadings[k] + noise
+        return rows
+
+    def _mahalanobis_kl(self, a: Any, b: Any) -> Array:
+        known = factor_analysis.posterior(a)
+        inverse = known.precision - np.square(known.reach).sum(axis=1)
+        k, d = a.means.shape
+        found = inverse @ b.noise_variance.T - d
+        for i in range(k):
+            spread = factor_analysis.quadratic(a, known, i, b.loadings.reshape(-1, d))
+            offset = factor_analysis.quadratic(a, known, i, b.means - a.means[i])
+            found[i] += spread.reshape(k, -1).sum(axis=1) + offset
+        return np.asarray(0.5 * found)
+
+    def unconstrained(self, params: Any) -> Array:
+        loadings = params.loadings.reshape(len(params.means), -1)
+        return np.hstack([params.means, loadings, np.log(params.noise_variance)])
+
+    def constrained(self, coordinates: Array, like: Any) -> Any:
+        d = like.means.shape[1]
+        loadings = coordinates[:, d:-d].reshape(like.loadings.shape)
+        return FactorParams(coordinates[:, :d].copy(), loadings.copy(), np.exp(coordinates[:, -d:]))
+
+    def units(self, params: Any) -> Array:
+        deviations = np.sqrt(self.variances(params))
+        return np.hstack([np.tile(deviations, 1 + self.hidden), np.ones_like(deviations)])
+
+    def blend(self, a: Any, b: Any, t: float) -> Any:
+        return FactorParams(
+            (1.0 - t) * a.means + t * b.means,
+            (1.0 - t) * a.loadings + t * b.loadings,
+            (1.0 - t) * a.noise_variance + t * b.noise_variance,
+        )
+
+    def extent(self, params: Any) -> tuple[float, float, float]:
+        noise = params.noise_variance
+        along = np.square(np.linalg.norm(params.loadings, ord=2, axis=(1, 2)))
+        location = float(np.abs(params.means).max())
+        return location, float(noise.min()), float((along + noise.max(axis=1)).max())
+
+    def n_parameters(self, k: int, d: int) -> int:
+        q = self.hidden
+        return k * (2 * d + d * q - q * (q - 1) // 2)

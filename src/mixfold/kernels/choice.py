@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from mixfold.core.problem import Assignment, Model, Sequence
 from mixfold.core.rows import Array, Rows
 from mixfold.kernels import native
+from mixfold.kernels.factor import FactorKernel
 from mixfold.kernels.native import NativeKernel
 from mixfold.kernels.reference import ReferenceKernel
 from mixfold.models.mixture_model import MixtureModel
@@ -51,7 +52,9 @@ def kernel_for(model: Model) -> Kernel:
 
 
 def mixture_kernel(model: MixtureModel) -> Kernel:
-    """The compiled kernel of a mixture where there is one."""
+    """The compiled kernel of a mixture where there is one; factors have BLAS."""
+    if model.family.form == "factor":
+        return FactorKernel(model)
     if native.serves(model):
         return NativeKernel(model)
     if native._native is None:

@@ -31,7 +31,8 @@ except ImportError:  # built without a compiler
 
 def serves(model: MixtureModel) -> bool:
     """Whether a compiled kernel exists for the model on this machine."""
-    return _native is not None and isinstance(model.family, Gaussian | Poisson | Exponential)
+    known = isinstance(model.family, Gaussian | Poisson | Exponential)
+    return _native is not None and known and model.family.form != "factor"
 
 
 class Prepared(NamedTuple):

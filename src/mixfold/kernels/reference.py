@@ -9,7 +9,7 @@ import numpy as np
 from mixfold.core.noise import uniforms
 from mixfold.core.problem import Assignment
 from mixfold.core.rows import Array, Rows
-from mixfold.core.statistics import lower_triangle
+from mixfold.core.statistics import packed_pairs
 from mixfold.models.annealed import Annealed, AnnealingRule, anneal_batch
 from mixfold.models.bayesian_mixture import BayesianMixture, MixturePosterior
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
@@ -45,8 +45,8 @@ class ReferenceKernel:
         parts = [r.sum(axis=0)[:, None], weighted.sum(axis=1)]
         if self.model.family.scatter == "diag":
             parts.append((weighted * local).sum(axis=1))
-        if self.model.family.scatter == "full":
-            i, j = lower_triangle(self.model.d)
+        if self.model.family.scatter in ("factor", "full"):
+            i, j = packed_pairs(self.model.n_means, self.model.n_products)
             parts.append((weighted.swapaxes(1, 2) @ local)[:, i, j])
         return np.concatenate([[0.0], np.hstack(parts).ravel()])
 
@@ -60,12 +60,16 @@ class ReferenceKernel:
         self, params: MixtureParams, x: Array, responsibilities: bool = True
     ) -> tuple[Array, Array | None]:
         """log p(x) of every row and, if wanted, its responsibilities."""
-        joint = self.model.log_joint(params, x.astype(np.float64, copy=False))
+        joint = self.log_joint(params, x)
         largest = joint.max(axis=1, keepdims=True, initial=-np.finfo(np.float64).max)
         odds = np.exp(joint - largest)
         total = odds.sum(axis=1, keepdims=True)
         log_density = largest[:, 0] + np.log(total[:, 0])
         return log_density, odds / total if responsibilities else None
+
+    def log_joint(self, params: MixtureParams, x: Array) -> Array:
+        """log w_k p(x | k), (n, K)."""
+        return self.model.log_joint(params, x.astype(np.float64, copy=False))
 
     def match(self, beliefs: MixturePosterior, rows: Rows) -> tuple[MixturePosterior, float, int]:
         """Beliefs after rows, one by one, their log density as it was foreseen, and repairs."""

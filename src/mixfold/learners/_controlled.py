@@ -15,12 +15,13 @@ import numpy as np
 from mixfold.core.checks import check_above, check_whole
 from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.learner import Info, Learner
-from mixfold.core.problem import Problem, RowRule, Sequence
+from mixfold.core.problem import Model, Problem, RowRule, Sequence
 from mixfold.core.rows import Array, Rows
 from mixfold.core.value import value
 from mixfold.learners._batches import check_batch_size, learn_in_batches, rows_per_batch
 from mixfold.learners._gathering import Fold, Gathered, gather, nothing
 from mixfold.learners._gathering import total as total_of
+from mixfold.learners._hidden import check_serves, has_hidden
 from mixfold.learners._memory import InMemory, OnFile
 
 FILL, UPDATE = "fill", "update"
@@ -157,7 +158,11 @@ class ControlledEM(Learner):
 
     # learning
 
+    def serves(self, model: Model) -> bool:
+        return not has_hidden(model)
+
     def init(self, problem: Problem, params: Any, seen: int = 0, seed: int = 0) -> ControlledState:
+        check_serves(self, problem.model)
         expected = problem.model.expected(params)
         return ControlledState(
             params,

@@ -30,6 +30,7 @@ from mixfold.learners._gathering import (
     nothing,
     total,
 )
+from mixfold.learners._hidden import check_serves
 from mixfold.learners._lookahead import look_ahead
 from mixfold.learners._merging import (
     check_kind,
@@ -106,6 +107,7 @@ class StochasticEM(Learner):
         return maxsize if self.batch_size is None else int(self.batch_size)
 
     def init(self, problem: Problem, params: Any, seen: int = 0, seed: int = 0) -> StochasticState:
+        check_serves(self, problem.model)
         if self.assign == "lookahead" and not problem.model.has_labels:
             raise InvalidInputError(
                 "strategy='lookahead' tries every label, and this model has none: "

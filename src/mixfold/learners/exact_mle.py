@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from mixfold.core.problem import Model
 from mixfold.core.value import value
+from mixfold.learners._hidden import has_hidden
 from mixfold.learners.online_em import OnlineEM
 from mixfold.schedules.power import Power
 
@@ -31,6 +33,9 @@ class ExactMLE(OnlineEM):
 
     schedule: Any = Power(exponent=1.0, scale=1.0)
     warmup: int | None = 0
+
+    def serves(self, model: Model) -> bool:
+        return not has_hidden(model)
 
     def credit(self, sample: int, k: int, d: int) -> int:
         return 0 if k == 1 else super().credit(sample, k, d)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from mixfold.core.problem import Model
 from mixfold.core.value import value
+from mixfold.learners._hidden import has_hidden
 from mixfold.learners.online_em import OnlineEM
 from mixfold.schedules.power import Power
 
@@ -33,3 +35,6 @@ class RecursiveEM(OnlineEM):
     recursive: ClassVar[bool] = True
 
     schedule: Any = Power(exponent=1.0, scale=1.0)
+
+    def serves(self, model: Model) -> bool:
+        return not has_hidden(model)

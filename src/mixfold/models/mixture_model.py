@@ -49,7 +49,17 @@ class MixtureModel:
     @property
     def n_sums(self) -> int:
         """Length of the vector of sums."""
-        return 1 + self.k * (1 + self.d + packed_length(self.family.scatter, self.d))
+        return 1 + self.k * (1 + self.n_means + self.n_products)
+
+    @property
+    def n_means(self) -> int:
+        """First moments of a component: of columns, and of hidden ones."""
+        return self.d + self.family.hidden
+
+    @property
+    def n_products(self) -> int:
+        """Second moments of a component."""
+        return packed_length(self.family.scatter, self.n_means, self.family.hidden)
 
     def statistics(self, params: MixtureParams, sums: Array) -> Statistics:
         """Statistics from the sums of an E-step made under `params`."""
@@ -57,8 +67,8 @@ class MixtureModel:
         weight = np.maximum(table[:, 0], 0.0)  # signed changes may leave the domain
         held = weight > 0
         share = np.divide(1.0, weight, out=np.zeros_like(weight), where=held)[:, None]
-        local_mean = table[:, 1 : 1 + self.d] * share
-        local_scatter = table[:, 1 + self.d :] * share
+        local_mean = table[:, 1 : 1 + self.n_means] * share
+        local_scatter = table[:, 1 + self.n_means :] * share
         local_scatter -= outer_like(local_mean, local_scatter.shape[1])
         mean, scatter = self.family.from_local(params.components, local_mean, local_scatter)
         if not held.all():

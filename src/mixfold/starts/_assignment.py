@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
 from mixfold.core.rows import Array, Rows
 from mixfold.core.source import block_length
-from mixfold.core.statistics import Statistics, pack, packed_length
-from mixfold.families.gaussian import Gaussian, GaussianParams
+from mixfold.core.statistics import Statistics, pack
+from mixfold.families._factor_analysis import principal
+from mixfold.families.gaussian import Gaussian
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 MEAN_SHRINKAGE = 0.2
@@ -21,20 +24,24 @@ def statistics_of(model: MixtureModel, rows: Rows, responsibilities: Array) -> S
     x = rows.x.astype(np.float64, copy=False)
     r = responsibilities if rows.weight is None else responsibilities * weights_of(rows)[:, None]
     weight = r.sum(axis=0)
-    mean = np.tile(r.sum(axis=1) @ x / weight.sum(), (model.k, 1))
-    scatter = np.zeros((model.k, packed_length(model.family.scatter, model.d)))
+    hidden = np.zeros(model.family.hidden)
+    mean = np.tile(np.append(r.sum(axis=1) @ x / weight.sum(), hidden), (model.k, 1))
+    scatter = np.zeros((model.k, model.n_products))
     for k in np.flatnonzero(weight):
         share = r[:, k] / weight[k]
-        mean[k] = share @ x
-        scatter[k] = _scatter(x - mean[k], share, model.family.scatter)
+        centre = share @ x
+        mean[k] = np.append(centre, hidden)
+        scatter[k] = _scatter(model.family, x - centre, share)
     return Statistics(weight, mean, scatter, float(weight.sum()), 0.0)
 
 
-def _scatter(centred: Array, share: Array, kind: str) -> Array:
-    if kind == "none":
+def _scatter(family: Family, centred: Array, share: Array) -> Array:
+    if family.scatter == "none":
         return np.empty(0)
-    if kind == "diag":
+    if family.scatter == "diag":
         return np.asarray(share @ np.square(centred))
+    if family.scatter == "factor":
+        return principal(centred, share, family.hidden)
     return pack((share[:, None] * centred).T @ centred)
 
 
@@ -47,7 +54,7 @@ def from_labels(
     one row have a sensible size. Means move a share `pull` of the way to the common mean.
     """
     groups = statistics_of(model, rows, np.equal.outer(labels, np.arange(model.k)).astype(float))
-    whole = statistics_of(model, rows, np.full((len(rows), model.k), 1.0 / model.k))
+    whole = statistics_of(replace(model, k=1), rows, np.ones((len(rows), 1)))
     own = (groups.weight / (groups.weight + model.d + 1.0))[:, None]
     scatter = own * groups.scatter + (1.0 - own) * whole.scatter
     weight = groups.weight + groups.count / (groups.count + model.k) / model.k
@@ -67,9 +74,9 @@ def from_centers(model: MixtureModel, rows: Rows, centers: Array) -> MixturePara
     if not empty.any():
         return params
     statistics = model.expected(params)
-    mean = np.where(empty[:, None], centers, statistics.mean)
-    moved = Statistics(statistics.weight, mean, statistics.scatter, 1.0, 0.0)
-    return model.maximize(moved)[0]
+    mean = statistics.mean.copy()
+    mean[empty, : model.d] = centers[empty]
+    return model.maximize(replace(statistics, mean=mean))[0]
 
 
 def spread_centers(family: Family, k: int, rows: Rows, rng: np.random.Generator) -> Array:
@@ -104,9 +111,11 @@ def of_one_spread(model: MixtureModel, rows: Rows, centers: Array) -> MixturePar
         )
     some = rows.cut(0, block_length(model.d))
     whole = statistics_of(MixtureModel(model.family, 1, model.d), some, np.ones((len(some), 1)))
-    factor = np.repeat(model.family.maximize(whole)[0].factor, model.k, axis=0)
-    components = GaussianParams(centers, model.family.structure.shared(factor))
-    return MixtureParams(np.full(model.k, 1.0 / model.k), components)
+    mean, scatter = (np.repeat(part, model.k, axis=0) for part in (whole.mean, whole.scatter))
+    mean[:, : model.d] = centers
+    weights = np.full(model.k, 1.0 / model.k)
+    components, _ = model.family.maximize(Statistics(weights, mean, scatter, 1.0, 0.0))
+    return MixtureParams(weights, components)
 
 
 def weights_of(rows: Rows) -> Array:

@@ -1,0 +1,118 @@
+"""Covariances of low rank plus a diagonal, Sigma = L'L + diag(psi), without a d x d matrix.
+
+Given a row, its factors z are normal: E[z | x] = beta (x - mu), Cov[z | x] = G, with
+A = L psi^-1/2, M = I + AA', G = M^-1 and beta = G A psi^-1/2. Loadings L are (K, q, d), as
+scikit-learn's `components_` of every component.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from mixfold.core.rows import Array
+from mixfold.core.statistics import unpack
+from mixfold.core.value import value
+
+ROUNDS = 6  # of subspace iteration
+LEAST_SHARE = 0.01  # of a column's variance, for the noise and for factors at the start
+
+
+@value
+class FactorParams:
+    """Means (K, d), loadings (K, q, d) and variances (K, d) of the noise."""
+
+    means: Array
+    loadings: Array
+    noise_variance: Array
+
+
+class Moments(NamedTuple):
+    """Second moments of columns and factors about their means, taken out of their packing."""
+
+    variance: Array  # (K, d)
+    cross: Array  # (K, q, d)
+    factors: Array  # (K, q, q)
+
+
+def unpacked(scatter: Array, d: int, q: int) -> Moments:
+    """Moments from the packing "factor": variances, then row by row products with each factor."""
+    starts = [d + h * d + h * (h + 1) // 2 for h in range(q)]
+    cross = np.stack([scatter[:, a : a + d] for a in starts], axis=1)
+    tails = [scatter[:, a + d : a + d + h + 1] for h, a in enumerate(starts)]
+    return Moments(scatter[:, :d], cross, unpack(np.hstack(tails), q))
+
+
+def packed(moments: Moments) -> Array:
+    """The inverse of `unpacked`."""
+    parts = [moments.variance]
+    for h in range(moments.cross.shape[1]):
+        parts += [moments.cross[:, h], moments.factors[:, h, : h + 1]]
+    return np.hstack(parts)
+
+
+class Posterior(NamedTuple):
+    """What is known of factors given rows, and of the covariance's inverse P - W'W."""
+
+    precision: Array  # P, (K, d): one over the noise
+    reach: Array  # W = R^-1 A psi^-1/2, (K, q, d), M = RR'
+    beta: Array  # (K, q, d)
+    spread: Array  # G, (K, q, q)
+    half_log_determinant: Array  # of the covariance, (K,)
+
+
+def posterior(params: FactorParams) -> Posterior:
+    """The identities of Woodbury and of the determinant."""
+    roots = 1.0 / np.sqrt(params.noise_variance)
+    scaled = params.loadings * roots[:, None]
+    q = scaled.shape[1]
+    lower = np.linalg.cholesky(np.eye(q) + scaled @ scaled.swapaxes(1, 2))
+    inverse = np.tril(np.linalg.inv(lower))
+    reach = inverse @ (scaled * roots[:, None])
+    logs = np.log(np.diagonal(lower, axis1=1, axis2=2)).sum(axis=1) - np.log(roots).sum(axis=1)
+    turned = inverse.swapaxes(1, 2)
+    return Posterior(np.square(roots), reach, turned @ reach, turned @ inverse, logs)
+
+
+def quadratic(params: FactorParams, known: Posterior, k: int, centred: Array) -> Array:
+    """c' Sigma_k^-1 c of every row c, as |c - L'z|^2 / psi + |z|^2: no term cancels."""
+    z = centred @ known.beta[k].T
+    rest = centred - z @ params.loadings[k]
+    return np.asarray(np.square(rest) @ known.precision[k] + np.square(z).sum(axis=1))
+
+
+def regressed(moments: Moments) -> tuple[Array, Array]:
+    """Loadings (K, q, d) and variances of the noise (K, d) that explain the moments best.
+
+    Columns are regressed on factors whose mean and covariance are free, which then are made zero
+    and one again: parameter expansion, faster than EM with both fixed, and with its fixed points.
+    """
+    size, directions = np.linalg.eigh(moments.factors)
+    roots = 1.0 / np.sqrt(np.maximum(size, np.finfo(np.float64).tiny))
+    whiten = (directions * roots[:, None]) @ directions.swapaxes(1, 2)
+    loadings = whiten @ moments.cross
+    return loadings, moments.variance - np.square(loadings).sum(axis=1)
+
+
+def principal(centred: Array, share: Array, q: int) -> Array:
+    """Packed moments of rows, with their first q principal components for factors.
+
+    The directions come from subspace iteration, O(n d q). A factor explains something, since none
+    that explains nothing would ever learn, and all leave a little of each column to the noise.
+    """
+    variance = share @ np.square(centred)
+    scale = np.sqrt(np.where(variance > 0, variance, 1.0))
+    rows = np.sqrt(share)[:, None] * (centred / scale)
+    directions = np.random.default_rng(q).standard_normal((rows.shape[1], q))
+    for _ in range(ROUNDS):
+        directions = np.linalg.qr(rows.T @ (rows @ directions))[0]
+    size = np.square(rows @ directions).sum(axis=0)
+    d, found = directions.shape
+    rest = max(0.0, d - float(size.sum())) / max(1, d - found)
+    loadings = np.zeros((q, d))
+    loadings[:found] = (directions * np.sqrt(np.maximum(size - rest, LEAST_SHARE))).T
+    explained = np.square(loadings).sum(axis=0)
+    loadings *= np.sqrt((1.0 - LEAST_SHARE) / np.maximum(explained, 1.0 - LEAST_SHARE))
+    moments = Moments(variance[None], (loadings * np.sqrt(variance))[None], np.eye(q)[None])
+    return np.asarray(packed(moments)[0])

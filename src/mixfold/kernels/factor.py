@@ -1,0 +1,92 @@
+"""The E-step of mixtures of factor analysers: a few large products in BLAS."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from mixfold.core.rows import Array, Rows
+from mixfold.families._factor_analysis import Moments, Posterior, packed, posterior
+from mixfold.families.gaussian import LOG_2PI
+from mixfold.kernels.reference import ReferenceKernel
+from mixfold.models.mixture_model import MixtureParams
+
+FAR = 2.0**20
+
+
+class Prepared(NamedTuple):
+    """Parameters, and the products that give all log densities of rows about `origin` at once."""
+
+    params: MixtureParams
+    known: Posterior
+    origin: Array  # (d,)
+    linear: Array  # (K q + K, d): W of every component, then P (mu - origin)
+    shift: Array  # W (mu - origin), (K q,)
+    constant: Array  # (K,)
+    near: bool  # whether squares about the origin keep the digits of squares about the means
+
+
+class FactorKernel(ReferenceKernel):
+    """log p = const - (c'Pc - |Wc|^2) / 2, c = x - mu, expanded about an origin among the means.
+
+    Where a component is far from the others for its size the expansion would cancel, and rows are
+    centred component by component. Sums are over rows that a component has a share in.
+    """
+
+    def prepare(self, params: MixtureParams) -> Prepared:  # type: ignore[override]
+        """What the other methods want; computed once for many blocks."""
+        components = params.components
+        known = posterior(components)
+        origin = params.weights @ components.means
+        offset = components.means - origin
+        slope = known.precision * offset
+        squares = (slope * offset).sum(axis=1)
+        signal = np.square(components.loadings).sum(axis=1) * known.precision
+        near = bool((squares + signal.sum(axis=1)).max() < FAR)
+        logs = np.log(params.weights) - 0.5 * self.model.d * LOG_2PI - known.half_log_determinant
+        k, q, d = known.reach.shape
+        return Prepared(
+            params,
+            known,
+            origin,
+            np.concatenate([known.reach.reshape(k * q, d), slope]),
+            (known.reach @ offset[:, :, None]).ravel(),
+            logs - 0.5 * squares,
+            near,
+        )
+
+    def log_joint(self, prepared: Prepared, x: Array) -> Array:  # type: ignore[override]
+        """log w_k p(x | k), (n, K)."""
+        if not prepared.near:
+            return super().log_joint(prepared.params, x)
+        k, q = prepared.known.reach.shape[:2]
+        # the layout of rows must not show in the bits of products
+        centred = np.subtract(x, prepared.origin, order="C", dtype=np.float64)
+        products = centred @ prepared.linear.T
+        reached = np.square(products[:, : k * q] - prepared.shift).reshape(len(x), k, q)
+        joint = products[:, k * q :] + 0.5 * reached.sum(axis=2)
+        joint -= 0.5 * (np.square(centred, out=centred) @ prepared.known.precision.T)
+        return np.asarray(joint + prepared.constant)
+
+    def moments(self, prepared: Prepared, rows: Rows, latent: Array) -> Array:  # type: ignore[override]
+        """The sums of a block under given responsibilities, of any sign, without likelihood."""
+        r = latent * rows.weights()[:, None]
+        table = np.empty((self.model.k, 1 + self.model.n_means + self.model.n_products))
+        for k, share in enumerate(r.T):
+            table[k] = self._component(prepared, k, rows.x, share)
+        return np.concatenate([[0.0], table.ravel()])
+
+    def _component(self, prepared: Prepared, k: int, x: Array, share: Array) -> Array:
+        """Weight, first and second moments of the rows that component k has a share in."""
+        held = np.flatnonzero(share)
+        share = share[held]
+        means = prepared.params.components.means[k]
+        centred = np.subtract(x[held], means, order="C", dtype=np.float64)
+        factors = centred @ prepared.known.beta[k].T
+        weighted = np.column_stack([share, share[:, None] * factors])
+        products, squares = weighted.T @ centred, weighted.T @ factors
+        moments = Moments(
+            (share @ np.square(centred, out=centred))[None], products[None, 1:], squares[None, 1:]
+        )
+        return np.concatenate([[share.sum()], products[0], squares[0], packed(moments)[0]])
