@@ -268,11 +268,12 @@ def test_inspect_tells_all(run: Run, model: str) -> None:
     assert f"{fitted.weights_[0]:.4f}" in out
 
 
-@pytest.mark.parametrize("covariance", sorted(STRUCTURES))
+@pytest.mark.parametrize("covariance", [*sorted(STRUCTURES), "factor"])
 def test_spread_is_the_standard_deviation(run: Run, rows: str, covariance: str) -> None:
     from mixfold.cli._tables import standard_deviations
 
-    chosen = ("--columns", "length,wait", "--covariance", covariance)
+    rank = ("--rank", "1") if covariance == "factor" else ()
+    chosen = ("--columns", "length,wait", "--covariance", covariance, *rank)
     assert run("fit", rows, "-k", "2", *chosen)[0] == 0
     fitted = mixfold.load("model.mixfold")
     x = fitted.sample(200_000)
@@ -461,6 +462,12 @@ MISTAKES: dict[str, tuple[tuple[str, ...], str]] = {
         "Did you mean 'online-em'?",
     ),
     "covariance": (("fit", "rows.parquet", *FIT, "--covariance", "ful"), "Did you mean 'full'?"),
+    "no rank": (("fit", "rows.parquet", *FIT, "--covariance", "factor"), "rank is None"),
+    "rank": (("fit", "rows.parquet", *FIT, "--rank", "2"), "use covariance='factor'"),
+    "rank of counts": (
+        ("fit", "rows.parquet", *FIT, "--family", "poisson", "--rank", "2"),
+        "--rank: the poisson family has none",
+    ),
     "no covariance": (
         ("fit", "rows.parquet", *FIT, "--family", "poisson", "--covariance", "full"),
         "the poisson family has none",

@@ -40,7 +40,12 @@ Components = Annotated[
 Family = Annotated[str, option("--family", metavar="NAME", help=f"{known('families')}.")]
 Covariance = Annotated[
     str | None,
-    option("--covariance", metavar="NAME", help="Of Gaussians: full, tied, diag or spherical."),
+    option(
+        "--covariance", metavar="NAME", help="Of Gaussians: full, tied, diag, spherical, factor."
+    ),
+]
+Rank = Annotated[
+    int | None, option("--rank", metavar="Q", help="Factors of --covariance factor.", min=1)
 ]
 Init = Annotated[
     str, option("--init", metavar="NAME", help=f"auto, {known('starts')}, or a model file.")

@@ -31,6 +31,7 @@ class Settings:
     columns: list[str] | None = None
     seed: int = 0
     threads: int | None = None
+    rank: int | None = None
 
     def estimator(self) -> Mixture:
         """The estimator; wrong names and values are refused here."""
@@ -56,11 +57,12 @@ class Settings:
 
     def _family(self) -> Any:
         family = find("families", self.family)
-        if self.covariance is None:
-            return family()
-        if "covariance" not in [f.name for f in fields(family)]:
-            raise InvalidInputError(f"--covariance: the {self.family} family has none")
-        return family(covariance=self.covariance)
+        given = {"covariance": self.covariance, "rank": self.rank}
+        given = {name: one for name, one in given.items() if one is not None}
+        for name in given:
+            if name not in [f.name for f in fields(family)]:
+                raise InvalidInputError(f"--{name}: the {self.family} family has none")
+        return family(**given)
 
 
 def with_options(cls: type, options: Sequence[str]) -> Any:

@@ -14,6 +14,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from mixfold.cli._output import column_names
+from mixfold.families.gaussian import FactorGaussian
 
 WIDTH_OF_FILES = 100
 FIRST_COLUMNS, GAP = 23, 3
@@ -40,11 +41,14 @@ def facts(rows: Sequence[tuple[str, str]]) -> Table:
 
 def standard_deviations(model: Any) -> np.ndarray | None:
     """(K, d), where the family has a spread of its own."""
+    family = model._learned.model.family
+    if isinstance(family, FactorGaussian):
+        return np.asarray(np.sqrt(family.variances(model.params_.components)))
     covariances = getattr(model, "covariances_", None)
     if covariances is None:
         return None
     k, d = model.means_.shape
-    if model._learned.model.family.covariance in ("full", "tied"):
+    if family.covariance in ("full", "tied"):
         variances = np.diagonal(covariances, axis1=-2, axis2=-1)
     else:
         variances = covariances.reshape(k, -1)

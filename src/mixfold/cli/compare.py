@@ -22,6 +22,7 @@ def compare(
     ] = None,
     family: o.Family = "gaussian",
     covariance: o.Covariance = None,
+    rank: o.Rank = None,
     init: o.Init = "auto",
     passes: o.Passes = None,
     columns: o.Columns = None,
@@ -62,6 +63,7 @@ def compare(
             o.listed(columns),
             seed,
             threads,
+            rank,
         )
         for learner in chosen
     ]

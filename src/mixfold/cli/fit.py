@@ -17,6 +17,7 @@ def fit(
     components: o.Components,
     family: o.Family = "gaussian",
     covariance: o.Covariance = None,
+    rank: o.Rank = None,
     learner: Annotated[
         str, o.option("--learner", metavar="NAME", help="auto, em, online-em ...; '?' lists all.")
     ] = "auto",
@@ -80,6 +81,7 @@ def fit(
         o.listed(columns),
         seed,
         threads,
+        rank,
     ).estimator()
     model.set_params(checkpoint=checkpoint, resume=resume, cluster=cluster, engine=engine)
     data = bundled(files)

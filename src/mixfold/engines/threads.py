@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
@@ -14,9 +15,10 @@ import numpy as np
 
 from mixfold.core.problem import EXPECTED, Assignment, Made, Model, Sequence
 from mixfold.core.rows import Array, Rows
-from mixfold.kernels.choice import Kernel, kernel_for, tile_length
+from mixfold.kernels.choice import MOST_ELEMENTS, Kernel, kernel_for, tile_length
 
 TASKS_PER_THREAD = 4
+AHEAD_PER_THREAD = 2
 PIECES_PER_TILE = 8
 
 
@@ -50,16 +52,30 @@ class Threads:
         self.tile = tile_length(model.d)
         self.n_threads = available_cores() if n_threads is None else n_threads
         self._prepared: tuple[Any, Any] = (None, None)
+        self._most_tiles = max(1, MOST_ELEMENTS // model.n_sums)
 
     def map(self, work: Any, parts: list[Any]) -> Iterable[Any]:
         """What `work` makes of every part, in order."""
         if self.n_threads == 1 or len(parts) == 1:
             return (work(part) for part in parts)
         # a few tiles per task: handing over a task costs as much as a thousand rows
-        size = -(-len(parts) // (TASKS_PER_THREAD * self.n_threads))
-        groups = (parts[i : i + size] for i in range(0, len(parts), size))
-        done = pool(self.n_threads).map(lambda group: [work(part) for part in group], groups)
-        return chain.from_iterable(done)
+        size = min(self._most_tiles, -(-len(parts) // (TASKS_PER_THREAD * self.n_threads)))
+        groups = [parts[i : i + size] for i in range(0, len(parts), size)]
+        return chain.from_iterable(self._done(lambda group: [work(p) for p in group], groups))
+
+    def _done(self, work: Any, groups: list[Any]) -> Iterator[Any]:
+        """What `work` makes of groups, in order, a few of them ahead: results can be large."""
+        ahead = deque[Any]()
+        try:
+            for group in groups:
+                ahead.append(pool(self.n_threads).submit(work, group))
+                if len(ahead) > AHEAD_PER_THREAD * self.n_threads:
+                    yield ahead.popleft().result()
+            while ahead:
+                yield ahead.popleft().result()
+        finally:
+            for future in ahead:
+                future.cancel()
 
     def _prepare(self, params: Any) -> Any:
         """What the kernel makes of params, kept for the next call with the same ones."""

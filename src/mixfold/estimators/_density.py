@@ -240,7 +240,8 @@ class Density(Evaluation):
         )
 
     def _remember(self, learned: Learned) -> None:
-        self.__dict__.pop("_live", None)
+        for name in ("_live", *self._shows):
+            self.__dict__.pop(name, None)
         self._learned = learned
         self.__dict__.update(learned.attributes())
 

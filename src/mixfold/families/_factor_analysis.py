@@ -58,7 +58,6 @@ class Posterior(NamedTuple):
     precision: Array  # P, (K, d): one over the noise
     reach: Array  # W = R^-1 A psi^-1/2, (K, q, d), M = RR'
     beta: Array  # (K, q, d)
-    spread: Array  # G, (K, q, q)
     half_log_determinant: Array  # of the covariance, (K,)
 
 
@@ -71,8 +70,14 @@ def posterior(params: FactorParams) -> Posterior:
     inverse = np.tril(np.linalg.inv(lower))
     reach = inverse @ (scaled * roots[:, None])
     logs = np.log(np.diagonal(lower, axis1=1, axis2=2)).sum(axis=1) - np.log(roots).sum(axis=1)
-    turned = inverse.swapaxes(1, 2)
-    return Posterior(np.square(roots), reach, turned @ reach, turned @ inverse, logs)
+    return Posterior(np.square(roots), reach, inverse.swapaxes(1, 2) @ reach, logs)
+
+
+def spread(params: FactorParams) -> Array:
+    """G alone, (K, q, q)."""
+    scaled = params.loadings / np.sqrt(params.noise_variance)[:, None]
+    inverse = np.linalg.inv(np.eye(scaled.shape[1]) + scaled @ scaled.swapaxes(1, 2))
+    return np.asarray(inverse, dtype=np.float64)
 
 
 def quadratic(params: FactorParams, known: Posterior, k: int, centred: Array) -> Array:

@@ -406,10 +406,10 @@ class FactorGaussian(Gaussian):
         """With the means, and with what is not known of factors, added or taken off."""
         d = params.means.shape[1]
         moments = self._moments(scatter, d)
-        spread = moments.factors + sign * factor_analysis.posterior(params).spread
+        factors = moments.factors + sign * factor_analysis.spread(params)
         means = mean.copy()
         means[:, :d] += sign * params.means
-        return means, factor_analysis.packed(moments._replace(factors=spread))
+        return means, factor_analysis.packed(moments._replace(factors=factors))
 
     def _moments(self, scatter: Array, d: int) -> Moments:
         return factor_analysis.unpacked(scatter, d, self.hidden)

@@ -34,7 +34,7 @@ class FactorKernel(ReferenceKernel):
     centred component by component. Sums are over rows that a component has a share in.
     """
 
-    def prepare(self, params: MixtureParams) -> Prepared:  # type: ignore[override]
+    def prepare(self, params: MixtureParams) -> Prepared:
         """What the other methods want; computed once for many blocks."""
         components = params.components
         known = posterior(components)
@@ -56,7 +56,7 @@ class FactorKernel(ReferenceKernel):
             near,
         )
 
-    def log_joint(self, prepared: Prepared, x: Array) -> Array:  # type: ignore[override]
+    def log_joint(self, prepared: Prepared, x: Array) -> Array:
         """log w_k p(x | k), (n, K)."""
         if not prepared.near:
             return super().log_joint(prepared.params, x)
@@ -69,7 +69,7 @@ class FactorKernel(ReferenceKernel):
         joint -= 0.5 * (np.square(centred, out=centred) @ prepared.known.precision.T)
         return np.asarray(joint + prepared.constant)
 
-    def moments(self, prepared: Prepared, rows: Rows, latent: Array) -> Array:  # type: ignore[override]
+    def moments(self, prepared: Prepared, rows: Rows, latent: Array) -> Array:
         """The sums of a block under given responsibilities, of any sign, without likelihood."""
         r = latent * rows.weights()[:, None]
         table = np.empty((self.model.k, 1 + self.model.n_means + self.model.n_products))

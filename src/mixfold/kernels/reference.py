@@ -23,24 +23,24 @@ class ReferenceKernel:
     def __init__(self, model: MixtureModel) -> None:
         self.model = model
 
-    def prepare(self, params: MixtureParams) -> MixtureParams:
+    def prepare(self, params: MixtureParams) -> Any:
         """What `expect` and `posterior` want; computed once for many blocks."""
         return params
 
-    def expect(self, params: MixtureParams, rows: Rows) -> Array:
+    def expect(self, prepared: Any, rows: Rows) -> Array:
         """The sums of one block of rows."""
         x = rows.x.astype(np.float64, copy=False)
-        log_density, r = self.posterior(params, x)
+        log_density, r = self.posterior(prepared, x)
         assert r is not None
-        sums = self.moments(params, rows, np.where(r < NEGLIGIBLE, 0.0, r))
+        sums = self.moments(prepared, rows, np.where(r < NEGLIGIBLE, 0.0, r))
         sums[0] = rows.weights() @ log_density
         return sums
 
-    def moments(self, params: MixtureParams, rows: Rows, latent: Array) -> Array:
+    def moments(self, prepared: Any, rows: Rows, latent: Array) -> Array:
         """The sums of a block under given responsibilities, of any sign, without likelihood."""
         x = rows.x.astype(np.float64, copy=False)
         r = latent * rows.weights()[:, None]
-        local = self.model.family.local(params.components, x)
+        local = self.model.family.local(prepared.components, x)
         weighted = r.T[:, :, None] * local
         parts = [r.sum(axis=0)[:, None], weighted.sum(axis=1)]
         if self.model.family.scatter == "diag":
@@ -50,26 +50,24 @@ class ReferenceKernel:
             parts.append((weighted.swapaxes(1, 2) @ local)[:, i, j])
         return np.concatenate([[0.0], np.hstack(parts).ravel()])
 
-    def simulate(
-        self, params: MixtureParams, rows: Rows, assignment: Assignment
-    ) -> tuple[Array, Array]:
+    def simulate(self, prepared: Any, rows: Rows, assignment: Assignment) -> tuple[Array, Array]:
         """log p(x) of every row and the mean of draws of its label."""
-        return simulate(self, params, rows, assignment)
+        return simulate(self, prepared, rows, assignment)
 
     def posterior(
-        self, params: MixtureParams, x: Array, responsibilities: bool = True
+        self, prepared: Any, x: Array, responsibilities: bool = True
     ) -> tuple[Array, Array | None]:
         """log p(x) of every row and, if wanted, its responsibilities."""
-        joint = self.log_joint(params, x)
+        joint = self.log_joint(prepared, x)
         largest = joint.max(axis=1, keepdims=True, initial=-np.finfo(np.float64).max)
         odds = np.exp(joint - largest)
         total = odds.sum(axis=1, keepdims=True)
         log_density = largest[:, 0] + np.log(total[:, 0])
         return log_density, odds / total if responsibilities else None
 
-    def log_joint(self, params: MixtureParams, x: Array) -> Array:
+    def log_joint(self, prepared: Any, x: Array) -> Array:
         """log w_k p(x | k), (n, K)."""
-        return self.model.log_joint(params, x.astype(np.float64, copy=False))
+        return self.model.log_joint(prepared, x.astype(np.float64, copy=False))
 
     def match(self, beliefs: MixturePosterior, rows: Rows) -> tuple[MixturePosterior, float, int]:
         """Beliefs after rows, one by one, their log density as it was foreseen, and repairs."""

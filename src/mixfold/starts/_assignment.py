@@ -28,10 +28,11 @@ def statistics_of(model: MixtureModel, rows: Rows, responsibilities: Array) -> S
     mean = np.tile(np.append(r.sum(axis=1) @ x / weight.sum(), hidden), (model.k, 1))
     scatter = np.zeros((model.k, model.n_products))
     for k in np.flatnonzero(weight):
-        share = r[:, k] / weight[k]
-        centre = share @ x
+        held = np.flatnonzero(r[:, k])
+        share, own = r[held, k] / weight[k], x[held]
+        centre = share @ own
         mean[k] = np.append(centre, hidden)
-        scatter[k] = _scatter(model.family, x - centre, share)
+        scatter[k] = _scatter(model.family, own - centre, share)
     return Statistics(weight, mean, scatter, float(weight.sum()), 0.0)
 
 
