@@ -40,9 +40,7 @@ Components = Annotated[
 Family = Annotated[str, option("--family", metavar="NAME", help=f"{known('families')}.")]
 Covariance = Annotated[
     str | None,
-    option(
-        "--covariance", metavar="NAME", help="Of Gaussians: full, tied, diag, spherical, factor."
-    ),
+    option("--covariance", metavar="NAME", help="full, tied, diag, spherical or factor."),
 ]
 Rank = Annotated[
     int | None, option("--rank", metavar="Q", help="Factors of --covariance factor.", min=1)
