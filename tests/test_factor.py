@@ -262,6 +262,23 @@ def test_models_of_one_lineage_merge() -> None:
     assert mixfold.merge(parts).score(x) > fitted(x).score(x) - 0.02
 
 
+def test_models_of_different_lineages_merge_whatever_their_rotations() -> None:
+    x = analysers(2, 6, 2, 1000)
+    parts = [fitted(x[i::2]) for i in range(2)]
+    found = parts[1].params_.components
+    angle = np.array([[0.0, 1.0], [-1.0, 0.0]])
+    other = MixtureParams(
+        parts[1].weights_[::-1].copy(),
+        FactorParams(
+            found.means[::-1].copy(),
+            angle @ found.loadings[::-1],
+            found.noise_variance[::-1].copy(),
+        ),
+    )
+    parts[1] = fitted(x[1::2], init=other)
+    assert mixfold.merge(parts, align=True).score(x) > fitted(x).score(x) - 0.02
+
+
 def test_statistics_with_hidden_columns_add_up() -> None:
     rng = np.random.default_rng(0)
     d, hidden = 5, 2

@@ -184,7 +184,8 @@ def test_components_are_aligned(learner: str) -> None:
 
 @pytest.mark.parametrize("family", FAMILIES, ids=repr)
 def test_every_family_is_aligned(family: Family) -> None:
-    _, params, x = example_mixture(family, 3, 2, 2000, np.random.default_rng(3))
+    d = 2 + family.hidden
+    _, params, x = example_mixture(family, 3, d, 2000, np.random.default_rng(3))
     order = [2, 0, 1]
     other = Mixture(family, 3, init=params, learner="em").fit(x)
     means = other.means_[order]

@@ -110,6 +110,10 @@ class Family(ABC):
         mean = self.mean(a)[:, None] - self.mean(b)[None]
         return np.asarray((eta * mean).sum(axis=2))
 
+    def turned(self, statistics: Statistics, like: Statistics) -> Statistics:
+        """With hidden columns rotated to be as near as can be to those of other statistics."""
+        return statistics
+
     @abstractmethod
     def unconstrained(self, params: Any) -> Array:
         """Coordinates (K, q) in which every vector is a valid parameter."""

@@ -162,10 +162,12 @@ def _aligned(learned: Sequence[Learned]) -> Learned:
             "a common start nothing says which prior to divide out: give all models the same init"
         )
     first, expected = learned[0], []
+    like = first.model.expected(first.params)
     for one in learned:
         distance = one.model.family.symmetric_kl(first.params.components, one.params.components)
         order = linear_sum_assignment(distance)[1]
-        expected.append(_permuted(one.model.expected(one.params), order))
+        found = _permuted(one.model.expected(one.params), order)
+        expected.append(one.model.family.turned(found, like))
     return _averaged(learned, expected, None)
 
 

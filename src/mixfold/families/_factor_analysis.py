@@ -100,6 +100,14 @@ def regressed(moments: Moments) -> tuple[Array, Array]:
     return loadings, moments.variance - np.square(loadings).sum(axis=1)
 
 
+def turned(moments: Moments, like: Moments) -> Moments:
+    """Moments of rotated factors: those whose products with columns come nearest to others."""
+    left, _, right = np.linalg.svd(like.cross @ moments.cross.swapaxes(1, 2))
+    turn = left @ right
+    factors = turn @ moments.factors @ turn.swapaxes(1, 2)
+    return Moments(moments.variance, turn @ moments.cross, factors)
+
+
 def principal(centred: Array, share: Array, q: int) -> Array:
     """Packed moments of rows, with their first q principal components for factors.
 

@@ -463,6 +463,12 @@ class FactorGaussian(Gaussian):
             rows[chosen] = params.means[k] + factors[chosen] @ params.loadings[k] + noise
         return rows
 
+    def turned(self, statistics: Statistics, like: Statistics) -> Statistics:
+        d = statistics.mean.shape[1] - self.hidden
+        own, other = (self._moments(s.scatter, d) for s in (statistics, like))
+        scatter = factor_analysis.packed(factor_analysis.turned(own, other))
+        return replace(statistics, scatter=scatter)
+
     def _mahalanobis_kl(self, a: Any, b: Any) -> Array:
         known = factor_analysis.posterior(a)
         inverse = known.precision - np.square(known.reach).sum(axis=1)
