@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from sklearn.decomposition import FactorAnalysis
 import mixfold
 from mixfold import Gaussian, Mixture
 from mixfold.core.errors import InvalidInputError
+from mixfold.core.learner import Learner
 from mixfold.core.rows import Rows
 from mixfold.core.statistics import Statistics, outer_full, outer_like, packed_length
 from mixfold.core.value import equal
@@ -22,7 +24,9 @@ from mixfold.families._factor_analysis import FactorParams
 from mixfold.kernels.factor import FactorKernel
 from mixfold.kernels.reference import ReferenceKernel
 from mixfold.learners.em import EM
+from mixfold.learners.online_em import OnlineEM
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
+from mixfold.testing import families, kernels, learners
 
 
 def analysers(k: int, d: int, q: int, n: int, seed: int = 0) -> np.ndarray:
@@ -47,6 +51,32 @@ def dense(model: Mixture) -> list[Any]:
         multivariate_normal(m, part.T @ part + psi)
         for m, part, psi in zip(model.means_, model.loadings_, noise, strict=True)
     ]
+
+
+@pytest.mark.parametrize("law", families.LAWS, ids=lambda law: law.__name__)
+@pytest.mark.parametrize("rank", [2, 3])
+def test_laws_of_families_hold_for_several_factors(law: Callable[..., None], rank: int) -> None:
+    law(Gaussian("factor", rank=rank), 2, 5, np.random.default_rng(7))
+
+
+@pytest.mark.parametrize("law", kernels.LAWS, ids=lambda law: law.__name__)
+@pytest.mark.parametrize("d", [4, 17])
+def test_laws_of_kernels_hold_for_several_factors(law: Callable[..., None], d: int) -> None:
+    family = Gaussian("factor", rank=3)
+    model, params, x = families.example_mixture(family, 4, d, 90, np.random.default_rng(7))
+    weight = np.random.default_rng(8).integers(0, 3, size=90).astype(np.float64)
+    for layout in kernels.layouts(x).values():
+        law(model, params, FactorKernel(model), Rows(layout, weight), 1e-9)
+
+
+@pytest.mark.parametrize("law", learners.LAWS, ids=lambda law: law.__name__)
+@pytest.mark.parametrize("learner", [EM(accelerate=True), OnlineEM(batch_size=10)], ids=repr)
+def test_laws_of_learners_hold_for_several_factors(
+    law: Callable[..., None], learner: Learner
+) -> None:
+    family = Gaussian("factor", rank=2)
+    model, params, x = families.example_mixture(family, 3, 4, 300, np.random.default_rng(7))
+    law(model, params, learner.resolve(300, 4, False), Rows(x), [1, 8, 9, 137])
 
 
 @pytest.mark.parametrize("accelerate", [False, True])
@@ -80,7 +110,7 @@ def test_densities_are_those_of_the_covariances() -> None:
 
 @pytest.mark.parametrize(
     "learner",
-    ["em", "auto", "mini-batch-em", mixfold.OnlineEM(batch_size=20), "k-mle", "sem"],
+    ["em", "auto", "mini-batch-em", OnlineEM(batch_size=20), "k-mle", "sem"],
     ids=str,
 )
 def test_learners_find_the_components(learner: Any) -> None:

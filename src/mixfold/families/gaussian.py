@@ -94,7 +94,7 @@ class Gaussian(Family):
 
     @classmethod
     def variants(cls) -> list[Self]:
-        return [*(cls(covariance=name) for name in STRUCTURES), cls(FACTOR, rank=2)]
+        return [*(cls(covariance=name) for name in STRUCTURES), cls(FACTOR, rank=1)]
 
     def example(self, k: int, d: int, rng: np.random.Generator) -> GaussianParams:
         spread = rng.normal(size=(k, 3 * d, d)) + np.arange(d)
