@@ -120,6 +120,11 @@ def test_engine(
         law(problem, params, narrow, 1e-6)
 
 
+def test_families_without_a_kernel_are_refused(device: str) -> None:
+    with pytest.raises(InvalidInputError, match="engine='cpu'"):
+        mixture(device, family=Gaussian("factor", rank=1)).fit(blobs())
+
+
 def test_no_rows(device: str) -> None:
     for family in FAMILIES:
         model, params, x = example(family, 3, 2, 5)

@@ -20,7 +20,8 @@ from mixfold.models.mixture_model import MixtureModel, MixtureParams
 def serves(model: Any) -> bool:
     """Whether there is a kernel for the model."""
     families = Gaussian | Poisson | Exponential
-    return isinstance(model, MixtureModel) and isinstance(model.family, families)
+    mixture = isinstance(model, MixtureModel) and isinstance(model.family, families)
+    return mixture and not model.family.hidden
 
 
 def fused_kernel(model: MixtureModel) -> Any:
