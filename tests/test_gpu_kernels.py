@@ -9,13 +9,20 @@ import numpy as np
 import pytest
 import torch
 
-from mixfold import EM, Gaussian, Mixture
+from mixfold import EM, AnnealedSGD, Gaussian, Mixture
 from mixfold.core.rows import Rows
 from mixfold.core.value import equal
 from mixfold.engines import gpu
 from mixfold.engines.gpu import Gpu
 from mixfold.engines.threads import Threads
-from mixfold.kernels import _iterations, _triton_diagonal, _triton_pairs, _triton_small
+from mixfold.families.gaussian import GaussianParams
+from mixfold.kernels import (
+    _iterations,
+    _triton_diagonal,
+    _triton_pairs,
+    _triton_small,
+    reference,
+)
 from mixfold.kernels.gpu import GpuKernel
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 from mixfold.testing import families
@@ -164,7 +171,7 @@ def test_a_pass_that_must_mend_is_left_to_the_cpu(
     assert len(made.log_likelihood) == 0
 
 
-@pytest.mark.parametrize("family", [Gaussian("tied")])
+@pytest.mark.parametrize("family", [Gaussian("tied"), Gaussian("spherical")])
 def test_other_m_steps_are_made_at_home(family: Gaussian, device: torch.device) -> None:
     model = MixtureModel(family, 2, 2)
     rows = Rows(torch.zeros((5, 2), device=device))
@@ -201,3 +208,39 @@ def test_a_fit_that_leaps(device: torch.device, monkeypatch: pytest.MonkeyPatch)
     few = Mixture(learner=learner, passes=3, engine=f"torch:{device}", **settings).fit(x)
     assert len(few.history_) == 3
     assert equal(few.history_.log_likelihood, there.history_.log_likelihood[:3])
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_annealing_in_batches_is_that_of_the_cpu(weighted: bool, device: torch.device) -> None:
+    """Over looks at the loss, recorded batches, single ones, and one that is not full."""
+    k, d, n = 9, 150, 250
+    model = MixtureModel(Gaussian("diag"), k, d)
+    learner = AnnealedSGD(batch_size=15, epsilon=0.02)
+    x = rng().uniform(size=(n, d)).astype(np.float32)
+    components = GaussianParams(rng().uniform(-0.1, 0.1, size=(k, d)), np.full((k, d), 0.3))
+    params = MixtureParams(np.full(k, 1.0 / k), components)
+    start = replace(learner.init(Threads(model), params).annealed, wait=12)
+    weight: Any = rng().integers(1, 3, size=n).astype(np.float64) if weighted else None
+    given: Any = None if weight is None else torch.tensor(weight, device=device)
+    kernel = problem(model, device)
+    rule, rows = learner.rule(k), Rows(x, weight)
+    found, *shown = kernel.anneal(start, Rows(torch.tensor(x, device=device), given), rule, 15)
+    assert kernel.on_device._kept is not None
+    expected, *heard = reference.anneal(start, rows, rule, 15)
+    np.testing.assert_allclose(found.means, expected.means, atol=1e-6)
+    np.testing.assert_allclose(found.roots, expected.roots, atol=5e-6)
+    np.testing.assert_allclose(found.logits, expected.logits, atol=1e-6)
+    np.testing.assert_allclose(shown, heard, rtol=1e-6)
+    assert (found.wait, found.looks, found.sigma) == (expected.wait, expected.looks, expected.sigma)
+
+
+def test_batches_that_weigh_nothing_are_passed_over(device: torch.device) -> None:
+    model, params, x = example("diag", 4, 9, 60)
+    learner = AnnealedSGD(batch_size=20)
+    start = learner.init(Threads(model), params).annealed
+    weight = np.repeat([1.0, 0.0, 1.0], 20)
+    given: Any = Rows(torch.tensor(x, device=device), torch.tensor(weight, device=device))
+    found = problem(model, device).anneal(start, given, learner.rule(4), 20)[0]
+    expected = reference.anneal(start, Rows(x, weight), learner.rule(4), 20)[0]
+    np.testing.assert_allclose(found.means, expected.means, atol=1e-6)
+    assert found.wait == expected.wait

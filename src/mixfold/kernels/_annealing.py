@@ -3,30 +3,47 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
+from mixfold.core.rows import Array
+from mixfold.core.value import at_home
 from mixfold.families.gaussian import LOG_2PI
 from mixfold.kernels._products import Whitened, chunk_length, stretches, upload
 from mixfold.kernels._torch import Tensor, torch
 from mixfold.models.annealed import Annealed, AnnealingRule, bumps, heard, looked
 
+Cut = tuple[slice, float]  # the rows of a batch, and what they weigh
+
+
+class Movable(Protocol):
+    """Parameters on a device that batches move, under a sigma and an epsilon that are given."""
+
+    def follow(self, cuts: list[Cut], g: Array, epsilon: float) -> Tensor:
+        """Take batches; the sums of their log densities and of their losses, (batches, 2)."""
+
+    def arrays(self) -> tuple[Array, Any, Any]:
+        """Logits, means and roots, here again."""
+
 
 class Moving:
-    """Logits, means and roots on the device, moved batch by batch under a fixed sigma and eps."""
+    """Batches of any size, in float64."""
 
-    def __init__(self, state: Annealed, device: Any) -> None:
-        self.logits = upload(state.logits, device)
-        self.means = torch().tensor(state.means, device=device)
-        self.roots = torch().tensor(state.roots, device=device)
+    def __init__(self, state: Annealed, x: Tensor, weight: Tensor, rule: AnnealingRule) -> None:
+        self.x, self.weight, self.limits = x, weight, (rule.least_root, rule.most_root)
+        self.logits = upload(state.logits, x.device)
+        self.means = torch().tensor(state.means, device=x.device)
+        self.roots = torch().tensor(state.roots, device=x.device)
         self.chunk = chunk_length(*state.means.shape)
 
-    def state(self, before: Annealed) -> Annealed:
-        """Where annealing stands, here again."""
-        return replace(
-            before,
-            logits=self.logits.numpy(force=True).copy(),
-            means=self.means.numpy(force=True).copy(),
-            roots=self.roots.numpy(force=True).copy(),
+    def arrays(self) -> tuple[Array, Any, Any]:
+        """Logits, means and roots, here again."""
+        return at_home([self.logits, self.means, self.roots])  # type: ignore[return-value]
+
+    def follow(self, cuts: list[Cut], g: Array, epsilon: float) -> Tensor:
+        """Take batches; the sums of their log densities and of their losses, (batches, 2)."""
+        there = upload(g, self.x.device)
+        return torch().stack(
+            [self.step(self.x[cut].double(), self.weight[cut], there, epsilon) for cut, _ in cuts]
         )
 
     def log_joint(self, x: Tensor) -> Tensor:
@@ -38,7 +55,7 @@ class Moving:
         chunks = (x[cut] for cut in stretches(len(x), self.chunk))
         return torch().cat([form.log_joint(some, form.local(some)) for some in chunks], dim=1).T
 
-    def step(self, x: Tensor, weight: Tensor, g: Tensor, epsilon: float, limits: Any) -> Tensor:
+    def step(self, x: Tensor, weight: Tensor, g: Tensor, epsilon: float) -> Tensor:
         """One step with the mean of a batch; sums of its log densities and of its losses."""
         joint = self.log_joint(x)
         smooth = joint @ g.T
@@ -53,31 +70,52 @@ class Moving:
         self.logits = self.logits + epsilon * (held[:, 0] - held.sum() * odds)
         self.means = (means + epsilon * roots.square() * step).to(self.means.dtype)
         moved = roots + epsilon * (held / roots - roots * square)
-        self.roots = moved.clip(*limits).to(self.roots.dtype)
+        self.roots = moved.clip(*self.limits).to(self.roots.dtype)
         return torch().stack([weight @ joint.logsumexp(dim=1), weight @ loss])
 
 
 def anneal(
-    state: Annealed, x: Tensor, weight: Tensor | None, rule: AnnealingRule, batch_size: int
+    state: Annealed,
+    x: Tensor,
+    weight: Tensor | None,
+    rule: AnnealingRule,
+    batch_size: int,
+    fused: Any = None,
 ) -> tuple[Annealed, float, float]:
     """Batches of any size, those that weigh nothing passed over.
 
-    Also the sums of log densities and of what is raised.
+    Also the sums of log densities and of what is raised. `fused(state, x, weight, rule)` moves
+    whole batches that all weigh something, if it is there.
     """
-    weight = x.new_ones(len(x), dtype=torch().float64) if weight is None else weight
+    given = x.new_ones(len(x), dtype=torch().float64) if weight is None else weight
     cuts = list(stretches(len(x), batch_size))
-    weights = torch().stack([weight[cut].sum() for cut in cuts]).tolist() if cuts else []
-    batches = [(cut, w) for cut, w in zip(cuts, weights, strict=True) if w > 0.0]
-    moving, log_density, bound = Moving(state, x.device), 0.0, 0.0
-    limits = rule.least_root, rule.most_root
+    number = len(x) // batch_size
+    weights = given[: number * batch_size].view(number, batch_size).sum(dim=1).tolist()
+    if len(cuts) > number:
+        weights.append(float(given[cuts[-1]].sum()))
+    batches = list(zip(cuts, weights, strict=True))
+    whole = number if fused is not None and min(weights, default=0.0) > 0.0 else 0
+    log_density = bound = 0.0
+    for moving, some in ((fused, batches[:whole]), (Moving, batches[whole:])):
+        held = [batch for batch in some if batch[1] > 0.0]
+        if held:
+            state, *shown = followed(moving(state, x, given, rule), state, held, rule)
+            log_density, bound = log_density + shown[0], bound + shown[1]
+    return state, log_density, bound
+
+
+def followed(
+    moving: Movable, state: Annealed, batches: list[Cut], rule: AnnealingRule
+) -> tuple[Annealed, float, float]:
+    """The state after batches, with a look at the loss whenever one is due."""
+    log_density = bound = 0.0
     while batches:
         some, batches = batches[: state.wait], batches[state.wait :]
-        g = upload(bumps(len(state.logits), rule.rows_of_grid, state.sigma), x.device)
-        shown = [
-            moving.step(x[cut].double(), weight[cut], g, state.epsilon, limits) for cut, _ in some
-        ]
-        for (density, loss), (_, held) in zip(torch().stack(shown).tolist(), some, strict=True):
+        g = bumps(len(state.logits), rule.rows_of_grid, state.sigma)
+        shown = moving.follow(some, g, state.epsilon).tolist()
+        for (density, loss), (_, held) in zip(shown, some, strict=True):
             state = heard(state, loss / held)
             log_density, bound = log_density + density, bound + loss
         state = looked(state, rule)
-    return moving.state(state), log_density, bound
+    logits, means, roots = moving.arrays()
+    return replace(state, logits=logits, means=means, roots=roots), log_density, bound

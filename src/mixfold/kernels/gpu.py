@@ -60,6 +60,7 @@ class GpuKernel:
         self._products = Products(model, device)
         fused = device.type == "cuda" if fused is None else fused
         self._fused: Any = fused_kernel(model) if fused else None
+        self._kept: Any = None
 
     def prepare(self, params: MixtureParams) -> Prepared:
         """What the others want of parameters; made once for many rows."""
@@ -105,4 +106,17 @@ class GpuKernel:
         batch_size: int,
     ) -> tuple[Annealed, float, float]:
         """Stochastic gradients, batch by batch; sums of log densities and of what they raise."""
-        return anneal(state, x, weight, rule, batch_size)
+        return anneal(state, x, weight, rule, batch_size, self._batches(state, x, batch_size))
+
+    def _batches(self, state: Annealed, x: Tensor, batch_size: int) -> Any:
+        """What moves whole batches without leaving the device; None where there is none."""
+        if self._fused is None:
+            return None
+        from mixfold.kernels._triton_annealing import Batches, serves
+
+        if not serves(state, x, batch_size):
+            return None
+        kept = self._kept
+        if kept is None or kept.size != batch_size or len(kept.x) < len(x):
+            self._kept = kept = Batches(state, x.device, batch_size, len(x))
+        return kept.load

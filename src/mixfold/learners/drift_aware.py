@@ -86,7 +86,7 @@ class DriftAware(Learner):
         return int(self.learner.sample_size)
 
     @property
-    def default_start(self) -> str | None:  # type: ignore[override]
+    def default_start(self) -> str | None:
         """The start that suits the rule."""
         return self.learner.default_start  # type: ignore[no-any-return]
 

@@ -1,0 +1,284 @@
+"""Annealed gradients of diagonal Gaussians, in three kernels per batch and a graph of many batches.
+
+Densities are summed over splits of the columns, one program then finds the shares of all
+components, and every program of the third moves some columns. Numbers are float32, as compiled
+code on a CPU has them; sums of losses and the logits are float64.
+"""
+
+from __future__ import annotations
+
+from typing import Any, no_type_check
+
+import triton
+import triton.language as tl
+
+from mixfold.core.rows import Array
+from mixfold.core.value import at_home
+from mixfold.families.gaussian import LOG_2PI
+from mixfold.kernels._torch import Tensor, torch
+from mixfold.kernels._triton_shares import lanes
+from mixfold.models.annealed import Annealed, AnnealingRule
+
+MOST_COMPONENTS = 64
+MOST_ROWS = 256
+SPLIT = 128  # columns of a program that sums densities
+AT_ONCE = 10  # batches in a graph
+
+
+@triton.jit
+@no_type_check
+def add_densities(
+    x,
+    means,
+    roots,
+    counter,
+    joint,
+    D,
+    K,
+    ROWS: tl.constexpr,
+    KP: tl.constexpr,
+    SPLIT: tl.constexpr,
+    B: tl.constexpr,
+    C: tl.constexpr,
+):
+    """sum over columns of log root - (root (x - mean))^2 / 2, for B rows and SPLIT columns."""
+    place = tl.program_id(0) * B + tl.arange(0, B)
+    split = tl.program_id(1)
+    row = tl.load(counter) * ROWS + place
+    lane = tl.arange(0, KP)
+    real = lane < K
+    total = tl.zeros((B, KP), tl.float32)
+    for start in range(0, SPLIT, C):
+        column = split * SPLIT + start + tl.arange(0, C)
+        inside = column < D
+        both = (place < ROWS)[:, None] & inside[None, :]
+        values = tl.load(x + row[:, None] * D + column[None, :], both, other=0.0)
+        at = column[:, None] + lane[None, :] * D
+        mean = tl.load(means + at, inside[:, None] & real[None, :], other=0.0)
+        root = tl.load(roots + at, inside[:, None] & real[None, :], other=1.0)
+        precision = tl.where(inside[:, None], root * root, 0.0)
+        linear = precision * mean
+        total = tl.dot(values, linear, total, input_precision="tf32x3")
+        total = tl.dot(values * values, -0.5 * precision, total, input_precision="tf32x3")
+        total += tl.sum(tl.log(root) - 0.5 * linear * mean, 0)[None, :]
+    at = joint + (split * tl.num_programs(0) * B + place[:, None]) * KP + lane[None, :]
+    tl.store(at, total)
+
+
+@triton.jit
+@no_type_check
+def share_batch(
+    joint,
+    weight,
+    logits,
+    bumps,
+    epsilon,
+    counter,
+    shares,
+    shown,
+    splits,
+    constant,
+    K,
+    ROWS: tl.constexpr,
+    RP: tl.constexpr,
+    KP: tl.constexpr,
+):
+    """Shares of components in the rows of a batch, its log density and loss, and new logits."""
+    number = tl.load(counter)
+    place = tl.arange(0, RP)
+    lane = tl.arange(0, KP)
+    real = lane < K
+    at = place[:, None] * KP + lane[None, :]
+    total = tl.zeros((RP, KP), tl.float32)
+    for split in range(splits):
+        total += tl.load(joint + split * RP * KP + at)
+    logit = tl.load(logits + lane, real, other=float("-inf"))
+    odds = tl.exp(logit - tl.max(logit, 0))
+    odds = odds / tl.sum(odds, 0)
+    prior = tl.log(tl.where(real, odds, 1.0)) + constant
+    total = tl.where(real[None, :], total + prior.to(tl.float32)[None, :], 0.0)
+    g = tl.load(bumps + lane[None, :] * KP + lane[:, None])  # transposed: (component, centre)
+    smooth = tl.dot(total, g, input_precision="tf32x3")
+    smooth = tl.where(real[None, :], smooth, float("-inf"))
+    best = tl.argmax(smooth, 1)
+    loss = tl.max(smooth, 1)
+    total = tl.where(real[None, :], total, float("-inf"))
+    peak = tl.max(total, 1)
+    density = peak + tl.log(tl.sum(tl.exp(total - peak[:, None]), 1))
+    w = tl.load(weight + number * ROWS + place, place < ROWS, other=0.0)
+    tl.store(shown + number * 2, tl.sum(w * density.to(tl.float64), 0))
+    tl.store(shown + number * 2 + 1, tl.sum(w * loss.to(tl.float64), 0))
+    part = tl.load(bumps + best[:, None] * KP + lane[None, :]) * (w / ROWS).to(tl.float32)[:, None]
+    tl.store(shares + at, part)
+    held = tl.sum(part.to(tl.float64), 0)
+    rise = held - tl.sum(held, 0) * odds
+    tl.store(logits + lane, logit + tl.load(epsilon).to(tl.float64) * rise, real)
+    tl.store(counter, number + 1)
+
+
+@triton.jit
+@no_type_check
+def follow_batch(
+    x,
+    means,
+    roots,
+    epsilon,
+    counter,
+    shares,
+    least,
+    most,
+    D,
+    K,
+    ROWS: tl.constexpr,
+    RP: tl.constexpr,
+    KP: tl.constexpr,
+    C: tl.constexpr,
+):
+    """`follow_diagonal` in C columns."""
+    column = tl.program_id(0) * C + tl.arange(0, C)
+    place = tl.arange(0, RP)
+    lane = tl.arange(0, KP)
+    row = (tl.load(counter) - 1) * ROWS + place  # the counter has gone on
+    both = (place < ROWS)[:, None] & (column < D)[None, :]
+    values = tl.load(x + row[:, None] * D + column[None, :], both, other=0.0)
+    part = tl.load(shares + place[None, :] * KP + lane[:, None])
+    held = tl.sum(part, 1)[:, None]
+    first = tl.dot(part, values, input_precision="tf32x3")
+    second = tl.dot(part, values * values, input_precision="tf32x3")
+    at = lane[:, None] * D + column[None, :]
+    inside = (lane < K)[:, None] & (column < D)[None, :]
+    mean = tl.load(means + at, inside, other=0.0)
+    root = tl.load(roots + at, inside, other=1.0)
+    eps = tl.load(epsilon)
+    square = second - 2.0 * mean * first + held * mean * mean
+    moved = root + eps * (held / root - root * square)
+    tl.store(means + at, mean + eps * root * root * (first - held * mean), inside)
+    tl.store(roots + at, tl.minimum(tl.maximum(moved, least), most), inside)
+
+
+class Batches:
+    """Means, roots and logits on the device, moved by batches of the same size."""
+
+    def __init__(self, state: Annealed, device: Any, batch_size: int, rows: int) -> None:
+        self.k, self.d = state.means.shape
+        self.size, self.kp = batch_size, lanes(self.k)
+        self.rp = max(16, triton.next_power_of_2(batch_size))
+        self.splits = triton.cdiv(self.d, SPLIT)
+        self.capacity = rows // batch_size
+        narrow: dict[str, Any] = {"dtype": torch().float32, "device": device}
+        wide: dict[str, Any] = {"dtype": torch().float64, "device": device}
+        self.x = torch().empty((rows, self.d), **narrow)
+        self.weight = torch().ones(rows, **wide)
+        self.means, self.roots = (torch().empty((self.k, self.d), **narrow) for _ in range(2))
+        self.logits = torch().empty(self.k, **wide)
+        self.bumps = torch().zeros((self.kp, self.kp), **narrow)
+        self.epsilon = torch().zeros(1, **narrow)
+        self.counter = torch().zeros(1, dtype=torch().int64, device=device)
+        self.joint = torch().zeros((self.splits, self.rp, self.kp), **narrow)
+        self.shares = torch().zeros((self.rp, self.kp), **narrow)
+        self.shown = torch().zeros((self.capacity + 1, 2), **wide)
+        self.limits = 0.0, 0.0
+        self._graphs: dict[int, Any] = {}
+
+    def load(self, state: Annealed, x: Tensor, weight: Tensor, rule: AnnealingRule) -> Batches:
+        """Begin with rows and a state."""
+        limits = rule.least_root, rule.most_root
+        if limits != self.limits:
+            self.limits, self._graphs = limits, {}
+        self.x[: len(x)] = x
+        self.weight[: len(x)] = weight
+        for mine, given in zip(
+            self._moving(), (state.logits, state.means, state.roots), strict=True
+        ):
+            mine.copy_(torch().as_tensor(given))
+        self.counter.zero_()
+        return self
+
+    def _moving(self) -> tuple[Tensor, Tensor, Tensor]:
+        return self.logits, self.means, self.roots
+
+    def follow(self, cuts: list[Any], g: Array, epsilon: float) -> Tensor:
+        """Take so many batches; the sums of their log densities and of their losses."""
+        self.bumps[: self.k, : self.k] = torch().as_tensor(g)
+        self.epsilon.fill_(epsilon)
+        first, left = cuts[0][0].start // self.size, len(cuts)
+        for length in (AT_ONCE, 1):
+            for _ in range(left // length):
+                self._play(length)
+            left %= length
+        return self.shown[first : first + len(cuts)]
+
+    def _play(self, batches: int) -> None:
+        if self.x.device.type != "cuda":
+            self._several(batches)
+            return
+        if batches not in self._graphs:
+            self._graphs[batches] = self._recorded(batches)
+        self._graphs[batches].replay()
+
+    def _several(self, batches: int) -> None:
+        for _ in range(batches):
+            self._one()
+
+    def _one(self) -> None:
+        some = min(32, self.rp)
+        sizes: Any = self.d, self.k, self.size
+        moving = self.x, self.means, self.roots
+        add_densities[(self.rp // some, self.splits)](
+            *moving, self.counter, self.joint, *sizes, self.kp, SPLIT, some, 64, num_warps=4
+        )
+        share_batch[(1,)](
+            self.joint,
+            self.weight,
+            self.logits,
+            self.bumps,
+            self.epsilon,
+            self.counter,
+            self.shares,
+            self.shown,
+            self.splits,
+            -0.5 * self.d * LOG_2PI,
+            self.k,
+            self.size,
+            self.rp,
+            self.kp,
+            num_warps=8,
+        )
+        follow_batch[(triton.cdiv(self.d, 32),)](
+            *moving,
+            self.epsilon,
+            self.counter,
+            self.shares,
+            *self.limits,
+            *sizes,
+            self.rp,
+            self.kp,
+            32,
+            num_warps=4,
+        )
+
+    def _recorded(self, batches: int) -> Any:
+        """A graph of so many batches; a first run, which compiles, is undone."""
+        kept = [part.clone() for part in (*self._moving(), self.counter)]
+        here, aside = torch().cuda.current_stream(), torch().cuda.Stream()
+        aside.wait_stream(here)
+        with torch().cuda.stream(aside):
+            self._one()
+        here.wait_stream(aside)
+        for part, old in zip((*self._moving(), self.counter), kept, strict=True):
+            part.copy_(old)
+        graph = torch().cuda.CUDAGraph()
+        with torch().cuda.graph(graph):
+            self._several(batches)
+        return graph
+
+    def arrays(self) -> tuple[Array, Any, Any]:
+        """Logits, means and roots, here again."""
+        return at_home(list(self._moving()))  # type: ignore[return-value]
+
+
+def serves(state: Annealed, x: Tensor, batch_size: int) -> bool:
+    """Whether these kernels can take the batches."""
+    diagonal = state.roots.ndim == 2 and state.roots.dtype.name == "float32"
+    few = len(state.logits) <= MOST_COMPONENTS and 1 < batch_size <= MOST_ROWS
+    return diagonal and few and x.dtype == torch().float32
