@@ -113,9 +113,9 @@ def followed(
         some, batches = batches[: state.wait], batches[state.wait :]
         g = bumps(len(state.logits), rule.rows_of_grid, state.sigma)
         shown = moving.follow(some, g, state.epsilon).tolist()
-        for (density, loss), (_, held) in zip(shown, some, strict=True):
-            state = heard(state, loss / held)
-            log_density, bound = log_density + density, bound + loss
-        state = looked(state, rule)
+        losses = [loss / held for (_, loss), (_, held) in zip(shown, some, strict=True)]
+        log_density = sum((density for density, _ in shown), log_density)
+        bound = sum((loss for _, loss in shown), bound)
+        state = looked(heard(state, *losses), rule)
     logits, means, roots = moving.arrays()
     return replace(state, logits=logits, means=means, roots=roots), log_density, bound

@@ -1,8 +1,8 @@
 """Annealed gradients of diagonal Gaussians, in three kernels per batch and a graph of many batches.
 
-Densities are summed over splits of the columns, one program then finds the shares of all
-components, and every program of the third moves some columns. Numbers are float32, as compiled
-code on a CPU has them; sums of losses and the logits are float64.
+Programs of the first sum densities over some columns, those of the second share some rows out
+among components, those of the third move some columns. Numbers are float32, as compiled code on a
+CPU has them; sums of losses and the logits are float64.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from mixfold.models.annealed import Annealed, AnnealingRule
 
 MOST_COMPONENTS = 64
 MOST_ROWS = 256
-SPLIT = 128  # columns of a program that sums densities
+SPLIT = 64  # columns of a program that sums densities
+SOME = 32  # rows of a program
+COLUMNS = 16  # of a program that moves them
 AT_ONCE = 10  # batches in a graph
 
 
@@ -67,13 +69,22 @@ def add_densities(
 
 @triton.jit
 @no_type_check
+def prior(logits, lane, real):
+    """Logits and weights."""
+    logit = tl.load(logits + lane, real, other=float("-inf"))
+    odds = tl.exp(logit - tl.max(logit, 0))
+    return logit, odds / tl.sum(odds, 0)
+
+
+@triton.jit
+@no_type_check
 def share_batch(
     joint,
     weight,
     logits,
     bumps,
-    epsilon,
     counter,
+    following,
     shares,
     shown,
     splits,
@@ -82,21 +93,21 @@ def share_batch(
     ROWS: tl.constexpr,
     RP: tl.constexpr,
     KP: tl.constexpr,
+    B: tl.constexpr,
 ):
-    """Shares of components in the rows of a batch, its log density and loss, and new logits."""
+    """Shares of components in B rows of a batch, and the sums of log densities and losses."""
     number = tl.load(counter)
-    place = tl.arange(0, RP)
+    part = tl.program_id(0)
+    place = part * B + tl.arange(0, B)
     lane = tl.arange(0, KP)
     real = lane < K
     at = place[:, None] * KP + lane[None, :]
-    total = tl.zeros((RP, KP), tl.float32)
+    total = tl.zeros((B, KP), tl.float32)
     for split in range(splits):
         total += tl.load(joint + split * RP * KP + at)
-    logit = tl.load(logits + lane, real, other=float("-inf"))
-    odds = tl.exp(logit - tl.max(logit, 0))
-    odds = odds / tl.sum(odds, 0)
-    prior = tl.log(tl.where(real, odds, 1.0)) + constant
-    total = tl.where(real[None, :], total + prior.to(tl.float32)[None, :], 0.0)
+    _, odds = prior(logits, lane, real)
+    offset = (tl.log(tl.where(real, odds, 1.0)) + constant).to(tl.float32)
+    total = tl.where(real[None, :], total + offset[None, :], 0.0)
     g = tl.load(bumps + lane[None, :] * KP + lane[:, None])  # transposed: (component, centre)
     smooth = tl.dot(total, g, input_precision="tf32x3")
     smooth = tl.where(real[None, :], smooth, float("-inf"))
@@ -106,14 +117,13 @@ def share_batch(
     peak = tl.max(total, 1)
     density = peak + tl.log(tl.sum(tl.exp(total - peak[:, None]), 1))
     w = tl.load(weight + number * ROWS + place, place < ROWS, other=0.0)
-    tl.store(shown + number * 2, tl.sum(w * density.to(tl.float64), 0))
-    tl.store(shown + number * 2 + 1, tl.sum(w * loss.to(tl.float64), 0))
-    part = tl.load(bumps + best[:, None] * KP + lane[None, :]) * (w / ROWS).to(tl.float32)[:, None]
-    tl.store(shares + at, part)
-    held = tl.sum(part.to(tl.float64), 0)
-    rise = held - tl.sum(held, 0) * odds
-    tl.store(logits + lane, logit + tl.load(epsilon).to(tl.float64) * rise, real)
-    tl.store(counter, number + 1)
+    to = shown + (number * tl.num_programs(0) + part) * 2
+    tl.store(to, tl.sum(w * density.to(tl.float64), 0))
+    tl.store(to + 1, tl.sum(w * loss.to(tl.float64), 0))
+    taken = tl.load(bumps + best[:, None] * KP + lane[None, :])
+    tl.store(shares + at, taken * (w / ROWS).to(tl.float32)[:, None])
+    if part == 0:
+        tl.store(following, number + 1)
 
 
 @triton.jit
@@ -122,8 +132,10 @@ def follow_batch(
     x,
     means,
     roots,
+    logits,
     epsilon,
     counter,
+    following,
     shares,
     least,
     most,
@@ -134,26 +146,33 @@ def follow_batch(
     KP: tl.constexpr,
     C: tl.constexpr,
 ):
-    """`follow_diagonal` in C columns."""
+    """`follow_diagonal` in C columns; the first program moves the logits and the counter too."""
+    number = tl.load(following)
     column = tl.program_id(0) * C + tl.arange(0, C)
     place = tl.arange(0, RP)
     lane = tl.arange(0, KP)
-    row = (tl.load(counter) - 1) * ROWS + place  # the counter has gone on
+    row = (number - 1) * ROWS + place
     both = (place < ROWS)[:, None] & (column < D)[None, :]
     values = tl.load(x + row[:, None] * D + column[None, :], both, other=0.0)
-    part = tl.load(shares + place[None, :] * KP + lane[:, None])
-    held = tl.sum(part, 1)[:, None]
-    first = tl.dot(part, values, input_precision="tf32x3")
-    second = tl.dot(part, values * values, input_precision="tf32x3")
+    taken = tl.load(shares + place[None, :] * KP + lane[:, None])
+    held = tl.sum(taken, 1)
+    first = tl.dot(taken, values, input_precision="tf32x3")
+    second = tl.dot(taken, values * values, input_precision="tf32x3")
     at = lane[:, None] * D + column[None, :]
     inside = (lane < K)[:, None] & (column < D)[None, :]
     mean = tl.load(means + at, inside, other=0.0)
     root = tl.load(roots + at, inside, other=1.0)
     eps = tl.load(epsilon)
-    square = second - 2.0 * mean * first + held * mean * mean
-    moved = root + eps * (held / root - root * square)
-    tl.store(means + at, mean + eps * root * root * (first - held * mean), inside)
+    square = second - 2.0 * mean * first + held[:, None] * mean * mean
+    moved = root + eps * (held[:, None] / root - root * square)
+    tl.store(means + at, mean + eps * root * root * (first - held[:, None] * mean), inside)
     tl.store(roots + at, tl.minimum(tl.maximum(moved, least), most), inside)
+    if tl.program_id(0) == 0:
+        real = lane < K
+        logit, odds = prior(logits, lane, real)
+        rise = held.to(tl.float64) - tl.sum(held.to(tl.float64), 0) * odds
+        tl.store(logits + lane, logit + eps.to(tl.float64) * rise, real)
+        tl.store(counter, number)
 
 
 class Batches:
@@ -173,10 +192,11 @@ class Batches:
         self.logits = torch().empty(self.k, **wide)
         self.bumps = torch().zeros((self.kp, self.kp), **narrow)
         self.epsilon = torch().zeros(1, **narrow)
-        self.counter = torch().zeros(1, dtype=torch().int64, device=device)
+        self.counter, self.following = torch().zeros((2, 1), dtype=torch().int64, device=device)
         self.joint = torch().zeros((self.splits, self.rp, self.kp), **narrow)
         self.shares = torch().zeros((self.rp, self.kp), **narrow)
-        self.shown = torch().zeros((self.capacity + 1, 2), **wide)
+        self.some = min(SOME, self.rp)
+        self.shown = torch().zeros((self.capacity + 1, self.rp // self.some, 2), **wide)
         self.limits = 0.0, 0.0
         self._graphs: dict[int, Any] = {}
 
@@ -206,7 +226,7 @@ class Batches:
             for _ in range(left // length):
                 self._play(length)
             left %= length
-        return self.shown[first : first + len(cuts)]
+        return self.shown[first : first + len(cuts)].sum(dim=1)
 
     def _play(self, batches: int) -> None:
         if self.x.device.type != "cuda":
@@ -221,40 +241,22 @@ class Batches:
             self._one()
 
     def _one(self) -> None:
-        some = min(32, self.rp)
         sizes: Any = self.d, self.k, self.size
         moving = self.x, self.means, self.roots
-        add_densities[(self.rp // some, self.splits)](
-            *moving, self.counter, self.joint, *sizes, self.kp, SPLIT, some, 64, num_warps=4
+        blocks = self.rp // self.some
+        add_densities[(blocks, self.splits)](
+            *moving, self.counter, self.joint, *sizes, self.kp, SPLIT, self.some, 64, num_warps=4
         )
-        share_batch[(1,)](
-            self.joint,
-            self.weight,
-            self.logits,
-            self.bumps,
-            self.epsilon,
-            self.counter,
-            self.shares,
-            self.shown,
-            self.splits,
-            -0.5 * self.d * LOG_2PI,
-            self.k,
-            self.size,
-            self.rp,
-            self.kp,
-            num_warps=8,
+        given = self.joint, self.weight, self.logits, self.bumps, self.counter, self.following
+        shape: Any = self.k, self.size, self.rp, self.kp
+        offset = -0.5 * self.d * LOG_2PI
+        share_batch[(blocks,)](
+            *given, self.shares, self.shown, self.splits, offset, *shape, self.some, num_warps=4
         )
-        follow_batch[(triton.cdiv(self.d, 32),)](
-            *moving,
-            self.epsilon,
-            self.counter,
-            self.shares,
-            *self.limits,
-            *sizes,
-            self.rp,
-            self.kp,
-            32,
-            num_warps=4,
+        counters = self.counter, self.following
+        changing = self.logits, self.epsilon, *counters, self.shares, *self.limits
+        follow_batch[(triton.cdiv(self.d, COLUMNS),)](
+            *moving, *changing, *sizes, self.rp, self.kp, COLUMNS, num_warps=4
         )
 
     def _recorded(self, batches: int) -> Any:

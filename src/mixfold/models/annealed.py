@@ -183,12 +183,14 @@ def follow_triangular(
     return means, roots
 
 
-def heard(state: Annealed, loss: float) -> Annealed:
-    """With the loss of a step taken in."""
-    if state.first == UNSEEN:
-        state = replace(state, loss=loss, first=loss)
-    smooth = (1.0 - state.epsilon) * state.loss + state.epsilon * loss
-    return replace(state, loss=smooth, wait=state.wait - 1)
+def heard(state: Annealed, *losses: float) -> Annealed:
+    """With the losses of steps taken in."""
+    smooth, first = state.loss, state.first
+    for loss in losses:
+        if first == UNSEEN:
+            smooth = first = loss
+        smooth = (1.0 - state.epsilon) * smooth + state.epsilon * loss
+    return replace(state, loss=smooth, first=first, wait=state.wait - len(losses))
 
 
 def looked(state: Annealed, rule: AnnealingRule) -> Annealed:
