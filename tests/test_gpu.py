@@ -37,6 +37,7 @@ FAMILIES: list[Family] = [
     variant
     for name in ("gaussian", "poisson", "exponential")
     for variant in find_all("families")[name].variants()
+    if not variant.hidden
 ]
 LEARNERS: list[Learner] = [
     EM(),

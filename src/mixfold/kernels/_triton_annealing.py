@@ -22,7 +22,7 @@ from mixfold.models.annealed import Annealed, AnnealingRule
 MOST_COMPONENTS = 64
 MOST_ROWS = 256
 SPLIT = 64  # columns of a program that sums densities
-SOME = 32  # rows of a program
+SOME = 16  # rows of a program
 COLUMNS = 16  # of a program that moves them
 AT_ONCE = 10  # batches in a graph
 

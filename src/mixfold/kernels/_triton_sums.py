@@ -10,6 +10,7 @@ import triton.language as tl
 from mixfold.kernels._torch import Tensor
 
 AT_ONCE = 32
+AT_MOST = 64  # rows added by one program: one after the other, so more take levels
 COLUMNS = 64
 
 
@@ -31,11 +32,18 @@ def add_groups(
 
 
 def grouped(partial: Tensor, group: int) -> Tensor:
-    """Sums of each `group` rows of (count, ...), the last of which may be fewer."""
-    flat: Any = partial.flatten(1)
-    count, length = flat.shape
+    """Sums of each `group` rows of (count, ...), a power of two; the last may be of fewer."""
+    sums: Any = partial.flatten(1)
+    while group > 1:
+        several = min(group, AT_MOST)
+        sums, group = _grouped(sums, several), group // several
+    return sums.reshape(len(sums), *partial.shape[1:])
+
+
+def _grouped(partial: Tensor, group: int) -> Tensor:
+    count, length = partial.shape
     groups = triton.cdiv(count, group)
-    sums = flat.new_empty((groups, length))
+    sums = partial.new_empty((groups, length))
     grid = groups, triton.cdiv(length, COLUMNS)
-    add_groups[grid](flat, sums, count, length, group, min(group, AT_ONCE), COLUMNS)
-    return sums.reshape(groups, *partial.shape[1:])
+    add_groups[grid](partial, sums, count, length, group, min(group, AT_ONCE), COLUMNS)
+    return sums
