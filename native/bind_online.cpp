@@ -18,8 +18,8 @@ using namespace nb::literals;
 void construct_online(OnlineMixture* self, const std::string& name, const Parameter<1>& s_weight,
                       const Parameter<2>& s_mean, const Parameter<2>& s_scatter,
                       const Parameter<1>& t_weight, const Parameter<2>& t_mean,
-                      const AnyParameter& t_factor, double floor, double reg, bool keep_weights,
-                      bool keep_factors) {
+                      const AnyParameter& t_factor, double floor, double reg, double least,
+                      bool keep_weights, bool keep_factors) {
   const OnlineKind kind = online_kind(name);
   const int components = int(s_mean.shape(0)), d = int(s_mean.shape(1));
   require(components > 0 && d > 0, "there must be a component and a coordinate");
@@ -30,7 +30,8 @@ void construct_online(OnlineMixture* self, const std::string& name, const Parame
           "the statistics and parameters disagree about components or coordinates");
   require(t_factor.size() == size_t(matrices(kind, components)) * entries,
           "t_factor has the wrong size");
-  auto* const mixture = new (self) OnlineMixture(kind, components, d, floor, reg);
+  require(least == 0 || !triangular(kind), "a least variance is for variances alone");
+  auto* const mixture = new (self) OnlineMixture(kind, components, d, floor, reg, least);
   mixture->state().keep_weights = keep_weights;
   mixture->state().keep_factors = keep_factors;
   const OnlineState& s = mixture->state();
@@ -110,8 +111,8 @@ std::tuple<Result, Result, Result, Result, Result, Result> state(const OnlineMix
 void bind_online(nb::module_& m) {
   nb::class_<OnlineMixture>(m, "OnlineMixture")
       .def("__init__", &construct_online, "kind"_a, "s_weight"_a, "s_mean"_a, "s_scatter"_a,
-           "t_weight"_a, "t_mean"_a, "t_factor"_a, "floor"_a, "reg"_a, "keep_weights"_a,
-           "keep_factors"_a)
+           "t_weight"_a, "t_mean"_a, "t_factor"_a, "floor"_a, "reg"_a, "least"_a,
+           "keep_weights"_a, "keep_factors"_a)
       .def("fold", &fold, "rows"_a, "weights"_a.none(), "gamma"_a, "hold"_a, "assign"_a,
            "control"_a, "recursive"_a, "narrow"_a, "share"_a, "old"_a.none(),
            "log_likelihood"_a)

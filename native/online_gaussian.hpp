@@ -215,7 +215,9 @@ template <class S, int D> struct OnlineDiag {
   static MIXFOLD_INLINE int maximize(const OnlineState& s) {
     return raise_to_floors<S>(
         s, dimension(s),
-        [&](ptrdiff_t e) { return S::load(s.s_scatter + e) + S::splat(s.reg); },
+        [&](ptrdiff_t e) {
+          return S::max(S::load(s.s_scatter + e) + S::splat(s.reg), S::splat(s.least));
+        },
         [&](ptrdiff_t e, const Real& variance) { S::store(s.t_factor + e, S::sqrt(variance)); });
   }
 };
@@ -245,7 +247,8 @@ template <class S, int D> struct OnlineSpherical : OnlineDiag<S, D> {
     for (int k = 0; k < s.components; k += S::lanes) {
       Real sum = S::zero();
       for (int j = 0; j < d; ++j) sum += S::load(s.s_scatter + j * s.padded + k);
-      const Real variance = sum / S::splat(double(d)) + S::splat(s.reg);
+      const Real variance =
+          S::max(sum / S::splat(double(d)) + S::splat(s.reg), S::splat(s.least));
       S::store(s.t_factor + k, S::sqrt(S::max(variance, least)));
       floored += count_components<S>(s.components, k, S::splat_integer(-1) - (variance > least));
     }

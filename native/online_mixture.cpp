@@ -27,7 +27,8 @@ OnlineKind online_kind(const std::string& name) {
   return OnlineKind(found - std::begin(names));
 }
 
-OnlineMixture::OnlineMixture(OnlineKind kind, int components, int d, double floor, double reg)
+OnlineMixture::OnlineMixture(OnlineKind kind, int components, int d, double floor, double reg,
+                             double least)
     : lanes_(components) {
   OnlineState& s = state_;
   s.kind = kind;
@@ -38,6 +39,7 @@ OnlineMixture::OnlineMixture(OnlineKind kind, int components, int d, double floo
   s.padded = lanes_.padded;
   s.floor = floor;
   s.reg = reg;
+  s.least = least;
   s.stale = true;
   trial_ = s;
   const ptrdiff_t entries = 9 + 7 * ptrdiff_t(d) + 3 * s.scatter_size + s.factor_size;

@@ -22,7 +22,7 @@ int factor_size(OnlineKind kind, int d);
 
 class OnlineMixture {
  public:
-  OnlineMixture(OnlineKind kind, int components, int d, double floor, double reg);
+  OnlineMixture(OnlineKind kind, int components, int d, double floor, double reg, double least);
   OnlineMixture(const OnlineMixture&) = delete;
   OnlineMixture& operator=(const OnlineMixture&) = delete;
 

@@ -35,7 +35,9 @@ struct OnlineState {
   OnlineKind kind;
   int components, d, scatter_size, factor_size;
   ptrdiff_t padded;
-  double floor, reg;
+  // `least` is a variance that is not passed downwards, as asked for; zero if there is none. It is
+  // for variances alone, not for triangles.
+  double floor, reg, least;
   // Parameters that stay as they are given.
   bool keep_weights, keep_factors;
 

@@ -37,7 +37,10 @@ Model = Annotated[Path, argument("MODEL")]
 Components = Annotated[
     int, option("-k", "--components", metavar="K", help="Number of components.", min=1)
 ]
-Family = Annotated[str, option("--family", metavar="NAME", help=f"{known('families')}.")]
+Family = Annotated[
+    str,
+    option("--family", metavar="NAME", help=f"{known('families')}; or e.g. gaussian:cap=20."),
+]
 Covariance = Annotated[
     str | None,
     option("--covariance", metavar="NAME", help="full, tied, diag, spherical or factor."),

@@ -56,13 +56,21 @@ class Settings:
         return self.init
 
     def _family(self) -> Any:
-        family = find("families", self.family)
-        given = {"covariance": self.covariance, "rank": self.rank}
-        given = {name: one for name, one in given.items() if one is not None}
-        for name in given:
-            if name not in [f.name for f in fields(family)]:
-                raise InvalidInputError(f"--{name}: the {self.family} family has none")
-        return family(**given)
+        name, _, options = self.family.partition(":")
+        family, given = find("families", name), _listed(options)
+        for field_name in ("covariance", "rank"):
+            value = getattr(self, field_name)
+            if value is None:
+                continue
+            if field_name not in [f.name for f in fields(family)]:
+                raise InvalidInputError(f"--{field_name}: the {name} family has none")
+            given.append(f"{field_name}={value}")
+        return with_options(family, given)
+
+
+def _listed(options: str) -> list[str]:
+    """The parts of name=value,name=value."""
+    return options.split(",") if options else []
 
 
 def with_options(cls: type, options: Sequence[str]) -> Any:
@@ -89,7 +97,7 @@ def _value(name: str, text: str, hint: Any) -> Any:
     """
     if f"{name}s" in ("schedules", "detectors", "learners"):
         kind, _, rest = text.partition(":")
-        return with_options(find(f"{name}s", kind), rest.split(",") if rest else [])
+        return with_options(find(f"{name}s", kind), _listed(rest))
     kinds = get_args(hint) or (hint,)
     if NoneType in kinds and text.lower() in ("none", ""):
         return None

@@ -14,6 +14,8 @@ import numpy as np
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Scatter, unpack
 
+ROUNDING = 1e-12
+
 
 def cholesky_floored(covariance: Array, floor: Array) -> tuple[Array, int]:
     """Cholesky factors of (K, d, d) whose pivots stay above `floor` (d,).
@@ -43,6 +45,16 @@ def _mend(covariance: Array, floor: Array) -> tuple[Array, int]:
     return factor, int(mended.sum())
 
 
+def widened(covariance: Array, least: float) -> Array:
+    """Matrices (K, d, d) with no eigenvalue below `least`; those that have none are kept."""
+    if not least > 0.0:
+        return covariance
+    values, vectors = np.linalg.eigh(covariance)
+    narrow = values[:, 0] < least * (1.0 - ROUNDING)
+    wide = (vectors * np.maximum(values, least)[:, None]) @ vectors.swapaxes(1, 2)
+    return np.where(narrow[:, None, None], 0.5 * (wide + wide.swapaxes(1, 2)), covariance)
+
+
 def check_positive_definite(matrices: Array) -> None:
     """Refuse precisions that are not symmetric and positive-definite."""
     symmetric = np.allclose(matrices, matrices.swapaxes(-1, -2))
@@ -58,9 +70,16 @@ class Covariance(ABC):
 
     @abstractmethod
     def factorize(
-        self, weight: Array, scatter: Array, reg: float, floor: Array
+        self, weight: Array, scatter: Array, reg: float, least: float, floor: Array
     ) -> tuple[Array, int]:
-        """Factor of the structured covariance nearest to the scatter, and repairs made."""
+        """Factor of the structured covariance nearest to the scatter, and repairs made.
+
+        No direction has a variance below `least`, which is not a repair.
+        """
+
+    @abstractmethod
+    def widened(self, factor: Array, least: float) -> Array:
+        """The factor with no direction's variance below `least`."""
 
     @abstractmethod
     def covariances(self, factor: Array) -> Array:
@@ -97,6 +116,14 @@ class Triangular(Covariance):
     form = "triangular"
     scatter: Scatter = "full"
 
+    def widened(self, factor: Array, least: float) -> Array:
+        covariance = factor @ factor.swapaxes(1, 2)
+        wide = widened(covariance, least)
+        if wide is covariance:
+            return factor
+        changed = (wide != covariance).any(axis=(1, 2))
+        return np.where(changed[:, None, None], np.linalg.cholesky(wide), factor)
+
     def from_precision_roots(self, roots: Array) -> Array:
         return np.tril(np.linalg.inv(roots.swapaxes(-1, -2))).reshape(-1, *roots.shape[-2:])
 
@@ -110,10 +137,10 @@ class Full(Triangular):
     """A matrix per component."""
 
     def factorize(
-        self, weight: Array, scatter: Array, reg: float, floor: Array
+        self, weight: Array, scatter: Array, reg: float, least: float, floor: Array
     ) -> tuple[Array, int]:
         covariance = unpack(scatter, len(floor)) + reg * np.eye(len(floor))
-        return cholesky_floored(covariance, floor)
+        return cholesky_floored(widened(covariance, least), floor)
 
     def covariances(self, factor: Array) -> Array:
         return np.asarray(factor @ factor.swapaxes(1, 2))
@@ -135,11 +162,11 @@ class Tied(Triangular):
         return per_component[:1]
 
     def factorize(
-        self, weight: Array, scatter: Array, reg: float, floor: Array
+        self, weight: Array, scatter: Array, reg: float, least: float, floor: Array
     ) -> tuple[Array, int]:
         pooled = (weight / weight.sum()) @ scatter
         covariance = unpack(pooled[None], len(floor)) + reg * np.eye(len(floor))
-        return cholesky_floored(covariance, floor)
+        return cholesky_floored(widened(covariance, least), floor)
 
     def covariances(self, factor: Array) -> Array:
         return np.asarray(factor[0] @ factor[0].T)
@@ -160,6 +187,9 @@ class Diagonal(Covariance):
     form = "diagonal"
     scatter: Scatter = "diag"
 
+    def widened(self, factor: Array, least: float) -> Array:
+        return np.maximum(factor, np.sqrt(least))
+
     def from_precision_roots(self, roots: Array) -> Array:
         return (1.0 / roots).reshape(len(roots), -1)
 
@@ -178,9 +208,9 @@ class Diag(Diagonal):
     """A variance per component and column."""
 
     def factorize(
-        self, weight: Array, scatter: Array, reg: float, floor: Array
+        self, weight: Array, scatter: Array, reg: float, least: float, floor: Array
     ) -> tuple[Array, int]:
-        return self._floored(scatter + reg, floor)
+        return self._floored(np.maximum(scatter + reg, least), floor)
 
     def covariances(self, factor: Array) -> Array:
         return np.square(factor)
@@ -202,9 +232,9 @@ class Spherical(Diagonal):
         return per_component[:, :1]
 
     def factorize(
-        self, weight: Array, scatter: Array, reg: float, floor: Array
+        self, weight: Array, scatter: Array, reg: float, least: float, floor: Array
     ) -> tuple[Array, int]:
-        variance = scatter.mean(axis=1, keepdims=True) + reg
+        variance = np.maximum(scatter.mean(axis=1, keepdims=True) + reg, least)
         return self._floored(variance, floor.mean(keepdims=True))
 
     def covariances(self, factor: Array) -> Array:

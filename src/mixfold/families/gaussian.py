@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from mixfold.core.checks import check_least, check_whole
+from mixfold.core.checks import check_above, check_least, check_whole
 from mixfold.core.conjugate import Conjugate
 from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.family import Family, Form
@@ -40,7 +40,8 @@ class Gaussian(Family):
     """Multivariate normal: t(x) = (x, xx'), maximised by mean and covariance.
 
     `floor` keeps every conditional variance above that share of the data's variance in the
-    column, so that no component can collapse; `reg_covar` is added to every variance.
+    column, so that no component can collapse; `reg_covar` is added to every variance. `cap` is the
+    largest precision: no eigenvalue of a covariance falls below 1 / cap, which is no degeneracy.
     `covariance="factor"` is full structure in high dimension, by `rank` factors: see
     `FactorGaussian`.
 
@@ -58,6 +59,7 @@ class Gaussian(Family):
     floor: float = 1e-8
     reg_covar: float = 0.0
     rank: int | None = None
+    cap: float | None = None
 
     def __new__(cls, covariance: str = "full", *others: Any, **named: Any) -> Self:
         """With factors it is a `FactorGaussian`."""
@@ -74,6 +76,8 @@ class Gaussian(Family):
             )
         check_least("floor", self.floor, 0.0)
         check_least("reg_covar", self.reg_covar, 0.0)
+        if self.cap is not None:
+            check_above("cap", self.cap, 0.0)
 
     @property
     def structure(self) -> Covariance:
@@ -90,11 +94,17 @@ class Gaussian(Family):
 
     @property
     def conjugate(self) -> Conjugate | None:
-        return CONJUGATES.get(self.covariance)
+        return CONJUGATES.get(self.covariance) if self.cap is None else None
+
+    @property
+    def least_variance(self) -> float:
+        """The variance that a cap allows; zero without one."""
+        return 0.0 if self.cap is None else 1.0 / self.cap
 
     @classmethod
     def variants(cls) -> list[Self]:
-        return [*(cls(covariance=name) for name in STRUCTURES), cls(FACTOR, rank=1)]
+        plain = [cls(covariance=name) for name in STRUCTURES]
+        return [*plain, cls(FACTOR, rank=1), cls("diag", cap=1.0)]
 
     def example(self, k: int, d: int, rng: np.random.Generator) -> GaussianParams:
         spread = rng.normal(size=(k, 3 * d, d)) + np.arange(d)
@@ -215,7 +225,7 @@ class Gaussian(Family):
     def maximize(self, statistics: Statistics) -> tuple[GaussianParams, int]:
         floor = self.variance_floor(statistics)
         factor, repairs = self.structure.factorize(
-            statistics.weight, statistics.scatter, self.reg_covar, floor
+            statistics.weight, statistics.scatter, self.reg_covar, self.least_variance, floor
         )
         return GaussianParams(statistics.mean, factor), repairs
 
@@ -272,14 +282,21 @@ class Gaussian(Family):
     def constrained(self, coordinates: Array, like: GaussianParams) -> GaussianParams:
         d = like.means.shape[1]
         means, shape = coordinates[:, :d], coordinates[: len(like.factor), d:]
-        if like.factor.ndim == 2:
-            return GaussianParams(means.copy(), np.exp(shape))
+        return GaussianParams(
+            means.copy(),
+            self.structure.widened(self._factor(shape, like.factor), self.least_variance),
+        )
+
+    def _factor(self, shape: Array, like: Array) -> Array:
+        if like.ndim == 2:
+            return np.exp(shape)
+        d = like.shape[1]
         scale = np.exp(shape[:, :d])
-        unit = np.zeros_like(like.factor)
+        unit = np.zeros_like(like)
         unit[:, np.arange(d), np.arange(d)] = 1.0
         i, j = np.tril_indices(d, -1)
         unit[:, i, j] = shape[:, d:]
-        return GaussianParams(means.copy(), unit * scale[:, :, None])
+        return np.asarray(unit * scale[:, :, None])
 
     def units(self, params: GaussianParams) -> Array:
         k, d = params.means.shape
@@ -313,7 +330,7 @@ class FactorGaussian(Gaussian):
 
     Sigma = L'L + diag(psi), in O(d rank) memory and time: `Gaussian("factor", rank=q)`. Statistics
     hold z as it is expected given x. The floor is that of the noise, the variance of a column given
-    all factors, and `reg_covar` is added to it.
+    all factors, and `reg_covar` is added to it; a cap is that of the noise's precision.
 
     Examples
     --------
@@ -344,7 +361,7 @@ class FactorGaussian(Gaussian):
     def __repr__(self) -> str:
         return (
             f"Gaussian(covariance='factor', floor={self.floor!r}, reg_covar={self.reg_covar!r}, "
-            f"rank={self.rank!r})"
+            f"rank={self.rank!r}, cap={self.cap!r})"
         )
 
     @property
@@ -448,7 +465,7 @@ class FactorGaussian(Gaussian):
         loadings, noise = factor_analysis.regressed(
             self._moments(statistics.scatter, means.shape[1])
         )
-        noise = noise + self.reg_covar
+        noise = np.maximum(noise + self.reg_covar, self.least_variance)
         floor = self.variance_floor(seen)
         healthy = noise > floor
         params = FactorParams(means, loadings, np.where(healthy, noise, floor))
@@ -487,7 +504,8 @@ class FactorGaussian(Gaussian):
     def constrained(self, coordinates: Array, like: Any) -> Any:
         d = like.means.shape[1]
         loadings = coordinates[:, d:-d].reshape(like.loadings.shape)
-        return FactorParams(coordinates[:, :d].copy(), loadings.copy(), np.exp(coordinates[:, -d:]))
+        noise = np.maximum(np.exp(coordinates[:, -d:]), self.least_variance)
+        return FactorParams(coordinates[:, :d].copy(), loadings.copy(), noise)
 
     def units(self, params: Any) -> Array:
         deviations = np.sqrt(self.variances(params))

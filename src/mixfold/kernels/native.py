@@ -169,8 +169,14 @@ class NativeKernel:
 
     def sequence(
         self, statistics: Statistics, params: MixtureParams, reference: Statistics | None = None
-    ) -> NativeSequence:
-        """A working copy for one update per row; `reference` steers its statistics."""
+    ) -> NativeSequence | None:
+        """A working copy for one update per row; `reference` steers its statistics.
+
+        There is none that keeps the eigenvalues of matrices above a bound.
+        """
+        family = self.model.family
+        if isinstance(family, Gaussian) and family.form == "triangular" and family.cap is not None:
+            return None
         return NativeSequence(self.model, statistics, params, reference)
 
 
@@ -187,14 +193,16 @@ class NativeSequence:
         family, components = model.family, params.components
         self._gaussian = isinstance(family, Gaussian)
         if isinstance(family, Gaussian):
-            kind, factor, reg = family.covariance, components.factor, family.reg_covar
+            kind, factor = family.covariance, components.factor
+            reg, least = family.reg_covar, family.least_variance
         else:
-            kind, factor, reg = type(family).__name__.lower(), np.empty((model.k, 0)), 0.0
+            kind, factor = type(family).__name__.lower(), np.empty((model.k, 0))
+            reg, least = 0.0, 0.0
         theta = params.weights, components.means, factor
         s = statistics.weight, statistics.mean, statistics.scatter
         floor: float = family.floor  # type: ignore[attr-defined]
         keep = model.only_means
-        self._mixture = _native.OnlineMixture(kind, *s, *theta, floor, reg, keep, keep)
+        self._mixture = _native.OnlineMixture(kind, *s, *theta, floor, reg, least, keep, keep)
         if reference is not None:
             self._mixture.set_reference(reference.weight, reference.mean, reference.scatter)
 

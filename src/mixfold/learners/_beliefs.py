@@ -30,7 +30,8 @@ def mixture_of(problem: Problem) -> BayesianMixture:
     if not (isinstance(model, MixtureModel) and has_prior(model)):
         raise InvalidInputError(
             f"{getattr(model, 'family', model)!r} has no conjugate prior here: use full or "
-            "diagonal Gaussians, Poisson or exponential components, or a learner of the EM kind"
+            "diagonal Gaussians without a cap, Poisson or exponential components, or a learner of "
+            "the EM kind"
         )
     return BayesianMixture(model)
 
