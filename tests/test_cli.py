@@ -199,6 +199,14 @@ def test_schedules_are_options_too(run: Run) -> None:
     assert "Constant(step=0.05)" in run("inspect", "model.mixfold")[1]
 
 
+def test_fields_of_a_family_are_options_too(run: Run) -> None:
+    family = ("--family", "gaussian:cap=0.001,floor=1e-6", "--covariance", "diag")
+    assert run("fit", "@faithful", "-k", "2", *family)[0] == 0
+    fitted = mixfold.load("model.mixfold")
+    assert (fitted.covariances_ >= 999.0).all()
+    assert "cap=0.001" in run("inspect", "model.mixfold")[1]
+
+
 def test_progress_is_shown_when_asked_for(run: Run, rows: str) -> None:
     code, _, err = run("fit", rows, "-k", "2", "--learner", "em", "--progress")
     assert code == 0
@@ -212,6 +220,8 @@ def test_score_is_what_the_estimator_does(run: Run, rows: str, model: str) -> No
     code, out, err = run("score", model, rows, "-o", "scores.parquet")
     assert (code, err) == (0, "")
     assert "600 rows" in out
+    bound = mixfold.load(model).score_bound(rows)
+    assert f"of the best component alone {bound:.6g} per row" in out
     scores, fitted = pyarrow.parquet.read_table("scores.parquet"), mixfold.load(model)
     assert scores.column_names == ["log_density", "label", "responsibility_0", "responsibility_1"]
     assert (scores["log_density"].to_numpy() == fitted.score_samples(rows)).all()
@@ -457,6 +467,10 @@ MISTAKES: dict[str, tuple[tuple[str, ...], str]] = {
     "kind of file": (("fit", "rows.txt", *FIT), "unknown kind of file"),
     "bundled data": (("fit", "@faith", *FIT), "Did you mean '@faithful'?"),
     "family": (("fit", "rows.parquet", *FIT, "--family", "gausian"), "Did you mean 'gaussian'?"),
+    "field of a family": (
+        ("fit", "rows.parquet", *FIT, "--family", "gaussian:cup=2"),
+        "Did you mean 'cap'?",
+    ),
     "learner": (
         ("fit", "rows.parquet", *FIT, "--learner", "onlin-em"),
         "Did you mean 'online-em'?",

@@ -48,12 +48,15 @@ def score(
     finally:
         shown.close()
     out = console()
-    out.print(f"log-likelihood {total.log_density / n:.6g} per row, {n:,} rows")
+    likelihood, bound = total.log_density / n, total.bound / n
+    out.print(f"log-likelihood {likelihood:.6g} per row, {n:,} rows")
+    out.print(f"of the best component alone {bound:.6g} per row")
     out.print(f"saved in {output}", soft_wrap=True, markup=False)
 
 
 class _Total:
     log_density = 0.0
+    bound = 0.0
     rows = 0
 
 
@@ -62,10 +65,12 @@ def _scored(mixture: Any, source: Source, total: _Total, shown: Display) -> Iter
 
     from mixfold.cli._bar import clock
     from mixfold.core.errors import SourceError
+    from mixfold.estimators._evaluation import bounds
 
     began = time.monotonic()
     for log_density, responsibilities in mixture._posteriors(source, True):
         total.log_density += float(log_density.sum())
+        total.bound += float(bounds(log_density, responsibilities).sum())
         total.rows += len(log_density)
         label = responsibilities.argmax(axis=1).astype(np.int32)
         shares = {f"responsibility_{k}": r for k, r in enumerate(responsibilities.T)}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, Literal
 
+from mixfold.core.family import Family
 from mixfold.core.problem import Model, Problem
 from mixfold.core.rows import Rows
 from mixfold.core.value import value
@@ -66,6 +67,10 @@ class Learner(ABC):
     def remarks(self, model: Model, rows: Rows) -> list[str]:
         """What the user should know before learning begins; `rows` are some of the data."""
         return []
+
+    def bounded(self, family: Family) -> Family:
+        """The family as the rule learns it, where it bounds what parameters can be."""
+        return family
 
     def resolve(self, n: int | None, d: int, streaming: bool) -> Learner:
         """The rule that fits what is known of the data: its length, or that it never ends."""

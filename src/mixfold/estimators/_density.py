@@ -103,7 +103,7 @@ class Density(Evaluation):
         return self.fit(X, y, sample_weight).predict(X)
 
     def _problem(self, d: int, device: Any = None) -> Threads:
-        family = self._family()
+        family = self._learner().bounded(self._family())
         family.check_columns(d)
         model = MixtureModel(family, self.n_components, d)
         return problem_for(model, device, self.n_threads)

@@ -23,6 +23,11 @@ from mixfold.models.bayesian_mixture import BayesianMixture, MixturePosterior
 from mixfold.run.loop import check_some
 
 
+def bounds(log_density: Any, responsibilities: Any) -> Floats:
+    """max_k log w_k p(x | k) = log p(x) + log max_k r_k of every row."""
+    return np.asarray(on_host(log_density) + np.log(on_host(responsibilities).max(axis=1)))
+
+
 class Evaluation(DensityMixin, BaseEstimator):  # type: ignore[misc]
     """A mixture that can say what it has learned."""
 
@@ -65,6 +70,14 @@ class Evaluation(DensityMixin, BaseEstimator):  # type: ignore[misc]
         """Mean log-density of rows."""
         parts = [(float(p[0].sum()), len(p[0])) for p in self._posteriors(X, False)]
         return sum(p[0] for p in parts) / sum(p[1] for p in parts)
+
+    def score_bound(self, X: Any) -> float:
+        """Mean over rows of max_k log w_k p(x | k): what `score` is if every row has one component.
+
+        It is never above `score`, nor more than log K below it.
+        """
+        parts = [bounds(*part) for part in self._posteriors(X, True)]
+        return sum(float(p.sum()) for p in parts) / sum(len(p) for p in parts)
 
     def predict_proba(self, X: Any) -> Any:
         """Responsibilities (n, K); a tensor if X is one on a device."""

@@ -8,6 +8,7 @@ from typing import Any
 from mixfold.core.checks import check_whole
 from mixfold.core.detector import Detector
 from mixfold.core.errors import InvalidInputError
+from mixfold.core.family import Family
 from mixfold.core.learner import Info, Learner
 from mixfold.core.problem import Model, Problem
 from mixfold.core.rows import Rows, join, no_rows
@@ -100,6 +101,9 @@ class DriftAware(Learner):
 
     def serves(self, model: Model) -> bool:
         return bool(self.learner.serves(model))
+
+    def bounded(self, family: Family) -> Family:
+        return self.learner.bounded(family)  # type: ignore[no-any-return]
 
     def resolve(self, n: int | None, d: int, streaming: bool) -> Learner:
         return replace(self, learner=self.learner.resolve(n, d, streaming))

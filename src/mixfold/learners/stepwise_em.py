@@ -1,0 +1,70 @@
+"""Online EM from a start that knows nothing of the data, with bounded precisions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from mixfold.core.checks import check_above
+from mixfold.core.family import Family
+from mixfold.core.learner import Learner
+from mixfold.core.value import value
+from mixfold.families.gaussian import Gaussian
+from mixfold.learners.online_em import OnlineEM
+from mixfold.schedules.floored import Floored
+
+WARMUP = 0.1  # of the rows
+
+
+@value
+class StepwiseEM(OnlineEM):
+    """s <- s + rho_t (mean of sbar over a batch - s), rho_t = max(rho_inf, rho_0 t^-(1/2 + alpha)).
+
+    The rival of `AnnealedSGD` in its paper, as `OnlineEM` with other settings: means begin near
+    zero and precisions at `cap`, which they never pass; the first `warmup` rows update s but not
+    theta (None: a tenth of the rows, or ten per column where their number is not known). Rows
+    learned after a fit have no warm-up. Data should be scaled to [0, 1] or thereabouts.
+
+    Examples
+    --------
+    >>> from mixfold import Gaussian, Mixture, StepwiseEM, datasets
+    >>> x = datasets.load_faithful() / [6.0, 100.0]
+    >>> learner = StepwiseEM(cap=400.0, passes=10)
+    >>> model = Mixture(Gaussian("diag"), 4, learner=learner, random_state=0).fit(x)
+    >>> bool(model.score(x) > 1.0), bool(model.covariances_.min() >= 1.0 / 400.0)
+    (True, True)
+
+    References
+    ----------
+    Cappé and Moulines (2009), On-line expectation-maximization algorithm for latent data models;
+    Gepperth and Pfülb (2021) for the settings.
+    """
+
+    goes_on = True
+    sample_size = 1_000
+
+    schedule: Any = Floored()
+    passes: int = 3
+    cap: float | None = 20.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.cap is not None:
+            check_above("cap", self.cap, 0.0)
+
+    @property
+    def default_start(self) -> str:
+        return "uniform"
+
+    def bounded(self, family: Family) -> Family:
+        if self.cap is None or not isinstance(family, Gaussian):
+            return family
+        return replace(family, cap=min(self.cap, family.cap or self.cap))
+
+    def credit(self, sample: int, k: int, d: int) -> int:
+        return 0
+
+    def resolve(self, n: int | None, d: int, streaming: bool) -> Learner:
+        if self.warmup is None and n is not None:
+            return replace(self, warmup=int(WARMUP * n))
+        return super().resolve(n, d, streaming)
