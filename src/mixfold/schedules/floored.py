@@ -19,7 +19,7 @@ class Floored:
     array([0.1 , 0.05, 0.02])
     """
 
-    first: float = 0.1
+    first: float = 0.05
     alpha: float = 0.01
     least: float = 1e-4
 

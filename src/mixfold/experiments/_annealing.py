@@ -1,0 +1,100 @@
+"""Gaussian mixtures of pictures: how they are learned, judged and tabulated."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import numpy as np
+
+from mixfold.core.learner import Learner
+from mixfold.engines.threads import available_cores
+from mixfold.estimators._evaluation import bounds
+from mixfold.estimators.mixture import Mixture
+from mixfold.experiments._pixels import Pictures, Pixels
+from mixfold.families.gaussian import Gaussian
+from mixfold.learners.annealed_sgd import AnnealedSGD
+from mixfold.learners.stepwise_em import StepwiseEM
+from mixfold.schedules.floored import Floored
+
+K = 64
+CAP = 20.0
+BATCH = 100
+SGD, SEM = "SGD", "sEM"
+
+Result = dict[str, Any]
+Part = TypeVar("Part")
+Made = TypeVar("Made")
+
+
+def methods() -> dict[str, Learner]:
+    """The two rivals, with three epochs each."""
+    return {SGD: AnnealedSGD(cap=CAP), SEM: stepwise()}
+
+
+def stepwise() -> StepwiseEM:
+    """The paper's sEM with batches of 100 rows, and as long steps per row as with single rows."""
+    row = Floored()
+    return StepwiseEM(
+        cap=CAP,
+        batch_size=BATCH,
+        schedule=Floored(
+            first=min(1.0, row.first * BATCH ** (0.5 - row.alpha)),
+            alpha=row.alpha,
+            least=BATCH * row.least,
+        ),
+    )
+
+
+def learned(x: Pixels, learner: Learner, seed: int, k: int = K, init: Any = "auto") -> Mixture:
+    """A mixture of diagonal Gaussians whose precisions do not pass the cap."""
+    family = Gaussian("diag", cap=CAP)
+    mixture = Mixture(family, k, learner=learner, init=init, random_state=seed, n_threads=1)
+    return mixture.fit(x)
+
+
+def judged(mixture: Mixture, x: Pixels) -> Result:
+    """Mean log-likelihood and its bound, mean largest responsibility, components that have rows."""
+    log_density, r = mixture.score_samples(x), mixture.predict_proba(x)
+    return {
+        "bound": float(bounds(log_density, r).mean()),
+        "log_likelihood": float(log_density.mean()),
+        "responsibility": float(r.max(axis=1).mean()),
+        "used": len(np.unique(r.argmax(axis=1))),
+    }
+
+
+def trial(pictures: Pictures, learner: Learner, seed: int, **settings: Any) -> Result:
+    """What a learner reaches on the rows to judge by, and how long it took."""
+    began = time.monotonic()
+    mixture = learned(pictures.learned, learner, seed, **settings)
+    seconds = time.monotonic() - began
+    return {**judged(mixture, pictures.judged), "seconds": seconds}
+
+
+def together(work: Callable[[Part], Made], parts: Iterable[Part]) -> list[Made]:
+    """What `work` makes of every part, on as many cores as there are."""
+    with ThreadPoolExecutor(available_cores()) as pool:
+        return list(pool.map(work, parts))
+
+
+def gathered(results: list[Result], measure: str, *keys: str) -> dict[tuple[Any, ...], list[float]]:
+    """The values of a measure over replications, by the other columns."""
+    values: dict[tuple[Any, ...], list[float]] = {}
+    for result in results:
+        values.setdefault(tuple(result[key] for key in keys), []).append(result[measure])
+    return values
+
+
+def spread(values: list[float], digits: int = 2) -> str:
+    """Mean and standard deviation."""
+    mean = f"{np.mean(values):.{digits}f}"
+    return mean if len(values) < 2 else f"{mean} ± {np.std(values, ddof=1):.{digits}f}"
+
+
+def titled(pictures: Pictures) -> str:
+    """The set's name and size, with a mark where it is not the published one."""
+    n, d = pictures.learned.shape
+    return f"{pictures.name}{'' if pictures.whole else '*'} ({n:,} x {d})"

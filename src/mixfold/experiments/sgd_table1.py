@@ -1,0 +1,112 @@
+"""Annealed gradients from different starts, and without annealing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mixfold.experiments._annealing import (
+    CAP,
+    K,
+    Result,
+    gathered,
+    learned,
+    spread,
+    titled,
+    together,
+    trial,
+)
+from mixfold.experiments._pixels import CLASSES, SETS, Pictures, pictures
+from mixfold.experiments._writing import write_csv, write_markdown
+from mixfold.learners.annealed_sgd import AnnealedSGD
+from mixfold.models.mixture_model import MixtureParams
+from mixfold.starts.uniform import Uniform
+
+# means of final log-likelihoods: radius 0.1, 0.3, 0.5, centroids of class 0, no annealing
+PUBLISHED = {
+    "mnist": (205.47, 205.46, 205.68, 205.37, 124.1),
+    "fashion_mnist": (231.22, 231.58, 231.00, 229.59, 183.0),
+    "devanagari": (-15.95, -15.76, -17.01, -22.07, -263.4),
+    "notmnist_10k": (-48.41, -48.59, -48.32, -49.37, -203.8),
+    "fruits360_10c_32x32": (12095.80, 12000.70, 12036.25, 10912.79, 331.2),
+    "svhn_crop_5k": (1328.06, 1327.99, 1328.40, 1327.80, 863.2),
+    "isolet_part_1_5": (354.34, 354.36, 354.36, 354.20, 201.5),
+}
+RADII = {f"radius {radius}": radius for radius in (0.1, 0.3, 0.5)}
+CLASS_0, NO_ANNEALING = "class 0", "no annealing"
+STARTS = (*RADII, CLASS_0, NO_ANNEALING)
+
+
+class SgdTable1:
+    """Table 1 of Gepperth and Pfülb: classes 1 to 9, three epochs, five ways to begin."""
+
+    reps = 3
+
+    def run(
+        self,
+        *,
+        reps: int | None = None,
+        n: int | None = None,
+        out: Path,
+        data: Path | None = None,
+        report: Callable[[str], None],
+    ) -> None:
+        """All sets of the data folder, at most `n` rows of each part; results go to `out`."""
+        results, began = list[Result](), time.monotonic()
+        out.mkdir(parents=True, exist_ok=True)
+        for found in pictures(data, n, tuple(SETS)):
+            results += replicate(found, reps or self.reps)
+            write_csv(out / "sgd-table1.csv", results)
+            report(f"sgd-table1: {found.name} done, {time.monotonic() - began:.0f} s")
+        write_summary(out / "sgd-table1.md", results)
+
+
+def replicate(found: Pictures, reps: int) -> list[Result]:
+    """All starts of all replications on one set."""
+    first, rest = found.only(range(1)), found.only(range(1, CLASSES))
+
+    def one(start: str, rep: int) -> Result:
+        common = {"set": found.name, "title": titled(rest), "start": start, "replication": rep}
+        return {**common, **trial(rest, learner(start), rep, init=init(start, first, rep))}
+
+    return together(lambda part: one(*part), product(STARTS, range(reps)))
+
+
+def learner(start: str) -> AnnealedSGD:
+    """The rule; without annealing the bump has its last width from the beginning."""
+    rule = AnnealedSGD(cap=CAP)
+    return replace(rule, sigma=rule.sigma_end) if start == NO_ANNEALING else rule
+
+
+def init(start: str, first: Pictures, rep: int) -> Any:
+    """Where means begin: in a box around zero, or where one epoch of class 0 has left them."""
+    if start != CLASS_0:
+        return Uniform(RADII.get(start, 0.1))
+    enough = np.resize(first.learned, (max(K, len(first.learned)), first.learned.shape[1]))
+    params = learned(enough, replace(learner(start), passes=1), rep).params_
+    return MixtureParams(np.full_like(params.weights, 1.0 / len(params.weights)), params.components)
+
+
+def write_summary(path: Path, results: list[Result]) -> None:
+    """A line per set and start: the bound, the likelihood, the components in use, the paper's."""
+    measures = ("bound", "log_likelihood", "used")
+    bound, likelihood, used = (gathered(results, m, "set", "title", "start") for m in measures)
+    lines = [
+        [
+            title,
+            start,
+            spread(bound[name, title, start]),
+            f"{np.mean(likelihood[name, title, start]):.2f}",
+            f"{np.mean(used[name, title, start]):.1f}",
+            f"{PUBLISHED[name][STARTS.index(start)]:.1f}",
+        ]
+        for name, title, start in bound
+    ]
+    header = ["data set", "start", "bound", "log-likelihood", "components in use", "paper"]
+    write_markdown(path, header, lines)

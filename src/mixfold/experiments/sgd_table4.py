@@ -1,0 +1,83 @@
+"""Annealed gradients with more and with fewer components."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+
+from mixfold.experiments._annealing import (
+    CAP,
+    Result,
+    gathered,
+    spread,
+    titled,
+    together,
+    trial,
+)
+from mixfold.experiments._pixels import Pictures, pictures
+from mixfold.experiments._writing import write_csv, write_markdown
+from mixfold.learners.annealed_sgd import AnnealedSGD
+
+EPOCHS = 50
+SIDES = (5, 6, 7, 8, 9)
+PUBLISHED = {
+    "mnist": (205.4, 215.2, 222.7, 229.6, 235.1),
+    "fashion_mnist": (215.9, 250.5, 266.4, 273.9, 281.8),
+    "devanagari": (-15.7, -0.7, 20.9, 24.3, 66.7),
+    "fruits360_10c_32x32": (12095.7, 13003.0, 12953.2, 12866.6, 13193.7),
+}
+
+
+class SgdTable4:
+    """Table 4 of Gepperth and Pfülb: fifty epochs with 25 to 81 components."""
+
+    reps = 1
+
+    def run(
+        self,
+        *,
+        reps: int | None = None,
+        n: int | None = None,
+        out: Path,
+        data: Path | None = None,
+        report: Callable[[str], None],
+    ) -> None:
+        """All sets of the data folder, at most `n` rows of each part; results go to `out`."""
+        results, began = list[Result](), time.monotonic()
+        out.mkdir(parents=True, exist_ok=True)
+        for found in pictures(data, n, tuple(PUBLISHED)):
+            results += replicate(found, reps or self.reps)
+            write_csv(out / "sgd-table4.csv", results)
+            report(f"sgd-table4: {found.name} done, {time.monotonic() - began:.0f} s")
+        write_summary(out / "sgd-table4.md", results)
+
+
+def replicate(found: Pictures, reps: int) -> list[Result]:
+    """All numbers of components on one set; the largest first, so that cores end together."""
+    rule = replace(AnnealedSGD(cap=CAP), passes=EPOCHS)
+
+    def one(side: int, rep: int) -> Result:
+        common = {"set": found.name, "title": titled(found), "side": side, "replication": rep}
+        return {**common, **trial(found, rule, rep, k=side**2)}
+
+    return together(lambda part: one(*part), product(SIDES[::-1], range(reps)))
+
+
+def write_summary(path: Path, results: list[Result]) -> None:
+    """A line per set: the bound for every number of components, the paper's in brackets."""
+    bound = gathered(results, "bound", "set", "title", "side")
+    likelihood = gathered(results, "log_likelihood", "set", "title", "side")
+    lines = []
+    for name, title in dict.fromkeys((r["set"], r["title"]) for r in results):
+        cells = [
+            f"{spread(bound[name, title, side], 1)} ({published:.1f})"
+            for side, published in zip(SIDES, PUBLISHED[name], strict=True)
+        ]
+        true = [f"{np.mean(likelihood[name, title, side]):.1f}" for side in SIDES]
+        lines += [[title, "bound", *cells], [title, "log-likelihood", *true]]
+    write_markdown(path, ["data set", "measure", *(f"K = {side**2}" for side in SIDES)], lines)
