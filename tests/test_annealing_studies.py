@@ -81,9 +81,9 @@ def test_table_1_has_a_line_per_start(folder: Path) -> None:
         "class 0",
         "no annealing",
     ]
-    assert [line[5] for line in lines[:5]] == ["205.5", "205.5", "205.7", "205.4", "124.1"]
+    assert [line[4] for line in lines[:5]] == ["205.5", "205.5", "205.7", "205.4", "124.1"]
     assert "isolet_part_1_5* (" in lines[-1][0]
-    assert all("±" in line[2] for line in lines)
+    assert all("±" in line[2] and "±" in line[3] for line in lines)
 
 
 def test_table_2_has_both_measures(folder: Path) -> None:
