@@ -89,8 +89,9 @@ def test_table_1_has_a_line_per_start(folder: Path) -> None:
 def test_table_2_has_both_measures(folder: Path) -> None:
     lines = run("sgd-table2", folder)
     assert [line[0] for line in lines] == ["mnist (900 x 9)", "devanagari (900 x 9)"]
-    assert [cell.split()[1] for cell in lines[0][1:]] == ["(2.50)", "(2.47)", "(0.18)", "(0.16)"]
-    assert all(float(cell.split()[0]) > 0.0 for cell in lines[0][1:])
+    assert [line[1] for line in lines] == ["200", "100"]
+    assert [cell.split()[1] for cell in lines[0][2:]] == ["(2.50)", "(2.47)", "(0.18)", "(0.16)"]
+    assert all(float(cell.split()[0]) > 0.0 for cell in lines[0][2:])
 
 
 def test_table_3_has_a_line_per_method_and_draws_means(folder: Path) -> None:
