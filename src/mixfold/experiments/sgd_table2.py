@@ -69,7 +69,7 @@ def replicate(found: Pictures, reps: int) -> list[Result]:
     def label(part: tuple[str, int]) -> np.ndarray:
         method, rep = part
         mixture = learned(found.learned, rules[method], rep, init=STARTS[method])
-        return mixture.predict(found.judged)
+        return np.asarray(mixture.predict(found.judged))
 
     labels = together(label, parts)
     return [
