@@ -39,7 +39,7 @@ Components = Annotated[
 ]
 Family = Annotated[
     str,
-    option("--family", metavar="NAME", help=f"{known('families')}; or e.g. gaussian:cap=20."),
+    option("--family", metavar="NAME", help=f"{known('families')}; gaussian:cap=20."),
 ]
 Covariance = Annotated[
     str | None,

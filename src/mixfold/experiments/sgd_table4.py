@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 
@@ -59,7 +58,8 @@ class SgdTable4:
 
 def replicate(found: Pictures, reps: int) -> list[Result]:
     """All numbers of components on one set; the largest first, so that cores end together."""
-    rule = replace(AnnealedSGD(cap=CAP), passes=EPOCHS)
+    # so many epochs allow smaller steps than three do
+    rule = AnnealedSGD(cap=CAP, passes=EPOCHS, epsilon_end=0.001)
 
     def one(side: int, rep: int) -> Result:
         common = {"set": found.name, "title": titled(found), "side": side, "replication": rep}
