@@ -53,6 +53,13 @@ class Iterations:
 
     def run(self, params: MixtureParams, form: Callable[[], Whitened]) -> Made:
         """As many passes from `params` as are healthy; `form()` is `params` on the device."""
+        with torch().cuda.device_of(self.x):
+            self._run(params, form)
+        healthy = self.healthy.numpy(force=True).astype(bool)
+        number = self.passes if healthy.all() else int(healthy.argmin())
+        return Made(self.log_likelihood.numpy(force=True)[:number].copy(), self._after)
+
+    def _run(self, params: MixtureParams, form: Callable[[], Whitened]) -> None:
         if params is self._ended:
             self.slots[0] = self.slots[self.passes]
         else:
@@ -61,9 +68,6 @@ class Iterations:
             self._play(params, form)
         else:
             self._all()
-        healthy = self.healthy.numpy(force=True).astype(bool)
-        number = self.passes if healthy.all() else int(healthy.argmin())
-        return Made(self.log_likelihood.numpy(force=True)[:number].copy(), self._after)
 
     def _begin(self, params: MixtureParams, form: Whitened) -> None:
         components = params.components

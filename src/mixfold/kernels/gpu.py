@@ -72,7 +72,8 @@ class GpuKernel:
     def sums(self, prepared: Prepared, x: Tensor, weight: Tensor | None, tile: int) -> Tensor:
         """The sums of each stretch of `tile` rows, (tiles, n_sums); the last may be short."""
         if prepared.fused is not None and self._can_fuse(x, tile):
-            return self._fused.sums(prepared.fused, x, weight, tile)
+            with torch().cuda.device_of(x):  # kernels are launched where they are, not where x is
+                return self._fused.sums(prepared.fused, x, weight, tile)
         return self._products.sums(prepared.form, x, weight, tile)
 
     def _can_fuse(self, x: Tensor, tile: int) -> bool:
@@ -106,7 +107,9 @@ class GpuKernel:
         batch_size: int,
     ) -> tuple[Annealed, float, float]:
         """Stochastic gradients, batch by batch; sums of log densities and of what they raise."""
-        return anneal(state, x, weight, rule, batch_size, self._batches(state, x, batch_size))
+        with torch().cuda.device_of(x):
+            fused = self._batches(state, x, batch_size)
+            return anneal(state, x, weight, rule, batch_size, fused)
 
     def _batches(self, state: Annealed, x: Tensor, batch_size: int) -> Any:
         """What moves whole batches without leaving the device; None where there is none."""
