@@ -188,7 +188,7 @@ def _factored(scatter: Tensor, reg: float) -> tuple[Tensor, Tensor, Tensor]:
 def iterations(fused: Any, x: Tensor, weight: Tensor | None, tile: int) -> Iterations | None:
     """Passes on the device, if M-steps of the family can be made there."""
     model = fused.model
-    if model.family.covariance not in KINDS or getattr(model.family, "cap", None) is not None:
+    if model.family.covariance not in KINDS or model.family.cap is not None:
         return None
     if not isinstance(fused, Small):
         return LargeIterations(fused, x, weight, tile)
