@@ -54,10 +54,9 @@ def fit(
         Path, o.option("-o", "--output", metavar="PATH", help="Default: model.mixfold.")
     ] = Path("model.mixfold"),
 ) -> None:
-    """Learn a mixture from files of any size.
+    """Learn a mixture from files of any size. Ctrl-C saves what was learned.
 
-    FILES are Parquet, CSV, Arrow or .npy files, folders or 'globs'; @faithful is bundled data.
-    Ctrl-C saves what was learned.
+    FILES: Parquet, CSV, Arrow, .npy, folders, 'globs', or @faithful.
 
     Example: mixfold fit 'days/*.parquet' -k 3 --learner em -O tol=1e-4
     """
