@@ -214,7 +214,7 @@ def test_class_incremental_on_a_stand_in(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(class_incremental, "K", 9)
     rng = np.random.default_rng(0)
     y = np.arange(9000) % 10
-    x = rng.integers(256, size=(10, 12))[y] * 0.9 + rng.integers(25, size=(9000, 12))
+    x = rng.integers(256, size=(10, 12))[y] * 0.7 + rng.integers(76, size=(9000, 12))
     x = np.clip(x, 0, 255).astype(np.uint8)
     np.savez(
         tmp_path / "mnist.npz", X_train=x[:8000], y_train=y[:8000], X_test=x[8000:], y_test=y[8000:]
