@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 import mixfold
 from mixfold import AnnealedSGD, Gaussian, Mixture
 from mixfold.core.errors import InvalidInputError, LearningWarning
 from mixfold.core.learner import Info
 from mixfold.core.rows import Array, Rows
-from mixfold.core.value import equal
+from mixfold.core.value import equal, flatten, unflatten
 from mixfold.engines.threads import Threads
 from mixfold.kernels.reference import ReferenceKernel
+from mixfold.models._annealed_roots import factors
 from mixfold.models._scaling import scaling_of
-from mixfold.models.annealed import anneal_batch, bumps, factors, grid_rows, log_joint
+from mixfold.models.annealed import anneal_batch, bumps, grid_rows, log_weights, seen
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 from mixfold.run.history import History
 from mixfold.starts.around_mean import AroundMean
+from mixfold.testing import families, learners
 
 
 def pictures(n: int, d: int = 64, seed: int = 0) -> Array:
@@ -31,8 +35,8 @@ def pictures(n: int, d: int = 64, seed: int = 0) -> Array:
     return np.clip(centres[rng.integers(9, size=n)] + 0.05 * rng.normal(size=(n, d)), 0.0, 1.0)
 
 
-def begun(rule: AnnealedSGD, k: int, d: int, shape: str = "diag") -> tuple[MixtureModel, Any]:
-    model = MixtureModel(Gaussian(shape), k, d)
+def begun(rule: AnnealedSGD, k: int, d: int, family: Gaussian) -> tuple[MixtureModel, Any]:
+    model = MixtureModel(family, k, d)
     rng = np.random.default_rng(1)
     components = model.family.example(k, d, rng)
     params = MixtureParams(rng.dirichlet(np.ones(k)), components)
@@ -54,41 +58,47 @@ def test_bumps_are_periodic_and_sum_to_one(k: int, sigma: float) -> None:
         assert equal(g, np.eye(k))
 
 
-@pytest.mark.parametrize("shape", ["diag", "full"])
-def test_a_step_follows_the_gradient(shape: str) -> None:
-    rule = AnnealedSGD(precision="float64", epsilon=1e-7, epsilon_end=1e-8, sigma=0.7)
-    state = begun(rule, 4, 3, shape)[1]
-    roots = np.random.default_rng(2).uniform(0.5, 4.0, size=state.annealed.roots.shape)
-    roots = roots if shape == "diag" else np.triu(roots)
-    annealed = state.annealed
-    annealed = type(annealed)(**{**vars(annealed), "roots": roots})
-    x = np.random.default_rng(3).random((5, 3))
-    rows = Rows(x)
+SHAPES = [
+    Gaussian("diag"),
+    Gaussian("full"),
+    Gaussian("factor", rank=1),
+    Gaussian("factor", rank=2),
+]
 
-    def loss(logits: Array, means: Array, spread: Array) -> float:
-        other = {"logits": logits, "means": means, "roots": spread}
-        joint = log_joint(type(annealed)(**{**vars(annealed), **other}), x)
+
+@pytest.mark.parametrize("family", SHAPES, ids=repr)
+def test_a_step_follows_the_gradient(family: Gaussian) -> None:
+    rule = AnnealedSGD(precision="float64", epsilon=1e-7, epsilon_end=1e-8, sigma=0.7)
+    annealed = begun(rule, 4, 3, family)[1].annealed
+    roots = np.random.default_rng(2).uniform(0.5, 4.0, size=annealed.roots.shape)
+    roots = np.triu(roots) if roots.ndim == 3 else roots
+    loadings = None if annealed.loadings is None else 5.0 * annealed.loadings
+    annealed = replace(annealed, roots=roots, loadings=loadings)
+    x = np.random.default_rng(3).random((5, 3))
+    names = ["logits", "means", "roots", *([] if loadings is None else ["loadings"])]
+
+    def loss(**moved: Array) -> float:
+        state = replace(annealed, **moved)
+        joint = log_weights(state.logits) + seen(state, x).log_density()
         return float((joint @ bumps(4, 2, 0.7).T).max(axis=1).mean())
 
-    after, log_density, bound = anneal_batch(annealed, rows, rule.rule(4))
-    params = annealed.params()
-    model = MixtureModel(Gaussian(shape), 4, 3)
-    np.testing.assert_allclose(log_density, ReferenceKernel(model).posterior(params, x)[0])
-    assert bound.mean() == pytest.approx(loss(annealed.logits, annealed.means, roots))
-    start = [annealed.logits, annealed.means, roots]
-    moved = [after.logits, after.means, after.roots]
-    for part in range(3):
-        gradient = (moved[part] - start[part]) / 1e-7
-        for index in zip(*np.nonzero(start[part]), strict=True):
+    after, log_density, bound = anneal_batch(annealed, Rows(x), rule.rule(4))
+    kernel = ReferenceKernel(MixtureModel(family, 4, 3))
+    np.testing.assert_allclose(log_density, kernel.posterior(annealed.params(), x)[0])
+    assert bound.mean() == pytest.approx(loss())
+    for name in names:
+        start = getattr(annealed, name)
+        gradient = (getattr(after, name) - start) / 1e-7
+        for index in zip(*np.nonzero(start), strict=True):
             ends = []
             for sign in (1.0, -1.0):
-                shifted = [a.copy() for a in start]
-                shifted[part][index] += sign * 1e-6
-                ends.append(loss(*shifted))
+                shifted = start.copy()
+                shifted[index] += sign * 1e-6
+                ends.append(loss(**{name: shifted}))
             np.testing.assert_allclose(
                 gradient[index], (ends[0] - ends[1]) / 2e-6, rtol=1e-4, atol=1e-5
             )
-    assert not np.tril(after.roots, -1).any() or shape == "diag"
+    assert after.roots.ndim == 2 or not np.tril(after.roots, -1).any()
 
 
 @pytest.mark.parametrize("shape", ["diag", "full"])
@@ -96,7 +106,7 @@ def test_a_step_follows_the_gradient(shape: str) -> None:
 @pytest.mark.parametrize(("k", "batch_size"), [(1, 1), (4, 1), (9, 1), (4, 7), (9, 3)])
 def test_compiled_steps_are_the_readable_ones(k: int, batch_size: int, d: int, shape: str) -> None:
     rule = AnnealedSGD(precision="float64", epsilon=0.04, delta=0.5)
-    model, state = begun(rule, k, d, shape)
+    model, state = begun(rule, k, d, Gaussian(shape))
     rng = np.random.default_rng(0)
     n = 100 if batch_size == 1 and d > 64 else 300
     x, weight = rng.random((n, d)), rng.choice([0.0, 1.0, 2.0], size=n)
@@ -329,3 +339,122 @@ def test_histories_of_older_files_have_no_bound() -> None:
     more = old.extended([Info(3, -1.0, 0.5, -2.0)], 9.0)
     np.testing.assert_array_equal(more.bound, [np.nan, np.nan, -2.0])
     np.testing.assert_array_equal(more.time, [3.0, 7.0, 9.0])
+
+
+def analysers(n: int, seed: int = 0) -> Array:
+    """Rows of two crossing pancakes in [0, 1] or thereabouts, with two factors each."""
+    rng, made = np.random.default_rng(seed), np.random.default_rng(9)
+    means, loadings = made.random((2, 12)), 0.4 * made.normal(size=(2, 2, 12))
+    labels = rng.integers(2, size=n)
+    factors = rng.normal(size=(n, 1, 2)) @ loadings[labels]
+    return np.asarray(means[labels] + factors[:, 0] + 0.25 * rng.normal(size=(n, 12)))
+
+
+def learned(x: Array, k: int = 4, **settings: Any) -> Mixture:
+    given: Any = {"batch_size": 10, "passes": 6, "epsilon": 0.03, **settings}
+    family = Gaussian("factor", rank=2)
+    return Mixture(family, k, learner=AnnealedSGD(**given), random_state=0).fit(x)
+
+
+@pytest.mark.parametrize("precision", ["float32", "float64"])
+def test_factors_are_learned(precision: Any) -> None:
+    x, other = analysers(2000), analysers(2000, seed=1)
+    best = Mixture(Gaussian("factor", rank=2), 2, learner="em", random_state=0).fit(x).score(other)
+    plain = Mixture(Gaussian("diag"), 4, learner=AnnealedSGD(), random_state=0).fit(x)
+    model = learned(x, precision=precision)
+    assert best + 0.02 > model.score(other) > best - 0.15
+    assert model.score(other) > plain.score(other) + 2.0
+    assert (model.noise_variance_ > 1.0 / 20.0 - 1e-6).all()
+    assert (model.history_.bound < model.history_.log_likelihood).all()
+
+
+def test_single_rows_teach_factors_too() -> None:
+    x = analysers(1500)
+    best = Mixture(Gaussian("factor", rank=2), 1, learner="em", random_state=0).fit(x).score(x)
+    assert learned(x, 1, batch_size=1, passes=1, epsilon=0.01).score(x) > best - 0.5
+
+
+@pytest.mark.parametrize("far", [30.0, 1e3, 1e6, 1e12])
+def test_far_rows_do_not_throw_factors_about(far: float) -> None:
+    rule = AnnealedSGD(batch_size=1)
+    model, state = begun(rule, 4, 12, Gaussian("factor", rank=2))
+    problem = Threads(model, 1)
+    for step in range(10):
+        before = np.linalg.norm(state.annealed.loadings, axis=(1, 2))
+        x = np.full((1, 12), far) * (-1.0) ** step
+        state, _ = rule.step(problem, state, Rows(x))
+        now = state.annealed
+        assert (np.linalg.norm(now.loadings, axis=(1, 2)) <= 2.0 * before * (1.0 + 1e-5)).all()
+        assert np.abs(now.means).max() <= 4.0 * far
+        assert (now.roots >= 1e-3 * np.sqrt(20.0) * (1.0 - 1e-6)).all()
+        assert np.isfinite(problem.posterior(state.params, Rows(x))[0]).all()
+
+
+def test_a_far_row_is_forgotten() -> None:
+    x, scores = analysers(1500), []
+    for between in (x[:1], np.full((1, 12), 30.0)):
+        rule = AnnealedSGD(batch_size=10, epsilon=0.03)
+        model = Mixture(Gaussian("factor", rank=2), 4, learner=rule, random_state=0)
+        for rows in (x, between, *[x] * 3):
+            model.partial_fit(rows)
+        scores.append(model.score(x))
+    assert scores[1] > scores[0] - 0.3
+
+
+def test_factors_are_scaled_with_their_columns() -> None:
+    x = 1000.0 * analysers(2000) + 5000.0
+    units = scaling_of(Rows(x[:256]))
+    rule = AnnealedSGD(passes=2, batch_size=10, precision="float64")
+    family, z = Gaussian("factor", rank=2), (x - units.offset) / units.scale
+    by_hand = Mixture(family, 4, learner=rule, init=AroundMean(), random_state=0).fit(z)
+    learner = replace(rule, scale=True)
+    model = Mixture(family, 4, learner=learner, random_state=0).fit(x)
+    loadings = by_hand.loadings_ * units.scale
+    np.testing.assert_allclose(model.loadings_, loadings, rtol=1e-5, atol=1e-4)
+    noise = by_hand.noise_variance_ * np.square(units.scale)
+    np.testing.assert_allclose(model.noise_variance_, noise, rtol=1e-6)
+    volume = np.log(units.scale).sum()
+    np.testing.assert_allclose(model.score(x), by_hand.score(z) - volume, rtol=1e-6)
+    ends = [m.history_.log_likelihood[-1] for m in (model, by_hand)]
+    np.testing.assert_allclose(ends[0], ends[1] - volume, rtol=1e-6)
+
+
+def test_factors_stream_and_go_on(tmp_path: Path) -> None:
+    x, rule = analysers(900), AnnealedSGD(batch_size=9)
+    new = Mixture(Gaussian("factor", rank=2), 4, learner=rule, random_state=0)
+    whole = clone(new).partial_fit(x)
+    new.partial_fit(x[:300]).save(tmp_path / "m")
+    again = mixfold.load(tmp_path / "m").partial_fit(x[300:899])
+    again.learn_one(x[899])
+    assert equal(again._now().stream.state, whole._now().stream.state)
+
+
+@pytest.mark.parametrize("law", learners.LAWS, ids=lambda law: law.__name__)
+@pytest.mark.parametrize("batch_size", [1, 7])
+def test_laws_of_learners_hold_for_several_factors(
+    law: Callable[..., None], batch_size: int
+) -> None:
+    family = Gaussian("factor", rank=3)
+    model, params, x = families.example_mixture(family, 4, 17, 200, np.random.default_rng(7))
+    law(model, params, AnnealedSGD(batch_size=batch_size), Rows(0.2 * x), [1, 8, 9, 137])
+
+
+@pytest.mark.parametrize("batch_size", [1, 7, 100])
+def test_where_rows_lie_does_not_show(batch_size: int) -> None:
+    rule = AnnealedSGD(batch_size=batch_size)
+    model, state = begun(rule, 4, 50, Gaussian("factor", rank=3))
+    x, ends = np.random.default_rng(0).random((210, 50)), []
+    for first in range(4):
+        moved = np.empty(x.size + 4)[first : first + x.size].reshape(x.shape)
+        moved[:] = x
+        for rows in (Rows(moved), Rows(np.asfortranarray(x))):
+            ends.append(rule.step(Threads(model, 1), state, rows)[0])
+    assert all(equal(end, ends[0]) for end in ends)
+
+
+def test_states_of_older_files_have_no_loadings() -> None:
+    state = begun(AnnealedSGD(), 4, 3, Gaussian("diag"))[1].annealed
+    arrays: dict[str, np.ndarray] = {}
+    tree = flatten(state, "state", arrays)
+    del tree["fields"]["loadings"]
+    assert equal(unflatten(tree, arrays), state)

@@ -122,8 +122,9 @@ def test_engine(
 
 
 def test_families_without_a_kernel_are_refused(device: str) -> None:
-    with pytest.raises(InvalidInputError, match="engine='cpu'"):
-        mixture(device, family=Gaussian("factor", rank=1)).fit(blobs())
+    for learner in ("em", AnnealedSGD(batch_size=10)):
+        with pytest.raises(InvalidInputError, match="engine='cpu'"):
+            mixture(device, family=Gaussian("factor", rank=1), learner=learner).fit(blobs())
 
 
 def test_no_rows(device: str) -> None:

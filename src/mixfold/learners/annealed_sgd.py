@@ -15,13 +15,15 @@ from mixfold.core.problem import Model, Problem
 from mixfold.core.rows import Rows, join, no_rows
 from mixfold.core.source import block_length
 from mixfold.core.value import value
-from mixfold.families.gaussian import Gaussian
+from mixfold.families.gaussian import FACTOR, Gaussian
 from mixfold.models._scaling import ColumnScaling, scaling_of
 from mixfold.models.annealed import UNSEEN, Annealed, AnnealingRule, grid_rows
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 PRECISIONS = ("float32", "float64")
+SHAPES = ("diag", "full", FACTOR)
 FIRST = 256  # rows that scales are taken from
+FAINT = 0.1  # of the loadings of the start: what they begin at
 DULL, FAR = 0.25, 3.0  # of what cap and epsilon can express: beyond, there is a warning
 
 
@@ -50,11 +52,17 @@ class AnnealedSGD(Learner):
     g is a bump of width sigma on a periodic grid of components, as nearly square as K allows: it
     drags along components that no row has chosen yet. Whenever the loss has settled, sigma and eps
     fall by a tenth. Weights are a softmax. Precisions are D'D, with D diagonal or upper triangular
-    as the family has it, and no entry of its diagonal passes the root of `cap`. No row is needed to
-    start: means begin near zero, precisions at the cap, so data should be scaled to [0, 1] or
-    thereabouts. With `scale` the first 256 rows wait, and columns are learned in units of
-    their deviations from their means there; what is learned is told in the data's own units.
-    `history_` has both the log-likelihood and, as `bound`, what is raised.
+    as the family has it, and no entry of its diagonal passes the root of `cap`; with factors D is
+    that of the noise alone. No row is needed to start: means begin near zero, precisions at the
+    cap, so data should be scaled to [0, 1] or thereabouts. Loadings begin at a tenth of those of
+    the start, the principal components of the first rows: larger ones are slower to part. With
+    `scale` the first 256 rows wait, and columns are learned in units of their deviations from
+    their means there; what is learned is told in the data's own units. `history_` has both the
+    log-likelihood and, as `bound`, what is raised.
+
+    Steps of diagonal and full components are compiled. Those of factors are products of matrices:
+    single rows are slow, and a `batch_size` of 20 to 100 is advised, with longer steps, such as
+    `epsilon=0.04`, since there are fewer of them.
 
     Examples
     --------
@@ -113,7 +121,7 @@ class AnnealedSGD(Learner):
         return (
             isinstance(model, MixtureModel)
             and isinstance(model.family, Gaussian)
-            and model.family.covariance in ("diag", "full")
+            and model.family.covariance in SHAPES
         )
 
     def remarks(self, model: Model, rows: Rows) -> list[str]:
@@ -156,15 +164,17 @@ class AnnealedSGD(Learner):
         if not self.serves(model):
             raise InvalidInputError(
                 f"{getattr(model, 'family', model)!r} has no annealed gradients here: use "
-                "Gaussian('diag') or Gaussian('full'), or a learner of the EM kind"
+                "Gaussian('diag'), Gaussian('full') or Gaussian('factor', rank=...), or a learner "
+                "of the EM kind"
             )
         kind = np.dtype(self.precision)
-        means = params.components.means.astype(kind)
+        components = params.components
         full = model.family.covariance == "full"
         unit = np.eye(model.d, dtype=kind) if full else np.ones(model.d, dtype=kind)
+        with_factors = model.family.covariance == FACTOR
         annealed = Annealed(
             logits=np.log(params.weights),
-            means=means,
+            means=components.means.astype(kind),
             roots=np.stack([unit] * model.k) * kind.type(sqrt(self.cap)),
             sigma=0.25 * sqrt(model.k) if self.sigma is None else self.sigma,
             epsilon=self.epsilon,
@@ -173,6 +183,7 @@ class AnnealedSGD(Learner):
             first=UNSEEN,
             wait=round(1.0 / self.epsilon),
             looks=0,
+            loadings=(FAINT * components.loadings).astype(kind) if with_factors else None,
         )
         return AnnealedSGDState(annealed, no_rows(model.d), 0, 0, 0)
 
@@ -180,8 +191,8 @@ class AnnealedSGD(Learner):
         """Hot again, with what has been learned; the loss has not been seen."""
         now = state.annealed
         hot = self.init(problem, state.params).annealed
-        hot = replace(hot, logits=now.logits, means=now.means, roots=now.roots)
-        return replace(state, annealed=hot)
+        learned = {name: getattr(now, name) for name in ("logits", "means", "roots", "loadings")}
+        return replace(state, annealed=replace(hot, **learned))
 
     def step(
         self, problem: Problem, state: AnnealedSGDState, rows: Rows
@@ -207,9 +218,13 @@ class AnnealedSGD(Learner):
         return state, rows
 
     def _scaled(self, state: AnnealedSGDState, rows: Rows) -> AnnealedSGDState:
-        scaling = scaling_of(rows.on_host())
-        means = scaling.apply(state.annealed.means, state.annealed.means.dtype)
-        return replace(state, annealed=replace(state.annealed, means=means), scaling=scaling)
+        scaling, begun = scaling_of(rows.on_host()), state.annealed
+        kind, loadings = begun.means.dtype, begun.loadings
+        if loadings is not None:
+            loadings = (loadings / scaling.scale).astype(kind)
+        means = scaling.apply(begun.means, kind)
+        scaled = replace(begun, means=means, loadings=loadings)
+        return replace(state, annealed=scaled, scaling=scaling)
 
     def _learn(
         self, problem: Problem, state: AnnealedSGDState, rows: Rows

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from mixfold.core.rows import Array, Rows
 from mixfold.core.value import value
-from mixfold.families.gaussian import GaussianParams
+from mixfold.families.gaussian import FactorParams, GaussianParams
 from mixfold.models.mixture_model import MixtureParams
 
 REACH = 5.0
@@ -29,9 +29,15 @@ class ColumnScaling:
     def undo(self, params: MixtureParams) -> MixtureParams:
         """A mixture of z as a mixture of x."""
         components = params.components
-        wide = self.scale if components.factor.ndim == 2 else self.scale[:, None]
         means = components.means * self.scale + self.offset
-        return MixtureParams(params.weights, GaussianParams(means, components.factor * wide))
+        undone: GaussianParams | FactorParams
+        if isinstance(components, FactorParams):
+            noise = components.noise_variance * np.square(self.scale)
+            undone = FactorParams(means, components.loadings * self.scale, noise)
+        else:
+            wide = self.scale if components.factor.ndim == 2 else self.scale[:, None]
+            undone = GaussianParams(means, components.factor * wide)
+        return MixtureParams(params.weights, undone)
 
     @property
     def log_volume(self) -> float:

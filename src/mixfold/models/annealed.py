@@ -2,27 +2,24 @@
 
 What rows raise is max_k sum_j g_kj(sigma) log w_j N_j(x): the best of the log joint densities,
 smoothed by a bump of width sigma over a periodic grid of components. It needs no exponentials of
-data.
-
-Precisions are D'D, and a cap keeps the diagonal of D in bounds: no column has a deviation, given
-the columns after it, below that of the cap. Where D is diagonal this bounds the precision, so that
-steps of length epsilon < 1 / cap cannot overshoot. Where it is triangular the largest eigenvalue
-of D'D has no bound, and steps are shortened instead, to what an implicit step along the gradient
-is. With e = x - mu and g = D'D e they are divided by 1 + epsilon |Dg|^2 / |g|^2 for mu and by
-1 + epsilon |e|^2 for D.
+data. What steps do to components is in `models/_annealed_roots.py` and, where they have factors, in
+`models/_annealed_factors.py`.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 from math import isqrt
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mixfold.core.rows import Array, Rows
 from mixfold.core.value import value
-from mixfold.families.gaussian import LOG_2PI, GaussianParams
+from mixfold.families.gaussian import FactorParams, GaussianParams
+from mixfold.models._annealed_factors import FactoredRows
+from mixfold.models._annealed_roots import RootedRows, factors
 from mixfold.models.mixture_model import MixtureParams
 
 UNSEEN = -np.inf  # before the first row
@@ -34,9 +31,9 @@ class Annealed:
     """Parameters and where annealing stands.
 
     Weights are softmax(logits), precisions D'D with the `roots` D: (K, d) where they are diagonal,
-    (K, d, d) where they are upper triangular. `loss` is smoothed over 1 / epsilon steps; `before`
-    is what it was at the last look, `first` at the first step, and after `wait` more is the next
-    look.
+    (K, d, d) where they are upper triangular. With `loadings`, (K, q, d), they are those of the
+    noise. `loss` is smoothed over 1 / epsilon steps; `before` is what it was at the last look,
+    `first` at the first step, and after `wait` more is the next look.
     """
 
     logits: Array
@@ -49,12 +46,18 @@ class Annealed:
     first: float
     wait: int
     looks: int
+    loadings: NDArray[np.floating] | None = None
 
     def params(self) -> MixtureParams:
-        """The same mixture by weights, means and factors of covariances."""
+        """The same mixture by weights, means and factors of covariances, or loadings and noise."""
         odds = np.exp(self.logits - self.logits.max())
-        components = GaussianParams(self.means.astype(np.float64), factors(self.roots))
-        return MixtureParams(odds / odds.sum(), components)
+        return MixtureParams(odds / odds.sum(), self._components())
+
+    def _components(self) -> GaussianParams | FactorParams:
+        means, deviations = self.means.astype(np.float64), factors(self.roots)
+        if self.loadings is None:
+            return GaussianParams(means, deviations)
+        return FactorParams(means, self.loadings.astype(np.float64), np.square(deviations))
 
 
 @value
@@ -68,23 +71,6 @@ class AnnealingRule:
     decay: float
     least_root: float
     most_root: float
-
-
-def factors(roots: NDArray[np.floating]) -> Array:
-    """Deviations, or lower Cholesky factors L of covariances: LL' = (D'D)^-1."""
-    if roots.ndim == 2:
-        return np.asarray(np.divide(1.0, roots, dtype=np.float64))
-    diagonal = diagonals(roots)
-    inverse = np.linalg.inv(roots / diagonal[:, :, None]) / diagonal[:, None, :]
-    _, upper = np.linalg.qr(np.triu(inverse).swapaxes(1, 2))
-    signs = np.sign(np.diagonal(upper, axis1=1, axis2=2))
-    return np.tril(upper.swapaxes(1, 2) * signs[:, None, :])
-
-
-def diagonals(roots: NDArray[np.floating]) -> Array:
-    """The diagonals of D, (K, d)."""
-    found = roots if roots.ndim == 2 else np.diagonal(roots, axis1=1, axis2=2)
-    return found.astype(np.float64)
 
 
 def grid_rows(k: int) -> int:
@@ -103,44 +89,42 @@ def bumps(k: int, rows: int, sigma: float) -> Array:
     return np.asarray(bump[(i[:, None] - i) % rows, (j[:, None] - j) % columns])
 
 
-def log_joint(state: Annealed, x: NDArray[np.floating]) -> Array:
-    """log w_k N_k(x), (n, K)."""
-    peak = state.logits.max()
-    log_weights = state.logits - peak - np.log(np.exp(state.logits - peak).sum())
-    log_roots = np.log(diagonals(state.roots)).sum(axis=1)
-    constant = log_weights + log_roots - 0.5 * x.shape[1] * LOG_2PI
-    x = x.astype(np.float64, copy=False)
-    pairs = zip(state.means, state.roots.astype(np.float64), strict=True)
-    squares = [np.square(whitened(x - mean, root)).sum(axis=1) for mean, root in pairs]
-    return np.asarray(constant - 0.5 * np.stack(squares, axis=1))
+def seen(state: Annealed, x: NDArray[np.floating]) -> RootedRows | FactoredRows:
+    """Rows as components see them."""
+    means, roots, x = (double(part) for part in (state.means, state.roots, x))
+    if state.loadings is None:
+        return RootedRows(means, roots, x)
+    return FactoredRows(means, roots, double(state.loadings), x)
 
 
-def whitened(away: Array, root: Array) -> Array:
-    """D e for every row e."""
-    return away * root if root.ndim == 1 else away @ root.T
+def double(part: NDArray[np.floating]) -> Array:
+    """In float64, copied only if it was not."""
+    return part.astype(np.float64, copy=False)
+
+
+def log_weights(logits: Array) -> Array:
+    """log softmax."""
+    peak = logits.max()
+    return np.asarray(logits - peak - np.log(np.exp(logits - peak).sum()))
 
 
 def anneal_batch(state: Annealed, rows: Rows, rule: AnnealingRule) -> tuple[Annealed, Array, Array]:
     """One gradient step with the mean of a batch; the log density and the loss of each row."""
-    k = len(state.logits)
-    g = bumps(k, rule.rows_of_grid, state.sigma)
-    joint = log_joint(state, rows.x)
+    there = seen(state, rows.x)
+    g = bumps(len(state.logits), rule.rows_of_grid, state.sigma)
+    logs = log_weights(state.logits)
+    joint = logs + there.log_density()
     smooth = joint @ g.T
     best = smooth.argmax(axis=1)
     loss = smooth[np.arange(len(rows)), best]
     weight = rows.weights()
     share = g[best] * (weight / len(rows))[:, None]
     held = share.sum(axis=0)
-    odds = np.exp(state.logits - state.logits.max())
-    follow = follow_diagonal if state.roots.ndim == 2 else follow_triangular
-    means, roots = follow(state, rows.x.astype(np.float64, copy=False), share, rule)
-    moved = replace(
-        state,
-        logits=state.logits + state.epsilon * (held - held.sum() * odds / odds.sum()),
-        means=means.astype(state.means.dtype),
-        roots=roots.astype(state.roots.dtype),
-    )
-    after = looked(heard(moved, float(weight @ loss / weight.sum())), rule)
+    moved = there.follow(share, state.epsilon, (rule.least_root, rule.most_root))
+    parts: Any = {name: part.astype(state.means.dtype) for name, part in moved.items()}
+    logits = state.logits + state.epsilon * (held - held.sum() * np.exp(logs))
+    after = replace(state, logits=logits, **parts)
+    after = looked(heard(after, float(weight @ loss / weight.sum())), rule)
     return after, log_sum_exp(joint), loss
 
 
@@ -148,39 +132,6 @@ def log_sum_exp(joint: Array) -> Array:
     """log p(x) of every row."""
     peak = joint.max(axis=1)
     return np.asarray(peak + np.log(np.exp(joint - peak[:, None]).sum(axis=1)))
-
-
-def follow_diagonal(
-    state: Annealed, x: Array, share: Array, rule: AnnealingRule
-) -> tuple[Array, Array]:
-    """Means and roots after a step; components have `share`, (n, K), of the rows."""
-    means, roots = state.means.astype(np.float64), state.roots.astype(np.float64)
-    held = share.sum(axis=0)[:, None]
-    first, second = share.T @ x, share.T @ np.square(x)
-    step = first - held * means  # sum of share (x - mean), and of its square
-    square = second - 2.0 * means * first + held * np.square(means)
-    new_means = means + state.epsilon * np.square(roots) * step
-    new_roots = roots + state.epsilon * (held / roots - roots * square)
-    return new_means, np.clip(new_roots, rule.least_root, rule.most_root)
-
-
-def follow_triangular(
-    state: Annealed, x: Array, share: Array, rule: AnnealingRule
-) -> tuple[Array, Array]:
-    """As `follow_diagonal`, with shortened steps: see above."""
-    means, roots = state.means.astype(np.float64), state.roots.astype(np.float64)
-    for k in np.flatnonzero(share.sum(axis=0)):
-        away, s, d = x - means[k], share[:, k], roots[k]
-        held, diagonal = s.sum(), np.diagonal(d)
-        gradient = d.T @ (d @ (s @ away))
-        square = gradient @ gradient
-        bent = np.square(d @ gradient).sum() / square if square > 0.0 else 0.0
-        spread = s @ np.square(away).sum(axis=1)
-        rise = np.diag(held / diagonal) - np.triu((s[:, None] * whitened(away, d)).T @ away)
-        means[k] += state.epsilon / (1.0 + state.epsilon * held * bent) * gradient
-        roots[k] += state.epsilon / (1.0 + state.epsilon * spread) * rise
-        np.fill_diagonal(roots[k], np.clip(np.diagonal(d), rule.least_root, rule.most_root))
-    return means, roots
 
 
 def heard(state: Annealed, *losses: float) -> Annealed:
