@@ -72,7 +72,7 @@ def test_a_step_follows_the_gradient(family: Gaussian) -> None:
     annealed = begun(rule, 4, 3, family)[1].annealed
     roots = np.random.default_rng(2).uniform(0.5, 4.0, size=annealed.roots.shape)
     roots = np.triu(roots) if roots.ndim == 3 else roots
-    loadings = None if annealed.loadings is None else 5.0 * annealed.loadings
+    loadings = None if annealed.loadings is None else 10.0 * annealed.loadings
     annealed = replace(annealed, roots=roots, loadings=loadings)
     x = np.random.default_rng(3).random((5, 3))
     names = ["logits", "means", "roots", *([] if loadings is None else ["loadings"])]
@@ -372,6 +372,14 @@ def test_single_rows_teach_factors_too() -> None:
     x = analysers(1500)
     best = Mixture(Gaussian("factor", rank=2), 1, learner="em", random_state=0).fit(x).score(x)
     assert learned(x, 1, batch_size=1, passes=1, epsilon=0.01).score(x) > best - 0.5
+
+
+def test_factors_begin_at_something_where_rows_say_nothing() -> None:
+    x, rule = analysers(1500), AnnealedSGD(batch_size=10, epsilon=0.03)
+    model = Mixture(Gaussian("factor", rank=2), 1, learner=rule, random_state=0)
+    model.partial_fit(np.zeros((100, 12))).partial_fit(x)
+    best = Mixture(Gaussian("factor", rank=2), 1, learner="em", random_state=0).fit(x).score(x)
+    assert model.score(x) > best - 0.5
 
 
 @pytest.mark.parametrize("far", [30.0, 1e3, 1e6, 1e12])

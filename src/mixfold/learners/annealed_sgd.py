@@ -12,7 +12,7 @@ from mixfold.core.checks import check_above, check_whole
 from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.learner import Info, Learner
 from mixfold.core.problem import Model, Problem
-from mixfold.core.rows import Rows, join, no_rows
+from mixfold.core.rows import Array, Rows, join, no_rows
 from mixfold.core.source import block_length
 from mixfold.core.value import value
 from mixfold.families.gaussian import FACTOR, Gaussian
@@ -23,7 +23,7 @@ from mixfold.models.mixture_model import MixtureModel, MixtureParams
 PRECISIONS = ("float32", "float64")
 SHAPES = ("diag", "full", FACTOR)
 FIRST = 256  # rows that scales are taken from
-FAINT = 0.1  # of the loadings of the start: what they begin at
+FAINT = 0.1  # what loadings begin at: their squares against the noise
 DULL, FAR = 0.25, 3.0  # of what cap and epsilon can express: beyond, there is a warning
 
 
@@ -54,8 +54,7 @@ class AnnealedSGD(Learner):
     fall by a tenth. Weights are a softmax. Precisions are D'D, with D diagonal or upper triangular
     as the family has it, and no entry of its diagonal passes the root of `cap`; with factors D is
     that of the noise alone. No row is needed to start: means begin near zero, precisions at the
-    cap, so data should be scaled to [0, 1] or thereabouts. Loadings begin at a tenth of those of
-    the start, the principal components of the first rows: larger ones are slower to part. With
+    cap, loadings at small random numbers, so data should be scaled to [0, 1] or thereabouts. With
     `scale` the first 256 rows wait, and columns are learned in units of their deviations from
     their means there; what is learned is told in the data's own units. `history_` has both the
     log-likelihood and, as `bound`, what is raised.
@@ -168,13 +167,12 @@ class AnnealedSGD(Learner):
                 "of the EM kind"
             )
         kind = np.dtype(self.precision)
-        components = params.components
         full = model.family.covariance == "full"
         unit = np.eye(model.d, dtype=kind) if full else np.ones(model.d, dtype=kind)
         with_factors = model.family.covariance == FACTOR
         annealed = Annealed(
             logits=np.log(params.weights),
-            means=components.means.astype(kind),
+            means=params.components.means.astype(kind),
             roots=np.stack([unit] * model.k) * kind.type(sqrt(self.cap)),
             sigma=0.25 * sqrt(model.k) if self.sigma is None else self.sigma,
             epsilon=self.epsilon,
@@ -183,9 +181,15 @@ class AnnealedSGD(Learner):
             first=UNSEEN,
             wait=round(1.0 / self.epsilon),
             looks=0,
-            loadings=(FAINT * components.loadings).astype(kind) if with_factors else None,
+            loadings=self._faint(model, seed).astype(kind) if with_factors else None,
         )
         return AnnealedSGDState(annealed, no_rows(model.d), 0, 0, 0)
+
+    def _faint(self, model: MixtureModel, seed: int) -> Array:
+        """Random loadings, LPL' about `FAINT` I with the noise at the cap."""
+        shape = (model.k, model.family.hidden, model.d)
+        size = sqrt(FAINT / (self.cap * model.d))
+        return size * np.random.default_rng(seed).standard_normal(shape)
 
     def awaken(self, problem: Problem, state: AnnealedSGDState) -> AnnealedSGDState:
         """Hot again, with what has been learned; the loss has not been seen."""
@@ -218,13 +222,9 @@ class AnnealedSGD(Learner):
         return state, rows
 
     def _scaled(self, state: AnnealedSGDState, rows: Rows) -> AnnealedSGDState:
-        scaling, begun = scaling_of(rows.on_host()), state.annealed
-        kind, loadings = begun.means.dtype, begun.loadings
-        if loadings is not None:
-            loadings = (loadings / scaling.scale).astype(kind)
-        means = scaling.apply(begun.means, kind)
-        scaled = replace(begun, means=means, loadings=loadings)
-        return replace(state, annealed=scaled, scaling=scaling)
+        scaling = scaling_of(rows.on_host())
+        means = scaling.apply(state.annealed.means, state.annealed.means.dtype)
+        return replace(state, annealed=replace(state.annealed, means=means), scaling=scaling)
 
     def _learn(
         self, problem: Problem, state: AnnealedSGDState, rows: Rows
