@@ -466,3 +466,37 @@ def test_states_of_older_files_have_no_loadings() -> None:
     tree = flatten(state, "state", arrays)
     del tree["fields"]["loadings"]
     assert equal(unflatten(tree, arrays), state)
+
+
+def test_heavy_rows_do_not_throw_means_about() -> None:
+    x = pictures(400)
+    fits = [
+        Mixture(Gaussian("diag"), 9, learner="annealed-sgd", random_state=0).fit(
+            x, sample_weight=np.full(400, weight)
+        )
+        for weight in (1.0, 100.0, 1e6)
+    ]
+    for heavy in fits[1:]:
+        assert np.abs(heavy.means_).max() < 2.0
+        assert heavy.score(x) > fits[0].score(x) - 20.0
+
+
+def test_the_cap_of_the_family_holds() -> None:
+    x = pictures(300)
+    model = Mixture(Gaussian("diag", cap=5.0), 9, learner=AnnealedSGD(cap=50.0), random_state=0)
+    assert model.fit(x).covariances_.min() >= 1.0 / 5.0 - 1e-6
+    with pytest.raises(InvalidInputError, match="without a cap"):
+        Mixture(Gaussian("full", cap=5.0), 9, learner="annealed-sgd").fit(x)
+
+
+def test_annealing_has_converged_when_it_is_cold() -> None:
+    x = pictures(600)
+    short = Mixture(Gaussian("diag"), 9, learner=AnnealedSGD(passes=1), random_state=0).fit(x)
+    long = Mixture(Gaussian("diag"), 9, learner=AnnealedSGD(passes=150), random_state=0).fit(x)
+    assert not short.converged_
+    assert long.converged_
+
+
+def test_scale_is_a_choice_of_two() -> None:
+    with pytest.raises(InvalidInputError, match="True or False"):
+        AnnealedSGD(scale="no")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -36,8 +37,10 @@ def folder(tmp_path: Path) -> Path:
     x, y = stand_in(rng, 2 * N, 20)
     other, z = stand_in(rng, 200, 20)
     np.savez(tmp_path / "devanagari.npz", X_train=x, y_train=y, X_test=other, y_test=z)
-    spoken = {f"X_isolet{i}": stand_in(rng, 300, 26)[0] / 127.5 - 1.0 for i in (1, 5)}
-    labels = {f"y_isolet{i}": 1 + np.arange(300) % 26 for i in (1, 5)}
+    spoken: dict[str, Any] = {
+        f"X_isolet{i}": stand_in(rng, 300, 26)[0] / 127.5 - 1.0 for i in (1, 5)
+    }
+    labels: dict[str, Any] = {f"y_isolet{i}": 1 + np.arange(300) % 26 for i in (1, 5)}
     np.savez(tmp_path / "isolet_part_1_5.npz", **spoken, **labels)
     return tmp_path
 

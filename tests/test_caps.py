@@ -21,7 +21,7 @@ from mixfold import (
     OnlineKMLE,
     StepwiseEM,
 )
-from mixfold.core.errors import InvalidInputError
+from mixfold.core.errors import InvalidInputError, LearningWarning
 from mixfold.core.rows import Array, Rows
 from mixfold.core.statistics import Statistics, pack
 from mixfold.core.value import equal
@@ -130,9 +130,9 @@ def test_extrapolations_stay_below_the_cap() -> None:
 def test_caps_are_positive_and_beliefs_have_none() -> None:
     for cap in (0.0, -1.0, float("inf"), "x"):
         with pytest.raises(InvalidInputError, match="cap is"):
-            Gaussian(cap=cap)  # type: ignore[arg-type]
+            Gaussian(cap=cap)
         with pytest.raises(InvalidInputError, match="cap is"):
-            StepwiseEM(cap=cap)  # type: ignore[arg-type]
+            StepwiseEM(cap=cap)
     for learner in ("moment-matching", "online-vb"):
         with pytest.raises(InvalidInputError, match="without a cap"):
             Mixture(Gaussian("diag", cap=CAP), 2, learner=learner).fit(narrow())
@@ -186,7 +186,7 @@ def test_stepwise_em_is_online_em_with_other_settings() -> None:
 def test_stepwise_em_warms_up_once() -> None:
     x = narrow(400)
     model = Mixture(Gaussian("diag"), 3, learner="stepwise-em", random_state=0)
-    learner = model._learner().resolve(400, 4, False)
+    learner: Any = model._learner().resolve(400, 4, False)
     assert learner.warmup == 40
     problem = Threads(MixtureModel(Gaussian("diag", cap=CAP), 3, 4), 1)
     components = GaussianParams(x[:3], np.full((3, 4), 0.3))
@@ -211,3 +211,9 @@ def test_the_bound_is_of_the_best_component(tmp_path: Path) -> None:
     assert model.score(x) - np.log(4.0) <= model.score_bound(x) < model.score(x)
     one = Mixture(Gaussian("diag"), 1).fit(x[:, :3])
     assert one.score_bound(x[:, :3]) == pytest.approx(one.score(x[:, :3]))
+
+
+def test_stepwise_em_says_when_rows_are_out_of_scale() -> None:
+    x = np.random.default_rng(0).normal(70.0, 10.0, size=(200, 2))
+    with pytest.warns(LearningWarning, match="within 30 of zero"):
+        Mixture(Gaussian("diag"), 4, learner="stepwise-em", random_state=0).fit(x)

@@ -20,7 +20,7 @@ from mixfold import (
     PageHinkley,
     Power,
 )
-from mixfold.core.errors import InvalidInputError
+from mixfold.core.errors import InvalidInputError, LearningWarning
 from mixfold.core.rows import Array
 from mixfold.core.value import equal
 
@@ -191,3 +191,29 @@ def test_bad_settings_are_refused() -> None:
             kind(**settings)
     with pytest.raises(InvalidInputError, match="NaN"):
         falls(PageHinkley(), [np.nan])
+
+
+def test_of_several_passes_the_first_is_watched() -> None:
+    """The next begin where the stream began, which is no drift; rows after a fit are watched."""
+    x = np.concatenate([stream(6000), stream(6000, 8.0, 1)])
+    learner = DriftAware(OnlineEM(schedule=Power(0.9), passes=3))
+    model = Mixture(n_components=3, learner=learner, random_state=0).fit(x)
+    assert all(row <= len(x) for row in model.drifts_)
+    assert model.n_seen_ == 3 * len(x)
+    before = len(model.drifts_)
+    model.partial_fit(stream(6000, 8.0, 2)).partial_fit(stream(3000, -8.0, 3))
+    assert len(model.drifts_) == before + 1
+    assert model.drifts_[-1] > 3 * len(x) + 6000
+
+
+def test_what_a_rule_remarks_is_said() -> None:
+    learner = DriftAware(AnnealedSGD())
+    with pytest.warns(LearningWarning, match="within"):
+        Mixture(Gaussian("diag"), 4, learner=learner, random_state=0).fit(stream(300, 500.0))
+
+
+def test_rules_that_shuffle_and_things_that_are_no_rules_are_refused() -> None:
+    with pytest.raises(InvalidInputError, match="sampling='stream'"):
+        DriftAware(MiniBatchEM(sampling="with-replacement"))
+    with pytest.raises(InvalidInputError, match="OnlineEM"):
+        DriftAware(OnlineEM)

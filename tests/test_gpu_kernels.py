@@ -244,3 +244,54 @@ def test_batches_that_weigh_nothing_are_passed_over(device: torch.device) -> Non
     expected = reference.anneal(start, Rows(x, weight), learner.rule(4), 20)[0]
     np.testing.assert_allclose(found.means, expected.means, atol=1e-6)
     assert found.wait == expected.wait
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of NumPy, in which the interpreter works
+@pytest.mark.parametrize(("kind", "covariance", "k", "d", "n"), [CASES[0], CASES[5], CASES[9]])
+def test_a_row_beyond_float32_spoils_nothing(
+    kind: Any, covariance: str, k: int, d: int, n: int, device: torch.device
+) -> None:
+    model, params, x = example(covariance, k, d, n)
+    x[1, 0] = 1e21
+    kernel = problem(model, device)
+    sums = kernel.fold(params, Rows(torch.tensor(x, device=device)), np.zeros(model.n_sums))
+    assert np.isfinite(sums[0])
+    weights = sums[1:].reshape(k, -1)[:, 0]
+    assert weights.sum() == pytest.approx(n)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of passes that come to nothing
+def test_passes_that_need_more_digits_get_them(device: torch.device) -> None:
+    """Components part while many passes are made at once: those of few digits end there."""
+    model, _, x = example("diag", 2, 4, 100)
+    x = (rng().normal(size=(100, 4)) + np.repeat([0.0, 40.0], 50)[:, None]).astype(np.float32)
+    rows = Rows(torch.tensor(x, device=device))
+    components = GaussianParams(np.repeat([[0.0], [40.0]], 4, axis=1), np.full((2, 4), 10.0))
+    start = MixtureParams(np.full(2, 0.5), components)
+    kernel = problem(model, device)
+    made = kernel.iterate(start, rows)
+    assert made is not None
+    assert len(made.log_likelihood) == 1
+    after = home_after(model, start, x, 1)
+    again = kernel.iterate(after, rows)
+    assert again is not None
+    assert len(again.log_likelihood) == 3
+    found, exact = again.after(3), home_after(model, after, x, 3)
+    np.testing.assert_allclose(found.components.factor, exact.components.factor, rtol=1e-6)
+
+
+def home_after(model: MixtureModel, params: MixtureParams, x: Any, passes: int) -> MixtureParams:
+    """Parameters after passes on the CPU."""
+    for _ in range(passes):
+        sums = Threads(model).fold(params, Rows(x.astype(np.float64)), np.zeros(model.n_sums))
+        params = model.maximize(model.statistics(params, sums))[0]
+    return params
+
+
+def test_passes_that_come_to_nothing_are_given_up(device: torch.device) -> None:
+    model, params, x = example("full", 2, 2, 100)
+    x[:, 1] = 1.0
+    kernel, rows = problem(model, device), Rows(torch.tensor(x, device=device))
+    made = [kernel.iterate(params, rows) for _ in range(gpu.MOST_VAIN + 1)]
+    assert made[-1] is None
+    assert all(m is not None for m in made[:-1])

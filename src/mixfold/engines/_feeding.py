@@ -17,7 +17,7 @@ class Slot:
     """A pinned buffer, its twin on the device, and the moments from which each is free again."""
 
     def __init__(self, device: Any, shape: tuple[int, ...], dtype: Any) -> None:
-        self.pinned = torch().empty(shape, dtype=dtype, pin_memory=True)
+        self.pinned = torch().empty(shape, dtype=dtype, device="cpu", pin_memory=True)
         self.there = torch().empty(shape, dtype=dtype, device=device)
         self.copied, self.used = torch().cuda.Event(), torch().cuda.Event()
         self.release()  # the memory may be that of a tensor which work in the queue still needs

@@ -25,6 +25,7 @@ MOST_ROWS = 2**17
 TILE_ELEMENTS = 2**25
 BLOCK_ELEMENTS = 2**25
 PIECE_ELEMENTS = 2**31
+MOST_VAIN = 3
 
 
 def device_tile(d: int) -> int:
@@ -49,6 +50,7 @@ class Gpu(Threads):
         self._feed: Feed | None = None
         self._there: tuple[Any, Any] = (None, None)
         self._passes: tuple[Any, Any] | None = None
+        self._vain = 0
 
     # expectations
 
@@ -127,18 +129,36 @@ class Gpu(Threads):
         return state, log_density, bound
 
     def iterate(self, params: Any, rows: Rows) -> Made | None:
-        """Several passes of EM over rows that lie on the device."""
-        if isinstance(rows.x, np.ndarray):
+        """Several passes of EM over rows that lie on the device.
+
+        None where there are none, or where they have come to nothing again and again.
+        """
+        if isinstance(rows.x, np.ndarray) or self._vain >= MOST_VAIN:
             return None
         try:
             if self._passes is None or self._passes[0] is not rows.x:
                 made = self.on_device.iterations(rows.x, rows.weight, self.tile)
                 self._passes = rows.x, made
             passes = self._passes[1]
-            return passes and passes.run(params, lambda: self._upload(params).form)
+            if passes is None:
+                return None
+            found: Made = passes.run(params, lambda: self._narrow(params))
         except torch().OutOfMemoryError:
-            self._passes = rows.x, None
+            self.forget()
+            self._vain = MOST_VAIN
             return None
+        self._vain = 0 if len(found.log_likelihood) else self._vain + 1
+        return found
+
+    def _narrow(self, params: Any) -> Any:
+        """Parameters on the device, if float32 can hold them."""
+        there = self._upload(params)
+        return None if there.fused is None else there.form
+
+    def forget(self) -> None:
+        """Let go of rows and buffers on the device."""
+        self._passes, self._there, self._feed = None, (None, None), None
+        self.on_device.forget()
 
     # what the CPU does
 

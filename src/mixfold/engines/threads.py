@@ -162,3 +162,7 @@ class Threads:
     def iterate(self, params: Any, rows: Rows) -> Made | None:
         """Nothing: passes are made one by one."""
         return None
+
+    def forget(self) -> None:
+        """Let go of what is kept for the next call."""
+        self._prepared = None, None

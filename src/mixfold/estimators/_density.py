@@ -116,9 +116,11 @@ class Density(Evaluation):
             if engine is not None:
                 passing = InShards(engine, problem.model, learner, source, self._check(source))
             checkpoint = self._checkpoint(problem, learner, source, passing)
-            in_place(
-                lambda rows: self._run(problem, learner, rows, passing, checkpoint), source, device
-            )
+
+            def work(rows: Source) -> None:
+                self._run(problem, learner, rows, passing, checkpoint)
+
+            in_place(work, source, device, problem)
 
     def _check(self, source: Source) -> Check:
         family, columns = self._family(), source.columns

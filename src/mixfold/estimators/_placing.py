@@ -72,7 +72,8 @@ def open_tensor(
     validate_data(estimator, like, reset=reset, ensure_all_finite=False, **more)
     if not bool(x.sum(dtype=torch().float64).isfinite()):
         bad = ~x.isfinite().all(dim=1)
-        validate_data(estimator, on_host(x[bad][:1]), reset=False, **more)
+        if bool(bad.any()):  # a sum of finite numbers may overflow
+            validate_data(estimator, on_host(x[bad][:1]), reset=False, **more)
     if sample_weight is None:
         return Tensor(x)
     weight = _check_sample_weight(
@@ -91,7 +92,9 @@ def free_memory(device: Any) -> int:
     """Bytes that could be had on the device."""
     if device.type != "cuda":
         return sys.maxsize
-    return int(torch().cuda.mem_get_info(device)[0])
+    cuda = torch().cuda
+    kept = cuda.memory_reserved(device) - cuda.memory_allocated(device)
+    return int(cuda.mem_get_info(device)[0] + kept)
 
 
 def at_device(source: Source, device: Any) -> Source:
@@ -118,7 +121,7 @@ def problem_for(model: Any, device: Any, n_threads: int | None) -> Threads:
     return Threads(model, n_threads) if device is None else Gpu(model, device, n_threads)
 
 
-def in_place(work: Callable[[Source], None], source: Source, device: Any) -> None:
+def in_place(work: Callable[[Source], None], source: Source, device: Any, problem: Threads) -> None:
     """Work with rows that lie on the device or, where its memory is too small, are sent there."""
     placed = source if device is None else at_device(source, device)
     if placed is source:
@@ -131,6 +134,7 @@ def in_place(work: Callable[[Source], None], source: Source, device: Any) -> Non
     else:
         return
     del placed
+    problem.forget()
     work(source)
 
 

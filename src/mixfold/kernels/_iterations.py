@@ -14,6 +14,7 @@ import triton
 
 from mixfold.core.problem import Made
 from mixfold.families.gaussian import LOG_2PI, RESOLUTION, TINY, Gaussian, GaussianParams
+from mixfold.kernels._graphs import recorded, restored
 from mixfold.kernels._products import Whitened
 from mixfold.kernels._torch import Tensor, torch
 from mixfold.kernels._triton_diagonal import Diagonal
@@ -31,8 +32,8 @@ class Iterations:
     """Several passes of EM at once over the same rows.
 
     Parameters before each pass and after the last are the rows of `slots`: weights, means and
-    factors. A pass that needs a component mended is not healthy: it and those after it are of no
-    use, and it is for the CPU to make.
+    factors. A pass that needs a component mended, or more digits than its kernel has, is not
+    healthy: it and those after it are of no use, and it is to be made by itself.
     """
 
     def __init__(self, fused: Any, x: Tensor, weight: Tensor | None, tile: int) -> None:
@@ -48,39 +49,36 @@ class Iterations:
         self.log_likelihood = torch().zeros(self.passes, dtype=wide, device=x.device)
         self.healthy = torch().zeros(self.passes, dtype=torch().int32, device=x.device)
         self._ended: Any = None
-        self._graph: Any = None
-        self._given: Any = None
+        self._graphs: dict[bool, Any] = {}
+        self.wide = False
 
-    def run(self, params: MixtureParams, form: Callable[[], Whitened]) -> Made:
-        """As many passes from `params` as are healthy; `form()` is `params` on the device."""
+    def run(self, params: MixtureParams, form: Callable[[], Whitened | None]) -> Made:
+        """As many passes from `params` as are healthy.
+
+        `form()` is `params` on the device, or None where float32 cannot hold them.
+        """
+        goes_on, self._ended = params is self._ended, None
         with torch().cuda.device_of(self.x):
-            self._run(params, form)
+            if goes_on:
+                self.slots[0] = self.slots[self.passes]
+            else:
+                there = form()
+                if there is None:
+                    return Made(np.empty(0), self._after)
+                self._begin(params, there)
+            if self.x.device.type == "cuda":
+                self._play()
+            else:
+                self._all()
         healthy = self.healthy.numpy(force=True).astype(bool)
         number = self.passes if healthy.all() else int(healthy.argmin())
         return Made(self.log_likelihood.numpy(force=True)[:number].copy(), self._after)
-
-    def _run(self, params: MixtureParams, form: Callable[[], Whitened]) -> None:
-        if params is self._ended:
-            self.slots[0] = self.slots[self.passes]
-        else:
-            self._begin(params, form())
-        if self.x.device.type == "cuda":
-            self._play(params, form)
-        else:
-            self._all()
 
     def _begin(self, params: MixtureParams, form: Whitened) -> None:
         components = params.components
         flat = [params.weights, components.means, components.factor]
         self.slots[0] = torch().tensor(np.concatenate([part.ravel() for part in flat]))
-        self._given = self._prepared(form)
-
-    def _prepared(self, form: Whitened) -> Any:
-        """What the kernels want; where it is there already, in the same memory."""
-        new = self.fused.prepare(form)
-        if isinstance(self._given, torch().Tensor):
-            return self._given.copy_(new)
-        return new
+        self.prepare(form)
 
     def _after(self, passes: int) -> MixtureParams:
         """Parameters after so many passes of the last run."""
@@ -92,57 +90,77 @@ class Iterations:
         self._ended = params if passes == self.passes else None
         return params
 
-    def _play(self, params: MixtureParams, form: Callable[[], Whitened]) -> None:
-        """Passes from a recording, made by a first run that leaves nothing else behind."""
-        if self._graph is None:
-            here, aside = torch().cuda.current_stream(), torch().cuda.Stream()
-            aside.wait_stream(here)
-            with torch().cuda.stream(aside):
-                self._step(0)
-            here.wait_stream(aside)
-            self._begin(params, form())
-            self._graph = torch().cuda.CUDAGraph()
-            with torch().cuda.graph(self._graph):
-                self._all()
-        self._graph.replay()
+    def _play(self) -> None:
+        """Passes from a recording; a first one, which compiles, is undone."""
+        if self.wide not in self._graphs:
+            kept = [part.clone() for part in self.begun()]
+            self._graphs[self.wide] = recorded(
+                lambda: self.step(0), lambda: restored(self.begun(), kept), self._all
+            )
+        self._graphs[self.wide].replay()
 
     def _all(self) -> None:
         for i in range(self.passes):
-            self._step(i)
+            self.step(i)
 
-    def _step(self, i: int) -> None:
+    def begun(self) -> list[Tensor]:
+        """What a pass begins with, at addresses that stay."""
+        return [self.slots]
+
+    def prepare(self, form: Whitened) -> None:
+        """Ready for passes that begin with parameters in the first slot."""
+        raise NotImplementedError
+
+    def step(self, i: int) -> None:
+        """A pass from slot i to the next."""
         raise NotImplementedError
 
 
 class SmallIterations(Iterations):
     """E-step, sums, M-step: three kernels."""
 
-    def _step(self, i: int) -> None:
-        family, k, d = self.model.family, self.model.k, self.model.d
-        theta = self._given
-        sums = self.fused.sums(theta, self.x, self.weight, self.tile)
-        slots = self.slots[i], self.slots[i + 1], theta
-        found = self.log_likelihood[i:], self.healthy[i:]
-        sizes: Any = family.floor, family.reg_covar, d, k, max(2, triton.next_power_of_2(k))
+    def __init__(self, fused: Any, x: Tensor, weight: Tensor | None, tile: int) -> None:
+        super().__init__(fused, x, weight, tile)
+        family = self.model.family
+        limits = [family.floor, family.reg_covar]
+        self.limits = torch().tensor(limits, dtype=torch().float64, device=x.device)
+        self.theta: Any = None
+
+    def begun(self) -> list[Tensor]:
+        return [self.slots, self.theta]
+
+    def prepare(self, form: Whitened) -> None:
+        theta = self.fused.prepare(form)
+        self.theta = theta if self.theta is None else self.theta.copy_(theta)
+
+    def step(self, i: int) -> None:
+        k, d = self.model.k, self.model.d
+        sums = self.fused.sums(self.theta, self.x, self.weight, self.tile)
+        slots = self.slots[i], self.slots[i + 1], self.theta
+        found = self.log_likelihood[i:], self.healthy[i:], self.limits
+        sizes: Any = d, k, max(2, triton.next_power_of_2(k))
         maximize_small[(1,)](sums, len(sums), *slots, *found, *sizes, num_warps=1)
 
 
 class LargeIterations(Iterations):
-    """The M-step is torch's."""
+    """The M-step is torch's. All that a pass needs is made from its slot."""
 
-    def _step(self, i: int) -> None:
+    def prepare(self, form: Whitened) -> None:
+        self.wide = self.fused.wide_for(form)
+
+    def step(self, i: int) -> None:
         flat = self.slots[i].split(self.sizes)
         weights, means, factor = (p.view(s) for p, s in zip(flat, self.shapes, strict=True))
         diagonal = factor.diagonal(dim1=1, dim2=2) if self.full else factor
         offset = weights.log() - 0.5 * self.model.d * LOG_2PI - diagonal.log().sum(dim=1)
-        origin = self._given.origin
-        given = self.fused.arranged(origin, means, whitened(factor), offset)
+        origin = means.mean(dim=0).float()
+        given = self.fused.arranged(origin, means, whitened(factor), offset, self.wide)
         tiles = self.fused.moments(given, self.x, self.weight, self.tile)
         total = Moments(*(several.sum(dim=0) for several in tiles))
         *params, good = maximized(self.model.family, origin.double(), total)
         self.slots[i + 1] = torch().cat([part.ravel() for part in params])
         self.log_likelihood[i] = total.log_likelihood / total.weight.sum()
-        self.healthy[i] = good
+        self.healthy[i] = good & self.fused.precise(given)
 
 
 def whitened(factor: Tensor) -> Tensor:

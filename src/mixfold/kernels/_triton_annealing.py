@@ -15,6 +15,7 @@ import triton.language as tl
 from mixfold.core.rows import Array
 from mixfold.core.value import at_home
 from mixfold.families.gaussian import LOG_2PI
+from mixfold.kernels._graphs import recorded, restored
 from mixfold.kernels._torch import Tensor, torch
 from mixfold.kernels._triton_shares import lanes
 from mixfold.models.annealed import Annealed, AnnealingRule
@@ -260,19 +261,10 @@ class Batches:
         )
 
     def _recorded(self, batches: int) -> Any:
-        """A graph of so many batches; a first run, which compiles, is undone."""
-        kept = [part.clone() for part in (*self._moving(), self.counter)]
-        here, aside = torch().cuda.current_stream(), torch().cuda.Stream()
-        aside.wait_stream(here)
-        with torch().cuda.stream(aside):
-            self._one()
-        here.wait_stream(aside)
-        for part, old in zip((*self._moving(), self.counter), kept, strict=True):
-            part.copy_(old)
-        graph = torch().cuda.CUDAGraph()
-        with torch().cuda.graph(graph):
-            self._several(batches)
-        return graph
+        """A graph of so many batches; a first one, which compiles, is undone."""
+        moving = [*self._moving(), self.counter]
+        kept = [part.clone() for part in moving]
+        return recorded(self._one, lambda: restored(moving, kept), lambda: self._several(batches))
 
     def arrays(self) -> tuple[Array, Any, Any]:
         """Logits, means and roots, here again."""

@@ -24,6 +24,7 @@ MOST_COLUMNS = 2**15
 ROWS = 128
 SPAN = 1024
 SHARE_ELEMENTS = 2**28
+LARGEST = 1e15  # of what is squared
 FAR = 4.0  # deviations from the origin; beyond, float32 products would lose more than a digit
 
 
@@ -68,7 +69,8 @@ def share_diagonal(
         else:
             joint = tl.dot(delta, a, joint, input_precision="tf32x3")
             joint = tl.dot(delta * delta, b, joint, input_precision="tf32x3")
-    joint += tl.load(constant + lane)[None, :]
+    # a row too far for float32 is as far as that can say
+    joint = tl.maximum(joint + tl.load(constant + lane)[None, :], -1e38)
     joint = tl.where((lane < K)[None, :], joint, float("-inf"))
     share_out(joint, number, inside, weight, shares, partial, n, WEIGHTED, KP)
 
@@ -115,6 +117,12 @@ def add_diagonal(
     tl.store(at + D, twos.to(tl.float64), real[:, None])
 
 
+def near(centred: Tensor, whiten: Tensor) -> Tensor:
+    """Whether float32 products about the origin keep enough digits, and stay in their range."""
+    few = (centred.abs() * whiten).amax() <= FAR
+    return few & (whiten.amax() < LARGEST) & (whiten.amin() > 1.0 / LARGEST)
+
+
 class Prepared(NamedTuple):
     """Parameters as the kernels want them, and as float64 about the origin."""
 
@@ -135,7 +143,6 @@ class Diagonal:
     def __init__(self, model: MixtureModel) -> None:
         self.model = model
         self.k, self.d, self.kp = model.k, model.d, lanes(model.k)
-        self.wide = True
 
     @staticmethod
     def serves(model: MixtureModel) -> bool:
@@ -145,18 +152,28 @@ class Diagonal:
 
     def prepare(self, form: Whitened) -> Prepared:
         """Parameters as the kernels want them; the origin is the mean of the means."""
-        means, whiten = form.means[:, 0], form.whiten[:, 0]
-        origin = means.mean(dim=0).float()
-        self.wide = bool(((means - origin.double()).abs() * whiten).amax() > FAR)
-        return self.arranged(origin, means, whiten, form.offset[:, 0])
+        means = form.means[:, 0]
+        origin, wide = means.mean(dim=0).float(), self.wide_for(form)
+        return self.arranged(origin, means, form.whiten[:, 0], form.offset[:, 0], wide)
 
-    def arranged(self, origin: Tensor, means: Tensor, whiten: Tensor, offset: Tensor) -> Prepared:
+    def wide_for(self, form: Whitened) -> bool:
+        """Whether products must be made in float64."""
+        means, whiten = form.means[:, 0], form.whiten[:, 0]
+        return not bool(near(means - means.mean(dim=0), whiten))
+
+    def precise(self, given: Prepared) -> Tensor:
+        """Whether digits suffice."""
+        return near(given.centred, given.whiten) | given.wide
+
+    def arranged(
+        self, origin: Tensor, means: Tensor, whiten: Tensor, offset: Tensor, wide: bool
+    ) -> Prepared:
         """Parameters as the kernels want them, with a given origin."""
         centred = means - origin.double()
         precision = whiten.square()
         linear = precision * centred
         constant = offset - 0.5 * (linear * centred).sum(dim=1)
-        kind = torch().float64 if self.wide else torch().float32
+        kind = torch().float64 if wide else torch().float32
         pad = torch().nn.functional.pad
         more = self.kp - self.k
         return Prepared(
@@ -164,7 +181,7 @@ class Diagonal:
             pad(constant.to(kind), (0, more)),
             pad(linear.to(kind), (0, 0, 0, more)).contiguous(),
             pad((-0.5 * precision).to(kind), (0, 0, 0, more)).contiguous(),
-            self.wide,
+            wide,
             centred,
             whiten,
         )

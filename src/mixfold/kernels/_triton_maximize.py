@@ -114,8 +114,7 @@ def maximize_small(
     theta,
     log_likelihood,
     healthy,
-    least,
-    reg,
+    limits,
     D: tl.constexpr,
     K: tl.constexpr,
     KP: tl.constexpr,
@@ -142,7 +141,8 @@ def maximize_small(
         mean = mean + (value,)
     scatter = scattered(old, local, D)
     share = held / count
-    factor, good = factored(scatter, floors(share, mean, scatter, real, least, D), reg, real, D)
+    floor = floors(share, mean, scatter, real, tl.load(limits), D)
+    factor, good = factored(scatter, floor, tl.load(limits + 1), real, D)
     good = good & (tl.min(tl.where(real, held, 1.0), 0) > 0.0)
     root = inverted(factor, D)
     constant = tl.log(tl.where(real & (share > 0.0), share, 1.0)) - 0.9189385332046727 * D

@@ -1,8 +1,8 @@
 """Gaussians with full matrices in up to 64 columns: products with whitening matrices give
 responsibilities, products of responsibilities with all pairs of columns the second moments.
 
-Moments are summed in float64, in which products of float32 numbers are exact, about a common
-origin: no digits are lost however far components lie from it.
+Moments are summed in float64 about a common origin: of float32 rows no digits that count are lost,
+however far components lie from it.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ def share_full(
         delta = delta - tl.load(low + k * DP + column)[None, :]
         root = tl.load(whiten + k * DP * DP + column[None, :] * DP + column[:, None])
         y = tl.dot(delta, root, input_precision="tf32x3")
-        value = tl.load(constant + k) - 0.5 * tl.sum(y * y, 1)
+        # a row too far for float32 is as far as that can say
+        value = tl.load(constant + k) - 0.5 * tl.minimum(tl.sum(y * y, 1), 1e38)
         joint = tl.where((lane == k)[None, :], value[:, None], joint)
     share_out(joint, number, inside, weight, shares, partial, n, WEIGHTED, KP)
 
@@ -166,7 +167,17 @@ class Pairs:
         means = form.means[:, 0]
         return self.arranged(means.mean(dim=0).float(), means, form.whiten, form.offset[:, 0])
 
-    def arranged(self, origin: Tensor, means: Tensor, whiten: Tensor, offset: Tensor) -> Prepared:
+    def wide_for(self, form: Whitened) -> bool:
+        """Moments are always made in float64."""
+        return True
+
+    def precise(self, given: Prepared) -> bool:
+        """Whether digits suffice: always."""
+        return True
+
+    def arranged(
+        self, origin: Tensor, means: Tensor, whiten: Tensor, offset: Tensor, wide: bool = True
+    ) -> Prepared:
         """Parameters as the kernels want them, with a given origin."""
         high = means.float()
         low = (means - high.double()).float()

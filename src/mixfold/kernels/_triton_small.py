@@ -99,7 +99,8 @@ def expect_small(
             for i in tl.static_range(1, D):
                 square += one[i] * one[i]
             local = local + (one,)
-            joint = joint + (given[k * STRIDE] - 0.5 * square,)
+            # a row too far for float32 is as far as that can say
+            joint = joint + (given[k * STRIDE] - 0.5 * tl.minimum(square, 1e38),)
             best = tl.maximum(best, joint[k])
         odds = ()
         norm = tl.zeros((B,), tl.float32)

@@ -88,6 +88,10 @@ class GpuKernel:
 
         return iterations(self._fused, x.contiguous(), weight, tile)
 
+    def forget(self) -> None:
+        """Let go of buffers on the device."""
+        self._kept = None
+
     def posterior(self, prepared: Any, x: Tensor, latent: bool = True) -> tuple[Tensor, Tensor]:
         """log p(x) of every row and, if wanted, its responsibilities (n, K)."""
         return self._products.posterior(prepared.form, x, latent)

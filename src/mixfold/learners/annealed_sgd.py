@@ -8,14 +8,15 @@ from typing import Any, Literal
 
 import numpy as np
 
+from mixfold.core.arrays import beside, on_host
 from mixfold.core.checks import check_above, check_whole
 from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.learner import Info, Learner
 from mixfold.core.problem import Model, Problem
 from mixfold.core.rows import Array, Rows, join, no_rows
-from mixfold.core.source import block_length
 from mixfold.core.value import value
 from mixfold.families.gaussian import FACTOR, Gaussian
+from mixfold.learners._remarks import out_of_scale
 from mixfold.models._scaling import ColumnScaling, scaling_of
 from mixfold.models.annealed import UNSEEN, Annealed, AnnealingRule, grid_rows
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
@@ -24,7 +25,6 @@ PRECISIONS = ("float32", "float64")
 SHAPES = ("diag", "full", FACTOR)
 FIRST = 256  # rows that scales are taken from
 FAINT = 0.1  # what loadings begin at: their squares against the noise
-DULL, FAR = 0.25, 3.0  # of what cap and epsilon can express: beyond, there is a warning
 
 
 @value
@@ -108,6 +108,8 @@ class AnnealedSGD(Learner):
         check_above("decay", self.decay, 0.0, 1.0)
         if self.sigma is not None:
             check_above("sigma", self.sigma, 0.0)
+        if not isinstance(self.scale, bool):
+            raise InvalidInputError(f"scale is {self.scale!r}: use True or False")
         if self.precision not in PRECISIONS:
             raise unknown_name("precision", self.precision, PRECISIONS)
         if self.epsilon * self.cap >= 1.0:
@@ -117,37 +119,21 @@ class AnnealedSGD(Learner):
             )
 
     def serves(self, model: Model) -> bool:
-        return (
-            isinstance(model, MixtureModel)
-            and isinstance(model.family, Gaussian)
-            and model.family.covariance in SHAPES
-        )
+        if not isinstance(model, MixtureModel) or not isinstance(model.family, Gaussian):
+            return False
+        bounded = model.family.covariance == "full" and model.family.cap is not None
+        return model.family.covariance in SHAPES and not bounded
 
     def remarks(self, model: Model, rows: Rows) -> list[str]:
-        return uneven_grid(model.k) + ([] if self.scale else self._out_of_scale(rows))
+        said = uneven_grid(model.k)
+        if self.scale:
+            return said
+        remedy = ", or use AnnealedSGD(scale=True), -O scale=true"
+        return said + out_of_scale(rows, self.epsilon, self.cap, remedy)
 
-    def _out_of_scale(self, rows: Rows) -> list[str]:
-        """What to say of rows that no component can resolve, or that throw steps about."""
-        said, remedy = [], "or use AnnealedSGD(scale=True)"
-        x = rows.cut(0, block_length(rows.x.shape[1])).x.astype(np.float64, copy=False)
-        far, within = float(np.quantile(np.abs(x), 0.99)), FAR / sqrt(self.epsilon)
-        if far > within:
-            said.append(
-                f"rows have values of {far:.3g}, where gradient steps overshoot: they should lie "
-                f"within {within:.3g} of zero; shift and divide the columns, {remedy}"
-            )
-        widest, finest = float(x.std(axis=0).max()), 1.0 / sqrt(self.cap)
-        if 0.0 < widest < DULL * finest:
-            said.append(
-                f"columns have deviations of {widest:.3g} at most, and cap={self.cap:g} keeps "
-                f"those of components above {finest:.3g}, so that no two can be told apart; "
-                f"multiply the columns, raise cap, {remedy}"
-            )
-        return said
-
-    def rule(self, k: int) -> AnnealingRule:
-        """What does not change while learning."""
-        most = sqrt(self.cap)
+    def rule(self, k: int, cap: float | None = None) -> AnnealingRule:
+        """What does not change while learning; the family may have a cap too."""
+        most = sqrt(min(self.cap, cap or self.cap))
         return AnnealingRule(
             grid_rows(k),
             self.sigma_end,
@@ -163,8 +149,8 @@ class AnnealedSGD(Learner):
         if not self.serves(model):
             raise InvalidInputError(
                 f"{getattr(model, 'family', model)!r} has no annealed gradients here: use "
-                "Gaussian('diag'), Gaussian('full') or Gaussian('factor', rank=...), or a learner "
-                "of the EM kind"
+                "Gaussian('diag'), Gaussian('full') without a cap or Gaussian('factor', rank=...), "
+                "or a learner of the EM kind"
             )
         kind = np.dtype(self.precision)
         full = model.family.covariance == "full"
@@ -173,7 +159,7 @@ class AnnealedSGD(Learner):
         annealed = Annealed(
             logits=np.log(params.weights),
             means=params.components.means.astype(kind),
-            roots=np.stack([unit] * model.k) * kind.type(sqrt(self.cap)),
+            roots=np.stack([unit] * model.k) * kind.type(self.rule(1, model.family.cap).most_root),
             sigma=0.25 * sqrt(model.k) if self.sigma is None else self.sigma,
             epsilon=self.epsilon,
             loss=UNSEEN,
@@ -229,10 +215,12 @@ class AnnealedSGD(Learner):
     def _learn(
         self, problem: Problem, state: AnnealedSGDState, rows: Rows
     ) -> tuple[AnnealedSGDState, list[Info]]:
+        rows = self._tempered(rows)
         weight = rows.total_weight()
         if not weight > 0.0:
             return replace(state, rows=state.rows + len(rows)), []
-        rule = self.rule(problem.model.k)
+        model: Any = problem.model
+        rule = self.rule(model.k, model.family.cap)
         volume = 0.0
         if state.scaling is not None:
             rows = rows.on_host()
@@ -242,6 +230,14 @@ class AnnealedSGD(Learner):
         log_likelihood, bound = (total / weight - volume for total in sums)
         info = Info(len(rows), log_likelihood, annealed.epsilon, bound)
         return replace(state, annealed=annealed, rows=state.rows + len(rows)), [info]
+
+    def _tempered(self, rows: Rows) -> Rows:
+        """A row of weight w moves a mean as far as w rows after each other do at most."""
+        if rows.weight is None:
+            return rows
+        most = self.epsilon * self.cap
+        steps = -np.expm1(on_host(rows.weight) * np.log1p(-most)) / most
+        return Rows(rows.x, beside(rows.x, steps))
 
     def end_pass(
         self, problem: Problem, state: AnnealedSGDState
@@ -254,6 +250,10 @@ class AnnealedSGD(Learner):
 
     def finished(self, state: AnnealedSGDState) -> bool:
         return state.passes >= self.passes
+
+    def converged(self, state: AnnealedSGDState) -> bool:
+        now = state.annealed
+        return now.sigma <= self.sigma_end and now.epsilon <= self.epsilon_end
 
 
 def uneven_grid(k: int) -> list[str]:

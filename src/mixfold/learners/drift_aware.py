@@ -22,7 +22,8 @@ class DriftAwareState:
     """The state of the rule, and the window under way.
 
     `window` holds the rows that came since a window began, and `before` the parameters of that
-    moment. `drifts` are the numbers of rows after which the rule was awakened.
+    moment. `drifts` are the numbers of rows after which the rule was awakened. Of several `passes`
+    only the first is watched: the next begin with rows the rule has left behind.
     """
 
     inner: Any
@@ -31,6 +32,7 @@ class DriftAwareState:
     heard: Any
     rows: int
     drifts: list[int]
+    passes: int = 0
 
     @property
     def params(self) -> Any:
@@ -68,9 +70,14 @@ class DriftAware(Learner):
     window: int = 128
 
     def __post_init__(self) -> None:
-        if not hasattr(self.learner, "awaken"):
+        if not isinstance(self.learner, Learner) or not hasattr(self.learner, "awaken"):
             raise InvalidInputError(
                 f"learner is {self.learner!r}, which cannot be awakened: use e.g. OnlineEM()"
+            )
+        if self.learner.order(False) != "stream":
+            raise InvalidInputError(
+                f"learner is {self.learner!r}, which shuffles rows, and drift is a matter of their "
+                "order: use sampling='stream'"
             )
         if not isinstance(self.detector, Detector):
             raise InvalidInputError(f"detector is {self.detector!r}: give e.g. PageHinkley()")
@@ -102,6 +109,9 @@ class DriftAware(Learner):
     def serves(self, model: Model) -> bool:
         return bool(self.learner.serves(model))
 
+    def remarks(self, model: Model, rows: Rows) -> list[str]:
+        return list(self.learner.remarks(model, rows))
+
     def bounded(self, family: Family) -> Family:
         return self.learner.bounded(family)  # type: ignore[no-any-return]
 
@@ -119,7 +129,10 @@ class DriftAware(Learner):
     def step(
         self, problem: Problem, state: DriftAwareState, rows: Rows
     ) -> tuple[DriftAwareState, list[Info]]:
-        infos: list[Info] = []
+        if state.passes:
+            inner, infos = self.learner.step(problem, state.inner, rows)
+            return replace(state, inner=inner, rows=state.rows + len(rows)), infos
+        infos = []
         while len(rows):
             room = self.window - len(state.window)
             some, rows = rows.cut(0, room), rows.cut(room, len(rows))
@@ -162,7 +175,7 @@ class DriftAware(Learner):
         self, problem: Problem, state: DriftAwareState
     ) -> tuple[DriftAwareState, list[Info]]:
         inner, infos = self.learner.end_pass(problem, state.inner)
-        return self._between(problem, state, inner), infos
+        return replace(self._between(problem, state, inner), passes=state.passes + 1), infos
 
     def _between(self, problem: Problem, state: DriftAwareState, inner: Any) -> DriftAwareState:
         """Without a window: the next begins with the next row."""
@@ -184,7 +197,9 @@ class DriftAware(Learner):
         return bool(self.learner.converged(state.inner))
 
     def rest(self, state: DriftAwareState) -> DriftAwareState:
-        return replace(state, inner=self.learner.rest(state.inner))
+        """Ready for more rows, which are watched again."""
+        begun = self.detector.begin() if state.passes > 1 else state.heard
+        return replace(state, inner=self.learner.rest(state.inner), heard=begun, passes=0)
 
     def estimate(self, problem: Problem, state: DriftAwareState) -> Any:
         return self.learner.estimate(problem, state.inner)

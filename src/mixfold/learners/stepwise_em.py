@@ -8,12 +8,16 @@ from typing import Any
 from mixfold.core.checks import check_above
 from mixfold.core.family import Family
 from mixfold.core.learner import Learner
+from mixfold.core.problem import Model
+from mixfold.core.rows import Rows
 from mixfold.core.value import value
 from mixfold.families.gaussian import Gaussian
+from mixfold.learners._remarks import out_of_scale
 from mixfold.learners.online_em import OnlineEM
 from mixfold.schedules.floored import Floored
 
 WARMUP = 0.1  # of the rows
+FIRST_STEP = 0.01  # that of annealed gradients, whose start this rule shares
 
 
 @value
@@ -31,7 +35,7 @@ class StepwiseEM(OnlineEM):
     >>> x = datasets.load_faithful() / [6.0, 100.0]
     >>> learner = StepwiseEM(cap=400.0, passes=10)
     >>> model = Mixture(Gaussian("diag"), 4, learner=learner, random_state=0).fit(x)
-    >>> bool(model.score(x) > 1.0), bool(model.covariances_.min() >= 1.0 / 400.0)
+    >>> bool(model.score(x) > 0.5), bool(model.covariances_.min() >= 1.0 / 400.0)
     (True, True)
 
     References
@@ -60,6 +64,9 @@ class StepwiseEM(OnlineEM):
         if self.cap is None or not isinstance(family, Gaussian):
             return family
         return replace(family, cap=min(self.cap, family.cap or self.cap))
+
+    def remarks(self, model: Model, rows: Rows) -> list[str]:
+        return [] if self.cap is None else out_of_scale(rows, FIRST_STEP, self.cap)
 
     def credit(self, sample: int, k: int, d: int) -> int:
         return 0
