@@ -55,12 +55,12 @@ def device(request: pytest.FixtureRequest) -> torch.device:
 @pytest.fixture(autouse=True)
 def few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several programs to a tile, several tiles."""
-    for kind, rows in ((_triton_small, 32), (_triton_pairs, 32), (_triton_diagonal, 32)):
+    for kind, rows in ((_triton_small, 32), (_triton_pairs, 32), (_triton_diagonal, 64)):
         monkeypatch.setattr(kind, "SPAN", rows)
         if hasattr(kind, "ROWS"):
             monkeypatch.setattr(kind, "ROWS", 32)
     for made in (SMALL, PAIRS, DIAGONAL):
-        monkeypatch.setattr(made, "span", 32)
+        monkeypatch.setattr(made, "span", 64)
     monkeypatch.setattr(_triton_small, "LANES", 32)
     monkeypatch.setattr(gpu, "MOST_ROWS", 64)
     monkeypatch.setattr(_iterations, "MOST_PASSES", 3)
@@ -260,7 +260,6 @@ def test_a_row_beyond_float32_spoils_nothing(
     assert weights.sum() == pytest.approx(n)
 
 
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of passes that come to nothing
 def test_passes_that_need_more_digits_get_them(device: torch.device) -> None:
     """Components part while many passes are made at once: those of few digits end there."""
     model, _, x = example("diag", 2, 4, 100)
