@@ -500,3 +500,11 @@ def test_annealing_has_converged_when_it_is_cold() -> None:
 def test_scale_is_a_choice_of_two() -> None:
     with pytest.raises(InvalidInputError, match="True or False"):
         AnnealedSGD(scale="no")
+
+
+def test_another_choice_of_scale_begins_anew() -> None:
+    x = pictures(600)
+    model = Mixture(Gaussian("diag"), 9, learner="annealed-sgd", random_state=0).fit(x)
+    model.set_params(learner=AnnealedSGD(scale=True)).partial_fit(x)
+    assert model._learned.stream.state.rows == 600
+    assert np.isfinite(model.score(x))

@@ -124,6 +124,9 @@ class AnnealedSGD(Learner):
         bounded = model.family.covariance == "full" and model.family.cap is not None
         return model.family.covariance in SHAPES and not bounded
 
+    def goes_on_from(self, other: Learner) -> bool:
+        return super().goes_on_from(other) and getattr(other, "scale", None) == self.scale
+
     def remarks(self, model: Model, rows: Rows) -> list[str]:
         said = uneven_grid(model.k)
         if self.scale:

@@ -104,7 +104,11 @@ class DriftAware(Learner):
         return getattr(self.learner, "passes", None)
 
     def goes_on_from(self, other: Learner) -> bool:
-        return isinstance(other, DriftAware) and type(other.learner) is type(self.learner)
+        if not isinstance(other, DriftAware) or type(other.detector) is not type(self.detector):
+            return False
+        if type(other.learner) is not type(self.learner):
+            return False
+        return not self.learner.goes_on or bool(self.learner.goes_on_from(other.learner))
 
     def serves(self, model: Model) -> bool:
         return bool(self.learner.serves(model))
