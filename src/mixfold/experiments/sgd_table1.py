@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -22,8 +20,9 @@ from mixfold.experiments._annealing import (
     together,
     trial,
 )
-from mixfold.experiments._pixels import CLASSES, SETS, Pictures, pictures
-from mixfold.experiments._writing import write_csv, write_markdown
+from mixfold.experiments._pixel_study import PixelStudy
+from mixfold.experiments._pixels import CLASSES, SETS, Pictures
+from mixfold.experiments._writing import write_markdown
 from mixfold.learners.annealed_sgd import AnnealedSGD
 from mixfold.models.mixture_model import MixtureParams
 from mixfold.starts.uniform import Uniform
@@ -44,28 +43,18 @@ STARTS = (*RADII, CLASS_0, NO_ANNEALING)
 DEFAULT, PRINTED = "default", "0.001"  # steps of the learner's own, and those of the paper
 
 
-class SgdTable1:
+class SgdTable1(PixelStudy):
     """Table 1 of Gepperth and Pfülb: classes 1 to 9, three epochs, five ways to begin."""
 
+    name = "sgd-table1"
+    sets = tuple(SETS)
     reps = 3
 
-    def run(
-        self,
-        *,
-        reps: int | None = None,
-        n: int | None = None,
-        out: Path,
-        data: Path | None = None,
-        report: Callable[[str], None],
-    ) -> None:
-        """All sets of the data folder, at most `n` rows of each part; results go to `out`."""
-        results, began = list[Result](), time.monotonic()
-        out.mkdir(parents=True, exist_ok=True)
-        for found in pictures(data, n, tuple(SETS)):
-            results += replicate(found, reps or self.reps)
-            write_csv(out / "sgd-table1.csv", results)
-            report(f"sgd-table1: {found.name} done, {time.monotonic() - began:.0f} s")
-        write_summary(out / "sgd-table1.md", results)
+    def replicate(self, found: Pictures, reps: int, out: Path) -> list[Result]:
+        return replicate(found, reps)
+
+    def summarize(self, path: Path, results: list[Result]) -> None:
+        write_summary(path, results)
 
 
 def replicate(found: Pictures, reps: int) -> list[Result]:

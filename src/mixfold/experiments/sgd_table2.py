@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 
@@ -21,8 +20,9 @@ from mixfold.experiments._annealing import (
     titled,
     together,
 )
-from mixfold.experiments._pixels import Pictures, Pixels, pictures
-from mixfold.experiments._writing import write_csv, write_markdown
+from mixfold.experiments._pixel_study import PixelStudy
+from mixfold.experiments._pixels import Pictures, Pixels
+from mixfold.experiments._writing import write_markdown
 
 # Davies-Bouldin of SGD and sEM, Dunn index of SGD and sEM
 PUBLISHED = {
@@ -37,28 +37,18 @@ BLOCK = 1000
 FEW = 1000  # both measures depend on the number of rows; with so many they are near the paper's
 
 
-class SgdTable2:
+class SgdTable2(PixelStudy):
     """Table 2 of Gepperth and Pfülb: Davies-Bouldin scores and Dunn indices of held-out rows."""
 
+    name = "sgd-table2"
+    sets = tuple(PUBLISHED)
     reps = 3
 
-    def run(
-        self,
-        *,
-        reps: int | None = None,
-        n: int | None = None,
-        out: Path,
-        data: Path | None = None,
-        report: Callable[[str], None],
-    ) -> None:
-        """All sets of the data folder, at most `n` rows of each part; results go to `out`."""
-        results, began = list[Result](), time.monotonic()
-        out.mkdir(parents=True, exist_ok=True)
-        for found in pictures(data, n, tuple(PUBLISHED)):
-            results += replicate(found, reps or self.reps)
-            write_csv(out / "sgd-table2.csv", results)
-            report(f"sgd-table2: {found.name} done, {time.monotonic() - began:.0f} s")
-        write_summary(out / "sgd-table2.md", results)
+    def replicate(self, found: Pictures, reps: int, out: Path) -> list[Result]:
+        return replicate(found, reps)
+
+    def summarize(self, path: Path, results: list[Result]) -> None:
+        write_summary(path, results)
 
 
 def replicate(found: Pictures, reps: int) -> list[Result]:

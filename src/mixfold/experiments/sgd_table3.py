@@ -23,8 +23,9 @@ from mixfold.experiments._annealing import (
     together,
 )
 from mixfold.experiments._grids import draw_grid
-from mixfold.experiments._pixels import SETS, Pictures, Pixels, pictures
-from mixfold.experiments._writing import write_csv, write_markdown
+from mixfold.experiments._pixel_study import PixelStudy
+from mixfold.experiments._pixels import SETS, Pictures, Pixels
+from mixfold.experiments._writing import write_markdown
 from mixfold.learners.em import EM
 
 POLISHED, EM_12 = "SGD, then EM", "EM, 12 passes"
@@ -43,28 +44,18 @@ PUBLISHED = {
 }
 
 
-class SgdTable3:
+class SgdTable3(PixelStudy):
     """Table 3 of Gepperth and Pfülb: three epochs each, with EM on all rows as a measure."""
 
+    name = "sgd-table3"
+    sets = tuple(SETS)
     reps = 5
 
-    def run(
-        self,
-        *,
-        reps: int | None = None,
-        n: int | None = None,
-        out: Path,
-        data: Path | None = None,
-        report: Callable[[str], None],
-    ) -> None:
-        """All sets of the data folder, at most `n` rows of each part; results go to `out`."""
-        results, began = list[Result](), time.monotonic()
-        out.mkdir(parents=True, exist_ok=True)
-        for found in pictures(data, n, tuple(SETS)):
-            results += replicate(found, reps or self.reps, out)
-            write_csv(out / "sgd-table3.csv", results)
-            report(f"sgd-table3: {found.name} done, {time.monotonic() - began:.0f} s")
-        write_summary(out / "sgd-table3.md", results)
+    def replicate(self, found: Pictures, reps: int, out: Path) -> list[Result]:
+        return replicate(found, reps, out)
+
+    def summarize(self, path: Path, results: list[Result]) -> None:
+        write_summary(path, results)
 
 
 def contest() -> dict[str, Method]:

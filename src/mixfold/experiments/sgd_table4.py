@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 
@@ -18,8 +16,9 @@ from mixfold.experiments._annealing import (
     together,
     trial,
 )
-from mixfold.experiments._pixels import Pictures, pictures
-from mixfold.experiments._writing import write_csv, write_markdown
+from mixfold.experiments._pixel_study import PixelStudy
+from mixfold.experiments._pixels import Pictures
+from mixfold.experiments._writing import write_markdown
 from mixfold.learners.annealed_sgd import AnnealedSGD
 
 EPOCHS = 50
@@ -32,28 +31,18 @@ PUBLISHED = {
 }
 
 
-class SgdTable4:
+class SgdTable4(PixelStudy):
     """Table 4 of Gepperth and Pfülb: fifty epochs with 25 to 81 components."""
 
+    name = "sgd-table4"
+    sets = tuple(PUBLISHED)
     reps = 1
 
-    def run(
-        self,
-        *,
-        reps: int | None = None,
-        n: int | None = None,
-        out: Path,
-        data: Path | None = None,
-        report: Callable[[str], None],
-    ) -> None:
-        """All sets of the data folder, at most `n` rows of each part; results go to `out`."""
-        results, began = list[Result](), time.monotonic()
-        out.mkdir(parents=True, exist_ok=True)
-        for found in pictures(data, n, tuple(PUBLISHED)):
-            results += replicate(found, reps or self.reps)
-            write_csv(out / "sgd-table4.csv", results)
-            report(f"sgd-table4: {found.name} done, {time.monotonic() - began:.0f} s")
-        write_summary(out / "sgd-table4.md", results)
+    def replicate(self, found: Pictures, reps: int, out: Path) -> list[Result]:
+        return replicate(found, reps)
+
+    def summarize(self, path: Path, results: list[Result]) -> None:
+        write_summary(path, results)
 
 
 def replicate(found: Pictures, reps: int) -> list[Result]:

@@ -6,6 +6,7 @@ less time than a call of Python.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -15,11 +16,11 @@ import triton
 from mixfold.core.problem import Made
 from mixfold.families.gaussian import LOG_2PI, RESOLUTION, TINY, Gaussian, GaussianParams
 from mixfold.kernels._graphs import recorded, restored
+from mixfold.kernels._moments import Moments
 from mixfold.kernels._products import Whitened
 from mixfold.kernels._torch import Tensor, torch
 from mixfold.kernels._triton_diagonal import Diagonal
 from mixfold.kernels._triton_maximize import maximize_small
-from mixfold.kernels._triton_pairs import Moments
 from mixfold.kernels._triton_small import Small
 from mixfold.models.mixture_model import MixtureParams
 
@@ -28,7 +29,7 @@ WORK = 2**41  # products of numbers in the passes made at once: some tenths of a
 KINDS = ("full", "diag")
 
 
-class Iterations:
+class Iterations(ABC):
     """Several passes of EM at once over the same rows.
 
     Parameters before each pass and after the last are the rows of `slots`: weights, means and
@@ -107,13 +108,13 @@ class Iterations:
         """What a pass begins with, at addresses that stay."""
         return [self.slots]
 
+    @abstractmethod
     def prepare(self, form: Whitened) -> None:
         """Ready for passes that begin with parameters in the first slot."""
-        raise NotImplementedError
 
+    @abstractmethod
     def step(self, i: int) -> None:
         """A pass from slot i to the next."""
-        raise NotImplementedError
 
 
 class SmallIterations(Iterations):

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple, no_type_check
 import triton
 import triton.language as tl
 
-from mixfold.kernels._products import Whitened, stretches
+from mixfold.kernels._moments import Moments, buffers, in_stretches
+from mixfold.kernels._products import Whitened
 from mixfold.kernels._torch import Tensor, torch
-from mixfold.kernels._triton_pairs import Moments
 from mixfold.kernels._triton_shares import lanes, share_out
 from mixfold.kernels._triton_sums import grouped
 from mixfold.models.mixture_model import MixtureModel
@@ -198,19 +198,11 @@ class Diagonal:
     def moments(self, given: Prepared, x: Tensor, weight: Tensor | None, tile: int) -> Moments:
         """Moments of each tile about the origin, from as many tiles at once as memory bears."""
         length = tile * max(1, SHARE_ELEMENTS // (tile * self.kp))
-        parts = [
-            self._some(given, x[cut], None if weight is None else weight[cut], tile)
-            for cut in stretches(len(x), length)
-        ]
-        if len(parts) == 1:
-            return parts[0]
-        return Moments(*(torch().cat(several) for several in zip(*parts, strict=True)))
+        return in_stretches(lambda a, w: self._some(given, a, w, tile), x, weight, length)
 
     def _some(self, given: Prepared, x: Tensor, weight: Tensor | None, tile: int) -> Moments:
-        n, x = len(x), x.contiguous()
-        shares = x.new_empty((self.kp, n), dtype=torch().float32)
-        programs = triton.cdiv(n, ROWS)
-        partial = x.new_empty((programs, 1 + self.kp), dtype=torch().float64)
+        n, programs = len(x), triton.cdiv(len(x), ROWS)
+        shares, partial = buffers(x, programs, self.kp)
         params = given.origin, given.constant, given.linear, given.square
         weights = x if weight is None else weight
         sizes: Any = n, self.d, self.k, self.kp, weight is not None, given.wide, ROWS

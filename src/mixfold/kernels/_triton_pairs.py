@@ -12,7 +12,8 @@ from typing import Any, NamedTuple, no_type_check
 import triton
 import triton.language as tl
 
-from mixfold.kernels._products import Whitened, stretches
+from mixfold.kernels._moments import Moments, buffers, in_stretches
+from mixfold.kernels._products import Whitened
 from mixfold.kernels._torch import Tensor, torch
 from mixfold.kernels._triton_shares import lanes, share_out
 from mixfold.kernels._triton_sums import grouped
@@ -135,15 +136,6 @@ class Prepared(NamedTuple):
     whiten: Tensor
 
 
-class Moments(NamedTuple):
-    """Of each tile, about the origin: (T,), (T, K), (T, K, d), and (T, K, d, d) or (T, K, d)."""
-
-    log_likelihood: Tensor
-    weight: Tensor
-    first: Tensor
-    second: Tensor
-
-
 class Pairs:
     """Sums of models with full matrices."""
 
@@ -217,19 +209,11 @@ class Pairs:
         """Moments of each tile about the origin, from as many tiles at once as memory bears."""
         spans = PARTIAL_ELEMENTS // (self.pairs * self.kp * SIDE * SIDE)
         length = tile * max(1, spans * SPAN // tile)
-        parts = [
-            self._some(given, x[cut], None if weight is None else weight[cut], tile)
-            for cut in stretches(len(x), length)
-        ]
-        if len(parts) == 1:
-            return parts[0]
-        return Moments(*(torch().cat(several) for several in zip(*parts, strict=True)))
+        return in_stretches(lambda a, w: self._some(given, a, w, tile), x, weight, length)
 
     def _some(self, given: Prepared, x: Tensor, weight: Tensor | None, tile: int) -> Moments:
-        n, x = len(x), x.contiguous()
-        shares = x.new_empty((self.kp, n), dtype=torch().float32)
-        programs = triton.cdiv(n, ROWS)
-        partial = x.new_empty((programs, 1 + self.kp), dtype=torch().float64)
+        n, programs = len(x), triton.cdiv(len(x), ROWS)
+        shares, partial = buffers(x, programs, self.kp)
         sizes: Any = self.d, self.dp, self.kp, weight is not None, ROWS
         params = given.constant, given.high, given.low, given.root
         weights = x if weight is None else weight

@@ -1,0 +1,37 @@
+"""Moments of tiles of rows, and buffers for the responsibilities behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from mixfold.kernels._products import stretches
+from mixfold.kernels._torch import Tensor, torch
+
+
+class Moments(NamedTuple):
+    """Of each tile, about the origin: (T,), (T, K), (T, K, d), and (T, K, d, d) or (T, K, d)."""
+
+    log_likelihood: Tensor
+    weight: Tensor
+    first: Tensor
+    second: Tensor
+
+
+def in_stretches(
+    work: Callable[[Tensor, Tensor | None], Moments], x: Tensor, weight: Tensor | None, length: int
+) -> Moments:
+    """Moments of all tiles, from `length` rows at once."""
+    parts = [
+        work(x[cut].contiguous(), None if weight is None else weight[cut])
+        for cut in stretches(len(x), length)
+    ]
+    if len(parts) == 1:
+        return parts[0]
+    return Moments(*(torch().cat(several) for several in zip(*parts, strict=True)))
+
+
+def buffers(x: Tensor, programs: int, kp: int) -> tuple[Tensor, Tensor]:
+    """Room for shares, (KP, n), and for their sums with the log-likelihood by program."""
+    shares = x.new_empty((kp, len(x)), dtype=torch().float32)
+    return shares, x.new_empty((programs, 1 + kp), dtype=torch().float64)
