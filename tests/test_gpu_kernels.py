@@ -126,7 +126,9 @@ def test_the_bits_of_a_tile_depend_on_its_rows_alone(
         assert torch.equal(alone[0], together[i])
 
 
-@pytest.mark.parametrize(("covariance", "k", "d"), [("full", 3, 2), ("full", 2, 5), ("diag", 4, 9)])
+@pytest.mark.parametrize(
+    ("covariance", "k", "d"), [("full", 3, 2), ("full", 2, 5), ("diag", 4, 9), ("diag", 2, 40)]
+)
 def test_passes_on_the_device_are_those_of_the_cpu(
     covariance: str, k: int, d: int, device: torch.device
 ) -> None:

@@ -19,6 +19,7 @@ from mixfold.kernels._graphs import recorded, restored
 from mixfold.kernels._moments import Moments
 from mixfold.kernels._products import Whitened
 from mixfold.kernels._torch import Tensor, torch
+from mixfold.kernels._triton_columns import Columns
 from mixfold.kernels._triton_diagonal import Diagonal
 from mixfold.kernels._triton_maximize import maximize_small
 from mixfold.kernels._triton_small import Small
@@ -122,9 +123,7 @@ class SmallIterations(Iterations):
 
     def __init__(self, fused: Any, x: Tensor, weight: Tensor | None, tile: int) -> None:
         super().__init__(fused, x, weight, tile)
-        family = self.model.family
-        limits = [family.floor, family.reg_covar]
-        self.limits = torch().tensor(limits, dtype=torch().float64, device=x.device)
+        self.limits = limits_of(self.model.family, x)
         self.theta: Any = None
 
     def begun(self) -> list[Tensor]:
@@ -143,31 +142,50 @@ class SmallIterations(Iterations):
         maximize_small[(1,)](sums, len(sums), *slots, *found, *sizes, num_warps=1)
 
 
-class LargeIterations(Iterations):
-    """The M-step is torch's. All that a pass needs is made from its slot."""
+class DiagonalIterations(Iterations):
+    """All that a pass needs is made from its slot, by kernels."""
+
+    def __init__(self, fused: Any, x: Tensor, weight: Tensor | None, tile: int) -> None:
+        super().__init__(fused, x, weight, tile)
+        self.columns = Columns(fused.k, fused.d, fused.kp, limits_of(self.model.family, x))
 
     def prepare(self, form: Whitened) -> None:
         self.wide = self.fused.wide_for(form)
 
     def step(self, i: int) -> None:
+        theta = self.columns.theta(self.slots[i], self.wide)
+        tiles = self.fused.moments(theta, self.x, self.weight, self.tile)
+        found = self.slots[i + 1], self.log_likelihood[i:], self.healthy[i:]
+        self.columns.maximize(theta, *tiles, *found)
+
+
+class PairsIterations(Iterations):
+    """The M-step is torch's. All that a pass needs is made from its slot."""
+
+    def prepare(self, form: Whitened) -> None:
+        pass
+
+    def step(self, i: int) -> None:
         flat = self.slots[i].split(self.sizes)
         weights, means, factor = (p.view(s) for p, s in zip(flat, self.shapes, strict=True))
-        diagonal = factor.diagonal(dim1=1, dim2=2) if self.full else factor
+        diagonal = factor.diagonal(dim1=1, dim2=2)
         offset = weights.log() - 0.5 * self.model.d * LOG_2PI - diagonal.log().sum(dim=1)
         origin = means.mean(dim=0).float()
-        given = self.fused.arranged(origin, means, whitened(factor), offset, self.wide)
+        given = self.fused.arranged(origin, means, whitened(factor), offset)
         tiles = self.fused.moments(given, self.x, self.weight, self.tile)
         total = Moments(*(several.sum(dim=0) for several in tiles))
-        *params, good = maximized(self.model.family, origin.double(), total)
+        *params, self.healthy[i] = maximized(self.model.family, origin.double(), total)
         self.slots[i + 1] = torch().cat([part.ravel() for part in params])
         self.log_likelihood[i] = total.log_likelihood / total.weight.sum()
-        self.healthy[i] = good & self.fused.precise(given)
+
+
+def limits_of(family: Gaussian, x: Tensor) -> Tensor:
+    """What variances may not fall below, and what is added to them."""
+    return x.new_tensor([family.floor, family.reg_covar], dtype=torch().float64)
 
 
 def whitened(factor: Tensor) -> Tensor:
     """Inverse factors."""
-    if factor.ndim == 2:
-        return 1.0 / factor
     eye = torch().eye(factor.shape[1], dtype=factor.dtype, device=factor.device)
     return torch().linalg.solve_triangular(factor, eye.expand_as(factor), upper=False)
 
@@ -177,31 +195,20 @@ def maximized(family: Gaussian, origin: Tensor, total: Moments) -> tuple[Tensor,
 
     The same as `Gaussian.maximize`, from moments about an origin.
     """
-    held, full = total.weight, total.second.ndim == 3
+    held = total.weight
     share = held / held.sum()
     centred = total.first / held[:, None]
-    if full:
-        scatter = total.second / held[:, None, None] - centred[:, :, None] * centred[:, None, :]
-        variances = scatter.diagonal(dim1=1, dim2=2)
-    else:
-        scatter = variances = total.second / held[:, None] - centred.square()
+    scatter = total.second / held[:, None, None] - centred[:, :, None] * centred[:, None, :]
+    variances = scatter.diagonal(dim1=1, dim2=2)
     middle = share @ centred
     spread = share @ (variances + (centred - middle).square())
     lowest = (RESOLUTION * (origin + middle)).square().clip(min=TINY)
     floor = torch().maximum(family.floor * spread, lowest)
-    factor, pivots, good = _factored(scatter, family.reg_covar)
-    good = good & (held > 0).all() & (pivots > floor).all()
-    return share, origin + centred, factor, good
-
-
-def _factored(scatter: Tensor, reg: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Factors, the squares of their diagonals, and whether there are any."""
-    if scatter.ndim == 2:
-        pivots = scatter + reg
-        return pivots.clip(min=TINY).sqrt(), pivots, (pivots > 0).all()
     eye = torch().eye(scatter.shape[1], dtype=scatter.dtype, device=scatter.device)
-    factor, failed = torch().linalg.cholesky_ex(scatter + reg * eye)
-    return factor, factor.diagonal(dim1=1, dim2=2).square(), (failed == 0).all()
+    factor, failed = torch().linalg.cholesky_ex(scatter + family.reg_covar * eye)
+    pivots = factor.diagonal(dim1=1, dim2=2).square()
+    good = (failed == 0).all() & (held > 0).all() & (pivots > floor).all()
+    return share, origin + centred, factor, good
 
 
 def iterations(fused: Any, x: Tensor, weight: Tensor | None, tile: int) -> Iterations | None:
@@ -209,8 +216,7 @@ def iterations(fused: Any, x: Tensor, weight: Tensor | None, tile: int) -> Itera
     model = fused.model
     if model.family.covariance not in KINDS or model.family.cap is not None:
         return None
-    if not isinstance(fused, Small):
-        return LargeIterations(fused, x, weight, tile)
-    if fused.full:
-        return SmallIterations(fused, x, weight, tile)
-    return LargeIterations(Diagonal(model), x, weight, tile)
+    if model.family.covariance == "diag":
+        return DiagonalIterations(Diagonal(model), x, weight, tile)
+    kind = SmallIterations if isinstance(fused, Small) else PairsIterations
+    return kind(fused, x, weight, tile)

@@ -10,7 +10,7 @@ from mixfold.kernels._torch import Tensor, torch
 
 
 class Moments(NamedTuple):
-    """Of each tile, about the origin: (T,), (T, K), (T, K, d), and (T, K, d, d) or (T, K, d)."""
+    """Of each tile, about the origin: (T,), (T, K), (T, K, d), (T, K, d, d)."""
 
     log_likelihood: Tensor
     weight: Tensor
@@ -19,16 +19,19 @@ class Moments(NamedTuple):
 
 
 def in_stretches(
-    work: Callable[[Tensor, Tensor | None], Moments], x: Tensor, weight: Tensor | None, length: int
-) -> Moments:
-    """Moments of all tiles, from `length` rows at once."""
+    work: Callable[[Tensor, Tensor | None], tuple[Tensor, ...]],
+    x: Tensor,
+    weight: Tensor | None,
+    length: int,
+) -> tuple[Tensor, ...]:
+    """What `work` finds of all tiles, from `length` rows at once."""
     parts = [
         work(x[cut].contiguous(), None if weight is None else weight[cut])
         for cut in stretches(len(x), length)
     ]
     if len(parts) == 1:
         return parts[0]
-    return Moments(*(torch().cat(several) for several in zip(*parts, strict=True)))
+    return tuple(torch().cat(several) for several in zip(*parts, strict=True))
 
 
 def buffers(x: Tensor, programs: int, kp: int) -> tuple[Tensor, Tensor]:

@@ -12,9 +12,10 @@ from typing import Any, NamedTuple, no_type_check
 import triton
 import triton.language as tl
 
-from mixfold.kernels._moments import Moments, buffers, in_stretches
+from mixfold.kernels._moments import buffers, in_stretches
 from mixfold.kernels._products import Whitened
 from mixfold.kernels._torch import Tensor, torch
+from mixfold.kernels._triton_columns import FAR, LARGEST, Theta
 from mixfold.kernels._triton_shares import lanes, share_out
 from mixfold.kernels._triton_sums import grouped
 from mixfold.models.mixture_model import MixtureModel
@@ -24,8 +25,6 @@ MOST_COLUMNS = 2**15
 ROWS = 128
 SPAN = 1024
 SHARE_ELEMENTS = 2**28
-LARGEST = 1e15  # of what is squared
-FAR = 4.0  # deviations from the origin; beyond, float32 products would lose more than a digit
 
 
 @triton.jit
@@ -113,8 +112,8 @@ def add_diagonal(
             ones = tl.dot(delta, r, ones, input_precision="tf32x3")
             twos = tl.dot(delta * delta, r, twos, input_precision="tf32x3")
     at = out + (span * KP + lane[None, :]) * 2 * D + column[:, None]
-    tl.store(at, ones.to(tl.float64), real[:, None])
-    tl.store(at + D, twos.to(tl.float64), real[:, None])
+    tl.store(at, ones, real[:, None])
+    tl.store(at + D, twos, real[:, None])
 
 
 def near(centred: Tensor, whiten: Tensor) -> Tensor:
@@ -126,11 +125,7 @@ def near(centred: Tensor, whiten: Tensor) -> Tensor:
 class Prepared(NamedTuple):
     """Parameters as the kernels want them, and as float64 about the origin."""
 
-    origin: Tensor
-    constant: Tensor
-    linear: Tensor
-    square: Tensor
-    wide: bool
+    theta: Theta
     centred: Tensor
     whiten: Tensor
 
@@ -152,72 +147,63 @@ class Diagonal:
 
     def prepare(self, form: Whitened) -> Prepared:
         """Parameters as the kernels want them; the origin is the mean of the means."""
-        means = form.means[:, 0]
-        origin, wide = means.mean(dim=0).float(), self.wide_for(form)
-        return self.arranged(origin, means, form.whiten[:, 0], form.offset[:, 0], wide)
+        means, whiten = form.means[:, 0], form.whiten[:, 0]
+        origin = means.mean(dim=0).float()
+        centred, precision = means - origin.double(), whiten.square()
+        linear = precision * centred
+        constant = form.offset[:, 0] - 0.5 * (linear * centred).sum(dim=1)
+        kind = torch().float64 if self.wide_for(form) else torch().float32
+        pad = torch().nn.functional.pad
+        more = self.kp - self.k
+        theta = Theta(
+            origin,
+            pad(constant.to(kind), (0, more)),
+            pad(linear.to(kind), (0, 0, 0, more)).contiguous(),
+            pad((-0.5 * precision).to(kind), (0, 0, 0, more)).contiguous(),
+        )
+        return Prepared(theta, centred, whiten)
 
     def wide_for(self, form: Whitened) -> bool:
         """Whether products must be made in float64."""
         means, whiten = form.means[:, 0], form.whiten[:, 0]
         return not bool(near(means - means.mean(dim=0), whiten))
 
-    def precise(self, given: Prepared) -> Tensor:
-        """Whether digits suffice."""
-        return near(given.centred, given.whiten) | given.wide
-
-    def arranged(
-        self, origin: Tensor, means: Tensor, whiten: Tensor, offset: Tensor, wide: bool
-    ) -> Prepared:
-        """Parameters as the kernels want them, with a given origin."""
-        centred = means - origin.double()
-        precision = whiten.square()
-        linear = precision * centred
-        constant = offset - 0.5 * (linear * centred).sum(dim=1)
-        kind = torch().float64 if wide else torch().float32
-        pad = torch().nn.functional.pad
-        more = self.kp - self.k
-        return Prepared(
-            origin,
-            pad(constant.to(kind), (0, more)),
-            pad(linear.to(kind), (0, 0, 0, more)).contiguous(),
-            pad((-0.5 * precision).to(kind), (0, 0, 0, more)).contiguous(),
-            wide,
-            centred,
-            whiten,
-        )
-
     def sums(self, given: Prepared, x: Tensor, weight: Tensor | None, tile: int) -> Tensor:
         """The sums of each tile, (tiles, n_sums)."""
-        found = self.moments(given, x, weight, tile)
-        b, w, held = given.centred, given.whiten, found.weight[:, :, None]
-        first = (found.first - held * b) * w
-        second = (found.second - 2.0 * b * found.first + held * b.square()) * w.square()
-        table = torch().cat([held, first, second], dim=2).flatten(1)
-        return torch().cat([found.log_likelihood[:, None], table], dim=1)
+        held, moments = self.moments(given.theta, x, weight, tile)
+        b, w, total = given.centred, given.whiten, held[:, 1 : 1 + self.k, None]
+        ones, twos = moments[:, : self.k].unbind(2)
+        first = (ones - total * b) * w
+        second = (twos - 2.0 * b * ones + total * b.square()) * w.square()
+        table = torch().cat([total, first, second], dim=2).flatten(1)
+        return torch().cat([held[:, :1], table], dim=1)
 
-    def moments(self, given: Prepared, x: Tensor, weight: Tensor | None, tile: int) -> Moments:
-        """Moments of each tile about the origin, from as many tiles at once as memory bears."""
+    def moments(
+        self, theta: Theta, x: Tensor, weight: Tensor | None, tile: int
+    ) -> tuple[Tensor, ...]:
+        """Log-likelihood and weights, (T, 1 + KP), and moments about the origin, (T, KP, 2, D), of
+        T tiles, from as many at once as memory bears."""
         length = tile * max(1, SHARE_ELEMENTS // (tile * self.kp))
-        return in_stretches(lambda a, w: self._some(given, a, w, tile), x, weight, length)
+        return in_stretches(lambda a, w: self._some(theta, a, w, tile), x, weight, length)
 
-    def _some(self, given: Prepared, x: Tensor, weight: Tensor | None, tile: int) -> Moments:
+    def _some(
+        self, theta: Theta, x: Tensor, weight: Tensor | None, tile: int
+    ) -> tuple[Tensor, ...]:
         n, programs = len(x), triton.cdiv(len(x), ROWS)
         shares, partial = buffers(x, programs, self.kp)
-        params = given.origin, given.constant, given.linear, given.square
         weights = x if weight is None else weight
-        sizes: Any = n, self.d, self.k, self.kp, weight is not None, given.wide, ROWS
-        columns = 32 if given.wide else 64
+        sizes: Any = n, self.d, self.k, self.kp, weight is not None, theta.wide, ROWS
+        columns = 32 if theta.wide else 64
         share_diagonal[(programs,)](
-            x, weights, *params, shares, partial, *sizes, columns, num_warps=8, num_stages=3
+            x, weights, *theta, shares, partial, *sizes, columns, num_warps=8, num_stages=3
         )
-        held = grouped(partial, tile // ROWS)
-        moments = grouped(self._added(given, x, shares, n), tile // SPAN)[:, : self.k]
-        return Moments(held[:, 0], held[:, 1 : 1 + self.k], moments[:, :, 0], moments[:, :, 1])
+        spans = self._added(theta, x, shares, n)
+        return grouped(partial, tile // ROWS), grouped(spans, tile // SPAN)
 
-    def _added(self, given: Prepared, x: Tensor, shares: Tensor, n: int) -> Tensor:
+    def _added(self, theta: Theta, x: Tensor, shares: Tensor, n: int) -> Tensor:
         spans = triton.cdiv(n, SPAN)
-        out = x.new_empty((spans, self.kp, 2, self.d), dtype=torch().float64)
+        out = x.new_empty((spans, self.kp, 2, self.d), dtype=theta.linear.dtype)
         grid = spans, triton.cdiv(self.d, 64)
-        sizes: Any = n, self.d, self.kp, given.wide, SPAN, 32 if given.wide else 64, 64
-        add_diagonal[grid](x, given.origin, shares, out, *sizes, num_warps=4, num_stages=3)
+        sizes: Any = n, self.d, self.kp, theta.wide, SPAN, 32 if theta.wide else 64, 64
+        add_diagonal[grid](x, theta.origin, shares, out, *sizes, num_warps=4, num_stages=3)
         return out

@@ -159,17 +159,7 @@ class Pairs:
         means = form.means[:, 0]
         return self.arranged(means.mean(dim=0).float(), means, form.whiten, form.offset[:, 0])
 
-    def wide_for(self, form: Whitened) -> bool:
-        """Moments are always made in float64."""
-        return True
-
-    def precise(self, given: Prepared) -> bool:
-        """Whether digits suffice: always."""
-        return True
-
-    def arranged(
-        self, origin: Tensor, means: Tensor, whiten: Tensor, offset: Tensor, wide: bool = True
-    ) -> Prepared:
+    def arranged(self, origin: Tensor, means: Tensor, whiten: Tensor, offset: Tensor) -> Prepared:
         """Parameters as the kernels want them, with a given origin."""
         high = means.float()
         low = (means - high.double()).float()
@@ -209,7 +199,8 @@ class Pairs:
         """Moments of each tile about the origin, from as many tiles at once as memory bears."""
         spans = PARTIAL_ELEMENTS // (self.pairs * self.kp * SIDE * SIDE)
         length = tile * max(1, spans * SPAN // tile)
-        return in_stretches(lambda a, w: self._some(given, a, w, tile), x, weight, length)
+        found = in_stretches(lambda a, w: self._some(given, a, w, tile), x, weight, length)
+        return Moments(*found)
 
     def _some(self, given: Prepared, x: Tensor, weight: Tensor | None, tile: int) -> Moments:
         n, programs = len(x), triton.cdiv(len(x), ROWS)

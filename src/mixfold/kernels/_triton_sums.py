@@ -7,7 +7,7 @@ from typing import Any, no_type_check
 import triton
 import triton.language as tl
 
-from mixfold.kernels._torch import Tensor
+from mixfold.kernels._torch import Tensor, torch
 
 AT_ONCE = 32
 AT_MOST = 64  # rows added by one program: one after the other, so more take levels
@@ -27,14 +27,15 @@ def add_groups(
         row = group * GROUP + first + tl.arange(0, AT_ONCE)
         inside = (row < count)[:, None] & (column < length)[None, :]
         part = tl.load(partial + row[:, None] * length + column[None, :], inside, other=0.0)
-        total += tl.sum(part, 0)
+        total += tl.sum(part.to(tl.float64), 0)
     tl.store(sums + group * length + column, total, column < length)
 
 
 def grouped(partial: Tensor, group: int) -> Tensor:
-    """Sums of each `group` rows of (count, ...), a power of two; the last may be of fewer."""
+    """Sums of each `group` rows of (count, ...), a power of two, in float64; the last may be of
+    fewer."""
     sums: Any = partial.flatten(1)
-    while group > 1:
+    while group > 1 or sums.dtype != torch().float64:
         several = min(group, AT_MOST)
         sums, group = _grouped(sums, several), group // several
     return sums.reshape(len(sums), *partial.shape[1:])
@@ -43,7 +44,7 @@ def grouped(partial: Tensor, group: int) -> Tensor:
 def _grouped(partial: Tensor, group: int) -> Tensor:
     count, length = partial.shape
     groups = triton.cdiv(count, group)
-    sums = partial.new_empty((groups, length))
+    sums = partial.new_empty((groups, length), dtype=torch().float64)
     grid = groups, triton.cdiv(length, COLUMNS)
     add_groups[grid](partial, sums, count, length, group, min(group, AT_ONCE), COLUMNS)
     return sums
