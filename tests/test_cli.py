@@ -476,7 +476,10 @@ MISTAKES: dict[str, tuple[tuple[str, ...], str]] = {
         "Did you mean 'online-em'?",
     ),
     "covariance": (("fit", "rows.parquet", *FIT, "--covariance", "ful"), "Did you mean 'full'?"),
-    "no rank": (("fit", "rows.parquet", *FIT, "--covariance", "factor"), "rank is None"),
+    "no rank": (
+        ("fit", "rows.parquet", *FIT, "--covariance", "factor"),
+        "the number of factors, rank=8 or --rank 8",
+    ),
     "rank": (("fit", "rows.parquet", *FIT, "--rank", "2"), "use covariance='factor'"),
     "rank of counts": (
         ("fit", "rows.parquet", *FIT, "--family", "poisson", "--rank", "2"),

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
+from scipy.spatial.distance import cdist
 
 from mixfold.core.checks import check_above, check_least, check_whole
 from mixfold.core.conjugate import Conjugate
@@ -249,7 +250,9 @@ class Gaussian(Family):
 
     def divergence(self, x: Array, centers: Array, scale: Array) -> Array:
         """Half the squared distance: all components share one covariance before learning."""
-        return np.stack([0.5 * np.square((x - c) / scale).sum(axis=1) for c in centers], axis=1)
+        origin = centers[0]  # differences of rows far from zero lose no digits about it
+        rows, scaled = (x - origin) / scale, (centers - origin) / scale
+        return np.asarray(0.5 * cdist(rows, scaled, "sqeuclidean"))
 
     def symmetric_kl(self, a: GaussianParams, b: GaussianParams) -> Array:
         """The same as the general form, without its cancellation far from zero."""
@@ -355,6 +358,10 @@ class FactorGaussian(Gaussian):
         if self.covariance != FACTOR:
             raise InvalidInputError(
                 f"covariance is {self.covariance!r}: use Gaussian({self.covariance!r})"
+            )
+        if self.rank is None:
+            raise InvalidInputError(
+                "rank is None: covariance 'factor' needs the number of factors, rank=8 or --rank 8"
             )
         check_whole("rank", self.rank)
 
