@@ -13,15 +13,18 @@ import pyarrow.parquet
 import pytest
 
 from mixfold import Mixture, datasets
+from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Rows
 from mixfold.core.value import equal
 from mixfold.engines.threads import Threads
 from mixfold.families.gaussian import Gaussian, GaussianParams
+from mixfold.families.poisson import Poisson
 from mixfold.learners.auto import Auto
 from mixfold.learners.em import EM
 from mixfold.learners.mini_batch_em import MiniBatchEM
 from mixfold.learners.online_em import OnlineEM
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
+from mixfold.run.starting import Beginning
 from mixfold.schedules.constant import Constant
 from mixfold.schedules.power import Power
 from mixfold.starts.k_means_plus_plus import KMeansPlusPlus
@@ -485,3 +488,27 @@ def test_auto_draws_its_start_from_as_many_rows_as_it_says(monkeypatch: pytest.M
     x = np.random.default_rng(0).normal(size=(2000, 2))
     Mixture(n_components=2, learner=Auto(sample_size=300), random_state=0).fit(x)
     assert asked == [300]
+
+
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+@pytest.mark.parametrize(
+    ("family", "learner", "why"),
+    [
+        (Poisson(), "annealed-sgd", "no annealed gradients"),
+        (Gaussian("factor", rank=1), "recursive-em", "does not follow the factors"),
+        (Gaussian("tied"), "moment-matching", "no conjugate prior"),
+    ],
+)
+def test_a_learner_is_refused_before_a_start_is_drawn(
+    family: Any, learner: str, why: str, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Beginning, "draw", lambda *given: pytest.fail("a start was drawn"))
+    with pytest.raises(InvalidInputError, match=why):
+        getattr(Mixture(family, 2, learner=learner), method)(np.ones((30, 2)))
+
+
+def test_counts_learned_stepwise_begin_where_counts_do() -> None:
+    x = np.random.default_rng(0).poisson(4.0, size=(300, 2)).astype(float)
+    model = Mixture("poisson", 2, learner="stepwise-em", random_state=0).fit(x)
+    assert equal(model._start(), Mixture("poisson", 2)._start())
+    assert np.abs(model.weights_ @ model.means_ - x.mean(axis=0)).max() < 0.5

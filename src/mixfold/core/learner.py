@@ -51,18 +51,21 @@ class Learner(ABC):
     rereads = False
     goes_on = False
 
-    @property
-    def default_start(self) -> str | None:
-        """The name of a start that suits the rule."""
+    def default_start(self, family: Family) -> str | None:
+        """The name of a start that suits the rule, where it has a wish of its own."""
         return None
 
     def goes_on_from(self, other: Learner) -> bool:
         """Whether the rule can learn more rows from the state that `other` has left."""
         return self.goes_on and isinstance(other, type(self))
 
+    def refusal(self, model: Model) -> str | None:
+        """Why the rule cannot learn the model, and what can; None where it can."""
+        return None
+
     def serves(self, model: Model) -> bool:
         """Whether the rule can learn the model."""
-        return True
+        return self.refusal(model) is None
 
     def remarks(self, model: Model, rows: Rows) -> list[str]:
         """What the user should know before learning begins; `rows` are some of the data."""

@@ -30,7 +30,7 @@ from mixfold.run.loop import Loop, check_some
 from mixfold.run.passing import Check, Passing
 from mixfold.run.progress import Lines, Progress, Silent
 from mixfold.run.shards import InShards
-from mixfold.run.starting import Beginning, warn_of
+from mixfold.run.starting import Beginning, check_served, warn_of
 from mixfold.run.stream import Stream
 from mixfold.sources.array import Array
 from mixfold.sources.collection import Collection
@@ -318,6 +318,7 @@ class Density(Evaluation):
     def _streaming(self, problem: Threads) -> Learned:
         """What has been learned, in the form that streams."""
         learner = self._learner().resolve(None, problem.model.d, True)
+        check_served(learner, problem.model)
         if not self.__sklearn_is_fitted__():
             return Learned.nothing(problem.model, learner, self._seed())
         learned = self._now()

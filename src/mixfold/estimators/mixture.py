@@ -130,7 +130,8 @@ class Mixture(Density):
         return learner_from(self.learner)
 
     def _start(self) -> Start:
-        return start_for(self.init, self._family(), self._learner().default_start)
+        family = self._family()
+        return start_for(self.init, family, self._learner().default_start(family))
 
     def _check_parameters(self) -> None:
         check_whole("n_components", self.n_components)

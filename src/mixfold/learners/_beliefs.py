@@ -19,20 +19,19 @@ def check_prior(prior: Any) -> None:
         )
 
 
-def has_prior(model: Model) -> bool:
-    """Whether the model is a mixture of components that have a conjugate prior."""
-    return isinstance(model, MixtureModel) and model.family.conjugate is not None
+def no_prior(model: Model) -> str | None:
+    """Why beliefs cannot be had of a model, unless its components have a conjugate prior."""
+    if isinstance(model, MixtureModel) and model.family.conjugate is not None:
+        return None
+    return (
+        f"{getattr(model, 'family', model)!r} has no conjugate prior here: use full or diagonal "
+        "Gaussians without a cap, Poisson or exponential components, or a learner of the EM kind"
+    )
 
 
 def mixture_of(problem: Problem) -> BayesianMixture:
     """The mixture beliefs are about."""
-    model = problem.model
-    if not (isinstance(model, MixtureModel) and has_prior(model)):
-        raise InvalidInputError(
-            f"{getattr(model, 'family', model)!r} has no conjugate prior here: use full or "
-            "diagonal Gaussians without a cap, Poisson or exponential components, or a learner of "
-            "the EM kind"
-        )
+    model: Any = problem.model
     return BayesianMixture(model)
 
 

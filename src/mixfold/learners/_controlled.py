@@ -21,7 +21,7 @@ from mixfold.core.value import value
 from mixfold.learners._batches import check_batch_size, learn_in_batches, rows_per_batch
 from mixfold.learners._gathering import Fold, Gathered, gather, nothing
 from mixfold.learners._gathering import total as total_of
-from mixfold.learners._hidden import check_serves, has_hidden
+from mixfold.learners._hidden import lost_factors
 from mixfold.learners._memory import InMemory, OnFile
 
 FILL, UPDATE = "fill", "update"
@@ -158,11 +158,10 @@ class ControlledEM(Learner):
 
     # learning
 
-    def serves(self, model: Model) -> bool:
-        return not has_hidden(model)
+    def refusal(self, model: Model) -> str | None:
+        return lost_factors(self, model)
 
     def init(self, problem: Problem, params: Any, seen: int = 0, seed: int = 0) -> ControlledState:
-        check_serves(self, problem.model)
         expected = problem.model.expected(params)
         return ControlledState(
             params,

@@ -16,7 +16,7 @@ import numpy as np
 from mixfold.core.checks import check_above, check_whole
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Info, Learner
-from mixfold.core.problem import Assignment, Problem, RowRule, Sequence
+from mixfold.core.problem import Assignment, Model, Problem, RowRule, Sequence
 from mixfold.core.rows import Rows
 from mixfold.core.value import value
 from mixfold.learners._batches import learn_in_batches, step_of
@@ -30,7 +30,6 @@ from mixfold.learners._gathering import (
     nothing,
     total,
 )
-from mixfold.learners._hidden import check_serves
 from mixfold.learners._lookahead import look_ahead
 from mixfold.learners._merging import (
     check_kind,
@@ -106,13 +105,15 @@ class StochasticEM(Learner):
     def _size(self) -> int:
         return maxsize if self.batch_size is None else int(self.batch_size)
 
-    def init(self, problem: Problem, params: Any, seen: int = 0, seed: int = 0) -> StochasticState:
-        check_serves(self, problem.model)
-        if self.assign == "lookahead" and not problem.model.has_labels:
-            raise InvalidInputError(
+    def refusal(self, model: Model) -> str | None:
+        if self.assign == "lookahead" and not model.has_labels:
+            return (
                 "strategy='lookahead' tries every label, and this model has none: "
                 "use 'argmax' or 'sample'"
             )
+        return None
+
+    def init(self, problem: Problem, params: Any, seen: int = 0, seed: int = 0) -> StochasticState:
         region = 0.0
         if self.truncation is not None:
             region = float(max(0.0, np.ceil(problem.model.overreach(params, self._bounds()))))

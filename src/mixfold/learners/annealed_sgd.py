@@ -11,6 +11,7 @@ import numpy as np
 from mixfold.core.arrays import beside, on_host
 from mixfold.core.checks import check_above, check_whole
 from mixfold.core.errors import InvalidInputError, unknown_name
+from mixfold.core.family import Family
 from mixfold.core.learner import Info, Learner
 from mixfold.core.problem import Model, Problem
 from mixfold.core.rows import Array, Rows, join, no_rows
@@ -93,8 +94,7 @@ class AnnealedSGD(Learner):
     precision: Literal["float32", "float64"] = "float32"
     scale: bool = False
 
-    @property
-    def default_start(self) -> str:
+    def default_start(self, family: Family) -> str | None:
         """Means near zero, or where that is the mean of scaled rows."""
         return "around-mean" if self.scale else "uniform"
 
@@ -118,11 +118,16 @@ class AnnealedSGD(Learner):
                 "product must be below 1"
             )
 
-    def serves(self, model: Model) -> bool:
-        if not isinstance(model, MixtureModel) or not isinstance(model.family, Gaussian):
-            return False
-        bounded = model.family.covariance == "full" and model.family.cap is not None
-        return model.family.covariance in SHAPES and not bounded
+    def refusal(self, model: Model) -> str | None:
+        family: Any = getattr(model, "family", None)
+        shaped = isinstance(family, Gaussian) and family.covariance in SHAPES
+        if shaped and (family.covariance != "full" or family.cap is None):
+            return None
+        return (
+            f"{model if family is None else family!r} has no annealed gradients here: use "
+            "Gaussian('diag'), Gaussian('full') without a cap or Gaussian('factor', rank=...), "
+            "or a learner of the EM kind"
+        )
 
     def goes_on_from(self, other: Learner) -> bool:
         return super().goes_on_from(other) and getattr(other, "scale", None) == self.scale
@@ -149,12 +154,6 @@ class AnnealedSGD(Learner):
 
     def init(self, problem: Problem, params: Any, seen: int = 0, seed: int = 0) -> AnnealedSGDState:
         model: Any = problem.model
-        if not self.serves(model):
-            raise InvalidInputError(
-                f"{getattr(model, 'family', model)!r} has no annealed gradients here: use "
-                "Gaussian('diag'), Gaussian('full') without a cap or Gaussian('factor', rank=...), "
-                "or a learner of the EM kind"
-            )
         kind = np.dtype(self.precision)
         full = model.family.covariance == "full"
         unit = np.eye(model.d, dtype=kind) if full else np.ones(model.d, dtype=kind)

@@ -93,10 +93,8 @@ class DriftAware(Learner):
         """Rows that a start is drawn from."""
         return int(self.learner.sample_size)
 
-    @property
-    def default_start(self) -> str | None:
-        """The start that suits the rule."""
-        return self.learner.default_start  # type: ignore[no-any-return]
+    def default_start(self, family: Family) -> str | None:
+        return self.learner.default_start(family)  # type: ignore[no-any-return]
 
     @property
     def passes(self) -> int | None:
@@ -110,8 +108,8 @@ class DriftAware(Learner):
             return False
         return not self.learner.goes_on or bool(self.learner.goes_on_from(other.learner))
 
-    def serves(self, model: Model) -> bool:
-        return bool(self.learner.serves(model))
+    def refusal(self, model: Model) -> str | None:
+        return self.learner.refusal(model)  # type: ignore[no-any-return]
 
     def remarks(self, model: Model, rows: Rows) -> list[str]:
         return list(self.learner.remarks(model, rows))

@@ -6,7 +6,7 @@ from typing import Any
 
 from mixfold.core.problem import Model
 from mixfold.core.value import value
-from mixfold.learners._hidden import has_hidden
+from mixfold.learners._hidden import lost_factors
 from mixfold.learners.online_em import OnlineEM
 from mixfold.schedules.power import Power
 
@@ -34,8 +34,8 @@ class ExactMLE(OnlineEM):
     schedule: Any = Power(exponent=1.0, scale=1.0)
     warmup: int | None = 0
 
-    def serves(self, model: Model) -> bool:
-        return not has_hidden(model)
+    def refusal(self, model: Model) -> str | None:
+        return super().refusal(model) or lost_factors(self, model)
 
     def credit(self, sample: int, k: int, d: int) -> int:
         return 0 if k == 1 else super().credit(sample, k, d)

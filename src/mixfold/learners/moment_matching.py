@@ -10,7 +10,7 @@ from mixfold.core.learner import Info, Learner
 from mixfold.core.problem import Model, Problem
 from mixfold.core.rows import Rows
 from mixfold.core.value import value
-from mixfold.learners._beliefs import beliefs_before, check_prior, has_prior, mixture_of
+from mixfold.learners._beliefs import beliefs_before, check_prior, mixture_of, no_prior
 from mixfold.learners._merging import counted, learned_more
 from mixfold.models.bayesian_mixture import MixturePosterior
 
@@ -57,8 +57,8 @@ class MomentMatching(Learner):
     def __post_init__(self) -> None:
         check_prior(self.prior)
 
-    def serves(self, model: Model) -> bool:
-        return has_prior(model)
+    def refusal(self, model: Model) -> str | None:
+        return no_prior(model)
 
     def init(
         self, problem: Problem, params: Any, seen: int = 0, seed: int = 0

@@ -13,7 +13,7 @@ from mixfold.core.problem import Model, Problem
 from mixfold.core.rows import Rows
 from mixfold.core.value import value
 from mixfold.learners._batches import learn_in_batches, step_of
-from mixfold.learners._beliefs import beliefs_before, check_prior, has_prior, mixture_of
+from mixfold.learners._beliefs import beliefs_before, check_prior, mixture_of, no_prior
 from mixfold.learners._gathering import Fold, Gathered, expecting, gather, nothing, total
 from mixfold.learners._merging import counted, learned_more
 from mixfold.models.bayesian_mixture import MixturePosterior
@@ -90,8 +90,8 @@ class OnlineVB(Learner):
     def resolve(self, n: int | None, d: int, streaming: bool) -> Learner:
         return self if self.n_rows is not None else replace(self, n_rows=n)
 
-    def serves(self, model: Model) -> bool:
-        return has_prior(model)
+    def refusal(self, model: Model) -> str | None:
+        return no_prior(model)
 
     def init(self, problem: Problem, params: Any, seen: int = 0, seed: int = 0) -> OnlineVBState:
         prior = beliefs_before(problem, params, self.prior)

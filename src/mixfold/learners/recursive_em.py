@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from mixfold.core.problem import Model
 from mixfold.core.value import value
-from mixfold.learners._hidden import has_hidden
+from mixfold.learners._hidden import lost_factors
 from mixfold.learners.online_em import OnlineEM
 from mixfold.schedules.power import Power
 
@@ -36,5 +36,5 @@ class RecursiveEM(OnlineEM):
 
     schedule: Any = Power(exponent=1.0, scale=1.0)
 
-    def serves(self, model: Model) -> bool:
-        return not has_hidden(model)
+    def refusal(self, model: Model) -> str | None:
+        return super().refusal(model) or lost_factors(self, model)

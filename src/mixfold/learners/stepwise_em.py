@@ -56,9 +56,8 @@ class StepwiseEM(OnlineEM):
         if self.cap is not None:
             check_above("cap", self.cap, 0.0)
 
-    @property
-    def default_start(self) -> str:
-        return "uniform"
+    def default_start(self, family: Family) -> str | None:
+        return "uniform" if isinstance(family, Gaussian) else None
 
     def bounded(self, family: Family) -> Family:
         if self.cap is None or not isinstance(family, Gaussian):

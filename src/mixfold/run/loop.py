@@ -17,6 +17,7 @@ from mixfold.run.fit import Fit
 from mixfold.run.history import no_history
 from mixfold.run.passing import Check, InBlocks, Passing, no_check
 from mixfold.run.progress import Progress, Silent
+from mixfold.run.starting import check_served
 
 
 class Loop:
@@ -37,6 +38,7 @@ class Loop:
         keep: Callable[[Fit], None] = lambda fit: None,
         progress: Progress | None = None,
     ) -> None:
+        check_served(learner, problem.model)
         self.problem, self.learner, self.source, self.starts = problem, learner, source, [*starts]
         self.seen, self.seed, self.passes = seen, seed, passes
         self.keep, self.progress = keep, progress or Silent()

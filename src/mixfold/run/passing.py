@@ -73,7 +73,11 @@ class InBlocks:
     def _blocks(self, fit: Fit) -> tuple[Sequence[int], Iterator[Rows]]:
         """The numbers of the rows of this pass, and the blocks still to come."""
         if self.order == "stream":
-            return range(sys.maxsize), prefetched(self.source.blocks(fit.row, self.problem.block))
+            return range(sys.maxsize), self._ahead(self.source.blocks(fit.row, self.problem.block))
         drawn = Resampled(self.source, self.order, [self.seed, fit.start, fit.passes])
-        blocks = prefetched(drawn.blocks(fit.row, self.problem.block))
+        blocks = self._ahead(drawn.blocks(fit.row, self.problem.block))
         return drawn.indices, blocks  # type: ignore[return-value]
+
+    def _ahead(self, blocks: Iterator[Rows]) -> Iterator[Rows]:
+        """Blocks read by a thread; on a device work is in order within one thread alone."""
+        return blocks if self.source.at_hand() is not None else prefetched(blocks)

@@ -40,6 +40,13 @@ def start_for(init: Any, family: Family, suits: str | None = None) -> Start:
     return Given(getattr(init, "params_", init))
 
 
+def check_served(learner: Learner, model: Model) -> None:
+    """Refuse a model that the learner cannot learn."""
+    why = learner.refusal(model)
+    if why is not None:
+        raise InvalidInputError(why)
+
+
 def warn_of(learner: Learner, model: Model, sample: Rows) -> None:
     """Say what the learner has to remark before it begins."""
     for remark in learner.remarks(model, sample.on_host()):
