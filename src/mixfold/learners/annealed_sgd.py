@@ -25,6 +25,7 @@ from mixfold.models.mixture_model import MixtureModel, MixtureParams
 PRECISIONS = ("float32", "float64")
 SHAPES = ("diag", "full", FACTOR)
 FIRST = 256  # rows that scales are taken from
+LONGEST, NEARER = 0.02, 0.4  # steps that are not given
 FAINT = 0.1  # what loadings begin at: their squares against the noise
 
 
@@ -52,7 +53,8 @@ class AnnealedSGD(Learner):
 
     g is a bump of width sigma on a periodic grid of components, as nearly square as K allows: it
     drags along components that no row has chosen yet. Whenever the loss has settled, sigma and eps
-    fall by a tenth. Weights are a softmax. Precisions are D'D, with D diagonal or upper triangular
+    fall by a tenth: sigma from sqrt(K) / 2 to `sigma_end`, eps from 0.02 to 0.005, and less in
+    proportion where `cap` is above 20, unless they are given. Weights are a softmax. Precisions are D'D, with D diagonal or upper triangular
     as the family has it, and no entry of its diagonal passes the root of `cap`; with factors D is
     that of the noise alone. No row is needed to start: means begin near zero, precisions at the
     cap, loadings at small random numbers, so data should be scaled to [0, 1] or thereabouts. With
@@ -85,14 +87,26 @@ class AnnealedSGD(Learner):
     batch_size: int = 1
     passes: int = 3
     cap: float = 20.0
-    epsilon: float = 0.01
-    epsilon_end: float = 0.004
+    epsilon: float | None = None
+    epsilon_end: float | None = None
     sigma: float | None = None
     sigma_end: float = 0.01
     delta: float = 0.05
     decay: float = 0.9
     precision: Literal["float32", "float64"] = "float32"
     scale: bool = False
+
+    @property
+    def first_step(self) -> float:
+        """epsilon, or one with which means move at most two fifths of the way to a row."""
+        return min(LONGEST, NEARER / self.cap) if self.epsilon is None else self.epsilon
+
+    @property
+    def last_step(self) -> float:
+        """epsilon_end, or a quarter of the first step and no more than suits three epochs."""
+        return (
+            0.25 * min(LONGEST, self.first_step) if self.epsilon_end is None else self.epsilon_end
+        )
 
     def default_start(self, family: Family) -> str | None:
         """Means near zero, or where that is the mean of scaled rows."""
@@ -103,8 +117,8 @@ class AnnealedSGD(Learner):
         check_whole("passes", self.passes)
         for name in ("cap", "delta", "sigma_end"):
             check_above(name, getattr(self, name), 0.0)
-        check_above("epsilon", self.epsilon, 0.0, 1.0)
-        check_above("epsilon_end", self.epsilon_end, 0.0, self.epsilon)
+        check_above("epsilon", self.first_step, 0.0, 1.0)
+        check_above("epsilon_end", self.last_step, 0.0, self.first_step)
         check_above("decay", self.decay, 0.0, 1.0)
         if self.sigma is not None:
             check_above("sigma", self.sigma, 0.0)
@@ -112,9 +126,9 @@ class AnnealedSGD(Learner):
             raise InvalidInputError(f"scale is {self.scale!r}: use True or False")
         if self.precision not in PRECISIONS:
             raise unknown_name("precision", self.precision, PRECISIONS)
-        if self.epsilon * self.cap >= 1.0:
+        if self.first_step * self.cap >= 1.0:
             raise InvalidInputError(
-                f"epsilon is {self.epsilon:g} and cap {self.cap:g}: means would overshoot; the "
+                f"epsilon is {self.first_step:g} and cap {self.cap:g}: means would overshoot; the "
                 "product must be below 1"
             )
 
@@ -137,7 +151,7 @@ class AnnealedSGD(Learner):
         if self.scale:
             return said
         remedy = ", or use AnnealedSGD(scale=True), -O scale=true"
-        return said + out_of_scale(rows, self.epsilon, self.cap, remedy)
+        return said + out_of_scale(rows, self.first_step, self.cap, remedy)
 
     def rule(self, k: int, cap: float | None = None) -> AnnealingRule:
         """What does not change while learning; the family may have a cap too."""
@@ -145,7 +159,7 @@ class AnnealedSGD(Learner):
         return AnnealingRule(
             grid_rows(k),
             self.sigma_end,
-            self.epsilon_end,
+            self.last_step,
             self.delta,
             self.decay,
             1e-3 * most,
@@ -162,12 +176,12 @@ class AnnealedSGD(Learner):
             logits=np.log(params.weights),
             means=params.components.means.astype(kind),
             roots=np.stack([unit] * model.k) * kind.type(self.rule(1, model.family.cap).most_root),
-            sigma=0.25 * sqrt(model.k) if self.sigma is None else self.sigma,
-            epsilon=self.epsilon,
+            sigma=0.5 * sqrt(model.k) if self.sigma is None else self.sigma,
+            epsilon=self.first_step,
             loss=UNSEEN,
             before=UNSEEN,
             first=UNSEEN,
-            wait=round(1.0 / self.epsilon),
+            wait=round(1.0 / self.first_step),
             looks=0,
             loadings=self._faint(model, seed).astype(kind) if with_factors else None,
         )
@@ -237,7 +251,7 @@ class AnnealedSGD(Learner):
         """A row of weight w moves a mean as far as w rows after each other do at most."""
         if rows.weight is None:
             return rows
-        most = self.epsilon * self.cap
+        most = self.first_step * self.cap
         steps = -np.expm1(on_host(rows.weight) * np.log1p(-most)) / most
         return Rows(rows.x, beside(rows.x, steps))
 
@@ -255,7 +269,7 @@ class AnnealedSGD(Learner):
 
     def converged(self, state: AnnealedSGDState) -> bool:
         now = state.annealed
-        return now.sigma <= self.sigma_end and now.epsilon <= self.epsilon_end
+        return now.sigma <= self.sigma_end and now.epsilon <= self.last_step
 
 
 def uneven_grid(k: int) -> list[str]:

@@ -17,7 +17,7 @@ from mixfold.learners.online_em import OnlineEM
 from mixfold.schedules.floored import Floored
 
 WARMUP = 0.1  # of the rows
-FIRST_STEP = 0.01  # that of annealed gradients, whose start this rule shares
+FIRST_STEP = 0.02  # that of annealed gradients, whose start this rule shares
 
 
 @value
