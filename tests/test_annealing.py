@@ -516,3 +516,24 @@ def test_another_choice_of_scale_begins_anew() -> None:
     model.set_params(learner=AnnealedSGD(scale=True)).partial_fit(x)
     assert model._learned.stream.state.rows == 600
     assert np.isfinite(model.score(x))
+
+
+def test_rows_that_weigh_nothing_have_no_part_in_the_scale() -> None:
+    x = 50.0 * pictures(400) + 1000.0
+    weight = np.ones(700)
+    weight[100:400] = 0.0
+    among = np.concatenate([x[:100], np.full((300, x.shape[1]), 1e6), x[100:]])
+    rule = AnnealedSGD(scale=True)
+    plain, mixed = (Mixture(Gaussian("diag"), 9, learner=rule, random_state=0) for _ in range(2))
+    plain.partial_fit(x)
+    for part in (slice(250), slice(250, 700)):
+        mixed.partial_fit(among[part], sample_weight=weight[part])
+    assert equal(plain.params_, mixed.params_)
+
+
+def test_rows_that_wait_for_their_scale_show_it() -> None:
+    x = 50.0 * pictures(100) + 1000.0
+    rule = AnnealedSGD(scale=True)
+    model = Mixture(Gaussian("diag"), 9, learner=rule, random_state=0).partial_fit(x)
+    assert np.abs(model.means_ - x.mean(axis=0)).max() < 50.0
+    np.testing.assert_allclose(model.covariances_.max(axis=0), scaling_of(Rows(x)).scale ** 2 / 20)

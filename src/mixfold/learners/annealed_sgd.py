@@ -54,13 +54,13 @@ class AnnealedSGD(Learner):
     g is a bump of width sigma on a periodic grid of components, as nearly square as K allows: it
     drags along components that no row has chosen yet. Whenever the loss has settled, sigma and eps
     fall by a tenth: sigma from sqrt(K) / 2 to `sigma_end`, eps from 0.02 to 0.005, and less in
-    proportion where `cap` is above 20, unless they are given. Weights are a softmax. Precisions are D'D, with D diagonal or upper triangular
-    as the family has it, and no entry of its diagonal passes the root of `cap`; with factors D is
-    that of the noise alone. No row is needed to start: means begin near zero, precisions at the
-    cap, loadings at small random numbers, so data should be scaled to [0, 1] or thereabouts. With
-    `scale` the first 256 rows wait, and columns are learned in units of their deviations from
-    their means there; what is learned is told in the data's own units. `history_` has both the
-    log-likelihood and, as `bound`, what is raised.
+    proportion where `cap` is above 20, unless they are given. Weights are a softmax. Precisions are
+    D'D, with D diagonal or upper triangular as the family has it, and no entry of its diagonal
+    passes the root of `cap`; with factors D is that of the noise alone. No row is needed to start:
+    means begin near zero, precisions at the cap, loadings at small random numbers, so data should
+    be scaled to [0, 1] or thereabouts. With `scale` the first 256 rows wait, and columns are
+    learned in units of their deviations from their means there; what is learned is told in the
+    data's own units. `history_` has both the log-likelihood and, as `bound`, what is raised.
 
     Steps of diagonal and full components are compiled. Those of factors are products of matrices:
     single rows are slow, and a `batch_size` of 20 to 100 is advised, with longer steps, such as
@@ -203,25 +203,19 @@ class AnnealedSGD(Learner):
     def step(
         self, problem: Problem, state: AnnealedSGDState, rows: Rows
     ) -> tuple[AnnealedSGDState, list[Info]]:
+        unscaled = self.scale and state.scaling is None
+        if unscaled and rows.weight is not None:
+            weighty = rows.where(rows.weight > 0.0)  # others would pass for some of the first
+            state = replace(state, rows=state.rows + len(rows) - len(weighty))
+            rows = weighty
         rows = join([state.waiting, rows]) if len(state.waiting) else rows
-        if self.scale and state.scaling is None:
-            state, rows = self._measured(state, rows)
-            if state.scaling is None:
-                return replace(state, waiting=rows.copy()), []
+        if unscaled and len(rows) < FIRST:
+            return replace(state, waiting=rows.copy()), []
+        if unscaled:
+            state = self._scaled(state, rows.cut(0, FIRST))
         whole = len(rows) - len(rows) % self.batch_size
         after, info = self._learn(problem, state, rows.cut(0, whole))
         return replace(after, waiting=rows.cut(whole, len(rows)).copy()), info
-
-    def _measured(self, state: AnnealedSGDState, rows: Rows) -> tuple[AnnealedSGDState, Rows]:
-        """With the scale of the first rows that count, once there are enough, and what is left."""
-        while state.scaling is None and len(rows) >= FIRST:
-            first = rows.cut(0, FIRST)
-            if first.total_weight() > 0.0:
-                state = self._scaled(state, first)
-            else:
-                state = replace(state, rows=state.rows + FIRST)
-                rows = rows.cut(FIRST, len(rows))
-        return state, rows
 
     def _scaled(self, state: AnnealedSGDState, rows: Rows) -> AnnealedSGDState:
         scaling = scaling_of(rows.on_host())
@@ -258,11 +252,18 @@ class AnnealedSGD(Learner):
     def end_pass(
         self, problem: Problem, state: AnnealedSGDState
     ) -> tuple[AnnealedSGDState, list[Info]]:
-        if self.scale and state.scaling is None and state.waiting.total_weight() > 0.0:
-            state = self._scaled(state, state.waiting)
+        state = self._measured(state)
         after, info = self._learn(problem, state, state.waiting)
         nothing = no_rows(problem.model.d)
         return replace(after, waiting=nothing, passes=state.passes + 1), info
+
+    def _measured(self, state: AnnealedSGDState) -> AnnealedSGDState:
+        """With the scale of the rows that wait, where it is wanted and more may not come."""
+        wanted = self.scale and state.scaling is None and len(state.waiting) > 0
+        return self._scaled(state, state.waiting) if wanted else state
+
+    def estimate(self, problem: Problem, state: AnnealedSGDState) -> MixtureParams:
+        return self._measured(state).params
 
     def finished(self, state: AnnealedSGDState) -> bool:
         return state.passes >= self.passes
