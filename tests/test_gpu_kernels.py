@@ -126,6 +126,25 @@ def test_the_bits_of_a_tile_depend_on_its_rows_alone(
         assert torch.equal(alone[0], together[i])
 
 
+@pytest.mark.parametrize(("covariance", "d"), [("full", 5), ("diag", 9)])
+def test_rows_taken_in_stretches_give_the_same_bits(
+    covariance: str, d: int, device: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, params, x = example(covariance, 2, d, 150)
+    rows = Rows(torch.tensor(x, device=device), torch.ones(len(x), device=device))
+    found = []
+    for _ in range(2):
+        kernel = problem(model, device)
+        made = kernel.iterate(params, rows)
+        assert made is not None
+        sums = kernel.fold(params, rows, np.zeros(model.n_sums))
+        found.append((made.log_likelihood, made.after(3), sums))
+        monkeypatch.setattr(_triton_diagonal, "SHARE_ELEMENTS", 1)
+        monkeypatch.setattr(_triton_pairs, "PARTIAL_ELEMENTS", 1)
+    assert len(found[0][0]) == 3
+    assert equal(*found)
+
+
 @pytest.mark.parametrize(
     ("covariance", "k", "d"), [("full", 3, 2), ("full", 2, 5), ("diag", 4, 9), ("diag", 2, 40)]
 )
