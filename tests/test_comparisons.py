@@ -17,12 +17,13 @@ from mixfold.experiments._labelled import labelled_sets, standardised
 from mixfold.experiments._measures import divergence, squared_error
 from mixfold.experiments._streaming import BATCH, FIRST, SCHEDULES, log_spaced, online_learners
 from mixfold.experiments._templates import gaussian
+from mixfold.experiments._wanted import Wanted
 
 PNG, GIF = b"\x89PNG", b"GIF8"
 
 
 def run(name: str, out: Path, n: int, data: Path | None = None) -> list[dict[str, str]]:
-    find("experiments", name)().run(reps=1, n=n, out=out, data=data, report=lambda line: None)
+    find("experiments", name)().run(Wanted(out, lambda line: None, 1, n, data))
     with (out / f"{name}.csv").open(encoding="utf-8") as file:
         return list(csv.DictReader(file))
 

@@ -18,6 +18,7 @@ from mixfold.experiments import class_incremental, mnist_pca
 from mixfold.experiments._measures import adjusted_rand, evaluate, squared_error
 from mixfold.experiments._methods import Contest, random_labels
 from mixfold.experiments._simulation import replicate
+from mixfold.experiments._wanted import Wanted
 from mixfold.models.mixture_model import MixtureParams
 from mixfold.sources.array import Array
 
@@ -28,7 +29,7 @@ PNG = b"\x89PNG"
 
 def run(name: str, out: Path, data: Path | None = None, reps: int = 1, n: int = 600) -> list[str]:
     lines: list[str] = []
-    find("experiments", name)().run(reps=reps, n=n, out=out, data=data, report=lines.append)
+    find("experiments", name)().run(Wanted(out, lines.append, reps, n, data))
     return lines
 
 

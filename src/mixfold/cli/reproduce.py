@@ -28,13 +28,14 @@ def reproduce(
 ) -> None:
     """Run a paper's study again and write its tables and figures."""
     from mixfold.core.errors import SourceError
+    from mixfold.experiments._wanted import Wanted
 
     chosen = find("experiments", study)()
     if data is not None and not data.is_dir():
         raise SourceError(f"the data folder {str(data)!r} does not exist")
     out.mkdir(parents=True, exist_ok=True)
     try:
-        chosen.run(reps=reps, n=n, out=out, data=data, report=_report)
+        chosen.run(Wanted(out, _report, reps, n, data))
     finally:
         if not any(out.iterdir()):
             out.rmdir()

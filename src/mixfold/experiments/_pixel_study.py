@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
 from mixfold.experiments._annealing import Result
 from mixfold.experiments._pixels import Pictures, pictures
+from mixfold.experiments._wanted import Wanted
 from mixfold.experiments._writing import write_csv
 
 
@@ -28,20 +28,12 @@ class PixelStudy(ABC):
     def summarize(self, path: Path, results: list[Result]) -> None:
         """The table."""
 
-    def run(
-        self,
-        *,
-        reps: int | None = None,
-        n: int | None = None,
-        out: Path,
-        data: Path | None = None,
-        report: Callable[[str], None],
-    ) -> None:
+    def run(self, wanted: Wanted) -> None:
         """All sets of the data folder, at most `n` rows of each part; results go to `out`."""
-        results, began = list[Result](), time.monotonic()
-        out.mkdir(parents=True, exist_ok=True)
-        for found in pictures(data, n, tuple(self.sets)):
-            results += self.replicate(found, reps or self.reps, out)
+        results = list[Result]()
+        out = wanted.folder()
+        for found in pictures(wanted.data, wanted.n, tuple(self.sets)):
+            results += self.replicate(found, wanted.reps or self.reps, out)
             write_csv(out / f"{self.name}.csv", results)
-            report(f"{self.name}: {found.name} done, {time.monotonic() - began:.0f} s")
+            wanted.tell(f"{self.name}: {found.name} done")
         self.summarize(out / f"{self.name}.md", results)

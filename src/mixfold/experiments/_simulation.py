@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
@@ -23,6 +21,7 @@ from mixfold.experiments._methods import (
     random_labels,
 )
 from mixfold.experiments._templates import Template
+from mixfold.experiments._wanted import Wanted
 from mixfold.experiments._writing import draw_boxes, write_csv, write_markdown
 from mixfold.sources.array import Array
 
@@ -50,24 +49,16 @@ class Simulation(ABC):
     def template(self, data: Path | None) -> Template:
         """The mixture to draw from."""
 
-    def run(
-        self,
-        *,
-        reps: int | None = None,
-        n: int | None = None,
-        out: Path,
-        data: Path | None = None,
-        report: Callable[[str], None],
-    ) -> None:
+    def run(self, wanted: Wanted) -> None:
         """Run all replications; table and box plots go to the folder `out`."""
-        template, reps, n = self.template(data), reps or self.reps, n or self.n
-        out.mkdir(parents=True, exist_ok=True)
-        name, results, began = name_of(self), list[Result](), time.monotonic()
+        template, reps, n = self.template(wanted.data), wanted.reps or self.reps, wanted.n or self.n
+        out = wanted.folder()
+        name, results = name_of(self), list[Result]()
         for rep in range(reps):
             results += replicate(template, n, rep)
             # kept up to date, so that an interrupted study leaves what it has
             write_csv(out / f"{name}.csv", results)
-            report(f"{name}: {rep + 1} of {reps} done, {time.monotonic() - began:.0f} s")
+            wanted.tell(f"{name}: {rep + 1} of {reps} done")
         write_summary(out / f"{name}.md", results)
         title = f"{name}: n = {n:,}, {reps} replications"
         draw_boxes(out / f"{name}.png", title, panels(results), LOGARITHMIC)

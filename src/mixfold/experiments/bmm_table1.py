@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from mixfold.experiments._held_out import (
 )
 from mixfold.experiments._labelled import standardised
 from mixfold.experiments._race import OBMM, Method, Race, methods
+from mixfold.experiments._wanted import Wanted
 from mixfold.experiments._writing import draw_boxes, write_csv, write_markdown
 from mixfold.learners.moment_matching import MomentMatching
 
@@ -49,22 +49,14 @@ class BmmTable1:
     n = 10_000
     reps = 10
 
-    def run(
-        self,
-        *,
-        reps: int | None = None,
-        n: int | None = None,
-        out: Path,
-        data: Path | None = None,
-        report: Callable[[str], None],
-    ) -> None:
+    def run(self, wanted: Wanted) -> None:
         """All sets of the data folder, at most `n` rows of each; results go to `out`."""
         from threadpoolctl import threadpool_limits
 
-        reps, began = reps or self.reps, time.monotonic()
+        reps = wanted.reps or self.reps
         results, refined = list[Result](), list[Result]()
-        out.mkdir(parents=True, exist_ok=True)
-        for measured in measured_sets(tuple(PUBLISHED), data, n or self.n):
+        out = wanted.folder()
+        for measured in measured_sets(tuple(PUBLISHED), wanted.data, wanted.n or self.n):
             with threadpool_limits(1):
                 for rep in range(reps):
                     for scale in SCALES:
@@ -72,7 +64,7 @@ class BmmTable1:
                     refined += from_refined_start(measured, rep)
             write_csv(out / "bmm-table1.csv", results)
             write_csv(out / "bmm-table1-refined.csv", refined)
-            report(f"bmm-table1: {measured.name} done, {time.monotonic() - began:.0f} s")
+            wanted.tell(f"bmm-table1: {measured.name} done")
         if not results:
             raise SourceError("the data folder has none of the data sets of this study")
         write_summary(out / "bmm-table1.md", results)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from mixfold.experiments._held_out import (
 from mixfold.experiments._labelled import standardised
 from mixfold.experiments._race import OBMM, Method, Race, distributed, methods, one_pass, single
 from mixfold.experiments._templates import gaussian
+from mixfold.experiments._wanted import Wanted
 from mixfold.experiments._writing import draw_lines, write_csv, write_markdown
 from mixfold.learners.auto import Auto
 from mixfold.learners.moment_matching import MomentMatching
@@ -54,25 +54,18 @@ class BmmTable2:
     n = 50_000
     reps = 10
 
-    def run(
-        self,
-        *,
-        reps: int | None = None,
-        n: int | None = None,
-        out: Path,
-        data: Path | None = None,
-        report: Callable[[str], None],
-    ) -> None:
+    def run(self, wanted: Wanted) -> None:
         """Likelihoods, times and what shards cost, on at most `n` rows each, go to `out`."""
         from threadpoolctl import threadpool_limits
 
-        reps, n, began = reps or self.reps, n or self.n, time.monotonic()
-        out.mkdir(parents=True, exist_ok=True)
+        reps, n = wanted.reps or self.reps, wanted.n or self.n
+        out = wanted.folder()
 
         def done(part: str) -> None:
-            report(f"bmm-table2: {part} done, {time.monotonic() - began:.0f} s")
+            wanted.tell(f"bmm-table2: {part} done")
 
-        sets = {measured.name: measured for measured in measured_sets((MAGIC, FRAMES), data, n)}
+        found = measured_sets((MAGIC, FRAMES), wanted.data, n)
+        sets = {measured.name: measured for measured in found}
         if MAGIC not in sets:
             raise SourceError(f"the data folder has no {MAGIC}.parquet, which this study needs")
         with threadpool_limits(1):

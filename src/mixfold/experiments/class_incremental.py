@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import numpy as np
 from mixfold.core.learner import Learner
 from mixfold.estimators.mixture import Mixture
 from mixfold.experiments._templates import data_file
+from mixfold.experiments._wanted import Wanted
 from mixfold.experiments._writing import draw_boxes, write_csv, write_markdown
 from mixfold.families.gaussian import Gaussian
 from mixfold.learners.annealed_sgd import AnnealedSGD
@@ -51,26 +51,17 @@ class ClassIncremental:
     n = 24_000
     reps = 3
 
-    def run(
-        self,
-        *,
-        reps: int | None = None,
-        n: int | None = None,
-        out: Path,
-        data: Path | None = None,
-        report: Callable[[str], None],
-    ) -> None:
+    def run(self, wanted: Wanted) -> None:
         """All tasks and methods on the first `n` digits; results go to the folder `out`."""
-        learned, judged = mnist(data_file("mnist.npz", data), n or self.n)
-        reps = reps or self.reps
-        out.mkdir(parents=True, exist_ok=True)
-        results, began = list[Result](), time.monotonic()
+        learned, judged = mnist(data_file("mnist.npz", wanted.data), wanted.n or self.n)
+        reps = wanted.reps or self.reps
+        out = wanted.folder()
+        results = list[Result]()
         for rep in range(reps):
             for task in TASKS:
                 results += replicate(task, rep, learned, judged)
                 write_csv(out / "class-incremental.csv", results)
-                seconds = time.monotonic() - began
-                report(f"class-incremental: {task}, {rep + 1} of {reps}, {seconds:.0f} s")
+                wanted.tell(f"class-incremental: {task}, {rep + 1} of {reps}")
         write_summary(out / "class-incremental.md", results)
         title = f"MNIST class by class, K = {K}, {reps} replications: nats per row on test digits"
         draw_boxes(out / "class-incremental.png", title, panels(results))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ from mixfold.core.learner import Learner
 from mixfold.core.rows import Array, Rows
 from mixfold.engines.threads import Threads
 from mixfold.experiments._means import first_mean, maximum, problem, simulate, start
+from mixfold.experiments._wanted import Wanted
 from mixfold.experiments._writing import draw_lines, write_csv, write_markdown
 from mixfold.learners.em import EM
 from mixfold.learners.fast_incremental_em import FastIncrementalEM
@@ -46,24 +45,17 @@ class GmmRates:
 
     reps = 5
 
-    def run(
-        self,
-        *,
-        reps: int | None = None,
-        n: int | None = None,
-        out: Path,
-        data: Path | None = None,
-        report: Callable[[str], None],
-    ) -> None:
+    def run(self, wanted: Wanted) -> None:
         """Run all replications for sizes up to `n`; results go to the folder `out`."""
-        sizes = [size for size in SIZES if n is None or size <= n] or [n or SIZES[0]]
-        out.mkdir(parents=True, exist_ok=True)
-        results, began = list[Result](), time.monotonic()
+        most = wanted.n or SIZES[-1]
+        sizes = [size for size in SIZES if size <= most] or [most]
+        out = wanted.folder()
+        results = list[Result]()
         for size in sizes:
-            for rep in range(reps or self.reps):
+            for rep in range(wanted.reps or self.reps):
                 results += replicate(size, rep)
             write_csv(out / "gmm-rates.csv", results)
-            report(f"gmm-rates: n = {size:,}, {time.monotonic() - began:.0f} s")
+            wanted.tell(f"gmm-rates: n = {size:,}")
         write_summary(out / "gmm-rates.md", results, sizes)
         lines = {name: (sizes, medians(results, name, sizes, "rows")) for name in methods()}
         draw_lines(

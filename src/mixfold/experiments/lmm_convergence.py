@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -14,6 +12,7 @@ import numpy as np
 from mixfold.core.learner import Learner
 from mixfold.core.rows import Array, Rows
 from mixfold.engines.threads import Threads
+from mixfold.experiments._wanted import Wanted
 from mixfold.experiments._writing import new_figure, write_csv, write_markdown
 from mixfold.learners.em import EM
 from mixfold.learners.incremental_em import IncrementalEM
@@ -48,23 +47,15 @@ class LmmConvergence:
 
     reps = 1
 
-    def run(
-        self,
-        *,
-        reps: int | None = None,
-        n: int | None = None,
-        out: Path,
-        data: Path | None = None,
-        report: Callable[[str], None],
-    ) -> None:
+    def run(self, wanted: Wanted) -> None:
         """Run all replications with `n` groups; results go to the folder `out`."""
-        out.mkdir(parents=True, exist_ok=True)
-        results, began = list[Result](), time.monotonic()
-        for rep in range(reps or self.reps):
-            units = simulate(n or GROUPS, rep)
+        out = wanted.folder()
+        results = list[Result]()
+        for rep in range(wanted.reps or self.reps):
+            units = simulate(wanted.n or GROUPS, rep)
             for start in STARTS:
                 results += compare(units, start, rep)
-                report(f"lmm-convergence: start {start}, {time.monotonic() - began:.0f} s")
+                wanted.tell(f"lmm-convergence: start {start}")
             write_csv(out / "lmm-convergence.csv", results)
         write_summary(out / "lmm-convergence.md", results)
         draw(out / "lmm-convergence.png", results)

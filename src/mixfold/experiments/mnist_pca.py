@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from mixfold.engines.threads import Threads
 from mixfold.experiments._measures import evaluate
 from mixfold.experiments._methods import EPOCHS, TEN_PASSES, Contest, random_labels
 from mixfold.experiments._templates import data_file
+from mixfold.experiments._wanted import Wanted
 from mixfold.experiments._writing import draw_boxes, write_csv, write_markdown
 from mixfold.families.gaussian import Gaussian
 from mixfold.models.mixture_model import MixtureModel
@@ -38,25 +38,17 @@ class MnistPca:
 
     reps = 10
 
-    def run(
-        self,
-        *,
-        reps: int | None = None,
-        n: int | None = None,
-        out: Path,
-        data: Path | None = None,
-        report: Callable[[str], None],
-    ) -> None:
+    def run(self, wanted: Wanted) -> None:
         """Run all replications on the first `n` digits; results go to the folder `out`."""
-        reps = reps or self.reps
-        scores, labels = digits(data_file("mnist.npz", data), n)
-        out.mkdir(parents=True, exist_ok=True)
-        results, began = list[Result](), time.monotonic()
+        reps = wanted.reps or self.reps
+        scores, labels = digits(data_file("mnist.npz", wanted.data), wanted.n)
+        out = wanted.folder()
+        results = list[Result]()
         for components, rep in product(AUTHORS, range(reps)):
             results += replicate(np.ascontiguousarray(scores[:, :components]), labels, rep)
             write_csv(out / "mnist-pca.csv", results)
             done = f"{components} components, {rep + 1} of {reps}"
-            report(f"mnist-pca: {done}, {time.monotonic() - began:.0f} s")
+            wanted.tell(f"mnist-pca: {done}")
         write_summary(out / "mnist-pca.md", results)
         title = f"mnist-pca: adjusted Rand index by number of components, {reps} replications"
         panels = {f"{d} components": agreement(results, d) for d in AUTHORS}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from itertools import product
 from pathlib import Path
@@ -18,6 +17,7 @@ from mixfold.experiments._curves import Curve, draw_curves
 from mixfold.experiments._measures import divergence, squared_error
 from mixfold.experiments._streaming import BATCH, HARMONIC, SCHEDULES, SLOW, Stream
 from mixfold.experiments._templates import Template, gaussian
+from mixfold.experiments._wanted import Wanted
 from mixfold.experiments._writing import write_csv, write_markdown
 from mixfold.models.mixture_model import MixtureParams
 
@@ -44,24 +44,16 @@ class OnlineKmle:
     n = 10**5
     reps = 8
 
-    def run(
-        self,
-        *,
-        reps: int | None = None,
-        n: int | None = None,
-        out: Path,
-        data: Path | None = None,
-        report: Callable[[str], None],
-    ) -> None:
+    def run(self, wanted: Wanted) -> None:
         """All overlaps and replications; tables, curves and an animation go to `out`."""
-        reps, n = reps or self.reps, max(n or self.n, 10 * streaming.FIRST)
-        out.mkdir(parents=True, exist_ok=True)
-        results, began = list[Result](), time.monotonic()
+        reps, n = wanted.reps or self.reps, max(wanted.n or self.n, 10 * streaming.FIRST)
+        out = wanted.folder()
+        results = list[Result]()
         for overlap in OVERLAPS:
             for rep in range(reps):
                 results += replicate(overlap, n, rep)
                 write_csv(out / "online-kmle.csv", results)
-            report(f"online-kmle: {label(overlap)} done, {time.monotonic() - began:.0f} s")
+            wanted.tell(f"online-kmle: {label(overlap)} done")
         write_summary(out / "online-kmle.md", results, "squared_error")
         write_summary(out / "online-kmle-divergence.md", results, "divergence")
         write_lost(out / "online-kmle-lost.md", results)
@@ -71,7 +63,7 @@ class OnlineKmle:
             f"N(0, 1) and another: median and quartiles of {reps} replications",
         )
         write_times(out / "online-kmle-time.md", min(n, TIMED))
-        report(f"online-kmle: times done, {time.monotonic() - began:.0f} s")
+        wanted.tell("online-kmle: times done")
         template = two_gaussians(SHOWN)
         animate(out / "online-kmle.gif", template, stream_of(template, n, 0))
 

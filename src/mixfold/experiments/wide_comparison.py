@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from mixfold.core.registry import find_all
 from mixfold.engines.threads import Threads
 from mixfold.experiments._labelled import DIAG, FULL, Labelled, labelled_sets, standardised
 from mixfold.experiments._measures import evaluate
+from mixfold.experiments._wanted import Wanted
 from mixfold.experiments._writing import draw_boxes, write_csv, write_markdown
 from mixfold.families.gaussian import Gaussian
 from mixfold.learners.drift_aware import DriftAware
@@ -48,24 +48,16 @@ class WideComparison:
     n = 5_000
     reps = 3
 
-    def run(
-        self,
-        *,
-        reps: int | None = None,
-        n: int | None = None,
-        out: Path,
-        data: Path | None = None,
-        report: Callable[[str], None],
-    ) -> None:
+    def run(self, wanted: Wanted) -> None:
         """All sets of the data folder, at most `n` rows of each; results go to `out`."""
-        reps, results, began = reps or self.reps, list[Result](), time.monotonic()
-        out.mkdir(parents=True, exist_ok=True)
-        for labelled in labelled_sets(data, n or self.n):
+        reps, results = wanted.reps or self.reps, list[Result]()
+        out = wanted.folder()
+        for labelled in labelled_sets(wanted.data, wanted.n or self.n):
             for rep in range(reps):
                 results += replicate(labelled, rep)
                 write_csv(out / "wide-comparison.csv", results)
             done = f"{labelled.name} ({len(labelled.x):,} x {labelled.x.shape[1]})"
-            report(f"wide-comparison: {done} done, {time.monotonic() - began:.0f} s")
+            wanted.tell(f"wide-comparison: {done} done")
         if not results:
             raise SourceError("the data folder has none of the labelled sets of this study")
         write_summary(out / "wide-comparison.md", results)

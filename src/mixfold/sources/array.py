@@ -11,27 +11,16 @@ from numpy.typing import NDArray
 from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows
 from mixfold.core.source import Source, block_length, cuts
+from mixfold.sources._held import Held
 
 
-class Array(Source):
+class Array(Held):
     """A two-dimensional array of any strides; integers become float64 block by block."""
 
     def __init__(
         self, x: NDArray[Any], weight: Floats | None = None, columns: Sequence[str] | None = None
     ) -> None:
         self.x, self.weight, self.columns = x, weight, columns
-
-    @property
-    def d(self) -> int:
-        return int(self.x.shape[1])
-
-    @property
-    def length(self) -> int:
-        return int(self.x.shape[0])
-
-    @property
-    def random_access(self) -> bool:
-        return True
 
     def blocks(self, start: int = 0, length: int | None = None) -> Iterator[Rows]:
         step = length or block_length(self.d)

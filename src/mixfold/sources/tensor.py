@@ -9,12 +9,12 @@ import numpy as np
 
 from mixfold.core.arrays import beside
 from mixfold.core.rows import Rows
-from mixfold.core.source import Source
+from mixfold.sources._held import Held
 
 BLOCK_ELEMENTS = 2**28
 
 
-class Tensor(Source):
+class Tensor(Held):
     """A two-dimensional float32 or float64 tensor.
 
     Blocks are large, and multiples of the length that is wished for. Samples come to this machine's
@@ -23,18 +23,6 @@ class Tensor(Source):
 
     def __init__(self, x: Any, weight: Any = None) -> None:
         self.x, self.weight = x, weight
-
-    @property
-    def d(self) -> int:
-        return int(self.x.shape[1])
-
-    @property
-    def length(self) -> int:
-        return int(self.x.shape[0])
-
-    @property
-    def random_access(self) -> bool:
-        return True
 
     def blocks(self, start: int = 0, length: int | None = None) -> Iterator[Rows]:
         rows, least = Rows(self.x, self.weight), length or 1

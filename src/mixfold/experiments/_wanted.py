@@ -1,0 +1,29 @@
+"""What a person asks of a study."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """How much of it, from what data folder, where results go, and who hears how far it is."""
+
+    out: Path
+    report: Callable[[str], None]
+    reps: int | None = None
+    n: int | None = None
+    data: Path | None = None
+    began: float = field(default_factory=time.monotonic)
+
+    def folder(self) -> Path:
+        """Where results go, made if it is not there."""
+        self.out.mkdir(parents=True, exist_ok=True)
+        return self.out
+
+    def tell(self, done: str) -> None:
+        """Report what is done, and how long it took so far."""
+        self.report(f"{done}, {time.monotonic() - self.began:.0f} s")
