@@ -173,12 +173,37 @@ def annealed_rows(n: int = 60_000, d: int = 784, k: int = 64) -> float:
     return n / per_pass(fit, 2, 12, 3)
 
 
+def streamed(n: int = 40_000_000, d: int = 32, k: int = 16) -> str:
+    """Rates, in GB/s, at which rows in the memory of the host are folded, and bare copies."""
+    shape = MixtureModel(Gaussian("diag"), k, d)
+    x = torch.rand((n, d)).numpy()
+    params, some = (
+        started(torch.tensor(x[:100_000], device="cuda"), k, "diag").params_,
+        x[:4_000_000],
+    )
+    there, zero = torch.tensor(some, device="cuda"), np.zeros(shape.n_sums)
+    pinned = torch.empty(some.shape, pin_memory=True)
+
+    def fold(n_threads: int | None) -> float:
+        problem = Gpu(shape, "cuda", n_threads)
+        return float(x.nbytes) / best(lambda: problem.fold(params, Rows(x), zero), 3)
+
+    rates = {
+        "folded": fold(None),
+        "folded, rows copied by one thread": fold(1),
+        "copy of pinned memory": some.nbytes / best(lambda: there.copy_(pinned)),
+        "copy of plain memory": some.nbytes / best(lambda: there.copy_(torch.from_numpy(some))),
+    }
+    return "; ".join(f"{name} {1e-9 * rate:.1f}" for name, rate in rates.items())
+
+
 def main() -> None:
     options = argparse.ArgumentParser()
     options.add_argument("--rival", action="store_true")
     options.add_argument("--only", type=int, help="columns of the one case to run")
     given = options.parse_args()
     rival = given.rival
+    print(f"{4e7:.0e} x 32 rows in the memory of the host, GB/s: {streamed()}", flush=True)
     print(f"AnnealedSGD, d=784, K=64, batches of 100: {annealed_rows():.3g} rows/s", flush=True)
     rate = product_rate()
     print(f"float64 products: {rate / 1e12:.0f} TFLOP/s")

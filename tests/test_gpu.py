@@ -22,7 +22,7 @@ from mixfold.core.learner import Learner
 from mixfold.core.registry import find_all
 from mixfold.core.rows import Rows, join
 from mixfold.core.value import at_home, equal
-from mixfold.engines import gpu
+from mixfold.engines import _feeding, gpu
 from mixfold.engines.gpu import Gpu, device_tile
 from mixfold.estimators import _placing
 from mixfold.kernels import _products
@@ -556,3 +556,12 @@ def test_torch_is_imported_only_where_it_is_needed() -> None:
         "sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("rows", [1, 3, 1000])
+def test_rows_are_copied_by_several_threads(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_feeding, "PART_BYTES", 8)
+    x = np.arange(6.0 * rows).reshape(rows, 6)[:, ::2]
+    to = np.full_like(x, np.nan)
+    _feeding.fill(to, x, 4)
+    np.testing.assert_array_equal(to, x)

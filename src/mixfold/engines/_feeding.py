@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from mixfold.core.rows import Array, Rows
+from mixfold.engines.threads import available_cores, pool
 from mixfold.kernels._torch import Tensor, torch
 
 SLOTS = 2
+PART_BYTES = 2**20
+MOST_PARTS = 16
+
+
+def fill(to: np.ndarray, x: np.ndarray, n_threads: int) -> None:
+    """Copy rows; one thread is several times slower than the way to the device."""
+    parts = min(n_threads, MOST_PARTS, x.nbytes // PART_BYTES)
+    if parts < 2:
+        to[:] = x
+        return
+    ends = [len(x) * i // parts for i in range(parts + 1)]
+    cuts = [slice(*pair) for pair in pairwise(ends)]
+    list(pool(n_threads).map(lambda cut: np.copyto(to[cut], x[cut]), cuts))
 
 
 class Slot:
@@ -22,10 +37,10 @@ class Slot:
         self.copied, self.used = torch().cuda.Event(), torch().cuda.Event()
         self.release()  # the memory may be that of a tensor which work in the queue still needs
 
-    def send(self, x: np.ndarray, stream: Any) -> Tensor:
+    def send(self, x: np.ndarray, stream: Any, n_threads: int) -> Tensor:
         """Begin a copy; what is queued on the current stream after this waits for it."""
         self.copied.synchronize()
-        self.pinned.numpy()[: len(x)] = x
+        fill(self.pinned.numpy()[: len(x)], x, n_threads)
         with torch().cuda.stream(stream):
             stream.wait_event(self.used)
             self.there[: len(x)].copy_(self.pinned[: len(x)], non_blocking=True)
@@ -41,8 +56,8 @@ class Slot:
 class Feed:
     """Sends arrays in pieces of at most `length` rows, through two pinned buffers of each kind."""
 
-    def __init__(self, device: Any, length: int) -> None:
-        self.device, self.length = device, length
+    def __init__(self, device: Any, length: int, n_threads: int) -> None:
+        self.device, self.length, self.n_threads = device, length, n_threads
         self._slots: dict[Any, list[Slot]] = {}
         self._stream: Any = None
 
@@ -69,14 +84,14 @@ class Feed:
             shape, dtype = (self.length, *x.shape[1:]), getattr(torch(), x.dtype.name)
             self._slots[kind] = [Slot(self.device, shape, dtype) for _ in range(SLOTS)]
         slots.append(self._slots[kind][number % SLOTS])
-        return slots[-1].send(x, self._stream)
+        return slots[-1].send(x, self._stream, self.n_threads)
 
 
 def resident(x: np.ndarray, device: Any, length: int) -> Tensor:
     """All of an array on the device."""
     whole = torch().empty(x.shape, dtype=getattr(torch(), x.dtype.name), device=device)
     first = 0
-    for piece in Feed(device, length).pieces(Rows(x)):
+    for piece in Feed(device, length, available_cores()).pieces(Rows(x)):
         whole[first : first + len(piece)] = piece.x
         first += len(piece)
     return whole

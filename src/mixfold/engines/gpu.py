@@ -37,7 +37,7 @@ class Gpu(Threads):
     """A model bound to a device; what takes one row at a time is done by the CPU.
 
     Rows may be tensors on the device, of which many tiles are taken at once, or arrays, which are
-    sent tile by tile. Sums of tiles are added in the order of the rows.
+    sent some tiles at a time. Sums of tiles are added in the order of the rows.
     """
 
     def __init__(self, model: Model, device: Any = "cuda", n_threads: int | None = None) -> None:
@@ -45,7 +45,8 @@ class Gpu(Threads):
         self.device = torch().device(device)
         self.on_device = GpuKernel(self.model, self.device)
         self.tile = device_tile(model.d)
-        self.block = self.tile * max(1, BLOCK_ELEMENTS // (self.tile * model.d))
+        self.sent = self.tile * max(1, BLOCK_ELEMENTS // (self.tile * model.d))
+        self.block = self.sent
         self.piece = self.tile * max(1, PIECE_ELEMENTS // (self.tile * model.d))
         self._feed: Feed | None = None
         self._there: tuple[Any, Any] = (None, None)
@@ -186,9 +187,9 @@ class Gpu(Threads):
         if not isinstance(rows.x, np.ndarray):
             step = length or self.piece
             return (rows.cut(first, first + step) for first in range(0, len(rows) or 1, step))
-        step = length or self.tile
+        step = length or self.sent
         if self._feed is None or self._feed.length != step:
-            self._feed = Feed(self.device, step)
+            self._feed = Feed(self.device, step, self.n_threads)
         return self._feed.pieces(rows)
 
     def _sparing(self, work: Callable[[], T]) -> T:

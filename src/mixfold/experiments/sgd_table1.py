@@ -40,7 +40,7 @@ PUBLISHED = {
 RADII = {f"radius {radius}": radius for radius in (0.1, 0.3, 0.5)}
 CLASS_0, NO_ANNEALING = "class 0", "no annealing"
 STARTS = (*RADII, CLASS_0, NO_ANNEALING)
-DEFAULT, PRINTED = "default", "0.001"  # steps of the learner's own, and those of the paper
+DEFAULT, PRINTED = "default", "paper's"
 
 
 class SgdTable1(PixelStudy):
@@ -61,20 +61,20 @@ def replicate(found: Pictures, reps: int) -> list[Result]:
     """All starts of all replications on one set."""
     first, rest = found.only(range(1)), found.only(range(1, CLASSES))
 
-    def one(steps: str, start: str, rep: int) -> Result:
-        common = {"set": found.name, "title": titled(rest), "steps": steps, "start": start}
-        rule = learner(steps, start)
+    def one(settings: str, start: str, rep: int) -> Result:
+        common = {"set": found.name, "title": titled(rest), "settings": settings, "start": start}
+        rule = learner(settings, start)
         reached = trial(rest, rule, rep, init=init(rule, start, first, rep))
         return {**common, "replication": rep, **reached}
 
     return together(lambda part: one(*part), product((DEFAULT, PRINTED), STARTS, range(reps)))
 
 
-def learner(steps: str, start: str) -> AnnealedSGD:
+def learner(settings: str, start: str) -> AnnealedSGD:
     """The rule; without annealing the bump has its last width from the beginning."""
     rule = AnnealedSGD(cap=CAP)
-    if steps == PRINTED:
-        rule = replace(rule, epsilon=0.001, epsilon_end=0.001)
+    if settings == PRINTED:
+        rule = replace(rule, epsilon=0.001, epsilon_end=0.001, sigma=2.0)
     return replace(rule, sigma=rule.sigma_end) if start == NO_ANNEALING else rule
 
 
@@ -88,20 +88,20 @@ def init(rule: AnnealedSGD, start: str, first: Pictures, rep: int) -> Any:
 
 
 def write_summary(path: Path, results: list[Result]) -> None:
-    """A line per set and start: the bound for both kinds of steps, the paper's, and the rest."""
-    keys, measures = ("set", "title", "start", "steps"), ("bound", "log_likelihood", "used")
+    """A line per set and start: the bound with both settings, the published one, and the rest."""
+    keys, measures = ("set", "title", "start", "settings"), ("bound", "log_likelihood", "used")
     bound, likelihood, used = (gathered(results, m, *keys) for m in measures)
     lines = [
         [
             title,
             start,
-            *(spread(bound[name, title, start, steps]) for steps in (DEFAULT, PRINTED)),
+            *(spread(bound[name, title, start, s]) for s in (DEFAULT, PRINTED)),
             f"{PUBLISHED[name][STARTS.index(start)]:.1f}",
             f"{np.mean(likelihood[name, title, start, DEFAULT]):.2f}",
             *(f"{np.mean(used[name, title, start, s]):.1f}" for s in (DEFAULT, PRINTED)),
         ]
         for name, title, start in dict.fromkeys(key[:3] for key in bound)
     ]
-    header = ["data set", "start", "bound", f"bound, steps {PRINTED}", "paper", "log-likelihood"]
-    header += ["components in use", f"in use, steps {PRINTED}"]
+    header = ["data set", "start", "bound", f"bound, {PRINTED} settings", "published"]
+    header += ["log-likelihood", "components in use", f"in use, {PRINTED} settings"]
     write_markdown(path, header, lines)
