@@ -1,4 +1,5 @@
-"""A pass of EM over float32 rows in the memory of a GPU, beside scikit-learn's on torch.
+"""A pass of EM over float32 rows in the memory of a GPU, beside scikit-learn's on torch; rows sent
+to it; and annealing.
 
 python benchmarks/gpu.py [--rival]
 

@@ -48,7 +48,7 @@ class SgdTable1(PixelStudy):
 
     name = "sgd-table1"
     sets = tuple(SETS)
-    reps = 3
+    reps = 10
 
     def replicate(self, found: Pictures, reps: int, out: Path) -> list[Result]:
         return replicate(found, reps)

@@ -42,7 +42,7 @@ class SgdTable2(PixelStudy):
 
     name = "sgd-table2"
     sets = tuple(PUBLISHED)
-    reps = 3
+    reps = 5
 
     def replicate(self, found: Pictures, reps: int, out: Path) -> list[Result]:
         return replicate(found, reps)

@@ -49,7 +49,7 @@ class SgdTable3(PixelStudy):
 
     name = "sgd-table3"
     sets = tuple(SETS)
-    reps = 5
+    reps = 10
 
     def replicate(self, found: Pictures, reps: int, out: Path) -> list[Result]:
         return replicate(found, reps, out)
