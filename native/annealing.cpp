@@ -125,14 +125,22 @@ template <class T, class Roots> class Annealing {
     double weight = 0;
     for (int n = 0; n < batch_.n; ++n) weight += batch_.weight[n];
     weight /= batch_.n;
+    const double epsilon = tempered(weight, m_.most_root * m_.most_root);
+    const double of_logits = tempered(weight, 1);
     for (int i = 0; i < k_; ++i) {
       const double held = take_shares(i);
-      m_.logits[i] += m_.epsilon * (held - weight * share_[i]);
+      m_.logits[i] += of_logits * (held - weight * share_[i]);
       if (held == 0) continue;
-      roots_.follow(batch_.x, batch_.share, batch_.n, mean(i), root(i), T(held), T(m_.epsilon),
+      roots_.follow(batch_.x, batch_.share, batch_.n, mean(i), root(i), T(held), T(epsilon),
                     T(m_.least_root), T(m_.most_root));
       log_roots_[i] = roots_.log_determinant(root(i));
     }
+  }
+
+  // A batch of mean weight v moves what is bent by `bend` no farther than v batches could.
+  double tempered(double weight, double bend) const {
+    if (weight == 1) return m_.epsilon;
+    return -expm1(weight * log1p(-m_.epsilon * bend)) / (bend * weight);
   }
 
   // What component i has of every row, and of all.

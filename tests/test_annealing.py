@@ -178,7 +178,11 @@ def test_steps_that_are_not_given_suit_the_cap() -> None:
     for cap, steps in ((1.0, (0.02, 0.005)), (20.0, (0.02, 0.005)), (400.0, (0.001, 0.00025))):
         rule = AnnealedSGD(cap=cap)
         assert (rule.first_step, rule.last_step) == pytest.approx(steps)
+    for batch_size, steps in ((2, (0.04, 0.01)), (8, (0.04, 0.04)), (100, (0.04, 0.04))):
+        rule = AnnealedSGD(batch_size=batch_size)
+        assert (rule.first_step, rule.last_step) == pytest.approx(steps)
     assert AnnealedSGD(epsilon=0.04).last_step == 0.005
+    assert AnnealedSGD(cap=80.0, epsilon_end=0.006).first_step == 0.006
     assert AnnealedSGD(epsilon=0.002).last_step == 0.0005
 
 
@@ -359,7 +363,7 @@ def analysers(n: int, seed: int = 0) -> Array:
 
 
 def learned(x: Array, k: int = 4, **settings: Any) -> Mixture:
-    given: Any = {"batch_size": 10, "passes": 6, "epsilon": 0.03, **settings}
+    given: Any = {"batch_size": 10, "passes": 6, "epsilon": 0.03, "epsilon_end": 0.005, **settings}
     family = Gaussian("factor", rank=2)
     return Mixture(family, k, learner=AnnealedSGD(**given), random_state=0).fit(x)
 
@@ -518,15 +522,21 @@ def test_another_choice_of_scale_begins_anew() -> None:
     assert np.isfinite(model.score(x))
 
 
-def test_rows_that_weigh_nothing_have_no_part_in_the_scale() -> None:
-    x = 50.0 * pictures(400) + 1000.0
+@pytest.mark.filterwarnings("ignore:rows have values")
+@pytest.mark.parametrize("batch_size", [1, 7])
+@pytest.mark.parametrize("scale", [False, True])
+def test_rows_that_weigh_nothing_change_nothing(scale: bool, batch_size: int) -> None:
+    x = 50.0 * pictures(400) + 1000.0 if scale else pictures(400)
     weight = np.ones(700)
     weight[100:400] = 0.0
     among = np.concatenate([x[:100], np.full((300, x.shape[1]), 1e6), x[100:]])
-    rule = AnnealedSGD(scale=True)
+    weight[620:650] = 0.0
+    among[620:650] = -1e6
+    x = np.delete(x, np.s_[320:350], axis=0)
+    rule = AnnealedSGD(scale=scale, batch_size=batch_size)
     plain, mixed = (Mixture(Gaussian("diag"), 9, learner=rule, random_state=0) for _ in range(2))
     plain.partial_fit(x)
-    for part in (slice(250), slice(250, 700)):
+    for part in (slice(250), slice(250, 640), slice(640, 700)):
         mixed.partial_fit(among[part], sample_weight=weight[part])
     assert equal(plain.params_, mixed.params_)
 
@@ -537,3 +547,16 @@ def test_rows_that_wait_for_their_scale_show_it() -> None:
     model = Mixture(Gaussian("diag"), 9, learner=rule, random_state=0).partial_fit(x)
     assert np.abs(model.means_ - x.mean(axis=0)).max() < 50.0
     np.testing.assert_allclose(model.covariances_.max(axis=0), scaling_of(Rows(x)).scale ** 2 / 20)
+
+
+@pytest.mark.parametrize("batch_size", [1, 20])
+def test_heavy_rows_count_for_more(batch_size: int) -> None:
+    """Two clusters of as many rows: their weights are the shares of components."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(4000) % 2
+    x = np.where(labels, 0.8, 0.2)[:, None] + 0.05 * rng.normal(size=(4000, 2))
+    weight = np.where(labels, 4.0, 1.0)
+    rule = AnnealedSGD(batch_size=batch_size, passes=10)
+    model = Mixture(Gaussian("diag"), 4, learner=rule, random_state=0).fit(x, sample_weight=weight)
+    heavy = model.weights_[model.means_[:, 0] > 0.5].sum()
+    assert heavy == pytest.approx(0.8, abs=0.01)

@@ -467,6 +467,24 @@ def test_a_kernel_that_needs_too_much_gets_less(
     assert equal(found.params_, expected.params_)
 
 
+@pytest.mark.usefixtures("small_tiles")
+def test_rows_that_are_too_many_at_once_go_tile_by_tile(
+    device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    params, x = mixture(device, learner="em").fit(blobs()).params_, blobs()
+    problem = Gpu(MixtureModel(Gaussian(), 3, 2), device)
+    sums, tile = GpuKernel.sums, problem.tile
+    expected = problem.fold(params, Rows(x), np.zeros(problem.model.n_sums))
+
+    def scarce(kernel: Any, prepared: Any, some: Any, *others: Any) -> Any:
+        return sums(kernel, prepared, some, *others) if len(some) <= tile else short_of_memory()
+
+    monkeypatch.setattr(GpuKernel, "sums", scarce)
+    with pytest.warns(RuntimeWarning, match="too little memory"):
+        found = problem.fold(params, Rows(x), np.zeros(problem.model.n_sums))
+    assert equal(found, expected)
+
+
 # bad input
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mixfold.core.rows import Array, Rows
-from mixfold.engines.threads import available_cores, pool
+from mixfold.engines.threads import pool
 from mixfold.kernels._torch import Tensor, torch
 
 SLOTS = 2
@@ -54,17 +54,17 @@ class Slot:
 
 
 class Feed:
-    """Sends arrays in pieces of at most `length` rows, through two pinned buffers of each kind."""
+    """Sends arrays in pieces, through two pinned buffers of each kind."""
 
-    def __init__(self, device: Any, length: int, n_threads: int) -> None:
-        self.device, self.length, self.n_threads = device, length, n_threads
-        self._slots: dict[Any, list[Slot]] = {}
+    def __init__(self, device: Any, n_threads: int) -> None:
+        self.device, self.n_threads = device, n_threads
+        self._slots: dict[Any, Slot] = {}
         self._stream: Any = None
 
-    def pieces(self, rows: Rows) -> Iterator[Rows]:
-        """The rows of a block on the device; a piece is gone when the next but one is asked for."""
-        for number, first in enumerate(range(0, len(rows) or 1, self.length)):
-            some = rows.cut(first, first + self.length)
+    def pieces(self, rows: Rows, length: int) -> Iterator[Rows]:
+        """At most `length` rows at a time; they are gone when the next but one are asked for."""
+        for number, first in enumerate(range(0, len(rows) or 1, length)):
+            some = rows.cut(first, first + length)
             slots: list[Slot] = []
             x = self._sent(some.x, number, slots)
             weight = None if some.weight is None else self._sent(some.weight, number, slots)
@@ -79,19 +79,23 @@ class Feed:
             return torch().from_numpy(np.array(x, order="C")).to(self.device)
         if self._stream is None:
             self._stream = torch().cuda.Stream(self.device)
-        kind = x.dtype, x.shape[1:]
-        if kind not in self._slots:
-            shape, dtype = (self.length, *x.shape[1:]), getattr(torch(), x.dtype.name)
-            self._slots[kind] = [Slot(self.device, shape, dtype) for _ in range(SLOTS)]
-        slots.append(self._slots[kind][number % SLOTS])
+        slots.append(self._slot(x, number % SLOTS))
         return slots[-1].send(x, self._stream, self.n_threads)
 
+    def _slot(self, x: np.ndarray, number: int) -> Slot:
+        """A buffer that holds as many rows; a small piece makes no large one."""
+        kind = x.dtype, x.shape[1:], number
+        slot = self._slots.get(kind)
+        if slot is None or len(slot.there) < len(x):
+            slot = self._slots[kind] = Slot(self.device, x.shape, getattr(torch(), x.dtype.name))
+        return slot
 
-def resident(x: np.ndarray, device: Any, length: int) -> Tensor:
+
+def resident(x: np.ndarray, device: Any, length: int, n_threads: int) -> Tensor:
     """All of an array on the device."""
     whole = torch().empty(x.shape, dtype=getattr(torch(), x.dtype.name), device=device)
     first = 0
-    for piece in Feed(device, length, available_cores()).pieces(Rows(x)):
+    for piece in Feed(device, n_threads).pieces(Rows(x), length):
         whole[first : first + len(piece)] = piece.x
         first += len(piece)
     return whole

@@ -187,19 +187,19 @@ class Gpu(Threads):
         if not isinstance(rows.x, np.ndarray):
             step = length or self.piece
             return (rows.cut(first, first + step) for first in range(0, len(rows) or 1, step))
-        step = length or self.sent
-        if self._feed is None or self._feed.length != step:
-            self._feed = Feed(self.device, step, self.n_threads)
-        return self._feed.pieces(rows)
+        if self._feed is None:
+            self._feed = Feed(self.device, self.n_threads)
+        return self._feed.pieces(rows, length or self.sent)
 
     def _sparing(self, work: Callable[[], T]) -> T:
         """Do work; if it needs too much of the device's memory, again in smaller pieces."""
         try:
             return work()
         except torch().OutOfMemoryError:
-            if self.piece == self.tile:
+            if self.piece == self.sent == self.tile:
                 raise
-            self.piece = self.tile
+            self.piece = self.sent = self.tile
+            self._feed = None
         say_short_of_memory(self.device)
         return work()
 

@@ -14,7 +14,7 @@ from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Rows
 from mixfold.core.source import Source
 from mixfold.engines._feeding import resident
-from mixfold.engines.gpu import Gpu, device_tile, say_short_of_memory
+from mixfold.engines.gpu import Gpu, say_short_of_memory
 from mixfold.engines.threads import Threads
 from mixfold.kernels._torch import torch
 from mixfold.sources.array import Array, as_floats
@@ -97,7 +97,7 @@ def free_memory(device: Any) -> int:
     return int(cuda.mem_get_info(device)[0] + kept)
 
 
-def at_device(source: Source, device: Any) -> Source:
+def at_device(source: Source, device: Any, problem: Any) -> Source:
     """An array that fits as a tensor on the device; all else as it is, to be sent in pieces."""
     if not isinstance(source, Array):
         return source
@@ -106,9 +106,9 @@ def at_device(source: Source, device: Any) -> Source:
         return source
     try:
         rows = source.whole()
-        tile = device_tile(source.d)
-        weight = None if rows.weight is None else resident(rows.weight, device, tile)
-        placed = Tensor(resident(rows.x, device, tile), weight)
+        how = device, problem.sent, problem.n_threads
+        weight = None if rows.weight is None else resident(rows.weight, *how)
+        placed = Tensor(resident(rows.x, *how), weight)
     except torch().OutOfMemoryError:
         say_short_of_memory(device)
         return source
@@ -123,7 +123,7 @@ def problem_for(model: Any, device: Any, n_threads: int | None) -> Threads:
 
 def in_place(work: Callable[[Source], None], source: Source, device: Any, problem: Threads) -> None:
     """Work with rows that lie on the device or, where its memory is too small, are sent there."""
-    placed = source if device is None else at_device(source, device)
+    placed = source if device is None else at_device(source, device, problem)
     if placed is source:
         work(source)
         return

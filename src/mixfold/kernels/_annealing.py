@@ -10,7 +10,7 @@ from mixfold.core.value import at_home
 from mixfold.families.gaussian import LOG_2PI
 from mixfold.kernels._products import Whitened, chunk_length, stretches, upload
 from mixfold.kernels._torch import Tensor, torch
-from mixfold.models.annealed import Annealed, AnnealingRule, bumps, heard, looked
+from mixfold.models.annealed import Annealed, AnnealingRule, bumps, heard, looked, tempered
 
 Cut = tuple[slice, float]  # the rows of a batch, and what they weigh
 
@@ -25,11 +25,16 @@ class Movable(Protocol):
         """Logits, means and roots, here again."""
 
 
+def steps(cuts: list[Cut], epsilon: float, rule: AnnealingRule) -> list[tuple[float, float]]:
+    """How long those of components and of logits are in each batch."""
+    return [tempered(epsilon, weight / (cut.stop - cut.start), rule) for cut, weight in cuts]
+
+
 class Moving:
     """Batches of any size, in float64."""
 
     def __init__(self, state: Annealed, x: Tensor, weight: Tensor, rule: AnnealingRule) -> None:
-        self.x, self.weight, self.limits = x, weight, (rule.least_root, rule.most_root)
+        self.x, self.weight, self.rule = x, weight, rule
         self.logits = upload(state.logits, x.device)
         self.means = torch().tensor(state.means, device=x.device)
         self.roots = torch().tensor(state.roots, device=x.device)
@@ -41,10 +46,10 @@ class Moving:
 
     def follow(self, cuts: list[Cut], g: Array, epsilon: float) -> Tensor:
         """Take batches; the sums of their log densities and of their losses, (batches, 2)."""
-        there = upload(g, self.x.device)
-        return torch().stack(
-            [self.step(self.x[cut].double(), self.weight[cut], there, epsilon) for cut, _ in cuts]
-        )
+        there, found = upload(g, self.x.device), []
+        for (cut, _), lengths in zip(cuts, steps(cuts, epsilon, self.rule), strict=True):
+            found.append(self.step(self.x[cut].double(), self.weight[cut], there, *lengths))
+        return torch().stack(found)
 
     def log_joint(self, x: Tensor) -> Tensor:
         """log w_k N_k(x), (n, K)."""
@@ -55,7 +60,9 @@ class Moving:
         chunks = (x[cut] for cut in stretches(len(x), self.chunk))
         return torch().cat([form.log_joint(some, form.local(some)) for some in chunks], dim=1).T
 
-    def step(self, x: Tensor, weight: Tensor, g: Tensor, epsilon: float) -> Tensor:
+    def step(
+        self, x: Tensor, weight: Tensor, g: Tensor, epsilon: float, of_logits: float
+    ) -> Tensor:
         """One step with the mean of a batch; sums of its log densities and of its losses."""
         joint = self.log_joint(x)
         smooth = joint @ g.T
@@ -67,10 +74,10 @@ class Moving:
         step = first - held * means
         square = second - 2.0 * means * first + held * means.square()
         odds = self.logits.softmax(dim=0)
-        self.logits = self.logits + epsilon * (held[:, 0] - held.sum() * odds)
+        self.logits = self.logits + of_logits * (held[:, 0] - held.sum() * odds)
         self.means = (means + epsilon * roots.square() * step).to(self.means.dtype)
         moved = roots + epsilon * (held / roots - roots * square)
-        self.roots = moved.clip(*self.limits).to(self.roots.dtype)
+        self.roots = moved.clip(self.rule.least_root, self.rule.most_root).to(self.roots.dtype)
         return torch().stack([weight @ joint.logsumexp(dim=1), weight @ loss])
 
 

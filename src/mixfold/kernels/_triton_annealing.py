@@ -15,6 +15,7 @@ import triton.language as tl
 from mixfold.core.rows import Array
 from mixfold.core.value import at_home
 from mixfold.families.gaussian import LOG_2PI
+from mixfold.kernels._annealing import steps
 from mixfold.kernels._graphs import recorded, restored
 from mixfold.kernels._torch import Tensor, torch
 from mixfold.kernels._triton_shares import lanes
@@ -163,7 +164,7 @@ def follow_batch(
     inside = (lane < K)[:, None] & (column < D)[None, :]
     mean = tl.load(means + at, inside, other=0.0)
     root = tl.load(roots + at, inside, other=1.0)
-    eps = tl.load(epsilon)
+    eps = tl.load(epsilon + 2 * (number - 1)).to(tl.float32)
     square = second - 2.0 * mean * first + held[:, None] * mean * mean
     moved = root + eps * (held[:, None] / root - root * square)
     tl.store(means + at, mean + eps * root * root * (first - held[:, None] * mean), inside)
@@ -172,7 +173,8 @@ def follow_batch(
         real = lane < K
         logit, odds = prior(logits, lane, real)
         rise = held.to(tl.float64) - tl.sum(held.to(tl.float64), 0) * odds
-        tl.store(logits + lane, logit + eps.to(tl.float64) * rise, real)
+        of_logits = tl.load(epsilon + 2 * (number - 1) + 1)
+        tl.store(logits + lane, logit + of_logits * rise, real)
         tl.store(counter, number)
 
 
@@ -192,20 +194,19 @@ class Batches:
         self.means, self.roots = (torch().empty((self.k, self.d), **narrow) for _ in range(2))
         self.logits = torch().empty(self.k, **wide)
         self.bumps = torch().zeros((self.kp, self.kp), **narrow)
-        self.epsilon = torch().zeros(1, **narrow)
+        self.epsilon = torch().zeros((self.capacity + 1, 2), **wide)
         self.counter, self.following = torch().zeros((2, 1), dtype=torch().int64, device=device)
         self.joint = torch().zeros((self.splits, self.rp, self.kp), **narrow)
         self.shares = torch().zeros((self.rp, self.kp), **narrow)
         self.some = min(SOME, self.rp)
         self.shown = torch().zeros((self.capacity + 1, self.rp // self.some, 2), **wide)
-        self.limits = 0.0, 0.0
+        self.rule: Any = None
         self._graphs: dict[int, Any] = {}
 
     def load(self, state: Annealed, x: Tensor, weight: Tensor, rule: AnnealingRule) -> Batches:
         """Begin with rows and a state."""
-        limits = rule.least_root, rule.most_root
-        if limits != self.limits:
-            self.limits, self._graphs = limits, {}
+        if rule != self.rule:
+            self.rule, self._graphs = rule, {}
         self.x[: len(x)] = x
         self.weight[: len(x)] = weight
         for mine, given in zip(
@@ -221,8 +222,9 @@ class Batches:
     def follow(self, cuts: list[Any], g: Array, epsilon: float) -> Tensor:
         """Take so many batches; the sums of their log densities and of their losses."""
         self.bumps[: self.k, : self.k] = torch().as_tensor(g)
-        self.epsilon.fill_(epsilon)
         first, left = cuts[0][0].start // self.size, len(cuts)
+        lengths = steps(cuts, epsilon, self.rule)
+        self.epsilon[first : first + left] = torch().tensor(lengths, dtype=torch().float64)
         for length in (AT_ONCE, 1):
             for _ in range(left // length):
                 self._play(length)
@@ -255,7 +257,8 @@ class Batches:
             *given, self.shares, self.shown, self.splits, offset, *shape, self.some, num_warps=4
         )
         counters = self.counter, self.following
-        changing = self.logits, self.epsilon, *counters, self.shares, *self.limits
+        limits = self.rule.least_root, self.rule.most_root
+        changing = self.logits, self.epsilon, *counters, self.shares, *limits
         follow_batch[(triton.cdiv(self.d, COLUMNS),)](
             *moving, *changing, *sizes, self.rp, self.kp, COLUMNS, num_warps=4
         )

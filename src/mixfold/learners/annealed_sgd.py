@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from mixfold.core.arrays import beside, on_host
 from mixfold.core.checks import check_above, check_whole
 from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.family import Family
@@ -53,18 +52,18 @@ class AnnealedSGD(Learner):
 
     g is a bump of width sigma on a periodic grid of components, as nearly square as K allows: it
     drags along components that no row has chosen yet. Whenever the loss has settled, sigma and eps
-    fall by a tenth: sigma from sqrt(K) / 2 to `sigma_end`, eps from 0.02 to 0.005, and less in
-    proportion where `cap` is above 20, unless they are given. Weights are a softmax. Precisions are
-    D'D, with D diagonal or upper triangular as the family has it, and no entry of its diagonal
-    passes the root of `cap`; with factors D is that of the noise alone. No row is needed to start:
-    means begin near zero, precisions at the cap, loadings at small random numbers, so data should
-    be scaled to [0, 1] or thereabouts. With `scale` the first 256 rows wait, and columns are
-    learned in units of their deviations from their means there; what is learned is told in the
-    data's own units. `history_` has both the log-likelihood and, as `bound`, what is raised.
+    fall by a tenth: sigma from sqrt(K) / 2 to `sigma_end`, eps from 0.02 to 0.005 unless they are
+    given. Batches take longer steps, of 0.04 to the end from 8 rows on; a `cap` above 20 shortens
+    them in proportion. Weights are a softmax. Precisions are D'D, with D diagonal or upper
+    triangular as the family has it, and no entry of its diagonal passes the root of `cap`; with
+    factors D is that of the noise alone. No row is needed to start: means begin near zero,
+    precisions at the cap, loadings at small random numbers, so data should be scaled to [0, 1] or
+    thereabouts. With `scale` the first 256 rows wait, and columns are learned in units of their
+    deviations from their means there; what is learned is told in the data's own units. `history_`
+    has both the log-likelihood and, as `bound`, what is raised.
 
     Steps of diagonal and full components are compiled. Those of factors are products of matrices:
-    single rows are slow, and a `batch_size` of 20 to 100 is advised, with longer steps, such as
-    `epsilon=0.04`, since there are fewer of them.
+    single rows are slow, and a `batch_size` of 20 to 100 is advised.
 
     Examples
     --------
@@ -98,15 +97,21 @@ class AnnealedSGD(Learner):
 
     @property
     def first_step(self) -> float:
-        """epsilon, or one with which means move at most two fifths of the way to a row."""
-        return min(LONGEST, NEARER / self.cap) if self.epsilon is None else self.epsilon
+        """epsilon, or one with which a row moves no mean more than two fifths of the way to it.
+
+        Batches move means by what their rows want together: twice as far.
+        """
+        if self.epsilon is not None:
+            return self.epsilon
+        first = min(self.batch_size, 2) * min(LONGEST, NEARER / self.cap)
+        return max(first, self.epsilon_end or 0.0)
 
     @property
     def last_step(self) -> float:
-        """epsilon_end, or a quarter of the first step and no more than suits three epochs."""
-        return (
-            0.25 * min(LONGEST, self.first_step) if self.epsilon_end is None else self.epsilon_end
-        )
+        """epsilon_end, or what leaves as much noise with batches as a quarter with single rows."""
+        if self.epsilon_end is not None:
+            return self.epsilon_end
+        return min(self.first_step, 0.25 * self.batch_size * min(LONGEST, self.first_step))
 
     def default_start(self, family: Family) -> str | None:
         """Means near zero, or where that is the mean of scaled rows."""
@@ -204,8 +209,8 @@ class AnnealedSGD(Learner):
         self, problem: Problem, state: AnnealedSGDState, rows: Rows
     ) -> tuple[AnnealedSGDState, list[Info]]:
         unscaled = self.scale and state.scaling is None
-        if unscaled and rows.weight is not None:
-            weighty = rows.where(rows.weight > 0.0)  # others would pass for some of the first
+        if rows.weight is not None:  # what weighs nothing has no place in a batch
+            weighty = rows.where(rows.weight > 0.0)
             state = replace(state, rows=state.rows + len(rows) - len(weighty))
             rows = weighty
         rows = join([state.waiting, rows]) if len(state.waiting) else rows
@@ -225,7 +230,6 @@ class AnnealedSGD(Learner):
     def _learn(
         self, problem: Problem, state: AnnealedSGDState, rows: Rows
     ) -> tuple[AnnealedSGDState, list[Info]]:
-        rows = self._tempered(rows)
         weight = rows.total_weight()
         if not weight > 0.0:
             return replace(state, rows=state.rows + len(rows)), []
@@ -240,14 +244,6 @@ class AnnealedSGD(Learner):
         log_likelihood, bound = (total / weight - volume for total in sums)
         info = Info(len(rows), log_likelihood, annealed.epsilon, bound)
         return replace(state, annealed=annealed, rows=state.rows + len(rows)), [info]
-
-    def _tempered(self, rows: Rows) -> Rows:
-        """A row of weight w moves a mean as far as w rows after each other do at most."""
-        if rows.weight is None:
-            return rows
-        most = self.first_step * self.cap
-        steps = -np.expm1(on_host(rows.weight) * np.log1p(-most)) / most
-        return Rows(rows.x, beside(rows.x, steps))
 
     def end_pass(
         self, problem: Problem, state: AnnealedSGDState

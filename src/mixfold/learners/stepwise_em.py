@@ -17,7 +17,7 @@ from mixfold.learners.online_em import OnlineEM
 from mixfold.schedules.floored import Floored
 
 WARMUP = 0.1  # of the rows
-FIRST_STEP = 0.02  # that of annealed gradients, whose start this rule shares
+STEP = 0.01  # as if of gradients: how far from zero rows may lie for means that begin there
 
 
 @value
@@ -65,7 +65,7 @@ class StepwiseEM(OnlineEM):
         return replace(family, cap=min(self.cap, family.cap or self.cap))
 
     def remarks(self, model: Model, rows: Rows) -> list[str]:
-        return [] if self.cap is None else out_of_scale(rows, FIRST_STEP, self.cap)
+        return [] if self.cap is None else out_of_scale(rows, STEP, self.cap)
 
     def credit(self, sample: int, k: int, d: int) -> int:
         return 0

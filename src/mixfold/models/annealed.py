@@ -9,7 +9,7 @@ data. What steps do to components is in `models/_annealed_roots.py` and, where t
 from __future__ import annotations
 
 from dataclasses import replace
-from math import isqrt
+from math import expm1, isqrt, log1p
 from typing import Any
 
 import numpy as np
@@ -120,12 +120,25 @@ def anneal_batch(state: Annealed, rows: Rows, rule: AnnealingRule) -> tuple[Anne
     weight = rows.weights()
     share = g[best] * (weight / len(rows))[:, None]
     held = share.sum(axis=0)
-    moved = there.follow(share, state.epsilon, (rule.least_root, rule.most_root))
+    epsilon, of_logits = tempered(state.epsilon, float(weight.mean()), rule)
+    moved = there.follow(share, epsilon, (rule.least_root, rule.most_root))
     parts: Any = {name: part.astype(state.means.dtype) for name, part in moved.items()}
-    logits = state.logits + state.epsilon * (held - held.sum() * np.exp(logs))
+    logits = state.logits + of_logits * (held - held.sum() * np.exp(logs))
     after = replace(state, logits=logits, **parts)
     after = looked(heard(after, float(weight @ loss / weight.sum())), rule)
     return after, log_sum_exp(joint), loss
+
+
+def tempered(epsilon: float, weight: float, rule: AnnealingRule) -> tuple[float, float]:
+    """Steps of components and of logits by a batch of mean weight v: as far as v batches move them.
+
+    Means are bent by the cap, logits by one at most.
+    """
+    if weight == 1.0:
+        return epsilon, epsilon
+    bends = rule.most_root**2, 1.0
+    found = [-expm1(weight * log1p(-epsilon * bend)) / (bend * weight) for bend in bends]
+    return found[0], found[1]
 
 
 def log_sum_exp(joint: Array) -> Array:
