@@ -19,6 +19,7 @@ import mixfold
 from mixfold.cli.main import main
 from mixfold.core import registry
 from mixfold.core.registry import names
+from mixfold.experiments._wanted import Wanted
 from mixfold.families._covariance import STRUCTURES
 
 COMMANDS = ("compare", "fit", "inspect", "merge", "reproduce", "sample", "score")
@@ -357,9 +358,9 @@ def test_the_two_parts_are_the_whole(every: int) -> None:
 
 def test_reproduce_runs_a_study(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     class Study:
-        def run(self, *, reps: int, n: int, out: Path, data: Path, report: Any) -> None:
-            report(f"{reps} times {n}, {data}")
-            (out / "table.csv").write_text("done")
+        def run(self, wanted: Wanted) -> None:
+            wanted.report(f"{wanted.reps} times {wanted.n}, {wanted.data}")
+            (wanted.folder() / "table.csv").write_text("done")
 
     monkeypatch.setattr("mixfold.cli.reproduce.find", lambda package, name: Study)
     code, out, err = run(

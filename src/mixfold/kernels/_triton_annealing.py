@@ -26,7 +26,7 @@ MOST_ROWS = 256
 SPLIT = 64  # columns of a program that sums densities
 SOME = 16  # rows of a program
 COLUMNS = 16  # of a program that moves them
-AT_ONCE = 10  # batches in a graph
+AT_ONCE = (20, 5, 1)  # batches in a graph: looks come after 25 of them and more
 
 
 @triton.jit
@@ -201,12 +201,17 @@ class Batches:
         self.some = min(SOME, self.rp)
         self.shown = torch().zeros((self.capacity + 1, self.rp // self.some, 2), **wide)
         self.rule: Any = None
+        self._limits = 0.0, 0.0
+        self._g: Any = None
+        self._length: Any = None
         self._graphs: dict[int, Any] = {}
 
     def load(self, state: Annealed, x: Tensor, weight: Tensor, rule: AnnealingRule) -> Batches:
         """Begin with rows and a state."""
-        if rule != self.rule:
-            self.rule, self._graphs = rule, {}
+        limits = rule.least_root, rule.most_root
+        if limits != self._limits:
+            self._limits, self._graphs = limits, {}
+        self.rule = rule
         self.x[: len(x)] = x
         self.weight[: len(x)] = weight
         for mine, given in zip(
@@ -221,15 +226,27 @@ class Batches:
 
     def follow(self, cuts: list[Any], g: Array, epsilon: float) -> Tensor:
         """Take so many batches; the sums of their log densities and of their losses."""
-        self.bumps[: self.k, : self.k] = torch().as_tensor(g)
+        if g is not self._g:
+            self.bumps[: self.k, : self.k] = torch().tensor(g)
+            self._g = g
         first, left = cuts[0][0].start // self.size, len(cuts)
-        lengths = steps(cuts, epsilon, self.rule)
-        self.epsilon[first : first + left] = torch().tensor(lengths, dtype=torch().float64)
-        for length in (AT_ONCE, 1):
+        self._take(first, steps(cuts, epsilon, self.rule))
+        for length in AT_ONCE:
             for _ in range(left // length):
                 self._play(length)
             left %= length
         return self.shown[first : first + len(cuts)].sum(dim=1)
+
+    def _take(self, first: int, lengths: list[tuple[float, float]]) -> None:
+        """Lengths of the steps of batches from the first on; most often they are all the same."""
+        if set(lengths) == {(lengths[0][0], lengths[0][0])}:
+            if lengths[0] != self._length:
+                self.epsilon.fill_(lengths[0][0])
+            self._length = lengths[0]
+            return
+        self._length = None
+        there = torch().tensor(lengths, dtype=torch().float64)
+        self.epsilon[first : first + len(lengths)] = there
 
     def _play(self, batches: int) -> None:
         if self.x.device.type != "cuda":
@@ -257,8 +274,7 @@ class Batches:
             *given, self.shares, self.shown, self.splits, offset, *shape, self.some, num_warps=4
         )
         counters = self.counter, self.following
-        limits = self.rule.least_root, self.rule.most_root
-        changing = self.logits, self.epsilon, *counters, self.shares, *limits
+        changing = self.logits, self.epsilon, *counters, self.shares, *self._limits
         follow_batch[(triton.cdiv(self.d, COLUMNS),)](
             *moving, *changing, *sizes, self.rp, self.kp, COLUMNS, num_warps=4
         )

@@ -9,6 +9,7 @@ data. What steps do to components is in `models/_annealed_roots.py` and, where t
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import lru_cache
 from math import expm1, isqrt, log1p
 from typing import Any
 
@@ -78,6 +79,7 @@ def grid_rows(k: int) -> int:
     return max(r for r in range(1, isqrt(k) + 1) if k % r == 0)
 
 
+@lru_cache(2)
 def bumps(k: int, rows: int, sigma: float) -> Array:
     """g, (K, K): a normalised Gaussian bump around every component on the periodic grid."""
     columns = k // rows
@@ -86,7 +88,9 @@ def bumps(k: int, rows: int, sigma: float) -> Array:
     bump = np.exp(-0.5 * square / sigma**2)
     bump = np.where(bump < REACH, 0.0, bump) / bump[bump >= REACH].sum()
     i, j = np.divmod(np.arange(k), columns)
-    return np.asarray(bump[(i[:, None] - i) % rows, (j[:, None] - j) % columns])
+    g = np.asarray(bump[(i[:, None] - i) % rows, (j[:, None] - j) % columns])
+    g.flags.writeable = False
+    return g
 
 
 def seen(state: Annealed, x: NDArray[np.floating]) -> RootedRows | FactoredRows:
