@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import tracemalloc
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -560,3 +561,24 @@ def test_heavy_rows_count_for_more(batch_size: int) -> None:
     model = Mixture(Gaussian("diag"), 4, learner=rule, random_state=0).fit(x, sample_weight=weight)
     heavy = model.weights_[model.means_[:, 0] > 0.5].sum()
     assert heavy == pytest.approx(0.8, abs=0.01)
+
+
+class Wide:
+    """A few rows of 30,000 columns, block by block."""
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        rng = np.random.default_rng(0)
+        return (rng.random((10, 30_000), dtype=np.float32) for _ in range(12))
+
+
+def test_thirty_thousand_columns_take_less_than_100_megabytes() -> None:
+    learner = AnnealedSGD(passes=2)
+    model = Mixture(Gaussian("diag"), 64, learner=learner, random_state=0, n_threads=1)
+    tracemalloc.start()
+    try:
+        model.fit(Wide())
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert most < 90e6
+    assert np.isfinite(model.means_).all()

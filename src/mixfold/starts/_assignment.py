@@ -11,6 +11,7 @@ from mixfold.core.family import Family
 from mixfold.core.rows import Array, Rows
 from mixfold.core.source import block_length
 from mixfold.core.statistics import Statistics, pack
+from mixfold.core.value import field_names
 from mixfold.families._factor_analysis import principal
 from mixfold.families.gaussian import Gaussian
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
@@ -112,11 +113,17 @@ def of_one_spread(model: MixtureModel, rows: Rows, centers: Array) -> MixturePar
         )
     some = rows.cut(0, block_length(model.d))
     whole = statistics_of(MixtureModel(model.family, 1, model.d), some, np.ones((len(some), 1)))
-    mean, scatter = (np.repeat(part, model.k, axis=0) for part in (whole.mean, whole.scatter))
-    mean[:, : model.d] = centers
-    weights = np.full(model.k, 1.0 / model.k)
-    components, _ = model.family.maximize(Statistics(weights, mean, scatter, 1.0, 0.0))
-    return MixtureParams(weights, components)
+    # two whose means are as far apart stand for all: K d numbers are many where d is large
+    mean, scatter = (np.repeat(part, 2, axis=0) for part in (whole.mean, whole.scatter))
+    mean[:, : model.d] = centers.mean(axis=0) + np.outer([-1.0, 1.0], centers.std(axis=0))
+    two, _ = model.family.maximize(Statistics(np.full(2, 0.5), mean, scatter, 1.0, 0.0))
+    number = 1 if model.family.covariance == "tied" else model.k
+    parts = {
+        name: np.repeat(getattr(two, name)[:1], number, axis=0)
+        for name in field_names(two)
+        if name != "means"
+    }
+    return MixtureParams(np.full(model.k, 1.0 / model.k), replace(two, means=centers, **parts))
 
 
 def weights_of(rows: Rows) -> Array:
