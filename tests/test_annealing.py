@@ -193,6 +193,8 @@ def test_bad_settings_are_refused() -> None:
         ({"epsilon": 0.1}, "product must be below 1"),
         ({"cap": 0.0}, "cap is 0"),
         ({"epsilon": 0.01, "epsilon_end": 0.1}, "epsilon_end"),
+        ({"epsilon_end": "small"}, "epsilon_end is 'small'"),
+        ({"epsilon": 2.0}, "product must be below 1"),
         ({"precision": "float16"}, "precision"),
     ]
     for settings, message in cases:

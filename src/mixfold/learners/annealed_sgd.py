@@ -122,11 +122,11 @@ class AnnealedSGD(Learner):
         check_whole("passes", self.passes)
         for name in ("cap", "delta", "sigma_end"):
             check_above(name, getattr(self, name), 0.0)
-        check_above("epsilon", self.first_step, 0.0, 1.0)
+        for name in ("epsilon", "epsilon_end", "sigma"):
+            if getattr(self, name) is not None:
+                check_above(name, getattr(self, name), 0.0)
         check_above("epsilon_end", self.last_step, 0.0, self.first_step)
         check_above("decay", self.decay, 0.0, 1.0)
-        if self.sigma is not None:
-            check_above("sigma", self.sigma, 0.0)
         if not isinstance(self.scale, bool):
             raise InvalidInputError(f"scale is {self.scale!r}: use True or False")
         if self.precision not in PRECISIONS:

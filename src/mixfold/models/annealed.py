@@ -79,7 +79,7 @@ def grid_rows(k: int) -> int:
     return max(r for r in range(1, isqrt(k) + 1) if k % r == 0)
 
 
-@lru_cache(2)
+@lru_cache(1)  # it stays the same from look to look
 def bumps(k: int, rows: int, sigma: float) -> Array:
     """g, (K, K): a normalised Gaussian bump around every component on the periodic grid."""
     columns = k // rows
