@@ -21,7 +21,6 @@ from typing import Any
 import cloudpickle
 import numpy as np
 from distributed import Client, LocalCluster
-from parquet_pass import make
 
 from mixfold import EM, Mixture
 from mixfold.core.source import Source
@@ -34,6 +33,7 @@ from mixfold.run.passing import no_check
 from mixfold.run.shards import Folding, InShards
 from mixfold.sources._opening import open_source
 from mixfold.testing.families import example_mixture
+from parquet_pass import make
 
 PASSES = 4
 K = 3

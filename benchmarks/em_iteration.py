@@ -10,10 +10,10 @@ import warnings
 from collections.abc import Callable
 
 import numpy as np
-from _timing import best_alternating, matrix_product_peak, read_bandwidth
 from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_limits
 
+from _timing import best_alternating, matrix_product_peak, read_bandwidth
 from mixfold.core.rows import Rows
 from mixfold.engines.threads import Threads
 from mixfold.families.gaussian import Gaussian

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from _timing import best_alternating
 
+from _timing import best_alternating
 from mixfold import AnnealedSGD, Gaussian, Mixture
 from mixfold.core.rows import Rows
 from mixfold.engines.threads import Threads

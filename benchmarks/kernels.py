@@ -6,9 +6,9 @@ python benchmarks/kernels.py
 from __future__ import annotations
 
 import numpy as np
+
 from _timing import best_alternating
 from em_iteration import THREADS, example, iteration
-
 from mixfold.core.family import Family
 from mixfold.engines.threads import Threads
 from mixfold.families._positive import MeanParams

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from _timing import best_alternating
 
+from _timing import best_alternating
 from mixfold import LinearMixedModel
 from mixfold.core.rows import Rows
 from mixfold.engines.threads import Threads

@@ -8,8 +8,8 @@ from __future__ import annotations
 from functools import partial
 
 import numpy as np
-from _timing import best_alternating
 
+from _timing import best_alternating
 from mixfold.core.conjugate import Prior
 from mixfold.core.rows import Rows
 from mixfold.engines.threads import Threads

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
-from _timing import best_alternating
 
+from _timing import best_alternating
 from mixfold import Mixture
 from mixfold.core.learner import Learner
 from mixfold.core.rows import Rows
