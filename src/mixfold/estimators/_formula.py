@@ -2,283 +2,190 @@
 
 from __future__ import annotations
 
-import ast
-import re
-from functools import cached_property
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property, reduce
+from itertools import product
+from math import prod
+from typing import TypeVar
 
 import numpy as np
 
-from mixfold.core.errors import InvalidInputError, MissingExtraError
+from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Array
 from mixfold.core.value import value
-
-# what a row's values alone decide, and nothing that a model file could misuse
-FUNCTIONS = ("C", "I", "abs", "exp", "exp10", "exp2", "log", "log10", "log2", "sqrt")
-CONTEXT = {"abs": np.abs, "sqrt": np.sqrt}
-ALLOWED = (
-    ast.Expression,
-    ast.Name,
-    ast.Load,
-    ast.Constant,
-    ast.BinOp,
-    ast.UnaryOp,
-    ast.Add,
-    ast.Sub,
-    ast.Mult,
-    ast.Div,
-    ast.FloorDiv,
-    ast.Mod,
-    ast.Pow,
-    ast.unaryop,
-    ast.Call,
+from mixfold.estimators._formula_coding import CodedFactor, CodedTerm, coded_terms
+from mixfold.estimators._formula_levels import FormulaLevelTable
+from mixfold.estimators._formula_text import display_name
+from mixfold.estimators._formula_tree import (
+    FormulaColumn,
+    FormulaLevels,
+    FormulaTree,
+    columns_of,
+    evaluate,
 )
 
+MOST_COLUMNS = 10_000
 
-def formulaic() -> Any:
-    """formulaic, or an error that says how to get it."""
-    try:
-        import formulaic
-    except ImportError:
-        raise MissingExtraError("formulaic", "formula", "a model given as a formula") from None
-    return formulaic
+T = TypeVar("T")
 
 
 @value
 class FormulaDesign:
     """y, A and B of rows by the formulas `y ~ fixed effects` and `~ random effects`.
 
-    `columns` are those of the rows and `levels` what their codes 0, 1, ... stand for, None where
-    there are none. Columns in `numbers` are levels inside C(...) alone, and elsewhere numbers.
-    `group` is the column that tells groups apart.
+    `columns` are those of the rows, and `levels` what their codes stand for, None where they hold
+    numbers. Numeric levels are levels inside C(...) alone, and elsewhere numbers. `group` is the
+    column that tells groups apart.
     """
 
-    formula: str
-    random: str
+    tree: FormulaTree
     group: str
     columns: list[str]
-    levels: list[Any]
-    numbers: list[str]
+    levels: list[FormulaLevelTable | None]
+
+    def __post_init__(self) -> None:
+        self._check_fields()
+        for i, factor in enumerate(self.tree.factors):
+            if self._levels_of(i) is None:
+                self._check_numeric("arithmetic", columns_of(factor))
+        self._check_numeric("the response", self.tree.columns("response"))
+        for name, terms in (("fixed", self._fixed), ("random", self._random)):
+            number = sum(prod(map(self._width, term)) for term in terms)
+            if number > MOST_COLUMNS:
+                raise InvalidInputError(
+                    f"the {name} effects have {number} columns: at most {MOST_COLUMNS} are "
+                    "possible; leave out interactions, or join levels"
+                )
+
+    def _check_fields(self) -> None:
+        if not isinstance(self.tree, FormulaTree) or not isinstance(self.group, str):
+            raise InvalidInputError("a design needs the tree of a formula and the name of groups")
+        if self.columns != self.tree.all_columns:
+            raise InvalidInputError(
+                f"a design has the columns {self.columns!r}, but its formula needs "
+                f"{self.tree.all_columns}"
+            )
+        known = isinstance(self.levels, list) and len(self.levels) == len(self.columns)
+        if not known or not all(isinstance(t, FormulaLevelTable | None) for t in self.levels):
+            raise InvalidInputError("a design needs levels, or None, for each of its columns")
+        for name in self.tree.level_columns:
+            if self._tables[name] is None:
+                raise InvalidInputError(f"C({name}) needs the levels of column {name!r}")
+
+    def _check_numeric(self, where: str, names: Iterable[str]) -> None:
+        for name in names:
+            table = self._tables[name]
+            if table is not None and not table.numeric:
+                raise InvalidInputError(
+                    f"column {name!r} has levels, which cannot be in {where}: use {name!r} or "
+                    f"C({name}) as a term of its own, or make it numeric"
+                )
+
+    # what factors are
 
     @cached_property
-    def _specs(self) -> tuple[Any, Any, Any]:
-        """How matrices are made; learned from rows that show every level once."""
-        longest = max([len(known) for known in self.levels if known is not None] or [1])
-        template = np.ones((longest, len(self.levels)))
-        for column, known in zip(template.T, self.levels, strict=True):
-            if known is not None:
-                column[:] = np.arange(longest) % len(known)
-        response, fixed, random = parse(self.formula, self.random)
-        frame = self._frame(template)
-        with np.errstate(all="ignore"):  # the template's numbers are no data
-            return _spec(response, frame), _spec(fixed, frame), _spec(random, frame)
+    def _tables(self) -> dict[str, FormulaLevelTable | None]:
+        return dict(zip(self.columns, self.levels, strict=True))
 
-    def _frame(self, x: Array) -> Any:
-        import pandas
+    def _levels_of(self, number: int) -> FormulaLevelTable | None:
+        """The levels of a factor, None if it is numeric."""
+        factor = self.tree.factors[number]
+        if not isinstance(factor, FormulaColumn | FormulaLevels):
+            return None
+        table = self._tables[factor.name]
+        if table is not None and table.numeric and isinstance(factor, FormulaColumn):
+            return None
+        return table
 
-        frame = {}
-        for name, known, column in zip(self.columns, self.levels, x.T, strict=True):
-            if known is None:
-                frame[name] = column
-            elif name in self.numbers:
-                frame[name] = _whole_as_integers(np.asarray(known))[column.astype(np.intp)]
-            else:  # levels are named in their natural order: the first is the reference
-                order = sorted(range(len(known)), key=known.__getitem__)
-                ranks = np.argsort(order)[column.astype(np.intp)]
-                levels = [known[i] for i in order]
-                frame[name] = pandas.Categorical.from_codes(ranks, levels)
-        return pandas.DataFrame(frame)
+    def _width(self, coded: CodedFactor) -> int:
+        """Columns of a factor."""
+        table = self._levels_of(coded.factor)
+        return 1 if table is None else max(0, len(table.values) - coded.reduced)
+
+    def _factor_names(self, coded: CodedFactor) -> list[str]:
+        shown, table = display_name(self.tree.factors[coded.factor]), self._levels_of(coded.factor)
+        if table is None:
+            return [shown]
+        if coded.reduced:
+            return [f"{shown}[T.{level}]" for level in table.names[1:]]
+        return [f"{shown}[{level}]" for level in table.names]
+
+    # columns of matrices
+
+    @cached_property
+    def _fixed(self) -> list[CodedTerm]:
+        return coded_terms(self.tree.fixed, lambda i: self._levels_of(i) is not None)
+
+    @cached_property
+    def _random(self) -> list[CodedTerm]:
+        return coded_terms(self.tree.random, lambda i: self._levels_of(i) is not None)
 
     @property
     def n_features(self) -> int:
         """Columns that the effects need."""
-        return len(effect_variables(self.formula, self.random))
+        return len(self.tree.effect_columns)
 
-    @property
+    @cached_property
     def names(self) -> list[str]:
         """Columns of A."""
-        return list(self._specs[1].column_names)
+        return self._names(self._fixed)
 
-    @property
+    @cached_property
     def random_names(self) -> list[str]:
         """Columns of B."""
-        return list(self._specs[2].column_names)
+        return self._names(self._random)
+
+    def _names(self, terms: list[CodedTerm]) -> list[str]:
+        return [
+            ":".join(names) if term else "Intercept"
+            for term in terms
+            for names in _products(term, self._factor_names)
+        ]
 
     def matrices(self, x: Array, response: bool = True) -> tuple[Array, Array, Array]:
         """y, A and B of rows; without the response, of rows that lack its columns."""
-        if not response:
-            x = self._widened(x)
-        frame = self._frame(x)
+        names = self.columns if response else self.tree.effect_columns
+        columns = dict(zip(names, np.ascontiguousarray(x.T), strict=True))
+        found: dict[CodedFactor, list[Array]] = {}
+
+        def values(coded: CodedFactor) -> list[Array]:
+            if coded not in found:
+                found[coded] = self._values(coded, columns)
+            return found[coded]
+
+        y = [tuple(map(CodedFactor, self.tree.response))] if response else []
         with np.errstate(all="ignore"):  # what is not finite is refused by name
-            parts = [_matrix(spec, frame) for spec in self._specs[0 if response else 1 :]]
-        y = parts[0] if response else np.zeros((len(x), 1))
-        return y[:, 0], parts[-2], parts[-1]
+            parts = [_matrix(terms, values, len(x)) for terms in (y, self._fixed, self._random)]
+        return parts[0][:, 0] if response else np.zeros(len(x)), parts[1], parts[2]
 
-    def _widened(self, x: Array) -> Array:
-        """Rows of the effects' columns, with anything in those of the response."""
-        wide = np.zeros((len(x), len(self.columns)))
-        wanted = effect_variables(self.formula, self.random)
-        wide[:, [self.columns.index(name) for name in wanted]] = x
-        return wide
+    def _values(self, coded: CodedFactor, columns: dict[str, Array]) -> list[Array]:
+        """The columns of a factor."""
+        factor, table = self.tree.factors[coded.factor], self._levels_of(coded.factor)
+        if table is not None:
+            assert isinstance(factor, FormulaColumn | FormulaLevels)
+            ranks = table.ranks(columns[factor.name])
+            chosen = range(int(coded.reduced), len(table.values))
+            return [(ranks == rank).astype(np.float64) for rank in chosen]
+        assert not isinstance(factor, FormulaLevels)
+        return [evaluate(factor, lambda name: self._numbers(name, columns[name]))]
 
-
-def _whole_as_integers(numbers: np.ndarray) -> np.ndarray:
-    """Numbers whose names do not depend on how a file stores them: 1, not 1.0."""
-    whole = bool((numbers == np.floor(numbers)).all())
-    return numbers.astype(np.int64) if whole else numbers.astype(np.float64)
-
-
-def _spec(part: Any, frame: Any) -> Any:
-    how = {"na_action": "ignore", "output": "numpy", "context": CONTEXT}
-    try:
-        return part.get_model_matrix(frame, **how).model_spec
-    except Exception as error:  # whatever formulaic's evaluation of a factor raises
-        raise InvalidInputError(f"cannot make columns of the formula '{part}': {error}") from None
+    def _numbers(self, name: str, column: Array) -> Array:
+        table = self._tables[name]
+        return column if table is None else table.numbers(column)
 
 
-def _matrix(spec: Any, frame: Any) -> Array:
-    return np.asarray(spec.get_model_matrix(frame, context=CONTEXT), dtype=np.float64)
+def _products(term: CodedTerm, parts: Callable[[CodedFactor], list[T]]) -> Iterator[tuple[T, ...]]:
+    """What the columns of a term are products of; those of its first factor change first."""
+    for chosen in product(*(parts(factor) for factor in reversed(term))):
+        yield chosen[::-1]
 
 
-def parse(formula: str, random: str) -> tuple[Any, Any, Any]:
-    """Response, fixed and random effects as formulaic's formulas."""
-    both = _parsed("formula", formula)
-    if not hasattr(both, "lhs") or not _is_simple(both.lhs) or not _is_simple(both.rhs):
-        raise InvalidInputError(
-            f"formula is {formula!r}: 'response ~ fixed effects' is needed{_hint(formula)}"
-        )
-    if len(list(both.lhs)) != 1 or not _columns_of(both.lhs):
-        raise InvalidInputError(f"formula is {formula!r}: it must have one response")
-    effects = _parsed("random", random)
-    if not _is_simple(effects):
-        raise InvalidInputError(
-            f"random is {random!r}: '~ random effects' is needed{_hint(random)}"
-        )
-    for name, part in (("formula", both.lhs), ("formula", both.rhs), ("random", effects)):
-        _check_safe(name, part)
-    if _levels_of(both.lhs):
-        raise InvalidInputError(f"formula is {formula!r}: levels cannot be a response")
-    for name, part in (("formula", both.rhs), ("random", effects)):
-        if len(list(part)) == 0:
-            raise InvalidInputError(f"{name} has no effects: '1' is an intercept")
-    return both.lhs, both.rhs, effects
-
-
-def _parsed(name: str, text: Any) -> Any:
-    if not isinstance(text, str):
-        raise InvalidInputError(f"{name} is {text!r}: a formula in quotes is needed")
-    try:
-        return formulaic().Formula(text)
-    except MissingExtraError:
-        raise
-    except Exception as error:
-        reason = str(error).strip().splitlines()[0]
-        raise InvalidInputError(
-            f"{name} is {text!r}, which cannot be read: {reason}{_hint(text)}"
-        ) from None
-
-
-def _is_simple(part: Any) -> bool:
-    return isinstance(part, formulaic().SimpleFormula)
-
-
-def _hint(text: str) -> str:
-    if "|" not in text:
-        return ""
-    return "; instead of '(effects | g)' give random='~ effects' and group='g'"
-
-
-def _factors(part: Any) -> list[Any]:
-    return [factor for term in part for factor in term.factors]
-
-
-class Expression:
-    """A factor in Python: its tree, and the columns in it, which may be quoted by backticks."""
-
-    def __init__(self, text: str) -> None:
-        self._quoted: dict[str, str] = {}
-        plain = re.sub("`([^`]*)`", self._stand_in, text)
-        try:
-            self.nodes = list(ast.walk(ast.parse(plain, mode="eval")))
-        except SyntaxError as error:
-            raise InvalidInputError(f"a formula has {text!r}: {error.msg}") from None
-        self.calls = [node for node in self.nodes if isinstance(node, ast.Call)]
-
-    def _stand_in(self, quoted: re.Match[str]) -> str:
-        name = f"_quoted_{len(self._quoted)}_"
-        self._quoted[name] = quoted[1]
-        return name
-
-    def columns(self) -> set[str]:
-        """All names but those of functions."""
-        functions = [call.func for call in self.calls]
-        names = (node for node in self.nodes if isinstance(node, ast.Name))
-        return {self._column(node) for node in names if node not in functions}
-
-    def levels(self) -> set[str]:
-        """Columns that are the argument of C."""
-        inside = (call.args[0] for call in self.calls if _function(call) == "C")
-        return {self._column(node) for node in inside if isinstance(node, ast.Name)}
-
-    def _column(self, node: ast.Name) -> str:
-        return self._quoted.get(node.id, node.id)
-
-    def known(self) -> bool:
-        """Whether it is arithmetic and functions of one row alone."""
-        return all(isinstance(node, ALLOWED) for node in self.nodes) and all(
-            _function(call) in FUNCTIONS for call in self.calls
-        )
-
-
-def _function(call: ast.Call) -> str:
-    return getattr(call.func, "id", "")
-
-
-def _expressions(part: Any) -> list[tuple[str, Expression]]:
-    texts = (f.expr for f in _factors(part) if f.eval_method.value == "python")
-    return [(text, Expression(text)) for text in texts]
-
-
-def _check_safe(name: str, part: Any) -> None:
-    """Refuse all but arithmetic and functions of one row: they alone are the same in any block."""
-    for text, expression in _expressions(part):
-        if not expression.known():
-            raise InvalidInputError(
-                f"{name} has {text!r}: arithmetic and {', '.join(FUNCTIONS)} of columns "
-                "are known; make anything else a column of the data"
-            )
-        for call in expression.calls:
-            if _function(call) == "C" and not [*map(type, call.args)] == [ast.Name]:
-                raise InvalidInputError(
-                    f"{name} has {text!r}: C takes the name of one column; make anything else "
-                    "a column of the data"
-                )
-
-
-def _columns_of(part: Any) -> set[str]:
-    plain = {str(f.expr) for f in _factors(part) if f.eval_method.value == "lookup"}
-    return plain.union(*(expression.columns() for _, expression in _expressions(part)))
-
-
-def _levels_of(part: Any) -> set[str]:
-    return set().union(*(expression.levels() for _, expression in _expressions(part)))
-
-
-def variables(formula: str, random: str) -> list[str]:
-    """Columns that the formulas need, in a fixed order."""
-    return sorted(set().union(*map(_columns_of, parse(formula, random))))
-
-
-def response_variables(formula: str, random: str) -> set[str]:
-    """Columns that the response needs."""
-    return _columns_of(parse(formula, random)[0])
-
-
-def effect_variables(formula: str, random: str) -> list[str]:
-    """Columns that the effects need: all but the response's."""
-    return sorted(set().union(*map(_columns_of, parse(formula, random)[1:])))
-
-
-def level_variables(formula: str, random: str) -> set[str]:
-    """Columns inside C(...), which are levels there even if they are numbers."""
-    return set().union(*map(_levels_of, parse(formula, random)))
+def _matrix(
+    terms: list[CodedTerm], values: Callable[[CodedFactor], list[Array]], length: int
+) -> Array:
+    found = [
+        reduce(np.multiply, columns) if columns else np.ones(length)
+        for term in terms
+        for columns in _products(term, values)
+    ]
+    return np.column_stack(found) if found else np.zeros((length, 0))

@@ -10,13 +10,10 @@ from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Array as Floats
 from mixfold.core.source import Source
 from mixfold.estimators._effects import ArrayDesign, Design
-from mixfold.estimators._formula import (
-    FormulaDesign,
-    effect_variables,
-    level_variables,
-    response_variables,
-    variables,
-)
+from mixfold.estimators._formula import FormulaDesign
+from mixfold.estimators._formula_levels import FormulaLevelTable
+from mixfold.estimators._formula_parser import parse_formulas
+from mixfold.estimators._formula_tree import FormulaTree
 from mixfold.sources._grouped import in_memory
 from mixfold.sources._opening import dict_as_table, open_source
 from mixfold.sources._table import Codes, is_missing, is_number, is_numeric, is_temporal
@@ -55,17 +52,16 @@ def open_formula(
             "sample_weight for tables and files is the name of a column, "
             f"not a {type(sample_weight).__name__}"
         )
-    names = variables(formula, random)
+    tree = parse_formulas(formula, random)
+    names = tree.all_columns
     _check_roles(formula, names, group, sample_weight)
-    codes = Codes(level_variables(formula, random), free={group})
+    codes = Codes(tree.level_columns, free={group})
     source = _open(data, [group, *names], sample_weight, codes)
     if source.rereadable and not in_memory(source) and needs_codes(source):
         for _ in source.blocks():  # all levels must be known before the first matrix is made
             pass
-    _check_types(formula, random, names, codes)
-    levels = [codes.values.get(name) for name in names]
-    numbers = [name for name in names if is_number(codes.types[name])]
-    design = FormulaDesign(formula, random, group, names, levels, numbers)
+    _check_types(tree, codes)
+    design = FormulaDesign(tree, group, names, [_levels(name, codes) for name in names])
     return Observations(source, design, codes.values.get(group))
 
 
@@ -82,13 +78,19 @@ def _check_roles(formula: str, names: list[str], group: str, weight: str | None)
             )
 
 
-def _check_types(formula: str, random: str, names: list[str], codes: Codes) -> None:
-    for name in sorted(response_variables(formula, random)):
+def _levels(name: str, codes: Codes) -> FormulaLevelTable | None:
+    if name not in codes.values:
+        return None
+    return FormulaLevelTable(list(codes.values[name]), is_number(codes.types[name]))
+
+
+def _check_types(tree: FormulaTree, codes: Codes) -> None:
+    for name in tree.columns("response"):
         if not is_numeric(codes.types[name]):
             raise InvalidInputError(
                 f"the response has column {name!r}, which is {codes.types[name]}, not numeric"
             )
-    for name in names:
+    for name in tree.all_columns:
         if is_temporal(codes.types[name]) and name not in codes.always:
             raise InvalidInputError(
                 f"column {name!r} is {codes.types[name]}: write C({name}) if its values are "
@@ -113,9 +115,9 @@ def needs_codes(source: Source) -> bool:
 
 def open_known(data: Any, design: FormulaDesign, response: bool) -> Observations:
     """Rows of a table or file with the levels that `design` knows, with or without response."""
-    wanted = design.columns if response else effect_variables(design.formula, design.random)
-    levels = dict(zip(design.columns, design.levels, strict=True))
-    known = {name: levels[name] for name in wanted if levels[name] is not None}
+    wanted = design.columns if response else design.tree.effect_columns
+    tables = zip(design.columns, design.levels, strict=True)
+    known = {name: table.values for name, table in tables if table and name in wanted}
     codes = Codes(known=known, free={design.group})
     source = _open(data, [design.group, *wanted], None, codes)
     return Observations(source, design, codes.values.get(design.group))
