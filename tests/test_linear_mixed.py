@@ -30,7 +30,6 @@ from mixfold.core.rows import Array, Rows
 from mixfold.core.statistics import Totals, pack, unpack
 from mixfold.core.value import equal, field_names
 from mixfold.engines.threads import Threads
-from mixfold.estimators._formula import FormulaDesign
 from mixfold.estimators._units import padded
 from mixfold.kernels.choice import tile_length
 from mixfold.learners.em import EM
@@ -573,12 +572,6 @@ def test_a_saved_model_is_the_same(group: str, tmp_path: Path) -> None:
     assert loaded.get_params() == model.get_params()
 
 
-def test_a_model_file_cannot_bring_code() -> None:
-    design = FormulaDesign("y ~ I(__import__('os').getpid())", "~ 1", "g", ["y"], [None], ["y"])
-    with pytest.raises(MixfoldError, match=r"arithmetic and C, I"):
-        design.matrices(np.ones((2, 1)))
-
-
 def test_stopping_and_resuming_ends_at_the_same_bits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -736,9 +729,9 @@ def test_files_that_are_not_sorted_are_refused(tmp_path: Path) -> None:
             LinearMixedModel("y ~ x", group=group).fit(path)
 
 
-def test_without_formulaic_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "formulaic", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'mixfold\[formula\]'"):
+def test_without_pyarrow_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'mixfold\[files\]'"):
         LinearMixedModel("y ~ x", group="school").fit(table_of(5))
 
 

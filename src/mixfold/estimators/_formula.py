@@ -60,7 +60,7 @@ class FormulaDesign:
     def _check_fields(self) -> None:
         if not isinstance(self.tree, FormulaTree) or not isinstance(self.group, str):
             raise InvalidInputError("a design needs the tree of a formula and the name of groups")
-        if self.columns != self.tree.all_columns:
+        if not isinstance(self.columns, list) or self.columns != self.tree.all_columns:
             raise InvalidInputError(
                 f"a design has the columns {self.columns!r}, but its formula needs "
                 f"{self.tree.all_columns}"

@@ -27,7 +27,7 @@ from mixfold.estimators._formula_tree import (
     FormulaPower,
 )
 
-MOST_NESTED = 20  # a level makes three nodes at most, which keeps trees within DEEPEST
+MOST_NESTED = 15  # a level makes three nodes at most, which keeps trees within DEEPEST
 NEED_OTHER_ROWS = ("poly", "center", "scale", "standardize", "bs", "ns", "cr", "cc", "cs", "lag")
 
 

@@ -34,7 +34,9 @@ class FormulaText:
             raise InvalidInputError(f"{parameter} is {text!r}: a formula in quotes is needed")
         self.parameter, self.text = parameter, text
         if len(text) > MOST_CHARACTERS:
-            raise self.error(f"it has {len(text)} characters, and at most {MOST_CHARACTERS}")
+            raise self.error(
+                f"it has {len(text)} characters, and at most {MOST_CHARACTERS} are possible"
+            )
 
     def error(self, reason: str) -> InvalidInputError:
         """What is wrong with the formula as a whole."""

@@ -18,7 +18,7 @@ MOST_CHARACTERS = 100_000
 MOST_NODES = 20_000
 MOST_TERMS = 5_000
 MOST_FACTORS = 6  # in one interaction
-DEEPEST = 64
+DEEPEST = 48
 
 SUMS, PRODUCTS = ("+", "-"), ("*", "/", "//", "%")
 ARITHMETIC: Mapping[str, Callable[[Array, Array], Array]] = {
@@ -114,7 +114,8 @@ class FormulaOperation:
     def __post_init__(self) -> None:
         _check_list("the operators of a formula", self.operators)
         _check_list("the operands of a formula", self.operands)
-        alike = [kind for kind in (SUMS, PRODUCTS) if all(o in kind for o in self.operators)]
+        known = all(isinstance(operator, str) for operator in self.operators)
+        alike = known and any(set(self.operators) <= {*kind} for kind in (SUMS, PRODUCTS))
         if not self.operators or not alike:
             raise InvalidInputError(
                 f"a formula has the operators {self.operators!r}: they must all be of {SUMS}, or "
