@@ -129,12 +129,28 @@ WRONG: list[tuple[str, str, str]] = [
     ("kind:x ~ x", "~ 1", "response has column 'kind'.* not numeric"),
     ("C(y) ~ x", "~ 1", "levels cannot be a response"),
     ("y ~ g", "~ 1", "group is 'g', which has a part in 'y ~ g' too"),
+    ("y ~ log(kind)", "~ 1", "column 'kind' has levels, which cannot be in arithmetic"),
+    ("y ~ log(C(day))", "~ 1", "C cannot be a part of arithmetic"),
+    ("y ~ x + 2", "~ 1", r"terms are 0 and 1 alone; write I\(2 \* x\) for others"),
+    ("y ~ I(x ^ 2)", "~ 1", r"powers are written \*\*"),
+    ("y ~ (x - 1)", "~ 1", "removed outside of parentheses"),
+    ("y ~ log(x, 2)", "~ 1", "log takes one argument"),
+    ("y ~ cosh(x)", "~ 1", "has 'cosh': it is not a known function; arithmetic and C, I"),
+    ("y ~ x.real", "~ 1", "no column 'x.real'"),
+    ("y ~ log(x", "~ 1", r"cannot be read at its end: '\)' is missing"),
+    ("y ~ I(3)", "~ 1", "it has no column"),
+    ("y ~ 0", "~ 1", "formula has no effects: '1' is an intercept"),
+    ("y ~ x", "~ 0", "random has no effects: '1' is an intercept"),
+    ("y ~ x", "y ~ 1", "'~ random effects' is needed"),
+    ("y", "~ 1", "'response ~ fixed effects' is needed"),
+    ("y + x ~ 1", "~ 1", "one response"),
+    ("y ~ C(name):C(day):C(x)", "~ 1", r"\d+ columns: at most 10000 are possible"),
 ]
 
 
 @pytest.mark.parametrize(("formula", "random", "message"), WRONG)
 def test_formulas_that_are_refused(formula: str, random: str, message: str) -> None:
-    with pytest.raises(InvalidInputError, match=message):
+    with pytest.raises((InvalidInputError, SourceError), match=message):
         fitted(formula, random)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Array as Floats
 from mixfold.core.source import Source
-from mixfold.estimators._effects import ArrayDesign, Design
+from mixfold.estimators._effects import ArrayDesign
 from mixfold.estimators._formula import FormulaDesign
 from mixfold.estimators._formula_levels import FormulaLevelTable
 from mixfold.estimators._formula_parser import parse_formulas
@@ -27,7 +27,7 @@ class Observations(NamedTuple):
     """
 
     source: Source
-    design: Design
+    design: FormulaDesign | ArrayDesign
     groups: list[Any] | np.ndarray | None
 
     def labels(self, keys: Floats) -> np.ndarray:

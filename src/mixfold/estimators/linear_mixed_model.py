@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mixfold.core.checks import check_above, check_least, check_whole
-from mixfold.core.errors import unknown_name
+from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.learner import Learner
 from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows
@@ -19,8 +19,9 @@ from mixfold.core.value import value
 from mixfold.engines.threads import Threads
 from mixfold.estimators._designed import Designed, Effects
 from mixfold.estimators._edge import check_finite, learner_from, unchanged_on_error
-from mixfold.estimators._effects import Observed, Scaling, known_covariance
+from mixfold.estimators._effects import ArrayDesign, Observed, Scaling, known_covariance
 from mixfold.estimators._fitting import UnitFitting
+from mixfold.estimators._formula import FormulaDesign
 from mixfold.estimators._information import observed_information
 from mixfold.estimators._matrices import finite_matrices
 from mixfold.estimators._observations import Observations, storable
@@ -41,7 +42,7 @@ class LearnedEffects:
 
     model: LinearMixed
     learner: Any
-    design: Any
+    design: FormulaDesign | ArrayDesign
     scaling: Scaling
     params: LinearMixedParams
     log_likelihood: float
@@ -54,10 +55,20 @@ class LearnedEffects:
     converged: bool
     degeneracies: int
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.design, FormulaDesign | ArrayDesign):
+            raise InvalidInputError(f"the design is a {type(self.design).__name__}")
+        found = len(self.design.names), len(self.design.random_names)
+        if found != (self.model.p, self.model.q):
+            raise InvalidInputError(
+                f"the design has {found[0]} fixed and {found[1]} random effects, but the model "
+                f"has {self.model.p} and {self.model.q}"
+            )
+
     @property
     def n_features(self) -> int:
         """Columns of the data that are features."""
-        return int(self.design.n_features)
+        return self.design.n_features
 
     def attributes(self) -> dict[str, Any]:
         """The public fitted attributes."""

@@ -14,7 +14,7 @@ from mixfold.core.errors import MixfoldError, ModelFileError
 from mixfold.core.registry import find_all
 from mixfold.core.value import checksum, flatten, unflatten
 
-FORMAT, VERSION = "mixfold", 4
+FORMAT, VERSION = "mixfold", 5
 WITH_VALUES = ("families", "schedules", "detectors", "models", "learners", "starts")
 
 
