@@ -119,6 +119,18 @@ def test_powers_are_of_float64() -> None:
             LinearMixedModel(f"y ~ I({power} * x)", group="g").fit(small_table())
 
 
+@pytest.mark.parametrize("model", [LinearMixedModel, LogisticMixedModel])
+def test_values_whose_squares_overflow_are_refused(model: Any) -> None:
+    response = "y" if model is LinearMixedModel else "z"
+    large = f"I({'9' * 200} * x)"
+    for formula, random in (
+        (f"{response} ~ {large}", "~ 1"),
+        (f"{response} ~ x", f"~ 0 + {large}"),
+    ):
+        with pytest.raises(InvalidInputError, match="must be below 1e\\+60 in size"):
+            model(formula, random, "g").fit(small_table())
+
+
 def test_all_that_can_be_parsed_can_be_saved(tmp_path: Path) -> None:
     """The deepest texts make trees that model files can hold."""
     text = "x"

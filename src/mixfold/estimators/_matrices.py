@@ -13,6 +13,8 @@ from mixfold.core.rows import Array, Rows
 if TYPE_CHECKING:
     from mixfold.estimators._effects import Design
 
+LARGEST = 1e60  # so that squares can be summed
+
 
 def finite_matrices(
     design: Design, rows: Rows, numbers: Sequence[int], response: bool = True
@@ -22,10 +24,14 @@ def finite_matrices(
     y, a, b = design.matrices(x, response=response)
     names = [*design.names, "the response", *design.random_names]
     table = np.column_stack([a, y, b])
-    if not np.isfinite(table).all():
-        row, column = np.argwhere(~np.isfinite(table))[0]
-        raise InvalidInputError(
-            f"row {numbers[row]}: {names[column]} is {table[row, column]}; "
-            "rows must be finite: drop or fill such rows"
+    usable = np.abs(table) < LARGEST  # NaN is not below
+    if not usable.all():
+        row, column = np.argwhere(~usable)[0]
+        found = table[row, column]
+        remedy = (
+            f"values must be below {LARGEST:g} in size: use another unit"
+            if np.isfinite(found)
+            else "rows must be finite: drop or fill such rows"
         )
+        raise InvalidInputError(f"row {numbers[row]}: {names[column]} is {found}; {remedy}")
     return y, a, b
