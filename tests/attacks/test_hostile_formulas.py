@@ -26,6 +26,8 @@ from attacks.formulas import (
 from mixfold import LinearMixedModel, LogisticMixedModel
 from mixfold.core.errors import InvalidInputError, MixfoldError, ModelFileError
 from mixfold.core.value import flatten
+from mixfold.estimators._formula import FormulaDesign
+from mixfold.estimators._formula_levels import FormulaLevelTable
 from mixfold.estimators._formula_parser import parse_formulas
 from mixfold.estimators._formula_tree import (
     DEEPEST,
@@ -246,6 +248,15 @@ def test_large_trees_are_refused() -> None:
     wide = FormulaOperation(["+"] * MOST_NODES, [X] * (MOST_NODES + 1))
     with pytest.raises(InvalidInputError, match=f"more than {MOST_NODES}"):
         FormulaTree([FormulaColumn("y"), wide], [0], [[1]], [[]])
+
+
+def test_large_designs_are_refused() -> None:
+    long, many = FormulaColumn("x" * 90_000), FormulaLevels("k")
+    tree = FormulaTree([FormulaColumn("y"), long, many], [0], [[1, 2]], [[]])
+    for number, message in ((20_000, "20000 columns: at most 10000"), (9_000, "shorter names")):
+        levels = FormulaLevelTable([*range(number)], True)
+        with pytest.raises(InvalidInputError, match=message):
+            FormulaDesign(tree, "g", ["k", long.name, "y"], [levels, None, None])
 
 
 @pytest.mark.parametrize("name", ["formula", "random"])

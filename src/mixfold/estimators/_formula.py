@@ -25,6 +25,7 @@ from mixfold.estimators._formula_tree import (
 )
 
 MOST_COLUMNS = 10_000
+LONGEST_NAMES = 10_000_000  # characters, of all columns together
 
 T = TypeVar("T")
 
@@ -50,12 +51,22 @@ class FormulaDesign:
                 self._check_numeric("arithmetic", columns_of(factor))
         self._check_numeric("the response", self.tree.columns("response"))
         for name, terms in (("fixed", self._fixed), ("random", self._random)):
-            number = sum(prod(map(self._width, term)) for term in terms)
-            if number > MOST_COLUMNS:
-                raise InvalidInputError(
-                    f"the {name} effects have {number} columns: at most {MOST_COLUMNS} are "
-                    "possible; leave out interactions, or join levels"
-                )
+            self._check_columns(name, terms)
+
+    def _check_columns(self, name: str, terms: list[CodedTerm]) -> None:
+        """Refuse more columns than can be held, before any is made."""
+        numbers = [prod(map(self._width, term)) for term in terms]
+        if sum(numbers) > MOST_COLUMNS:
+            raise InvalidInputError(
+                f"the {name} effects have {sum(numbers)} columns: at most {MOST_COLUMNS} are "
+                "possible; leave out interactions, or join levels"
+            )
+        sizes = (sum(map(self._name_length, term)) for term in terms)
+        if sum(number * size for number, size in zip(numbers, sizes, strict=True)) > LONGEST_NAMES:
+            raise InvalidInputError(
+                f"the names of the {name} effects have more than {LONGEST_NAMES} characters in "
+                "all: give columns and levels shorter names"
+            )
 
     def _check_fields(self) -> None:
         if not isinstance(self.tree, FormulaTree) or not isinstance(self.group, str):
@@ -102,8 +113,18 @@ class FormulaDesign:
         table = self._levels_of(coded.factor)
         return 1 if table is None else max(0, len(table.values) - coded.reduced)
 
+    def _name_length(self, coded: CodedFactor) -> int:
+        """Characters of the name of a column of a factor, at most."""
+        table = self._levels_of(coded.factor)
+        return len(self._shown[coded.factor]) + (0 if table is None else table.longest)
+
+    @cached_property
+    def _shown(self) -> list[str]:
+        """Names of factors."""
+        return [display_name(factor) for factor in self.tree.factors]
+
     def _factor_names(self, coded: CodedFactor) -> list[str]:
-        shown, table = display_name(self.tree.factors[coded.factor]), self._levels_of(coded.factor)
+        shown, table = self._shown[coded.factor], self._levels_of(coded.factor)
         if table is None:
             return [shown]
         if coded.reduced:

@@ -58,6 +58,11 @@ class FormulaLevelTable:
             return [str(int(level)) for level in levels]
         return [str(float(level)) for level in levels]
 
+    @cached_property
+    def longest(self) -> int:
+        """Characters of the longest name."""
+        return max(map(len, self.names), default=0)
+
     def ranks(self, codes: Array) -> np.ndarray:
         """Places of levels in their natural order, by their codes."""
         return np.asarray(self._ranks[codes.astype(np.intp)])
