@@ -41,8 +41,10 @@ MIXFOLD_INLINE Matched<S> matched(double dimension, const typename S::Real& kapp
   const Real one = S::splat(1.0), d = S::splat(dimension), weight = S::splat(row_weight);
   const Real rest = one - c, more = nu + weight, share = weight / (kappa + weight);
   const Real beta = kappa * share, bq = beta * q, lost = bq / (one + bq);
-  const Real a = nu + c * weight, b = c * more * lost, left = a - b;
-  const Real gap = weight - more * lost, kept = one - lost, trace = d - lost;
+  // Not as differences: of a row that is far away nothing would be left of them.
+  const Real kept = one / (one + bq), left = rest * nu + c * more * kept;
+  const Real a = nu + c * weight, b = c * more * lost;
+  const Real gap = weight - more * lost, trace = d - lost;
   const Real apart = weight * weight * (d - one) + gap * gap;
   const Real after = more * (d - one + kept * kept + trace * trace);
   const Real variance = c * rest * apart + c * after + rest * nu * (d + d * d);

@@ -17,7 +17,9 @@
 namespace mixfold::MIXFOLD_ISA {
 namespace {
 
-constexpr double least_weight = 1e-300, least_floor = 1e-300, epsilon = 0x1p-52;
+// As in core/limits.py: no mean of a positive family and no variance is below these.
+constexpr double least_mean = 1e-60, least_variance = 1e-120;
+constexpr double least_weight = 1e-300, epsilon = 0x1p-52;
 
 struct Response {
   double log_density, total, peak;
@@ -136,9 +138,9 @@ template <class S, class Family> MIXFOLD_INLINE void set_floors(const OnlineStat
     if constexpr (Family::has_scatter) {
       const double variance = overall_variance<S, Family>(s, j, mean);
       const double rounding = epsilon * mean;
-      s.floors[j] = larger(larger(s.floor * variance, rounding * rounding), least_floor);
+      s.floors[j] = larger(larger(s.floor * variance, rounding * rounding), least_variance);
     } else {
-      s.floors[j] = larger(s.floor * mean, least_floor);
+      s.floors[j] = larger(s.floor * mean, least_mean);
     }
   }
 }

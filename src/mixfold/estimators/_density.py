@@ -11,6 +11,7 @@ import numpy as np
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
 from mixfold.core.learner import Learner
+from mixfold.core.limits import LARGEST
 from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows
 from mixfold.core.source import Source
@@ -281,8 +282,9 @@ class Density(Evaluation):
             x, names = self._as_row(x)
             if live is None or not live.accepts(x):
                 return self.partial_fit(Array(x[None], None, names))
-        if not np.isfinite(x).all() or live.outside(x):
-            check_rows(self._family(), None, Rows(x[None]), [live.n_seen])
+        if not np.maximum.reduce(np.abs(x)) < LARGEST or live.outside(x):  # NaN is not below
+            columns = getattr(self, "feature_names_in_", None)
+            check_rows(self._family(), columns, Rows(x[None]), [live.n_seen])
         live.learn(x)
         return self
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,9 @@ from mixfold.core.engine import Engine
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
 from mixfold.core.learner import Learner
+from mixfold.core.limits import HEAVIEST, LARGEST, LIGHTEST
 from mixfold.core.registry import find, name_of
+from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows
 from mixfold.core.source import Source
 from mixfold.engines.dask import dask_engine
@@ -203,7 +204,7 @@ def engine_for(cluster: str | None, source: Source, device: Any) -> Iterator[Eng
 def check_rows(
     family: Family, columns: Sequence[str] | None, rows: Rows, numbers: Sequence[int] | None
 ) -> None:
-    """Refuse NaN, infinity, negative weights and values outside the family's support.
+    """Refuse what `check_finite` does, and values outside the family's support.
 
     `numbers` are those of the rows in what the user gave, where they are known.
     """
@@ -215,19 +216,34 @@ def check_rows(
 
 
 def check_finite(columns: Sequence[str] | None, rows: Rows, numbers: Sequence[int] | None) -> None:
-    """Refuse NaN, infinity and negative weights."""
-    # a sum is finite only if all its terms are, and is cheaper than looking at each
-    with np.errstate(over="ignore", invalid="ignore"):
-        suspicious = not isfinite(float(rows.x.sum()))
-    if suspicious and not np.isfinite(on_host(rows.x)).all():
-        place = _first(~np.isfinite(on_host(rows.x)), columns, rows, numbers)
-        raise InvalidInputError(f"{place}: rows must be finite; drop or fill such rows")
-    if rows.weight is None:
+    """Refuse NaN, infinity, values too large to be squared and weights that are none."""
+    # extremes are NaN where a value is, and cheaper than looking at each
+    if len(rows) and not (-LARGEST < rows.x.min() and rows.x.max() < LARGEST):
+        x = on_host(rows.x)
+        if not np.isfinite(x).all():
+            place = _first(~np.isfinite(x), columns, rows, numbers)
+            raise InvalidInputError(f"{place}: rows must be finite; drop or fill such rows")
+        place = _first(np.abs(x) >= LARGEST, columns, rows, numbers)
+        raise InvalidInputError(
+            f"{place}: values must be below {LARGEST:g} in size; drop the row if that stands for a "
+            "missing value, else use another unit"
+        )
+    if rows.weight is not None:
+        check_weights(rows.weights())
+
+
+def check_weights(weight: Floats) -> None:
+    """Refuse weights that are negative, or too large or too small to be summed."""
+    good = (weight == 0) | ((weight >= LIGHTEST) & (weight <= HEAVIEST))
+    if good.all():
         return
-    weight = rows.weights()
-    if not (np.isfinite(weight) & (weight >= 0)).all():
-        bad = weight[~(weight >= 0) | ~np.isfinite(weight)][0]
+    bad = weight[~good][0]
+    if not bad >= 0 or bad == np.inf:
         raise InvalidInputError(f"sample_weight has {bad}: weights must be finite and >= 0")
+    raise InvalidInputError(
+        f"sample_weight has {bad}: weights must be 0, or between {LIGHTEST:g} and {HEAVIEST:g}; "
+        "multiply all of them by one number, or use 0 for rows that do not count"
+    )
 
 
 def _first(bad: Any, columns: Any, rows: Rows, numbers: Sequence[int] | None) -> str:

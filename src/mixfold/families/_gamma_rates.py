@@ -9,12 +9,14 @@ import numpy as np
 
 from mixfold.core.conjugate import REACH, Conjugate, Prior, held, joined
 from mixfold.core.errors import InvalidInputError
+from mixfold.core.limits import SMALLEST
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Statistics
 from mixfold.core.value import value
-from mixfold.families._positive import TINY, MeanParams
+from mixfold.families._positive import MeanParams
 
 LEAST_SHAPE = 0.1  # above one: beliefs that know less have a mean all the same
+LARGE_SHAPE = 1e6  # from where on two terms of a series are exact
 LEAST_COUNT = 0.1  # that beliefs begin with: those of less could not learn from zeros
 
 
@@ -24,6 +26,15 @@ class GammaBeliefs:
 
     shape: Array
     rate: Array
+
+
+def log_gap(shape: Array) -> Array:
+    """digamma(a) - log(a), whose terms would cancel where a is large."""
+    from scipy.special import digamma
+
+    large = np.maximum(shape, LARGE_SHAPE)
+    series = -0.5 / large - 1.0 / (12.0 * np.square(large))
+    return np.where(shape > LARGE_SHAPE, series, digamma(shape) - np.log(shape))
 
 
 class GammaRates(Conjugate):
@@ -104,13 +115,13 @@ class PoissonRates(GammaRates):
         return np.asarray(-gammaln(x + 1.0).sum(axis=1))
 
     def expected(self, beliefs: GammaBeliefs) -> MeanParams:
-        return MeanParams(np.maximum(beliefs.shape / beliefs.rate, TINY))
+        return MeanParams(np.maximum(beliefs.shape / beliefs.rate, SMALLEST))
 
     def surrogate(self, beliefs: GammaBeliefs) -> tuple[MeanParams, Array]:
-        from scipy.special import digamma
-
-        means = np.maximum(np.exp(digamma(beliefs.shape)) / beliefs.rate, TINY)
-        return MeanParams(means), (means - beliefs.shape / beliefs.rate).sum(axis=1)
+        gap, mean = log_gap(beliefs.shape), beliefs.shape / beliefs.rate
+        # exp(digamma(shape)) / rate, and what it is above the mean
+        means = np.maximum(mean * np.exp(gap), SMALLEST)
+        return MeanParams(means), (mean * np.expm1(gap)).sum(axis=1)
 
     def intervals(self, beliefs: GammaBeliefs, level: float) -> dict[str, tuple[Array, Array]]:
         return {"means": self.rates(beliefs, level)}
@@ -132,13 +143,11 @@ class ExponentialRates(GammaRates):
 
     def expected(self, beliefs: GammaBeliefs) -> MeanParams:
         means = beliefs.rate / np.maximum(beliefs.shape - 1.0, LEAST_SHAPE)
-        return MeanParams(np.maximum(means, TINY))
+        return MeanParams(np.maximum(means, SMALLEST))
 
     def surrogate(self, beliefs: GammaBeliefs) -> tuple[MeanParams, Array]:
-        from scipy.special import digamma
-
-        gap = digamma(beliefs.shape) - np.log(beliefs.shape)
-        return MeanParams(np.maximum(beliefs.rate / beliefs.shape, TINY)), gap.sum(axis=1)
+        means = np.maximum(beliefs.rate / beliefs.shape, SMALLEST)
+        return MeanParams(means), log_gap(beliefs.shape).sum(axis=1)
 
     def intervals(self, beliefs: GammaBeliefs, level: float) -> dict[str, tuple[Array, Array]]:
         low, high = self.rates(beliefs, level)

@@ -14,13 +14,14 @@ from numpy.typing import NDArray
 
 from mixfold.core.conjugate import REACH, Conjugate, Prior, held, joined
 from mixfold.core.errors import InvalidInputError
+from mixfold.core.limits import LEAST_VARIANCE
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Statistics, unpack
 from mixfold.core.value import value
 from mixfold.families._covariance import cholesky_floored
 from mixfold.families._gaussian_params import GaussianParams
 
-FLOOR, TINY = 1e-14, 1e-300
+FLOOR = 1e-14
 LOG_PI = float(np.log(np.pi))
 SPARE = 3.0  # degrees of freedom above d of a prior that names none
 DRAWS = 2000  # of covariances, for intervals
@@ -58,15 +59,17 @@ def matched(d: int, kappa: Array, nu: Array, q: Array, c: Array, weight: float) 
     more, share = nu + weight, weight / (kappa + weight)
     beta = kappa * share
     lost = beta * q / (1.0 + beta * q)  # W' = I - lost uu', |u| = 1
+    kept = 1.0 / (1.0 + beta * q)  # 1 - lost; as a difference it would be 0 for a row far away
     a, b = nu + c * weight, c * more * lost  # E[Lambda] = a I - b uu'
+    left = (1.0 - c) * nu + c * more * kept  # a - b
     apart = weight**2 * (d - 1.0) + np.square(weight - more * lost)
-    after = more * (d - 1.0 + np.square(1.0 - lost) + np.square(d - lost))
+    after = more * (d - 1.0 + np.square(kept) + np.square(d - lost))
     variance = c * (1.0 - c) * apart + c * after + (1.0 - c) * nu * (d + d**2)
-    found = (a**2 * (d - 1.0) + np.square(a - b) + np.square(a * d - b)) / variance
+    found = (a**2 * (d - 1.0) + np.square(left) + np.square(a * d - b)) / variance
     least = d + LEAST_SPARE
     fresh = np.maximum(found, least)
-    scale, stretch = fresh / a, b / (a - b)  # V = scale (V + stretch ee' / q)
-    spread = c * more * beta / ((a - b) * (1.0 + beta * q))
+    scale, stretch = fresh / a, b / left  # V = scale (V + stretch ee' / q)
+    spread = c * more * beta / (left * (1.0 + beta * q))
     about = c * (1.0 - c) * np.square(share) * q
     about = about + c * (d + beta * q) / ((kappa + weight) * (more - d - 1.0))
     about = about + (1.0 - c) * d / (kappa * (nu - d - 1.0))
@@ -268,7 +271,7 @@ def _root(covariance: Array) -> Array:
 def _cholesky(v: Array) -> Array:
     """Of matrices whose rounding errors, or beliefs that know less than before, may spoil them."""
     least = FLOOR * np.abs(np.diagonal(v, axis1=1, axis2=2)).max(axis=0)
-    return cholesky_floored(v, np.maximum(least, TINY))[0]
+    return cholesky_floored(v, np.maximum(least, LEAST_VARIANCE))[0]
 
 
 def _square(factor: Array) -> Array:

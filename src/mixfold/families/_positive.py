@@ -6,11 +6,10 @@ import numpy as np
 
 from mixfold.core.checks import check_least
 from mixfold.core.family import Family
+from mixfold.core.limits import SMALLEST
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Statistics
 from mixfold.core.value import value
-
-TINY = 1e-300
 
 
 @value
@@ -44,13 +43,13 @@ class Positive(Family):
 
     def maximize(self, statistics: Statistics) -> tuple[MeanParams, int]:
         share = statistics.weight / statistics.weight.sum()
-        floor = np.maximum(self.floor * (share @ statistics.mean), TINY)
+        floor = np.maximum(self.floor * (share @ statistics.mean), SMALLEST)
         healthy = statistics.mean >= floor
         repairs = int((~healthy).any(axis=1).sum())
         return MeanParams(np.where(healthy, statistics.mean, floor)), repairs
 
     def scale(self, x: Array, weight: Array) -> Array:
-        return np.asarray(np.maximum((weight / weight.sum()) @ x, TINY))
+        return np.asarray(np.maximum((weight / weight.sum()) @ x, SMALLEST))
 
     def unconstrained(self, params: MeanParams) -> Array:
         return np.log(params.means)

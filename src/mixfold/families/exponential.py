@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from mixfold.core.conjugate import Conjugate
+from mixfold.core.limits import SMALLEST
 from mixfold.core.rows import Array
 from mixfold.core.value import value
 from mixfold.families._gamma_rates import ExponentialRates
-from mixfold.families._positive import TINY, MeanParams, Positive
+from mixfold.families._positive import MeanParams, Positive
 
 
 @value
@@ -43,7 +44,7 @@ class Exponential(Positive):
 
     def divergence(self, x: Array, centers: Array, scale: Array) -> Array:
         """x/c - log(x/c) - 1 (Itakura-Saito), summed over columns; zeros are moved off zero."""
-        tiny = np.maximum(1e-3 * scale, TINY)
+        tiny = np.maximum(1e-3 * scale, SMALLEST)
         x, c = np.maximum(x, tiny), np.maximum(centers, tiny)
         ratios = (x / one for one in c)
         return np.stack([(q - np.log(q) - 1.0).sum(axis=1) for q in ratios], axis=1)

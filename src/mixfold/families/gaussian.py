@@ -12,6 +12,7 @@ from mixfold.core.checks import check_above, check_least, check_whole
 from mixfold.core.conjugate import Conjugate
 from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.family import Family, Form
+from mixfold.core.limits import LEAST_VARIANCE
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Scatter, Statistics, pack, unpack
 from mixfold.core.value import value
@@ -27,7 +28,6 @@ __all__ = ["FactorGaussian", "FactorParams", "Gaussian", "GaussianParams"]
 CONJUGATES: dict[str, Conjugate] = {"full": NormalWishart(), "diag": NormalGamma()}
 LOG_2PI = float(np.log(2.0 * np.pi))
 RESOLUTION = 2.0**-52
-TINY = 1e-300
 FACTOR = "factor"
 
 
@@ -213,7 +213,7 @@ class Gaussian(Family):
         share = statistics.weight / statistics.weight.sum()
         centre = share @ statistics.mean
         total = share @ (self._variances(statistics) + np.square(statistics.mean - centre))
-        least = np.maximum(np.square(RESOLUTION * centre), TINY)
+        least = np.maximum(np.square(RESOLUTION * centre), LEAST_VARIANCE)
         return np.asarray(np.maximum(self.floor * total, least))
 
     def _variances(self, statistics: Statistics) -> Array:

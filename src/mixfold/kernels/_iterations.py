@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import triton
 
+from mixfold.core.limits import LEAST_VARIANCE
 from mixfold.core.problem import Made
-from mixfold.families.gaussian import LOG_2PI, RESOLUTION, TINY, Gaussian, GaussianParams
+from mixfold.families.gaussian import LOG_2PI, RESOLUTION, Gaussian, GaussianParams
 from mixfold.kernels._graphs import recorded, restored
 from mixfold.kernels._moments import Moments
 from mixfold.kernels._products import Whitened
@@ -202,7 +203,7 @@ def maximized(family: Gaussian, origin: Tensor, total: Moments) -> tuple[Tensor,
     variances = scatter.diagonal(dim1=1, dim2=2)
     middle = share @ centred
     spread = share @ (variances + (centred - middle).square())
-    lowest = (RESOLUTION * (origin + middle)).square().clip(min=TINY)
+    lowest = (RESOLUTION * (origin + middle)).square().clip(min=LEAST_VARIANCE)
     floor = torch().maximum(family.floor * spread, lowest)
     eye = torch().eye(scatter.shape[1], dtype=scatter.dtype, device=scatter.device)
     factor, failed = torch().linalg.cholesky_ex(scatter + family.reg_covar * eye)

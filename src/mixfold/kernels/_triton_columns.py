@@ -10,8 +10,10 @@ from typing import Any, NamedTuple, no_type_check
 import triton
 import triton.language as tl
 
-from mixfold.families.gaussian import LOG_2PI, RESOLUTION, TINY
+from mixfold.core.limits import LEAST_VARIANCE
+from mixfold.families.gaussian import LOG_2PI, RESOLUTION
 from mixfold.kernels._torch import Tensor, torch
+from mixfold.models.mixture_model import SMALLEST_WEIGHT
 
 COLUMNS = 16
 FAR = 4.0  # deviations from the origin; beyond, float32 products would lose more than a digit
@@ -201,7 +203,7 @@ class Columns:
         sizes: Any = self.d, self.k, LOG_2PI, FAR, LARGEST, self.kp, COLUMNS
         out = made.origin, made.linear, made.square, self._parts, self._far
         arrange[(self.blocks,)](slot, *out, *sizes)
-        rest: Any = self.blocks, self.k, TINY, self.kp
+        rest: Any = self.blocks, self.k, SMALLEST_WEIGHT, self.kp
         add_parts[(1,)](slot, self._parts, made.constant, *rest)
         return made
 
@@ -211,7 +213,7 @@ class Columns:
         """The slot after, the mean log-likelihood, and whether all is healthy, from weights and
         log-likelihood (T, 1 + KP) and moments (T, KP, 2, D) of tiles under `theta`."""
         given = held, moments, theta.origin, self.limits, after, self._good
-        sizes: Any = len(held), self.d, self.k, RESOLUTION, TINY, self.kp, COLUMNS
+        sizes: Any = len(held), self.d, self.k, RESOLUTION, LEAST_VARIANCE, self.kp, COLUMNS
         maximize_columns[(self.blocks,)](*given, *sizes)
         rest: Any = len(held), self.blocks, self.k, theta.wide, self.kp
         close[(1,)](held, self._far, self._good, after, *found, *rest)

@@ -63,7 +63,7 @@ def floors(share, mean, scatter, real, least, D: tl.constexpr):
         centre = tl.sum(share * mean[i], 0)
         gap = mean[i] - centre
         spread = tl.sum(tl.where(real, share * (scatter[i * (i + 3) // 2] + gap * gap), 0.0), 0)
-        lowest = tl.maximum(4.930380657631324e-32 * centre * centre, 1e-300)
+        lowest = tl.maximum(4.930380657631324e-32 * centre * centre, 1e-120)
         found = found + (tl.maximum(least * spread, lowest),)
     return found
 

@@ -35,6 +35,9 @@ def serves(model: MixtureModel) -> bool:
     return _native is not None and known and model.family.form != "factor"
 
 
+LEAST_LIKELIHOOD = -1e36  # of a block of rows that was summed in float32
+
+
 class Prepared(NamedTuple):
     """Arguments of the compiled functions, and whether float32 can hold them."""
 
@@ -46,6 +49,11 @@ def fits_float32(scales: Array) -> bool:
     """Whether products of these scales with rows stay well inside the range of float32."""
     used = np.abs(scales[scales != 0])
     return not used.size or bool(used.max() < 1e15 and used.min() > 1e-34)
+
+
+def weights_fit_float32(weight: Array | None) -> bool:
+    """Whether weights of rows, and products with them, stay well inside the range of float32."""
+    return weight is None or fits_float32(weight)
 
 
 def batches_that_count(rows: Rows, batch_size: int) -> Rows:
@@ -89,8 +97,13 @@ class NativeKernel:
 
     def expect(self, prepared: Prepared, rows: Rows) -> Array:
         """The sums of one block of rows; float32 rows are computed with as float32 if they can."""
-        x = rows.x if prepared.narrow else rows.x.astype(np.float64, copy=False)
-        result: Array = self._expect(x, rows.weight, *prepared.arguments)
+        if rows.x.dtype == np.float32 and prepared.narrow and weights_fit_float32(rows.weight):
+            result: Array = self._expect(rows.x, rows.weight, *prepared.arguments)
+            # else rows are too far from all components for their squares, or for their sum
+            if np.isfinite(result).all() and result[0] > LEAST_LIKELIHOOD:
+                return result
+        x = rows.x.astype(np.float64, copy=False)
+        result = self._expect(x, rows.weight, *prepared.arguments)
         return result
 
     def posterior(

@@ -17,7 +17,7 @@ from mixfold.core.rows import Array, Rows, join, no_rows
 from mixfold.core.value import value
 from mixfold.families.gaussian import FACTOR, Gaussian
 from mixfold.learners._remarks import out_of_scale
-from mixfold.models._scaling import ColumnScaling, scaling_of
+from mixfold.models._scaling import FARTHEST, ColumnScaling, scaling_of
 from mixfold.models.annealed import UNSEEN, Annealed, AnnealingRule, grid_rows
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
@@ -25,6 +25,7 @@ PRECISIONS = ("float32", "float64")
 SHAPES = ("diag", "full", FACTOR)
 FIRST = 256  # rows that scales are taken from
 LONGEST, NEARER = 0.02, 0.4  # steps that are not given
+LARGEST_FLOAT32 = 3e38
 FAINT = 0.1  # what loadings begin at: their squares against the noise
 
 
@@ -59,8 +60,9 @@ class AnnealedSGD(Learner):
     factors D is that of the noise alone. No row is needed to start: means begin near zero,
     precisions at the cap, loadings at small random numbers, so data should be scaled to [0, 1] or
     thereabouts. With `scale` the first 256 rows wait, and columns are learned in units of their
-    deviations from their means there; what is learned is told in the data's own units. `history_`
-    has both the log-likelihood and, as `bound`, what is raised.
+    deviations from their means there; what is learned is told in the data's own units. Values
+    beyond 1e12 in size, in the units of learning, count as 1e12. `history_` has both
+    the log-likelihood and, as `bound`, what is raised.
 
     Steps of diagonal and full components are compiled. Those of factors are products of matrices:
     single rows are slow, and a `batch_size` of 20 to 100 is advised.
@@ -173,13 +175,13 @@ class AnnealedSGD(Learner):
 
     def init(self, problem: Problem, params: Any, seen: int = 0, seed: int = 0) -> AnnealedSGDState:
         model: Any = problem.model
-        kind = np.dtype(self.precision)
+        kind, farthest = np.dtype(self.precision), LARGEST_FLOAT32 if self.scale else FARTHEST
         full = model.family.covariance == "full"
         unit = np.eye(model.d, dtype=kind) if full else np.ones(model.d, dtype=kind)
         with_factors = model.family.covariance == FACTOR
         annealed = Annealed(
             logits=np.log(params.weights),
-            means=params.components.means.astype(kind),
+            means=params.components.means.clip(-farthest, farthest).astype(kind),
             roots=np.stack([unit] * model.k) * kind.type(self.rule(1, model.family.cap).most_root),
             sigma=0.5 * sqrt(model.k) if self.sigma is None else self.sigma,
             epsilon=self.first_step,
@@ -240,6 +242,8 @@ class AnnealedSGD(Learner):
             rows = rows.on_host()
             x = state.scaling.apply(rows.x, state.annealed.means.dtype)
             rows, volume = Rows(x, rows.weight), state.scaling.log_volume
+        else:
+            rows = Rows(rows.x.clip(-FARTHEST, FARTHEST), rows.weight)
         annealed, *sums = problem.anneal(state.annealed, rows, rule, self.batch_size)
         log_likelihood, bound = (total / weight - volume for total in sums)
         info = Info(len(rows), log_likelihood, annealed.epsilon, bound)

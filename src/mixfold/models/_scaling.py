@@ -11,6 +11,7 @@ from mixfold.families.gaussian import FactorParams, GaussianParams
 from mixfold.models.mixture_model import MixtureParams
 
 REACH = 5.0
+FARTHEST = 1e12  # values count as no larger while learning: float32 holds products of their squares
 
 
 @value
@@ -24,7 +25,7 @@ class ColumnScaling:
         """Rows or means in the units of learning."""
         z: Array = np.subtract(x, self.offset, dtype=np.float64)
         z /= self.scale
-        return z.astype(dtype, copy=False)
+        return z.clip(-FARTHEST, FARTHEST).astype(dtype, copy=False)
 
     def undo(self, params: MixtureParams) -> MixtureParams:
         """A mixture of z as a mixture of x."""

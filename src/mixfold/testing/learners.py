@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from mixfold.core.learner import Info, Learner
+from mixfold.core.limits import LARGEST
 from mixfold.core.problem import Model
 from mixfold.core.rows import Rows
 from mixfold.core.value import equal, flatten, unflatten
@@ -207,6 +208,50 @@ def gathered_passes_add_up(
     )
 
 
+def extreme_rows_leave_valid_parameters(
+    model: Model, params: Any, learner: Learner, rows: Rows, cuts: list[int]
+) -> None:
+    """Rows as large and as small as are accepted leave finite parameters that learn on."""
+    if not isinstance(model, MixtureModel):
+        return
+    problem = Threads(model, 1)
+    ordinary = rows.cut(0, 90)
+    extreme = with_extremes(model, ordinary, np.random.default_rng(len(cuts)))
+    state, _ = fold(problem, learner, params, extreme, [min(cuts[-1], 60)], passes=1)
+    _assert_valid(problem, learner, state, ordinary)
+    state, _ = learner.step(problem, state, ordinary)
+    state, _ = learner.end_pass(problem, state)
+    _assert_valid(problem, learner, state, ordinary)
+
+
+def with_extremes(model: MixtureModel, rows: Rows, rng: np.random.Generator) -> Rows:
+    """Rows of which some, the first and the last among them, hold extreme values."""
+    largest = min(0.99 * LARGEST, float(np.finfo(rows.x.dtype).max))
+    sizes = np.array([1e12, 1e20, 1e36, largest, 1e-30, 1e-40, 0.0])
+    chosen = np.append([0, len(rows) - 1], rng.integers(len(rows), size=4))
+    columns = rng.integers(model.d, size=len(chosen))
+    x = rows.x.copy()
+    x[chosen, columns] = rng.choice(sizes, len(chosen)) * rng.choice([-1.0, 1.0], len(chosen))
+    x[chosen[-1]] = largest
+    outside = model.family.outside(x)
+    return Rows(x if outside is None else np.where(outside, np.abs(x).round(), x), rows.weight)
+
+
+def _assert_valid(problem: Threads, learner: Learner, state: Any, ordinary: Rows) -> None:
+    """Everything learned is finite, and ordinary rows have densities and responsibilities."""
+    params = learner.estimate(problem, state)
+    arrays: dict[str, np.ndarray] = {}
+    flatten([state, params], "learned", arrays)
+    for name, array in arrays.items():
+        assert np.isfinite(array).all(), f"{name} is {array}"
+    assert (params.weights >= 0).all()
+    np.testing.assert_allclose(params.weights.sum(), 1.0)
+    log_density, latent = problem.posterior(params, ordinary)
+    assert latent is not None
+    assert np.isfinite(log_density).all()
+    np.testing.assert_allclose(latent.sum(axis=1), 1.0)
+
+
 def _copied(thing: Any) -> Any:
     arrays: dict[str, np.ndarray] = {}
     tree = flatten(thing, "thing", arrays)
@@ -225,4 +270,5 @@ LAWS = [
     the_order_of_states_does_not_matter,
     merging_nothing_changes_nothing,
     gathered_passes_add_up,
+    extreme_rows_leave_valid_parameters,
 ]

@@ -1,0 +1,226 @@
+"""Rows and weights of extreme size, for every learner and family and through every entry point."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from attacks import Attack
+from mixfold import Mixture
+from mixfold.core.errors import InvalidInputError
+from mixfold.core.family import Family
+from mixfold.core.learner import Learner
+from mixfold.core.registry import find_all
+from mixfold.core.value import equal, field_names, is_value
+from mixfold.models.mixture_model import MixtureModel
+
+SIZES = (
+    *(1e5, 1e10, 1e15, 1e18, 2e19, 1e20, 1e25, 9.96921e36, 1e38, 3.4e38, 1e50, 1e60, 1e76, 1e77),
+    *(1e99, 1e100, 1e101, 1e150, 1e155, 1e200, 1e300, 1e308, 1.79e308),
+    *(1e-15, 1e-20, 1e-38, 1e-45, 1e-100, 1e-155, 1e-200, 1e-308, 5e-324, 0.0),
+)
+WEIGHTS = (0.0, 1e-320, 1e-300, 1e-100, 1e-30, 1e-8, 1.0, 3.0, 1e8, 1e30, 1e100, 1e300)
+
+
+class Case(NamedTuple):
+    """What is learned, by what, from what, and by which call."""
+
+    family: Family
+    learner: Learner
+    k: int
+    rows: np.ndarray
+    hostile: np.ndarray
+    weight: np.ndarray | None
+    entry: str
+    seed: int
+
+    def __str__(self) -> str:
+        worst = np.abs(self.rows[self.hostile]).max() if self.hostile.any() else 0.0
+        weight = "" if self.weight is None else f", weights to {self.weight.max():g}"
+        shape = f"{self.rows.dtype} rows {self.rows.shape}"
+        return (
+            f"{self.entry} of {type(self.learner).__name__} with {self.family!r}, K={self.k}, "
+            f"{shape} up to {worst:g}{weight}"
+        )
+
+
+def families() -> list[Family]:
+    """Every family in every variant."""
+    return [variant for family in find_all("families").values() for variant in family.variants()]
+
+
+def draw_case(rng: np.random.Generator) -> Case:
+    """A learner, a family that it serves, and rows some of which are hostile."""
+    learners, choice = [*find_all("learners").values()], families()
+    while True:
+        learner, family = learners[rng.integers(len(learners))](), choice[rng.integers(len(choice))]
+        k, d = int(rng.integers(1, 5)), int(rng.integers(2, 5))
+        if learner.serves(MixtureModel(family, k, d)):
+            break
+    n = int(rng.integers(40, 200))
+    dtype = np.float32 if rng.random() < 0.4 else np.float64
+    labels = rng.integers(k, size=n)
+    rows = family.sample(family.example(k, d, rng), labels, rng)
+    if rng.random() < 0.2:
+        rows[:, rng.integers(d)] = 1.0
+    hostile = draw_places(rng, n, d)
+    rows[hostile] = draw_values(rng, int(hostile.sum()), family.scatter == "none")
+    if family.outside(rows) is not None:
+        rows = np.where(family.outside(rows), np.round(np.abs(rows)), rows)
+    most = np.finfo(dtype).max
+    rows = np.clip(rows, -most, most).astype(dtype)
+    entries = ("fit", "fit of blocks", "partial_fit", "learn_one")
+    entry = entries[rng.integers(len(entries) if streams(learner, k, d) else 2)]
+    weighted = entry in ("fit", "partial_fit") and rng.random() < 0.3
+    weight = draw_weights(rng, n) if weighted else None
+    return Case(family, learner, k, rows, hostile, weight, entry, int(rng.integers(1000)))
+
+
+def streams(learner: Learner, k: int, d: int) -> bool:
+    """Whether a learner goes on with rows that come one after the other."""
+    try:
+        return not learner.resolve(None, d, True).rereads
+    except InvalidInputError:
+        return False
+
+
+def draw_places(rng: np.random.Generator, n: int, d: int) -> np.ndarray:
+    """Where values are hostile: in one row or a few, in one column or all."""
+    kind = rng.integers(5)
+    if kind == 4:
+        chosen = rng.random(n) < 0.2
+    else:
+        chosen = np.arange(n) == (0, n // 2, n - 1, rng.integers(n))[kind]
+    columns = np.ones(d, bool) if rng.random() < 0.3 else np.arange(d) == rng.integers(d)
+    return np.asarray(chosen[:, None] & columns)
+
+
+def draw_values(rng: np.random.Generator, n: int, positive: bool) -> np.ndarray:
+    """Hostile values of one size, or of many."""
+    sizes = np.array(SIZES)
+    drawn = rng.choice(sizes, size=n) if rng.random() < 0.3 else np.full(n, rng.choice(sizes))
+    signs = 1.0 if positive or rng.random() < 0.4 else rng.choice([-1.0, 1.0], size=n)
+    return np.asarray(drawn * signs)
+
+
+def draw_weights(rng: np.random.Generator, n: int) -> np.ndarray:
+    """Weights of one size, of two, or of many."""
+    some = rng.choice(np.array(WEIGHTS), size=int(rng.integers(1, 4)))
+    weight = rng.choice(some, size=n)
+    return weight if weight.any() else np.ones(n)
+
+
+def run(case: Case) -> None:
+    """Learn hostile rows; the model must be valid after, or as it was before."""
+    model = Mixture(case.family, case.k, learner=case.learner, random_state=case.seed, n_threads=1)
+    clean = np.delete(case.rows, np.flatnonzero(case.hostile.any(axis=1)), axis=0)
+    if case.entry in ("partial_fit", "learn_one") and len(clean) > case.k:
+        model.partial_fit(clean[: len(clean) // 2])
+    for call in calls(model, case):
+        before = learned(model)
+        try:
+            call()
+        except InvalidInputError as error:
+            assert is_named(str(error)), f"the error does not say what is wrong: {error}"
+            assert_unchanged(model, before)
+        except (Warning, ArithmeticError, ValueError, TypeError, RuntimeError) as error:
+            raise AssertionError(f"{type(error).__name__}: {error}") from error
+    if model.__sklearn_is_fitted__():
+        assert_valid(model)
+        assert_usable(model, clean)
+
+
+def calls(model: Mixture, case: Case) -> Iterator[Callable[[], Any]]:
+    """The calls that an entry point takes to learn all rows."""
+    n = len(case.rows)
+    if case.entry == "fit":
+        yield partial(model.fit, case.rows, sample_weight=case.weight)
+    elif case.entry == "fit of blocks":
+        yield partial(model.fit, [case.rows[: n // 3], case.rows[n // 3 :]])
+    elif case.entry == "partial_fit":
+        for some in (slice(0, n // 2), slice(n // 2, n)):
+            weight = None if case.weight is None else case.weight[some]
+            if weight is None or weight.any():
+                yield partial(model.partial_fit, case.rows[some], sample_weight=weight)
+    else:
+        for row in case.rows:
+            yield partial(model.learn_one, row)
+
+
+def is_named(message: str) -> bool:
+    """Whether an error says which value was refused."""
+    return "column" in message or "sample_weight" in message
+
+
+def learned(model: Mixture) -> Any:
+    """Everything the model has learned."""
+    return model._now() if model.__sklearn_is_fitted__() else None
+
+
+def assert_unchanged(model: Mixture, before: Any) -> None:
+    """The model is what it was before a call that failed."""
+    assert equal(learned(model), before), "a failed call has changed the model"
+
+
+def assert_valid(model: Mixture) -> None:
+    """Weights sum to one, and all parameters are finite and inside their domain."""
+    weights = model.weights_
+    assert np.isfinite(weights).all() and (weights >= 0).all(), f"weights are {weights}"
+    assert math.isclose(weights.sum(), 1.0, rel_tol=1e-6), f"weights sum to {weights.sum()}"
+    assert np.isfinite(model.means_).all(), f"means are {model.means_}"
+    for name, array in numbers(model._learned.stream.state, "state"):
+        # before the first row nothing is known of the likelihood, and that is minus infinity
+        if "history" not in name and name.rpartition(".")[2] not in ("before", "first", "loss"):
+            assert not np.isnan(array).any(), f"{name} is {array}"
+            assert np.isfinite(array).all(), f"{name} is {array}"
+    if hasattr(model, "covariances_"):
+        assert_covariances(model.covariances_, model._learned.model.family.covariance)
+    if hasattr(model, "noise_variance_"):
+        assert np.isfinite(model.loadings_).all(), "loadings are not finite"
+        assert (model.noise_variance_ > 0).all(), "a noise variance is not positive"
+
+
+def assert_covariances(covariances: np.ndarray, structure: str) -> None:
+    """Covariances are finite, and variances positive."""
+    assert np.isfinite(covariances).all(), f"covariances are {covariances}"
+    matrices = structure in ("full", "tied")
+    variances = np.diagonal(covariances, axis1=-2, axis2=-1) if matrices else covariances
+    assert (variances > 0).all(), f"variances are {variances}"
+
+
+def numbers(thing: Any, name: str) -> Iterator[tuple[str, np.ndarray]]:
+    """All numbers of a value, by name."""
+    if is_value(thing):
+        for field in field_names(thing):
+            yield from numbers(getattr(thing, field), f"{name}.{field}")
+    elif isinstance(thing, list | tuple):
+        for i, part in enumerate(thing):
+            yield from numbers(part, f"{name}[{i}]")
+    elif isinstance(thing, float | np.ndarray):
+        yield name, np.asarray(thing, dtype=np.float64)
+
+
+def assert_usable(model: Mixture, clean: np.ndarray) -> None:
+    """Ordinary rows have densities, responsibilities and can be learned, and rows be drawn."""
+    if not len(clean):
+        return
+    assert np.isfinite(model.score_samples(clean)).all(), "an ordinary row has no density"
+    shares = model.predict_proba(clean)
+    assert np.allclose(shares.sum(axis=1), 1.0), "responsibilities do not sum to one"
+    if model._learned.model.family.scatter != "none" or model.means_.max() < 1e15:
+        assert np.isfinite(model.sample(5)[0]).all(), "rows drawn are not finite"
+    if streams(model.learner, model.n_components, clean.shape[1]):
+        model.partial_fit(clean)
+        assert_valid(model)
+
+
+def attacks(rng: np.random.Generator, folder: Path) -> Iterator[Attack]:
+    """Hostile rows without end."""
+    while True:
+        case = draw_case(rng)
+        yield Attack(str(case), partial(run, case))
