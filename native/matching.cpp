@@ -16,7 +16,7 @@
 namespace mixfold::MIXFOLD_ISA {
 namespace {
 
-constexpr double reach = 1e-20, least_spare = 1.5;
+constexpr double reach = 1e-20, least_spare = 1.5, least_alpha = 1e-60;
 constexpr double half_log_pi = 0.57236494292470008707;
 
 template <class S> MIXFOLD_INLINE typename S::Real log_of_one_plus(const typename S::Real& x) {
@@ -233,21 +233,27 @@ MIXFOLD_INLINE double log_share(const Beliefs& b, int k, double total, double we
 
 // The Dirichlet with the mean and the total variance of sum_k c_k Dir(alpha + weight e_k).
 MIXFOLD_INLINE void match_weights(const Beliefs& b, double before, double weight) {
-  const double total = before + weight, share = weight / total;
-  double within = 0, among = 0;
+  const double total = before + weight, share = weight / total, rest = before / total;
+  double within = 0, among = 0, old = 0, apart = 0;
   for (int k = 0; k < b.components; ++k) {
     const double c = b.chance[k], mean = (b.alpha[k] + weight * c) / total;
+    const double other = 1 - b.alpha[k] / before;
     within += mean * (1 - mean);
     among += share * share * c * (1 - c);
+    old += b.alpha[k] / before * other;
+    apart += c * other;
   }
   if (!(within > 0)) {
     for (int k = 0; k < b.components; ++k) b.alpha[k] += weight * b.chance[k];
     return;
   }
-  const double variance = (within + among * total) / (total + 1);
-  const double scale = (within / variance - 1) / total;
-  for (int k = 0; k < b.components; ++k)
-    b.alpha[k] = (b.alpha[k] + weight * b.chance[k]) * scale;
+  // within - among, which cancel where the row is heavy
+  const double gap = rest * (rest * old + 2 * share * apart);
+  const double scale = gap / (within + among * total);
+  for (int k = 0; k < b.components; ++k) {
+    const double alpha = (b.alpha[k] + weight * b.chance[k]) * scale;
+    b.alpha[k] = alpha > least_alpha ? alpha : least_alpha;
+  }
 }
 
 // Leaves the chances in b.chance; returns the log density of the row.

@@ -126,14 +126,15 @@ def _open(
         weight = table.weight if isinstance(sample_weight, str) else sample_weight
         _remember_columns(estimator, table, reset)
         return _weighted(table.x, weight, table.columns)
-    x = validate_data(
-        estimator,
-        data,
-        reset=reset,
-        dtype=[np.float64, np.float32],
-        ensure_min_samples=least_rows,
-        order=None,
-    )
+    with np.errstate(invalid="ignore"):  # scikit-learn adds values whose sum may overflow
+        x = validate_data(
+            estimator,
+            data,
+            reset=reset,
+            dtype=[np.float64, np.float32],
+            ensure_min_samples=least_rows,
+            order=None,
+        )
     return _weighted(x, sample_weight, getattr(estimator, "feature_names_in_", None))
 
 
@@ -217,8 +218,8 @@ def check_rows(
 
 def check_finite(columns: Sequence[str] | None, rows: Rows, numbers: Sequence[int] | None) -> None:
     """Refuse NaN, infinity, values too large to be squared and weights that are none."""
-    # extremes are NaN where a value is, and cheaper than looking at each
-    if len(rows) and not (-LARGEST < rows.x.min() and rows.x.max() < LARGEST):
+    # both are NaN where a value is, and are found faster than each value is looked at
+    if len(rows) and not (float(rows.x.min()) > -LARGEST and float(rows.x.max()) < LARGEST):
         x = on_host(rows.x)
         if not np.isfinite(x).all():
             place = _first(~np.isfinite(x), columns, rows, numbers)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mixfold.core.limits import LEAST_VARIANCE
 from mixfold.core.rows import Array
 from mixfold.core.statistics import unpack
 from mixfold.core.value import value
@@ -94,10 +95,15 @@ def regressed(moments: Moments) -> tuple[Array, Array]:
     and one again: parameter expansion, faster than EM with both fixed, and with its fixed points.
     """
     size, directions = np.linalg.eigh(moments.factors)
-    roots = 1.0 / np.sqrt(np.maximum(size, np.finfo(np.float64).tiny))
+    roots = 1.0 / np.sqrt(np.maximum(size, LEAST_VARIANCE))
     whiten = (directions * roots[:, None]) @ directions.swapaxes(1, 2)
     loadings = whiten @ moments.cross
-    return loadings, moments.variance - np.square(loadings).sum(axis=1)
+    explained = np.square(loadings).sum(axis=1)
+    rest = moments.variance - explained
+    # by rounding alone factors explain more than there is
+    more, there = (rest < 0.0) & (explained > 0.0), np.maximum(moments.variance, 0.0)
+    share = np.divide(there, explained, out=np.ones_like(rest), where=more)
+    return loadings * np.sqrt(share)[:, None], rest
 
 
 def turned(moments: Moments, like: Moments) -> Moments:

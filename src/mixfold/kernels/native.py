@@ -103,8 +103,7 @@ class NativeKernel:
             if np.isfinite(result).all() and result[0] > LEAST_LIKELIHOOD:
                 return result
         x = rows.x.astype(np.float64, copy=False)
-        result = self._expect(x, rows.weight, *prepared.arguments)
-        return result
+        return self._expect(x, rows.weight, *prepared.arguments)  # type: ignore[no-any-return]
 
     def posterior(
         self, prepared: Prepared, x: Array, responsibilities: bool = True

@@ -26,6 +26,7 @@ SHAPES = ("diag", "full", FACTOR)
 FIRST = 256  # rows that scales are taken from
 LONGEST, NEARER = 0.02, 0.4  # steps that are not given
 LARGEST_FLOAT32 = 3e38
+HEAVIEST = 1e6  # weights count as no larger: no row moves a component farther than to itself
 FAINT = 0.1  # what loadings begin at: their squares against the noise
 
 
@@ -232,6 +233,8 @@ class AnnealedSGD(Learner):
     def _learn(
         self, problem: Problem, state: AnnealedSGDState, rows: Rows
     ) -> tuple[AnnealedSGDState, list[Info]]:
+        if rows.weight is not None:
+            rows = Rows(rows.x, rows.weight.clip(max=HEAVIEST))
         weight = rows.total_weight()
         if not weight > 0.0:
             return replace(state, rows=state.rows + len(rows)), []

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from mixfold.core.conjugate import Conjugate, Prior, held, joined
+from mixfold.core.limits import SMALLEST
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Statistics
 from mixfold.core.value import value
@@ -111,11 +112,14 @@ class BayesianMixture:
 
 def matched_weights(alpha: Array, weight: float, c: Array) -> Array:
     """The Dirichlet with the mean and the total variance of sum_k c_k Dir(alpha + weight e_k)."""
-    total = alpha.sum() + weight
+    before = alpha.sum()
+    total = before + weight
+    rest, share, other = before / total, weight / total, 1.0 - alpha / before
     mean = (alpha + weight * c) / total
     within = (mean * (1.0 - mean)).sum()
-    among = np.square(weight / total) * (c * (1.0 - c)).sum()
+    among = np.square(share) * (c * (1.0 - c)).sum()
     if not within > 0.0:  # a single component
         return alpha + weight * c
-    variance = (within + among * total) / (total + 1.0)
-    return np.asarray(mean * (within / variance - 1.0))
+    # within - among, which cancel where the row is heavy
+    gap = rest * (rest * (alpha / before * other).sum() + 2.0 * share * (c * other).sum())
+    return np.asarray(np.maximum(mean * (total * gap / (within + among * total)), SMALLEST))

@@ -125,7 +125,8 @@ class Pharmacokinetic(RandomEffects):
         k = np.log(2.0) / float(np.median(since)) if len(since) else 1.0
         lag = 0.5 * float(since.min()) if len(since) else 1.0
         rates = (2.0 * k, 5.0 * k, 20.0 * k)
-        return [np.log([ka, volume, k * volume, lag])[: self.n_effects] for ka in rates]
+        begin = np.array([[ka, volume, k * volume, lag][: self.n_effects] for ka in rates])
+        return [*np.log(np.clip(begin, SMALLEST, 1.0 / SMALLEST))]
 
     def maximize(self, statistics: Totals) -> tuple[PharmacokineticParams, int]:
         first, second, residual = self._parts(statistics)
