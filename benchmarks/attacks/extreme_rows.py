@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,6 +39,7 @@ class Case(NamedTuple):
     hostile: np.ndarray
     weight: np.ndarray | None
     entry: str
+    engine: str
     seed: int
 
     def __str__(self) -> str:
@@ -45,8 +47,8 @@ class Case(NamedTuple):
         weight = "" if self.weight is None else f", weights to {self.weight.max():g}"
         shape = f"{self.rows.dtype} rows {self.rows.shape}"
         return (
-            f"{self.entry} of {type(self.learner).__name__} with {self.family!r}, K={self.k}, "
-            f"{shape} up to {worst:g}{weight}"
+            f"{self.entry} ({self.engine}) of {type(self.learner).__name__} with {self.family!r}, "
+            f"K={self.k}, {shape} up to {worst:g}{weight}"
         )
 
 
@@ -79,7 +81,9 @@ def draw_case(rng: np.random.Generator) -> Case:
     entry = entries[rng.integers(len(entries) if streams(learner, d) else 3)]
     weighted = entry in ("fit", "partial_fit") and rng.random() < 0.3
     weight = draw_weights(rng, n) if weighted else None
-    return Case(family, learner, k, rows, hostile, weight, entry, int(rng.integers(1000)))
+    on_torch = not family.hidden and find_spec("torch") is not None and rng.random() < 0.1
+    engine, seed = "torch:cpu" if on_torch else "cpu", int(rng.integers(1000))
+    return Case(family, learner, k, rows, hostile, weight, entry, engine, seed)
 
 
 def streams(learner: Learner, d: int) -> bool:
@@ -126,7 +130,8 @@ def run(case: Case) -> None:
 
 def learn_and_look(case: Case) -> None:
     """Learn all rows by the calls of the case, and look at the model."""
-    model = Mixture(case.family, case.k, learner=case.learner, random_state=case.seed, n_threads=1)
+    how: Any = {"random_state": case.seed, "n_threads": 1, "engine": case.engine}
+    model = Mixture(case.family, case.k, learner=case.learner, **how)
     clean = np.delete(case.rows, np.flatnonzero(case.hostile.any(axis=1)), axis=0)
     if case.entry in ("partial_fit", "learn_one") and len(clean) > case.k:
         model.partial_fit(clean[: len(clean) // 2])

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mixfold.core.errors import InvalidInputError
+from mixfold.core.limits import LARGEST
 from mixfold.core.rows import Array, Rows
 
 if TYPE_CHECKING:
     from mixfold.estimators._effects import Design
-
-LARGEST = 1e60  # so that squares can be summed
 
 
 def finite_matrices(

@@ -162,5 +162,5 @@ class Products:
 def posterior(form: Form, x: Tensor, local: Tensor) -> tuple[Tensor, Tensor]:
     """log p(x), (n,), and responsibilities, (K, n)."""
     joint = form.log_joint(x, local)
-    log_density = torch().logsumexp(joint, dim=0)
-    return log_density, (joint - log_density).exp()
+    # not exp(joint - log density): far from all components the logarithm of a sum is rounded away
+    return torch().logsumexp(joint, dim=0), torch().softmax(joint, dim=0)
