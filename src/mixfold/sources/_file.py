@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from mixfold.core.errors import SourceError
 from mixfold.core.rows import Rows
 from mixfold.core.source import Source, block_length
-from mixfold.sources._table import Codes, Selection, arrow
+from mixfold.sources._reading import reading
+from mixfold.sources._table import Codes, Selection
 
 
 class TableFile(Source):
@@ -26,7 +26,7 @@ class TableFile(Source):
         codes: Codes | None = None,
     ) -> None:
         self.path = path
-        with self.reading():
+        with reading(path):
             self.selection = Selection(self.open(), columns, weight, str(path), codes)
         self.columns = self.selection.columns
 
@@ -55,31 +55,11 @@ class TableFile(Source):
         """
 
     def blocks(self, start: int = 0, length: int | None = None) -> Iterator[Rows]:
-        with self.reading():
+        with reading(self.path):
             for first, batch in self.batches(start, length or block_length(self.d)):
                 skip = max(0, start - first)
                 if skip < batch.num_rows:
                     yield self.selection.rows(batch.slice(skip), first + skip)
-
-    def reading(self) -> Reading:
-        """A context that turns Arrow's errors into ours."""
-        return Reading(self.path)
-
-
-class Reading:
-    """Names the file in errors that come from below."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type | None, error: BaseException | None, trace: object) -> None:
-        expected = (arrow().ArrowException, OSError, UnicodeDecodeError)
-        if isinstance(error, expected) and not isinstance(error, SourceError):
-            reason = str(error).strip().splitlines()[0] if str(error).strip() else kind
-            raise SourceError(f"cannot read {self.path}: {reason}") from error
 
 
 def skip_rows(batches: Iterator[Any], start: int) -> Iterator[tuple[int, Any]]:
