@@ -39,6 +39,10 @@ def fit(
     resume: Annotated[
         bool, o.option("--resume", metavar=None, help="Go on from the checkpoint, if there.")
     ] = False,
+    force_resume: Annotated[
+        bool,
+        o.option("--force-resume", metavar=None, help="The same, even if the data have changed."),
+    ] = False,
     cluster: Annotated[
         str | None,
         o.option("--cluster", metavar="ADDRESS", help="Of a Dask scheduler, or local."),
@@ -66,7 +70,7 @@ def fit(
     from mixfold.cli._settings import Settings
     from mixfold.core.errors import InvalidInputError
 
-    if resume and checkpoint is None:
+    if (resume or force_resume) and checkpoint is None:
         raise InvalidInputError("--resume needs --checkpoint PATH to resume from")
     model = Settings(
         components,
@@ -82,7 +86,8 @@ def fit(
         threads,
         rank,
     ).estimator()
-    model.set_params(checkpoint=checkpoint, resume=resume, cluster=cluster, engine=engine)
+    going_on = "force" if force_resume else resume
+    model.set_params(checkpoint=checkpoint, resume=going_on, cluster=cluster, engine=engine)
     data = bundled(files)
     for path in (output, checkpoint):
         if path is not None:

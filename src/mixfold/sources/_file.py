@@ -7,6 +7,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
+from mixfold.core.fingerprint import (
+    FULL_BYTES,
+    PIECE,
+    Fingerprint,
+    file_fingerprint,
+    weight_fingerprint,
+)
 from mixfold.core.rows import Rows
 from mixfold.core.source import Source, block_length
 from mixfold.sources._reading import reading
@@ -34,6 +41,15 @@ class TableFile(Source):
         selection = self.selection
         settings = (selection.columns, selection.weight, selection.codes)
         return type(self), (self.path.absolute(), *settings)
+
+    def fingerprint(self, limit: int = FULL_BYTES) -> Fingerprint:
+        with reading(self.path):
+            whole = file_fingerprint(self.path, limit, self.tail())
+        return [*whole, *weight_fingerprint(self.selection.weight)]
+
+    def tail(self) -> int:
+        """Bytes at the end of the file that tell most about it."""
+        return PIECE
 
     @property
     def travels(self) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mixfold.core.errors import InvalidInputError, SourceError, in_partition
+from mixfold.core.fingerprint import FULL_BYTES, Fingerprint, weight_fingerprint
 from mixfold.core.rows import Rows, join
 from mixfold.core.source import STRETCHES, Source
 from mixfold.sources._opening import check_array, open_table
@@ -23,8 +24,8 @@ def is_collection(data: Any) -> bool:
 class Collection(Source):
     """The partitions of a dataframe, or the chunks of rows of an array."""
 
-    def __init__(self, parts: Sequence[Chunk], length: int | None) -> None:
-        self.parts, self._length = parts, length
+    def __init__(self, parts: Sequence[Chunk], length: int | None, name: str) -> None:
+        self.parts, self._length, self.name = parts, length, name
         self.columns = parts[0].columns
 
     @property
@@ -38,6 +39,11 @@ class Collection(Source):
     @property
     def travels(self) -> bool:
         return True
+
+    def fingerprint(self, limit: int = FULL_BYTES) -> Fingerprint:
+        """By the name that Dask gives to what the collection is made of."""
+        weight = weight_fingerprint(self.parts[0].weight)
+        return [[f"the Dask collection {self.name}", self.name], *weight]
 
     def partitions(self, length: int | None = None) -> Sequence[Source]:
         return self.parts
@@ -121,7 +127,7 @@ def open_collection(
     blocks = data.rechunk({1: -1}).to_delayed()[:, 0]
     n = float(sum(data.chunks[0]))
     chunks = [Chunk(b, i, int(data.shape[1]), None, None) for i, b in enumerate(blocks)]
-    return Collection(chunks, None if isnan(n) else int(n))
+    return Collection(chunks, None if isnan(n) else int(n), str(data.name))
 
 
 def _open_dataframe(data: Any, columns: Sequence[str] | None, weight: str | None) -> Collection:
@@ -132,7 +138,9 @@ def _open_dataframe(data: Any, columns: Sequence[str] | None, weight: str | None
         data = data[wanted]
     parts = data.to_delayed()
     return Collection(
-        [Chunk(block, i, len(names), list(names), weight) for i, block in enumerate(parts)], None
+        [Chunk(block, i, len(names), list(names), weight) for i, block in enumerate(parts)],
+        None,
+        str(data._name),
     )
 
 

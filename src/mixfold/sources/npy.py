@@ -13,6 +13,7 @@ from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
 from mixfold.core.errors import SourceError
+from mixfold.core.fingerprint import FULL_BYTES, Fingerprint, file_fingerprint
 from mixfold.core.rows import Rows
 from mixfold.core.source import Source, block_length, cuts
 from mixfold.sources._reading import reading
@@ -79,6 +80,10 @@ class Npy(Source):
     @property
     def random_access(self) -> bool:
         return True
+
+    def fingerprint(self, limit: int = FULL_BYTES) -> Fingerprint:
+        with reading(self.path):
+            return file_fingerprint(self.path, limit)
 
     @property
     def travels(self) -> bool:
