@@ -37,11 +37,14 @@ def fit(
         o.option("--checkpoint", metavar="PATH", help="Keep the fit here while it runs."),
     ] = None,
     resume: Annotated[
-        bool, o.option("--resume", metavar=None, help="Go on from the checkpoint, if there.")
+        bool,
+        o.option(
+            "--resume", metavar=None, help="Go on from there (--force-resume: with other data)."
+        ),
     ] = False,
     force_resume: Annotated[
         bool,
-        o.option("--force-resume", metavar=None, help="The same, even if the data have changed."),
+        o.option("--force-resume", metavar=None, help="Also with other data.", hidden=True),
     ] = False,
     cluster: Annotated[
         str | None,
