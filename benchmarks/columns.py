@@ -11,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,14 +22,13 @@ import pyarrow.feather
 import pyarrow.parquet
 
 from mixfold import Gaussian, Mixture
-from mixfold.core.source import Source
 from mixfold.sources._opening import open_source
 
 Timed = tuple[str, Callable[[], object]]
 
 
-def read(source: Source) -> int:
-    return sum(len(rows) for rows in source.blocks())
+def read(path: Path) -> int:
+    return sum(len(rows) for rows in open_source(path).blocks())
 
 
 def tasks(d: int, folder: Path) -> Iterator[Timed]:
@@ -41,8 +41,8 @@ def tasks(d: int, folder: Path) -> Iterator[Timed]:
     frame = pd.DataFrame(x, columns=names)
     for suffix in ("csv", "parquet", "arrow"):
         path = folder / f"x.{suffix}"
-        yield f"open .{suffix}", lambda path=path: open_source(path)
-        yield f"open and read .{suffix}", lambda path=path: read(open_source(path))
+        yield f"open .{suffix}", partial(open_source, path)
+        yield f"open and read .{suffix}", partial(read, path)
     yield (
         "open .parquet, all columns by name",
         lambda: open_source(folder / "x.parquet", columns=names[::-1]),

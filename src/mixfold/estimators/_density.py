@@ -178,12 +178,12 @@ class Density(Evaluation):
             "the list of columns": self._columns(source),
             "the number of rows": source.length,
             "the number of partitions": None if passing is None else len(passing.partitions),
+            DATA: source.fingerprint(),
             "the model": problem.model,
             "learner": learner,
             "init": start if is_value(start) else type(start).__name__,
             "n_init": self.n_init,
             "random_state": seed,
-            DATA: source.fingerprint(),
         }
         return Checkpoint(self.checkpoint, identity, self.checkpoint_every, force)
 

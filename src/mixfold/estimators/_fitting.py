@@ -71,10 +71,10 @@ class UnitFitting(BaseEstimator):  # type: ignore[misc]
             return None
         random = isinstance(self.random_state, int | np.integer)
         identity = {
-            **what,
             "the number of groups": units.length,
-            "random_state": int(self.random_state) if random else None,
             DATA: units.fingerprint(),
+            **what,
+            "random_state": int(self.random_state) if random else None,
         }
         force = is_forced(self.resume)
         return Checkpoint(self.checkpoint, identity, self.checkpoint_every, force)

@@ -31,24 +31,22 @@ def stored(identity: Identity) -> list[Any]:
 def check_same(path: Path, found: Any, wanted: Identity, force: bool) -> None:
     """Refuse to resume another fit; other data only warn if `force`."""
     before = _read(path, found)
-    remedy = "resume with what it was made with, or remove the file to begin anew"
-    for name, now in wanted.items():
-        if name == DATA or (name in before and equal(_plain(before[name]), _plain(now))):
-            continue
-        raise ModelFileError(
-            f"{path} is the checkpoint of another fit: {_told(name, before.get(name), now)}; "
-            f"{remedy}"
-        )
     other = difference(before[DATA], wanted[DATA])
-    if other is None:
-        return
-    if not force:
-        raise ModelFileError(
-            f"{path} is the checkpoint of another fit: {other}; resume with the same data, "
-            "remove the file to begin anew, or go on all the same with resume='force' "
-            "(--force-resume)"
-        )
-    warn(f"{path} is resumed with other data: {other}; the model will be a blend of both")
+    for name, now in wanted.items():
+        if name == DATA:
+            if other is not None and not force:
+                raise ModelFileError(
+                    f"{path} is the checkpoint of another fit: {other}; resume with the same data, "
+                    "remove the file to begin anew, or go on all the same with resume='force' "
+                    "(--force-resume)"
+                )
+        elif name not in before or not equal(_plain(before[name]), _plain(now)):
+            raise ModelFileError(
+                f"{path} is the checkpoint of another fit: {_told(name, before.get(name), now)}; "
+                "resume with what it was made with, or remove the file to begin anew"
+            )
+    if other is not None:
+        warn(f"{path} is resumed with other data: {other}; the model will be a blend of both")
 
 
 def _read(path: Path, found: Any) -> dict[str, Any]:
