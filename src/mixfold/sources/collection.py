@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from mixfold.core.engine import on_cluster
 from mixfold.core.errors import InvalidInputError, SourceError, in_partition
 from mixfold.core.fingerprint import FULL_BYTES, Fingerprint, weight_fingerprint
 from mixfold.core.rows import Rows, join
@@ -67,7 +68,8 @@ class Collection(Source):
                 break
             share = -(-left // len(parts))
             asked = [delayed(_first_rows)(share, part.number, *part.described()) for part in parts]
-            found += compute(*asked)
+            with on_cluster():
+                found += compute(*asked)
         return join(found).cut(0, n)
 
 
@@ -93,7 +95,9 @@ class Chunk(Source):
 
     def blocks(self, start: int = 0, length: int | None = None) -> Iterator[Rows]:
         make, block, *how = self.described()
-        yield from make(block.compute(), *how).blocks(start, length)
+        with on_cluster():
+            computed = block.compute()
+        yield from make(computed, *how).blocks(start, length)
 
 
 def opened(block: Any, d: int, columns: list[str] | None, weight: str | None) -> Source:

@@ -170,8 +170,10 @@ def read_layout(path: Path) -> Layout:
     with path.open("rb") as file:
         try:
             version = npy_format.read_magic(file)
+            if version not in HEADERS:  # such as 3, which is for names of fields
+                raise ValueError(f"it has format version {version[0]}")
             shape, by_column, dtype = HEADERS[version](file)
-        except (ValueError, KeyError, TypeError, SyntaxError, RecursionError) as error:
+        except (ValueError, TypeError, SyntaxError, RecursionError) as error:
             raise SourceError(
                 f"cannot read {path}: it is no .npy file of numbers ({error})"
             ) from error
