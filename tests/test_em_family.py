@@ -185,7 +185,7 @@ def test_memory_on_file(kind: Any, precision: str, batch_size: int, tmp_path: Pa
     assert equal(model.params_, inside.params_)
     sizes = {file.name: file.stat().st_size for file in tmp_path.iterdir()}
     bytes_per_row = 3 * np.dtype(precision).itemsize
-    assert sizes == {"r.0": 900 * bytes_per_row, "r.1": 900 * bytes_per_row}
+    assert sizes == {"r.0": 64 + 900 * bytes_per_row, "r.1": 64 + 900 * bytes_per_row}
 
 
 @pytest.mark.parametrize("every", [0.0, 1e9])

@@ -329,7 +329,7 @@ def test_other_files(tmp_path: Path) -> None:
     with pytest.raises(ModelFileError, match="checkpoint file: a model file is needed"):
         mixfold.load(path)
     with pytest.raises(ModelFileError, match="holds no fit"):
-        Checkpoint(path, [], 1.0).read()
+        Checkpoint(path, {}, 1.0).read()
 
 
 def test_values_no_program_can_smuggle_in(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ def rows(n: int = 1500) -> np.ndarray:
 @pytest.fixture
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
     """Rows in several forms, all of which come in small blocks."""
-    for module in ("_file", "array", "_resampled", "parquet"):
+    for module in ("_file", "array", "npy", "_resampled", "parquet"):
         monkeypatch.setattr(f"mixfold.sources.{module}.block_length", small, raising=False)
     x = rows()
     table = pa.table({"a": x[:, 0], "b": x[:, 1]})
@@ -201,9 +201,11 @@ import os, random, signal, sys, threading, time
 import numpy as np
 from mixfold import Auto, EM, IncrementalEM, Mixture, MiniBatchEM, OnlineEM, VarianceReducedEM
 import mixfold.sources._file, mixfold.sources.array, mixfold.sources._resampled
+import mixfold.sources.npy
 
 folder, n = sys.argv[1], 200_000
-for module in (mixfold.sources._file, mixfold.sources.array, mixfold.sources._resampled):
+sources = mixfold.sources
+for module in (sources._file, sources.array, sources.npy, sources._resampled):
     module.block_length = lambda d: 8192
 
 FITS = {

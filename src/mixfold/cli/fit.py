@@ -37,7 +37,14 @@ def fit(
         o.option("--checkpoint", metavar="PATH", help="Keep the fit here while it runs."),
     ] = None,
     resume: Annotated[
-        bool, o.option("--resume", metavar=None, help="Go on from the checkpoint, if there.")
+        bool,
+        o.option(
+            "--resume", metavar=None, help="Go on from there (--force-resume: with other data)."
+        ),
+    ] = False,
+    force_resume: Annotated[
+        bool,
+        o.option("--force-resume", metavar=None, help="Also with other data.", hidden=True),
     ] = False,
     cluster: Annotated[
         str | None,
@@ -66,7 +73,7 @@ def fit(
     from mixfold.cli._settings import Settings
     from mixfold.core.errors import InvalidInputError
 
-    if resume and checkpoint is None:
+    if (resume or force_resume) and checkpoint is None:
         raise InvalidInputError("--resume needs --checkpoint PATH to resume from")
     model = Settings(
         components,
@@ -82,7 +89,8 @@ def fit(
         threads,
         rank,
     ).estimator()
-    model.set_params(checkpoint=checkpoint, resume=resume, cluster=cluster, engine=engine)
+    going_on = "force" if force_resume else resume
+    model.set_params(checkpoint=checkpoint, resume=going_on, cluster=cluster, engine=engine)
     data = bundled(files)
     for path in (output, checkpoint):
         if path is not None:

@@ -59,6 +59,10 @@ class Learner(ABC):
         """Whether the rule can learn more rows from the state that `other` has left."""
         return self.goes_on and isinstance(other, type(self))
 
+    def release(self, state: Any) -> None:
+        """Close files that a state uses; it can still go on."""
+        return
+
     def refusal(self, model: Model) -> str | None:
         """Why the rule cannot learn the model, and what can; None where it can."""
         return None

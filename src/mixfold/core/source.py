@@ -9,11 +9,13 @@ from typing import Any
 import numpy as np
 
 from mixfold.core.errors import SourceError
+from mixfold.core.fingerprint import FULL_BYTES, Fingerprint, rows_fingerprint
 from mixfold.core.rows import Rows, join
 
 STRETCHES = 16
 BLOCK_ELEMENTS = 2**20
 PARTS = 32
+FIRST_ROWS = 2**12
 LEAST_PART, LARGEST_PART = 2**18, 2**24
 
 
@@ -97,6 +99,14 @@ class Source(ABC):
     def part_length(self) -> int:
         """The length of a partition where none is asked for."""
         return part_length(self.length or 0, self.d)
+
+    def fingerprint(self, limit: int = FULL_BYTES) -> Fingerprint:
+        """What tells these data from others; of the first rows where no more is at hand.
+
+        Files are read as a whole up to `limit` bytes.
+        """
+        words = f"blocks of {self.d} columns whose first rows were compared"
+        return rows_fingerprint(words, [self.head(FIRST_ROWS)])
 
     def take(self, indices: np.ndarray) -> Rows:
         """Rows by number."""

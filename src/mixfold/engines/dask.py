@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from mixfold.core.engine import Work, tree
+from mixfold.core.engine import Work, failed, tree
 from mixfold.core.errors import ClusterError, MissingExtraError, MixfoldError
 from mixfold.core.source import Source
 from mixfold.engines.threads import available_cores
@@ -47,11 +47,6 @@ class Dask:
             return future.result()
         finally:
             future.cancel()
-
-
-def failed(error: Exception) -> ClusterError:
-    """What went wrong on the cluster."""
-    return ClusterError(f"a task failed on the cluster: {type(error).__name__}: {error}")
 
 
 def graph(given: Any, shards: Sequence[Sequence[Source]]) -> Any:

@@ -27,6 +27,7 @@ from mixfold.models.mixture_model import MixtureModel
 from mixfold.run.ancestor import Ancestor
 from mixfold.run.checkpoint import Checkpoint
 from mixfold.run.fit import Fit
+from mixfold.run.identity import DATA, is_forced
 from mixfold.run.loop import Loop, check_some
 from mixfold.run.passing import Check, Passing
 from mixfold.run.progress import Lines, Progress, Silent
@@ -47,7 +48,7 @@ class Density(Evaluation):
     passes: int | None = None
     checkpoint: Any = None
     checkpoint_every: float = 30.0
-    resume: bool = False
+    resume: Any = False
     cluster: str | None = None
     progress: Progress | None = None  # where a front end wants progress shown
 
@@ -166,17 +167,26 @@ class Density(Evaluation):
     def _checkpoint(
         self, problem: Threads, learner: Learner, source: Source, passing: InShards | None
     ) -> Checkpoint | None:
+        force = is_forced(self.resume)
         if self.checkpoint is None:
             if self.resume:
                 raise InvalidInputError("resume=True needs checkpoint=PATH to resume from")
             return None
         seed = self.random_state if isinstance(self.random_state, int) else None
         start = self._start()
-        shape = [source.length, source.d, self._columns(source)]
-        how = [start if is_value(start) else type(start).__name__, self.n_init, seed]
-        shards = None if passing is None else len(passing.partitions)
-        identity = [problem.model, learner, *how, *shape, shards]
-        return Checkpoint(self.checkpoint, identity, self.checkpoint_every)
+        identity = {
+            "the number of columns": source.d,
+            "the list of columns": self._columns(source),
+            "the number of rows": source.length,
+            "the number of partitions": None if passing is None else len(passing.partitions),
+            DATA: source.fingerprint(),
+            "the model": problem.model,
+            "learner": learner,
+            "init": start if is_value(start) else type(start).__name__,
+            "n_init": self.n_init,
+            "random_state": seed,
+        }
+        return Checkpoint(self.checkpoint, identity, self.checkpoint_every, force)
 
     def _columns(self, source: Source) -> list[str] | None:
         return None if source.columns is None else [str(name) for name in source.columns]

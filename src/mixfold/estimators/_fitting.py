@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from mixfold.engines.threads import Threads
 from mixfold.estimators._edge import seed_from
 from mixfold.run.checkpoint import Checkpoint
 from mixfold.run.fit import Fit
+from mixfold.run.identity import DATA, is_forced
 from mixfold.run.loop import Loop
 from mixfold.run.progress import Lines, Silent
 from mixfold.sources._grouped import Grouped
@@ -27,13 +27,14 @@ class UnitFitting(BaseEstimator):  # type: ignore[misc]
 
     checkpoint: Any
     checkpoint_every: float
-    resume: bool
+    resume: Any
     random_state: Any
     verbose: int
     passes: int | None = None
 
     def _check_checkpoint(self) -> None:
         check_least("checkpoint_every", self.checkpoint_every, 0.0)
+        is_forced(self.resume)
         if self.resume and self.checkpoint is None:
             raise InvalidInputError("resume=True needs checkpoint=PATH to resume from")
 
@@ -43,7 +44,8 @@ class UnitFitting(BaseEstimator):  # type: ignore[misc]
         """Learn from a start that some units suggest, or go on from the checkpoint."""
         seed = seed_from(self.random_state)
         start_units = max(1, min(start_units, START_BYTES // (8 * units.d)))
-        checkpoint = self._checkpoint([problem.model, learner, design], units, start_units)
+        what = {"the model": problem.model, "learner": learner, "the design": design}
+        checkpoint = self._checkpoint(what, units)
         saved = checkpoint.read() if checkpoint and self.resume else None
         sample = units.sample(start_units, np.random.default_rng([seed, 2**31]))
         loop = Loop(
@@ -63,11 +65,16 @@ class UnitFitting(BaseEstimator):  # type: ignore[misc]
             if checkpoint and loop.fit.rows_seen:
                 checkpoint.write(loop.fit)
 
-    def _checkpoint(self, what: list[Any], units: Grouped, seen: int) -> Checkpoint | None:
+    def _checkpoint(self, what: dict[str, Any], units: Grouped) -> Checkpoint | None:
         """Where the fit is kept: by what is learned, from which units, and from which seed."""
         if self.checkpoint is None:
             return None
-        first = hashlib.sha256(np.ascontiguousarray(units.head(seen).x).data).hexdigest()
         random = isinstance(self.random_state, int | np.integer)
-        identity = [*what, units.length, first, int(self.random_state) if random else None]
-        return Checkpoint(self.checkpoint, identity, self.checkpoint_every)
+        identity = {
+            "the number of groups": units.length,
+            DATA: units.fingerprint(),
+            **what,
+            "random_state": int(self.random_state) if random else None,
+        }
+        force = is_forced(self.resume)
+        return Checkpoint(self.checkpoint, identity, self.checkpoint_every, force)

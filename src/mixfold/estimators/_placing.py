@@ -17,7 +17,8 @@ from mixfold.engines._feeding import resident
 from mixfold.engines.gpu import Gpu, say_short_of_memory
 from mixfold.engines.threads import Threads
 from mixfold.kernels._torch import torch
-from mixfold.sources.array import Array, as_floats
+from mixfold.sources.array import Array
+from mixfold.sources.npy import Npy
 from mixfold.sources.tensor import Tensor
 
 SHARE_OF_MEMORY = 0.6
@@ -99,10 +100,9 @@ def free_memory(device: Any) -> int:
 
 def at_device(source: Source, device: Any, problem: Any) -> Source:
     """An array that fits as a tensor on the device; all else as it is, to be sent in pieces."""
-    if not isinstance(source, Array):
+    if not isinstance(source, Array | Npy):
         return source
-    kind = as_floats(source.x[:0]).dtype
-    if source.x.size * kind.itemsize > SHARE_OF_MEMORY * free_memory(device):
+    if source.length * source.d * source.dtype.itemsize > SHARE_OF_MEMORY * free_memory(device):
         return source
     try:
         rows = source.whole()

@@ -33,6 +33,7 @@ from mixfold.run.progress import Progress, Silent
 from mixfold.run.starting import start_for
 from mixfold.run.stream import Stream
 from mixfold.sources.array import Array
+from mixfold.sources.npy import Npy
 
 STARTS = {"kmeans": "k-means++", "k-means++": "k-means++", "random": "random-labels"}
 
@@ -154,7 +155,7 @@ class GaussianMixture(Density):
 
     def _starts(self, problem: Threads, learner: Learner, source: Source, seed: int) -> list[Any]:
         """Starts as scikit-learn draws them for arrays, ours for everything else."""
-        if not isinstance(source, Array) or self._learner().starts > 1:
+        if not isinstance(source, Array | Npy) or self._learner().starts > 1:
             return super()._starts(problem, learner, source, seed)
         if source.length < self.n_components:
             raise ValueError(
@@ -171,7 +172,7 @@ class GaussianMixture(Density):
 
         return [lambda i=i: start(i) for i in range(self.n_init)]
 
-    def _draw(self, model: MixtureModel, source: Array, rng: Any) -> MixtureParams:
+    def _draw(self, model: MixtureModel, source: Array | Npy, rng: Any) -> MixtureParams:
         overrides = self._start()
         assert isinstance(overrides, Overrides)
         if overrides.complete:

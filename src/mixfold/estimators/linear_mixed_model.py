@@ -139,8 +139,9 @@ class LinearMixedModel(UnitFitting, Designed):
         "auto" makes at most so many passes over the data.
     checkpoint : path, default=None
         Where to keep the fit while it runs, every `checkpoint_every` seconds.
-    resume : bool, default=False
-        Go on from `checkpoint` if it is there.
+    resume : bool or "force", default=False
+        Go on from `checkpoint` if it is there. Other data are refused; "force" goes on with them
+        and warns.
     random_state : int, RandomState or Generator, default=None
         Where randomness begins, for learners that have any.
     n_threads : int, default=None
@@ -214,7 +215,7 @@ class LinearMixedModel(UnitFitting, Designed):
         max_passes: int = 1000,
         checkpoint: str | Path | None = None,
         checkpoint_every: float = 30.0,
-        resume: bool = False,
+        resume: bool | str = False,
         random_state: Any = None,
         n_threads: int | None = None,
         verbose: int = 0,

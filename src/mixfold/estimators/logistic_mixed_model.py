@@ -55,8 +55,9 @@ class LogisticMixedModel(NonlinearMixed, Designed):
         Draws for the likelihood, the standard errors and the random effects.
     checkpoint : path, default=None
         Where to keep the fit while it runs, every `checkpoint_every` seconds.
-    resume : bool, default=False
-        Go on from `checkpoint` if it is there.
+    resume : bool or "force", default=False
+        Go on from `checkpoint` if it is there. Other data are refused; "force" goes on with them
+        and warns.
     random_state : int, RandomState or Generator, default=None
         Where randomness begins; an int makes fits repeatable.
     n_threads : int, default=None
@@ -119,7 +120,7 @@ class LogisticMixedModel(NonlinearMixed, Designed):
         evaluation_draws: int = 400,
         checkpoint: str | Path | None = None,
         checkpoint_every: float = 30.0,
-        resume: bool = False,
+        resume: bool | str = False,
         random_state: Any = None,
         n_threads: int | None = None,
         verbose: int = 0,

@@ -39,8 +39,9 @@ class Mixture(Density):
         Columns of a table or file to use; None is all.
     checkpoint : path, default=None
         Where to keep the fit while it runs, every `checkpoint_every` seconds.
-    resume : bool, default=False
-        Go on from `checkpoint` if it is there.
+    resume : bool or "force", default=False
+        Go on from `checkpoint` if it is there. Other data are refused; "force" goes on with them
+        and warns.
     cluster : str, default=None
         "local" or the address of a Dask scheduler, whose workers read the files; None is this
         process or, for Dask arrays and dataframes, the current client or a local cluster. The
@@ -100,7 +101,7 @@ class Mixture(Density):
         columns: Sequence[str] | None = None,
         checkpoint: str | Path | None = None,
         checkpoint_every: float = 30.0,
-        resume: bool = False,
+        resume: bool | str = False,
         cluster: str | None = None,
         engine: str | None = None,
         random_state: Any = None,

@@ -70,8 +70,9 @@ class OneCompartmentModel(NonlinearMixed):
         Draws for the likelihood, the standard errors and the subjects' parameters.
     checkpoint : path, default=None
         Where to keep the fit while it runs, every `checkpoint_every` seconds.
-    resume : bool, default=False
-        Go on from `checkpoint` if it is there.
+    resume : bool or "force", default=False
+        Go on from `checkpoint` if it is there. Other data are refused; "force" goes on with them
+        and warns.
     random_state : int, RandomState or Generator, default=None
     n_threads : int, default=None
         None is all cores. The result does not depend on it.
@@ -146,7 +147,7 @@ class OneCompartmentModel(NonlinearMixed):
         evaluation_draws: int = 1000,
         checkpoint: str | Path | None = None,
         checkpoint_every: float = 30.0,
-        resume: bool = False,
+        resume: bool | str = False,
         random_state: Any = None,
         n_threads: int | None = None,
         verbose: int = 0,

@@ -7,7 +7,7 @@ anchor) and whether the statistics are the memory's mean itself or follow it in 
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
+from os import PathLike, fspath
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,7 +22,8 @@ from mixfold.learners._batches import check_batch_size, learn_in_batches, rows_p
 from mixfold.learners._gathering import Fold, Gathered, gather, nothing
 from mixfold.learners._gathering import total as total_of
 from mixfold.learners._hidden import lost_factors
-from mixfold.learners._memory import InMemory, OnFile
+from mixfold.learners._memory import InMemory, OnFile, on_file
+from mixfold.learners._memory_files import open_files
 
 FILL, UPDATE = "fill", "update"
 PRECISIONS = ("float32", "float64")
@@ -125,6 +126,10 @@ class ControlledEM(Learner):
         if self.precision not in PRECISIONS:
             raise unknown_name("precision", self.precision, PRECISIONS)
         check_whole("max_passes", self.most_passes)
+        if isinstance(self.memory, PathLike):  # a path as text, which checkpoints can hold
+            object.__setattr__(self, "memory", fspath(self.memory))
+        if self.memory is not None and not isinstance(self.memory, str):
+            raise InvalidInputError(f"memory is {self.memory!r}: None or a path is needed")
 
     @property
     def most_passes(self) -> int:
@@ -147,7 +152,16 @@ class ControlledEM(Learner):
             return None
         if self.memory is None:
             return InMemory([], width, self.precision, [] if self.follows else None)
-        return OnFile(str(Path(self.memory)), width, self.precision)
+        return on_file(self.memory, width, self.precision)
+
+    def _attach(self, state: ControlledState) -> None:
+        """Have the files of the state's memory; a state that was resumed does not yet."""
+        if isinstance(state.memory, OnFile):
+            open_files(self.memory, state.memory.fit)
+
+    def release(self, state: ControlledState) -> None:
+        if state.memory is not None:
+            state.memory.release()
 
     def _old(self, visit: Visit, state: ControlledState, rows: Rows, first: int) -> Array:
         """What rows from number `first` of the pass on were last taken for."""
@@ -186,6 +200,7 @@ class ControlledEM(Learner):
     def step(
         self, problem: Problem, state: ControlledState, rows: Rows
     ) -> tuple[ControlledState, list[Info]]:
+        self._attach(state)
         begin, infos = state.row, list[Info]()
         if state.phase == UPDATE:
             state, infos = self._learn(problem, state, rows)
@@ -308,6 +323,7 @@ class ControlledEM(Learner):
         self, problem: Problem, state: ControlledState
     ) -> tuple[ControlledState, list[Info]]:
         infos: list[Info] = []
+        self._attach(state)
         if state.gathered.n:
             state, infos = self._update(problem, state)
         fills = state.phase == FILL

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
+from uuid import uuid4
+from zlib import crc32
 
 import numpy as np
 
 from mixfold.core.rows import Array
 from mixfold.core.value import value
-
-SEGMENT = 2**14
+from mixfold.learners._memory_files import SEGMENT, close, open_files, opened
 
 
 @value
@@ -58,44 +58,77 @@ class InMemory:
         """At the end of a pass."""
         return self if self.fresh is None else replace(self, segments=self.fresh, fresh=[])
 
+    def release(self) -> None:
+        """Nothing: the memory is of this process alone."""
+
 
 @value
 class OnFile:
     """Latent vectors in two files: a pass reads the one and writes the other.
 
     What a pass has read stays as it was until the pass is over and its end is on disk, so that a
-    fit which is killed can go on from its checkpoint.
+    fit which is killed can go on from its checkpoint. `fit` is a number of the fit, `turn` one of
+    the pass, both of which the files have too; `known` are the checksums of all segments of the
+    `length` rows that are read, `sums` those of the `row` rows that were written, `last` the one of
+    a segment that is not full yet.
     """
 
-    path: str
     width: int
     precision: str
-    side: int = 0
+    fit: str
+    turn: int
+    length: int
+    known: Any
+    row: int
+    sums: Any
+    last: int
 
     on_file = True
 
     def read(self, first: int, n: int) -> Array:
         """Latent vectors of rows first .. first + n - 1."""
-        with self._path(self.side).open("rb") as file:
-            file.seek(first * self._row_bytes)
-            found = np.frombuffer(file.read(n * self._row_bytes), dtype=self.precision)
-        return found.reshape(-1, self.width).astype(np.float64)
+        files, stop = opened(self.fit), min(first + n, self.length)
+        parts = [
+            files.segment(self, i)[max(0, first - i * SEGMENT) : stop - i * SEGMENT]
+            for i in range(first // SEGMENT, -(-stop // SEGMENT))
+        ]
+        return np.concatenate([np.empty((0, self.width)), *parts], dtype=np.float64)
 
     def written(self, first: int, latent: Array) -> OnFile:
-        """With other latent vectors from row `first` on, for the next pass to read."""
-        path = self._path(1 - self.side)
-        with path.open("r+b" if path.exists() else "w+b") as file:
-            file.seek(first * self._row_bytes)
-            file.write(np.ascontiguousarray(latent, dtype=self.precision).tobytes())
-        return self
+        """With the latent vectors of the next rows, for the next pass to read."""
+        assert first == self.row, "rows come in their order"
+        files, memory = opened(self.fit), self
+        if self.row == 0:
+            files.begin(self.turn + 1, self.width, self.precision)
+        while len(latent):
+            some = np.ascontiguousarray(latent[: SEGMENT - memory.row % SEGMENT], self.precision)
+            files.write(memory, some)
+            memory = memory._grown(len(some), crc32(some.data.cast("B"), memory.last))
+            latent = latent[len(some) :]
+        return memory
+
+    def _grown(self, n: int, last: int) -> OnFile:
+        row = self.row + n
+        if row % SEGMENT:
+            return replace(self, row=row, last=last)
+        return replace(self, row=row, sums=np.append(self.sums, np.uint32(last)), last=0)
 
     def turned(self) -> OnFile:
         """At the end of a pass: what was written is what is read."""
-        return replace(self, side=1 - self.side)
+        partial = [np.uint32(self.last)] if self.row % SEGMENT else []
+        known = np.append(self.sums, partial).astype(np.uint32)
+        none = np.empty(0, np.uint32)
+        return replace(
+            self, turn=self.turn + 1, length=self.row, known=known, row=0, sums=none, last=0
+        )
 
-    @property
-    def _row_bytes(self) -> int:
-        return self.width * int(np.dtype(self.precision).itemsize)
+    def release(self) -> None:
+        """Let others have the files."""
+        close(self.fit)
 
-    def _path(self, side: int) -> Path:
-        return Path(f"{self.path}.{side}")
+
+def on_file(path: str, width: int, precision: str) -> OnFile:
+    """The memory of a fit that begins, in files that no other fit uses."""
+    fit, none = uuid4().hex, np.empty(0, np.uint32)
+    open_files(path, fit)
+    return OnFile(width, precision, fit, 0, 0, none, 0, none, 0)

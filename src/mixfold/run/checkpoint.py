@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from mixfold.core.errors import ModelFileError
-from mixfold.core.value import equal, value
+from mixfold.core.value import value
 from mixfold.run.files import read, write
 from mixfold.run.fit import Fit
+from mixfold.run.identity import Identity, check_same, stored
 
 
 @value
@@ -21,10 +22,16 @@ class Saved:
 
 
 class Checkpoint:
-    """Writes a fit at most every `seconds`; `identity` guards against resuming another."""
+    """Writes a fit at most every `seconds`; `identity` guards against resuming another.
 
-    def __init__(self, path: str | Path, identity: Any, seconds: float) -> None:
+    With `force` it may be resumed with other data of the same shape.
+    """
+
+    def __init__(
+        self, path: str | Path, identity: Identity, seconds: float, force: bool = False
+    ) -> None:
         self.path, self.identity, self.seconds = Path(path), identity, seconds
+        self.force = force
         self._last = time.monotonic()
 
     def keep(self, fit: Fit) -> None:
@@ -35,7 +42,7 @@ class Checkpoint:
 
     def write(self, fit: Fit) -> None:
         """Write now."""
-        write(self.path, "checkpoint", Saved(self.identity, fit))
+        write(self.path, "checkpoint", Saved(stored(self.identity), fit))
         self._last = time.monotonic()
 
     def read(self) -> Fit | None:
@@ -45,13 +52,5 @@ class Checkpoint:
         saved = read(self.path, "checkpoint")
         if not isinstance(saved, Saved) or not isinstance(saved.fit, Fit):
             raise ModelFileError(f"{self.path} is damaged: it holds no fit")
-        if not equal(_plain(saved.identity), _plain(self.identity)):
-            raise ModelFileError(
-                f"{self.path} is the checkpoint of another fit: resume with the same data, family, "
-                "learner, n_components and seed, or remove the file"
-            )
+        check_same(self.path, saved.identity, self.identity, self.force)
         return saved.fit
-
-
-def _plain(thing: Any) -> Any:
-    return [_plain(item) for item in thing] if isinstance(thing, list | tuple) else thing

@@ -68,6 +68,7 @@ class Loop:
                     self._next_start()
         finally:
             self.progress.close()
+            self.learner.release(self.fit.state)
         return self.fit
 
     def _begun(self, start: int) -> Fit:
@@ -131,6 +132,7 @@ class Loop:
         if fit.start + 1 == len(self.starts):
             self.fit = replace(best, done=True, best=None, start=fit.start, rows_seen=fit.rows_seen)
         else:
+            self.learner.release(fit.state)
             self.fit = replace(
                 self._begun(fit.start + 1),
                 rows_seen=fit.rows_seen,

@@ -7,10 +7,17 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from mixfold.core.errors import SourceError
+from mixfold.core.fingerprint import (
+    FULL_BYTES,
+    PIECE,
+    Fingerprint,
+    file_fingerprint,
+    weight_fingerprint,
+)
 from mixfold.core.rows import Rows
 from mixfold.core.source import Source, block_length
-from mixfold.sources._table import Codes, Selection, arrow
+from mixfold.sources._reading import reading
+from mixfold.sources._table import Codes, Selection
 
 
 class TableFile(Source):
@@ -26,7 +33,7 @@ class TableFile(Source):
         codes: Codes | None = None,
     ) -> None:
         self.path = path
-        with self.reading():
+        with reading(path):
             self.selection = Selection(self.open(), columns, weight, str(path), codes)
         self.columns = self.selection.columns
 
@@ -34,6 +41,15 @@ class TableFile(Source):
         selection = self.selection
         settings = (selection.columns, selection.weight, selection.codes)
         return type(self), (self.path.absolute(), *settings)
+
+    def fingerprint(self, limit: int = FULL_BYTES) -> Fingerprint:
+        with reading(self.path):
+            whole = file_fingerprint(self.path, limit, self.tail())
+        return [*whole, *weight_fingerprint(self.selection.weight)]
+
+    def tail(self) -> int:
+        """Bytes at the end of the file that tell most about it."""
+        return PIECE
 
     @property
     def travels(self) -> bool:
@@ -55,31 +71,11 @@ class TableFile(Source):
         """
 
     def blocks(self, start: int = 0, length: int | None = None) -> Iterator[Rows]:
-        with self.reading():
+        with reading(self.path):
             for first, batch in self.batches(start, length or block_length(self.d)):
                 skip = max(0, start - first)
                 if skip < batch.num_rows:
                     yield self.selection.rows(batch.slice(skip), first + skip)
-
-    def reading(self) -> Reading:
-        """A context that turns Arrow's errors into ours."""
-        return Reading(self.path)
-
-
-class Reading:
-    """Names the file in errors that come from below."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type | None, error: BaseException | None, trace: object) -> None:
-        expected = (arrow().ArrowException, OSError, UnicodeDecodeError)
-        if isinstance(error, expected) and not isinstance(error, SourceError):
-            reason = str(error).strip().splitlines()[0] if str(error).strip() else kind
-            raise SourceError(f"cannot read {self.path}: {reason}") from error
 
 
 def skip_rows(batches: Iterator[Any], start: int) -> Iterator[tuple[int, Any]]:

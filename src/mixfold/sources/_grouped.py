@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixfold.core.errors import SourceError
+from mixfold.core.fingerprint import FULL_BYTES, Fingerprint
 from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows, join
 from mixfold.core.source import Source, block_length
@@ -96,6 +97,9 @@ class Grouped(Source):
     @property
     def random_access(self) -> bool:
         return in_memory(self.source)
+
+    def fingerprint(self, limit: int = FULL_BYTES) -> Fingerprint:
+        return self.source.fingerprint(limit)
 
     def anchors(self) -> list[int]:
         return [unit for unit, _ in self._anchors]

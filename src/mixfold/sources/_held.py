@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mixfold.core.fingerprint import FULL_BYTES, Fingerprint, rows_fingerprint
 from mixfold.core.source import Source
 
 
@@ -19,6 +20,11 @@ class Held(Source):
     @property
     def length(self) -> int:
         return int(self.x.shape[0])
+
+    def fingerprint(self, limit: int = FULL_BYTES) -> Fingerprint:
+        """Of all rows and weights, which take one pass over memory."""
+        words = f"an array of {self.length:,} rows and {self.d:,} columns"
+        return rows_fingerprint(words, self.blocks())
 
     @property
     def random_access(self) -> bool:

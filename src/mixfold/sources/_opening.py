@@ -99,9 +99,33 @@ def table_rows(
     table: Any, columns: Sequence[str] | None, weight: str | None, codes: Codes | None = None
 ) -> tuple[Rows, list[str]]:
     """Rows and column names of a table of any library that speaks Arrow."""
-    converted = arrow().table(table)
+    converted = as_table(table)
     selection = Selection(converted.schema, columns, weight, "the table", codes)
     return selection.rows(converted, 0), selection.columns
+
+
+def as_table(data: Any) -> Any:
+    """A table of any library that speaks Arrow as an Arrow table.
+
+    pandas converts frames column by column, and slowly: one of numbers of a single type is taken
+    apart here.
+    """
+    pa = arrow()
+    if not _is_plain_frame(data):
+        return pa.table(data)
+    arrays = [pa.array(column, from_pandas=True) for column in data.to_numpy().T]
+    return pa.table(arrays, names=[str(name) for name in data.columns])
+
+
+def _is_plain_frame(data: Any) -> bool:
+    """Whether `data` is a pandas frame of numbers of one type, whose index is no column."""
+    index = type(getattr(data, "index", None)).__name__
+    if index != "RangeIndex" or not len(data.columns) or not hasattr(data, "to_numpy"):
+        return False
+    kinds = set(data.dtypes)
+    return all(isinstance(kind, np.dtype) and kind.kind in "fiu" for kind in kinds) and (
+        len(kinds) == 1 and all(isinstance(name, str | int) for name in data.columns)
+    )
 
 
 def block_rows(

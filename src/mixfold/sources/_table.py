@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
@@ -20,6 +21,15 @@ def arrow() -> Any:
     except ImportError:
         raise MissingExtraError("pyarrow", "files", "reading files and Arrow tables") from None
     return pyarrow
+
+
+LISTED = 20
+
+
+def listed(names: Sequence[Any]) -> str:
+    """Names for a message: all of them, or the first and how many more there are."""
+    more = f" and {len(names) - LISTED:,} more" if len(names) > LISTED else ""
+    return ", ".join(map(str, names[:LISTED])) + more
 
 
 class Codes:
@@ -131,58 +141,61 @@ class Selection:
         place: str,
         codes: Codes | None = None,
     ) -> None:
-        known = list(schema.names)
+        known = Counter(schema.names)
         if columns is None:
-            columns = [name for name in known if name != weight]
+            columns = [name for name in schema.names if name != weight]
         wanted = [*columns, *([weight] if weight else [])]
-        missing = [name for name in wanted if name not in known]
-        if missing:
-            raise SourceError(
-                f"{place} has no column {missing[0]!r}; its columns are {', '.join(known)}"
-            )
-        for name in wanted:
-            if wanted.count(name) > 1 or known.count(name) > 1:
+        for name, times in Counter(wanted).items():
+            if not known[name]:
+                raise SourceError(
+                    f"{place} has no column {name!r}; its columns are {listed(schema.names)}"
+                )
+            if times > 1 or known[name] > 1:
                 raise SourceError(f"{place}: column {name!r} appears twice; name each one once")
-            if codes is None or name == weight:
-                _check_numeric(schema.field(name), place)
         if not columns:
             raise SourceError(f"{place} has no columns")
+        fields = {field.name: field for field in schema}
+        self.types = {name: fields[name].type for name in wanted}
+        numeric: set[Any] = set()  # types seen to be so, of which there are few
+        for name in wanted if codes is None else wanted[len(columns) :]:
+            if self.types[name] not in numeric:
+                _check_numeric(fields[name], place)
+                numeric.add(self.types[name])
         self.columns, self.weight, self.place, self.wanted = list(columns), weight, place, wanted
         self.codes = codes
-        self.coded = {
-            name for name in columns if codes and codes.is_coded(schema.field(name), place)
-        }
-        floats = arrow().types
-        narrow = (floats.is_float32, floats.is_float16)
-        self.types = {name: schema.field(name).type for name in wanted}
-        types = [self.types[name] for name in self.columns]
-        self.dtype = np.float32 if all(any(f(t) for f in narrow) for t in types) else np.float64
+        self.coded = {name for name in columns if codes and codes.is_coded(fields[name], place)}
+        narrow = {arrow().float32(), arrow().float16()}
+        kinds = {self.types[name] for name in self.columns}
+        self.dtype = np.float32 if kinds <= narrow else np.float64
 
     def rows(self, batch: Any, first_row: int) -> Rows:
         """Rows of a batch or table; stored column by column, which kernels do not mind."""
         x = np.empty((len(self.columns), batch.num_rows), dtype=self.dtype)
-        for target, name in zip(x, self.columns, strict=True):
-            self._copy(batch, name, first_row, target)
-        if self.weight is None:
-            return Rows(x.T)
-        weight = np.empty(batch.num_rows)
-        self._copy(batch, self.weight, first_row, weight)
+        weight = None if self.weight is None else np.empty(batch.num_rows)
+        places = {name: i for i, name in enumerate(batch.schema.names)}
+        targets = [*zip(self.columns, x, strict=True)]
+        if weight is not None:
+            targets.append((str(self.weight), weight))
+        done = 0
+        for part in batch.to_batches() if isinstance(batch, arrow().Table) else [batch]:
+            span = slice(done, done + part.num_rows)
+            for name, target in targets:
+                self._copy(part.column(places[name]), name, first_row + done, target[span])
+            done = span.stop
         return Rows(x.T, weight)
 
-    def _copy(self, batch: Any, name: str, first_row: int, target: np.ndarray) -> None:
-        column = batch.column(name)
-        if column.null_count or name in self.coded:
-            self._check_whole(column, name, first_row)
-        for chunk in getattr(column, "chunks", [column]):
-            if name in self.coded:
-                assert self.codes is not None
-                target[: len(chunk)] = self.codes.codes(name, chunk)
-            else:
-                target[: len(chunk)] = _values(chunk)
-            target = target[len(chunk) :]
+    def _copy(self, array: Any, name: str, first_row: int, target: np.ndarray) -> None:
+        coded = name in self.coded
+        if array.null_count or coded:
+            self._check_whole(array, name, first_row)
+        if coded:
+            assert self.codes is not None
+            target[:] = self.codes.codes(name, array)
+        else:
+            target[:] = _values(array)
 
-    def _check_whole(self, column: Any, name: str, first_row: int) -> None:
-        nulls = arrow().compute.indices_nonzero(column.is_null(nan_is_null=True))
+    def _check_whole(self, array: Any, name: str, first_row: int) -> None:
+        nulls = arrow().compute.indices_nonzero(array.is_null(nan_is_null=True))
         if len(nulls):
             raise SourceError(
                 f"{self.place}: column {name!r} has a missing value in row "

@@ -39,6 +39,11 @@ class Array(Held):
         weight = None if self.weight is None else self.weight[start:stop]
         return Array(self.x[start:stop], weight, self.columns)
 
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the blocks."""
+        return as_floats(self.x[:0]).dtype
+
     def whole(self) -> Rows:
         """All rows as one block."""
         return Rows(as_floats(self.x), self.weight)

@@ -9,21 +9,30 @@ from mixfold.sources._file import TableFile, skip_rows
 
 
 class Arrow(TableFile):
-    """Files of record batches, memory-mapped."""
+    """Files of record batches, of which one is in memory at a time.
+
+    They are read rather than mapped, so that a file which is cut short meanwhile is an error and
+    not the end of the process.
+    """
 
     suffixes: ClassVar[tuple[str, ...]] = (".arrow", ".feather", ".ipc")
 
     def open(self) -> Any:
         import pyarrow
 
-        with pyarrow.memory_map(str(self.path)) as raw, pyarrow.ipc.open_file(raw) as file:
+        with pyarrow.OSFile(str(self.path)) as raw, pyarrow.ipc.open_file(raw) as file:
             return file.schema
 
     def batches(self, start: int, length: int) -> Iterator[tuple[int, Any]]:
         import pyarrow
 
-        with pyarrow.memory_map(str(self.path)) as raw, pyarrow.ipc.open_file(raw) as file:
-            groups = (file.get_batch(i) for i in range(file.num_record_batches))
-            for first, batch in skip_rows(groups, start):
-                for offset in range(0, batch.num_rows, length):
-                    yield first + offset, batch.slice(offset, length)
+        with pyarrow.OSFile(str(self.path)) as raw:
+            with pyarrow.ipc.open_file(raw) as file:
+                wanted = set(self.selection.wanted)
+                places = [i for i, name in enumerate(file.schema.names) if name in wanted]
+            options = pyarrow.ipc.IpcReadOptions(included_fields=places)
+            with pyarrow.ipc.open_file(raw, options=options) as file:
+                groups = (file.get_batch(i) for i in range(file.num_record_batches))
+                for first, batch in skip_rows(groups, start):
+                    for offset in range(0, batch.num_rows, length):
+                        yield first + offset, batch.slice(offset, length)

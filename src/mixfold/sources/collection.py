@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from mixfold.core.engine import on_cluster
 from mixfold.core.errors import InvalidInputError, SourceError, in_partition
+from mixfold.core.fingerprint import FULL_BYTES, Fingerprint, weight_fingerprint
 from mixfold.core.rows import Rows, join
 from mixfold.core.source import STRETCHES, Source
 from mixfold.sources._opening import check_array, open_table
@@ -23,8 +25,8 @@ def is_collection(data: Any) -> bool:
 class Collection(Source):
     """The partitions of a dataframe, or the chunks of rows of an array."""
 
-    def __init__(self, parts: Sequence[Chunk], length: int | None) -> None:
-        self.parts, self._length = parts, length
+    def __init__(self, parts: Sequence[Chunk], length: int | None, name: str) -> None:
+        self.parts, self._length, self.name = parts, length, name
         self.columns = parts[0].columns
 
     @property
@@ -38,6 +40,11 @@ class Collection(Source):
     @property
     def travels(self) -> bool:
         return True
+
+    def fingerprint(self, limit: int = FULL_BYTES) -> Fingerprint:
+        """By the name that Dask gives to what the collection is made of."""
+        weight = weight_fingerprint(self.parts[0].weight)
+        return [[f"the Dask collection {self.name}", self.name], *weight]
 
     def partitions(self, length: int | None = None) -> Sequence[Source]:
         return self.parts
@@ -61,7 +68,8 @@ class Collection(Source):
                 break
             share = -(-left // len(parts))
             asked = [delayed(_first_rows)(share, part.number, *part.described()) for part in parts]
-            found += compute(*asked)
+            with on_cluster():
+                found += compute(*asked)
         return join(found).cut(0, n)
 
 
@@ -87,7 +95,9 @@ class Chunk(Source):
 
     def blocks(self, start: int = 0, length: int | None = None) -> Iterator[Rows]:
         make, block, *how = self.described()
-        yield from make(block.compute(), *how).blocks(start, length)
+        with on_cluster():
+            computed = block.compute()
+        yield from make(computed, *how).blocks(start, length)
 
 
 def opened(block: Any, d: int, columns: list[str] | None, weight: str | None) -> Source:
@@ -121,7 +131,7 @@ def open_collection(
     blocks = data.rechunk({1: -1}).to_delayed()[:, 0]
     n = float(sum(data.chunks[0]))
     chunks = [Chunk(b, i, int(data.shape[1]), None, None) for i, b in enumerate(blocks)]
-    return Collection(chunks, None if isnan(n) else int(n))
+    return Collection(chunks, None if isnan(n) else int(n), str(data.name))
 
 
 def _open_dataframe(data: Any, columns: Sequence[str] | None, weight: str | None) -> Collection:
@@ -132,7 +142,9 @@ def _open_dataframe(data: Any, columns: Sequence[str] | None, weight: str | None
         data = data[wanted]
     parts = data.to_delayed()
     return Collection(
-        [Chunk(block, i, len(names), list(names), weight) for i, block in enumerate(parts)], None
+        [Chunk(block, i, len(names), list(names), weight) for i, block in enumerate(parts)],
+        None,
+        str(data._name),
     )
 
 

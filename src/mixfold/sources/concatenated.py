@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from mixfold.core.errors import SourceError
+from mixfold.core.fingerprint import FULL_BYTES, Fingerprint
 from mixfold.core.rows import Rows
 from mixfold.core.source import Source
 
@@ -35,6 +36,10 @@ class Concatenated(Source):
     @property
     def travels(self) -> bool:
         return all(part.travels for part in self.parts)
+
+    def fingerprint(self, limit: int = FULL_BYTES) -> Fingerprint:
+        share = limit // len(self.parts)
+        return [one for part in self.parts for one in part.fingerprint(share)]
 
     def anchors(self) -> list[int]:
         found, first = [0], 0

@@ -8,6 +8,7 @@ from itertools import chain
 from typing import Any
 
 from mixfold.core.errors import SourceError
+from mixfold.core.fingerprint import FULL_BYTES, Fingerprint, rows_fingerprint
 from mixfold.core.rows import Rows, join
 from mixfold.core.source import Source
 
@@ -55,6 +56,13 @@ class Iterable(Source):
             start -= skip
             if skip < len(rows):
                 yield rows.cut(skip, len(rows))
+
+    def fingerprint(self, limit: int = FULL_BYTES) -> Fingerprint:
+        """Of all rows of a list; what else there is may be long to make, or be made but once."""
+        if not isinstance(self._blocks, list | tuple):
+            return super().fingerprint(limit)
+        words = f"{len(self._blocks):,} blocks of {self.d:,} columns"
+        return rows_fingerprint(words, self._converted())
 
     def head(self, n: int) -> Rows:
         """The first rows; those of an iterator are put back."""

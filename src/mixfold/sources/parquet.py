@@ -12,6 +12,8 @@ from mixfold.core.source import cuts
 from mixfold.sources._file import TableFile
 from mixfold.sources._table import Codes
 
+FOOTER_END = 8
+
 
 class Parquet(TableFile):
     """Row groups are decoded a batch at a time, so memory is bounded by the batch.
@@ -49,6 +51,10 @@ class Parquet(TableFile):
     @property
     def length(self) -> int:
         return self._ends[-1]
+
+    def tail(self) -> int:
+        """The footer, which tells where columns lie and their extremes."""
+        return int(self.metadata.serialized_size) + FOOTER_END
 
     def anchors(self) -> list[int]:
         return self._ends[:-1]

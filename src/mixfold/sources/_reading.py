@@ -1,0 +1,37 @@
+"""Errors from below, with the name of the file and a remedy."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from mixfold.core.errors import MixfoldError, SourceError
+
+
+@contextmanager
+def reading(path: Path | str) -> Iterator[None]:
+    """Turns errors of the system and of Arrow into a `SourceError` that names the file."""
+    try:
+        yield
+    except MixfoldError:
+        raise
+    except MemoryError as error:
+        raise SourceError(
+            f"cannot read {path}: there is not enough memory for a block of its rows; choose fewer "
+            "columns, write the file with smaller row groups or record batches, or use a machine "
+            "with more memory"
+        ) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise _unreadable(path, error) from error
+    except Exception as error:
+        arrow = sys.modules.get("pyarrow")
+        if arrow is None or not isinstance(error, arrow.ArrowException):
+            raise
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path | str, error: Exception) -> SourceError:
+    lines = str(error).strip().splitlines()
+    return SourceError(f"cannot read {path}: {lines[0] if lines else type(error).__name__}")
