@@ -127,12 +127,16 @@ def _connected(cluster: str | None) -> Iterator[Any]:
         ):
             yield client
         return
+    client, reason = None, ""
     try:
         client = library.Client(cluster, timeout=PATIENCE, set_as_default=False)
     except Exception as error:  # addresses can be wrong in many ways
+        reason = str(error)
+    if client is None:
+        # raised out here, as an error inside would keep half a client until the interpreter ends
         raise ClusterError(
-            f"cluster is {cluster!r}, where no Dask scheduler answers ({error}): start one with "
+            f"cluster is {cluster!r}, where no Dask scheduler answers ({reason}): start one with "
             "'dask scheduler', correct the address, or use 'local'"
-        ) from None
+        )
     with client:
         yield client

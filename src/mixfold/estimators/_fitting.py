@@ -13,7 +13,7 @@ from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Learner
 from mixfold.engines.threads import Threads
 from mixfold.estimators._edge import seed_from
-from mixfold.run.checkpoint import Checkpoint
+from mixfold.run.checkpoint import Checkpoint, check_checkpoint
 from mixfold.run.fit import Fit
 from mixfold.run.loop import Loop
 from mixfold.run.progress import Lines, Silent
@@ -36,6 +36,8 @@ class UnitFitting(BaseEstimator):  # type: ignore[misc]
         check_least("checkpoint_every", self.checkpoint_every, 0.0)
         if self.resume and self.checkpoint is None:
             raise InvalidInputError("resume=True needs checkpoint=PATH to resume from")
+        if self.checkpoint is not None:
+            check_checkpoint(self.checkpoint)
 
     def _fit_units(
         self, problem: Threads, learner: Learner, design: Any, units: Grouped, start_units: int
