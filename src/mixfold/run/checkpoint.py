@@ -28,7 +28,7 @@ def check_checkpoint(path: str | Path) -> None:
     check_output(path, special=False)
     if not may_replace(path, "checkpoint"):
         kind = kind_of(path)
-        what = "not a checkpoint" if kind is None else f"a {kind} file"
+        what = "damaged or not a checkpoint" if kind is None else f"a {kind} file"
         raise ModelFileError(f"{path} is {what}: keep the checkpoint elsewhere, or remove the file")
 
 
