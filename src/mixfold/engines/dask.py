@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -113,10 +115,24 @@ def _current() -> Any:
 
 
 @contextmanager
+def _safe_path() -> Iterator[None]:
+    """Processes that begin here do not import modules of the working folder as they begin."""
+    before = os.environ.get("PYTHONSAFEPATH")
+    os.environ["PYTHONSAFEPATH"] = "1"
+    try:
+        yield
+    finally:
+        del os.environ["PYTHONSAFEPATH"]
+        if before is not None:
+            os.environ["PYTHONSAFEPATH"] = before
+
+
+@contextmanager
 def _connected(cluster: str | None) -> Iterator[Any]:
     library = distributed()
     if cluster in (None, "local"):
         with (
+            _safe_path(),
             library.LocalCluster(
                 n_workers=available_cores(),
                 threads_per_worker=1,
@@ -133,7 +149,7 @@ def _connected(cluster: str | None) -> Iterator[Any]:
     except Exception as error:  # addresses can be wrong in many ways
         reason = str(error)
     if client is None:
-        # raised out here, as an error inside would keep half a client until the interpreter ends
+        gc.collect()  # half a client that is left to the end of the interpreter fails there
         raise ClusterError(
             f"cluster is {cluster!r}, where no Dask scheduler answers ({reason}): start one with "
             "'dask scheduler', correct the address, or use 'local'"
