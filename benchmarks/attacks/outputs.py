@@ -27,7 +27,7 @@ def attacks(rng: Rng, folder: Path) -> Iterator[Attack]:
     """Commands with an output, and a checkpoint, at random paths."""
     number = 0
     while True:
-        place = folder / f"outputs-{number}"
+        place = folder.resolve() / f"outputs-{number}"
         number += 1
         command, output, checkpoint = rng.choice(COMMANDS), rng.choice(PATHS), rng.choice(PATHS)
         force, given = bool(rng.integers(2)), rng.choice(list(DATA))
@@ -106,9 +106,9 @@ def _furnish(place: Path, rng: Rng) -> None:
     for name in ("a", "b"):
         x = rng.normal(size=(20, 2))
         np.savetxt(place / "in" / f"{name}.csv", x, "%.6f", ",", header="u,v", comments="")
-    model = mixfold.Mixture(n_components=2, random_state=0, checkpoint=place / "checkpoint")
-    model.fit(rng.normal(size=(30, 2)))
-    for name in ("model", "other"):
+    for name in ("other", "model"):
+        model = mixfold.Mixture(n_components=1, learner="em", checkpoint=place / "checkpoint")
+        model.fit(rng.normal(size=(30, 2)))
         model.save(place / name)
     (place / "foreign").write_bytes(FOREIGN)
     (place / "link to model").symlink_to("model")
