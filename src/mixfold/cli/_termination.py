@@ -30,10 +30,11 @@ class Termination:
 
 @contextmanager
 def terminations() -> Iterator[Termination]:
-    """SIGTERM raises `Terminated` here, unless it is ignored or this is not the main thread."""
+    """SIGTERM raises `Terminated` here, unless it is ignored or this is another thread."""
     handler = Termination()
     before = signal.getsignal(signal.SIGTERM)
-    if threading.current_thread() is not threading.main_thread() or before is signal.SIG_IGN:
+    elsewhere = threading.current_thread() is not threading.main_thread()
+    if elsewhere or before is None or before is signal.SIG_IGN:
         yield handler
         return
     signal.signal(signal.SIGTERM, handler)
