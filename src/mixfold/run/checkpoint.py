@@ -51,7 +51,7 @@ class Checkpoint:
             written = self.write(fit)
             if turned and not written and not fit.done:
                 with suppress(OSError):  # an older checkpoint needs what is overwritten
-                    self.path.unlink()
+                    self.path.resolve().unlink()
 
     def write(self, fit: Fit) -> bool:
         """Write now; whether that was possible."""
