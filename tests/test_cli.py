@@ -439,7 +439,8 @@ def test_an_interrupted_score_leaves_the_old_file(
     Path("scores.csv").write_text("old")
     before = sorted(tmp_path.iterdir())
     monkeypatch.setattr("mixfold.cli._output.ArrowWriter.close", interrupted)
-    assert run("score", model, rows, "-o", "scores.csv") == (130, "", "mixfold: interrupted\n")
+    command = ("score", model, rows, "-o", "scores.csv", "--force")
+    assert run(*command) == (130, "", "mixfold: interrupted\n")
     assert Path("scores.csv").read_text() == "old"
     assert sorted(tmp_path.iterdir()) == before
 

@@ -10,6 +10,8 @@ from typing import Protocol
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
+from mixfold.cli._terminal import can_show
+from mixfold.cli._termination import end_undisturbed
 from mixfold.run.fit import Fit
 
 
@@ -58,14 +60,15 @@ class Bar:
     """A bar that goes away when the work is done."""
 
     def __init__(self, title: str) -> None:
+        console = Console(stderr=True)
         self._progress = Progress(
-            SpinnerColumn(),
+            SpinnerColumn("dots" if can_show("⠋", console.encoding) else "line"),
             TextColumn("{task.description}"),
             BarColumn(bar_width=16),
             TextColumn("{task.fields[rows]}"),
             TextColumn("{task.fields[note]}", style="cyan"),
             TextColumn("{task.fields[left]}", style="dim"),
-            console=Console(stderr=True),
+            console=console,
             transient=True,
         )
         self._task = self._progress.add_task(title, total=None, rows="", note="", left="")
@@ -121,7 +124,9 @@ class Watch:
                 self.length = self.fit.row  # a whole pass has shown how long the data is
             self._at, self._pass_began = (fit.start, fit.passes), time.monotonic()
         self.fit = fit
-        if not fit.done:
+        if fit.done:
+            end_undisturbed()
+        else:
             left, reached = self._left(fit), fit.log_likelihood
             note = "" if math.isnan(reached) else f"log-likelihood {reached:.5g}"
             self._display.show(self._title(fit), fit.row, self.length, left, note)

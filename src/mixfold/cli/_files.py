@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import os
+import tempfile
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +38,57 @@ def load_mixture(path: Path) -> Any:
     return model
 
 
-def check_apart(output: Path, inputs: Sequence[str | Path]) -> None:
-    """Refuse to write over what is being read."""
-    for file in inputs:
-        if output.exists() and Path(file).exists() and output.samefile(file):
-            raise InvalidInputError(f"{output} is both input and output: choose another -o")
+def check_apart(outputs: Sequence[Path], inputs: Iterable[Path]) -> None:
+    """Refuse to write over what is read, or two outputs to one file."""
+    for i, output in enumerate(outputs):
+        for other in outputs[:i]:
+            if os.path.realpath(output) == os.path.realpath(other) or _same(output, other):
+                raise InvalidInputError(f"{other} and {output} are one file: choose another path")
+    taken = {_identity(output): output for output in outputs if output.exists()}
+    for file in inputs if taken else ():
+        if file.exists() and _identity(file) in taken:
+            output = taken[_identity(file)]
+            raise InvalidInputError(f"{output} is both input and output: choose another path")
+
+
+def _same(one: Path, other: Path) -> bool:
+    return one.exists() and other.exists() and one.samefile(other)
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    found = path.stat()
+    return found.st_dev, found.st_ino
+
+
+def check_model_output(path: Path, force: bool) -> None:
+    """Refuse a path where a model cannot be written, or where another file would be lost."""
+    from mixfold.run.atomic_files import check_output
+    from mixfold.run.files import may_replace
+
+    check_output(path)
+    if not force and not may_replace(path, "model"):
+        raise InvalidInputError(
+            f"{path} exists and is not a model file: choose another -o, or replace it with --force"
+        )
+
+
+def save_model(model: Any, path: Path) -> None:
+    """Save a model or, where that fails, save it elsewhere and say so."""
+    from mixfold.core.errors import OutputError
+
+    try:
+        model.save(path)
+    except OutputError as error:
+        raise OutputError(f"{error}; {_saved_elsewhere(model, path.name)}") from error
+
+
+def _saved_elsewhere(model: Any, name: str) -> str:
+    folder = None
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="mixfold-"))
+        model.save(folder / name)
+    except OSError as error:
+        if folder is not None:
+            folder.rmdir()
+        return f"the model is not saved, as it cannot be written elsewhere either ({error})"
+    return f"the model is saved in {folder / name} instead"

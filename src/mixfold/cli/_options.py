@@ -70,6 +70,7 @@ Table = Annotated[
     Path,
     option("-o", "--output", metavar="PATH", help="A new .parquet, .csv or .npy file."),
 ]
+Force = Annotated[bool, option("--force", metavar=None, help="Replace any existing file.")]
 ShowProgress = Annotated[
     bool, option("--progress", metavar=None, help="Even if stderr is not a terminal.")
 ]

@@ -1,52 +1,21 @@
-"""Files that appear whole or not at all."""
+"""Tables as files."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Protocol
 
 import numpy as np
 
 from mixfold.core.errors import InvalidInputError
+from mixfold.run.atomic_files import check_output, is_special, replacing
 from mixfold.sources._table import arrow
 
 Columns = dict[str, np.ndarray]
-
-
-def check_writable(path: Path) -> None:
-    """Refuse an output that cannot be written, before any work is done for it."""
-    if path.is_dir():
-        raise InvalidInputError(f"cannot write {path}: it is a folder")
-    if not path.parent.is_dir():
-        raise InvalidInputError(f"cannot write {path}: there is no folder {path.parent}")
-    try:
-        with tempfile.TemporaryFile(dir=path.parent):
-            pass
-    except OSError as error:
-        raise InvalidInputError(f"cannot write {path}: {error.strerror or error}") from error
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[IO[bytes]]:
-    """A file to write to, which takes the place of `path` when all has gone well."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        mask = os.umask(0)
-        os.umask(mask)
-        temporary.chmod(0o666 & ~mask)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
 
 
 class Writer(Protocol):
@@ -118,26 +87,48 @@ KINDS: dict[str, Callable[[IO[bytes]], Writer]] = {
     ".npy": NpyWriter,
 }
 
+CELLS_PER_BYTE = {".parquet": 16, ".csv": 1, ".npy": 1}  # no table has more, however it is packed
 
-def check_table(path: Path) -> None:
-    """Refuse a table that cannot be written, or of a kind we do not know."""
-    if path.suffix.lower() not in KINDS:
+
+def check_table(path: Path, force: bool) -> None:
+    """Refuse a table that cannot be written, of a kind we do not know, or that exists."""
+    _suffix(path)
+    check_output(path)
+    if path.is_file() and not is_special(path) and not force:
+        raise InvalidInputError(f"{path} exists: choose another -o, or replace it with --force")
+
+
+def check_room(path: Path, rows: int, columns: int) -> None:
+    """Refuse a table that is certainly larger than what is free."""
+    folder = tempfile.gettempdir() if is_special(path) else Path(os.path.realpath(path)).parent
+    needed, free = rows * columns // CELLS_PER_BYTE[_suffix(path)], shutil.disk_usage(folder).free
+    if needed > free:
         raise InvalidInputError(
-            f"cannot write {path}: the name must end in one of {', '.join(KINDS)}"
+            f"{rows:,} rows of {columns} columns need at least {needed // 10**9:,} GB, and "
+            f"{free // 10**9:,} GB are free in {folder}: write fewer rows, or elsewhere"
         )
-    check_writable(path)
 
 
 def write_table(path: Path, blocks: Iterator[Columns]) -> int:
     """Write blocks one by one, by the suffix of `path`; returns the number of rows."""
     n = 0
     with replacing(path) as file:
-        writer = KINDS[path.suffix.lower()](file)
+        writer = KINDS[_suffix(path)](file)
         for block in blocks:
             writer.write(block)
             n += len(next(iter(block.values())))
         writer.close()
     return n
+
+
+def _suffix(path: Path) -> str:
+    """The kind of table; streams whose name does not tell get CSV."""
+    suffix = path.suffix.lower()
+    if suffix in KINDS:
+        return suffix
+    if is_special(path):
+        return ".csv"
+    raise InvalidInputError(f"cannot write {path}: the name must end in one of {', '.join(KINDS)}")
 
 
 def column_names(model: Any) -> Sequence[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from math import isnan
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,19 +15,35 @@ from rich.markup import escape
 from rich.table import Table
 
 from mixfold.cli._output import column_names
+from mixfold.cli._terminal import can_show, shown
 from mixfold.families.gaussian import FactorGaussian
+from mixfold.run.atomic_files import is_special
 
 WIDTH_OF_FILES = 100
 FIRST_COLUMNS, GAP = 23, 3
 MOST_COMPONENTS = 20
 
 
-def console() -> Console:
-    """Where results go: stdout, as wide as the terminal if it is one."""
-    made = Console(highlight=False)
+def console(output: Path | None = None) -> Console:
+    """Where results go: stdout, or stderr if the output itself may go there.
+
+    It is as wide as the terminal if it is one.
+    """
+    aside = output is not None and is_special(output)
+    made = Console(highlight=False, stderr=aside)
     if made.is_terminal or "COLUMNS" in os.environ:
         return made
-    return Console(highlight=False, width=WIDTH_OF_FILES)
+    return Console(highlight=False, stderr=aside, width=WIDTH_OF_FILES)
+
+
+def print_plain(out: Console, text: str) -> None:
+    """Print what has names of files in it."""
+    out.print(shown(text), soft_wrap=True, markup=False)
+
+
+def plus_minus(out: Console) -> str:
+    """The sign between mean and standard deviation that a console can show."""
+    return "±" if can_show("±", out.encoding) else "+/-"
 
 
 def facts(rows: Sequence[tuple[str, str]]) -> Table:
@@ -35,7 +52,7 @@ def facts(rows: Sequence[tuple[str, str]]) -> Table:
     table.add_column(style="bold", no_wrap=True)
     table.add_column(overflow="fold")
     for name, text in rows:
-        table.add_row(name, escape(text))
+        table.add_row(name, escape(shown(text)))
     return table
 
 
@@ -58,17 +75,21 @@ def standard_deviations(model: Any) -> np.ndarray | None:
 def components(model: Any, out: Console, everything: bool = False) -> None:
     """Weight and, for every column, mean and spread of each component."""
     k, names, spread = len(model.weights_), column_names(model), standard_deviations(model)
-    shown = k if everything else min(MOST_COMPONENTS, k)
+    most = k if everything else min(MOST_COMPONENTS, k)
+    sign = plus_minus(out)
     columns = [
-        [name, *_cells(model.means_[:shown, j], None if spread is None else spread[:shown, j])]
+        [
+            shown(name),
+            *_cells(model.means_[:most, j], None if spread is None else spread[:most, j], sign),
+        ]
         for j, name in enumerate(names)
     ]
     parts = list(_parts(columns, out.width - FIRST_COLUMNS))
     for part in parts if everything else parts[:1]:
-        out.print(_table(model.weights_[:shown], part))
+        out.print(_table(model.weights_[:most], part))
     hidden = []
-    if shown < k:
-        hidden.append(f"{k - shown} more components")
+    if most < k:
+        hidden.append(f"{k - most} more components")
     if not everything and len(parts) > 1:
         hidden.append(f"{len(names) - len(parts[0])} more columns")
     if hidden:
@@ -100,13 +121,13 @@ def _table(weights: np.ndarray, columns: Sequence[list[str]]) -> Table:
     return table
 
 
-def _cells(means: np.ndarray, spread: np.ndarray | None) -> list[str]:
+def _cells(means: np.ndarray, spread: np.ndarray | None, sign: str) -> list[str]:
     """Numbers of one column, to as many decimals as its typical scale is worth."""
     write = _decimals(np.abs(means) if spread is None else spread)
     if spread is None:
         return [write(mean) for mean in means]
     pairs = zip(means, spread, strict=True)
-    return [f"{write(mean)} ± {write(width)}" for mean, width in pairs]
+    return [f"{write(mean)} {sign} {write(width)}" for mean, width in pairs]
 
 
 def _decimals(scales: np.ndarray) -> Callable[[float], str]:

@@ -6,15 +6,18 @@ Only a fresh process has a peak of memory that is the learner's and nobody else'
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mixfold.cli._bar import Watch
 from mixfold.cli._held_out import Part
 from mixfold.cli._settings import Settings
+from mixfold.cli._terminal import one_line, usable_streams
+from mixfold.cli._termination import INTERRUPTED
 from mixfold.sources._opening import open_files
 
 
@@ -29,7 +32,9 @@ def count(data: Sequence[str], columns: list[str] | None, weights: str | None) -
 def in_another_process(trial: dict[str, Any]) -> dict[str, Any]:
     """The result of `run`, or what went wrong under "error"."""
     done = subprocess.run(
-        [sys.executable, "-m", "mixfold.cli._trial"],
+        # a module in the working folder must not take the place of an installed one
+        [sys.executable, "-P", "-m", "mixfold.cli._trial"],
+        env=without_working_folder(os.environ),
         input=json.dumps(trial),
         stdout=subprocess.PIPE,
         text=True,
@@ -39,6 +44,13 @@ def in_another_process(trial: dict[str, Any]) -> dict[str, Any]:
         return {"error": f"the process ended with exit code {done.returncode}"}
     result: dict[str, Any] = json.loads(done.stdout)
     return result
+
+
+def without_working_folder(environment: Mapping[str, str]) -> dict[str, str]:
+    """The same variables, with a PYTHONPATH whose entries all name a folder."""
+    entries = environment.get("PYTHONPATH", "").split(os.pathsep)
+    named = os.pathsep.join(entry for entry in entries if entry)
+    return {**environment, "PYTHONPATH": named}
 
 
 def run(trial: dict[str, Any]) -> dict[str, Any]:
@@ -88,11 +100,12 @@ def peak_memory() -> int | None:
 def main() -> int:
     """Read a trial from stdin, write its result to stdout."""
     try:
-        result = run(json.load(sys.stdin))
+        with usable_streams():
+            result = run(json.load(sys.stdin))
     except KeyboardInterrupt:
-        return 130
-    except (ValueError, OSError, ImportError) as error:
-        result = {"error": " ".join(str(error).split())}
+        return INTERRUPTED
+    except (ValueError, OSError, ImportError, MemoryError) as error:
+        result = {"error": one_line(error)}
     json.dump(result, sys.stdout)
     return 0
 

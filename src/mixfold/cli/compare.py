@@ -92,7 +92,7 @@ def _show(learners: list[str], results: list[dict[str, Any]], length: int, every
     from rich import box
     from rich.table import Table
 
-    from mixfold.cli._tables import console
+    from mixfold.cli._tables import console, print_plain
     from mixfold.core.errors import InvalidInputError
 
     if all("error" in result for result in results):
@@ -122,4 +122,4 @@ def _show(learners: list[str], results: list[dict[str, Any]], length: int, every
     )
     for learner, r in zip(learners, results, strict=True):
         if "error" in r:
-            out.print(f"{learner}: {r['error']}", soft_wrap=True, markup=False)
+            print_plain(out, f"{learner}: {r['error']}")

@@ -60,18 +60,18 @@ def fit(
     output: Annotated[
         Path, o.option("-o", "--output", metavar="PATH", help="Default: model.mixfold.")
     ] = Path("model.mixfold"),
+    force: o.Force = False,
 ) -> None:
-    """Learn a mixture from files of any size. Ctrl-C saves what was learned.
-
-    FILES: Parquet, CSV, Arrow, .npy, folders, 'globs', or @faithful.
+    """Learn a mixture from files of any size. FILES: Parquet, CSV, Arrow, .npy,
+    folders, 'globs', or @faithful. Ctrl-C and SIGTERM save what was learned.
 
     Example: mixfold fit 'days/*.parquet' -k 3 --learner em -O tol=1e-4
     """
     from mixfold.cli._bar import Watch
-    from mixfold.cli._files import bundled, check_apart
-    from mixfold.cli._output import check_writable
+    from mixfold.cli._files import bundled, save_model
     from mixfold.cli._settings import Settings
     from mixfold.core.errors import InvalidInputError
+    from mixfold.sources._paths import expand
 
     if (resume or force_resume) and checkpoint is None:
         raise InvalidInputError("--resume needs --checkpoint PATH to resume from")
@@ -91,44 +91,62 @@ def fit(
     ).estimator()
     going_on = "force" if force_resume else resume
     model.set_params(checkpoint=checkpoint, resume=going_on, cluster=cluster, engine=engine)
-    data = bundled(files)
-    for path in (output, checkpoint):
-        if path is not None:
-            check_writable(path)
-            check_apart(path, data)
+    data = expand(bundled(files))
+    _check_outputs(model, output, force, [*data, Path(init)])
     planned = passes or getattr(model.learner, "passes", None)
     watch = Watch(progress, planned, n_init)
     _learn(model, data, weights, watch, output)
-    model.save(output)
+    save_model(model, output)
     _summarize(model, watch, output)
+
+
+def _check_outputs(model: Any, output: Path, force: bool, inputs: list[Path]) -> None:
+    from mixfold.cli._files import check_apart, check_model_output
+    from mixfold.run.checkpoint import check_checkpoint
+
+    outputs = [output]
+    if model.checkpoint is not None:
+        outputs.append(model.checkpoint)
+    memory = getattr(model.learner, "memory", None)
+    if memory is not None:
+        outputs += [Path(memory), Path(f"{memory}.0"), Path(f"{memory}.1")]
+    check_apart(outputs, inputs)
+    check_model_output(output, force)
+    if model.checkpoint is not None:
+        check_checkpoint(model.checkpoint)
 
 
 def _learn(model: Any, data: Any, weights: str | None, watch: Watch, output: Path) -> None:
     """Fit; after an interrupt save what there is and say so."""
+    from mixfold.cli._files import save_model
     from mixfold.cli._stopped import Stopped
+    from mixfold.cli._termination import INTERRUPTED, TERMINATED, Terminated
 
     model.progress = watch
     try:
         model.fit(data, sample_weight=weights)
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
+        ended = isinstance(stop, Terminated)
+        how, code = ("terminated", TERMINATED) if ended else ("interrupted", INTERRUPTED)
         if watch.fit is None or not hasattr(model, "n_seen_"):
-            raise Stopped("interrupted before anything was learned; nothing is saved") from None
-        model.save(output)
+            raise Stopped(f"{how} before anything was learned; nothing is saved", code) from None
+        save_model(model, output)
         again = ""
-        if model.checkpoint is not None:
+        if model.checkpoint is not None and model.checkpoint.is_file():
             again = f"; go on with --checkpoint {model.checkpoint} --resume"
         raise Stopped(
-            f"interrupted in pass {watch.fit.passes + 1}; what was learned from "
-            f"{model.n_seen_:,} rows is saved in {output}{again}"
+            f"{how} in pass {watch.fit.passes + 1}; what was learned from "
+            f"{model.n_seen_:,} rows is saved in {output}{again}",
+            code,
         ) from None
     finally:
         watch.close()
 
 
 def _summarize(model: Any, watch: Watch, output: Path) -> None:
-    from mixfold.cli._tables import components, console, reached_per_row
+    from mixfold.cli._tables import components, console, print_plain, reached_per_row
 
-    out = console()
+    out = console(output)
     components(model, out)
     if watch.fit is not None:
         done = watch.fit
@@ -146,4 +164,4 @@ def _summarize(model: Any, watch: Watch, output: Path) -> None:
         )
     for row in getattr(model, "drifts_", ()):
         out.print(f"the rows have changed: learning began anew after row {row:,}")
-    out.print(f"saved in {output}", soft_wrap=True, markup=False)
+    print_plain(out, f"saved in {output}")

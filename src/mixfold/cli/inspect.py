@@ -27,6 +27,7 @@ def inspect(
         components,
         console,
         facts,
+        plus_minus,
         reached_per_row,
         standard_deviations,
     )
@@ -60,7 +61,7 @@ def inspect(
         + (
             "; the spread follows from it.[/]"
             if spread is None
-            else " ± the standard deviation.[/]"
+            else f" {plus_minus(out)} the standard deviation.[/]"
         )
     )
 

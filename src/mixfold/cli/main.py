@@ -2,55 +2,66 @@
 
 from __future__ import annotations
 
-import os
 import sys
-import warnings
 from collections.abc import Sequence
 
-USER_ERROR, INTERRUPTED, NEEDED = 2, 130, ("typer", "rich")
+from mixfold.cli._stopped import Stopped
+from mixfold.cli._terminal import abandon, say, usable_streams
+from mixfold.cli._termination import INTERRUPTED, TERMINATED, terminations
+
+FAILED, USER_ERROR, NEEDED = 1, 2, ("typer", "rich")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; 0 is success, 2 a mistake of the user's, 130 an interrupt."""
-    try:
+    """Run one command.
+
+    0 is success, 1 a failure of the system such as too little memory, 2 a mistake of the user's,
+    130 an interrupt, 143 a termination.
+    """
+    with usable_streams(), terminations() as termination:
         try:
-            from mixfold.cli._app import run
-        except ImportError as error:
-            if (error.name or "").partition(".")[0] not in NEEDED:
-                raise
-            return _say("the command line needs typer and rich: pip install 'mixfold[cli]'")
-        with warnings.catch_warnings():
-            warnings.showwarning = lambda message, *rest: print(
-                f"mixfold: warning: {_one_line(message)}", file=sys.stderr
-            )
-            return _guarded(run, arguments)
-    except KeyboardInterrupt:
-        return _say("interrupted", INTERRUPTED)
+            code = _run(arguments)
+        except KeyboardInterrupt:
+            ended = termination.received
+            code = _say("terminated", TERMINATED) if ended else _say("interrupted", INTERRUPTED)
+        except SystemExit:  # typer's, when whoever read our output has gone
+            code = FAILED
+    return _flush(code)
 
 
-def _guarded(run: object, arguments: Sequence[str] | None) -> int:
+def _run(arguments: Sequence[str] | None) -> int:
+    try:
+        from mixfold.cli._app import run
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] not in NEEDED:
+            raise
+        return _say("the command line needs typer and rich: pip install 'mixfold[cli]'")
+    try:
+        code = run(arguments)
+    except Exception as error:
+        return _say_error(error)
+    if code == INTERRUPTED:  # typer's word for an interrupt
+        raise KeyboardInterrupt
+    return code
+
+
+def _say_error(error: Exception) -> int:
+    """What went wrong, in one line; errors that nobody has foreseen are raised again."""
     import typer
 
-    from mixfold.cli._stopped import Stopped
-
-    try:
-        code = run(arguments)  # type: ignore[operator]
-        sys.stdout.flush()
-    except Stopped as stopped:
-        return _say(stopped, INTERRUPTED)
-    except typer.Abort:
-        return _say("interrupted", INTERRUPTED)
-    except BrokenPipeError:
-        # whoever read our output has gone; the interpreter must not flush into the void again
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
-    except (ValueError, OSError, ImportError) as error:
+    if isinstance(error, Stopped):
+        return _say(error, error.code)
+    if isinstance(error, typer.Abort):
+        raise KeyboardInterrupt
+    if isinstance(error, BrokenPipeError):  # whoever read our output has gone
+        return FAILED
+    if isinstance(error, MemoryError):
+        return _say(error, FAILED)
+    if isinstance(error, ValueError | OSError | ImportError):
         return _say(error)
-    except Exception as error:
-        if not hasattr(error, "format_message"):
-            raise
+    if hasattr(error, "format_message"):
         return _say_usage(error)
-    return _say("interrupted", code) if code == INTERRUPTED else code
+    raise error
 
 
 def _say_usage(error: Exception) -> int:
@@ -62,14 +73,19 @@ def _say_usage(error: Exception) -> int:
 
 
 def _say(message: object, code: int = USER_ERROR) -> int:
-    print(f"mixfold: {_one_line(message)}", file=sys.stderr)
+    say(message)
     return code
 
 
-def _one_line(message: object) -> str:
-    if isinstance(message, OSError) and message.strerror and message.filename is not None:
-        return f"{message.filename}: {message.strerror}"
-    return " ".join(str(message).split()) or type(message).__name__
+def _flush(code: int) -> int:
+    """Write what is left to write; the interpreter must not try again, and fail, when it ends."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            abandon(stream)
+            code = code or FAILED
+    return code
 
 
 if __name__ == "__main__":

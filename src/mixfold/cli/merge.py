@@ -15,6 +15,7 @@ def merge(
         bool, o.option("--align", metavar=None, help="Match components of different lineages.")
     ] = False,
     output: Annotated[Path, o.option("-o", "--output", metavar="PATH", help="A new model file.")],
+    force: o.Force = False,
 ) -> None:
     """Make one model of several that learned from different rows.
 
@@ -22,16 +23,15 @@ def merge(
 
     Example: mixfold merge a.mixfold b.mixfold -o all.mixfold
     """
-    from mixfold.cli._files import check_apart, load_mixture
-    from mixfold.cli._output import check_writable
-    from mixfold.cli._tables import components, console
+    from mixfold.cli._files import check_apart, check_model_output, load_mixture, save_model
+    from mixfold.cli._tables import components, console, print_plain
     from mixfold.estimators._merging import merge as merged_model
 
-    check_writable(output)
-    check_apart(output, models)
+    check_apart([output], models)
+    check_model_output(output, force)
     merged = merged_model([load_mixture(path) for path in models], align)
-    merged.save(output)
-    out = console()
+    save_model(merged, output)
+    out = console(output)
     components(merged, out)
     out.print(f"{len(models)} models of {merged.n_seen_:,} rows")
-    out.print(f"saved in {output}", soft_wrap=True, markup=False)
+    print_plain(out, f"saved in {output}")

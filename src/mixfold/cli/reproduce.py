@@ -27,6 +27,7 @@ def reproduce(
     ] = Path("reproduced"),
 ) -> None:
     """Run a paper's study again and write its tables and figures."""
+    from mixfold.cli._terminal import shown
     from mixfold.core.errors import SourceError
     from mixfold.experiments._wanted import Wanted
 
@@ -39,7 +40,7 @@ def reproduce(
     finally:
         if not any(out.iterdir()):
             out.rmdir()
-    print(f"results are in {out}")
+    print(f"results are in {shown(out)}")
 
 
 def _report(line: str) -> None:

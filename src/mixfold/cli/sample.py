@@ -17,6 +17,7 @@ def sample(
     rows: Annotated[int, o.option("-n", "--rows", metavar="N", help="How many.", min=1)],
     output: o.Table,
     seed: o.Seed = 0,
+    force: o.Force = False,
 ) -> None:
     """Draw rows from a model, with the columns it was fitted on.
 
@@ -25,14 +26,15 @@ def sample(
     Example: mixfold sample model.mixfold -n 1000 -o rows.csv --seed 1
     """
     from mixfold.cli._files import check_apart, load_mixture
-    from mixfold.cli._output import check_table, write_table
-    from mixfold.cli._tables import console
+    from mixfold.cli._output import check_room, check_table, write_table
+    from mixfold.cli._tables import console, print_plain
 
     mixture = load_mixture(model)
-    check_table(output)
-    check_apart(output, [model])
+    check_apart([output], [model])
+    check_table(output, force)
+    check_room(output, rows, mixture.n_features_in_)
     n = write_table(output, _drawn(mixture, rows, seed))
-    console().print(f"{n:,} rows saved in {output}", soft_wrap=True, markup=False)
+    print_plain(console(output), f"{n:,} rows saved in {output}")
 
 
 def _drawn(mixture: Any, n: int, seed: int) -> Iterator[Columns]:

@@ -19,6 +19,7 @@ def score(
     files: o.Files,
     *,
     output: o.Table,
+    force: o.Force = False,
     threads: o.Threads = None,
     progress: o.ShowProgress = False,
 ) -> None:
@@ -31,14 +32,15 @@ def score(
     from mixfold.cli._bar import display
     from mixfold.cli._files import bundled, check_apart, load_mixture
     from mixfold.cli._output import check_table, write_table
-    from mixfold.cli._tables import console
+    from mixfold.cli._tables import console, print_plain
     from mixfold.sources._opening import open_files
+    from mixfold.sources._paths import expand
 
     mixture = load_mixture(model)
     mixture.set_params(n_threads=threads)
-    data = bundled(files)
-    check_table(output)
-    check_apart(output, [model, *data])
+    data = expand(bundled(files))
+    check_apart([output], [model, *data])
+    check_table(output, force)
     columns = getattr(mixture, "feature_names_in_", None)
     source = open_files(data, None if columns is None else list(columns), None)
     shown = display("scoring", progress)
@@ -47,11 +49,11 @@ def score(
         n = write_table(output, _scored(mixture, source, total, shown))
     finally:
         shown.close()
-    out = console()
+    out = console(output)
     likelihood, bound = total.log_density / n, total.bound / n
     out.print(f"log-likelihood {likelihood:.6g} per row, {n:,} rows")
     out.print(f"of the best component alone {bound:.6g} per row")
-    out.print(f"saved in {output}", soft_wrap=True, markup=False)
+    print_plain(out, f"saved in {output}")
 
 
 class _Total:

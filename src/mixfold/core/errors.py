@@ -26,6 +26,10 @@ class ModelFileError(MixfoldError, ValueError):
     """A model file or checkpoint that is damaged, foreign or of another version."""
 
 
+class OutputError(MixfoldError, OSError):
+    """A file that cannot be written."""
+
+
 class ClusterError(MixfoldError, OSError):
     """A cluster that does not answer, or cannot do its work."""
 

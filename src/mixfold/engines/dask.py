@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -108,10 +110,24 @@ def _current() -> Any:
 
 
 @contextmanager
+def _safe_path() -> Iterator[None]:
+    """Processes that begin here do not import modules of the working folder as they begin."""
+    before = os.environ.get("PYTHONSAFEPATH")
+    os.environ["PYTHONSAFEPATH"] = "1"
+    try:
+        yield
+    finally:
+        del os.environ["PYTHONSAFEPATH"]
+        if before is not None:
+            os.environ["PYTHONSAFEPATH"] = before
+
+
+@contextmanager
 def _connected(cluster: str | None) -> Iterator[Any]:
     library = distributed()
     if cluster in (None, "local"):
         with (
+            _safe_path(),
             library.LocalCluster(
                 n_workers=available_cores(),
                 threads_per_worker=1,
@@ -122,12 +138,16 @@ def _connected(cluster: str | None) -> Iterator[Any]:
         ):
             yield client
         return
+    client, reason = None, ""
     try:
         client = library.Client(cluster, timeout=PATIENCE, set_as_default=False)
     except Exception as error:  # addresses can be wrong in many ways
+        reason = str(error)
+    if client is None:
+        gc.collect()  # half a client that is left to the end of the interpreter fails there
         raise ClusterError(
-            f"cluster is {cluster!r}, where no Dask scheduler answers ({error}): start one with "
+            f"cluster is {cluster!r}, where no Dask scheduler answers ({reason}): start one with "
             "'dask scheduler', correct the address, or use 'local'"
-        ) from None
+        )
     with client:
         yield client

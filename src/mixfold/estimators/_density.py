@@ -25,7 +25,8 @@ from mixfold.estimators._live import Live, live_from
 from mixfold.estimators._placing import device_for, in_place, problem_for
 from mixfold.models.mixture_model import MixtureModel
 from mixfold.run.ancestor import Ancestor
-from mixfold.run.checkpoint import Checkpoint
+from mixfold.run.atomic_files import check_output
+from mixfold.run.checkpoint import Checkpoint, check_checkpoint
 from mixfold.run.fit import Fit
 from mixfold.run.identity import DATA, is_forced
 from mixfold.run.loop import Loop, check_some
@@ -87,6 +88,7 @@ class Density(Evaluation):
         """
         with unchanged_on_error(self):
             self._check_parameters()
+            self._check_outputs()
             device = device_for(self.engine, X)
             source = open_data(
                 self,
@@ -99,6 +101,14 @@ class Density(Evaluation):
             )
             self._learn(source, device)
         return self
+
+    def _check_outputs(self) -> None:
+        """Refuse files that cannot be written before there is anything to write."""
+        if self.checkpoint is not None:
+            check_checkpoint(self.checkpoint)
+        memory = getattr(self._learner(), "memory", None)
+        if memory is not None:
+            check_output(Path(memory), special=False)
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Learn from scratch, then label the same rows."""
@@ -156,9 +166,9 @@ class Density(Evaluation):
             loop.run(resumed)
         finally:
             if loop.fit.state is not None:
+                self._remember_fit(problem, learner, loop.fit)
                 if checkpoint and loop.fit.rows_seen:
                     checkpoint.write(loop.fit)
-                self._remember_fit(problem, learner, loop.fit)
 
     def _resumed(self, problem: Threads, learner: Learner, saved: Fit | None) -> Fit | None:
         """Where to go on from, if not from the beginning."""

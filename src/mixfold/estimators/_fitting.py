@@ -12,7 +12,7 @@ from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Learner
 from mixfold.engines.threads import Threads
 from mixfold.estimators._edge import seed_from
-from mixfold.run.checkpoint import Checkpoint
+from mixfold.run.checkpoint import Checkpoint, check_checkpoint
 from mixfold.run.fit import Fit
 from mixfold.run.identity import DATA, is_forced
 from mixfold.run.loop import Loop
@@ -37,6 +37,8 @@ class UnitFitting(BaseEstimator):  # type: ignore[misc]
         is_forced(self.resume)
         if self.resume and self.checkpoint is None:
             raise InvalidInputError("resume=True needs checkpoint=PATH to resume from")
+        if self.checkpoint is not None:
+            check_checkpoint(self.checkpoint)
 
     def _fit_units(
         self, problem: Threads, learner: Learner, design: Any, units: Grouped, start_units: int

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from mixfold.core.errors import ModelFileError
+from mixfold.core.errors import ModelFileError, OutputError, warn
 from mixfold.core.value import value
-from mixfold.run.files import read, write
+from mixfold.run.atomic_files import check_output
+from mixfold.run.files import check_savable, kind_of, may_replace, read, write
 from mixfold.run.fit import Fit
 from mixfold.run.identity import Identity, check_same, stored
 
@@ -21,10 +23,21 @@ class Saved:
     fit: Fit
 
 
+def check_checkpoint(path: str | Path) -> None:
+    """Refuse a path where a fit cannot be kept, or where another file would be lost."""
+    path = Path(path)
+    check_output(path, special=False)
+    if not may_replace(path, "checkpoint"):
+        kind = kind_of(path)
+        what = "damaged or not a checkpoint" if kind is None else f"a {kind} file"
+        raise ModelFileError(f"{path} is {what}: keep the checkpoint elsewhere, or remove the file")
+
+
 class Checkpoint:
     """Writes a fit at most every `seconds`; `identity` guards against resuming another.
 
-    With `force` it may be resumed with other data of the same shape.
+    With `force` it may be resumed with other data of the same shape. Where it cannot be written,
+    the fit goes on with a warning for each reason.
     """
 
     def __init__(
@@ -32,18 +45,33 @@ class Checkpoint:
     ) -> None:
         self.path, self.identity, self.seconds = Path(path), identity, seconds
         self.force = force
+        check_savable(path, stored(identity))
         self._last = time.monotonic()
+        self._told: set[str] = set()
 
     def keep(self, fit: Fit) -> None:
         """Write if it is time, if the fit is done, or if the next pass overwrites a file."""
         turned = fit.row == 0 and getattr(fit.state, "on_file", False)
         if fit.done or turned or time.monotonic() - self._last >= self.seconds:
-            self.write(fit)
+            written = self.write(fit)
+            if turned and not written and not fit.done:
+                with suppress(OSError):  # an older checkpoint needs what is overwritten
+                    self.path.resolve().unlink()
 
-    def write(self, fit: Fit) -> None:
-        """Write now."""
-        write(self.path, "checkpoint", Saved(stored(self.identity), fit))
+    def write(self, fit: Fit) -> bool:
+        """Write now; whether that was possible."""
         self._last = time.monotonic()
+        try:
+            write(self.path, "checkpoint", Saved(stored(self.identity), fit))
+        except OutputError as error:
+            self._warn(str(error))
+            return False
+        return True
+
+    def _warn(self, reason: str) -> None:
+        if reason not in self._told:
+            self._told.add(reason)
+            warn(f"the checkpoint is not up to date, and the fit goes on: {reason}")
 
     def read(self) -> Fit | None:
         """The fit to go on with, or None if there is no file yet."""

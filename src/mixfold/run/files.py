@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +11,7 @@ import numpy as np
 from mixfold.core.errors import MixfoldError, ModelFileError
 from mixfold.core.registry import find_all
 from mixfold.core.value import checksum, flatten, unflatten
+from mixfold.run.atomic_files import replacing
 
 FORMAT, VERSION = "mixfold", 5
 WITH_VALUES = ("families", "schedules", "detectors", "models", "learners", "starts")
@@ -22,40 +21,44 @@ def write(path: str | Path, kind: str, content: Any) -> None:
     """Save a tree of values; the file appears whole or not at all."""
     from safetensors.numpy import save
 
-    arrays: dict[str, np.ndarray] = {}
-    try:
-        tree = flatten(content, "content", arrays)
-    except TypeError as error:
-        raise ModelFileError(f"cannot write {path}: {error}") from None
+    tree, arrays = _flattened(path, content)
     header = {"version": VERSION, "kind": kind, "sha256": checksum(tree, arrays), "schema": tree}
     # one entry: safetensors writes several in random order
-    write_atomically(Path(path), save(arrays, metadata={FORMAT: json.dumps(header)}))
+    data = save(arrays, metadata={FORMAT: json.dumps(header)})
+    with replacing(Path(path), special=kind == "model") as file:
+        file.write(data)
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Replace a file in one step, so that a crash leaves the old one or the new one."""
+def check_savable(path: str | Path, content: Any) -> None:
+    """Refuse what a file cannot hold."""
+    _flattened(path, content)
+
+
+def _flattened(path: str | Path, content: Any) -> tuple[Any, dict[str, np.ndarray]]:
+    arrays: dict[str, np.ndarray] = {}
     try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    except OSError as error:
-        raise ModelFileError(f"cannot write {path}: {error.strerror or error}") from error
+        return flatten(content, "content", arrays), arrays
+    except TypeError as error:
+        raise ModelFileError(f"cannot write {path}: {error}") from None
+
+
+def kind_of(path: Path) -> str | None:
+    """The kind of mixfold file that the beginning of a file speaks of; None for any other file."""
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        Path(temporary).chmod(0o666 & ~_umask())
-        Path(temporary).replace(path)
-    except BaseException as error:
-        Path(temporary).unlink(missing_ok=True)
-        if isinstance(error, OSError):
-            raise ModelFileError(f"cannot write {path}: {error.strerror or error}") from error
-        raise
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            if length > path.stat().st_size:
+                return None
+            header = json.loads(file.read(length))
+        kind = json.loads(header["__metadata__"][FORMAT])["kind"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+    return kind if isinstance(kind, str) else None
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+def may_replace(path: Path, kind: str) -> bool:
+    """Whether there is nothing at a path, or nothing but a file of this kind."""
+    return not path.is_file() or path.stat().st_size == 0 or kind_of(path) == kind
 
 
 def read(path: str | Path, kind: str) -> Any:

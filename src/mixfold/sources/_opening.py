@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable as Many
 from collections.abc import Sequence
-from glob import glob, has_magic
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +14,11 @@ from mixfold.core.errors import InvalidInputError, SourceError
 from mixfold.core.registry import find_all
 from mixfold.core.rows import Rows
 from mixfold.core.source import Source
+from mixfold.sources._paths import Paths, expand, kind_of_file
 from mixfold.sources._table import Codes, Selection, arrow
 from mixfold.sources.array import Array, as_floats
 from mixfold.sources.concatenated import Concatenated
 from mixfold.sources.iterable import Iterable
-
-Paths = str | Path | Sequence[str | Path]
 
 
 def open_source(
@@ -150,8 +148,7 @@ def open_files(
     paths: Paths, columns: Sequence[str] | None, weight: str | None, codes: Codes | None = None
 ) -> Source:
     """One source over all files that paths, folders and globs name."""
-    given = [paths] if isinstance(paths, str | Path) else list(paths)
-    files = [file for path in given for file in _expand(path)]
+    files = expand(paths)
     parts = [_open_file(file, columns, weight, codes) for file in files]
     first = parts[0].columns
     for i, part in enumerate(parts):
@@ -160,33 +157,10 @@ def open_files(
     return parts[0] if len(parts) == 1 else Concatenated(parts, [str(f) for f in files])
 
 
-def _expand(path: str | Path) -> list[Path]:
-    if Path(path).is_dir():
-        found = sorted(p for p in Path(path).rglob("*") if _kind(p) is not None)
-    elif has_magic(str(path)):
-        matches = map(Path, glob(str(path), recursive=True))  # noqa: PTH207 - absolute patterns
-        found = sorted(p for p in matches if p.is_file())
-    else:
-        found = [Path(path)]
-    if not found:
-        raise SourceError(f"no files match {str(path)!r}")
-    for file in found:
-        if not file.is_file():
-            raise SourceError(f"there is no file {str(file)!r}")
-    return found
-
-
-def _kind(path: Path) -> Any:
-    if path.name.startswith((".", "_")):
-        return None
-    kinds = (s for s in find_all("sources").values() if hasattr(s, "suffixes"))
-    return next((k for k in kinds if path.name.lower().endswith(k.suffixes)), None)
-
-
 def _open_file(
     path: Path, columns: Sequence[str] | None, weight: str | None, codes: Codes | None
 ) -> Source:
-    kind = _kind(path)
+    kind = kind_of_file(path)
     if kind is None:
         kinds = [s for s in find_all("sources").values() if hasattr(s, "suffixes")]
         known = sorted(suffix for k in kinds for suffix in k.suffixes)

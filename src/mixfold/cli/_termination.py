@@ -1,0 +1,51 @@
+"""SIGTERM, by which containers and batch systems stop a process, as a kind of Ctrl-C."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+INTERRUPTED, TERMINATED = 130, 143
+
+
+class Terminated(KeyboardInterrupt):
+    """The process is asked to end; it still has time to save."""
+
+
+class Termination:
+    """Raises `Terminated` once, and not at all when the work is about to end anyway."""
+
+    def __init__(self) -> None:
+        self.received = self.ending = False
+
+    def __call__(self, number: int, frame: Any) -> None:
+        self.received = True
+        if not self.ending:
+            self.ending = True
+            raise Terminated
+
+
+@contextmanager
+def terminations() -> Iterator[Termination]:
+    """SIGTERM raises `Terminated` here, unless it is ignored or this is another thread."""
+    handler = Termination()
+    before = signal.getsignal(signal.SIGTERM)
+    elsewhere = threading.current_thread() is not threading.main_thread()
+    if elsewhere or before is None or before is signal.SIG_IGN:
+        yield handler
+        return
+    signal.signal(signal.SIGTERM, handler)
+    try:
+        yield handler
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def end_undisturbed() -> None:
+    """From here on SIGTERM changes nothing: all that is left to do is to save."""
+    handler = signal.getsignal(signal.SIGTERM)
+    if isinstance(handler, Termination):
+        handler.ending = True

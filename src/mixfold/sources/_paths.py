@@ -1,0 +1,93 @@
+"""Paths, folders and patterns as the files they name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from fnmatch import filter as matching
+from glob import has_magic
+from pathlib import Path
+from typing import Any
+
+from mixfold.core.errors import SourceError
+from mixfold.core.registry import find_all
+
+Paths = str | Path | Sequence[str | Path]
+
+
+def expand(paths: Paths) -> list[Path]:
+    """All files that paths, folders and patterns name.
+
+    A path that exists is never a pattern, nor is a part of one. Folders are read with all their
+    folders, but without links to folders; so is `**`.
+    """
+    given = [paths] if isinstance(paths, str | Path) else list(paths)
+    return [file for path in given for file in _expand(path)]
+
+
+def kind_of_file(path: Path) -> Any:
+    """The source that reads such a file, by its name; None for hidden and unknown files."""
+    if path.name.startswith((".", "_")):
+        return None
+    kinds = (s for s in find_all("sources").values() if hasattr(s, "suffixes"))
+    return next((k for k in kinds if path.name.lower().endswith(k.suffixes)), None)
+
+
+def _expand(path: str | Path) -> list[Path]:
+    if path == "":
+        raise SourceError("the path is empty: name a file, a folder or a pattern")
+    if Path(path).is_dir():
+        files = (file for folder in _folders(Path(path)) for file in _entries(folder))
+        found = sorted(p for p in files if kind_of_file(p) is not None and not p.is_dir())
+    elif has_magic(str(path)) and not os.path.lexists(path):
+        found = sorted({p for p in _matches(Path(), Path(path).parts) if p.is_file()})
+    else:
+        found = [Path(path)]
+    if not found:
+        raise SourceError(f"no files match {str(path)!r}")
+    for file in found:
+        if not file.is_file():
+            raise SourceError(f"there is no file {str(file)!r}")
+    return found
+
+
+def _matches(folder: Path, parts: Sequence[str]) -> Iterator[Path]:
+    """Whatever the parts of a pattern match inside a folder."""
+    if not parts:
+        yield folder
+        return
+    part, rest = parts[0], parts[1:]
+    if os.path.lexists(folder / part):
+        yield from _matches(folder / part, rest)
+    elif part == "**":
+        for inner in _folders(folder, hidden=False):
+            yield from _matches(inner, rest or ("*",))
+    elif has_magic(part):
+        names = [p.name for p in _entries(folder)]
+        shown = [n for n in names if part.startswith(".") or not n.startswith(".")]
+        for name in matching(shown, part):
+            yield from _matches(folder / name, rest)
+
+
+def _folders(folder: Path, hidden: bool = True) -> Iterator[Path]:
+    """A folder and all inside it, without links, which may lead round in a circle."""
+    waiting = [folder]
+    while waiting:
+        inner = waiting.pop()
+        yield inner
+        waiting += [
+            entry
+            for entry in _entries(inner)
+            if entry.is_dir()
+            and not entry.is_symlink()
+            and (hidden or not entry.name.startswith("."))
+        ]
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise SourceError(f"cannot read the folder {folder}: {error.strerror or error}") from error
