@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+from operator import is_
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,7 +16,8 @@ from mixfold.families.gaussian import FactorParams, Gaussian
 from mixfold.learners.drift_aware import DriftAware
 from mixfold.models.bayesian_mixture import MixturePosterior
 from mixfold.models.mixture_model import MixtureModel
-from mixfold.run.ancestor import Ancestor, descended
+from mixfold.run.ancestor import Ancestor, descended, joined
+from mixfold.run.component_order import component_order, reorder
 from mixfold.run.history import History, no_history
 from mixfold.run.starting import Beginning
 from mixfold.run.stream import Stream
@@ -120,6 +123,20 @@ class Learned:
             now = Ancestor(stream.state, self.n_seen, self.n_rows)
             stream = replace(stream, ancestors=descended(stream.ancestors, now))
         return replace(self, stream=stream, copied=False)
+
+    def ordered(self) -> Learned:
+        """With components in order, in all that the state has come from too."""
+        order = component_order(self.model, self.params)
+        return replace(self, stream=reorder(self.stream, order), params=reorder(self.params, order))
+
+    def descending(self, given: Iterable[Ancestor]) -> Learned:
+        """With those ancestors too, from which copies went on."""
+        known = self.stream.ancestors
+        later = [a for a in tuple(given) if a.n_seen < self.n_seen]
+        ancestors = joined(known, later) if later and known else known
+        if len(ancestors) == len(known) and all(map(is_, ancestors, known)):
+            return self
+        return replace(self, stream=replace(self.stream, ancestors=ancestors))
 
     def settle(self, problem: Threads, beginning: Beginning) -> Learned:
         """With the parameters brought up to date."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from mixfold.core.value import value
@@ -23,5 +24,17 @@ class Ancestor:
 
 def descended(ancestors: list[Ancestor], one_more: Ancestor) -> list[Ancestor]:
     """With one more ancestor; beyond a limit the first and the latest are kept."""
-    found = [*ancestors, one_more]
+    return _latest([*ancestors, one_more])
+
+
+def joined(ancestors: list[Ancestor], more: Iterable[Ancestor]) -> list[Ancestor]:
+    """With those that came after the first, each once, in the order of their rows."""
+    found = {a.n_seen: a for a in ancestors}
+    for one in more:
+        if one.n_seen > ancestors[0].n_seen:
+            found.setdefault(one.n_seen, one)
+    return _latest([found[n] for n in sorted(found)])
+
+
+def _latest(found: list[Ancestor]) -> list[Ancestor]:
     return found if len(found) <= MOST else [found[0], *found[-(MOST - 1) :]]

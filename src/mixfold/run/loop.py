@@ -7,12 +7,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Info, Learner
 from mixfold.core.source import Source
 from mixfold.engines.threads import Threads
+from mixfold.run.component_order import ranked
 from mixfold.run.fit import Fit
 from mixfold.run.history import no_history
 from mixfold.run.passing import Check, InBlocks, Passing, no_check
@@ -158,4 +157,4 @@ def check_some(rows: int, weight: float) -> None:
 
 
 def _beats(fit: Fit, best: Fit) -> bool:
-    return bool(fit.log_likelihood > best.log_likelihood or np.isnan(best.log_likelihood))
+    return ranked([best.log_likelihood, fit.log_likelihood])[0] == 1
