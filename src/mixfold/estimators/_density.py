@@ -349,8 +349,8 @@ class Density(Evaluation):
                     f"{name} is {new!r}, but what has been learned so far is {now!r}: "
                     "keep it, or call fit to start anew"
                 )
-        learned = learned.descending(self.__dict__.get("_copies", ()))
-        learned = learned.parted() if learned.copied else learned
+        if "_copies" in self.__dict__:
+            learned = learned.descending(self._copies.copy())
         if learned.streaming:
             return learned
         if learner.goes_on_from(learned.learner) and learned.stream.state is not None:
@@ -364,7 +364,8 @@ class Density(Evaluation):
         here = self.__dict__
         live: Live | None = here.get("_live")
         if live is not None:
-            return live.settled(self._beginning()).descending(here["_copies"])
+            now, copies = live.settled(self._beginning()), here["_copies"].copy()
+            return now.descending(one for one in copies if one.n_seen < now.n_seen)
         learned: Learned = here["_learned"]
         return learned
 
@@ -382,11 +383,10 @@ class Density(Evaluation):
             return super(Density, model).__getstate__()
         if model._live is not None:
             model._remember(model._now())
-        learned = model._learned
-        if learned.stream.state is not None:
-            self._copies.append(Ancestor(learned.stream.state, learned.n_seen, learned.n_rows))
-        model._learned = replace(learned, copied=True)
-        model._copies = deque(maxlen=MOST)
+        now = model._learned.present()
+        known = {one.n_seen for one in model._copies.copy()}
+        self._copies.extend(one for one in now if one.n_seen not in known)
+        model._copies = deque(now, maxlen=MOST)
         return super(Density, model).__getstate__()
 
     def save(self, path: str | Path) -> None:

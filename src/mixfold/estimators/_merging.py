@@ -130,7 +130,6 @@ def _joined(learned: Sequence[Learned]) -> Learned:
         converged=all(one.converged for one in learned),
         degeneracies=int(state.repairs),
         streaming=all(one.streaming for one in learned),
-        copied=False,
     )
 
 
@@ -193,5 +192,4 @@ def _averaged(
         converged=all(one.converged for one in learned),
         degeneracies=sum(one.degeneracies for one in learned) + repairs,
         streaming=False,
-        copied=False,
     )

@@ -22,19 +22,14 @@ class Ancestor:
     n_rows: int
 
 
-def descended(ancestors: list[Ancestor], one_more: Ancestor) -> list[Ancestor]:
-    """With one more ancestor; beyond a limit the first and the latest are kept."""
-    return _latest([*ancestors, one_more])
-
-
 def joined(ancestors: list[Ancestor], more: Iterable[Ancestor]) -> list[Ancestor]:
-    """With those that came after the first, each once, in the order of their rows."""
+    """With those that came after the first, each once, in the order of their rows.
+
+    Beyond a limit the first and the latest are kept.
+    """
     found = {a.n_seen: a for a in ancestors}
     for one in more:
         if one.n_seen > ancestors[0].n_seen:
             found.setdefault(one.n_seen, one)
-    return _latest([found[n] for n in sorted(found)])
-
-
-def _latest(found: list[Ancestor]) -> list[Ancestor]:
-    return found if len(found) <= MOST else [found[0], *found[-(MOST - 1) :]]
+    in_order = [found[n] for n in sorted(found)]
+    return in_order if len(in_order) <= MOST else [in_order[0], *in_order[-(MOST - 1) :]]
