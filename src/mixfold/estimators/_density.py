@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from copy import copy
 from dataclasses import replace
+from math import isfinite
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -75,6 +76,7 @@ class Density(Evaluation):
     _ordered = True  # whether a fit ends with components in order
     _learns: ClassVar[type] = Learned
     _shows: tuple[str, ...] = Learned.public
+    _live: Live | None = None  # what learns rows one by one
 
     # learning
 
@@ -289,14 +291,15 @@ class Density(Evaluation):
 
     def learn_one(self, x: Any) -> Self:
         """Learn one row, given as an array of d numbers or a dict of columns."""
-        with self.__dict__.get("_writing") or self._lock():
-            live = self.__dict__.get("_live")
+        with self._writing or self._lock():
+            live = self._live
             if live is None or not live.accepts(x):
                 x, names = self._as_row(x)
                 live = live or self._live_for(x)
                 if live is None or not live.accepts(x):
                     return self.partial_fit(Array(x[None], None, names))
-            if not np.isfinite(x).all() or live.outside(x):
+            # the sum of squares is finite only if every number is, and sooner found
+            if not isfinite(x.dot(x)) or live.outside(x):
                 check_rows(self._family(), None, Rows(x[None]), [live.n_seen])
             live.learn(x)
         return self
@@ -361,7 +364,7 @@ class Density(Evaluation):
 
     def _now(self) -> Learned:
         """What has been learned, rows of `learn_one` included."""
-        here = self.__dict__
+        here = self.__dict__  # once: another thread may put another one in its place
         live: Live | None = here.get("_live")
         if live is not None:
             now, copies = live.settled(self._beginning()), here["_copies"].copy()
@@ -370,7 +373,7 @@ class Density(Evaluation):
         return learned
 
     def __getattr__(self, name: str) -> Any:
-        if name in self._shows and self.__dict__.get("_live") is not None:
+        if name in self._shows and self._live is not None:
             shown = self._attributes(self._now())
             if name in shown:
                 return shown[name]

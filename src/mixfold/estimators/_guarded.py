@@ -17,10 +17,11 @@ class Guarded(BaseEstimator):  # type: ignore[misc]
     reads it once has everything of one moment.
     """
 
+    _writing: Any = None
+
     def _lock(self) -> Any:
         """What a thread holds while it learns; copies have their own."""
-        here = self.__dict__
-        return here.get("_writing") or here.setdefault("_writing", RLock())
+        return self._writing or self.__dict__.setdefault("_writing", RLock())
 
     def _twin(self) -> Self:
         """Another estimator that is the same, and of which no other thread knows."""

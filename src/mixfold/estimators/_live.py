@@ -90,6 +90,7 @@ class InPlace(Live):
         self._sequence, self._rule = sequence, learned.learner.rule
         self._lock = Lock()  # rows are folded while other threads run
         self._planned: tuple[int, Array, int] = 0, np.empty(0), 0
+        self._done: int | None = 0  # as the sequence counts; None if an interrupt came between
         state = learned.stream.state
         sequence.draw_from(state.seed, state.rows)
 
@@ -99,13 +100,18 @@ class InPlace(Live):
 
     def learn(self, x: Array) -> None:
         with self._lock:
-            done = self._sequence.rows
+            done = self._sequence.rows if self._done is None else self._done
             first, gamma, hold = self._planned
             if done >= first + len(gamma):
                 self._planned = first, gamma, hold = self._plan(done)
             i = done - first
             still = 1 if i < hold else 0
-            self._sequence.fold(Rows(x[None]), gamma[i : i + 1], still, self._rule)
+            try:
+                self._sequence.fold(Rows(x[None]), gamma[i : i + 1], still, self._rule)
+                self._done = done + 1
+            except BaseException:
+                self._done = None
+                raise
 
     def _plan(self, done: int) -> tuple[int, Array, int]:
         state = self._from.stream.state

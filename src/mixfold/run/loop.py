@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from math import isnan
 from typing import Any
 
 from mixfold.core.errors import InvalidInputError
@@ -157,4 +158,5 @@ def check_some(rows: int, weight: float) -> None:
 
 
 def _beats(fit: Fit, best: Fit) -> bool:
-    return ranked([best.log_likelihood, fit.log_likelihood])[0] == 1
+    reached = best.log_likelihood
+    return isnan(reached) or ranked([reached, fit.log_likelihood])[0] == 1
