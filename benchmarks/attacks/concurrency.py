@@ -151,8 +151,8 @@ def read_while_learning(
 
     def write() -> None:
         try:
-            for row in rows:
-                model.learn_one(row)
+            for i, row in enumerate(rows):
+                model.partial_fit(row[None]) if i % 7 == 6 else model.learn_one(row)
                 time.sleep(0.0)  # another thread's turn
         finally:
             done.set()
@@ -214,10 +214,10 @@ def fit_while_predicting(x: np.ndarray, readers: int = 2) -> None:
     assert np.array_equal(model.predict_proba(some), known[3])
 
 
-def interrupt(thread: threading.Thread) -> None:
-    """Raise KeyboardInterrupt in a thread, as Ctrl-C does in the main one."""
-    kind = ctypes.py_object(KeyboardInterrupt)
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), kind)
+def interrupt(thread: threading.Thread, kind: Any = KeyboardInterrupt) -> None:
+    """Raise an exception in a thread, as Ctrl-C does in the main one; None takes it back."""
+    raised = None if kind is None else ctypes.py_object(kind)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), raised)
 
 
 def interrupt_learning(make: Callable[[], Any], x: np.ndarray, pauses: np.ndarray) -> None:
@@ -241,23 +241,28 @@ def interrupt_learning(make: Callable[[], Any], x: np.ndarray, pauses: np.ndarra
                 continue
 
     def learn_on() -> None:  # an interrupt may come while another is being caught
-        while True:
+        while not over.is_set():
             try:
+                began.set()
                 learn()
+                over.wait(0.01)
             except KeyboardInterrupt:
                 continue
-            return
 
+    began, over = threading.Event(), threading.Event()
     thread = threading.Thread(target=learn_on, daemon=True)
     with restless_threads():
         thread.start()
+        began.wait()
         for pause in pauses:
             thread.join(pause)
-            if thread.is_alive():
-                interrupt(thread)
+            interrupt(thread)
+        interrupt(thread, None)
+        over.set()
         thread.join(PATIENCE)
     assert not thread.is_alive(), "a lock is held for ever"
     assert not wrong, wrong[0]
+    learn()
     assert equal(learned(model), known[-1]), "an interrupt has changed what was learned"
 
 

@@ -373,8 +373,10 @@ class Density(Evaluation):
         return learned
 
     def __getattr__(self, name: str) -> Any:
-        if name in self._shows and self._live is not None:
-            shown = self._attributes(self._now())
+        model = self._twin()
+        if name in model._shows:
+            # rows are being learned one by one, or another thread has just stored what it learned
+            shown = model.__dict__ if model._live is None else model._attributes(model._now())
             if name in shown:
                 return shown[name]
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -386,9 +388,9 @@ class Density(Evaluation):
             return super(Density, model).__getstate__()
         if model._live is not None:
             model._remember(model._now())
-        now = model._learned.present()
-        known = {one.n_seen for one in model._copies.copy()}
-        self._copies.extend(one for one in now if one.n_seen not in known)
+        now, copies = model._learned.present(), model._copies
+        known = {one.n_seen for one in copies.copy()}
+        copies.extend([one for one in now if one.n_seen not in known])
         model._copies = deque(now, maxlen=MOST)
         return super(Density, model).__getstate__()
 
