@@ -85,6 +85,8 @@ std::tuple<double, long long, std::optional<Result>> fold(
     nb::gil_scoped_release unlocked;
     s.degeneracies = 0;
     kernels().fold(s, mixture.trial(), rule, rows, w, gamma.data(), hold, log_likelihood);
+    mixture.rows += rows.n;
+    mixture.degeneracies += s.degeneracies;
   }
   if (!fresh) return {log_likelihood, s.degeneracies, std::nullopt};
   return {log_likelihood, s.degeneracies, fresh->array};
@@ -117,6 +119,8 @@ void bind_online(nb::module_& m) {
            "control"_a, "recursive"_a, "narrow"_a, "share"_a, "old"_a.none(),
            "log_likelihood"_a)
       .def("state", &state)
+      .def_ro("rows", &OnlineMixture::rows)
+      .def_ro("degeneracies", &OnlineMixture::degeneracies)
       .def("set_noise", &set_noise, "words"_a)
       .def("set_reference", &set_reference, "weight"_a, "mean"_a, "scatter"_a);
 }

@@ -37,8 +37,8 @@ class Learner(ABC):
     A state is a value with at least the fields `params` and `repairs`. The same rows in blocks
     of any sizes give the same state to the bit. A rule that `rereads` needs a source that can be
     read again, in the same order; one that `goes_on` can learn more rows after a whole fit from
-    the state it has. A start is the best of `starts` candidates, drawn from about `sample_size`
-    rows.
+    the state it has. Components of an `exchangeable` rule may stand in any order. A start is the
+    best of `starts` candidates, drawn from about `sample_size` rows.
 
     A rule whose states can be joined has one method more, `merge(problem, before, states)`: the
     state in place of several that were learned, each from rows of its own, from the state `before`.
@@ -50,6 +50,7 @@ class Learner(ABC):
     sample_size = 20_000
     rereads = False
     goes_on = False
+    exchangeable = True
 
     def default_start(self, family: Family) -> str | None:
         """The name of a start that suits the rule, where it has a wish of its own."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from itertools import groupby, pairwise
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,11 @@ from mixfold.core.errors import SourceError
 from mixfold.core.fingerprint import FULL_BYTES, Fingerprint, rows_fingerprint
 from mixfold.core.rows import Rows, join
 
+Stretch = tuple[int, int]
+"""The number of its first row, and how many rows it has."""
+
 STRETCHES = 16
+SAMPLED_BLOCK = 2**14
 BLOCK_ELEMENTS = 2**20
 PARTS = 32
 FIRST_ROWS = 2**12
@@ -126,12 +132,36 @@ class Source(ABC):
         return join(parts) if parts else Rows(np.empty((0, self.d)))
 
     def sample(self, n: int, rng: np.random.Generator) -> Rows:
-        """About n rows spread over the source, as far as it can be reached into."""
+        """About n rows spread over the source, as far as it can be reached into.
+
+        Which they are depends on the rows alone, not on how a file or several hold them. What is
+        read for them is at most one pass.
+        """
         if self.length is None or self.length <= n:
             return self.head(n)
         if self.random_access:
             return self.take(np.sort(rng.choice(self.length, n, replace=False)))
+        number = min(STRETCHES, n)
+        ends = [n * i // number for i in range(number + 1)]
+        starts = [self.length * i // number for i in range(number)]
+        stretches = [(start, b - a) for start, (a, b) in zip(starts, pairwise(ends), strict=True)]
+        parts = [rows for some in self._together(stretches) for rows in self._read(some)]
+        return join(parts) if parts else Rows(np.empty((0, self.d)))
+
+    def _together(self, stretches: list[Stretch]) -> list[list[Stretch]]:
+        """Stretches in groups that are read in one go, since no anchor lies between them."""
         anchors = self.anchors()
-        spread = np.linspace(0, len(anchors) - 1, min(STRETCHES, len(anchors)))
-        starts = [anchors[int(i)] for i in spread]
-        return join([self._stretch(start, n // len(starts)) for start in starts])
+        groups = groupby(stretches, key=lambda stretch: bisect_right(anchors, stretch[0]))
+        return [list(group) for _, group in groups]
+
+    def _read(self, stretches: list[Stretch]) -> Iterator[Rows]:
+        """The rows of stretches, each of which begins after the one before has ended."""
+        first, last = stretches[0][0], stretches[-1][0] + stretches[-1][1]
+        for rows in self.blocks(first, min(SAMPLED_BLOCK, block_length(self.d))):
+            for start, n in stretches:
+                some = rows.cut(max(0, start - first), max(0, start + n - first))
+                if len(some):
+                    yield some.copy()
+            first += len(rows)
+            if first >= last:
+                break

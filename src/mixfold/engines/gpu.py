@@ -254,6 +254,16 @@ class AtHome:
         """Learn rows in order; see `NativeSequence`."""
         return self._sequence.fold(rows.on_host(), gamma, hold, rule, old, log_likelihood)
 
+    @property
+    def rows(self) -> int:
+        """Rows learned so far."""
+        return self._sequence.rows
+
+    @property
+    def repairs(self) -> int:
+        """Components mended so far."""
+        return self._sequence.repairs
+
     def draw_from(self, seed: int, first: int) -> None:
         """Rows that are assigned by drawing take the numbers of rows number `first` and on."""
         self._sequence.draw_from(seed, first)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
@@ -18,13 +21,13 @@ from mixfold.core.source import Source
 from mixfold.core.start import Start
 from mixfold.core.value import at_home, equal, is_value
 from mixfold.engines.threads import Threads
-from mixfold.estimators._edge import check_rows, engine_for, open_data, unchanged_on_error
+from mixfold.estimators._edge import check_rows, engine_for, open_data
 from mixfold.estimators._evaluation import Evaluation
 from mixfold.estimators._learned import Learned
 from mixfold.estimators._live import Live, live_from
 from mixfold.estimators._placing import device_for, in_place, problem_for
 from mixfold.models.mixture_model import MixtureModel
-from mixfold.run.ancestor import Ancestor
+from mixfold.run.ancestor import MOST, Ancestor
 from mixfold.run.atomic_files import check_output
 from mixfold.run.checkpoint import Checkpoint, check_checkpoint
 from mixfold.run.fit import Fit
@@ -65,14 +68,17 @@ class Density(Evaluation):
         raise AssertionError("every estimator names its start")
 
     def _beginning(self) -> Beginning:
-        return Beginning(self._start(), self._learner().starts)
+        learner = self._learner()
+        return Beginning(self._start(), learner.starts, learner.exchangeable)
 
     def _check_parameters(self) -> None:
         raise AssertionError("every estimator checks its parameters")
 
     _least_rows = 1
+    _ordered = True  # whether a fit ends with components in order
     _learns: ClassVar[type] = Learned
     _shows: tuple[str, ...] = Learned.public
+    _live: Live | None = None  # what learns rows one by one
 
     # learning
 
@@ -86,20 +92,20 @@ class Density(Evaluation):
         y : ignored
         sample_weight : array of n weights, or for tables and files the name of a column
         """
-        with unchanged_on_error(self):
-            self._check_parameters()
-            self._check_outputs()
-            device = device_for(self.engine, X)
+        with self._learning() as model:
+            model._check_parameters()
+            model._check_outputs()
+            device = device_for(model.engine, X)
             source = open_data(
-                self,
+                model,
                 X,
                 sample_weight,
-                self.columns,
+                model.columns,
                 reset=True,
-                least_rows=self._least_rows,
+                least_rows=model._least_rows,
                 device=device,
             )
-            self._learn(source, device)
+            model._learn(source, device)
         return self
 
     def _check_outputs(self) -> None:
@@ -246,48 +252,58 @@ class Density(Evaluation):
 
     def _remember_fit(self, problem: Threads, learner: Learner, fit: Fit) -> None:
         fit = fit.best if fit.best is not None and not fit.done else fit
-        self._remember(
-            Learned(
-                model=problem.model,
-                learner=learner,
-                stream=Stream(None, at_home(learner.rest(fit.state)), [Ancestor(fit.origin, 0, 0)]),
-                params=learner.estimate(problem, fit.state),
-                n_seen=fit.rows_seen,
-                n_rows=fit.length or fit.row,
-                history=fit.history,
-                converged=bool(fit.done and learner.converged(fit.state)),
-                degeneracies=int(fit.state.repairs),
-                seed=0,
-                streaming=False,
-            )
+        self._copies = deque[Ancestor](maxlen=MOST)
+        learned = Learned(
+            model=problem.model,
+            learner=learner,
+            stream=Stream(None, at_home(learner.rest(fit.state)), [Ancestor(fit.origin, 0, 0)]),
+            params=learner.estimate(problem, fit.state),
+            n_seen=fit.rows_seen,
+            n_rows=fit.length or fit.row,
+            history=fit.history,
+            converged=bool(fit.done and learner.converged(fit.state)),
+            degeneracies=int(fit.state.repairs),
+            seed=0,
+            streaming=False,
         )
+        # a pass that was interrupted has sums whose components have their places
+        ordered = self._ordered and fit.done and learner.exchangeable and self._beginning().random
+        self._remember(learned.ordered() if ordered else learned)
 
     def _remember(self, learned: Learned) -> None:
-        for name in ("_live", *self._shows):
+        for name in self._shows:
             self.__dict__.pop(name, None)
-        self._learned = learned
-        self.__dict__.update(learned.attributes())
+        self._learned, self._live = learned, None
+        self.__dict__.setdefault("_copies", deque[Ancestor](maxlen=MOST))
+        self.__dict__.update(self._attributes(learned))
+
+    def _attributes(self, learned: Learned) -> dict[str, Any]:
+        """What the estimator shows of what it has learned."""
+        return learned.attributes()
 
     # streaming
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Go on learning with more rows; the first call may have any number of them."""
-        with unchanged_on_error(self):
-            self._check_parameters()
-            first = not self.__sklearn_is_fitted__()
-            device = device_for(self.engine, X)
-            source = open_data(self, X, sample_weight, self.columns, reset=first, device=device)
-            problem = self._problem(source.d, device)
-            learned = self._streaming(problem)
-            seen, weight = 0, 0.0
-            for rows in source.blocks():
-                check_rows(self._family(), source.columns, rows, range(seen, seen + len(rows)))
-                learned = learned.advance(problem, self._beginning(), rows)
-                seen, weight = seen + len(rows), weight + rows.total_weight()
-            check_some(seen, weight)
-            learned = learned.settle(problem, self._beginning())
-            self._remember(replace(learned, stream=at_home(learned.stream)) if device else learned)
+        with self._learning() as model:
+            model._check_parameters()
+            model._learn_more(X, sample_weight)
         return self
+
+    def _learn_more(self, X: Any, sample_weight: Any) -> None:
+        first = not self.__sklearn_is_fitted__()
+        device = device_for(self.engine, X)
+        source = open_data(self, X, sample_weight, self.columns, reset=first, device=device)
+        problem = self._problem(source.d, device)
+        learned = self._streaming(problem)
+        seen, weight = 0, 0.0
+        for rows in source.blocks():
+            check_rows(self._family(), source.columns, rows, range(seen, seen + len(rows)))
+            learned = learned.advance(problem, self._beginning(), rows)
+            seen, weight = seen + len(rows), weight + rows.total_weight()
+        check_some(seen, weight)
+        learned = learned.settle(problem, self._beginning())
+        self._remember(replace(learned, stream=at_home(learned.stream)) if device else learned)
 
     def learn_many(self, X: Any) -> Self:
         """`partial_fit` under the name streaming libraries use."""
@@ -295,17 +311,18 @@ class Density(Evaluation):
 
     def learn_one(self, x: Any) -> Self:
         """Learn one row, given as an array of d numbers or a dict of columns."""
-        live = self.__dict__.get("_live")
-        if live is None:
-            live = self._go_live()
-        if live is None or not live.accepts(x):
-            x, names = self._as_row(x)
+        with self._writing or self._lock():
+            live = self._live
             if live is None or not live.accepts(x):
-                return self.partial_fit(Array(x[None], None, names))
-        if not np.maximum.reduce(np.abs(x)) < LARGEST or live.outside(x):  # NaN is not below
-            columns = getattr(self, "feature_names_in_", None)
-            check_rows(self._family(), columns, Rows(x[None]), [live.n_seen])
-        live.learn(x)
+                x, names = self._as_row(x)
+                live = live or self._live_for(x)
+                if live is None or not live.accepts(x):
+                    return self.partial_fit(Array(x[None], None, names))
+            # one product shows that no number is NaN, infinite or beyond what is accepted
+            if not x.dot(x) < LARGEST * LARGEST or live.outside(x):
+                columns = getattr(self, "feature_names_in_", None)
+                check_rows(self._family(), columns, Rows(x[None]), [live.n_seen])
+            live.learn(x)
         return self
 
     def _as_row(self, x: Any) -> tuple[Floats, list[str] | None]:
@@ -324,18 +341,21 @@ class Density(Evaluation):
             x = [x[name] for name in names]
         return np.asarray(x, dtype=np.float64).reshape(-1), None if names is None else list(names)
 
-    def _go_live(self) -> Live | None:
-        """A working copy for row-by-row learning, once the stream has started."""
-        if not self.__sklearn_is_fitted__():
+    def _live_for(self, x: Floats) -> Live | None:
+        """A working copy for row-by-row learning, once the stream has started; `x` is a row."""
+        if not self.__sklearn_is_fitted__() or len(x) != self.n_features_in_:
             return None
+        check_rows(self._family(), None, Rows(x[None]), [self._now().n_seen])
         problem = self._problem(self.n_features_in_)
-        live = live_from(self._streaming(problem), problem)
+        learned = self._streaming(problem)
+        live = live_from(learned, problem)
         if live is None:
             return None
-        self._live = live
-        for name in self._shows:
-            self.__dict__.pop(name, None)
-        return self._live
+        # what is shown is made when it is asked for
+        kept = {name: part for name, part in self.__dict__.items() if name not in self._shows}
+        kept.setdefault("_copies", deque[Ancestor](maxlen=MOST))
+        self.__dict__ = kept | {"_learned": learned, "_live": live}
+        return live
 
     def _streaming(self, problem: Threads) -> Learned:
         """What has been learned, in the form that streams."""
@@ -353,7 +373,8 @@ class Density(Evaluation):
                     f"{name} is {new!r}, but what has been learned so far is {now!r}: "
                     "keep it, or call fit to start anew"
                 )
-        learned = learned.parted() if learned.copied else learned
+        if "_copies" in self.__dict__:
+            learned = learned.descending(self._copies.copy())
         if learned.streaming:
             return learned
         if learner.goes_on_from(learned.learner) and learned.stream.state is not None:
@@ -364,34 +385,40 @@ class Density(Evaluation):
 
     def _now(self) -> Learned:
         """What has been learned, rows of `learn_one` included."""
-        live = self.__dict__.get("_live")
+        here = self.__dict__  # once: another thread may put another one in its place
+        live: Live | None = here.get("_live")
         if live is not None:
-            self._remember(live.learned().settle(live.problem, self._beginning()))
-        return self._learned
+            now, copies = live.settled(self._beginning()), here["_copies"].copy()
+            return now.descending(one for one in copies if one.n_seen < now.n_seen)
+        learned: Learned = here["_learned"]
+        return learned
 
     def __getattr__(self, name: str) -> Any:
-        if name in self._shows and self.__dict__.get("_live") is not None:
-            self._now()
-            if name in self.__dict__:
-                return self.__dict__[name]
+        model = self._twin()
+        if name in model._shows:
+            # rows are being learned one by one, or another thread has just stored what it learned
+            shown = model.__dict__ if model._live is None else model._attributes(model._now())
+            if name in shown:
+                return shown[name]
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __getstate__(self) -> Any:
-        self._share()
-        return super().__getstate__()
-
-    def _share(self) -> None:
-        """A copy is being made, and may go on learning by itself."""
-        if self.__dict__.get("_live") is not None:
-            self._now()
-        if "_learned" in self.__dict__:
-            self._learned = replace(self._learned, copied=True)
+        """The state of a copy, which may go on learning by itself."""
+        model = self._twin()
+        if "_learned" not in model.__dict__:
+            return super(Density, model).__getstate__()
+        if model._live is not None:
+            model._remember(model._now())
+        now, copies = model._learned.present(), model._copies
+        known = {one.n_seen for one in copies.copy()}
+        copies.extend([one for one in now if one.n_seen not in known])
+        model._copies = deque(now, maxlen=MOST)
+        return super(Density, model).__getstate__()
 
     def save(self, path: str | Path) -> None:
         """Write a model file that `mixfold.load` reads, here or elsewhere."""
-        with unchanged_on_error(self):
-            self._share()
-            super().save(path)
+        check_is_fitted(self)
+        super(Density, copy(self)).save(path)
 
     def __sklearn_is_fitted__(self) -> bool:
         return "_learned" in self.__dict__

@@ -27,21 +27,6 @@ from mixfold.sources.array import Array
 from mixfold.sources.collection import Collection, is_collection, open_collection
 
 
-@contextmanager
-def unchanged_on_error(estimator: Any) -> Iterator[None]:
-    """A failed call leaves the estimator as it was; an interrupt keeps what was learned."""
-    before = dict(estimator.__dict__)
-    learned = before.get("_learned")
-    try:
-        yield
-    except BaseException as error:
-        if not isinstance(error, Exception) and estimator.__dict__.get("_learned") is not learned:
-            raise
-        estimator.__dict__.clear()
-        estimator.__dict__.update(before)
-        raise
-
-
 def family_from(given: Any) -> Family:
     """A family by name or as an object."""
     family = find("families", given)() if isinstance(given, str) else given

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.base import DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mixfold.core.arrays import concatenated, on_host
@@ -17,6 +17,7 @@ from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows
 from mixfold.estimators._edge import check_rows, open_data, seed_from
+from mixfold.estimators._guarded import Guarded
 from mixfold.estimators._learned import Learned
 from mixfold.estimators._placing import device_for, evaluated, problem_for
 from mixfold.models.bayesian_mixture import BayesianMixture, MixturePosterior
@@ -28,7 +29,7 @@ def bounds(log_density: Any, responsibilities: Any) -> Floats:
     return np.asarray(on_host(log_density) + np.log(on_host(responsibilities).max(axis=1)))
 
 
-class Evaluation(DensityMixin, BaseEstimator):  # type: ignore[misc]
+class Evaluation(DensityMixin, Guarded):  # type: ignore[misc]
     """A mixture that can say what it has learned."""
 
     n_threads: int | None
@@ -41,14 +42,10 @@ class Evaluation(DensityMixin, BaseEstimator):  # type: ignore[misc]
     def _seed(self) -> int:
         return seed_from(self.random_state)
 
-    def _params(self) -> Any:
-        return self._now().params
-
-    def _rows(self, X: Any, device: Any = None) -> Iterator[Rows]:
+    def _rows(self, X: Any, learned: Learned, device: Any = None) -> Iterator[Rows]:
         """Blocks of data that are fit to be evaluated."""
-        check_is_fitted(self)
         source = open_data(self, X, None, None, reset=False, device=device)
-        family, first = self._now().model.family, 0
+        family, first = learned.model.family, 0
         for rows in source.blocks():
             check_rows(family, source.columns, rows, range(first, first + len(rows)))
             first += len(rows)
@@ -57,10 +54,11 @@ class Evaluation(DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     def _posteriors(self, X: Any, responsibilities: bool) -> Iterator[tuple[Any, Any]]:
         check_is_fitted(self)
-        params, device = self._params(), device_for(self.engine, X)
-        problem = problem_for(self._now().model, device, self.n_threads)
-        for rows in self._rows(X, device):
-            yield from evaluated(problem, params, rows, responsibilities, X)
+        model, device = self._twin(), device_for(self.engine, X)
+        learned = model._now()
+        problem = problem_for(learned.model, device, self.n_threads)
+        for rows in model._rows(X, learned, device):
+            yield from evaluated(problem, learned.params, rows, responsibilities, X)
 
     def score_samples(self, X: Any) -> Any:
         """Log-density of every row; a tensor if X is one on a device."""
@@ -89,9 +87,7 @@ class Evaluation(DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     # what Bayesian learners know besides
 
-    def _beliefs(self) -> tuple[BayesianMixture, MixturePosterior]:
-        check_is_fitted(self)
-        learned = self._now()
+    def _beliefs(self, learned: Learned) -> tuple[BayesianMixture, MixturePosterior]:
         if learned.posterior is None:
             raise InvalidInputError(
                 f"{type(learned.learner).__name__} learns parameters, not beliefs about them: use "
@@ -104,12 +100,17 @@ class Evaluation(DensityMixin, BaseEstimator):  # type: ignore[misc]
 
         For Gaussians this is the density of a mixture of t distributions.
         """
-        mixture, beliefs = self._beliefs()
-        return np.concatenate([mixture.predictive(beliefs, rows.x) for rows in self._rows(X)])
+        check_is_fitted(self)
+        model = self._twin()
+        learned = model._now()
+        mixture, beliefs = self._beliefs(learned)
+        blocks = model._rows(X, learned)
+        return np.concatenate([mixture.predictive(beliefs, rows.x) for rows in blocks])
 
     def expected_parameters(self) -> Any:
         """The parameters averaged over beliefs, as a `MixtureParams`."""
-        mixture, beliefs = self._beliefs()
+        check_is_fitted(self)
+        mixture, beliefs = self._beliefs(self._now())
         return mixture.expected(beliefs)
 
     def credible_intervals(self, level: float = 0.95) -> dict[str, tuple[Floats, Floats]]:
@@ -119,17 +120,20 @@ class Evaluation(DensityMixin, BaseEstimator):  # type: ignore[misc]
         covariances between columns come from draws, all others are exact.
         """
         check_above("level", level, 0.0, 1.0)
-        mixture, beliefs = self._beliefs()
+        check_is_fitted(self)
+        mixture, beliefs = self._beliefs(self._now())
         return mixture.intervals(beliefs, float(level))
 
     def _criterion(self, X: Any, penalty: Callable[[int, int, float], float]) -> float:
         total, n, entropy = 0.0, 0, 0.0
-        for log_density, shares in self._posteriors(X, True):
+        check_is_fitted(self)
+        model = self._twin()
+        for log_density, shares in model._posteriors(X, True):
             r = on_host(shares)
             total += float(log_density.sum())
             n += len(log_density)
             entropy -= float((r * np.log(np.maximum(r, 1e-300))).sum())
-        return -2.0 * total + penalty(self._now().model.n_parameters(), n, entropy)
+        return -2.0 * total + penalty(model._now().model.n_parameters(), n, entropy)
 
     def bic(self, X: Any) -> float:
         """Bayesian information criterion on X; lower is better."""
@@ -148,8 +152,8 @@ class Evaluation(DensityMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         if n_samples < 1:
             raise InvalidInputError(f"n_samples is {n_samples!r}: at least 1 is needed")
-        rng = np.random.default_rng(self._seed())
-        drawn: tuple[Floats, np.ndarray] = self._now().model.sample(self._params(), n_samples, rng)
+        rng, learned = np.random.default_rng(self._seed()), self._now()
+        drawn: tuple[Floats, np.ndarray] = learned.model.sample(learned.params, n_samples, rng)
         return drawn
 
     def save(self, path: str | Path) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
 from mixfold.core.checks import check_least
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Learner
 from mixfold.engines.threads import Threads
 from mixfold.estimators._edge import seed_from
+from mixfold.estimators._guarded import Guarded
 from mixfold.run.checkpoint import Checkpoint, check_checkpoint
 from mixfold.run.fit import Fit
 from mixfold.run.identity import DATA, is_forced
@@ -22,7 +22,7 @@ from mixfold.sources._grouped import Grouped
 START_BYTES = 2**26
 
 
-class UnitFitting(BaseEstimator):  # type: ignore[misc]
+class UnitFitting(Guarded):
     """An estimator that learns from units, with checkpoints."""
 
     checkpoint: Any

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+from operator import is_
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,7 +16,8 @@ from mixfold.families.gaussian import FactorParams, Gaussian
 from mixfold.learners.drift_aware import DriftAware
 from mixfold.models.bayesian_mixture import MixturePosterior
 from mixfold.models.mixture_model import MixtureModel
-from mixfold.run.ancestor import Ancestor, descended
+from mixfold.run.ancestor import Ancestor, joined
+from mixfold.run.component_order import component_order, reorder
 from mixfold.run.history import History, no_history
 from mixfold.run.starting import Beginning
 from mixfold.run.stream import Stream
@@ -24,8 +27,7 @@ from mixfold.run.stream import Stream
 class Learned:
     """Model, rule, state and everything the public attributes are made from.
 
-    `n_seen` are the rows learned with passes counted, `n_rows` without. `copied` says that other
-    models may go on from this state.
+    `n_seen` are the rows learned with passes counted, `n_rows` without.
     """
 
     public: ClassVar[tuple[str, ...]] = (
@@ -54,7 +56,6 @@ class Learned:
     degeneracies: int
     seed: int
     streaming: bool
-    copied: bool = False
 
     @property
     def n_features(self) -> int:
@@ -113,13 +114,23 @@ class Learned:
             history=history,
         )
 
-    def parted(self) -> Learned:
-        """With its present state as an ancestor, since copies go on from it too."""
-        stream = self.stream
-        if stream.state is not None:
-            now = Ancestor(stream.state, self.n_seen, self.n_rows)
-            stream = replace(stream, ancestors=descended(stream.ancestors, now))
-        return replace(self, stream=stream, copied=False)
+    def ordered(self) -> Learned:
+        """With components in order, in all that the state has come from too."""
+        order = component_order(self.model, self.params)
+        return replace(self, stream=reorder(self.stream, order), params=reorder(self.params, order))
+
+    def present(self) -> list[Ancestor]:
+        """The state from which a copy goes on, if there is one yet."""
+        state = self.stream.state
+        return [] if state is None else [Ancestor(state, self.n_seen, self.n_rows)]
+
+    def descending(self, copies: Iterable[Ancestor]) -> Learned:
+        """With the states that copies went on from among its ancestors."""
+        known = self.stream.ancestors
+        ancestors = joined(known, copies) if known else known
+        if len(ancestors) == len(known) and all(map(is_, ancestors, known)):
+            return self
+        return replace(self, stream=replace(self.stream, ancestors=ancestors))
 
     def settle(self, problem: Threads, beginning: Beginning) -> Learned:
         """With the parameters brought up to date."""

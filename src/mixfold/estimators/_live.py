@@ -1,10 +1,14 @@
-"""Streams that are being learned one row at a time, without the ceremony of a call."""
+"""Streams that are being learned one row at a time, without the ceremony of a call.
+
+One thread learns; others may ask for `learned` at any time, and get the state after some row.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import replace
-from typing import Any
+from threading import Lock
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,6 +18,7 @@ from mixfold.engines.threads import Threads
 from mixfold.estimators._learned import Learned
 from mixfold.learners._stochastic import StochasticEM
 from mixfold.learners.drift_aware import DriftAware
+from mixfold.run.starting import Beginning
 
 AHEAD = 1024
 
@@ -23,13 +28,13 @@ class Live(ABC):
 
     def __init__(self, learned: Learned, problem: Threads) -> None:
         self._from, self.problem = learned, problem
-        self._done = 0
         self._d = problem.model.d
+        self._settled: tuple[int, Learned] | None = None
 
     @property
     def n_seen(self) -> int:
         """Rows learned."""
-        return self._from.n_seen + self._done
+        return self._from.n_seen + self.done
 
     def accepts(self, x: Any) -> bool:
         """Whether `x` is a plain row of the right length."""
@@ -40,26 +45,41 @@ class Live(ABC):
         family = self._from.model.family
         return family.scatter == "none" and bool(np.any(family.outside(x[None])))
 
-    def learn(self, x: Array) -> None:
-        """Fold one row."""
-        self._fold(Rows(x[None]))
-        self._done += 1
-
     def learned(self) -> Learned:
         """Everything learned so far, as a value."""
+        return self._with(*self.moment())
+
+    def settled(self, beginning: Beginning) -> Learned:
+        """The same with its parameters, which are kept until there are more rows."""
+        kept = self._settled
+        if kept is not None and kept[0] == self.done:
+            return kept[1]
+        state, done = self.moment()
+        learned = self._with(state, done).settle(self.problem, beginning)
+        self._settled = done, learned
+        return learned
+
+    def _with(self, state: Any, done: int) -> Learned:
         known = self._from
         return replace(
             known,
-            stream=replace(known.stream, state=self._state()),
-            n_seen=self.n_seen,
-            n_rows=known.n_rows + self._done,
+            stream=replace(known.stream, state=state),
+            n_seen=known.n_seen + done,
+            n_rows=known.n_rows + done,
         )
 
+    @property
     @abstractmethod
-    def _fold(self, row: Rows) -> None: ...
+    def done(self) -> int:
+        """Rows learned here."""
 
     @abstractmethod
-    def _state(self) -> Any: ...
+    def learn(self, x: Array) -> None:
+        """Fold one row, wholly or, if interrupted, perhaps not at all."""
+
+    @abstractmethod
+    def moment(self) -> tuple[Any, int]:
+        """The learner's state and the number of rows learned here, of one moment."""
 
 
 class InPlace(Live):
@@ -68,30 +88,42 @@ class InPlace(Live):
     def __init__(self, learned: Learned, problem: Threads, sequence: Sequence) -> None:
         super().__init__(learned, problem)
         self._sequence, self._rule = sequence, learned.learner.rule
-        self._repairs = self._hold = self._next = 0
-        self._gamma: Array = np.empty(0)
+        self._lock = Lock()  # rows are folded while other threads run
+        self._planned: tuple[int, Array, int] = 0, np.empty(0), 0
+        self._done: int | None = 0  # as the sequence counts; None if an interrupt came between
         state = learned.stream.state
         sequence.draw_from(state.seed, state.rows)
 
-    def _fold(self, row: Rows) -> None:
-        i = self._next
-        if i == len(self._gamma):
-            self._plan()
-            i = 0
-        hold = 1 if i < self._hold else 0
-        _, repairs, _ = self._sequence.fold(row, self._gamma[i : i + 1], hold, self._rule)
-        self._next = i + 1
-        self._repairs += repairs
+    @property
+    def done(self) -> int:
+        return self._sequence.rows
 
-    def _plan(self) -> None:
-        state, done = self._from.stream.state, self._done
-        self._gamma, self._hold = self._from.learner.plan(
-            state.updates + done, state.rows + done, AHEAD
-        )
+    def learn(self, x: Array) -> None:
+        with self._lock:
+            done = self._sequence.rows if self._done is None else self._done
+            first, gamma, hold = self._planned
+            if done >= first + len(gamma):
+                self._planned = first, gamma, hold = self._plan(done)
+            i = done - first
+            still = 1 if i < hold else 0
+            try:
+                self._sequence.fold(Rows(x[None]), gamma[i : i + 1], still, self._rule)
+                self._done = done + 1
+            except BaseException:
+                self._done = None
+                raise
 
-    def _state(self) -> Any:
+    def _plan(self, done: int) -> tuple[int, Array, int]:
+        state = self._from.stream.state
+        plan = self._from.learner.plan(state.updates + done, state.rows + done, AHEAD)
+        return done, *plan
+
+    def moment(self) -> tuple[Any, int]:
+        with self._lock:
+            after, done = self._sequence.state(), self._sequence.rows
+            repairs = self._sequence.repairs
         learner, state = self._from.learner, self._from.stream.state
-        return learner.advance(state, self._sequence.state(), self._done, self._done, self._repairs)
+        return learner.advance(state, after, done, done, repairs), done
 
 
 class Stepwise(Live):
@@ -99,13 +131,29 @@ class Stepwise(Live):
 
     def __init__(self, learned: Learned, problem: Threads) -> None:
         super().__init__(learned, problem)
-        self._now = learned.stream.state
+        self._now: tuple[Any, int] = learned.stream.state, 0
 
-    def _fold(self, row: Rows) -> None:
-        self._now, _ = self._from.learner.step(self.problem, self._now, row)
+    @property
+    def done(self) -> int:
+        return self._now[1]
 
-    def _state(self) -> Any:
+    def learn(self, x: Array) -> None:
+        state, done = self._now
+        state, _ = self._from.learner.step(self.problem, state, Rows(x[None]))
+        self._now = state, done + 1
+
+    def moment(self) -> tuple[Any, int]:
         return self._now
+
+
+class Window(NamedTuple):
+    """A window under way: the state before it, what learns its rows, room for them, and the rows
+    learned before."""
+
+    before: Any
+    inner: Live
+    rows: Array
+    first: int
 
 
 class Watched(Live):
@@ -113,29 +161,34 @@ class Watched(Live):
 
     def __init__(self, learned: Learned, problem: Threads) -> None:
         super().__init__(learned, problem)
-        self._begin(learned.stream.state)
+        self._window = self._begun(learned.stream.state, 0)
 
-    def _begin(self, state: Any) -> None:
+    def _begun(self, state: Any, first: int) -> Window:
         rule, stream = self._from.learner, self._from.stream
-        self._before = state
         inner = replace(self._from, learner=rule.learner, stream=replace(stream, state=state.inner))
-        self._inner = live_on(inner, self.problem)
-        self._window = np.empty((rule.window - len(state.window), self._d))
-        self._length = 0
+        room = np.empty((rule.window - len(state.window), self._d))
+        return Window(state, live_on(inner, self.problem), room, first)
 
-    def _fold(self, row: Rows) -> None:
-        self._inner.learn(row.x[0])
-        self._window[self._length] = row.x[0]
-        self._length += 1
-        if self._length == len(self._window):
-            self._begin(self._state())
+    @property
+    def done(self) -> int:
+        window = self._window
+        return window.first + window.inner.done
 
-    def _state(self) -> Any:
-        rows = Rows(self._window[: self._length])
-        if not len(rows):
-            return self._before
-        inner = self._inner.learned().stream.state
-        return self._from.learner.watched(self.problem, self._before, inner, rows)
+    def learn(self, x: Array) -> None:
+        if self._window.inner.done == len(self._window.rows):
+            self._window = self._begun(*self.moment())
+        window = self._window
+        window.rows[window.inner.done] = x
+        window.inner.learn(x)
+
+    def moment(self) -> tuple[Any, int]:
+        window = self._window
+        inner, done = window.inner.moment()
+        if not done:
+            return window.before, window.first
+        rows = Rows(window.rows[:done])
+        state = self._from.learner.watched(self.problem, window.before, inner, rows)
+        return state, window.first + done
 
 
 def live_from(learned: Learned, problem: Threads) -> Live | None:

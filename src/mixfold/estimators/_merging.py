@@ -40,8 +40,7 @@ def merge(models: Sequence[Any], align: bool = False) -> Any:
     >>> sorted(mixfold.merge(parts).means_[:, 1].round(0).tolist())
     [55.0, 80.0]
     """
-    models = _checked(models)
-    learned = [model._now() for model in models]
+    models, learned = _checked(models)
     together = _aligned(learned) if align else _of_one_lineage(learned)
     merged = type(models[0])(**models[0].get_params(deep=False))
     merged.n_features_in_ = models[0].n_features_in_
@@ -51,9 +50,9 @@ def merge(models: Sequence[Any], align: bool = False) -> Any:
     return merged
 
 
-def _checked(models: Sequence[Any]) -> list[Density]:
-    """Refuse models that are not alike."""
-    models = list(models)
+def _checked(models: Sequence[Any]) -> tuple[list[Density], list[Learned]]:
+    """The models and what they have learned, which must be alike."""
+    models, known = list(models), list[Learned]()
     if not models:
         raise InvalidInputError("models is empty: at least one fitted mixture is needed")
     for i, model in enumerate(models):
@@ -64,31 +63,31 @@ def _checked(models: Sequence[Any]) -> list[Density]:
             )
         check_is_fitted(model)
         learned = model._now()
+        known.append(learned)
         if learned.n_rows == 0 or learned.stream.waiting is not None:
             raise InvalidInputError(
                 f"models[{i}] has seen {learned.n_seen} rows, too few to have begun learning: "
                 "give it more rows, or leave it out"
             )
-    alike: list[tuple[str, Callable[[Density], Any]]] = [
-        ("the kind of model", lambda m: type(m).__name__),
-        ("family", lambda m: m._now().model.family),
-        ("n_components", lambda m: m._now().model.k),
-        ("the number of columns", lambda m: m.n_features_in_),
-        ("columns", lambda m: [str(name) for name in getattr(m, "feature_names_in_", ())] or None),
-        ("learner", lambda m: m._learner()),
+    alike: list[tuple[str, Callable[[Density, Learned], Any]]] = [
+        ("the kind of model", lambda m, _: type(m).__name__),
+        ("family", lambda _, one: one.model.family),
+        ("n_components", lambda _, one: one.model.k),
+        ("the number of columns", lambda _, one: one.model.d),
+        ("columns", lambda m, _: [*map(str, getattr(m, "feature_names_in_", ()))] or None),
+        ("learner", lambda m, _: m._learner()),
     ]
     for name, read in alike:
-        _check_same(name, [read(model) for model in models])
+        _check_same(name, [*map(read, models, known)])
     seen: dict[str, int] = {}
-    for i, model in enumerate(models):
-        learned = model._now()
+    for i, learned in enumerate(known):
         other = seen.setdefault(digest([learned.params, learned.n_seen]), i)
         if other != i:
             raise InvalidInputError(
                 f"models[{other}] and models[{i}] are the same: its rows would count twice; "
                 "give it once"
             )
-    return models
+    return models, known
 
 
 def _check_same(name: str, values: Sequence[Any]) -> None:
@@ -131,7 +130,6 @@ def _joined(learned: Sequence[Learned]) -> Learned:
         converged=all(one.converged for one in learned),
         degeneracies=int(state.repairs),
         streaming=all(one.streaming for one in learned),
-        copied=False,
     )
 
 
@@ -194,5 +192,4 @@ def _averaged(
         converged=all(one.converged for one in learned),
         degeneracies=sum(one.degeneracies for one in learned) + repairs,
         streaming=False,
-        copied=False,
     )

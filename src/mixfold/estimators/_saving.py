@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -85,4 +86,4 @@ def load(path: str | Path) -> Any:
         estimator.feature_names_in_ = np.asarray(saved.columns, dtype=object)
     estimator._remember(saved.learned)
     estimator.__dict__.update(dict(saved.extra))
-    return estimator
+    return copy(estimator)  # which knows that others may go on from the same state

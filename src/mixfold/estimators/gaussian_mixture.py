@@ -65,6 +65,7 @@ class GaussianMixture(Density):
         "n_threads": [Interval(Integral, 1, None, closed="left"), None],
     }
     _least_rows = 2
+    _ordered = False  # scikit-learn's order is that of the start
     _shows = (
         *Learned.public,
         "precisions_",
@@ -186,42 +187,43 @@ class GaussianMixture(Density):
             return saved
         from dataclasses import replace
 
-        state = learner.init(problem, self._params())
+        state = learner.init(problem, self._now().params)
         return Fit(replace(state, before=self.lower_bound_), no_history(), origin=state)
 
     def _progress(self) -> Progress:
         return Iterations(self) if self.verbose else Silent()
 
-    def _remember(self, learned: Learned) -> None:
-        super()._remember(learned)
+    def _attributes(self, learned: Learned) -> dict[str, Any]:
+        shown = super()._attributes(learned)
         family = learned.model.family
         whiten = family.whiten(learned.params.components)
         if whiten.ndim == 3:
             whiten = whiten.swapaxes(1, 2)
         shape = family.structure.covariance_shape(*learned.params.components.means.shape)
-        self.precisions_cholesky_ = family.structure.shared(whiten).reshape(shape)
-        if whiten.ndim == 3:
-            upper = self.precisions_cholesky_
-            self.precisions_ = upper @ upper.swapaxes(-1, -2)
-        else:
-            self.precisions_ = np.square(self.precisions_cholesky_)
-        bounds = learned.history.log_likelihood
-        self.n_iter_ = len(bounds)
-        self.lower_bounds_ = [float(bound) for bound in bounds]
-        self.lower_bound_ = self.lower_bounds_[-1] if self.n_iter_ else -np.inf
-        self._shown = (self.weights_, self.means_, self.precisions_cholesky_)
+        root = family.structure.shared(whiten).reshape(shape)
+        square = root @ root.swapaxes(-1, -2) if whiten.ndim == 3 else np.square(root)
+        bounds = [float(bound) for bound in learned.history.log_likelihood]
+        return shown | {
+            "precisions_cholesky_": root,
+            "precisions_": square,
+            "n_iter_": len(bounds),
+            "lower_bounds_": bounds,
+            "lower_bound_": bounds[-1] if bounds else -np.inf,
+            "_shown": (shown["weights_"], shown["means_"], root),
+        }
 
     def __sklearn_is_fitted__(self) -> bool:
         return super().__sklearn_is_fitted__() or "precisions_cholesky_" in self.__dict__
 
     def _now(self) -> Learned:
-        if "_learned" in self.__dict__ and not self._by_hand():
-            return super()._now()
-        return self._adopt()
+        model = self._twin()  # what is assigned, and what it is compared with, of one moment
+        if "_learned" in model.__dict__ and not model._by_hand():
+            return super(GaussianMixture, model)._now()
+        return model._adopt()
 
     def _by_hand(self) -> bool:
         """Whether a user has assigned parameters, as scikit-learn lets them."""
-        if self.__dict__.get("_live") is not None:
+        if self._live is not None:
             return False
         now = (self.weights_, self.means_, self.precisions_cholesky_)
         pairs = zip(now, self._shown, strict=True)

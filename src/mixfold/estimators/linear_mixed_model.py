@@ -18,7 +18,7 @@ from mixfold.core.rows import Rows
 from mixfold.core.value import value
 from mixfold.engines.threads import Threads
 from mixfold.estimators._designed import Designed, Effects
-from mixfold.estimators._edge import check_finite, learner_from, unchanged_on_error
+from mixfold.estimators._edge import check_finite, learner_from
 from mixfold.estimators._effects import ArrayDesign, Observed, Scaling, known_covariance
 from mixfold.estimators._fitting import UnitFitting
 from mixfold.estimators._formula import FormulaDesign
@@ -255,9 +255,9 @@ class LinearMixedModel(UnitFitting, Designed):
         sample_weight : array of shape (n,), or with a formula the name of a column
             Weights of groups, the same for all rows of one: a group of weight 2 is there twice.
         """
-        with unchanged_on_error(self):
-            self._check_parameters()
-            self._learn(self._open(X, y, groups, Z, sample_weight))
+        with self._learning() as fitted:
+            fitted._check_parameters()
+            fitted._learn(fitted._open(X, y, groups, Z, sample_weight))
         return self
 
     def _check_parameters(self) -> None:

@@ -17,7 +17,7 @@ from mixfold.core.learner import Learner
 from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows
 from mixfold.estimators._designed import Designed, Effects
-from mixfold.estimators._edge import check_finite, unchanged_on_error
+from mixfold.estimators._edge import check_finite
 from mixfold.estimators._effects import Observed, sum_columns
 from mixfold.estimators._matrices import finite_matrices
 from mixfold.estimators._nonlinear import LearnedUnits, NonlinearMixed, symmetric
@@ -155,11 +155,11 @@ class LogisticMixedModel(NonlinearMixed, Designed):
         sample_weight : array of shape (n,), or with a formula the name of a column
             Weights of groups, the same for all rows of one: a group of weight 2 is there twice.
         """
-        with unchanged_on_error(self):
-            if self.covariance not in ("full", "diag"):
-                raise unknown_name("covariance", self.covariance, ("full", "diag"))
-            self._check_settings()
-            self._fit(self._open(X, y, groups, Z, sample_weight))
+        with self._learning() as fitted:
+            if fitted.covariance not in ("full", "diag"):
+                raise unknown_name("covariance", fitted.covariance, ("full", "diag"))
+            fitted._check_settings()
+            fitted._fit(fitted._open(X, y, groups, Z, sample_weight))
         return self
 
     def _fit(self, data: Observations) -> None:

@@ -56,6 +56,9 @@ class Mixture(Density):
     verbose : int, default=0
         Above 0: lines of progress on stderr.
 
+    Components stand in the order of their means, unless `init` gave them an order of its own, or
+    rows of a stream have moved them since.
+
     Attributes
     ----------
     weights_ : array of shape (K,)

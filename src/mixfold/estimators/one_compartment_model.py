@@ -17,7 +17,7 @@ from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.learner import Learner
 from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows
-from mixfold.estimators._edge import check_finite, unchanged_on_error
+from mixfold.estimators._edge import check_finite
 from mixfold.estimators._nonlinear import LearnedUnits, NonlinearMixed, symmetric
 from mixfold.estimators._observations import Observations, positions
 from mixfold.estimators._units import padded, units_of
@@ -183,15 +183,15 @@ class OneCompartmentModel(NonlinearMixed):
         sample_weight : name of a column
             Weights of subjects: a subject of weight 2 is there twice.
         """
-        with unchanged_on_error(self):
-            self._check_parameters()
-            data = self._observations(X, self._columns(), sample_weight)
-            width = len(self._columns()) - 1
-            table = partial(self._table, data)
-            units, most = units_of(data.source, table, width, self._check_rows, data.label)
-            model = self._model(most)
-            self._check_units(model, data, units)
-            self._learn(data, units, model, width + 1)
+        with self._learning() as fitted:
+            fitted._check_parameters()
+            data = fitted._observations(X, fitted._columns(), sample_weight)
+            width = len(fitted._columns()) - 1
+            table = partial(fitted._table, data)
+            units, most = units_of(data.source, table, width, fitted._check_rows, data.label)
+            model = fitted._model(most)
+            fitted._check_units(model, data, units)
+            fitted._learn(data, units, model, width + 1)
         return self
 
     def _observations(self, X: Any, columns: list[str], sample_weight: Any = None) -> Observations:

@@ -218,6 +218,16 @@ class NativeSequence:
         if reference is not None:
             self._mixture.set_reference(reference.weight, reference.mean, reference.scatter)
 
+    @property
+    def rows(self) -> int:
+        """Rows learned so far, counted where no interrupt comes between a row and its number."""
+        return self._mixture.rows  # type: ignore[no-any-return]
+
+    @property
+    def repairs(self) -> int:
+        """Components mended so far."""
+        return self._mixture.degeneracies  # type: ignore[no-any-return]
+
     def draw_from(self, seed: int, first: int) -> None:
         """Rows that are assigned by drawing take the numbers of rows number `first` and on."""
         self._mixture.set_noise(words(seed, first))

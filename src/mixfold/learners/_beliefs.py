@@ -19,6 +19,13 @@ def check_prior(prior: Any) -> None:
         )
 
 
+def same_for_all(prior: Any) -> bool:
+    """Whether a prior says the same of every component."""
+    return prior is None or (
+        isinstance(prior, Prior) and prior.means is None and prior.covariance is None
+    )
+
+
 def no_prior(model: Model) -> str | None:
     """Why beliefs cannot be had of a model, unless its components have a conjugate prior."""
     if isinstance(model, MixtureModel) and model.family.conjugate is not None:

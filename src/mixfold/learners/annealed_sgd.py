@@ -84,6 +84,7 @@ class AnnealedSGD(Learner):
     """
 
     goes_on = True
+    exchangeable = False  # components have places on a grid
     sample_size = 100
 
     batch_size: int = 1

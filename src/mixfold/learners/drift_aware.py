@@ -93,6 +93,11 @@ class DriftAware(Learner):
         """Rows that a start is drawn from."""
         return int(self.learner.sample_size)
 
+    @property
+    def exchangeable(self) -> bool:  # type: ignore[override]
+        """Whether components may stand in any order."""
+        return bool(self.learner.exchangeable)
+
     def default_start(self, family: Family) -> str | None:
         return self.learner.default_start(family)  # type: ignore[no-any-return]
 

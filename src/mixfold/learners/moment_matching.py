@@ -10,7 +10,13 @@ from mixfold.core.learner import Info, Learner
 from mixfold.core.problem import Model, Problem
 from mixfold.core.rows import Rows
 from mixfold.core.value import value
-from mixfold.learners._beliefs import beliefs_before, check_prior, mixture_of, no_prior
+from mixfold.learners._beliefs import (
+    beliefs_before,
+    check_prior,
+    mixture_of,
+    no_prior,
+    same_for_all,
+)
 from mixfold.learners._merging import counted, learned_more
 from mixfold.models.bayesian_mixture import MixturePosterior
 
@@ -56,6 +62,11 @@ class MomentMatching(Learner):
 
     def __post_init__(self) -> None:
         check_prior(self.prior)
+
+    @property
+    def exchangeable(self) -> bool:  # type: ignore[override]
+        """Whether the prior leaves open which component is which."""
+        return same_for_all(self.prior)
 
     def refusal(self, model: Model) -> str | None:
         return no_prior(model)

@@ -13,7 +13,13 @@ from mixfold.core.problem import Model, Problem
 from mixfold.core.rows import Rows
 from mixfold.core.value import value
 from mixfold.learners._batches import learn_in_batches, step_of
-from mixfold.learners._beliefs import beliefs_before, check_prior, mixture_of, no_prior
+from mixfold.learners._beliefs import (
+    beliefs_before,
+    check_prior,
+    mixture_of,
+    no_prior,
+    same_for_all,
+)
 from mixfold.learners._gathering import Fold, Gathered, expecting, gather, nothing, total
 from mixfold.learners._merging import counted, learned_more
 from mixfold.models.bayesian_mixture import MixturePosterior
@@ -89,6 +95,11 @@ class OnlineVB(Learner):
 
     def resolve(self, n: int | None, d: int, streaming: bool) -> Learner:
         return self if self.n_rows is not None else replace(self, n_rows=n)
+
+    @property
+    def exchangeable(self) -> bool:  # type: ignore[override]
+        """Whether the prior leaves open which component is which."""
+        return same_for_all(self.prior)
 
     def refusal(self, model: Model) -> str | None:
         return no_prior(model)

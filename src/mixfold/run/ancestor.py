@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from mixfold.core.value import value
@@ -21,7 +22,14 @@ class Ancestor:
     n_rows: int
 
 
-def descended(ancestors: list[Ancestor], one_more: Ancestor) -> list[Ancestor]:
-    """With one more ancestor; beyond a limit the first and the latest are kept."""
-    found = [*ancestors, one_more]
-    return found if len(found) <= MOST else [found[0], *found[-(MOST - 1) :]]
+def joined(ancestors: list[Ancestor], more: Iterable[Ancestor]) -> list[Ancestor]:
+    """With those that came after the first, each once, in the order of their rows.
+
+    Beyond a limit the first and the latest are kept.
+    """
+    found = {a.n_seen: a for a in ancestors}
+    for one in more:
+        if one.n_seen > ancestors[0].n_seen:
+            found.setdefault(one.n_seen, one)
+    in_order = [found[n] for n in sorted(found)]
+    return in_order if len(in_order) <= MOST else [in_order[0], *in_order[-(MOST - 1) :]]

@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from math import isnan
 from typing import Any
-
-import numpy as np
 
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Info, Learner
 from mixfold.core.source import Source
 from mixfold.engines.threads import Threads
+from mixfold.run.component_order import ranked
 from mixfold.run.fit import Fit
 from mixfold.run.history import no_history
 from mixfold.run.passing import Check, InBlocks, Passing, no_check
@@ -160,4 +160,5 @@ def check_some(rows: int, weight: float) -> None:
 
 
 def _beats(fit: Fit, best: Fit) -> bool:
-    return bool(fit.log_likelihood > best.log_likelihood or np.isnan(best.log_likelihood))
+    reached = best.log_likelihood
+    return isnan(reached) or ranked([reached, fit.log_likelihood])[0] == 1

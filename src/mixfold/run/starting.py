@@ -13,10 +13,11 @@ from mixfold.core.problem import Model
 from mixfold.core.registry import find
 from mixfold.core.rows import Rows
 from mixfold.core.start import Start
-from mixfold.core.value import value
+from mixfold.core.value import at_home, value
 from mixfold.engines.threads import Threads
 from mixfold.learners.em import EM
 from mixfold.models.mixture_model import MixtureParams
+from mixfold.run.component_order import component_order, ranked, reorder
 from mixfold.starts._given import Given
 
 SHORT = EM(tol=1e-4, max_passes=8, accelerate=True)
@@ -58,10 +59,12 @@ class Beginning:
     """How parameters are first drawn.
 
     Several candidates are learned for a few passes over the sample, the best of them to the end.
+    Parameters that are drawn, not given, are put into order where the learner is `exchangeable`.
     """
 
     start: Start
     candidates: int = 1
+    exchangeable: bool = True
 
     @property
     def random(self) -> bool:
@@ -70,13 +73,21 @@ class Beginning:
 
     def draw(self, problem: Threads, sample: Rows, seed: list[int]) -> MixtureParams:
         """Parameters from a sample; the same for the same seed and sample."""
-        candidates = self.candidates if self.random else 1
-        if candidates == 1:
+        if not self.random:
             return self._one(problem, sample, seed)
-        drawn = [self._one(problem, sample, [*seed, i]) for i in range(candidates)]
-        tried = sorted((learn(SHORT, problem, p, sample) for p in drawn), key=_score)
-        ended = (learn(LONG, problem, p, sample) for p, _ in tried[-FINALISTS:])
-        best: MixtureParams = max(ended, key=_score)[0]
+        if self.candidates == 1:
+            best = self._one(problem, sample, seed)
+        else:
+            best = self._best(problem, sample, seed)
+        best = at_home(best)
+        return reorder(best, component_order(problem.model, best)) if self.exchangeable else best
+
+    def _best(self, problem: Threads, sample: Rows, seed: list[int]) -> MixtureParams:
+        drawn = [self._one(problem, sample, [*seed, i]) for i in range(self.candidates)]
+        tried = [learn(SHORT, problem, params, sample) for params in drawn]
+        chosen = sorted(ranked([score for _, score in tried])[:FINALISTS])
+        ended = [learn(LONG, problem, tried[i][0], sample) for i in chosen]
+        best: MixtureParams = ended[ranked([score for _, score in ended])[0]][0]
         return best
 
     def _one(self, problem: Threads, sample: Rows, seed: list[int]) -> MixtureParams:
@@ -92,7 +103,3 @@ def learn(rule: EM, problem: Threads, params: Any, sample: Rows) -> tuple[Any, f
         state, _ = rule.step(problem, state, sample)
         state, _ = rule.end_pass(problem, state)
     return rule.estimate(problem, state), state.before
-
-
-def _score(learned: tuple[Any, float]) -> float:
-    return learned[1]

@@ -1,0 +1,91 @@
+"""The order of components: likelihood does not know one, so it is a matter of convention.
+
+By increasing means, column after column; then by falling weight, then by the other parameters.
+Numbers that differ by no more than rounding can explain count as equal, so that the order is the
+same on any processor.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import numpy as np
+
+from mixfold.core.arrays import is_array
+from mixfold.core.rows import Array
+from mixfold.core.statistics import Statistics
+from mixfold.core.value import field_names, is_value
+from mixfold.models.bayesian_mixture import MixturePosterior
+from mixfold.models.mixture_model import MixtureModel, MixtureParams
+
+T = TypeVar("T")
+
+TOLERANCE = 1e-8  # of the size of a number
+SCORE_TOLERANCE = 1e-10
+
+
+def component_order(model: MixtureModel, params: MixtureParams) -> np.ndarray:
+    """Numbers of the components, in the order in which they are to stand."""
+    coordinates, units = (
+        part(params.components) for part in (model.family.unconstrained, model.family.units)
+    )
+    size = units.max(axis=0) + np.abs(coordinates).max(axis=0)
+    falling = -np.log(params.weights)[:, None]
+    d = model.d
+    keys = np.hstack([coordinates[:, :d], falling, coordinates[:, d:]])
+    size = np.hstack([size[:d], [1.0 + np.abs(falling).max()], size[d:]])
+    return _sorted(keys, TOLERANCE * size, np.arange(model.k))
+
+
+def _sorted(keys: Array, tolerance: Array, members: np.ndarray) -> np.ndarray:
+    """Members by the first key that tells them apart, those it leaves together by the next."""
+    spread = np.ptp(keys[members], axis=0) > tolerance
+    for column in np.flatnonzero(spread):
+        level = levels(keys[members, column], tolerance[column])
+        if level.max() > 0:
+            parts = (members[level == i] for i in range(level.max() + 1))
+            return np.concatenate([_sorted(keys, tolerance, part) for part in parts])
+    return members
+
+
+def levels(values: Array, tolerance: float) -> np.ndarray:
+    """0 for the smallest value, and one more at each gap that is wider than the tolerance."""
+    order = np.argsort(values, kind="stable")
+    found = np.zeros(len(values), dtype=np.intp)
+    with np.errstate(invalid="ignore"):
+        found[order[1:]] = np.cumsum(np.diff(values[order]) > tolerance)
+    return found
+
+
+def ranked(scores: list[float]) -> list[int]:
+    """Numbers of scores, best first; of those that are as good, the first comes first."""
+    falling = -np.nan_to_num(np.array(scores), nan=-np.inf, posinf=np.inf, neginf=-np.inf)
+    finite = np.abs(falling[np.isfinite(falling)])
+    level = levels(falling, SCORE_TOLERANCE * (1.0 + finite.max(initial=0.0)))
+    return np.lexsort([np.arange(len(scores)), level]).tolist()  # type: ignore[no-any-return]
+
+
+def reorder(thing: T, order: np.ndarray) -> T:
+    """A tree of values with the components of every mixture in it in another order.
+
+    Only parameters, statistics and beliefs are of components; what else a state has stays.
+    """
+    found: Any = thing
+    if isinstance(thing, list):
+        found = [reorder(item, order) for item in thing]
+    elif isinstance(thing, MixtureParams | Statistics | MixturePosterior):
+        found = _taken(thing, order)
+    elif is_value(thing):
+        parts = {name: reorder(getattr(thing, name), order) for name in field_names(thing)}
+        found = type(thing)(**parts)
+    return found  # type: ignore[no-any-return]
+
+
+def _taken(thing: Any, order: np.ndarray) -> Any:
+    """Of every array that has an entry per component, the entries in that order."""
+    if is_array(thing):
+        # what components share, as a tied covariance, is there once
+        return np.ascontiguousarray(thing[order]) if len(thing) == len(order) else thing
+    if is_value(thing):
+        return type(thing)(**{n: _taken(getattr(thing, n), order) for n in field_names(thing)})
+    return thing
