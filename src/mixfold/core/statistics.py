@@ -10,7 +10,8 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mixfold.core.rows import Array
+from mixfold.core.checks import check_above, check_array
+from mixfold.core.rows import MAX, Array
 from mixfold.core.value import value
 
 Scatter = Literal["none", "diag", "factor", "full"]
@@ -113,6 +114,11 @@ class Totals(Additive):
     count: float
     log_likelihood: float
 
+    def check(self, length: int) -> None:
+        """Refuse sums of another length, or that are not finite."""
+        check_array("values", self.values, (length,), -MAX, MAX)
+        check_above("count", self.count, 0.0)
+
     def __add__(self, other: Totals) -> Totals:
         return Totals(
             self.values + other.values,
@@ -138,6 +144,14 @@ class Statistics(Additive):
     scatter: Array
     count: float
     log_likelihood: float
+
+    def check(self, k: int, means: int, products: int) -> None:
+        """Refuse other shapes, numbers that are not finite, and negative weights."""
+        check_array("weight", self.weight, (k,), 0.0)
+        check_array("mean", self.mean, (k, means))
+        check_array("scatter", self.scatter, (k, products), -MAX, MAX)
+        check_above("count", self.count, 0.0)
+        check_above("the sum of weight", float(self.weight.sum()), 0.0)
 
     def __add__(self, other: Statistics) -> Statistics:
         weight = self.weight + other.weight

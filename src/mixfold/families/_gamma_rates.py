@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from mixfold.core.checks import check_array, check_kind
 from mixfold.core.conjugate import REACH, Conjugate, Prior, held, joined
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Array
@@ -28,6 +29,11 @@ class GammaBeliefs:
 
 class GammaRates(Conjugate):
     """Beliefs about rates; a row adds to shape and rate."""
+
+    def check(self, beliefs: GammaBeliefs, k: int, d: int) -> None:
+        check_kind("components", beliefs, GammaBeliefs)
+        check_array("shape", beliefs.shape, (k, d), TINY)
+        check_array("rate", beliefs.rate, (k, d), TINY)
 
     @abstractmethod
     def gain(self, x: Array, weight: Array) -> tuple[Array, Array]:
