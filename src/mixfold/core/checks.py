@@ -54,16 +54,14 @@ def check_seed(name: str, seed: Any) -> None:
 def check_kind(name: str, thing: Any, kind: type) -> None:
     """Refuse what is not of a class."""
     if not isinstance(thing, kind):
-        raise InvalidInputError(
-            f"{name} is a {type(thing).__name__}: a {kind.__name__} is needed"
-        )
+        raise InvalidInputError(f"{name} is a {type(thing).__name__}: a {kind.__name__} is needed")
 
 
 def check_array(
     name: str, array: Any, shape: tuple[int, ...], low: float = -LARGEST, high: float = LARGEST
 ) -> None:
     """Refuse an array of another shape, or with numbers that are NaN or not in [low, high]."""
-    found = np.asarray(on_host(array))
+    found = np.asarray(on_host(array), dtype=np.float64)
     if found.shape != shape:
         raise InvalidInputError(f"{name} has shape {found.shape}: {shape} is needed")
     inside = (found >= low) & (found <= high)

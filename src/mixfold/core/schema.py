@@ -15,10 +15,10 @@ from mixfold.core.errors import InvalidInputError
 
 
 @cache
-def field_types(cls: type) -> dict[str, Any]:
+def field_types(cls: Any) -> dict[str, Any]:
     """The declared type of every field of a value."""
     hints = get_type_hints(cls)
-    return {field.name: hints[field.name] for field in fields(cls)}  # type: ignore[arg-type]
+    return {field.name: hints[field.name] for field in fields(cls)}
 
 
 def check_fields(cls: type, given: Mapping[str, Any]) -> None:
@@ -39,8 +39,9 @@ def check_types(thing: Any) -> None:
         for item in thing:
             check_types(item)
     elif is_dataclass(thing):
-        given = {name: getattr(thing, name) for name in field_types(type(thing))}
-        check_fields(type(thing), given)
+        cls: Any = type(thing)
+        given = {name: getattr(thing, name) for name in field_types(cls)}
+        check_fields(cls, given)
         check_types([*given.values()])
 
 
@@ -48,8 +49,6 @@ def fits(thing: Any, hint: Any) -> bool:
     """Whether `thing` is of a type, as an annotation gives it."""
     if hint is Any:
         return _is_plain(thing)
-    if hint is None or hint is types.NoneType:
-        return thing is None
     origin, inside = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         return any(fits(thing, one) for one in inside)

@@ -120,7 +120,7 @@ class Watched(Live):
         self._before = state
         inner = replace(self._from, learner=rule.learner, stream=replace(stream, state=state.inner))
         self._inner = live_on(inner, self.problem)
-        self._window = np.empty((rule.window - len(state.window), self._d))
+        self._window = np.empty((max(1, rule.window - len(state.window)), self._d))
         self._length = 0
 
     def _fold(self, row: Rows) -> None:

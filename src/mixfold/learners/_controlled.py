@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from mixfold.core.checks import check_above, check_whole
+from mixfold.core.checks import check_above, check_count, check_kind, check_least, check_whole
 from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.learner import Info, Learner
 from mixfold.core.problem import Model, Problem, RowRule, Sequence
@@ -24,7 +24,9 @@ from mixfold.learners._gathering import total as total_of
 from mixfold.learners._hidden import lost_factors
 from mixfold.learners._memory import InMemory, OnFile
 
-FILL, UPDATE = "fill", "update"
+Phase = Literal["fill", "update"]
+FILL: Phase = "fill"
+UPDATE: Phase = "update"
 PRECISIONS = ("float32", "float64")
 ROWS_PER_DIRECTION = 50
 
@@ -44,10 +46,10 @@ class ControlledState:
     reference: Any
     anchor: Any
     beginning: Any
-    memory: Any
+    memory: InMemory | OnFile | None
     filling: Gathered
     gathered: Gathered
-    phase: str
+    phase: Phase
     row: int
     length: int
     weight: float
@@ -56,6 +58,22 @@ class ControlledState:
     log_likelihood: float
     before: float
     converged: bool
+
+    def check(self, model: Model) -> None:
+        """Refuse what no passes over rows of the model can have led to."""
+        for params in (self.params, self.anchor, self.beginning):
+            model.check_params(params)
+        for statistics in (self.statistics, self.reference):
+            model.check_statistics(statistics)
+        self.filling.check(model, 1)
+        self.gathered.check(model, 1)
+        for name in ("row", "length", "passes", "repairs"):
+            check_count(name, getattr(self, name))
+        check_least("weight", self.weight, 0.0)
+        if self.phase == UPDATE and not (self.weight > 0.0 and self.length > 0):
+            raise InvalidInputError(
+                f"weight is {self.weight} and length {self.length}: updates need rows"
+            )
 
     @property
     def on_file(self) -> bool:
@@ -111,6 +129,7 @@ class ControlledEM(Learner):
     remembers: ClassVar[bool] = True
     alternates: ClassVar[bool] = False
     follows: ClassVar[bool] = False
+    places = ("memory",)
     rereads = True
     batch_size: float
     memory: Any = None
@@ -148,6 +167,16 @@ class ControlledEM(Learner):
         if self.memory is None:
             return InMemory([], width, self.precision, [] if self.follows else None)
         return OnFile(str(Path(self.memory)), width, self.precision)
+
+    def check_state(self, model: Model, state: ControlledState) -> None:
+        check_kind("state", state, ControlledState)
+        state.check(model)
+        if state.memory is None:  # after a fit, or where nothing is remembered
+            return
+        check_kind("memory", state.memory, type(self._memory(model.n_latent)))
+        rows = state.length if state.phase == UPDATE else 0
+        where = None if self.memory is None else str(Path(self.memory))
+        state.memory.check(model.n_latent, self.precision, rows, where)
 
     def _old(self, visit: Visit, state: ControlledState, rows: Rows, first: int) -> Array:
         """What rows from number `first` of the pass on were last taken for."""

@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from mixfold.core.problem import EXPECTED, Assignment, Problem
-from mixfold.core.rows import Array, Rows, join, no_rows
+from mixfold.core.checks import check_array, check_count, check_least
+from mixfold.core.errors import InvalidInputError
+from mixfold.core.problem import EXPECTED, Assignment, Model, Problem
+from mixfold.core.rows import MAX, Array, Rows, join, no_rows
 from mixfold.core.value import value
 
 Fold = Callable[[Rows, Array, int], Array]
@@ -27,6 +29,15 @@ class Gathered:
     sums: Array
     waiting: Rows
     n: int
+
+    def check(self, model: Model, more: int = 0) -> None:
+        """Refuse sums of another length than the model's and `more`, and rows it cannot have."""
+        check_array("sums", self.sums[1:], (model.n_sums + more - 1,), -MAX, MAX)
+        if np.isnan(self.sums[0]):
+            raise InvalidInputError("the log-likelihood in sums is NaN: a number is needed")
+        model.check_rows(self.waiting)
+        check_count("n", self.n)
+        check_least("n", self.n, len(self.waiting))
 
 
 def nothing(problem: Problem, more: int = 0) -> Gathered:

@@ -4,14 +4,26 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
+from mixfold.core.checks import check_array
+from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Array
 from mixfold.core.value import value
 
 SEGMENT = 2**14
+
+
+def check_memory(memory: InMemory | OnFile, width: int, precision: str) -> None:
+    """Refuse latent vectors of another length or precision."""
+    if (memory.width, memory.precision) != (width, precision):
+        raise InvalidInputError(
+            f"memory has width {memory.width} and precision {memory.precision!r}: {width} and "
+            f"{precision!r} are needed"
+        )
 
 
 @value
@@ -21,12 +33,25 @@ class InMemory:
     With `fresh`, what is written there is read from the next pass on, else at once.
     """
 
-    segments: list[Any]
+    segments: list[NDArray[np.floating]]
     width: int
     precision: str
-    fresh: list[Any] | None = None
+    fresh: list[NDArray[np.floating]] | None = None
 
     on_file = False
+
+    def check(self, width: int, precision: str, rows: int, path: str | None) -> None:
+        """Refuse another width or precision, and fewer latent vectors than there are rows."""
+        check_memory(self, width, precision)
+        for segments in (self.segments, self.fresh or []):
+            for i, segment in enumerate(segments):
+                n = len(segment) if i == len(segments) - 1 else SEGMENT
+                check_array("segments", segment, (min(n, SEGMENT), width))
+                if segment.dtype != self.precision:
+                    raise InvalidInputError(f"segments are {segment.dtype}, not {self.precision}")
+        found = sum(map(len, self.segments))
+        if found < rows:
+            raise InvalidInputError(f"memory holds {found} rows: {rows} are needed")
 
     def read(self, first: int, n: int) -> Array:
         """Latent vectors of rows first .. first + n - 1."""
@@ -72,7 +97,14 @@ class OnFile:
     precision: str
     side: int = 0
 
+    places: ClassVar[tuple[str, ...]] = ("path",)
     on_file = True
+
+    def check(self, width: int, precision: str, rows: int, path: str | None) -> None:
+        """Refuse another width or precision, and a file that the learner does not name."""
+        check_memory(self, width, precision)
+        if self.path != path or self.side not in (0, 1):
+            raise InvalidInputError(f"memory is {self.path!r}, but the learner has {path!r}")
 
     def read(self, first: int, n: int) -> Array:
         """Latent vectors of rows first .. first + n - 1."""

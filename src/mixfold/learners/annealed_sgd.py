@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from mixfold.core.checks import check_above, check_whole
+from mixfold.core.checks import check_above, check_count, check_kind, check_whole
 from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.family import Family
 from mixfold.core.learner import Info, Learner
@@ -38,6 +38,17 @@ class AnnealedSGDState:
     passes: int
     repairs: int
     scaling: ColumnScaling | None = None
+
+    def check(self, model: Model) -> None:
+        """Refuse what no rows of the model can have led to."""
+        family: Any = getattr(model, "family", None)
+        check_kind("family", family, Gaussian)
+        self.annealed.check(family, model.k, model.d)
+        model.check_rows(self.waiting)
+        if self.scaling is not None:
+            self.scaling.check(model.d)
+        for name in ("rows", "passes", "repairs"):
+            check_count(name, getattr(self, name))
 
     @property
     def params(self) -> MixtureParams:
@@ -204,6 +215,10 @@ class AnnealedSGD(Learner):
         hot = self.init(problem, state.params).annealed
         learned = {name: getattr(now, name) for name in ("logits", "means", "roots", "loadings")}
         return replace(state, annealed=replace(hot, **learned))
+
+    def check_state(self, model: Model, state: AnnealedSGDState) -> None:
+        check_kind("state", state, AnnealedSGDState)
+        state.check(model)
 
     def step(
         self, problem: Problem, state: AnnealedSGDState, rows: Rows

@@ -9,6 +9,7 @@ import numpy as np
 from mixfold.core.learner import Info, Learner
 from mixfold.core.problem import Model
 from mixfold.core.rows import Rows
+from mixfold.core.schema import check_types
 from mixfold.core.value import equal, flatten, unflatten
 from mixfold.engines.threads import Threads
 from mixfold.kernels.reference import ReferenceKernel
@@ -207,6 +208,28 @@ def gathered_passes_add_up(
     )
 
 
+def states_are_in_their_domain(
+    model: Model, params: Any, learner: Learner, rows: Rows, cuts: list[int]
+) -> None:
+    """Every state passes the checks that states in files must pass; so does the learner."""
+    problem = Threads(model, 1)
+    assert equal(learner.resolve(None, model.d, False), learner)
+    before = state = learner.init(problem, params, 20)
+    found = [state]
+    for _ in range(2):
+        for start, stop in zip([0, *cuts], [*cuts, len(rows)], strict=True):
+            state, _ = learner.step(problem, state, rows.cut(start, stop))
+            found += [state, learner.close(problem, state)]
+        state, _ = learner.end_pass(problem, state)
+        found += [state, learner.rest(state)]
+    if hasattr(learner, "merge"):
+        found.append(learner.merge(problem, before, shards(problem, learner, before, rows)))
+    for one in found:
+        check_types(one)
+        learner.check_state(model, one)
+        model.check_params(learner.estimate(problem, one))
+
+
 def _copied(thing: Any) -> Any:
     arrays: dict[str, np.ndarray] = {}
     tree = flatten(thing, "thing", arrays)
@@ -225,4 +248,5 @@ LAWS = [
     the_order_of_states_does_not_matter,
     merging_nothing_changes_nothing,
     gathered_passes_add_up,
+    states_are_in_their_domain,
 ]
