@@ -64,9 +64,16 @@ def fits(thing: Any, hint: Any) -> bool:
 def _is_instance(thing: Any, cls: type) -> bool:
     if cls is float:
         return _is_number(thing)
-    if cls in (bool, int, str):
+    if cls is str:
+        return _is_text(thing)
+    if cls in (bool, int):
         return type(thing) is cls or (isinstance(thing, np.generic) and type(thing.item()) is cls)
     return isinstance(thing, cls)
+
+
+def _is_text(thing: Any) -> bool:
+    """Whether `thing` is text that can be written: it has no halves of characters."""
+    return isinstance(thing, str) and not any("\ud800" <= letter <= "\udfff" for letter in thing)
 
 
 def _is_number(thing: Any) -> bool:
@@ -92,7 +99,8 @@ def _is_plain(thing: Any) -> bool:
         return all(_is_plain(item) for item in thing)
     return (
         thing is None
-        or isinstance(thing, bool | int | float | str | np.generic)
+        or isinstance(thing, bool | int | float | np.generic)
+        or _is_text(thing)
         or is_array(thing)
         or is_dataclass(thing)
     )

@@ -225,11 +225,16 @@ class Density(Evaluation):
 
     def _remember_fit(self, problem: Threads, learner: Learner, fit: Fit) -> None:
         fit = fit.best if fit.best is not None and not fit.done else fit
+        origin = learner.rest(fit.origin)
         self._remember(
             Learned(
                 model=problem.model,
                 learner=learner,
-                stream=Stream(None, at_home(learner.rest(fit.state)), [Ancestor(fit.origin, 0, 0)]),
+                stream=Stream(
+                    None,
+                    at_home(learner.rest(fit.state)),
+                    [Ancestor(origin, 0, 0)],
+                ),
                 params=learner.estimate(problem, fit.state),
                 n_seen=fit.rows_seen,
                 n_rows=fit.length or fit.row,
@@ -240,6 +245,10 @@ class Density(Evaluation):
                 streaming=False,
             )
         )
+
+    def _check_learned(self, learned: Learned) -> None:
+        """Refuse what this estimator cannot have learned."""
+        learned.check()
 
     def _remember(self, learned: Learned) -> None:
         for name in ("_live", *self._shows):

@@ -6,10 +6,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from mixfold.core.errors import ModelFileError
+from mixfold.core.errors import InvalidInputError, ModelFileError
 from mixfold.core.value import equal, value
-from mixfold.run.files import read, write
+from mixfold.run.files import write
 from mixfold.run.fit import Fit
+from mixfold.run.reading import read
 
 
 @value
@@ -21,7 +22,10 @@ class Saved:
 
 
 class Checkpoint:
-    """Writes a fit at most every `seconds`; `identity` guards against resuming another."""
+    """Writes a fit at most every `seconds`; `identity` guards against resuming another.
+
+    It is a list that begins with the model and the learner.
+    """
 
     def __init__(self, path: str | Path, identity: Any, seconds: float) -> None:
         self.path, self.identity, self.seconds = Path(path), identity, seconds
@@ -50,6 +54,11 @@ class Checkpoint:
                 f"{self.path} is the checkpoint of another fit: resume with the same data, family, "
                 "learner, n_components and seed, or remove the file"
             )
+        model, learner = self.identity[:2]
+        try:
+            saved.fit.check(learner, model)
+        except InvalidInputError as error:
+            raise ModelFileError(f"{self.path} is damaged: {error}") from None
         return saved.fit
 
 
