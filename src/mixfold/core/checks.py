@@ -10,9 +10,11 @@ import numpy as np
 
 from mixfold.core.arrays import on_host
 from mixfold.core.errors import InvalidInputError
+from mixfold.core.limits import LARGEST, SMALLEST
 
-LARGEST = 1e154  # its square is a number too
-SMALLEST = 1e-150  # a deviation: variances are not below 1e-300
+HIGHEST = 2.0 * LARGEST  # of locations and deviations, which may be rounded
+LOWEST = 0.5 * SMALLEST  # of deviations, and of what else is positive
+LARGEST_SQUARE, LARGEST_SUM = 1e125, 1e300
 ROUNDING = 1e-8
 MOST = 2**62  # rows or updates
 SEED_BITS = 128
@@ -58,7 +60,7 @@ def check_kind(name: str, thing: Any, kind: type) -> None:
 
 
 def check_array(
-    name: str, array: Any, shape: tuple[int, ...], low: float = -LARGEST, high: float = LARGEST
+    name: str, array: Any, shape: tuple[int, ...], low: float = -HIGHEST, high: float = HIGHEST
 ) -> None:
     """Refuse an array of another shape, or with numbers that are NaN or not in [low, high]."""
     found = np.asarray(on_host(array), dtype=np.float64)
@@ -73,7 +75,7 @@ def check_array(
 
 def check_covariance(name: str, matrix: Any, size: int) -> None:
     """Refuse what is not a symmetric positive definite matrix."""
-    check_array(name, matrix, (size, size))
+    check_array(name, matrix, (size, size), -LARGEST_SQUARE, LARGEST_SQUARE)
     scale = float(np.abs(matrix).max(initial=0.0))
     symmetric = bool((np.abs(matrix - matrix.T) <= ROUNDING * scale).all())
     if not symmetric or not (np.linalg.eigvalsh(matrix) > 0.0).all():

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from mixfold.core.arrays import beside, concatenated, copied, on_host
 from mixfold.core.checks import check_array
+from mixfold.core.limits import HEAVIEST, LARGEST
 from mixfold.core.value import value
 
 Array = NDArray[np.float64]
-MAX = float(np.finfo(np.float64).max)
 
 
 @value
@@ -32,9 +32,9 @@ class Rows:
     def check(self, d: int) -> None:
         """Refuse other than d columns, numbers that are not finite, and negative weights."""
         n = len(self) if self.x.ndim else 0
-        check_array("x", self.x, (n, d), -MAX, MAX)
+        check_array("x", self.x, (n, d), -LARGEST, LARGEST)
         if self.weight is not None:
-            check_array("weight", self.weight, (n,), 0.0, MAX)
+            check_array("weight", self.weight, (n,), 0.0, HEAVIEST)
 
     def cut(self, start: int, stop: int) -> Rows:
         """Rows start..stop-1, as views."""

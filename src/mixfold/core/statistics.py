@@ -10,8 +10,9 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from mixfold.core.checks import check_above, check_array
-from mixfold.core.rows import MAX, Array
+from mixfold.core.checks import HIGHEST, LARGEST_SQUARE, LARGEST_SUM, check_above, check_array
+from mixfold.core.limits import LIGHTEST
+from mixfold.core.rows import Array
 from mixfold.core.value import value
 
 Scatter = Literal["none", "diag", "factor", "full"]
@@ -116,8 +117,8 @@ class Totals(Additive):
 
     def check(self, length: int) -> None:
         """Refuse sums of another length, or that are not finite."""
-        check_array("values", self.values, (length,), -MAX, MAX)
-        check_above("count", self.count, 0.0)
+        check_array("values", self.values, (length,), -LARGEST_SUM, LARGEST_SUM)
+        check_above("count", self.count, LIGHTEST, HIGHEST)
 
     def __add__(self, other: Totals) -> Totals:
         return Totals(
@@ -149,9 +150,9 @@ class Statistics(Additive):
         """Refuse other shapes, numbers that are not finite, and negative weights."""
         check_array("weight", self.weight, (k,), 0.0)
         check_array("mean", self.mean, (k, means))
-        check_array("scatter", self.scatter, (k, products), -MAX, MAX)
-        check_above("count", self.count, 0.0)
-        check_above("the sum of weight", float(self.weight.sum()), 0.0)
+        check_array("scatter", self.scatter, (k, products), -LARGEST_SQUARE, LARGEST_SQUARE)
+        check_above("count", self.count, LIGHTEST, HIGHEST)
+        check_above("the sum of weight", float(self.weight.sum()), LIGHTEST)
 
     def __add__(self, other: Statistics) -> Statistics:
         weight = self.weight + other.weight

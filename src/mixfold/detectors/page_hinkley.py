@@ -10,7 +10,6 @@ import numpy as np
 from mixfold.core.checks import check_above, check_array, check_kind, check_least, check_whole
 from mixfold.core.detector import Detector
 from mixfold.core.errors import InvalidInputError
-from mixfold.core.rows import MAX
 from mixfold.core.value import value
 
 LOWEST = -1e300
@@ -69,7 +68,7 @@ class PageHinkley(Detector):
 
     def check_state(self, state: Heard) -> None:
         check_kind("heard", state, Heard)
-        check_array("recent", np.array(state.recent), (len(state.recent),), LOWEST, MAX)
+        check_array("recent", np.array(state.recent), (len(state.recent),), LOWEST, -LOWEST)
         check_least("total", state.total, 0.0)
 
     def hear(self, state: Heard, number: float) -> tuple[Heard, bool]:

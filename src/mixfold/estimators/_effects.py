@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from mixfold.core.checks import LARGEST, SMALLEST, check_above, check_array
+from mixfold.core.checks import LARGEST_SUM, check_above, check_array
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Array, Rows
 from mixfold.core.value import value
@@ -79,10 +79,11 @@ class Scaling:
 
     def check(self, p: int, q: int) -> None:
         """Refuse other numbers of effects, and scales that are not above zero."""
-        check_array("offset", self.offset, (p,))
-        check_array("turn", self.turn, (p, p))
-        check_array("spread", self.spread, (q,), SMALLEST)
-        check_above("scale", self.scale, 0.0, LARGEST)
+        high = LARGEST_SUM  # of ratios between columns, which may be in any units
+        check_array("offset", self.offset, (p,), -high, high)
+        check_array("turn", self.turn, (p, p), -high, high)
+        check_array("spread", self.spread, (q,), 1.0 / high, high)
+        check_above("scale", self.scale, 0.0, high)
 
     def units(self, y: Array, a: Array, b: Array, starts: np.ndarray) -> Array:
         """Units of the groups that begin at `starts`."""

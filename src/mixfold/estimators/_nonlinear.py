@@ -11,7 +11,14 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mixfold.core.checks import check_above, check_array, check_count, check_kind, check_whole
+from mixfold.core.checks import (
+    LARGEST_SUM,
+    check_above,
+    check_array,
+    check_count,
+    check_kind,
+    check_whole,
+)
 from mixfold.core.learner import Learner
 from mixfold.core.problem import Assignment
 from mixfold.core.rows import Array as Floats
@@ -75,7 +82,8 @@ class LearnedUnits:
         check_count("n_features", self.n_features)
         told = ~np.isnan(self.parameter_covariance)  # NaN where the data tell nothing
         r = self.model.n_parameters()
-        check_array("parameter_covariance", np.where(told, self.parameter_covariance, 0.0), (r, r))
+        covariance = np.where(told, self.parameter_covariance, 0.0)
+        check_array("parameter_covariance", covariance, (r, r), -LARGEST_SUM, LARGEST_SUM)
         n, q = len(self.effects), self.model.n_effects
         check_array("effects", self.effects, (n, q))
         check_array("effect_covariances", self.effect_covariances, (n, q, q))

@@ -10,7 +10,14 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mixfold.core.checks import check_above, check_array, check_count, check_least, check_whole
+from mixfold.core.checks import (
+    LARGEST_SUM,
+    check_above,
+    check_array,
+    check_count,
+    check_least,
+    check_whole,
+)
 from mixfold.core.errors import unknown_name
 from mixfold.core.learner import Learner
 from mixfold.core.rows import Array as Floats
@@ -62,12 +69,12 @@ class LearnedEffects:
         self.model.check_params(self.params)
         check_learner(self.learner, self.model)
         self.scaling.check(p, q)
-        check_array("information", self.information, (p, p))
+        check_array("information", self.information, (p, p), -LARGEST_SUM, LARGEST_SUM)
         self.history.check()
         for name in ("n_groups", "n_seen", "degeneracies"):
             check_count(name, getattr(self, name))
         if self.effects is not None:
-            check_array("effects", self.effects, (self.n_groups, q))
+            check_array("effects", self.effects, (self.n_groups, q), -LARGEST_SUM, LARGEST_SUM)
             check_labels(self.groups, self.n_groups)
 
     @property

@@ -11,7 +11,7 @@ from typing import Literal
 
 import numpy as np
 
-from mixfold.core.checks import SMALLEST, check_array
+from mixfold.core.checks import HIGHEST, LOWEST, check_array
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Scatter, unpack
@@ -64,11 +64,11 @@ def check_positive_definite(matrices: Array) -> None:
         raise ValueError("'precisions' should be symmetric, positive-definite")
 
 
-def check_lower(name: str, factors: Array, shape: tuple[int, ...]) -> None:
+def check_lower(name: str, factors: Array, shape: tuple[int, ...], high: float = HIGHEST) -> None:
     """Refuse what are not lower triangular matrices with a positive diagonal."""
-    check_array(name, factors, shape)
+    check_array(name, factors, shape, -high, high)
     pivots = np.diagonal(factors, axis1=-2, axis2=-1)
-    check_array(f"the diagonal of {name}", pivots, shape[:-1], SMALLEST)
+    check_array(f"the diagonal of {name}", pivots, shape[:-1], LOWEST, high)
     if np.triu(factors, 1).any():
         raise InvalidInputError(f"{name} is not lower triangular")
 
@@ -216,7 +216,7 @@ class Diagonal(Covariance):
     scatter: Scatter = "diag"
 
     def check(self, factor: Array, k: int, d: int) -> None:
-        check_array("factor", factor, self.factor_shape(k, d), SMALLEST)
+        check_array("factor", factor, self.factor_shape(k, d), LOWEST)
 
     def widened(self, factor: Array, least: float) -> Array:
         return np.maximum(factor, np.sqrt(least))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mixfold.core.checks import SMALLEST, check_array
+from mixfold.core.checks import LARGEST_SQUARE, LOWEST, check_array
 from mixfold.core.conjugate import REACH, Conjugate, Prior, joined
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Array
@@ -32,7 +32,7 @@ class NormalGamma(Conjugate):
 
     def check(self, beliefs: NormalBeliefs, k: int, d: int) -> None:
         check_normal(beliefs, (k, d), (k, d))
-        check_array("factor", beliefs.factor, (k, d), SMALLEST)
+        check_array("factor", beliefs.factor, (k, d), LOWEST, LARGEST_SQUARE)
 
     def prior(self, params: GaussianParams, prior: Prior) -> NormalBeliefs:
         k, d = params.means.shape

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from mixfold.core.checks import check_array, check_kind, check_least
+from mixfold.core.checks import LOWEST, check_array, check_kind, check_least
 from mixfold.core.family import Family
-from mixfold.core.rows import MAX, Array
+from mixfold.core.rows import Array
 from mixfold.core.statistics import Statistics
 from mixfold.core.value import value
 
@@ -34,7 +34,7 @@ class Positive(Family):
 
     def check_params(self, params: MeanParams, k: int, d: int) -> None:
         check_kind("components", params, MeanParams)
-        check_array("means", params.means, (k, d), TINY, MAX)
+        check_array("means", params.means, (k, d), LOWEST)
 
     def example(self, k: int, d: int, rng: np.random.Generator) -> MeanParams:
         return MeanParams(rng.uniform(0.5, 12.0, size=(k, d)))

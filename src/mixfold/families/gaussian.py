@@ -8,11 +8,19 @@ from typing import Any, Self
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from mixfold.core.checks import check_above, check_array, check_kind, check_least, check_whole
+from mixfold.core.checks import (
+    LARGEST_SQUARE,
+    LOWEST,
+    check_above,
+    check_array,
+    check_kind,
+    check_least,
+    check_whole,
+)
 from mixfold.core.conjugate import Conjugate
 from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.family import Family, Form
-from mixfold.core.rows import MAX, Array
+from mixfold.core.rows import Array
 from mixfold.core.statistics import Scatter, Statistics, pack, unpack
 from mixfold.core.value import value
 from mixfold.families import _factor_analysis as factor_analysis
@@ -404,7 +412,7 @@ class FactorGaussian(Gaussian):
         check_kind("components", params, FactorParams)
         check_array("means", params.means, (k, d))
         check_array("loadings", params.loadings, (k, self.hidden, d))
-        check_array("noise_variance", params.noise_variance, (k, d), TINY, MAX)
+        check_array("noise_variance", params.noise_variance, (k, d), LOWEST**2, LARGEST_SQUARE)
 
     def example(self, k: int, d: int, rng: np.random.Generator) -> Any:
         loadings = rng.normal(size=(k, self.hidden, d))

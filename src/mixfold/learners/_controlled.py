@@ -65,8 +65,8 @@ class ControlledState:
             model.check_params(params)
         for statistics in (self.statistics, self.reference):
             model.check_statistics(statistics)
-        self.filling.check(model, 1)
-        self.gathered.check(model, 1)
+        self.filling.check(model, self.beginning, 1)
+        self.gathered.check(model, None, 1)
         for name in ("row", "length", "passes", "repairs"):
             check_count(name, getattr(self, name))
         check_least("weight", self.weight, 0.0)

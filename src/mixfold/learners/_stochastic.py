@@ -82,7 +82,7 @@ class StochasticState:
         for params in (self.params, self.start, *averages):
             model.check_params(params)
         model.check_statistics(self.statistics)
-        self.gathered.check(model)
+        self.gathered.check(model, self.params)
         for name in ("rows", "updates", "passes", "repairs", "averaged", "truncations"):
             check_count(name, getattr(self, name))
         check_least("averaged", self.averaged, len(averages))

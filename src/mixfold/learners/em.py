@@ -57,7 +57,7 @@ class EMState:
             raise InvalidInputError(f"phase is {self.phase!r} with {len(self.trail)} points before")
         for params in (self.params, *self.trail):
             model.check_params(params)
-        self.gathered.check(model)
+        self.gathered.check(model, self.params)
         check_count("passes", self.passes)
         check_count("repairs", self.repairs)
         check_above("reach", self.reach, 0.0)
@@ -215,4 +215,12 @@ def extrapolate(
     alpha = min(float(lengths[0] / lengths[1]), reach)
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         far = model.constrained(start + 2.0 * alpha * r + alpha**2 * v, zero)
-        return far if np.isfinite(model.unconstrained(far)).all() else None, alpha
+        return far if _is_valid(model, far) else None, alpha
+
+
+def _is_valid(model: Model, params: Any) -> bool:
+    try:
+        model.check_params(params)
+    except InvalidInputError:
+        return False
+    return True

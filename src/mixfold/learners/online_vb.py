@@ -25,7 +25,7 @@ from mixfold.learners._beliefs import (
 )
 from mixfold.learners._gathering import Fold, Gathered, expecting, gather, nothing, total
 from mixfold.learners._merging import counted, learned_more
-from mixfold.models.bayesian_mixture import MixturePosterior
+from mixfold.models.bayesian_mixture import BayesianMixture, MixturePosterior
 from mixfold.schedules.power import Power
 
 FORMS = ("stochastic", "streaming")
@@ -52,8 +52,9 @@ class OnlineVBState:
     def check(self, model: Model) -> None:
         """Refuse what no rows of the model can have led to."""
         check_beliefs(model, self.prior, self.params)
+        beliefs = BayesianMixture(model)  # type: ignore[arg-type]
         model.check_statistics(self.statistics)
-        self.gathered.check(model)
+        self.gathered.check(model, beliefs.surrogate(self.params))
         check_least("weight", self.weight, 0.0)
         for name in ("rows", "updates", "passes", "repairs"):
             check_count(name, getattr(self, name))

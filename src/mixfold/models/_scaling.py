@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from mixfold.core.checks import SMALLEST, check_array
-from mixfold.core.rows import MAX, Array, Rows
+from mixfold.core.checks import LARGEST_SUM, check_array
+from mixfold.core.rows import Array, Rows
 from mixfold.core.value import value
 from mixfold.families.gaussian import FactorParams, GaussianParams
 from mixfold.models.mixture_model import MixtureParams
@@ -23,8 +23,8 @@ class ColumnScaling:
 
     def check(self, d: int) -> None:
         """Refuse offsets that are not finite, and scales that are not above zero."""
-        check_array("offset", self.offset, (d,), -MAX, MAX)
-        check_array("scale", self.scale, (d,), SMALLEST)
+        check_array("offset", self.offset, (d,))
+        check_array("scale", self.scale, (d,), 1.0 / LARGEST_SUM)
 
     def apply(self, x: NDArray[np.floating], dtype: np.dtype[np.floating]) -> NDArray[np.floating]:
         """Rows or means in the units of learning."""

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mixfold.core.checks import SMALLEST, check_above, check_array, check_count
+from mixfold.core.checks import LOWEST, check_above, check_array, check_count
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Array, Rows
 from mixfold.core.value import value
@@ -59,7 +59,7 @@ class Annealed:
         check_array("means", self.means, (k, d))
         check_array("roots", self.roots, (k, d, d) if full else (k, d))
         pivots = diagonals(self.roots)
-        check_array("the diagonal of roots", pivots, (k, d), SMALLEST)
+        check_array("the diagonal of roots", pivots, (k, d), LOWEST)
         if full and np.tril(self.roots, -1).any():
             raise InvalidInputError("roots are not upper triangular")
         if (self.loadings is not None) != (hidden > 0):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mixfold.core.checks import check_array, check_kind
+from mixfold.core.checks import LOWEST, check_array, check_kind
 from mixfold.core.conjugate import Conjugate, Prior, held, joined
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Statistics
@@ -39,7 +39,7 @@ class BayesianMixture:
     def check(self, beliefs: MixturePosterior) -> None:
         """Refuse beliefs outside their domain, or about another number of components or columns."""
         check_kind("posterior", beliefs, MixturePosterior)
-        check_array("alpha", beliefs.alpha, (self.model.k,), SMALLEST_WEIGHT)
+        check_array("alpha", beliefs.alpha, (self.model.k,), LOWEST)
         self.conjugate.check(beliefs.components, self.model.k, self.model.d)
 
     def prior(self, params: MixtureParams, prior: Prior) -> MixturePosterior:

@@ -7,7 +7,14 @@ from typing import Literal
 import numpy as np
 from scipy.optimize import least_squares
 
-from mixfold.core.checks import check_above, check_array, check_covariance, check_kind, check_whole
+from mixfold.core.checks import (
+    LOWEST,
+    check_above,
+    check_array,
+    check_covariance,
+    check_kind,
+    check_whole,
+)
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Totals, outer_full, pack, packed_length, unpack
 from mixfold.core.value import value
@@ -29,7 +36,6 @@ ALLOMETRY = np.array([0.0, 1.0, 0.75, 0.0])  # powers of weight in ka, V, CL and
 
 START_VARIANCE, START_FARTHEST = 0.5, 60.0
 
-LEAST_NOISE = 1e-150
 SMALLEST = 1e-100  # its square is a number too
 
 
@@ -77,7 +83,7 @@ class Pharmacokinetic(RandomEffects):
         check_kind("params", params, PharmacokineticParams)
         check_array("mean", params.mean, (self.n_effects,))
         check_covariance("covariance", params.covariance, self.n_effects)
-        check_array("noise", params.noise, (ERRORS[self.error].n_noise,), LEAST_NOISE)
+        check_array("noise", params.noise, (ERRORS[self.error].n_noise,), LOWEST)
 
     @property
     def n_effects(self) -> int:

@@ -132,4 +132,5 @@ def _check_header(header: dict[str, Any], kind: str) -> None:
             "use the mixfold that wrote it"
         )
     if header["kind"] != kind:
-        raise ModelFileError(f"is a {header['kind']!r:.40} file: a {kind} file is needed")
+        other = header["kind"] if header["kind"] in ("model", "checkpoint") else "foreign"
+        raise ModelFileError(f"is a {other} file: a {kind} file is needed")

@@ -212,18 +212,18 @@ def states_are_in_their_domain(
     model: Model, params: Any, learner: Learner, rows: Rows, cuts: list[int]
 ) -> None:
     """Every state passes the checks that states in files must pass; so does the learner."""
-    problem = Threads(model, 1)
+    problem, some = Threads(model, 1), rows.cut(0, 40)
     assert equal(learner.resolve(None, model.d, False), learner)
     before = state = learner.init(problem, params, 20)
     found = [state]
     for _ in range(2):
-        for start, stop in zip([0, *cuts], [*cuts, len(rows)], strict=True):
-            state, _ = learner.step(problem, state, rows.cut(start, stop))
+        for start, stop in ((0, 1), (1, 13), (13, 40)):
+            state, _ = learner.step(problem, state, some.cut(start, stop))
             found += [state, learner.close(problem, state)]
         state, _ = learner.end_pass(problem, state)
         found += [state, learner.rest(state)]
     if hasattr(learner, "merge"):
-        found.append(learner.merge(problem, before, shards(problem, learner, before, rows)))
+        found.append(learner.merge(problem, before, shards(problem, learner, before, some)))
     for one in found:
         check_types(one)
         learner.check_state(model, one)

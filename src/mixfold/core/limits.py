@@ -1,0 +1,11 @@
+"""How large and how small numbers may be.
+
+Values are below `LARGEST`; standard deviations, and means that must be positive, are kept above
+`SMALLEST`. A row is then less than 2e120 deviations from a mean, its square is below 1e241, and
+sums over 1e20 values of rows as heavy as `HEAVIEST` stay far below 1.8e308, where float64 ends.
+"""
+
+LARGEST = 1e60
+SMALLEST = 1e-60
+LEAST_VARIANCE = 1e-120
+LIGHTEST, HEAVIEST = 1e-200, 1e30  # weights of rows, besides zero
