@@ -13,6 +13,7 @@ from mixfold.core.errors import InvalidInputError, ModelFileError
 from mixfold.core.registry import find_all
 from mixfold.core.schema import described, fits
 from mixfold.core.value import is_value, value
+from mixfold.estimators._density import Density
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 from mixfold.run.files import write
 from mixfold.run.reading import read
@@ -160,6 +161,8 @@ def _settings(cls: type, saved: SavedModel) -> dict[str, Any]:
 
 def _check_init(estimator: Any) -> None:
     """Refuse parameters to begin from that are outside their domain."""
+    if isinstance(estimator, Density):
+        estimator._start()
     init = getattr(estimator, "init", None)
     if isinstance(init, MixtureParams):
         k, d = init.components.means.shape

@@ -173,7 +173,7 @@ class ControlledEM(Learner):
         state.check(model)
         if state.memory is None:  # after a fit, or where nothing is remembered
             return
-        check_kind("memory", state.memory, type(self._memory(model.n_latent)))
+        check_kind("memory", state.memory, InMemory if self.memory is None else OnFile)
         rows = state.length if state.phase == UPDATE else 0
         where = None if self.memory is None else str(Path(self.memory))
         state.memory.check(model.n_latent, self.precision, rows, where)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import isqrt, sqrt
+from math import inf, isqrt, sqrt
 from typing import Any, Literal
 
 import numpy as np
@@ -23,6 +23,7 @@ from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 PRECISIONS = ("float32", "float64")
 SHAPES = ("diag", "full", FACTOR)
+LARGEST_CAP, WIDEST = 1e15, 1e100  # of precisions, and of sigma
 FIRST = 256  # rows that scales are taken from
 LONGEST, NEARER = 0.02, 0.4  # steps that are not given
 FAINT = 0.1  # what loadings begin at: their squares against the noise
@@ -131,11 +132,11 @@ class AnnealedSGD(Learner):
     def __post_init__(self) -> None:
         check_whole("batch_size", self.batch_size)
         check_whole("passes", self.passes)
-        for name in ("cap", "delta", "sigma_end"):
-            check_above(name, getattr(self, name), 0.0)
-        for name in ("epsilon", "epsilon_end", "sigma"):
+        for name, largest in (("cap", LARGEST_CAP), ("delta", inf), ("sigma_end", WIDEST)):
+            check_above(name, getattr(self, name), 0.0, largest)
+        for name, largest in (("epsilon", inf), ("epsilon_end", inf), ("sigma", WIDEST)):
             if getattr(self, name) is not None:
-                check_above(name, getattr(self, name), 0.0)
+                check_above(name, getattr(self, name), 0.0, largest)
         check_above("epsilon_end", self.last_step, 0.0, self.first_step)
         check_above("decay", self.decay, 0.0, 1.0)
         if not isinstance(self.scale, bool):

@@ -17,7 +17,7 @@ from mixfold.core.value import checksum, unflatten
 from mixfold.run.files import FORMAT, VERSION
 
 WITH_VALUES = ("families", "schedules", "detectors", "models", "learners", "starts")
-LONGEST_HEADER = 10**8  # bytes, as in safetensors
+LONGEST_HEADER = 2**26  # bytes
 TYPES = {
     name: np.dtype(kind)
     for name, kind in {
