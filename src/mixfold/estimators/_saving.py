@@ -36,22 +36,27 @@ class SavedModel:
 
 def save(estimator: Any, path: str | Path) -> None:
     """Write an estimator and all it has learned."""
+    saved = taken_apart(estimator)
+    try:  # a file that could not be loaded is of no use
+        _settings(type(estimator), saved)
+        estimator._check_learned(saved.learned)
+    except InvalidInputError as error:
+        raise ModelFileError(f"cannot write {path}: {error}") from None
+    write(path, "model", saved)
+
+
+def taken_apart(estimator: Any) -> SavedModel:
+    """What a model file holds of an estimator."""
     settings = estimator.get_params(deep=False)
     kept = {name: _storable(item) for name, item in settings.items() if name not in PLACES}
     columns = getattr(estimator, "feature_names_in_", None)
-    content = SavedModel(
+    return SavedModel(
         type(estimator).__name__,
         list(kept),
         list(kept.values()),
         None if columns is None else [str(name) for name in columns],
         without_places(estimator._now()),
     )
-    try:  # a file that could not be loaded is of no use
-        _settings(type(estimator), content)
-        estimator._check_learned(content.learned)
-    except InvalidInputError as error:
-        raise ModelFileError(f"cannot write {path}: {error}") from None
-    write(path, "model", content)
 
 
 def _storable(thing: Any) -> Any:

@@ -26,8 +26,9 @@ from mixfold.core.value import value
 from mixfold.engines.threads import Threads
 from mixfold.estimators._designed import Designed, Effects, check_design
 from mixfold.estimators._edge import check_finite, learner_from, unchanged_on_error
-from mixfold.estimators._effects import Observed, Scaling, known_covariance
+from mixfold.estimators._effects import ArrayDesign, Observed, Scaling, known_covariance
 from mixfold.estimators._fitting import UnitFitting
+from mixfold.estimators._formula import FormulaDesign
 from mixfold.estimators._information import observed_information
 from mixfold.estimators._learned import check_learner
 from mixfold.estimators._matrices import finite_matrices
