@@ -541,7 +541,7 @@ def test_settings(method: str, settings: dict[str, Any], says: list[str]) -> Non
         (lambda: MiniBatchEM(warmup=-1), ["warmup is -1"]),
         (lambda: MiniBatchEM(average_from=0), ["average_from is 0"]),
         (lambda: MiniBatchEM(truncation=0.0), ["truncation is 0.0"]),
-        (lambda: MiniBatchEM(schedule=0.1), ["schedule is 0.1"]),
+        (lambda: MiniBatchEM(schedule=0.1), ["schedule is 0.1"]),  # type: ignore[arg-type]
         (lambda: OnlineEM(batch_size=0.5), ["batch_size is 0.5"]),  # type: ignore[arg-type]
         (lambda: OnlineEM(passes=0), ["passes is 0"]),
         (lambda: OnlineEM(warmup=-1), ["warmup is -1"]),

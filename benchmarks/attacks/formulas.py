@@ -31,10 +31,11 @@ from mixfold.estimators._formula_tree import (
     FormulaNumber,
     FormulaOperation,
 )
-from mixfold.estimators._saving import SavedModel
+from mixfold.estimators._saving import SavedModel, taken_apart
 from mixfold.estimators.linear_mixed_model import LearnedEffects
 from mixfold.learners.em import EM
-from mixfold.run.files import read, write
+from mixfold.run.files import write
+from mixfold.run.reading import read
 
 from . import Attack
 from ._formula_texts import CODE, MARK, endless_text, hostile_text, random_text
@@ -114,9 +115,7 @@ def fitted() -> SavedModel:
     """A model with every kind of node in its formula, taken apart."""
     formula = "y ~ log(x + 2 * x ** 1.5) + C(kind):x + I(-(x ** 2) / 3)"
     model = LinearMixedModel(formula, "~ 1", "g").fit(small_table())
-    settings = model.get_params(deep=False)
-    names, values = list(settings), list(settings.values())
-    return SavedModel("LinearMixedModel", names, values, None, model._now(), [])
+    return taken_apart(model)
 
 
 def unchecked(cls: Any, given: dict[str, Any]) -> Any:

@@ -1,4 +1,4 @@
-"""Checks of hyper-parameters: a name, the value, what is needed."""
+"""Checks of hyper-parameters and of learned numbers: a name, the value, what is needed."""
 
 from __future__ import annotations
 
@@ -6,7 +6,18 @@ from math import inf
 from numbers import Integral, Real
 from typing import Any
 
+import numpy as np
+
+from mixfold.core.arrays import on_host
 from mixfold.core.errors import InvalidInputError
+from mixfold.core.limits import LARGEST, SMALLEST
+
+HIGHEST = 2.0 * LARGEST  # of locations and deviations, which may be rounded
+LOWEST = 0.5 * SMALLEST  # of deviations, and of what else is positive
+LARGEST_SQUARE, LARGEST_SUM = 1e125, 1e300
+ROUNDING = 1e-8
+MOST = 2**62  # rows or updates
+SEED_BITS = 128
 
 
 def check_whole(name: str, number: Any, least: int = 1) -> None:
@@ -26,3 +37,46 @@ def check_least(name: str, number: Any, low: float) -> None:
     """Refuse what is not a finite number of at least `low`."""
     if not isinstance(number, Real) or not low <= float(number) < inf:
         raise InvalidInputError(f"{name} is {number!r}: a number >= {low:g} is needed")
+
+
+def check_count(name: str, number: Any) -> None:
+    """Refuse what no counter can have reached."""
+    check_whole(name, number, 0)
+    if int(number) >= MOST:
+        raise InvalidInputError(f"{name} is {number!r}: a number below 2**62 is needed")
+
+
+def check_seed(name: str, seed: Any) -> None:
+    """Refuse what no random numbers can begin from."""
+    check_whole(name, seed, 0)
+    if int(seed).bit_length() > SEED_BITS:
+        raise InvalidInputError(f"{name} has {int(seed).bit_length()} bits: give a smaller number")
+
+
+def check_kind(name: str, thing: Any, kind: type) -> None:
+    """Refuse what is not of a class."""
+    if not isinstance(thing, kind):
+        raise InvalidInputError(f"{name} is a {type(thing).__name__}: a {kind.__name__} is needed")
+
+
+def check_array(
+    name: str, array: Any, shape: tuple[int, ...], low: float = -HIGHEST, high: float = HIGHEST
+) -> None:
+    """Refuse an array of another shape, or with numbers that are NaN or not in [low, high]."""
+    found = np.asarray(on_host(array), dtype=np.float64)
+    if found.shape != shape:
+        raise InvalidInputError(f"{name} has shape {found.shape}: {shape} is needed")
+    inside = (found >= low) & (found <= high)
+    if not inside.all():
+        raise InvalidInputError(
+            f"{name} has {found[~inside][0]}: numbers from {low:g} to {high:g} are needed"
+        )
+
+
+def check_covariance(name: str, matrix: Any, size: int) -> None:
+    """Refuse what is not a symmetric positive definite matrix."""
+    check_array(name, matrix, (size, size), -LARGEST_SQUARE, LARGEST_SQUARE)
+    scale = float(np.abs(matrix).max(initial=0.0))
+    symmetric = bool((np.abs(matrix - matrix.T) <= ROUNDING * scale).all())
+    if not symmetric or not (np.linalg.eigvalsh(matrix) > 0.0).all():
+        raise InvalidInputError(f"{name} is {matrix!r}: it must be symmetric, positive definite")

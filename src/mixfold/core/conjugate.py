@@ -43,6 +43,8 @@ class Prior:
     def __post_init__(self) -> None:
         check_above("alpha", self.alpha, 0.0)
         check_above("kappa", self.kappa, 0.0)
+        if self.nu is not None:
+            check_above("nu", self.nu, 0.0)
 
     def given(self, name: str, shape: tuple[int, ...]) -> Array | None:
         """A field as an array for all components, (K, ...)."""
@@ -77,6 +79,10 @@ class Conjugate(ABC):
     @abstractmethod
     def prior(self, params: Any, prior: Prior) -> Any:
         """Beliefs before any row, around the parameters of a start."""
+
+    @abstractmethod
+    def check(self, beliefs: Any, k: int, d: int) -> None:
+        """Refuse beliefs outside their domain, or of other than K components in d columns."""
 
     @abstractmethod
     def log_evidence(self, beliefs: Any, x: Array, weight: Array) -> Array:

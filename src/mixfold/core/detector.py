@@ -14,5 +14,9 @@ class Detector(ABC):
         """The state before any number."""
 
     @abstractmethod
+    def check_state(self, state: Any) -> None:
+        """Refuse a state that no numbers can have led to."""
+
+    @abstractmethod
     def hear(self, state: Any, number: float) -> tuple[Any, bool]:
         """Take in a number; and whether the stream has fallen. If so, the state begins anew."""

@@ -7,9 +7,11 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
+from mixfold.core.checks import check_array
 from mixfold.core.conjugate import Conjugate
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Scatter, Statistics
+from mixfold.core.value import field_names
 
 Form = Literal["linear", "triangular", "diagonal", "factor"]
 
@@ -63,6 +65,15 @@ class Family(ABC):
     def check_columns(self, d: int) -> None:
         """Refuse data of d columns, where that is too few."""
         return
+
+    def check_params(self, params: Any, k: int, d: int) -> None:
+        """Refuse parameters outside their domain, or of other than K components in d columns.
+
+        Here: arrays for K components whose numbers are finite.
+        """
+        for name in field_names(params):
+            array = getattr(params, name)
+            check_array(name, array, (k, *array.shape[1:]))
 
     def sufficient(self, x: Array) -> Array:
         """t(x), (n, p)."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
+from mixfold.core.checks import check_count
+from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
 from mixfold.core.problem import Model, Problem
 from mixfold.core.rows import Rows
-from mixfold.core.value import value
+from mixfold.core.value import is_value, value
 
 Order = Literal["stream", "with-replacement", "without-replacement"]
 
@@ -46,6 +48,7 @@ class Learner(ABC):
     can be merged again. See `learners/_merging.py`.
     """
 
+    places: ClassVar[tuple[str, ...]] = ()  # fields that name files, which no model file holds
     starts = 1
     sample_size = 20_000
     rereads = False
@@ -133,6 +136,13 @@ class Learner(ABC):
     def converged(self, state: Any) -> bool:
         """Whether learning has come to rest, where the rule can tell."""
         return True
+
+    def check_state(self, model: Model, state: Any) -> None:
+        """Refuse a state that learning the model cannot have led to."""
+        if not is_value(state):
+            raise InvalidInputError(f"the state is a {type(state).__name__}: a value is needed")
+        model.check_params(state.params)
+        check_count("repairs", state.repairs)
 
     def rest(self, state: Any) -> Any:
         """The state without what only another pass would need."""

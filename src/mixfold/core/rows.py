@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixfold.core.arrays import beside, concatenated, copied, on_host
+from mixfold.core.checks import check_array
+from mixfold.core.limits import HEAVIEST, LARGEST
 from mixfold.core.value import value
 
 Array = NDArray[np.float64]
@@ -26,6 +28,13 @@ class Rows:
 
     def __len__(self) -> int:
         return int(self.x.shape[0])
+
+    def check(self, d: int) -> None:
+        """Refuse other than d columns, numbers that are not finite, and negative weights."""
+        n = len(self) if self.x.ndim else 0
+        check_array("x", self.x, (n, d), -LARGEST, LARGEST)
+        if self.weight is not None:
+            check_array("weight", self.weight, (n,), 0.0, HEAVIEST)
 
     def cut(self, start: int, stop: int) -> Rows:
         """Rows start..stop-1, as views."""

@@ -10,6 +10,8 @@ from typing import Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from mixfold.core.checks import HIGHEST, LARGEST_SQUARE, LARGEST_SUM, check_above, check_array
+from mixfold.core.limits import LIGHTEST
 from mixfold.core.rows import Array
 from mixfold.core.value import value
 
@@ -113,6 +115,11 @@ class Totals(Additive):
     count: float
     log_likelihood: float
 
+    def check(self, length: int) -> None:
+        """Refuse sums of another length, or that are not finite."""
+        check_array("values", self.values, (length,), -LARGEST_SUM, LARGEST_SUM)
+        check_above("count", self.count, LIGHTEST, HIGHEST)
+
     def __add__(self, other: Totals) -> Totals:
         return Totals(
             self.values + other.values,
@@ -138,6 +145,14 @@ class Statistics(Additive):
     scatter: Array
     count: float
     log_likelihood: float
+
+    def check(self, k: int, means: int, products: int) -> None:
+        """Refuse other shapes, numbers that are not finite, and negative weights."""
+        check_array("weight", self.weight, (k,), 0.0)
+        check_array("mean", self.mean, (k, means))
+        check_array("scatter", self.scatter, (k, products), -LARGEST_SQUARE, LARGEST_SQUARE)
+        check_above("count", self.count, LIGHTEST, HIGHEST)
+        check_above("the sum of weight", float(self.weight.sum()), LIGHTEST)
 
     def __add__(self, other: Statistics) -> Statistics:
         weight = self.weight + other.weight

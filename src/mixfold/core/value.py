@@ -11,8 +11,12 @@ from typing import Any, TypeVar, dataclass_transform
 import numpy as np
 
 from mixfold.core.arrays import is_array, is_tensor, on_host
+from mixfold.core.errors import ModelFileError
+from mixfold.core.schema import check_fields
 
 T = TypeVar("T")
+
+DEEPEST = 100  # levels of a tree of values
 
 _CLASSES: dict[str, type] = {}
 
@@ -56,15 +60,34 @@ def flatten(thing: Any, path: str, arrays: dict[str, np.ndarray]) -> Any:
 
 
 def unflatten(tree: Any, arrays: Mapping[str, np.ndarray]) -> Any:
-    """Rebuild what `flatten` took apart; only declared values can come out."""
+    """Rebuild what `flatten` took apart; only declared values can come out.
+
+    Every array is used once, and every value has all its fields, of their declared types.
+    """
+    left = dict(arrays)
+    thing = _unflatten(tree, left, 0)
+    if left:
+        raise ModelFileError(f"has {len(left)} arrays that belong to nothing")
+    return thing
+
+
+def _unflatten(tree: Any, left: dict[str, np.ndarray], depth: int) -> Any:
+    if depth > DEEPEST:
+        raise ModelFileError(f"is nested more than {DEEPEST} levels deep")
     if isinstance(tree, list):
-        return [unflatten(item, arrays) for item in tree]
+        return [_unflatten(item, left, depth + 1) for item in tree]
     if not isinstance(tree, dict):
         return tree
-    if "array" in tree:
-        return arrays[tree["array"]]
+    if tree.keys() == {"array"}:
+        if tree["array"] not in left:
+            raise ModelFileError(f"has no array {tree['array']!r}, or uses it twice")
+        return left.pop(tree["array"])
+    if tree.keys() != {"value", "fields"} or tree["value"] not in _CLASSES:
+        raise ModelFileError(f"has {str(tree.get('value', list(tree)))[:80]!r}, which is no value")
     cls = _CLASSES[tree["value"]]
-    return cls(**{name: unflatten(part, arrays) for name, part in tree["fields"].items()})
+    given = {name: _unflatten(part, left, depth + 1) for name, part in tree["fields"].items()}
+    check_fields(cls, given)
+    return cls(**given)
 
 
 def at_home(thing: T) -> T:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from itertools import pairwise
 from math import isnan
 
-from mixfold.core.checks import check_above, check_whole
+import numpy as np
+
+from mixfold.core.checks import check_above, check_array, check_kind, check_least, check_whole
 from mixfold.core.detector import Detector
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.value import value
@@ -63,6 +65,11 @@ class PageHinkley(Detector):
 
     def begin(self) -> Heard:
         return Heard([], 0.0)
+
+    def check_state(self, state: Heard) -> None:
+        check_kind("heard", state, Heard)
+        check_array("recent", np.array(state.recent), (len(state.recent),), LOWEST, -LOWEST)
+        check_least("total", state.total, 0.0)
 
     def hear(self, state: Heard, number: float) -> tuple[Heard, bool]:
         if isnan(number):

@@ -31,7 +31,7 @@ from mixfold.run.ancestor import MOST, Ancestor
 from mixfold.run.atomic_files import check_output
 from mixfold.run.checkpoint import Checkpoint, check_checkpoint
 from mixfold.run.fit import Fit
-from mixfold.run.identity import DATA, is_forced
+from mixfold.run.identity import DATA, LEARNER, MODEL, is_forced
 from mixfold.run.loop import Loop, check_some
 from mixfold.run.passing import Check, Passing
 from mixfold.run.progress import Lines, Progress, Silent
@@ -196,8 +196,8 @@ class Density(Evaluation):
             "the number of rows": source.length,
             "the number of partitions": None if passing is None else len(passing.partitions),
             DATA: source.fingerprint(),
-            "the model": problem.model,
-            "learner": learner,
+            MODEL: problem.model,
+            LEARNER: learner,
             "init": start if is_value(start) else type(start).__name__,
             "n_init": self.n_init,
             "random_state": seed,
@@ -256,7 +256,9 @@ class Density(Evaluation):
         learned = Learned(
             model=problem.model,
             learner=learner,
-            stream=Stream(None, at_home(learner.rest(fit.state)), [Ancestor(fit.origin, 0, 0)]),
+            stream=Stream(
+                None, at_home(learner.rest(fit.state)), [Ancestor(learner.rest(fit.origin), 0, 0)]
+            ),
             params=learner.estimate(problem, fit.state),
             n_seen=fit.rows_seen,
             n_rows=fit.length or fit.row,
@@ -269,6 +271,10 @@ class Density(Evaluation):
         # a pass that was interrupted has sums whose components have their places
         ordered = self._ordered and fit.done and learner.exchangeable and self._beginning().random
         self._remember(learned.ordered() if ordered else learned)
+
+    def _check_learned(self, learned: Learned) -> None:
+        """Refuse what this estimator cannot have learned."""
+        learned.check()
 
     def _remember(self, learned: Learned) -> None:
         for name in self._shows:

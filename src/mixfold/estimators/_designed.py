@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Array
 from mixfold.estimators._edge import check_finite
+from mixfold.estimators._effects import ArrayDesign
 from mixfold.estimators._formula import FormulaDesign
 from mixfold.estimators._matrices import finite_matrices
 from mixfold.estimators._observations import (
@@ -30,6 +31,15 @@ class Effects(NamedTuple):
     a: Array
     b: Array
     number: np.ndarray
+
+
+def check_design(design: Any, p: int, q: int) -> None:
+    """Refuse what does not make columns of p fixed and q random effects."""
+    if not isinstance(design, ArrayDesign | FormulaDesign):
+        raise InvalidInputError(f"design is {design!r}: a formula, or columns, are needed")
+    found = len(design.names), len(design.random_names)
+    if found != (p, q):
+        raise InvalidInputError(f"the design has {found} fixed and random effects, not {(p, q)}")
 
 
 class Designed(BaseEstimator):  # type: ignore[misc]

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from mixfold.core.checks import LARGEST_SUM, check_above, check_array
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Array, Rows
 from mixfold.core.value import value
@@ -75,6 +76,14 @@ class Scaling:
     turn: Array
     spread: Array
     scale: float
+
+    def check(self, p: int, q: int) -> None:
+        """Refuse other numbers of effects, and scales that are not above zero."""
+        high = LARGEST_SUM  # of ratios between columns, which may be in any units
+        check_array("offset", self.offset, (p,), -high, high)
+        check_array("turn", self.turn, (p, p), -high, high)
+        check_array("spread", self.spread, (q,), 1.0 / high, high)
+        check_above("scale", self.scale, 0.0, high)
 
     def units(self, y: Array, a: Array, b: Array, starts: np.ndarray) -> Array:
         """Units of the groups that begin at `starts`."""

@@ -14,7 +14,7 @@ from mixfold.estimators._edge import seed_from
 from mixfold.estimators._guarded import Guarded
 from mixfold.run.checkpoint import Checkpoint, check_checkpoint
 from mixfold.run.fit import Fit
-from mixfold.run.identity import DATA, is_forced
+from mixfold.run.identity import DATA, LEARNER, MODEL, is_forced
 from mixfold.run.loop import Loop
 from mixfold.run.progress import Lines, Silent
 from mixfold.sources._grouped import Grouped
@@ -46,7 +46,7 @@ class UnitFitting(Guarded):
         """Learn from a start that some units suggest, or go on from the checkpoint."""
         seed = seed_from(self.random_state)
         start_units = max(1, min(start_units, START_BYTES // (8 * units.d)))
-        what = {"the model": problem.model, "learner": learner, "the design": design}
+        what = {MODEL: problem.model, LEARNER: learner, "the design": design}
         checkpoint = self._checkpoint(what, units)
         saved = checkpoint.read() if checkpoint and self.resume else None
         sample = units.sample(start_units, np.random.default_rng([seed, 2**31]))

@@ -9,8 +9,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from mixfold.core.checks import check_count, check_kind, check_seed
+from mixfold.core.errors import InvalidInputError
+from mixfold.core.learner import Learner
+from mixfold.core.problem import Model
 from mixfold.core.rows import Rows
-from mixfold.core.value import field_names, value
+from mixfold.core.value import equal, field_names, value
 from mixfold.engines.threads import Threads
 from mixfold.families.gaussian import FactorParams, Gaussian
 from mixfold.learners.drift_aware import DriftAware
@@ -19,8 +23,16 @@ from mixfold.models.mixture_model import MixtureModel
 from mixfold.run.ancestor import Ancestor, joined
 from mixfold.run.component_order import component_order, reorder
 from mixfold.run.history import History, no_history
-from mixfold.run.starting import Beginning
+from mixfold.run.starting import Beginning, check_served
 from mixfold.run.stream import Stream
+
+
+def check_learner(learner: Any, model: Model) -> None:
+    """Refuse a learner that cannot learn the model, or whose settings are not resolved."""
+    check_kind("learner", learner, Learner)
+    check_served(learner, model)
+    if not equal(learner.resolve(None, model.d, False), learner):
+        raise InvalidInputError(f"learner is {learner!r}, of which some settings are not resolved")
 
 
 @value
@@ -56,6 +68,18 @@ class Learned:
     degeneracies: int
     seed: int
     streaming: bool
+
+    def check(self) -> None:
+        """Refuse what no learning can have led to."""
+        check_kind("model", self.model, MixtureModel)
+        self.model.family.check_columns(self.model.d)
+        self.model.check_params(self.params)
+        check_learner(self.learner, self.model)
+        self.stream.check(self.learner, self.model)
+        self.history.check()
+        for name in ("n_seen", "n_rows", "degeneracies"):
+            check_count(name, getattr(self, name))
+        check_seed("seed", self.seed)
 
     @property
     def n_features(self) -> int:

@@ -166,7 +166,7 @@ class Watched(Live):
     def _begun(self, state: Any, first: int) -> Window:
         rule, stream = self._from.learner, self._from.stream
         inner = replace(self._from, learner=rule.learner, stream=replace(stream, state=state.inner))
-        room = np.empty((rule.window - len(state.window), self._d))
+        room = np.empty((max(1, rule.window - len(state.window)), self._d))
         return Window(state, live_on(inner, self.problem), room, first)
 
     @property

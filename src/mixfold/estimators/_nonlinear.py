@@ -11,7 +11,14 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mixfold.core.checks import check_whole
+from mixfold.core.checks import (
+    LARGEST_SUM,
+    check_above,
+    check_array,
+    check_count,
+    check_kind,
+    check_whole,
+)
 from mixfold.core.learner import Learner
 from mixfold.core.problem import Assignment
 from mixfold.core.rows import Array as Floats
@@ -20,7 +27,8 @@ from mixfold.core.value import value
 from mixfold.engines.threads import Threads
 from mixfold.estimators._edge import learner_from
 from mixfold.estimators._fitting import UnitFitting
-from mixfold.estimators._observations import Observations, storable
+from mixfold.estimators._learned import check_learner
+from mixfold.estimators._observations import Observations, check_labels, storable
 from mixfold.kernels._simulation import SimulationKernel, Summary
 from mixfold.learners.monte_carlo_em import MonteCarloEM
 from mixfold.models._random_effects import RandomEffects
@@ -66,6 +74,25 @@ class LearnedUnits:
     history: History
     degeneracies: int
 
+    def check(self) -> None:
+        """Refuse what no learning can have led to."""
+        check_kind("model", self.model, RandomEffects)
+        self.model.check_params(self.params)
+        check_learner(self.learner, self.model)
+        check_count("n_features", self.n_features)
+        told = ~np.isnan(self.parameter_covariance)  # NaN where the data tell nothing
+        r = self.model.n_parameters()
+        covariance = np.where(told, self.parameter_covariance, 0.0)
+        check_array("parameter_covariance", covariance, (r, r), -LARGEST_SUM, LARGEST_SUM)
+        n, q = len(self.effects), self.model.n_effects
+        check_array("effects", self.effects, (n, q))
+        check_array("effect_covariances", self.effect_covariances, (n, q, q))
+        check_labels(self.groups, n)
+        check_above("weight", self.weight, 0.0)
+        self.history.check()
+        check_count("n_seen", self.n_seen)
+        check_count("degeneracies", self.degeneracies)
+
 
 class Look(NamedTuple):
     """What many draws at the learned parameters tell of every unit, and of the parameters."""
@@ -85,12 +112,15 @@ class NonlinearMixed(UnitFitting):
     evaluation_draws: int
     n_threads: int | None
 
-    _extra: tuple[str, ...] = ()
     _learns: ClassVar[type] = LearnedUnits
     _learned: LearnedUnits
 
     def _attributes(self, learned: LearnedUnits) -> dict[str, Any]:
         raise AssertionError("every estimator names its attributes")
+
+    def _check_learned(self, learned: LearnedUnits) -> None:
+        """Refuse what this estimator cannot have learned."""
+        learned.check()
 
     def _check_settings(self) -> None:
         for name in ("passes", "n_threads"):

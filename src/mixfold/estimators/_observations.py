@@ -8,6 +8,7 @@ import numpy as np
 
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Array as Floats
+from mixfold.core.schema import described
 from mixfold.core.source import Source
 from mixfold.estimators._effects import ArrayDesign
 from mixfold.estimators._formula import FormulaDesign
@@ -197,6 +198,14 @@ def positions(known: np.ndarray, wanted: np.ndarray) -> np.ndarray:
     order = np.argsort(known)
     place = np.minimum(np.searchsorted(known, wanted, sorter=order), len(known) - 1)
     return np.where(known[order[place]] == wanted, order[place], -1)
+
+
+def check_labels(groups: Any, n: int) -> None:
+    """Refuse other than n names of groups."""
+    names = isinstance(groups, list) and all(isinstance(name, str) for name in groups)
+    numbers = isinstance(groups, np.ndarray) and groups.dtype.kind in "iufb"
+    if not (names or numbers) or np.shape(groups) != (n,):
+        raise InvalidInputError(f"groups are {described(groups)}: {n} names are needed")
 
 
 def storable(groups: np.ndarray) -> Any:

@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from copy import copy
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 
-from mixfold.core.errors import ModelFileError
+from mixfold.core.checks import check_seed
+from mixfold.core.errors import InvalidInputError, ModelFileError
 from mixfold.core.registry import find_all
+from mixfold.core.schema import described, fits
 from mixfold.core.value import is_value, value
-from mixfold.run.files import read, write
+from mixfold.estimators._density import Density
+from mixfold.models.mixture_model import MixtureModel, MixtureParams
+from mixfold.run.files import write
+from mixfold.run.reading import read
+
+# where fits are kept, and what computes them: of the program that fits, not of the model
+PLACES = ("checkpoint", "checkpoint_every", "resume", "cluster", "engine")
+MOST_THREADS = 2**16
 
 
 @value
@@ -23,29 +33,34 @@ class SavedModel:
     settings: list[Any]
     columns: list[str] | None
     learned: Any
-    extra: list[Any]
 
 
 def save(estimator: Any, path: str | Path) -> None:
     """Write an estimator and all it has learned."""
+    saved = taken_apart(estimator)
+    try:  # a file that could not be loaded is of no use
+        _settings(type(estimator), saved)
+        estimator._check_learned(saved.learned)
+    except InvalidInputError as error:
+        raise ModelFileError(f"cannot write {path}: {error}") from None
+    write(path, "model", saved)
+
+
+def taken_apart(estimator: Any) -> SavedModel:
+    """What a model file holds of an estimator."""
     settings = estimator.get_params(deep=False)
-    if "engine" in settings:  # a file may be read where there is no such device
-        settings["engine"] = None
+    kept = {name: _storable(item) for name, item in settings.items() if name not in PLACES}
     columns = getattr(estimator, "feature_names_in_", None)
-    content = SavedModel(
+    return SavedModel(
         type(estimator).__name__,
-        list(settings),
-        [_storable(item) for item in settings.values()],
+        list(kept),
+        list(kept.values()),
         None if columns is None else [str(name) for name in columns],
-        estimator._now(),
-        [[name, getattr(estimator, name)] for name in estimator._extra],
+        without_places(estimator._now()),
     )
-    write(path, "model", content)
 
 
 def _storable(thing: Any) -> Any:
-    if isinstance(thing, Path):
-        return str(thing)
     if isinstance(thing, np.random.RandomState | np.random.Generator):
         return None
     if hasattr(thing, "params_"):
@@ -55,12 +70,41 @@ def _storable(thing: Any) -> Any:
     if isinstance(thing, list | tuple):
         return list(thing)
     if is_value(thing):
-        return thing
+        return without_places(thing)
     raise ModelFileError(f"cannot save the setting {thing!r}: a model file cannot hold it")
+
+
+def without_places(thing: Any) -> Any:
+    """The same tree of values, with nothing that names a file."""
+    if isinstance(thing, list):
+        return [without_places(item) for item in thing]
+    if not is_value(thing):
+        return thing
+    parts = {field.name: getattr(thing, field.name) for field in fields(thing)}
+    clean = {name: without_places(part) for name, part in parts.items()}
+    clean |= dict.fromkeys(getattr(thing, "places", ()))
+    changed = {name: part for name, part in clean.items() if part is not parts[name]}
+    return replace(thing, **changed) if changed else thing
+
+
+def check_no_places(thing: Any) -> None:
+    """Refuse a tree of values that names a file."""
+    if isinstance(thing, list):
+        for item in thing:
+            check_no_places(item)
+    elif is_value(thing):
+        for name in getattr(thing, "places", ()):
+            if getattr(thing, name) is not None:
+                raise InvalidInputError(f"{name} of {type(thing).__name__} names a file")
+        check_no_places([getattr(thing, field.name) for field in fields(thing)])
 
 
 def load(path: str | Path) -> Any:
     """The estimator in a model file.
+
+    The file is data: nothing in it is run, and a model that could not have been learned is refused
+    with a `ModelFileError`. Settings that name places (checkpoint, cluster, engine, the file of a
+    learner's memory) are not in it.
 
     Examples
     --------
@@ -72,18 +116,60 @@ def load(path: str | Path) -> Any:
     >>> bool((mixfold.load(file).means_ == model.means_).all())
     True
     """
-    classes = {c.__name__: c for c in find_all("estimators").values()}
     saved = read(path, "model")
+    try:
+        return _restored(saved)
+    except ModelFileError as error:
+        raise ModelFileError(f"{path} {error}") from None
+    except Exception as error:  # whatever a model that was never learned makes estimators raise
+        raise ModelFileError(f"{path} is damaged: {error}") from error
+
+
+def _restored(saved: Any) -> Any:
     if not isinstance(saved, SavedModel):
-        raise ModelFileError(f"{path} is damaged: it holds no model")
+        raise ModelFileError("is damaged: it holds no model")
+    classes = {c.__name__: c for c in find_all("estimators").values()}
     if saved.estimator not in classes:
-        raise ModelFileError(f"{path} holds a {saved.estimator}, which mixfold does not know")
-    if not isinstance(saved.learned, classes[saved.estimator]._learns):
-        raise ModelFileError(f"{path} is damaged: it holds no model")
-    estimator = classes[saved.estimator](**dict(zip(saved.names, saved.settings, strict=True)))
+        raise ModelFileError(f"holds a {saved.estimator!r:.80}, which mixfold does not know")
+    cls = classes[saved.estimator]
+    if not isinstance(saved.learned, cls._learns):
+        raise ModelFileError("is damaged: it holds no model")
+    check_no_places(saved)
+    estimator = cls(**_settings(cls, saved))
+    estimator._check_parameters()
+    _check_init(estimator)
+    estimator._check_learned(saved.learned)
     estimator.n_features_in_ = saved.learned.n_features
     if saved.columns is not None:
+        if len(saved.columns) != saved.learned.n_features:
+            raise InvalidInputError(f"it has {len(saved.columns)} names of columns")
         estimator.feature_names_in_ = np.asarray(saved.columns, dtype=object)
     estimator._remember(saved.learned)
-    estimator.__dict__.update(dict(saved.extra))
     return copy(estimator)  # which knows that others may go on from the same state
+
+
+def _settings(cls: type, saved: SavedModel) -> dict[str, Any]:
+    """The settings of an estimator, of their declared types; places are as they are by default."""
+    settings = dict(zip(saved.names, saved.settings, strict=True))
+    hints = get_type_hints(cls.__init__)  # type: ignore[misc]
+    needed = [name for name in hints if name not in (*PLACES, "return")]
+    if sorted(saved.names) != sorted(needed):
+        raise InvalidInputError(f"it has the settings {saved.names}: {needed} are needed")
+    for name, thing in settings.items():
+        if not fits(thing, hints[name]):
+            raise InvalidInputError(f"{name} is {described(thing)}: {hints[name]} is needed")
+    if settings["random_state"] is not None:
+        check_seed("random_state", settings["random_state"])
+    if (settings["n_threads"] or 1) > MOST_THREADS:
+        raise InvalidInputError(f"n_threads is {settings['n_threads']}: it is at most 2**16")
+    return settings
+
+
+def _check_init(estimator: Any) -> None:
+    """Refuse parameters to begin from that are outside their domain."""
+    if isinstance(estimator, Density):
+        estimator._start()
+    init = getattr(estimator, "init", None)
+    if isinstance(init, MixtureParams):
+        k, d = init.components.means.shape
+        MixtureModel(estimator._family(), k, d).check_params(init)

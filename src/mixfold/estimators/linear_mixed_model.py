@@ -10,21 +10,29 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mixfold.core.checks import check_above, check_least, check_whole
-from mixfold.core.errors import InvalidInputError, unknown_name
+from mixfold.core.checks import (
+    LARGEST_SUM,
+    check_above,
+    check_array,
+    check_count,
+    check_least,
+    check_whole,
+)
+from mixfold.core.errors import unknown_name
 from mixfold.core.learner import Learner
 from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows
 from mixfold.core.value import value
 from mixfold.engines.threads import Threads
-from mixfold.estimators._designed import Designed, Effects
+from mixfold.estimators._designed import Designed, Effects, check_design
 from mixfold.estimators._edge import check_finite, learner_from
 from mixfold.estimators._effects import ArrayDesign, Observed, Scaling, known_covariance
 from mixfold.estimators._fitting import UnitFitting
 from mixfold.estimators._formula import FormulaDesign
 from mixfold.estimators._information import observed_information
+from mixfold.estimators._learned import check_learner
 from mixfold.estimators._matrices import finite_matrices
-from mixfold.estimators._observations import Observations, storable
+from mixfold.estimators._observations import Observations, check_labels, storable
 from mixfold.kernels.linear_mixed import LinearMixedKernel
 from mixfold.learners.em import EM
 from mixfold.models.linear_mixed import LinearMixed, LinearMixedParams
@@ -55,15 +63,20 @@ class LearnedEffects:
     converged: bool
     degeneracies: int
 
-    def __post_init__(self) -> None:
-        if not isinstance(self.design, FormulaDesign | ArrayDesign):
-            raise InvalidInputError(f"the design is a {type(self.design).__name__}")
-        found = len(self.design.names), len(self.design.random_names)
-        if found != (self.model.p, self.model.q):
-            raise InvalidInputError(
-                f"the design has {found[0]} fixed and {found[1]} random effects, but the model "
-                f"has {self.model.p} and {self.model.q}"
-            )
+    def check(self) -> None:
+        """Refuse what no learning can have led to."""
+        p, q = self.model.p, self.model.q
+        check_design(self.design, p, q)
+        self.model.check_params(self.params)
+        check_learner(self.learner, self.model)
+        self.scaling.check(p, q)
+        check_array("information", self.information, (p, p), -LARGEST_SUM, LARGEST_SUM)
+        self.history.check()
+        for name in ("n_groups", "n_seen", "degeneracies"):
+            check_count(name, getattr(self, name))
+        if self.effects is not None:
+            check_array("effects", self.effects, (self.n_groups, q), -LARGEST_SUM, LARGEST_SUM)
+            check_labels(self.groups, self.n_groups)
 
     @property
     def n_features(self) -> int:
@@ -196,7 +209,6 @@ class LinearMixedModel(UnitFitting, Designed):
     repeated measures: application of the EM algorithm.
     """
 
-    _extra: tuple[str, ...] = ()
     _learns: ClassVar[type] = LearnedEffects
 
     def __init__(
@@ -344,6 +356,10 @@ class LinearMixedModel(UnitFitting, Designed):
             self.__dict__.pop(name, None)
         self._learned = learned
         self.__dict__.update(learned.attributes())
+
+    def _check_learned(self, learned: LearnedEffects) -> None:
+        """Refuse what this estimator cannot have learned."""
+        learned.check()
 
     def _now(self) -> LearnedEffects:
         return self._learned

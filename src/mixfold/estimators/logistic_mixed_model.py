@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 from scipy.linalg import block_diag
 from scipy.special import expit
 
+from mixfold.core.checks import check_kind, check_least
 from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.learner import Learner
 from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows
-from mixfold.estimators._designed import Designed, Effects
+from mixfold.estimators._designed import Designed, Effects, check_design
 from mixfold.estimators._edge import check_finite
-from mixfold.estimators._effects import Observed, sum_columns
+from mixfold.estimators._effects import Observed, Scaling, sum_columns
 from mixfold.estimators._matrices import finite_matrices
 from mixfold.estimators._nonlinear import LearnedUnits, NonlinearMixed, symmetric
 from mixfold.estimators._observations import Observations
@@ -156,11 +157,14 @@ class LogisticMixedModel(NonlinearMixed, Designed):
             Weights of groups, the same for all rows of one: a group of weight 2 is there twice.
         """
         with self._learning() as fitted:
-            if fitted.covariance not in ("full", "diag"):
-                raise unknown_name("covariance", fitted.covariance, ("full", "diag"))
-            fitted._check_settings()
+            fitted._check_parameters()
             fitted._fit(fitted._open(X, y, groups, Z, sample_weight))
         return self
+
+    def _check_parameters(self) -> None:
+        if self.covariance not in ("full", "diag"):
+            raise unknown_name("covariance", self.covariance, ("full", "diag"))
+        self._check_settings()
 
     def _fit(self, data: Observations) -> None:
         observed = Observed(data.design)
@@ -190,6 +194,15 @@ class LogisticMixedModel(NonlinearMixed, Designed):
         model = LogisticMixed(most, p, q, self.covariance)
         design: Any = data.design
         self._learn(data, units, model, int(design.n_features), scaling)
+
+    def _check_learned(self, learned: LearnedUnits) -> None:
+        super()._check_learned(learned)
+        check_kind("model", learned.model, LogisticMixed)
+        check_kind("scaling", learned.scaling, Scaling)
+        p, q = learned.model.n_fixed, learned.model.n_random
+        check_design(learned.design, p, q)
+        learned.scaling.check(p, q)
+        check_least("n_features", learned.n_features, learned.design.n_features)
 
     def _attributes(self, learned: LearnedUnits) -> dict[str, Any]:
         scaling, params = learned.scaling, learned.params

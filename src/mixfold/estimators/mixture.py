@@ -90,8 +90,6 @@ class Mixture(Density):
     array([1, 0])
     """
 
-    _extra: tuple[str, ...] = ()
-
     def __init__(
         self,
         family: str | Family = "gaussian",

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from mixfold.core.checks import check_above
+from mixfold.core.checks import check_above, check_kind
 from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.learner import Learner
 from mixfold.core.rows import Array as Floats
@@ -288,6 +288,12 @@ class OneCompartmentModel(NonlinearMixed):
                 f"subject {data.label(keys[nothing][0])} has no {what}: drop it, or use "
                 f"dosing={other!r} if doses stand in the table that way"
             )
+
+    def _check_learned(self, learned: LearnedUnits) -> None:
+        super()._check_learned(learned)
+        check_kind("model", learned.model, Pharmacokinetic)
+        check_kind("design", learned.design, type(None))
+        check_kind("scaling", learned.scaling, type(None))
 
     def _attributes(self, learned: LearnedUnits) -> dict[str, Any]:
         params: PharmacokineticParams = learned.params

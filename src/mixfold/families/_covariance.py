@@ -11,6 +11,8 @@ from typing import Literal
 
 import numpy as np
 
+from mixfold.core.checks import HIGHEST, LOWEST, check_array
+from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Scatter, unpack
 
@@ -62,6 +64,15 @@ def check_positive_definite(matrices: Array) -> None:
         raise ValueError("'precisions' should be symmetric, positive-definite")
 
 
+def check_lower(name: str, factors: Array, shape: tuple[int, ...], high: float = HIGHEST) -> None:
+    """Refuse what are not lower triangular matrices with a positive diagonal."""
+    check_array(name, factors, shape, -high, high)
+    pivots = np.diagonal(factors, axis1=-2, axis2=-1)
+    check_array(f"the diagonal of {name}", pivots, shape[:-1], LOWEST, high)
+    if np.triu(factors, 1).any():
+        raise InvalidInputError(f"{name} is not lower triangular")
+
+
 class Covariance(ABC):
     """How the covariance of K components is tied together."""
 
@@ -76,6 +87,10 @@ class Covariance(ABC):
 
         No direction has a variance below `least`, which is not a repair.
         """
+
+    @abstractmethod
+    def check(self, factor: Array, k: int, d: int) -> None:
+        """Refuse what is not the factor of K positive definite covariances."""
 
     @abstractmethod
     def widened(self, factor: Array, least: float) -> Array:
@@ -97,6 +112,10 @@ class Covariance(ABC):
     def from_precisions(self, precisions: Array) -> Array:
         """The factor, from precisions in scikit-learn's shape."""
 
+    @abstractmethod
+    def factor_shape(self, k: int, d: int) -> tuple[int, ...]:
+        """The factor's shape."""
+
     def shared(self, per_component: Array) -> Array:
         """One of K equal arrays if components share it, else all."""
         return per_component
@@ -115,6 +134,9 @@ class Triangular(Covariance):
 
     form = "triangular"
     scatter: Scatter = "full"
+
+    def check(self, factor: Array, k: int, d: int) -> None:
+        check_lower("factor", factor, self.factor_shape(k, d))
 
     def widened(self, factor: Array, least: float) -> Array:
         covariance = factor @ factor.swapaxes(1, 2)
@@ -148,6 +170,9 @@ class Full(Triangular):
     def from_covariances(self, covariances: Array) -> Array:
         return np.asarray(np.linalg.cholesky(covariances), dtype=np.float64)
 
+    def factor_shape(self, k: int, d: int) -> tuple[int, ...]:
+        return (k, d, d)
+
     def n_parameters(self, k: int, d: int) -> int:
         return k * d * (d + 1) // 2
 
@@ -174,6 +199,9 @@ class Tied(Triangular):
     def from_covariances(self, covariances: Array) -> Array:
         return np.asarray(np.linalg.cholesky(covariances)[None], dtype=np.float64)
 
+    def factor_shape(self, k: int, d: int) -> tuple[int, ...]:
+        return (1, d, d)
+
     def n_parameters(self, k: int, d: int) -> int:
         return d * (d + 1) // 2
 
@@ -186,6 +214,9 @@ class Diagonal(Covariance):
 
     form = "diagonal"
     scatter: Scatter = "diag"
+
+    def check(self, factor: Array, k: int, d: int) -> None:
+        check_array("factor", factor, self.factor_shape(k, d), LOWEST)
 
     def widened(self, factor: Array, least: float) -> Array:
         return np.maximum(factor, np.sqrt(least))
@@ -218,6 +249,9 @@ class Diag(Diagonal):
     def from_covariances(self, covariances: Array) -> Array:
         return np.sqrt(covariances)
 
+    def factor_shape(self, k: int, d: int) -> tuple[int, ...]:
+        return (k, d)
+
     def n_parameters(self, k: int, d: int) -> int:
         return k * d
 
@@ -242,6 +276,9 @@ class Spherical(Diagonal):
 
     def from_covariances(self, covariances: Array) -> Array:
         return np.sqrt(covariances)[:, None]
+
+    def factor_shape(self, k: int, d: int) -> tuple[int, ...]:
+        return (k, 1)
 
     def n_parameters(self, k: int, d: int) -> int:
         return k

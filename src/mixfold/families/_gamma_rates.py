@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from mixfold.core.checks import LARGEST_SQUARE, LOWEST, check_array, check_kind
 from mixfold.core.conjugate import REACH, Conjugate, Prior, held, joined
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.limits import SMALLEST
@@ -39,6 +40,11 @@ def log_gap(shape: Array) -> Array:
 
 class GammaRates(Conjugate):
     """Beliefs about rates; a row adds to shape and rate."""
+
+    def check(self, beliefs: GammaBeliefs, k: int, d: int) -> None:
+        check_kind("components", beliefs, GammaBeliefs)
+        check_array("shape", beliefs.shape, (k, d), LOWEST, LARGEST_SQUARE)
+        check_array("rate", beliefs.rate, (k, d), LOWEST, LARGEST_SQUARE)
 
     @abstractmethod
     def gain(self, x: Array, weight: Array) -> tuple[Array, Array]:

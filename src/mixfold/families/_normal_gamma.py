@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from mixfold.core.checks import LARGEST_SQUARE, LOWEST, check_array
 from mixfold.core.conjugate import REACH, Conjugate, Prior, joined
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Array
@@ -14,6 +15,7 @@ from mixfold.families._gaussian_params import GaussianParams
 from mixfold.families._normal_wishart import (
     FLOOR,
     NormalBeliefs,
+    check_normal,
     degrees,
     log_evidence,
     log_gap,
@@ -27,6 +29,10 @@ from mixfold.families._normal_wishart import (
 
 class NormalGamma(Conjugate):
     """Beliefs about means and variances of columns: a normal-Wishart of one column each."""
+
+    def check(self, beliefs: NormalBeliefs, k: int, d: int) -> None:
+        check_normal(beliefs, (k, d), (k, d))
+        check_array("factor", beliefs.factor, (k, d), LOWEST, LARGEST_SQUARE)
 
     def prior(self, params: GaussianParams, prior: Prior) -> NormalBeliefs:
         k, d = params.means.shape

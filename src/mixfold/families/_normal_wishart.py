@@ -12,13 +12,14 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from mixfold.core.checks import LARGEST_SQUARE, LOWEST, check_array, check_kind
 from mixfold.core.conjugate import REACH, Conjugate, Prior, held, joined
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.limits import LEAST_VARIANCE
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Statistics, unpack
 from mixfold.core.value import value
-from mixfold.families._covariance import cholesky_floored
+from mixfold.families._covariance import check_lower, cholesky_floored
 from mixfold.families._gaussian_params import GaussianParams
 
 FLOOR = 1e-14
@@ -151,8 +152,23 @@ def _wide(a: Array, more: int) -> Array:
     return a.reshape(a.shape + (1,) * more)
 
 
+def check_normal(beliefs: NormalBeliefs, shape: tuple[int, ...], mean: tuple[int, ...]) -> None:
+    """Refuse beliefs whose covariances have no mean; `shape` is that of kappa and nu."""
+    check_kind("components", beliefs, NormalBeliefs)
+    check_array("mean", beliefs.mean, mean)
+    check_array("kappa", beliefs.kappa, shape, LOWEST, LARGEST_SQUARE)
+    check_array("nu", beliefs.nu, shape, 0.0, LARGEST_SQUARE)
+    d = mean[1] if len(shape) == 1 else 1
+    if not (beliefs.nu > d + 1.0).all():
+        raise InvalidInputError(f"nu is {beliefs.nu.min()}: it must be above {d + 1}")
+
+
 class NormalWishart(Conjugate):
     """Beliefs about means and full covariances."""
+
+    def check(self, beliefs: NormalBeliefs, k: int, d: int) -> None:
+        check_normal(beliefs, (k,), (k, d))
+        check_lower("factor", beliefs.factor, (k, d, d), LARGEST_SQUARE)
 
     def prior(self, params: GaussianParams, prior: Prior) -> NormalBeliefs:
         k, d = params.means.shape

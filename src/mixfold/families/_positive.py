@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mixfold.core.checks import check_least
+from mixfold.core.checks import LOWEST, check_array, check_kind, check_least
 from mixfold.core.family import Family
 from mixfold.core.limits import SMALLEST
 from mixfold.core.rows import Array
@@ -30,6 +30,10 @@ class Positive(Family):
 
     def outside(self, x: Array) -> np.ndarray:
         return x < 0
+
+    def check_params(self, params: MeanParams, k: int, d: int) -> None:
+        check_kind("components", params, MeanParams)
+        check_array("means", params.means, (k, d), LOWEST)
 
     def example(self, k: int, d: int, rng: np.random.Generator) -> MeanParams:
         return MeanParams(rng.uniform(0.5, 12.0, size=(k, d)))

@@ -8,7 +8,15 @@ from typing import Any, Self
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from mixfold.core.checks import check_above, check_least, check_whole
+from mixfold.core.checks import (
+    LARGEST_SQUARE,
+    LOWEST,
+    check_above,
+    check_array,
+    check_kind,
+    check_least,
+    check_whole,
+)
 from mixfold.core.conjugate import Conjugate
 from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.family import Family, Form
@@ -106,6 +114,11 @@ class Gaussian(Family):
     def variants(cls) -> list[Self]:
         plain = [cls(covariance=name) for name in STRUCTURES]
         return [*plain, cls(FACTOR, rank=1), cls("diag", cap=1.0)]
+
+    def check_params(self, params: Any, k: int, d: int) -> None:
+        check_kind("components", params, GaussianParams)
+        check_array("means", params.means, (k, d))
+        self.structure.check(params.factor, k, d)
 
     def example(self, k: int, d: int, rng: np.random.Generator) -> GaussianParams:
         spread = rng.normal(size=(k, 3 * d, d)) + np.arange(d)
@@ -394,6 +407,12 @@ class FactorGaussian(Gaussian):
                 f"rank is {self.rank}, but the data have {d} column{'s' * (d != 1)}: a rank below "
                 "that is needed, or covariance='full'"
             )
+
+    def check_params(self, params: Any, k: int, d: int) -> None:
+        check_kind("components", params, FactorParams)
+        check_array("means", params.means, (k, d))
+        check_array("loadings", params.loadings, (k, self.hidden, d))
+        check_array("noise_variance", params.noise_variance, (k, d), LOWEST**2, LARGEST_SQUARE)
 
     def example(self, k: int, d: int, rng: np.random.Generator) -> Any:
         loadings = rng.normal(size=(k, self.hidden, d))

@@ -61,10 +61,10 @@ def learn_in_batches(
     """Gather rows into the batch under way, and update whenever it holds `size`."""
     infos: list[Info] = []
     while len(rows):
-        some = rows.cut(0, size - state.gathered.n)
+        some = rows.cut(0, max(1, size - state.gathered.n))
         rows = rows.cut(len(some), len(rows))
         state = gathering(problem, state, some)
-        if state.gathered.n == size:
+        if state.gathered.n >= size:
             state, info = update(problem, state)
             infos += info
     return state, infos

@@ -47,11 +47,17 @@ def beliefs_before(problem: Problem, params: Any, prior: Any) -> MixturePosterio
     mixture = mixture_of(problem)
     if not isinstance(prior, MixturePosterior):
         return mixture.prior(params, Prior() if prior is None else prior)
-    shape = params.components.means.shape
-    found = mixture.expected(prior).components.means.shape
-    if found != shape:
-        raise InvalidInputError(
-            f"prior is a posterior of {found[0]} components in {found[1]} columns: {shape[0]} in "
-            f"{shape[1]} are needed"
-        )
+    check_beliefs(mixture.model, prior)
     return prior
+
+
+def check_beliefs(model: Any, *several: MixturePosterior) -> None:
+    """Refuse beliefs outside their domain, or about another mixture."""
+    for beliefs in several:
+        try:
+            BayesianMixture(model).check(beliefs)
+        except InvalidInputError as error:
+            raise InvalidInputError(
+                f"the prior or posterior is not of {model.k} components in {model.d} columns: "
+                f"{error}"
+            ) from None

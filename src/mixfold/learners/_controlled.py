@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from os import PathLike, fspath
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from mixfold.core.checks import check_above, check_whole
+from mixfold.core.checks import check_above, check_count, check_kind, check_least, check_whole
 from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.learner import Info, Learner
 from mixfold.core.problem import Model, Problem, RowRule, Sequence
@@ -25,7 +25,9 @@ from mixfold.learners._hidden import lost_factors
 from mixfold.learners._memory import InMemory, OnFile, on_file
 from mixfold.learners._memory_files import open_files
 
-FILL, UPDATE = "fill", "update"
+Phase = Literal["fill", "update"]
+FILL: Phase = "fill"
+UPDATE: Phase = "update"
 PRECISIONS = ("float32", "float64")
 ROWS_PER_DIRECTION = 50
 
@@ -45,10 +47,10 @@ class ControlledState:
     reference: Any
     anchor: Any
     beginning: Any
-    memory: Any
+    memory: InMemory | OnFile | None
     filling: Gathered
     gathered: Gathered
-    phase: str
+    phase: Phase
     row: int
     length: int
     weight: float
@@ -57,6 +59,22 @@ class ControlledState:
     log_likelihood: float
     before: float
     converged: bool
+
+    def check(self, model: Model) -> None:
+        """Refuse what no passes over rows of the model can have led to."""
+        for params in (self.params, self.anchor, self.beginning):
+            model.check_params(params)
+        for statistics in (self.statistics, self.reference):
+            model.check_statistics(statistics)
+        self.filling.check(model, self.beginning, 1)
+        self.gathered.check(model, None, 1)
+        for name in ("row", "length", "passes", "repairs"):
+            check_count(name, getattr(self, name))
+        check_least("weight", self.weight, 0.0)
+        if self.phase == UPDATE and not (self.weight > 0.0 and self.length > 0):
+            raise InvalidInputError(
+                f"weight is {self.weight} and length {self.length}: updates need rows"
+            )
 
     @property
     def on_file(self) -> bool:
@@ -112,6 +130,7 @@ class ControlledEM(Learner):
     remembers: ClassVar[bool] = True
     alternates: ClassVar[bool] = False
     follows: ClassVar[bool] = False
+    places = ("memory",)
     rereads = True
     batch_size: float
     memory: Any = None
@@ -162,6 +181,15 @@ class ControlledEM(Learner):
     def release(self, state: ControlledState) -> None:
         if state.memory is not None:
             state.memory.release()
+
+    def check_state(self, model: Model, state: ControlledState) -> None:
+        check_kind("state", state, ControlledState)
+        state.check(model)
+        if state.memory is None:  # after a fit, or where nothing is remembered
+            return
+        check_kind("memory", state.memory, InMemory if self.memory is None else OnFile)
+        rows = state.length if state.phase == UPDATE else 0
+        state.memory.check(model.n_latent, self.precision, rows)
 
     def _old(self, visit: Visit, state: ControlledState, rows: Rows, first: int) -> Array:
         """What rows from number `first` of the pass on were last taken for."""

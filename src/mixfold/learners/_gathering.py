@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from mixfold.core.problem import EXPECTED, Assignment, Problem
+from mixfold.core.checks import LARGEST_SUM, check_array, check_count, check_least
+from mixfold.core.errors import InvalidInputError
+from mixfold.core.problem import EXPECTED, Assignment, Model, Problem
 from mixfold.core.rows import Array, Rows, join, no_rows
 from mixfold.core.value import value
 
@@ -27,6 +29,25 @@ class Gathered:
     sums: Array
     waiting: Rows
     n: int
+
+    def check(self, model: Model, params: Any, more: int = 0) -> None:
+        """Refuse sums of another length than the model's and `more`, and rows it cannot have.
+
+        Statistics of the sums, which were made under `params`, must be in their domain too; None
+        is for sums of changes, which have signs.
+        """
+        n = model.n_sums
+        check_array("sums", self.sums[1:], (n + more - 1,), -LARGEST_SUM, LARGEST_SUM)
+        if np.isnan(self.sums[0]):
+            raise InvalidInputError("the log-likelihood in sums is NaN: a number is needed")
+        if params is not None:
+            with np.errstate(all="ignore"):
+                statistics = model.statistics(params, self.sums[:n])
+            if statistics.count != 0.0:
+                model.check_statistics(statistics)
+        model.check_rows(self.waiting)
+        check_count("n", self.n)
+        check_least("n", self.n, len(self.waiting))
 
 
 def nothing(problem: Problem, more: int = 0) -> Gathered:

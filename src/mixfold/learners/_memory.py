@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 from uuid import uuid4
 from zlib import crc32
 
 import numpy as np
+from numpy.typing import NDArray
 
+from mixfold.core.checks import check_array, check_count
+from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Array
 from mixfold.core.value import value
 from mixfold.learners._memory_files import SEGMENT, close, open_files, opened
+
+FIT_LETTERS = 32
+
+
+def check_memory(memory: InMemory | OnFile, width: int, precision: str) -> None:
+    """Refuse latent vectors of another length or precision."""
+    if (memory.width, memory.precision) != (width, precision):
+        raise InvalidInputError(
+            f"memory has width {memory.width} and precision {memory.precision!r}: {width} and "
+            f"{precision!r} are needed"
+        )
 
 
 @value
@@ -21,12 +34,25 @@ class InMemory:
     With `fresh`, what is written there is read from the next pass on, else at once.
     """
 
-    segments: list[Any]
+    segments: list[NDArray[np.floating]]
     width: int
     precision: str
-    fresh: list[Any] | None = None
+    fresh: list[NDArray[np.floating]] | None = None
 
     on_file = False
+
+    def check(self, width: int, precision: str, rows: int) -> None:
+        """Refuse another width or precision, and fewer latent vectors than there are rows."""
+        check_memory(self, width, precision)
+        for segments in (self.segments, self.fresh or []):
+            for i, segment in enumerate(segments):
+                n = len(segment) if i == len(segments) - 1 else SEGMENT
+                check_array("segments", segment, (min(n, SEGMENT), width))
+                if segment.dtype != self.precision:
+                    raise InvalidInputError(f"segments are {segment.dtype}, not {self.precision}")
+        found = sum(map(len, self.segments))
+        if found < rows:
+            raise InvalidInputError(f"memory holds {found} rows: {rows} are needed")
 
     def read(self, first: int, n: int) -> Array:
         """Latent vectors of rows first .. first + n - 1."""
@@ -78,12 +104,28 @@ class OnFile:
     fit: str
     turn: int
     length: int
-    known: Any
+    known: NDArray[np.uint32]
     row: int
-    sums: Any
+    sums: NDArray[np.uint32]
     last: int
 
     on_file = True
+
+    def check(self, width: int, precision: str, rows: int) -> None:
+        """Refuse another width or precision, fewer rows, and checksums of other rows."""
+        check_memory(self, width, precision)
+        if len(self.fit) != FIT_LETTERS or not self.fit.isalnum() or not self.fit.isascii():
+            raise InvalidInputError(f"fit is {self.fit!r}: it is the name of no fit")
+        for name in ("turn", "length", "row", "last"):
+            check_count(name, getattr(self, name))
+        segments = -(-self.length // SEGMENT), self.row // SEGMENT
+        if self.length < rows or (self.known.shape, self.sums.shape) != (
+            *((n,) for n in segments),
+        ):
+            raise InvalidInputError(
+                f"memory has {len(self.known)} and {len(self.sums)} checksums of {self.length} and "
+                f"{self.row} rows: {rows} rows are needed"
+            )
 
     def read(self, first: int, n: int) -> Array:
         """Latent vectors of rows first .. first + n - 1."""

@@ -23,7 +23,7 @@ def learned_more(
     learner: Learner, problem: Problem, before: Any, states: Sequence[Any]
 ) -> list[Any]:
     """Those states, closed and in order, that have seen rows since `before`."""
-    check_kind(before, states)
+    check_same_kind(before, states)
     ended = [learner.close(problem, state) for state in states]
     return in_order([state for state in ended if state.rows > before.rows])
 
@@ -49,7 +49,7 @@ def weighted(
     return mean
 
 
-def check_kind(before: Any, states: Sequence[Any]) -> None:
+def check_same_kind(before: Any, states: Sequence[Any]) -> None:
     """Refuse states of other learners."""
     for state in states:
         if type(state) is not type(before):
@@ -61,7 +61,7 @@ def check_kind(before: Any, states: Sequence[Any]) -> None:
 
 def check_same_pass(before: Any, states: Sequence[Any]) -> None:
     """Refuse states whose sums were made under different parameters."""
-    check_kind(before, states)
+    check_same_kind(before, states)
     for state in states:
         if state.passes != before.passes:
             raise InvalidInputError(

@@ -13,11 +13,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mixfold.core.checks import check_above, check_whole
+from mixfold.core.checks import (
+    check_above,
+    check_count,
+    check_kind,
+    check_least,
+    check_seed,
+    check_whole,
+)
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Info, Learner
 from mixfold.core.problem import Assignment, Model, Problem, RowRule, Sequence
 from mixfold.core.rows import Rows
+from mixfold.core.schedule import Schedule
 from mixfold.core.value import value
 from mixfold.learners._batches import learn_in_batches, step_of
 from mixfold.learners._gathering import (
@@ -32,7 +40,7 @@ from mixfold.learners._gathering import (
 )
 from mixfold.learners._lookahead import look_ahead
 from mixfold.learners._merging import (
-    check_kind,
+    check_same_kind,
     check_same_pass,
     counted,
     in_order,
@@ -68,6 +76,19 @@ class StochasticState:
     truncations: int
     seed: int
 
+    def check(self, model: Model) -> None:
+        """Refuse what no rows of the model can have led to."""
+        averages = [] if self.average is None else [self.average]
+        for params in (self.params, self.start, *averages):
+            model.check_params(params)
+        model.check_statistics(self.statistics)
+        self.gathered.check(model, self.params)
+        for name in ("rows", "updates", "passes", "repairs", "averaged", "truncations"):
+            check_count(name, getattr(self, name))
+        check_least("averaged", self.averaged, len(averages))
+        check_least("region", self.region, 0.0)
+        check_seed("seed", self.seed)
+
 
 class StochasticEM(Learner):
     """s <- s + gamma_r (mean of sbar over a batch - s), theta <- maximize(s).
@@ -79,7 +100,7 @@ class StochasticEM(Learner):
     recursive: ClassVar[bool] = False
     draws: int = 1
     batch_size: float | None
-    schedule: Any
+    schedule: Schedule
     warmup: int
     passes: int
     average_from: int | None
@@ -132,6 +153,10 @@ class StochasticEM(Learner):
             truncations=0,
             seed=seed,
         )
+
+    def check_state(self, model: Model, state: StochasticState) -> None:
+        check_kind("state", state, StochasticState)
+        state.check(model)
 
     def rows_to_small_steps(self, k: int, d: int) -> int:
         """Rows after which a step no longer forgets a component faster than rows can replace it."""
@@ -304,7 +329,7 @@ class StochasticEM(Learner):
             before = self.close(problem, before)
             parts = in_order([self.close(problem, state).gathered for state in states])
             return replace(before, gathered=added(before.gathered, parts))
-        check_kind(before, states)
+        check_same_kind(before, states)
         own = [replace(self.close(problem, state), seed=before.seed) for state in states]
         moved = learned_more(self, problem, before, own)
         if len(moved) < 2:

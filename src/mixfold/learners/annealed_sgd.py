@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import isqrt, sqrt
+from math import inf, isqrt, sqrt
 from typing import Any, Literal
 
 import numpy as np
 
-from mixfold.core.checks import check_above, check_whole
+from mixfold.core.checks import check_above, check_count, check_kind, check_whole
 from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.family import Family
 from mixfold.core.learner import Info, Learner
@@ -23,6 +23,7 @@ from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 PRECISIONS = ("float32", "float64")
 SHAPES = ("diag", "full", FACTOR)
+LARGEST_CAP, WIDEST = 1e15, 1e100  # of precisions, and of sigma
 FIRST = 256  # rows that scales are taken from
 LONGEST, NEARER = 0.02, 0.4  # steps that are not given
 LARGEST_FLOAT32 = 3e38
@@ -40,6 +41,17 @@ class AnnealedSGDState:
     passes: int
     repairs: int
     scaling: ColumnScaling | None = None
+
+    def check(self, model: Model) -> None:
+        """Refuse what no rows of the model can have led to."""
+        family: Any = getattr(model, "family", None)
+        check_kind("family", family, Gaussian)
+        self.annealed.check(family, model.k, model.d)
+        model.check_rows(self.waiting)
+        if self.scaling is not None:
+            self.scaling.check(model.d)
+        for name in ("rows", "passes", "repairs"):
+            check_count(name, getattr(self, name))
 
     @property
     def params(self) -> MixtureParams:
@@ -124,11 +136,11 @@ class AnnealedSGD(Learner):
     def __post_init__(self) -> None:
         check_whole("batch_size", self.batch_size)
         check_whole("passes", self.passes)
-        for name in ("cap", "delta", "sigma_end"):
-            check_above(name, getattr(self, name), 0.0)
-        for name in ("epsilon", "epsilon_end", "sigma"):
+        for name, largest in (("cap", LARGEST_CAP), ("delta", inf), ("sigma_end", WIDEST)):
+            check_above(name, getattr(self, name), 0.0, largest)
+        for name, largest in (("epsilon", inf), ("epsilon_end", inf), ("sigma", WIDEST)):
             if getattr(self, name) is not None:
-                check_above(name, getattr(self, name), 0.0)
+                check_above(name, getattr(self, name), 0.0, largest)
         check_above("epsilon_end", self.last_step, 0.0, self.first_step)
         check_above("decay", self.decay, 0.0, 1.0)
         if not isinstance(self.scale, bool):
@@ -208,6 +220,10 @@ class AnnealedSGD(Learner):
         hot = self.init(problem, state.params).annealed
         learned = {name: getattr(now, name) for name in ("logits", "means", "roots", "loadings")}
         return replace(state, annealed=replace(hot, **learned))
+
+    def check_state(self, model: Model, state: AnnealedSGDState) -> None:
+        check_kind("state", state, AnnealedSGDState)
+        state.check(model)
 
     def step(
         self, problem: Problem, state: AnnealedSGDState, rows: Rows

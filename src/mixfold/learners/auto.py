@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from mixfold.core.checks import check_kind, check_least, check_whole
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Info, Learner
-from mixfold.core.problem import Problem
+from mixfold.core.problem import Model, Problem
 from mixfold.core.rows import Rows
 from mixfold.core.value import value
-from mixfold.learners._merging import check_kind
+from mixfold.learners._merging import check_same_kind
 from mixfold.learners.em import EM
 from mixfold.learners.mini_batch_em import MiniBatchEM
 from mixfold.learners.online_em import OnlineEM
@@ -55,6 +56,14 @@ class Auto(Learner):
     max_passes: int = 100
     batch_size: int | None = None
 
+    def __post_init__(self) -> None:
+        for name in ("starts", "sample_size"):
+            check_whole(name, getattr(self, name))
+        check_least("tol", self.tol, 0.0)
+        check_whole("max_passes", self.max_passes, 0)
+        if self.batch_size is not None:
+            check_whole("batch_size", self.batch_size)
+
     def resolve(self, n: int | None, d: int, streaming: bool) -> Learner:
         if streaming:
             return OnlineEM().resolve(n, d, streaming)
@@ -67,6 +76,10 @@ class Auto(Learner):
 
     def credit(self, sample: int, k: int, d: int) -> int:
         return sample
+
+    def check_state(self, model: Model, state: AutoState) -> None:
+        check_kind("state", state, AutoState)
+        self._rule(state).check_state(model, state.inner)
 
     def _fold(self) -> MiniBatchEM:
         return MiniBatchEM(batch_size=self.batch_size or 2**16, sampling="stream", passes=1)
@@ -107,7 +120,7 @@ class Auto(Learner):
 
     def merge(self, problem: Problem, before: AutoState, states: Sequence[AutoState]) -> AutoState:
         """As the rule of the stage does."""
-        check_kind(before, states)
+        check_same_kind(before, states)
         for state in states:
             if state.polishing != before.polishing:
                 raise InvalidInputError(

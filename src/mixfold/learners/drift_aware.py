@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from mixfold.core.checks import check_whole
+from mixfold.core.checks import check_count, check_kind, check_whole
 from mixfold.core.detector import Detector
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
@@ -33,6 +33,14 @@ class DriftAwareState:
     rows: int
     drifts: list[int]
     passes: int = 0
+
+    def check(self, model: Model) -> None:
+        """Refuse what no rows of the model can have led to."""
+        model.check_rows(self.window)
+        if len(self.window):
+            model.check_params(self.before)
+        for number in (self.rows, self.passes, *self.drifts):
+            check_count("rows, passes or drifts", number)
 
     @property
     def params(self) -> Any:
@@ -65,8 +73,8 @@ class DriftAware(Learner):
     array([20352])
     """
 
-    learner: Any = OnlineEM()
-    detector: Any = PageHinkley()
+    learner: Learner = OnlineEM()
+    detector: Detector = PageHinkley()
     window: int = 128
 
     def __post_init__(self) -> None:
@@ -99,7 +107,7 @@ class DriftAware(Learner):
         return bool(self.learner.exchangeable)
 
     def default_start(self, family: Family) -> str | None:
-        return self.learner.default_start(family)  # type: ignore[no-any-return]
+        return self.learner.default_start(family)
 
     @property
     def passes(self) -> int | None:
@@ -114,13 +122,13 @@ class DriftAware(Learner):
         return not self.learner.goes_on or bool(self.learner.goes_on_from(other.learner))
 
     def refusal(self, model: Model) -> str | None:
-        return self.learner.refusal(model)  # type: ignore[no-any-return]
+        return self.learner.refusal(model)
 
     def remarks(self, model: Model, rows: Rows) -> list[str]:
         return list(self.learner.remarks(model, rows))
 
     def bounded(self, family: Family) -> Family:
-        return self.learner.bounded(family)  # type: ignore[no-any-return]
+        return self.learner.bounded(family)
 
     def resolve(self, n: int | None, d: int, streaming: bool) -> Learner:
         return replace(self, learner=self.learner.resolve(n, d, streaming))
@@ -133,6 +141,12 @@ class DriftAware(Learner):
         nothing = no_rows(problem.model.d)
         return DriftAwareState(inner, None, nothing, self.detector.begin(), 0, [])
 
+    def check_state(self, model: Model, state: DriftAwareState) -> None:
+        check_kind("state", state, DriftAwareState)
+        state.check(model)
+        self.learner.check_state(model, state.inner)
+        self.detector.check_state(state.heard)
+
     def step(
         self, problem: Problem, state: DriftAwareState, rows: Rows
     ) -> tuple[DriftAwareState, list[Info]]:
@@ -141,7 +155,7 @@ class DriftAware(Learner):
             return replace(state, inner=inner, rows=state.rows + len(rows)), infos
         infos = []
         while len(rows):
-            room = self.window - len(state.window)
+            room = max(1, self.window - len(state.window))
             some, rows = rows.cut(0, room), rows.cut(room, len(rows))
             inner, more = self.learner.step(problem, state.inner, some)
             state = self.watched(problem, state, inner, some)
@@ -175,7 +189,7 @@ class DriftAware(Learner):
         state = replace(state, heard=heard)
         if not fallen:
             return state
-        inner = self.learner.awaken(problem, state.inner)
+        inner = self.learner.awaken(problem, state.inner)  # type: ignore[attr-defined]
         return replace(state, inner=inner, drifts=[*state.drifts, state.rows])
 
     def end_pass(

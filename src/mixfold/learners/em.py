@@ -7,9 +7,10 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from mixfold.core.checks import check_least, check_whole
+from mixfold.core.checks import check_above, check_count, check_kind, check_least, check_whole
+from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Info, Learner
-from mixfold.core.problem import Assignment, Problem
+from mixfold.core.problem import Assignment, Model, Problem
 from mixfold.core.rows import Rows
 from mixfold.core.value import value
 from mixfold.learners._gathering import (
@@ -25,7 +26,10 @@ from mixfold.learners._gathering import (
 from mixfold.learners._merging import check_same_pass, in_order
 from mixfold.learners.online_em import OnlineEM
 
-PLAIN, SECOND, EXTRAPOLATED = "plain", "second", "extrapolated"
+Phase = Literal["plain", "second", "extrapolated"]
+PLAIN: Phase = "plain"
+SECOND: Phase = "second"
+EXTRAPOLATED: Phase = "extrapolated"
 FIRST_REACH, LEAST_REACH = 4.0, 2.0
 
 
@@ -43,9 +47,20 @@ class EMState:
     before: float
     converged: bool
     repairs: int
-    phase: str
+    phase: Phase
     trail: list[Any]
     reach: float
+
+    def check(self, model: Model) -> None:
+        """Refuse what no passes over rows of the model can have led to."""
+        if len(self.trail) != (self.phase != PLAIN):
+            raise InvalidInputError(f"phase is {self.phase!r} with {len(self.trail)} points before")
+        for params in (self.params, *self.trail):
+            model.check_params(params)
+        self.gathered.check(model, self.params)
+        check_count("passes", self.passes)
+        check_count("repairs", self.repairs)
+        check_above("reach", self.reach, 0.0)
 
 
 @value
@@ -90,6 +105,10 @@ class EM(Learner):
 
     def _fold(self, problem: Problem, state: EMState) -> Fold:
         return expecting(problem, state.params, Assignment(self.assign))
+
+    def check_state(self, model: Model, state: EMState) -> None:
+        check_kind("state", state, EMState)
+        state.check(model)
 
     def close(self, problem: Problem, state: EMState) -> EMState:
         return _with(state, gathered=closed(self._fold(problem, state), state.gathered))
@@ -196,4 +215,12 @@ def extrapolate(
     alpha = min(float(lengths[0] / lengths[1]), reach)
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         far = model.constrained(start + 2.0 * alpha * r + alpha**2 * v, zero)
-        return far if np.isfinite(model.unconstrained(far)).all() else None, alpha
+        return far if _is_valid(model, far) else None, alpha
+
+
+def _is_valid(model: Model, params: Any) -> bool:
+    try:
+        model.check_params(params)
+    except InvalidInputError:
+        return False
+    return True

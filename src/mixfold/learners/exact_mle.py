@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from mixfold.core.problem import Model
+from mixfold.core.schedule import Schedule
 from mixfold.core.value import value
 from mixfold.learners._hidden import lost_factors
 from mixfold.learners.online_em import OnlineEM
@@ -31,7 +30,7 @@ class ExactMLE(OnlineEM):
     algorithm 1.
     """
 
-    schedule: Any = Power(exponent=1.0, scale=1.0)
+    schedule: Schedule = Power(exponent=1.0, scale=1.0)
     warmup: int | None = 0
 
     def refusal(self, model: Model) -> str | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import ClassVar
 
 from mixfold.core.value import value
 from mixfold.learners._controlled import ControlledEM
@@ -37,7 +38,7 @@ class FastIncrementalEM(ControlledEM):
     batch_size: float = 1
     rho: float | None = None
     passes: int = 10
-    memory: Any = None
+    memory: str | Path | None = None
     precision: str = "float64"
 
     @property

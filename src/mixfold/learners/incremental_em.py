@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import ClassVar
 
 from mixfold.core.checks import check_least
 from mixfold.core.value import value
@@ -36,7 +37,7 @@ class IncrementalEM(ControlledEM):
     batch_size: float = 1
     tol: float = 1e-6
     max_passes: int = 100
-    memory: Any = None
+    memory: str | Path | None = None
     precision: str = "float64"
 
     def __post_init__(self) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from mixfold.core.errors import unknown_name
 from mixfold.core.learner import Learner, Order
+from mixfold.core.schedule import Schedule
 from mixfold.core.value import value
 from mixfold.learners._batches import check_batch_size, rows_per_batch
 from mixfold.learners._stochastic import StochasticEM
@@ -42,7 +42,7 @@ class MiniBatchEM(StochasticEM):
 
     batch_size: float | None = None
     sampling: str = "auto"
-    schedule: Any = Power()
+    schedule: Schedule = Power()
     passes: int = 10
     warmup: int = 0
     average_from: int | None = None

@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from mixfold.core.checks import check_count, check_kind
+from mixfold.core.conjugate import Prior
 from mixfold.core.learner import Info, Learner
 from mixfold.core.problem import Model, Problem
 from mixfold.core.rows import Rows
 from mixfold.core.value import value
 from mixfold.learners._beliefs import (
     beliefs_before,
+    check_beliefs,
     check_prior,
     mixture_of,
     no_prior,
@@ -30,6 +33,12 @@ class MomentMatchingState:
     rows: int
     passes: int
     repairs: int
+
+    def check(self, model: Model) -> None:
+        """Refuse what no rows of the model can have led to."""
+        check_beliefs(model, self.prior, self.params)
+        for name in ("rows", "passes", "repairs"):
+            check_count(name, getattr(self, name))
 
 
 @value
@@ -58,7 +67,7 @@ class MomentMatching(Learner):
     starts = 4
     sample_size = 2_000
 
-    prior: Any = None
+    prior: Prior | MixturePosterior | None = None
 
     def __post_init__(self) -> None:
         check_prior(self.prior)
@@ -76,6 +85,10 @@ class MomentMatching(Learner):
     ) -> MomentMatchingState:
         prior = beliefs_before(problem, params, self.prior)
         return MomentMatchingState(prior, prior, 0, 0, 0)
+
+    def check_state(self, model: Model, state: MomentMatchingState) -> None:
+        check_kind("state", state, MomentMatchingState)
+        state.check(model)
 
     def step(
         self, problem: Problem, state: MomentMatchingState, rows: Rows

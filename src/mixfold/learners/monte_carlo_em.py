@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Learner
+from mixfold.core.schedule import Schedule
 from mixfold.core.value import value
 from mixfold.learners._batches import check_batch_size, rows_per_batch
 from mixfold.learners._stochastic import StochasticEM
@@ -40,7 +40,7 @@ class MonteCarloEM(StochasticEM):
 
     draws: int = 10
     batch_size: float | None = None
-    schedule: Any = Settling()
+    schedule: Schedule = Settling()
     passes: int = 60
     average_from: int | None = None
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from mixfold.core.checks import check_whole
 from mixfold.core.learner import Learner, rows_before_start
+from mixfold.core.schedule import Schedule
 from mixfold.core.value import value
 from mixfold.learners._stochastic import StochasticEM
 from mixfold.schedules.power import Power
@@ -34,7 +34,7 @@ class OnlineEM(StochasticEM):
     """
 
     batch_size: int = 1
-    schedule: Any = Power()
+    schedule: Schedule = Power()
     passes: int = 1
     warmup: int | None = None  # type: ignore[assignment]
     average_from: int | None = None

@@ -6,15 +6,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
-from mixfold.core.checks import check_whole
+from mixfold.core.checks import check_count, check_kind, check_least, check_whole
+from mixfold.core.conjugate import Prior
 from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.learner import Info, Learner
 from mixfold.core.problem import Model, Problem
 from mixfold.core.rows import Rows
+from mixfold.core.schedule import Schedule
+from mixfold.core.statistics import Statistics
 from mixfold.core.value import value
 from mixfold.learners._batches import learn_in_batches, step_of
 from mixfold.learners._beliefs import (
     beliefs_before,
+    check_beliefs,
     check_prior,
     mixture_of,
     no_prior,
@@ -22,7 +26,7 @@ from mixfold.learners._beliefs import (
 )
 from mixfold.learners._gathering import Fold, Gathered, expecting, gather, nothing, total
 from mixfold.learners._merging import counted, learned_more
-from mixfold.models.bayesian_mixture import MixturePosterior
+from mixfold.models.bayesian_mixture import BayesianMixture, MixturePosterior
 from mixfold.schedules.power import Power
 
 FORMS = ("stochastic", "streaming")
@@ -38,13 +42,23 @@ class OnlineVBState:
 
     prior: MixturePosterior
     params: MixturePosterior
-    statistics: Any
+    statistics: Statistics
     gathered: Gathered
     rows: int
     weight: float
     updates: int
     passes: int
     repairs: int
+
+    def check(self, model: Model) -> None:
+        """Refuse what no rows of the model can have led to."""
+        check_beliefs(model, self.prior, self.params)
+        beliefs = BayesianMixture(model)  # type: ignore[arg-type]
+        model.check_statistics(self.statistics)
+        self.gathered.check(model, beliefs.surrogate(self.params))
+        check_least("weight", self.weight, 0.0)
+        for name in ("rows", "updates", "passes", "repairs"):
+            check_count(name, getattr(self, name))
 
 
 @value
@@ -74,10 +88,10 @@ class OnlineVB(Learner):
 
     form: Literal["stochastic", "streaming"] = "stochastic"
     batch_size: int = 256
-    schedule: Any = Power(exponent=0.6, scale=1.0, delay=1.0)
+    schedule: Schedule = Power(exponent=0.6, scale=1.0, delay=1.0)
     passes: int = 1
     n_rows: int | None = None
-    prior: Any = None
+    prior: Prior | MixturePosterior | None = None
 
     def __post_init__(self) -> None:
         if self.form not in FORMS:
@@ -108,6 +122,10 @@ class OnlineVB(Learner):
         prior = beliefs_before(problem, params, self.prior)
         statistics = problem.model.expected(mixture_of(problem).expected(prior))
         return OnlineVBState(prior, prior, statistics, nothing(problem), 0, 0.0, 0, 0, 0)
+
+    def check_state(self, model: Model, state: OnlineVBState) -> None:
+        check_kind("state", state, OnlineVBState)
+        state.check(model)
 
     def step(
         self, problem: Problem, state: OnlineVBState, rows: Rows

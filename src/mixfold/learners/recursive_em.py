@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from mixfold.core.problem import Model
+from mixfold.core.schedule import Schedule
 from mixfold.core.value import value
 from mixfold.learners._hidden import lost_factors
 from mixfold.learners.online_em import OnlineEM
@@ -34,7 +35,7 @@ class RecursiveEM(OnlineEM):
 
     recursive: ClassVar[bool] = True
 
-    schedule: Any = Power(exponent=1.0, scale=1.0)
+    schedule: Schedule = Power(exponent=1.0, scale=1.0)
 
     def refusal(self, model: Model) -> str | None:
         return super().refusal(model) or lost_factors(self, model)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from mixfold.core.checks import check_above
 from mixfold.core.family import Family
 from mixfold.core.learner import Learner
 from mixfold.core.problem import Model
 from mixfold.core.rows import Rows
+from mixfold.core.schedule import Schedule
 from mixfold.core.value import value
 from mixfold.families.gaussian import Gaussian
 from mixfold.learners._remarks import out_of_scale
@@ -47,7 +47,7 @@ class StepwiseEM(OnlineEM):
     goes_on = True
     sample_size = 1_000
 
-    schedule: Any = Floored()
+    schedule: Schedule = Floored()
     passes: int = 3
     cap: float | None = 20.0
 

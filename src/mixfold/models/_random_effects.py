@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mixfold.core.checks import check_kind
 from mixfold.core.errors import InvalidInputError
-from mixfold.core.rows import Array
+from mixfold.core.rows import Array, Rows
 from mixfold.core.statistics import Totals
 from mixfold.models._gaussian_effects import GaussianEffects, Structure
 
@@ -117,6 +118,19 @@ class RandomEffects(ABC):
     def n_sums(self) -> int:
         """Log-likelihood, weight, statistics."""
         return 2 + self.n_latent
+
+    @abstractmethod
+    def check_params(self, params: Any) -> None:
+        """Refuse parameters outside their domain, or of other numbers of effects."""
+
+    def check_statistics(self, statistics: Totals) -> None:
+        """Refuse statistics of another length, or that are not finite."""
+        check_kind("statistics", statistics, Totals)
+        statistics.check(self.n_latent)
+
+    def check_rows(self, rows: Rows) -> None:
+        """Refuse units of another width."""
+        rows.check(self.d)
 
     @abstractmethod
     def conditional(self, params: Any, x: Array) -> Conditional:

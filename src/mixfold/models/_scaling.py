@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from mixfold.core.checks import LARGEST_SUM, check_array
 from mixfold.core.rows import Array, Rows
 from mixfold.core.value import value
 from mixfold.families.gaussian import FactorParams, GaussianParams
@@ -20,6 +21,11 @@ class ColumnScaling:
 
     offset: Array
     scale: Array
+
+    def check(self, d: int) -> None:
+        """Refuse offsets that are not finite, and scales that are not above zero."""
+        check_array("offset", self.offset, (d,))
+        check_array("scale", self.scale, (d,), 1.0 / LARGEST_SUM)
 
     def apply(self, x: NDArray[np.floating], dtype: np.dtype[np.floating]) -> NDArray[np.floating]:
         """Rows or means in the units of learning."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mixfold.core.checks import LOWEST, check_array, check_kind
 from mixfold.core.conjugate import Conjugate, Prior, held, joined
 from mixfold.core.limits import SMALLEST
 from mixfold.core.rows import Array
@@ -35,6 +36,12 @@ class BayesianMixture:
         found = self.model.family.conjugate
         assert found is not None, "learners say which families they serve"
         return found
+
+    def check(self, beliefs: MixturePosterior) -> None:
+        """Refuse beliefs outside their domain, or about another number of components or columns."""
+        check_kind("posterior", beliefs, MixturePosterior)
+        check_array("alpha", beliefs.alpha, (self.model.k,), LOWEST)
+        self.conjugate.check(beliefs.components, self.model.k, self.model.d)
 
     def prior(self, params: MixtureParams, prior: Prior) -> MixturePosterior:
         """Beliefs before any row, around the parameters of a start."""

@@ -7,7 +7,17 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from mixfold.core.rows import Array
+from mixfold.core.checks import (
+    LARGEST_SQUARE,
+    LARGEST_SUM,
+    LOWEST,
+    check_above,
+    check_array,
+    check_covariance,
+    check_kind,
+    check_whole,
+)
+from mixfold.core.rows import Array, Rows
 from mixfold.core.statistics import Totals, lower_triangle, pack, packed_length, unpack
 from mixfold.core.value import value
 
@@ -15,6 +25,8 @@ LEAST_VARIANCE = 1e-10
 LARGEST_LOG = 20.0
 NEGLIGIBLE = 1e-13
 LEAST_SHARE = 1e-12  # of the largest variance: Cholesky's factor must exist
+
+SQUARES = -LARGEST_SQUARE, LARGEST_SQUARE
 
 Covariance = Literal["full", "diag"]
 
@@ -78,6 +90,34 @@ class LinearMixed:
     omega: Array | None = None
     noise_variance: float | None = None
     response_scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_whole("p", self.p, 0)
+        check_whole("q", self.q)
+        if self.omega is not None:
+            check_covariance("omega", self.omega, self.q)
+        if self.noise_variance is not None:
+            check_above("noise_variance", self.noise_variance, LOWEST**2, LARGEST_SQUARE)
+        check_above("response_scale", self.response_scale, 0.0, LARGEST_SUM)
+
+    def check_params(self, params: LinearMixedParams) -> None:
+        """Refuse parameters outside their domain, or of other numbers of effects."""
+        check_kind("params", params, LinearMixedParams)
+        check_array("beta", params.beta, (self.p,))
+        check_covariance("omega", params.omega, self.q)
+        check_above("noise_variance", params.noise_variance, LOWEST**2, LARGEST_SQUARE)
+        check_array("gram", params.gram, (packed_length("full", self.p),), *SQUARES)
+        check_array("random_gram", params.random_gram, (packed_length("full", self.q),), *SQUARES)
+        check_array("observations", np.asarray(params.observations), (), 0.0)
+
+    def check_statistics(self, statistics: Totals) -> None:
+        """Refuse statistics of another length, or that are not finite."""
+        check_kind("statistics", statistics, Totals)
+        statistics.check(self.n_sums - 1)
+
+    def check_rows(self, rows: Rows) -> None:
+        """Refuse units of another width."""
+        rows.check(self.d)
 
     @property
     def d(self) -> int:

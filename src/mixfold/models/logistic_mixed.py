@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import expit
 
+from mixfold.core.checks import check_array, check_covariance, check_kind, check_whole
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Totals, outer_full, pack, packed_length, unpack
 from mixfold.core.value import value
@@ -57,6 +58,16 @@ class LogisticMixed(RandomEffects):
     n_fixed: int
     n_random: int
     covariance: Structure = "full"
+
+    def __post_init__(self) -> None:
+        check_whole("n_rows", self.n_rows)
+        check_whole("n_fixed", self.n_fixed, 0)
+        check_whole("n_random", self.n_random)
+
+    def check_params(self, params: LogisticMixedParams) -> None:
+        check_kind("params", params, LogisticMixedParams)
+        check_array("mean", params.mean, (self.n_fixed,))
+        check_covariance("covariance", params.covariance, self.n_random)
 
     @property
     def n_effects(self) -> int:

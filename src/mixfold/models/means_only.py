@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import numpy as np
+
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Statistics
 from mixfold.core.value import value
@@ -19,6 +21,11 @@ class MeansOnly(MixtureModel):
 
     weights: Array
     factor: Array
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        means = np.zeros((self.k, self.d))
+        self.check_params(MixtureParams(self.weights, GaussianParams(means, self.factor)))
 
     def maximize(self, statistics: Statistics) -> tuple[MixtureParams, int]:
         """The means of highest expected likelihood."""

@@ -6,8 +6,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from mixfold.core.checks import ROUNDING, check_array, check_kind, check_whole
+from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
-from mixfold.core.rows import Array
+from mixfold.core.rows import Array, Rows
 from mixfold.core.statistics import Statistics, outer_like, packed_length
 from mixfold.core.value import value
 
@@ -20,6 +22,13 @@ class MixtureParams:
 
     weights: Array
     components: Any
+
+    def check(self, k: int) -> None:
+        """Refuse weights that are no probabilities of K components."""
+        check_array("weights", self.weights, (k,), 0.0, 1.0 + ROUNDING)
+        total = float(self.weights.sum())
+        if not abs(total - 1.0) <= ROUNDING:
+            raise InvalidInputError(f"weights sum to {total}: they must sum to 1")
 
 
 @value
@@ -35,6 +44,28 @@ class MixtureModel:
     family: Family
     k: int
     d: int
+
+    def __post_init__(self) -> None:
+        check_whole("k", self.k)
+        check_whole("d", self.d)
+
+    def check_params(self, params: MixtureParams) -> None:
+        """Refuse parameters outside their domain, or of another number of components or columns."""
+        check_kind("params", params, MixtureParams)
+        params.check(self.k)
+        self.family.check_params(params.components, self.k, self.d)
+
+    def check_statistics(self, statistics: Statistics) -> None:
+        """Refuse statistics of another shape, or outside their domain."""
+        check_kind("statistics", statistics, Statistics)
+        statistics.check(self.k, self.n_means, self.n_products)
+
+    def check_rows(self, rows: Rows) -> None:
+        """Refuse rows of another width, or outside the support of the family."""
+        rows.check(self.d)
+        outside = self.family.outside(rows.x)
+        if outside is not None and outside.any():
+            raise InvalidInputError(f"rows are outside the support of {self.family!r}")
 
     @property
     def has_labels(self) -> bool:
@@ -161,6 +192,6 @@ class MixtureModel:
         """How many levels the truncation region must grow to hold `params`; <= 0 is inside."""
         location, low, high = self.family.extent(params.components)
         c1, c2, c3 = bounds
-        lightest = 1.0 / float(params.weights.min())
+        lightest = 1.0 / max(float(params.weights.min()), SMALLEST_WEIGHT)
         steepest = 1.0 / max(low, SMALLEST_WEIGHT)
         return max(lightest - c1, location - c2, high - c3, steepest - c3)

@@ -7,6 +7,14 @@ from typing import Literal
 import numpy as np
 from scipy.optimize import least_squares
 
+from mixfold.core.checks import (
+    LOWEST,
+    check_above,
+    check_array,
+    check_covariance,
+    check_kind,
+    check_whole,
+)
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Totals, outer_full, pack, packed_length, unpack
 from mixfold.core.value import value
@@ -65,6 +73,17 @@ class Pharmacokinetic(RandomEffects):
     covariance: Structure = "diag"
     lag: bool = False
     reference_weight: float | None = None
+
+    def __post_init__(self) -> None:
+        check_whole("n_rows", self.n_rows)
+        if self.reference_weight is not None:
+            check_above("reference_weight", self.reference_weight, 0.0)
+
+    def check_params(self, params: PharmacokineticParams) -> None:
+        check_kind("params", params, PharmacokineticParams)
+        check_array("mean", params.mean, (self.n_effects,))
+        check_covariance("covariance", params.covariance, self.n_effects)
+        check_array("noise", params.noise, (ERRORS[self.error].n_noise,), LOWEST)
 
     @property
     def n_effects(self) -> int:

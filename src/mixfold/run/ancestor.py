@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from mixfold.core.checks import check_count
+from mixfold.core.learner import Learner
+from mixfold.core.problem import Model
 from mixfold.core.value import value
 
 MOST = 8
@@ -20,6 +23,12 @@ class Ancestor:
     state: Any
     n_seen: int
     n_rows: int
+
+    def check(self, learner: Learner, model: Model) -> None:
+        """Refuse what no rows of the model can have led to."""
+        learner.check_state(model, self.state)
+        check_count("n_seen", self.n_seen)
+        check_count("n_rows", self.n_rows)
 
 
 def joined(ancestors: list[Ancestor], more: Iterable[Ancestor]) -> list[Ancestor]:

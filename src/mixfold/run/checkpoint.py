@@ -7,12 +7,13 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from mixfold.core.errors import ModelFileError, OutputError, warn
+from mixfold.core.errors import InvalidInputError, ModelFileError, OutputError, warn
 from mixfold.core.value import value
 from mixfold.run.atomic_files import check_output
-from mixfold.run.files import check_savable, kind_of, may_replace, read, write
+from mixfold.run.files import check_savable, kind_of, may_replace, write
 from mixfold.run.fit import Fit
-from mixfold.run.identity import Identity, check_same, stored
+from mixfold.run.identity import LEARNER, MODEL, Identity, check_same, stored
+from mixfold.run.reading import read
 
 
 @value
@@ -81,4 +82,8 @@ class Checkpoint:
         if not isinstance(saved, Saved) or not isinstance(saved.fit, Fit):
             raise ModelFileError(f"{self.path} is damaged: it holds no fit")
         check_same(self.path, saved.identity, self.identity, self.force)
+        try:
+            saved.fit.check(self.identity[LEARNER], self.identity[MODEL])
+        except InvalidInputError as error:
+            raise ModelFileError(f"{self.path} is damaged: {error}") from None
         return saved.fit

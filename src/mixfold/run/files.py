@@ -1,4 +1,7 @@
-"""Model files and checkpoints: safetensors with a version and a schema, never pickle."""
+"""Model files and checkpoints: safetensors with a version and a schema, never pickle.
+
+They are read by `run/reading.py`.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from mixfold.core.errors import MixfoldError, ModelFileError
-from mixfold.core.registry import find_all
-from mixfold.core.value import checksum, flatten, unflatten
+from mixfold.core.errors import ModelFileError
+from mixfold.core.value import checksum, flatten
 from mixfold.run.atomic_files import replacing
 
 FORMAT, VERSION = "mixfold", 5
-WITH_VALUES = ("families", "schedules", "detectors", "models", "learners", "starts")
 
 
 def write(path: str | Path, kind: str, content: Any) -> None:
@@ -59,37 +60,3 @@ def kind_of(path: Path) -> str | None:
 def may_replace(path: Path, kind: str) -> bool:
     """Whether there is nothing at a path, or nothing but a file of this kind."""
     return not path.is_file() or path.stat().st_size == 0 or kind_of(path) == kind
-
-
-def read(path: str | Path, kind: str) -> Any:
-    """The tree of values in a file of this kind."""
-    from safetensors.numpy import load
-
-    try:
-        data = Path(path).read_bytes()
-    except OSError as error:
-        raise ModelFileError(f"cannot read {path}: {error.strerror or error}") from error
-    try:
-        arrays = load(data)
-        metadata = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])["__metadata__"]
-        header = json.loads(metadata[FORMAT])
-        _check_header(header, kind)
-        if header["sha256"] != checksum(header["schema"], arrays):
-            raise ModelFileError("is damaged: its checksum is wrong")
-        for package in WITH_VALUES:
-            find_all(package)  # a class is known only once its file is imported
-        return unflatten(header["schema"], arrays)
-    except MixfoldError as error:
-        raise ModelFileError(f"{path} {error}") from None
-    except Exception as error:  # whatever a file of other bytes makes the parsers raise
-        raise ModelFileError(f"{path} is damaged or not a mixfold file ({error})") from error
-
-
-def _check_header(header: dict[str, Any], kind: str) -> None:
-    if header["version"] != VERSION:
-        raise ModelFileError(
-            f"has format version {header['version']}; this mixfold reads version {VERSION}: "
-            "use the mixfold that wrote it"
-        )
-    if header["kind"] != kind:
-        raise ModelFileError(f"is a {header['kind']} file: a {kind} file is needed")

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from mixfold.core.checks import check_count, check_kind, check_least, check_seed
+from mixfold.core.learner import Learner
+from mixfold.core.problem import Model
 from mixfold.core.value import value
 from mixfold.run.history import History
 
@@ -24,10 +27,24 @@ class Fit:
     rows_seen: int = 0
     seconds: float = 0.0
     done: bool = False
-    best: Any = None
+    best: Fit | None = None
     seed: int = 0
     origin: Any = None
     length: int = 0
+
+    def check(self, learner: Learner, model: Model) -> None:
+        """Refuse what no fit of the model by the learner can have led to."""
+        self.history.check()
+        for name in ("start", "passes", "row", "rows_seen", "length"):
+            check_count(name, getattr(self, name))
+        check_seed("seed", self.seed)
+        check_least("seconds", self.seconds, 0.0)
+        learner.check_state(model, self.state)
+        if self.origin is not None:
+            learner.check_state(model, self.origin)
+        if self.best is not None:
+            check_kind("best of the best fit", self.best.best, type(None))
+            self.best.check(learner, model)
 
     @property
     def log_likelihood(self) -> float:

@@ -4,21 +4,35 @@ from __future__ import annotations
 
 import numpy as np
 
+from mixfold.core.checks import check_array
+from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Info
 from mixfold.core.rows import Array
 from mixfold.core.value import value
 
-LIMIT = 4096
+LIMIT, COLUMNS = 4096, 5
 
 
 @value
 class History:
-    """Columns of equal length: rows seen, log-likelihood per row, step size, seconds, bound.
-
-    Older files have no bound.
-    """
+    """Columns of equal length: rows seen, log-likelihood per row, step size, seconds, bound."""
 
     table: Array
+
+    def check(self) -> None:
+        """Refuse another number of columns, and rows, steps or times that cannot be."""
+        n = min(len(self.table), LIMIT) if self.table.ndim else 0
+        if self.table.shape != (n, COLUMNS):
+            raise InvalidInputError(
+                f"history has shape {self.table.shape}: {COLUMNS} columns are needed, and at most "
+                f"{LIMIT} entries"
+            )
+        for name, numbers in (
+            ("rows", self.rows),
+            ("step_size", self.step_size),
+            ("time", self.time),
+        ):
+            check_array(f"{name} of the history", numbers, (n,), 0.0)
 
     def __len__(self) -> int:
         return len(self.table)
@@ -46,7 +60,7 @@ class History:
     @property
     def bound(self) -> Array:
         """Mean of what the rule raised; NaN where that is the log-likelihood itself."""
-        return _with_bound(self.table)[:, 4]
+        return self.table[:, 4]
 
     def __repr__(self) -> str:
         if not len(self):
@@ -63,7 +77,7 @@ class History:
             (r, info.log_likelihood, info.step_size, seconds, _number(info.bound))
             for r, info in zip(rows, infos, strict=True)
         ]
-        table = np.vstack([_with_bound(self.table), new])
+        table = np.vstack([self.table, new])
         if len(table) > LIMIT:
             table = np.vstack([table[:-1:2], table[-1:]])
         return History(table)
@@ -71,12 +85,7 @@ class History:
 
 def no_history() -> History:
     """Before any learning."""
-    return History(np.empty((0, 5)))
-
-
-def _with_bound(table: Array) -> Array:
-    missing = 5 - table.shape[1]
-    return np.pad(table, [(0, 0), (0, missing)], constant_values=np.nan) if missing else table
+    return History(np.empty((0, COLUMNS)))
 
 
 def _number(bound: float | None) -> float:

@@ -12,7 +12,7 @@ from mixfold.core.value import equal
 
 Identity = Mapping[str, Any]
 
-DATA = "data"
+DATA, MODEL, LEARNER = "data", "the model", "learner"
 LONGEST = 160
 
 

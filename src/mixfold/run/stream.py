@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from mixfold.core.checks import check_kind
 from mixfold.core.learner import Info, Learner, rows_before_start
+from mixfold.core.problem import Model
 from mixfold.core.rows import Rows, join
 from mixfold.core.value import value
 from mixfold.engines.threads import Threads
@@ -23,6 +25,16 @@ class Stream:
     waiting: Rows | None
     state: Any
     ancestors: list[Ancestor]
+
+    def check(self, learner: Learner, model: Model) -> None:
+        """Refuse what no rows of the model can have led to."""
+        if self.waiting is not None:
+            model.check_rows(self.waiting)
+            check_kind("state while rows wait", self.state, type(None))
+        if self.state is not None:
+            learner.check_state(model, self.state)
+        for ancestor in self.ancestors:
+            ancestor.check(learner, model)
 
     def learn(
         self, problem: Threads, learner: Learner, beginning: Beginning, seed: int, rows: Rows

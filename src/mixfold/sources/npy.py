@@ -93,7 +93,7 @@ class Npy(Source):
         step = length or block_length(self.d)
         with reading(self.path), self.path.open("rb", buffering=0) as file:
             for first in range(start, self.length, step):
-                yield Rows(as_floats(self._read(file, first, min(first + step, self.length))))
+                yield Rows(as_floats(self._read_rows(file, first, min(first + step, self.length))))
 
     def partitions(self, length: int | None = None) -> Sequence[Npy]:
         step = length or self.part_length()
@@ -104,7 +104,7 @@ class Npy(Source):
     def whole(self) -> Rows:
         """All rows as one block."""
         with reading(self.path), self.path.open("rb", buffering=0) as file:
-            return Rows(as_floats(self._read(file, 0, self.length)))
+            return Rows(as_floats(self._read_rows(file, 0, self.length)))
 
     def take(self, indices: np.ndarray) -> Rows:
         if self._held is None and self.length * self.d * self.layout.dtype.itemsize <= HELD_BYTES:
@@ -114,7 +114,7 @@ class Npy(Source):
         with reading(self.path), self.path.open("rb", buffering=0) as file:
             return Rows(as_floats(self._read_each(file, indices)))
 
-    def _read(self, file: BinaryIO, start: int, stop: int) -> NDArray[Any]:
+    def _read_rows(self, file: BinaryIO, start: int, stop: int) -> NDArray[Any]:
         """Rows start .. stop - 1 of the span."""
         (n, d), by_column, dtype, offset = self.layout
         start, stop = start + self.span[0], stop + self.span[0]

@@ -30,6 +30,7 @@ class Given(Start):
         if isinstance(self.params, MixtureParams):
             self._check(model, self.params.components.means)
             self._check_family(model, from_labels(model, rows.cut(0, 1), np.zeros(1, dtype=int)))
+            model.check_params(self.params)
             return self.params
         try:
             means = np.asarray(self.params, dtype=np.float64)

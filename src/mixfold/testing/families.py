@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from mixfold.core.conjugate import Prior
+from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
 from mixfold.core.rows import Array, Rows
+from mixfold.core.schema import check_types
 from mixfold.core.value import field_names
 from mixfold.kernels.reference import ReferenceKernel
+from mixfold.models.bayesian_mixture import BayesianMixture
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 
@@ -95,6 +101,31 @@ def divergence_is_the_linear_form(family: Family, k: int, d: int, rng: np.random
     assert (found > 0).all()
 
 
+def parameters_are_in_their_domain(
+    family: Family, k: int, d: int, rng: np.random.Generator
+) -> None:
+    """Valid parameters pass the checks that parameters in files must pass, and others do not."""
+    model, params, x = example_mixture(family, k, d, 50, rng)
+    statistics = family.expected(params.components, params.weights)
+    model.check_statistics(statistics)
+    for found in (params, model.maximize(statistics)[0]):
+        check_types(found)
+        model.check_params(found)
+    if family.conjugate is not None:
+        mixture = BayesianMixture(model)
+        beliefs = mixture.prior(params, Prior())
+        for row in x:
+            beliefs = mixture.match(beliefs, row, 1.0)[0]
+            mixture.check(beliefs)
+    for name in field_names(params.components):
+        array = getattr(params.components, name)
+        for bad in (*(np.full_like(array, n) for n in (np.nan, np.inf)), array[1:], array[..., 1:]):
+            components = replace(params.components, **{name: bad})
+            with suppress(InvalidInputError):
+                model.check_params(MixtureParams(params.weights, components))
+                raise AssertionError(f"{name} is {bad!r}")
+
+
 def example_mixture(
     family: Family, k: int, d: int, n: int, rng: np.random.Generator
 ) -> tuple[MixtureModel, MixtureParams, Array]:
@@ -113,4 +144,5 @@ LAWS = [
     coordinates_are_invertible,
     blend_joins_its_ends,
     divergence_is_the_linear_form,
+    parameters_are_in_their_domain,
 ]

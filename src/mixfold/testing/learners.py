@@ -10,6 +10,7 @@ from mixfold.core.learner import Info, Learner
 from mixfold.core.limits import LARGEST
 from mixfold.core.problem import Model
 from mixfold.core.rows import Rows
+from mixfold.core.schema import check_types
 from mixfold.core.value import equal, flatten, unflatten
 from mixfold.engines.threads import Threads
 from mixfold.kernels.reference import ReferenceKernel
@@ -252,6 +253,28 @@ def _assert_valid(problem: Threads, learner: Learner, state: Any, ordinary: Rows
     np.testing.assert_allclose(latent.sum(axis=1), 1.0)
 
 
+def states_are_in_their_domain(
+    model: Model, params: Any, learner: Learner, rows: Rows, cuts: list[int]
+) -> None:
+    """Every state passes the checks that states in files must pass; so does the learner."""
+    problem, some = Threads(model, 1), rows.cut(0, 40)
+    assert equal(learner.resolve(None, model.d, False), learner)
+    before = state = learner.init(problem, params, 20)
+    found = [state]
+    for _ in range(2):
+        for start, stop in ((0, 1), (1, 13), (13, 40)):
+            state, _ = learner.step(problem, state, some.cut(start, stop))
+            found += [state, learner.close(problem, state)]
+        state, _ = learner.end_pass(problem, state)
+        found += [state, learner.rest(state)]
+    if hasattr(learner, "merge"):
+        found.append(learner.merge(problem, before, shards(problem, learner, before, some)))
+    for one in found:
+        check_types(one)
+        learner.check_state(model, one)
+        model.check_params(learner.estimate(problem, one))
+
+
 def _copied(thing: Any) -> Any:
     arrays: dict[str, np.ndarray] = {}
     tree = flatten(thing, "thing", arrays)
@@ -271,4 +294,5 @@ LAWS = [
     merging_nothing_changes_nothing,
     gathered_passes_add_up,
     extreme_rows_leave_valid_parameters,
+    states_are_in_their_domain,
 ]

@@ -1,0 +1,14 @@
+"""What a schedule is: step numbers to step sizes."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, runtime_checkable
+
+from mixfold.core.rows import Array
+
+
+@runtime_checkable
+class Schedule(Protocol):
+    """Step sizes of updates number r = 1, 2, ..."""
+
+    def __call__(self, r: Any, /) -> Array: ...

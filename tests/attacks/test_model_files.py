@@ -1,0 +1,397 @@
+"""Model files that say what was never learned, or name places, are refused or do no harm."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import socket
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import mixfold
+from attacks import run_some
+from attacks._saved_models import COUNTS, Example, examples, fitted
+from attacks.model_files import Arrays, Tree, at, pack, put, use
+from mixfold import Gaussian, IncrementalEM, Mixture, OnlineEM
+from mixfold.core.errors import ModelFileError
+from mixfold.core.value import flatten
+from mixfold.estimators._saving import PLACES
+from mixfold.learners.drift_aware import DriftAware
+from mixfold.run.checkpoint import Checkpoint, Saved
+from mixfold.run.files import write
+from mixfold.run.reading import read
+
+Change = Callable[[Tree, Arrays], tuple[Tree, Arrays]]
+
+
+def example(name: str) -> Example:
+    return next(one for one in examples() if one.name == name)
+
+
+def changed(name: str, change: Change) -> bytes:
+    """The bytes of an example with a change, and a correct checksum."""
+    one = example(name)
+    return pack(*change(copy.deepcopy(one.tree), dict(one.arrays)), one.kind)
+
+
+def part(path: str, new: Any) -> Change:
+    """Another part at a path such as "learned.n_seen"."""
+    steps: list[str | int] = []
+    for step in path.split("."):
+        steps += [int(step)] if step.isdigit() else ["fields", step]
+    return lambda tree, arrays: (put(tree, tuple(steps), new), arrays)
+
+
+def array(path: str, change: Callable[[np.ndarray], Any]) -> Change:
+    """Another array at a path."""
+    name = f"content.{path}"
+    return lambda tree, arrays: (tree, {**arrays, name: np.asarray(change(arrays[name]))})
+
+
+def setting(name: str, new: Any) -> Change:
+    """Another setting, or one more."""
+
+    def change(tree: Tree, arrays: Arrays) -> tuple[Tree, Arrays]:
+        fields = tree["fields"]
+        if name in fields["names"]:
+            fields["settings"][fields["names"].index(name)] = new
+        else:
+            fields["names"].append(name)
+            fields["settings"].append(new)
+        return tree, arrays
+
+    return change
+
+
+def entry(new: float) -> Callable[[np.ndarray], np.ndarray]:
+    """An array with another first number."""
+
+    def change(array: np.ndarray) -> np.ndarray:
+        array = array.copy()
+        array.flat[0] = new
+        return array
+
+    return change
+
+
+def no_components(tree: Tree, arrays: Arrays) -> tuple[Tree, Arrays]:
+    """K = 0, consistently."""
+    tree = put(tree, ("fields", "learned", "fields", "model", "fields", "k"), 0)
+    return tree, {name: array[:0] for name, array in arrays.items()}
+
+
+def extra(tree: Tree, arrays: Arrays) -> tuple[Tree, Arrays]:
+    """Attributes besides those that an estimator has."""
+    tree["fields"]["extra"] = [["predict", 1], ["means_", 2]]
+    return tree, arrays
+
+
+def missing(tree: Tree, arrays: Arrays) -> tuple[Tree, Arrays]:
+    del at(tree, ("fields", "learned", "fields"))["degeneracies"]
+    return tree, arrays
+
+
+def unused(tree: Tree, arrays: Arrays) -> tuple[Tree, Arrays]:
+    return tree, {**arrays, "more": np.ones(3)}
+
+
+def used_twice(tree: Tree, arrays: Arrays) -> tuple[Tree, Arrays]:
+    fields = at(tree, ("fields", "learned", "fields", "params", "fields"))
+    fields["components"]["fields"]["factor"] = fields["components"]["fields"]["means"]
+    return tree, arrays
+
+
+def nested(levels: int) -> Any:
+    tree: Any = []
+    for _ in range(levels):
+        tree = [tree]
+    return tree
+
+
+MEMORY = {
+    "value": "IncrementalEM",
+    "fields": {
+        **{"batch_size": 1, "tol": 1e-6, "max_passes": 2},
+        **{"memory": "watched", "precision": "float64"},
+    },
+}
+CAP = "learned.model.family"
+WEIGHTS, FACTOR = "learned.params.weights", "learned.params.components.factor"
+STATE = "learned.stream.state"
+INIT = [name for name in Mixture().get_params(False) if name not in PLACES].index("init")
+FIRST_WEIGHTS = f"settings.{INIT}.weights"
+WAITING = "learned.stream.waiting.x"
+REFUSED: dict[str, tuple[str, Change, str]] = {
+    "negative weights": ("em", array(WEIGHTS, lambda w: [-0.5, 1.5]), "weights has -0.5"),
+    "weights that sum to 2": ("em", array(WEIGHTS, lambda w: [1.0, 1.0]), "sum to 2"),
+    "weights of another K": ("em", array(WEIGHTS, lambda w: [1.0]), r"shape \(1,\)"),
+    "NaN covariance": ("em", array(FACTOR, entry(np.nan)), "factor has nan"),
+    "no covariance": ("em", array(FACTOR, np.zeros_like), "diagonal of factor has 0"),
+    "not triangular": ("em", array(FACTOR, lambda f: f + 0.1), "not lower triangular"),
+    "other columns": ("em", array(FACTOR, lambda f: f[:, :1, :1]), "factor has shape"),
+    "float32": ("em", array(FACTOR, lambda f: f.astype(np.float32)), "float32"),
+    "another family": ("em", part(CAP, {"value": "Poisson", "fields": {"floor": 0.1}}), "Mean"),
+    "no components": ("em", no_components, "k is 0"),
+    "no components of beliefs": ("moment matching", no_components, "k is 0"),
+    "nu = -inf": ("moment matching", array(f"{STATE}.params.components.nu", entry(-np.inf)), "nu"),
+    "nu = d": ("moment matching", array(f"{STATE}.params.components.nu", entry(2.0)), "above 3"),
+    "kappa = 0": ("moment matching", array(f"{STATE}.params.components.kappa", entry(0)), "kappa"),
+    "alpha = 0": ("gamma", array(f"{STATE}.params.alpha", entry(0)), "alpha"),
+    "counts that are negative": (
+        "waiting rows",
+        array(WAITING, entry(-1)),
+        "rows",
+    ),
+    "waiting rows of NaN": ("waiting rows", array(WAITING, entry(np.nan)), "x"),
+    "a mean below 0": ("waiting rows", array("learned.params.components.means", entry(-1)), "-1"),
+    "a short history": ("em", array("learned.history.table", lambda t: t[:, :4]), "history"),
+    "sums of another length": ("em", array(f"{STATE}.gathered.sums", lambda s: s[1:]), "sums"),
+    "True for an integer": ("em", part("learned.n_seen", True), "n_seen of Learned is True"),
+    "NaN for an integer": ("em", part("learned.n_seen", float("nan")), "n_seen"),
+    "a negative count": ("em", part("learned.n_rows", -1), "n_rows is -1"),
+    "half a character": ("em", part("estimator", "\ud800"), "estimator"),
+    "another class": ("em", part(STATE, {"value": "os_exit", "fields": {}}), "os_exit"),
+    "a missing field": ("em", missing, "are needed"),
+    "more fields": ("em", extra, "are needed"),
+    "an array that belongs to nothing": ("em", unused, "belong to nothing"),
+    "an array twice": ("em", used_twice, "uses it twice"),
+    "a deep tree": ("em", part("learned", nested(900)), "levels deep"),
+    "a learner that is not resolved": ("online em", part("learned.learner.warmup", None), "warmup"),
+    "an unknown setting": ("em", setting("predict", 1), "predict"),
+    "a setting of another type": ("em", setting("n_components", "2"), "n_components is '2'"),
+    "an invalid setting": ("em", setting("n_components", 0), "n_components is 0"),
+    "an unknown learner": ("em", setting("learner", "nope"), "unknown learner"),
+    "a cluster": ("em", setting("cluster", "tcp://127.0.0.1:1"), "cluster"),
+    "a checkpoint": ("em", setting("checkpoint", "watched"), "checkpoint"),
+    "an engine": ("em", setting("engine", "gpu"), "engine"),
+    "the memory of a learner": ("em", setting("learner", MEMORY), "names a file"),
+    "an init of NaN": (
+        "given",
+        array(FIRST_WEIGHTS, entry(np.nan)),
+        "weights has nan",
+    ),
+    "names of other columns": ("online em", part("columns", ["a"]), "names of columns"),
+    "names that are numbers": ("online em", part("columns", [1, 2]), "columns of SavedModel"),
+    "noise below 0": ("linear", part("learned.params.noise_variance", -1.0), "noise_variance"),
+    "omega": ("linear", array("learned.params.omega", lambda o: -o), "positive definite"),
+    "effects of other groups": ("linear", array("learned.effects", lambda e: e[1:]), "effects"),
+    "omega of effects": ("logistic", array("learned.params.covariance", lambda o: -o), "definite"),
+    "residual noise": ("compartment", array("learned.params.noise", entry(0)), "noise has 0"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_was_never_learned(name: str, tmp_path: Path) -> None:
+    which, change, words = REFUSED[name]
+    (tmp_path / "model").write_bytes(changed(which, change))
+    with pytest.raises(ModelFileError, match=words):
+        mixfold.load(tmp_path / "model")
+
+
+def test_examples_are_accepted(tmp_path: Path) -> None:
+    """Else nothing is shown by what is refused."""
+    for one in examples():
+        assert use(one, pack(one.tree, one.arrays, one.kind), tmp_path), one.name
+
+
+def test_random_attacks(tmp_path: Path) -> None:
+    run_some("model_files", 120, tmp_path, seed=1)
+
+
+# places
+
+
+def test_places_are_not_in_a_model_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = tmp_path / "secret"
+    secret.mkdir()
+    model = Mixture(
+        n_components=2,
+        random_state=0,
+        learner=IncrementalEM(memory=str(secret / "memory"), max_passes=3),
+        checkpoint=secret / "checkpoint",
+        resume=True,
+        engine="cpu",
+    ).fit(COUNTS)
+    model.save(tmp_path / "model")
+    assert b"secret" not in (tmp_path / "model").read_bytes()
+    for file in secret.iterdir():
+        file.unlink()
+    monkeypatch.chdir(secret)
+    loaded = mixfold.load(tmp_path / "model")
+    found = loaded.get_params()
+    assert [found[name] for name in ("checkpoint", "resume", "cluster", "engine")] == [
+        *(None, False, None, None)
+    ]
+    assert loaded.learner.memory is None
+    loaded.fit(COUNTS)
+    assert not [*secret.iterdir()]
+
+
+def test_a_checkpoint_cannot_name_another_memory(tmp_path: Path) -> None:
+    path, learner = tmp_path / "checkpoint", IncrementalEM(memory=str(tmp_path / "memory"))
+    settings: dict[str, Any] = {"n_components": 2, "random_state": 0, "checkpoint": path}
+    Mixture(learner=learner, passes=2, **settings).fit(COUNTS)
+    saved = read(path, "checkpoint")
+    state = saved.fit.state
+    elsewhere = replace(state, memory=replace(state.memory, path=str(tmp_path / "other")))
+    write(path, "checkpoint", Saved(saved.identity, replace(saved.fit, state=elsewhere)))
+    with pytest.raises(ModelFileError, match=r"memory is .*other"):
+        Mixture(learner=learner, passes=3, resume=True, **settings).fit(COUNTS)
+
+
+def test_a_checkpoint_of_nothing_that_was_learned(tmp_path: Path) -> None:
+    path = tmp_path / "checkpoint"
+    model = Mixture(n_components=2, random_state=0, learner="em", passes=2, checkpoint=path)
+    model.fit(COUNTS)
+    saved = read(path, "checkpoint")
+    bad = replace(saved.fit.state.params, weights=np.array([2.0, -1.0]))
+    fit = replace(saved.fit, state=replace(saved.fit.state, params=bad))
+    write(path, "checkpoint", Saved(saved.identity, fit))
+    with pytest.raises(ModelFileError, match="is damaged: weights has 2"):
+        Checkpoint(path, saved.identity, 1.0).read()
+
+
+def test_what_could_not_be_loaded_is_not_saved(tmp_path: Path) -> None:
+    model = mixfold.GaussianMixture(2, random_state=0).fit(COUNTS)
+    model.weights_ = np.array([2.0, 1.0])
+    with pytest.raises(ModelFileError, match=r"cannot write .*weights has 2"):
+        model.save(tmp_path / "model")
+    assert not [*tmp_path.iterdir()]
+
+
+# loops that a state could keep from ending
+
+
+def test_a_batch_that_is_too_long_ends() -> None:
+    model = Mixture(n_components=2, learner=OnlineEM(batch_size=90), random_state=0)
+    model.partial_fit(COUNTS)
+    learned = model._now()
+    model._learned = replace(learned, learner=replace(learned.learner, batch_size=5))
+    assert np.isfinite(model.partial_fit(COUNTS[:3]).means_).all()
+
+
+def test_a_window_that_is_too_long_ends() -> None:
+    model = Mixture(n_components=2, learner=DriftAware(window=90), random_state=0)
+    model.partial_fit(COUNTS)
+    learned = model._now()
+    model._learned = replace(learned, learner=replace(learned.learner, window=5))
+    assert np.isfinite(copy.deepcopy(model).partial_fit(COUNTS[:3]).means_).all()
+    for row in COUNTS[:7]:
+        model.learn_one(row)
+    assert np.isfinite(model.means_).all()
+
+
+# reading
+
+
+def header_of(data: bytes) -> tuple[dict[str, Any], bytes]:
+    """The outer header of a file, and what comes after it."""
+    length = int.from_bytes(data[:8], "little")
+    return json.loads(data[8 : 8 + length]), data[8 + length :]
+
+
+def with_header(header: Any, rest: bytes) -> bytes:
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + rest
+
+
+def test_sizes_beyond_the_file(tmp_path: Path) -> None:
+    data = pack(example("em").tree, example("em").arrays, "model")
+    header, rest = header_of(data)
+    name = next(name for name in header if name.endswith("weights"))
+    begin, end = header[name]["data_offsets"]
+    for wrong in (
+        {"shape": [2**62, 2**62]},
+        {"shape": [2**61]},
+        {"shape": [-2]},
+        {"shape": [2.0]},
+        {"shape": [True, 2]},
+        {"dtype": "F4"},
+        {"data_offsets": [begin, end + 8]},
+        {"data_offsets": [begin, 2**63]},
+        {"data_offsets": [-8, end]},
+        {"data_offsets": [0, end - begin]},
+        {"data_offsets": [begin]},
+    ):
+        crafted = with_header({**header, name: {**header[name], **wrong}}, rest)
+        (tmp_path / "model").write_bytes(crafted)
+        with pytest.raises(ModelFileError):
+            mixfold.load(tmp_path / "model")
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"[" * 100_000,
+        b'{"__metadata__": {"mixfold": "' + b"[" * 100_000 + b'"}}',
+        b'{"__metadata__": {"mixfold": "{\\"version\\": ' + b"9" * 10_000 + b'}"}}',
+        b"\xff\xfe",
+    ],
+    ids=["brackets", "inner brackets", "digits", "bytes"],
+)
+def test_headers_that_parsers_dislike(header: bytes, tmp_path: Path) -> None:
+    (tmp_path / "model").write_bytes(with_header(header, b""))
+    with pytest.raises(ModelFileError):
+        mixfold.load(tmp_path / "model")
+
+
+def test_a_name_twice(tmp_path: Path) -> None:
+    data = pack(example("em").tree, example("em").arrays, "model")
+    header, rest = header_of(data)
+    inner = header["__metadata__"]["mixfold"]
+    assert inner.startswith("{")
+    header["__metadata__"]["mixfold"] = '{"kind": "model", ' + inner[1:]
+    (tmp_path / "model").write_bytes(with_header(header, rest))
+    with pytest.raises(ModelFileError, match="twice"):
+        mixfold.load(tmp_path / "model")
+
+
+def test_a_large_file_is_not_read_in_vain(tmp_path: Path) -> None:
+    """A sparse file of a terabyte: its header does not account for it."""
+    data = pack(example("em").tree, example("em").arrays, "model")
+    for begin in (data, (2**39).to_bytes(8, "little")):
+        with (tmp_path / "model").open("wb") as file:
+            file.write(begin)
+            file.truncate(2**40)
+        with pytest.raises(ModelFileError):
+            mixfold.load(tmp_path / "model")
+
+
+def test_folders(tmp_path: Path) -> None:
+    with pytest.raises(ModelFileError):
+        mixfold.load(tmp_path)
+
+
+if sys.platform != "win32":
+
+    def test_what_is_not_a_plain_file(tmp_path: Path) -> None:
+        """Nothing waits for a pipe, and no device is read to its end."""
+        os.mkfifo(tmp_path / "pipe")
+        server = socket.socket(socket.AF_UNIX)
+        here = Path.cwd()
+        os.chdir(tmp_path)  # names of sockets are short
+        try:
+            server.bind("socket")
+        finally:
+            os.chdir(here)
+        (tmp_path / "link").symlink_to("pipe")
+        for path in ("pipe", "socket", "link", "/dev/zero", "/dev/null"):
+            with pytest.raises(ModelFileError, match="is not a plain file"):
+                mixfold.load(tmp_path / path)
+        server.close()
+
+
+def test_a_family_with_settings_survives(tmp_path: Path) -> None:
+    """What is refused is what was never learned, not what is seldom used."""
+    model = fitted(family=Gaussian("diag", cap=9.0, reg_covar=0.1), learner="em", verbose=0)
+    model.save(tmp_path / "model")
+    arrays: dict[str, np.ndarray] = {}
+    flatten(mixfold.load(tmp_path / "model").params_, "params", arrays)
+    assert arrays["params.weights"].tolist() == model.weights_.tolist()
