@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import deque
 from copy import copy
 from dataclasses import replace
-from math import isfinite
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -24,7 +23,7 @@ from mixfold.engines.threads import Threads
 from mixfold.estimators._edge import check_rows, engine_for, open_data
 from mixfold.estimators._evaluation import Evaluation
 from mixfold.estimators._learned import Learned
-from mixfold.estimators._live import Live, live_from
+from mixfold.estimators._live import Live, finite, live_from
 from mixfold.estimators._placing import device_for, in_place, problem_for
 from mixfold.models.mixture_model import MixtureModel
 from mixfold.run.ancestor import MOST, Ancestor
@@ -298,8 +297,7 @@ class Density(Evaluation):
                 live = live or self._live_for(x)
                 if live is None or not live.accepts(x):
                     return self.partial_fit(Array(x[None], None, names))
-            # the sum of squares is finite only if every number is, and sooner found
-            if not isfinite(x.dot(x)) or live.outside(x):
+            if not finite(x) or live.outside(x):
                 check_rows(self._family(), None, Rows(x[None]), [live.n_seen])
             live.learn(x)
         return self

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import replace
+from math import isfinite
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -21,6 +22,12 @@ from mixfold.learners.drift_aware import DriftAware
 from mixfold.run.starting import Beginning
 
 AHEAD = 1024
+FEW = 32
+
+
+def finite(x: Array) -> bool:
+    """Whether all numbers of a row are finite; few are looked at sooner one by one."""
+    return all(map(isfinite, x.tolist())) if len(x) <= FEW else bool(np.isfinite(x).all())
 
 
 class Live(ABC):
