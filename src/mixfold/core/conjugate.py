@@ -31,7 +31,7 @@ class Prior:
     >>> learner = MomentMatching(prior=Prior(kappa=0.1))
     >>> model = Mixture(n_components=2, learner=learner, random_state=0)
     >>> model.fit(datasets.load_faithful()).weights_.round(1)
-    array([0.6, 0.4])
+    array([0.4, 0.6])
     """
 
     alpha: float = 1.0

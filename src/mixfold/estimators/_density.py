@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
 from mixfold.core.learner import Learner
-from mixfold.core.limits import LARGEST
 from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows
 from mixfold.core.source import Source
@@ -24,7 +23,7 @@ from mixfold.engines.threads import Threads
 from mixfold.estimators._edge import check_rows, engine_for, open_data
 from mixfold.estimators._evaluation import Evaluation
 from mixfold.estimators._learned import Learned
-from mixfold.estimators._live import Live, live_from
+from mixfold.estimators._live import Live, is_in_range, live_from
 from mixfold.estimators._placing import device_for, in_place, problem_for
 from mixfold.models.mixture_model import MixtureModel
 from mixfold.run.ancestor import MOST, Ancestor
@@ -324,8 +323,7 @@ class Density(Evaluation):
                 live = live or self._live_for(x)
                 if live is None or not live.accepts(x):
                     return self.partial_fit(Array(x[None], None, names))
-            # one product shows that no number is NaN, infinite or beyond what is accepted
-            if not x.dot(x) < LARGEST * LARGEST or live.outside(x):
+            if not is_in_range(x) or live.outside(x):
                 columns = getattr(self, "feature_names_in_", None)
                 check_rows(self._family(), columns, Rows(x[None]), [live.n_seen])
             live.learn(x)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mixfold.core.limits import LARGEST
 from mixfold.core.problem import Sequence
 from mixfold.core.rows import Array, Rows
 from mixfold.engines.threads import Threads
@@ -21,6 +22,14 @@ from mixfold.learners.drift_aware import DriftAware
 from mixfold.run.starting import Beginning
 
 AHEAD = 1024
+FEW = 32
+
+
+def is_in_range(x: Array) -> bool:
+    """Whether all numbers of a row may be learned; few are compared sooner one by one."""
+    if len(x) <= FEW:
+        return all(-LARGEST < number < LARGEST for number in x.tolist())
+    return bool(np.maximum.reduce(np.abs(x)) < LARGEST)  # NaN is not below
 
 
 class Live(ABC):

@@ -85,9 +85,9 @@ class Mixture(Density):
     >>> from mixfold import Mixture, datasets
     >>> model = Mixture(n_components=2, random_state=0).fit(datasets.load_faithful())
     >>> model.weights_.round(2)
-    array([0.64, 0.36])
+    array([0.36, 0.64])
     >>> model.predict([[1.8, 52.0], [4.5, 82.0]])
-    array([1, 0])
+    array([0, 1])
     """
 
     def __init__(
