@@ -419,7 +419,7 @@ def test_bad_priors_are_refused() -> None:
     with pytest.raises(InvalidInputError, match="form"):
         OnlineVB(form="streamin")
     other = Mixture(n_components=2, learner="moment-matching", random_state=0).fit(x)
-    with pytest.raises(InvalidInputError, match="2 components in 2 columns"):
+    with pytest.raises(InvalidInputError, match="not of 3 components in 2 columns"):
         fit(other.posterior_)
 
 

@@ -67,23 +67,25 @@ def unflatten(tree: Any, arrays: Mapping[str, np.ndarray]) -> Any:
     left = dict(arrays)
     thing = _unflatten(tree, left, 0)
     if left:
-        raise ModelFileError(f"has {len(left)} arrays that belong to nothing")
+        raise ModelFileError(f"is damaged: it has {len(left)} arrays that belong to nothing")
     return thing
 
 
 def _unflatten(tree: Any, left: dict[str, np.ndarray], depth: int) -> Any:
     if depth > DEEPEST:
-        raise ModelFileError(f"is nested more than {DEEPEST} levels deep")
+        raise ModelFileError(f"is damaged: it is nested more than {DEEPEST} levels deep")
     if isinstance(tree, list):
         return [_unflatten(item, left, depth + 1) for item in tree]
     if not isinstance(tree, dict):
         return tree
     if tree.keys() == {"array"}:
         if tree["array"] not in left:
-            raise ModelFileError(f"has no array {tree['array']!r}, or uses it twice")
+            raise ModelFileError(f"is damaged: it has no array {tree['array']!r}, or uses it twice")
         return left.pop(tree["array"])
     if tree.keys() != {"value", "fields"} or tree["value"] not in _CLASSES:
-        raise ModelFileError(f"has {str(tree.get('value', list(tree)))[:80]!r}, which is no value")
+        raise ModelFileError(
+            f"is damaged: it has {str(tree.get('value', list(tree)))[:80]!r}, which is no value"
+        )
     cls = _CLASSES[tree["value"]]
     given = {name: _unflatten(part, left, depth + 1) for name, part in tree["fields"].items()}
     check_fields(cls, given)

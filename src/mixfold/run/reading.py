@@ -47,8 +47,10 @@ def read(path: str | Path, kind: str) -> Any:
         return unflatten(header["schema"], arrays)
     except OSError as error:
         raise ModelFileError(f"cannot read {path}: {error.strerror or error}") from error
-    except MixfoldError as error:
+    except ModelFileError as error:
         raise ModelFileError(f"{path} {error}") from None
+    except MixfoldError as error:
+        raise ModelFileError(f"{path} is damaged: {error}") from None
     except Exception as error:  # whatever other bytes make the parsers raise
         raise ModelFileError(f"{path} is damaged or not a mixfold file ({error})") from error
 
@@ -94,16 +96,18 @@ def _places(entries: dict[str, Any], size: int) -> dict[str, Place]:
     for name, entry in entries.items():
         kind, shape, (begin, end) = entry["dtype"], entry["shape"], entry["data_offsets"]
         if kind not in TYPES or not all(type(n) is int and n >= 0 for n in (*shape, begin, end)):
-            raise ModelFileError(f"has an array {name!r} of type {kind!r} and shape {shape!r}")
+            raise ModelFileError(
+                f"is damaged: it has an array {name!r} of type {kind!r} and shape {shape!r}"
+            )
         found[name] = Place(TYPES[kind], tuple(shape), begin, end)
     found = dict(sorted(found.items(), key=lambda item: item[1][2:]))
     last = 0
     for name, place in found.items():
         if place.begin != last or place.end - last != prod(place.shape) * place.kind.itemsize:
-            raise ModelFileError(f"has an array {name!r} whose size is not that of its shape")
+            raise ModelFileError(f"is damaged: the array {name!r} has another size than its shape")
         last = place.end
     if last != size:
-        raise ModelFileError(f"has {size} bytes of arrays: its header accounts for {last}")
+        raise ModelFileError(f"is damaged: of {size} bytes its header accounts for {last}")
     return found
 
 
