@@ -1,8 +1,9 @@
 """How large and how small numbers may be.
 
 Values are below `LARGEST`; standard deviations, and means that must be positive, are kept above
-`SMALLEST`. A row is then less than 2e120 deviations from a mean, its square is below 1e241, and
-sums over 1e20 values of rows as heavy as `HEAVIEST` stay far below 1.8e308, where float64 ends.
+`SMALLEST`. A row is then less than 2e120 deviations from a mean, the square of that is below 1e241,
+and sums of 1e20 such squares of rows as heavy as `HEAVIEST` are far below 1.8e308, where float64
+ends.
 """
 
 LARGEST = 1e60

@@ -16,7 +16,7 @@ import numpy as np
 from mixfold.core.errors import ModelFileError
 from mixfold.core.value import checksum, flatten
 
-FORMAT, VERSION = "mixfold", 5
+FORMAT, VERSION = "mixfold", 6
 
 
 def write(path: str | Path, kind: str, content: Any) -> None:
