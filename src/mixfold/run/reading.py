@@ -70,7 +70,7 @@ def _open(path: Path) -> BinaryIO:
 
 def _check_plain(found: os.stat_result) -> None:
     if not stat.S_ISREG(found.st_mode):
-        raise ModelFileError("is not a plain file, but a folder, a pipe or a device")
+        raise ModelFileError("is not a plain file, but a directory, a pipe or a device")
 
 
 def _parts(file: BinaryIO, kind: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
