@@ -224,6 +224,7 @@ def examples() -> list[Example]:
         for name, (make, act) in mixed_models().items():
             make().save(path)
             found.append(apart(name, "model", path, partial(use_mixed_model, act=act)))
+        path = Path(folder) / "checkpoint"
         for name, learner in CHECKPOINTED.items():
             Mixture(n_components=2, random_state=0, learner=learner, passes=2, checkpoint=path).fit(
                 COUNTS
