@@ -234,15 +234,27 @@ def test_places_are_not_in_a_model_file(tmp_path: Path, monkeypatch: pytest.Monk
     assert not [*secret.iterdir()]
 
 
-def test_a_checkpoint_cannot_name_another_memory(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"fit": "../other"}, "name of no fit"),
+        ({"width": 3}, "width 3"),
+        ({"length": 10**9}, "checksums"),
+        ({"known": np.empty(0, np.uint32)}, "checksums"),
+        ({"row": -1}, "row is -1"),
+    ],
+)
+def test_a_checkpoint_cannot_have_another_memory(
+    tmp_path: Path, change: dict[str, Any], message: str
+) -> None:
     path, learner = tmp_path / "checkpoint", IncrementalEM(memory=str(tmp_path / "memory"))
     settings: dict[str, Any] = {"n_components": 2, "random_state": 0, "checkpoint": path}
     Mixture(learner=learner, passes=2, **settings).fit(COUNTS)
     saved = read(path, "checkpoint")
     state = saved.fit.state
-    elsewhere = replace(state, memory=replace(state.memory, path=str(tmp_path / "other")))
-    write(path, "checkpoint", Saved(saved.identity, replace(saved.fit, state=elsewhere)))
-    with pytest.raises(ModelFileError, match=r"memory is .*other"):
+    other = replace(state, memory=replace(state.memory, **change))
+    write(path, "checkpoint", Saved(saved.identity, replace(saved.fit, state=other)))
+    with pytest.raises(ModelFileError, match=message):
         Mixture(learner=learner, passes=3, resume=True, **settings).fit(COUNTS)
 
 
@@ -255,7 +267,7 @@ def test_a_checkpoint_of_nothing_that_was_learned(tmp_path: Path) -> None:
     fit = replace(saved.fit, state=replace(saved.fit.state, params=bad))
     write(path, "checkpoint", Saved(saved.identity, fit))
     with pytest.raises(ModelFileError, match="is damaged: weights has 2"):
-        Checkpoint(path, saved.identity, 1.0).read()
+        Checkpoint(path, dict(saved.identity), 1.0).read()
 
 
 def test_what_could_not_be_loaded_is_not_saved(tmp_path: Path) -> None:
