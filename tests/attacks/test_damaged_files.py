@@ -172,7 +172,7 @@ def test_memory_that_runs_out(kind: str, tmp_path: Path, monkeypatch: pytest.Mon
     def short(*_: Any) -> Iterator[Any]:
         raise MemoryError
 
-    monkeypatch.setattr(type(source), "_read" if kind == "npy" else "batches", short)
+    monkeypatch.setattr(type(source), "_read_rows" if kind == "npy" else "batches", short)
     with pytest.raises(SourceError, match=rf"x\.{kind}: there is not enough memory .* fewer"):
         list(source.blocks())
 

@@ -11,7 +11,7 @@ import pytest
 
 from attacks import memory_files, run_some
 from mixfold import IncrementalEM
-from mixfold.core.errors import InvalidInputError, ModelFileError
+from mixfold.core.errors import InvalidInputError, ModelFileError, OutputError
 from mixfold.core.value import equal
 from mixfold.learners import _memory_files
 
@@ -73,7 +73,7 @@ def test_a_memory_of_several_segments(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_a_memory_must_be_a_path(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match="memory is 3"):
         IncrementalEM(memory=3)
-    with pytest.raises(InvalidInputError, match="No such file or directory"):
+    with pytest.raises(OutputError, match="there is no folder"):
         memory_files.mixture(tmp_path / "missing" / "r").fit(memory_files.rows())
     assert IncrementalEM(memory=tmp_path / "r").memory == str(tmp_path / "r")
 
