@@ -48,26 +48,27 @@ class Checkpoint:
         self.force = force
         check_savable(path, stored(identity))
         self._last = time.monotonic()
+        self.failed = False
         self._told: set[str] = set()
 
     def keep(self, fit: Fit) -> None:
         """Write if it is time, if the fit is done, or if the next pass overwrites a file."""
         turned = fit.row == 0 and getattr(fit.state, "on_file", False)
         if fit.done or turned or time.monotonic() - self._last >= self.seconds:
-            written = self.write(fit)
-            if turned and not written and not fit.done:
+            self.write(fit)
+            if turned and self.failed and not fit.done:
                 with suppress(OSError):  # an older checkpoint needs what is overwritten
                     self.path.resolve().unlink()
 
-    def write(self, fit: Fit) -> bool:
-        """Write now; whether that was possible."""
+    def write(self, fit: Fit) -> None:
+        """Write now; `failed` says whether that was not possible."""
         self._last = time.monotonic()
         try:
             write(self.path, "checkpoint", Saved(stored(self.identity), fit))
+            self.failed = False
         except OutputError as error:
+            self.failed = True
             self._warn(str(error))
-            return False
-        return True
 
     def _warn(self, reason: str) -> None:
         if reason not in self._told:
