@@ -15,16 +15,14 @@ from sklearn.base import clone
 import mixfold
 from mixfold import AnnealedSGD, Gaussian, Mixture
 from mixfold.core.errors import InvalidInputError, LearningWarning
-from mixfold.core.learner import Info
 from mixfold.core.rows import Array, Rows
-from mixfold.core.value import equal, flatten, unflatten
+from mixfold.core.value import equal
 from mixfold.engines.threads import Threads
 from mixfold.kernels.reference import ReferenceKernel
 from mixfold.models._annealed_roots import factors
 from mixfold.models._scaling import scaling_of
 from mixfold.models.annealed import anneal_batch, bumps, grid_rows, log_weights, seen
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
-from mixfold.run.history import History
 from mixfold.starts.around_mean import AroundMean
 from mixfold.testing import families, learners
 
@@ -348,14 +346,6 @@ def test_history_has_the_bound_and_the_likelihood(tmp_path: Path) -> None:
     assert np.isnan(other.bound).all()
 
 
-def test_histories_of_older_files_have_no_bound() -> None:
-    old = History(np.arange(8.0).reshape(2, 4))
-    assert np.isnan(old.bound).all()
-    more = old.extended([Info(3, -1.0, 0.5, -2.0)], 9.0)
-    np.testing.assert_array_equal(more.bound, [np.nan, np.nan, -2.0])
-    np.testing.assert_array_equal(more.time, [3.0, 7.0, 9.0])
-
-
 def analysers(n: int, seed: int = 0) -> Array:
     """Rows of two crossing pancakes in [0, 1] or thereabouts, with two factors each."""
     rng, made = np.random.default_rng(seed), np.random.default_rng(9)
@@ -473,14 +463,6 @@ def test_where_rows_lie_does_not_show(batch_size: int) -> None:
         for rows in (Rows(moved), Rows(np.asfortranarray(x))):
             ends.append(rule.step(Threads(model, 1), state, rows)[0])
     assert all(equal(end, ends[0]) for end in ends)
-
-
-def test_states_of_older_files_have_no_loadings() -> None:
-    state = begun(AnnealedSGD(), 4, 3, Gaussian("diag"))[1].annealed
-    arrays: dict[str, np.ndarray] = {}
-    tree = flatten(state, "state", arrays)
-    del tree["fields"]["loadings"]
-    assert equal(unflatten(tree, arrays), state)
 
 
 def test_heavy_rows_do_not_throw_means_about() -> None:

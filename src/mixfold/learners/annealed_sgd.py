@@ -136,7 +136,8 @@ class AnnealedSGD(Learner):
     def __post_init__(self) -> None:
         check_whole("batch_size", self.batch_size)
         check_whole("passes", self.passes)
-        for name, largest in (("cap", LARGEST_CAP), ("delta", inf), ("sigma_end", WIDEST)):
+        check_above("cap", self.cap, 1.0 / LARGEST_CAP, LARGEST_CAP)
+        for name, largest in (("delta", inf), ("sigma_end", WIDEST)):
             check_above(name, getattr(self, name), 0.0, largest)
         for name, largest in (("epsilon", inf), ("epsilon_end", inf), ("sigma", WIDEST)):
             if getattr(self, name) is not None:

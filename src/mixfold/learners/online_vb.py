@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
+import numpy as np
+
 from mixfold.core.checks import check_count, check_kind, check_least, check_whole
 from mixfold.core.conjugate import Prior
 from mixfold.core.errors import InvalidInputError, unknown_name
@@ -57,6 +59,9 @@ class OnlineVBState:
         model.check_statistics(self.statistics)
         self.gathered.check(model, beliefs.surrogate(self.params))
         check_least("weight", self.weight, 0.0)
+        with np.errstate(all="ignore"):  # of variances that are negative
+            after = beliefs.absorb(self.prior, self.statistics * max(1.0, self.weight))
+        check_beliefs(model, after)
         for name in ("rows", "updates", "passes", "repairs"):
             check_count(name, getattr(self, name))
 

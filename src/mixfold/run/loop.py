@@ -8,7 +8,7 @@ from dataclasses import replace
 from math import isnan
 from typing import Any
 
-from mixfold.core.errors import InvalidInputError
+from mixfold.core.errors import InvalidInputError, ModelFileError
 from mixfold.core.learner import Info, Learner
 from mixfold.core.source import Source
 from mixfold.engines.threads import Threads
@@ -55,6 +55,11 @@ class Loop:
 
         `self.fit` is what has been learned at any moment, also after an interrupt.
         """
+        if fit is not None and fit.start >= len(self.starts):
+            raise ModelFileError(
+                f"the fit to resume is at start number {fit.start}, of {len(self.starts)}: it is "
+                "of another fit; remove the checkpoint"
+            )
         self._began = time.monotonic() - (fit.seconds if fit else 0.0)
         self.fit = fit or self._begun(0)
         if self.fit.done and not self._over(self.fit):  # resumed with a larger budget
