@@ -192,7 +192,7 @@ NODES: list[tuple[str, type, dict[str, Any]]] = [
     ("a mean that is missing", FormulaStandardized, CENTER | {"mean": None}),
     ("a mean that is not finite", FormulaStandardized, CENTER | {"mean": float("nan")}),
     ("a mean that is too large", FormulaStandardized, CENTER | {"mean": 1e300}),
-    ("a center with a scale", FormulaStandardized, CENTER | {"deviation": 2.0}),
+    ("a center with a scale", FormulaStandardized, CENTER | {"deviation": 0.5}),
     *(
         (f"a deviation of {wrong}", FormulaStandardized, CENTER | {"function": "scale"} | wrong)
         for wrong in ({"deviation": d} for d in (0.0, -1.0, float("nan"), float("inf"), None))

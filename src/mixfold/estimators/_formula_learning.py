@@ -141,8 +141,8 @@ class Constants:
         if not scale > (LEAST_SCALE * self._scales[1] if len(self._scales) > 1 else 0.0):
             raise InvalidInputError(
                 f"{formula_text(self.node)}: the values of {self.argument} are too close to each "
-                f"other for degree {len(self._scales)}, whose scale is {scale:g}; use a lower "
-                "degree, or another unit"
+                f"other for degree {len(self._scales)}, whose scale is {scale:g}; use another "
+                "unit, or a lower degree"
             )
 
     @property

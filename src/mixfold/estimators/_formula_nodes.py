@@ -146,7 +146,7 @@ class FormulaCall:
 class FormulaStandardized:
     """center(argument) or scale(argument), which are (argument - mean) / deviation.
 
-    Both numbers are 0 and 1 until they are learned from all rows; that of center stays 1.
+    The numbers are 0 and 1 until they are learned from all rows; the deviation of center stays 1.
     """
 
     function: str
@@ -159,8 +159,9 @@ class FormulaStandardized:
             raise InvalidInputError(f"a formula has the function {self.function!r}: {KNOWN}")
         _check_argument(self.function, self.argument)
         check_above(f"the mean of {self.function}", self.mean, -LARGEST, LARGEST)
-        highest = 1.0 if self.function == "center" else LARGEST
-        check_above(f"the deviation of {self.function}", self.deviation, 0.0, highest)
+        check_above(f"the deviation of {self.function}", self.deviation, 0.0, LARGEST)
+        if self.function == "center" and self.deviation != 1.0:
+            raise InvalidInputError(f"the deviation of center is {self.deviation!r}: 1 is needed")
 
 
 @value
