@@ -22,7 +22,7 @@ from mixfold import LinearMixedModel, LogisticMixedModel
 from mixfold.cli.main import main
 from mixfold.core.errors import MixfoldError, ModelFileError
 from mixfold.core.value import is_value
-from mixfold.estimators._formula_tree import (
+from mixfold.estimators._formula_nodes import (
     DEEPEST,
     MOST_NODES,
     FormulaCall,
@@ -30,6 +30,8 @@ from mixfold.estimators._formula_tree import (
     FormulaNegative,
     FormulaNumber,
     FormulaOperation,
+    FormulaPolynomial,
+    FormulaStandardized,
 )
 from mixfold.estimators._saving import SavedModel, taken_apart
 from mixfold.estimators.linear_mixed_model import LearnedEffects
@@ -113,8 +115,9 @@ def fit_text(folder: Path, text: str, place: str, logistic: bool) -> None:
 
 def fitted() -> SavedModel:
     """A model with every kind of node in its formula, taken apart."""
-    formula = "y ~ log(x + 2 * x ** 1.5) + C(kind):x + I(-(x ** 2) / 3)"
-    model = LinearMixedModel(formula, "~ 1", "g").fit(small_table())
+    formula = "y ~ log(x + 2 * x ** 1.5) + C(kind):x + I(-(x ** 2) / 3) + poly(exp(x), degree=2)"
+    model = LinearMixedModel(formula, "~ 1 + center(x) + I(2 * scale(x) ** 2)", "g")
+    model.fit(small_table())
     return taken_apart(model)
 
 
@@ -163,7 +166,11 @@ def deep_node(depth: int) -> Any:
 def hostile_node(rng: np.random.Generator) -> Any:
     """What has no place in the tree of a formula."""
     x, code = FormulaColumn("x"), str(rng.choice(CODE))
+    centered = FormulaStandardized("center", x, 0.5, 1.0)
+    polynomial = FormulaPolynomial(x, 1, False, [0.5], [1.0, 2.0])
     functions = ["__import__", "eval", "exec", "open", "getattr", "C", "poly", code, None, 3]
+    number = [0, -1.0, 1e-300, 1e300, np.nan, np.inf, None, code, True, 1.0][rng.integers(10)]
+    numbers, degree = [number] * int(rng.integers(8)), int(rng.integers(-1, 9))
     operators = ["@", "**", ".", "and", ":=", ",", "(", code, None, 7]
     function, operator = functions[rng.integers(10)], operators[rng.integers(10)]
     nodes: list[Callable[[], Any]] = [
@@ -182,6 +189,19 @@ def hostile_node(rng: np.random.Generator) -> Any:
         lambda: unchecked(FormulaNumber, {"number": [code, 10**400, np.nan, -1, True, None][
             rng.integers(6)
         ]}),
+        lambda: unchecked(FormulaStandardized, {
+            "function": ["center", "scale", function][rng.integers(3)],
+            "argument": [x, code, centered, polynomial][rng.integers(4)],
+            "mean": [0.5, number][rng.integers(2)],
+            "deviation": [0.5, number][rng.integers(2)],
+        }),
+        lambda: unchecked(FormulaPolynomial, {
+            "argument": [x, code, centered, polynomial][rng.integers(4)],
+            "degree": [degree, number, 2][rng.integers(3)],
+            "named": [True, False, code][rng.integers(3)],
+            "centers": [numbers, [0.5] * max(degree, 0), [1.0, number]][rng.integers(3)],
+            "scales": [numbers, [0.5] * (degree + 1), [1.0, number, 2.0]][rng.integers(3)],
+        }),
         lambda: deep_node(DEEPEST + int(rng.integers(1, 20))),
         lambda: FormulaOperation(["+"] * MOST_NODES, [x] * (MOST_NODES + 1)),
         EM,

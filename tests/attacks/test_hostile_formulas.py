@@ -28,8 +28,7 @@ from mixfold.core.errors import InvalidInputError, MixfoldError, ModelFileError
 from mixfold.core.value import flatten
 from mixfold.estimators._formula import FormulaDesign
 from mixfold.estimators._formula_levels import FormulaLevelTable
-from mixfold.estimators._formula_parser import parse_formulas
-from mixfold.estimators._formula_tree import (
+from mixfold.estimators._formula_nodes import (
     DEEPEST,
     MOST_FACTORS,
     MOST_NODES,
@@ -37,11 +36,15 @@ from mixfold.estimators._formula_tree import (
     FormulaCall,
     FormulaColumn,
     FormulaLevels,
+    FormulaNegative,
     FormulaNumber,
     FormulaOperation,
+    FormulaPolynomial,
     FormulaPower,
-    FormulaTree,
+    FormulaStandardized,
 )
+from mixfold.estimators._formula_parser import parse_formulas
+from mixfold.estimators._formula_tree import FormulaTree
 from mixfold.estimators._saving import SavedModel
 from mixfold.run.files import write
 
@@ -145,9 +148,9 @@ def test_all_that_can_be_parsed_can_be_saved(tmp_path: Path) -> None:
     assert loaded.coef_names_ == ["Intercept", text]
 
 
-@pytest.mark.parametrize("function", ["poly", "center", "scale"])
-def test_functions_of_all_rows_are_refused_with_the_remedy(function: str) -> None:
-    with pytest.raises(InvalidInputError, match="a formula on one row at a time; make it a column"):
+@pytest.mark.parametrize("function", ["bs", "standardize", "lag"])
+def test_other_functions_of_all_rows_are_refused_with_the_remedy(function: str) -> None:
+    with pytest.raises(InvalidInputError, match="scale and poly alone are known; make it a column"):
         parse_formulas(f"y ~ {function}(x)", "~ 1")
 
 
@@ -174,13 +177,50 @@ def test_load_neither_parses_nor_evaluates(
         ("_formula_tokens", "FormulaText.tokens"),
         ("_formula", "evaluate"),
         ("_formula", "FormulaDesign.matrices"),
+        ("_formula", "polynomials"),
+        ("_observations", "learn_constants"),
     ):
         monkeypatch.setattr(f"mixfold.estimators.{module}.{name}", never)
     assert mixfold.load(file).coef_names_[0] == "Intercept"
 
 
 X = FormulaColumn("x")
+CENTER = {"function": "center", "argument": X, "mean": 0.0, "deviation": 1.0}
+POLY = {"argument": X, "degree": 2, "named": False, "centers": [1.0, 2.0], "scales": [1.0] * 3}
 NODES: list[tuple[str, type, dict[str, Any]]] = [
+    ("poly as a standardizing function", FormulaStandardized, CENTER | {"function": "poly"}),
+    ("a mean that is missing", FormulaStandardized, CENTER | {"mean": None}),
+    ("a mean that is not finite", FormulaStandardized, CENTER | {"mean": float("nan")}),
+    ("a mean that is too large", FormulaStandardized, CENTER | {"mean": 1e300}),
+    ("a center with a scale", FormulaStandardized, CENTER | {"deviation": 0.5}),
+    *(
+        (f"a deviation of {wrong}", FormulaStandardized, CENTER | {"function": "scale"} | wrong)
+        for wrong in ({"deviation": d} for d in (0.0, -1.0, float("nan"), float("inf"), None))
+    ),
+    ("a center of text", FormulaStandardized, CENTER | {"argument": ISSUE}),
+    ("a nested center", FormulaStandardized, CENTER | {"argument": FormulaStandardized(**CENTER)}),
+    (
+        "a polynomial of a center",
+        FormulaPolynomial,
+        POLY | {"argument": FormulaNegative(FormulaStandardized(**CENTER))},
+    ),
+    ("a polynomial of text", FormulaPolynomial, POLY | {"argument": ISSUE}),
+    ("a polynomial of levels", FormulaPolynomial, POLY | {"argument": FormulaLevels("x")}),
+    *(
+        (f"a polynomial with {wrong}", FormulaPolynomial, POLY | wrong)
+        for wrong in (
+            *({"degree": d} for d in (0, 1, 3, 7, -1, 10**9, True, 2.0, None)),
+            *({"centers": c} for c in ([], [1.0], [1.0] * 3, [1.0, float("nan")], None, [X, X])),
+            *({"scales": s} for s in ([], [1.0] * 2, [1.0, 0.0, 1.0], [-1.0] * 3, None, "abc")),
+            {"scales": [1.0, 1.0, float("nan")]},
+            {"degree": 7, "centers": [1.0] * 7, "scales": [1.0] * 8},
+        )
+    ),
+    (
+        "a polynomial in arithmetic",
+        FormulaCall,
+        {"function": "log", "argument": FormulaPolynomial(**POLY)},
+    ),
     ("another function", FormulaCall, {"function": "__import__", "argument": X}),
     ("C as a function", FormulaCall, {"function": "C", "argument": X}),
     ("an argument that is text", FormulaCall, {"function": "log", "argument": ISSUE}),
@@ -228,6 +268,7 @@ TREES: list[tuple[str, tuple[Any, ...], Any]] = [
     ("too many factors", ("fixed", 1), [0] * (MOST_FACTORS + 1)),
     ("no effects", ("fixed",), []),
     ("no response", ("response",), []),
+    ("a response of polynomials", ("factors", 0), FormulaPolynomial(**POLY)),
     ("a factor that is not there", ("fixed", 1), [99]),
     ("a factor before the first", ("fixed", 1), [-1]),
     ("a factor twice", ("fixed", 1), [1, 1]),

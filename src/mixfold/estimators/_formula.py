@@ -15,14 +15,16 @@ from mixfold.core.rows import Array
 from mixfold.core.value import value
 from mixfold.estimators._formula_coding import CodedFactor, CodedTerm, coded_terms
 from mixfold.estimators._formula_levels import FormulaLevelTable
-from mixfold.estimators._formula_text import display_name
-from mixfold.estimators._formula_tree import (
+from mixfold.estimators._formula_nodes import (
+    Expression,
     FormulaColumn,
     FormulaLevels,
-    FormulaTree,
+    FormulaPolynomial,
     columns_of,
-    evaluate,
 )
+from mixfold.estimators._formula_text import display_name
+from mixfold.estimators._formula_tree import FormulaTree
+from mixfold.estimators._formula_values import evaluate, polynomials
 
 MOST_COLUMNS = 10_000
 LONGEST_NAMES = 10_000_000  # characters, of all columns together
@@ -110,13 +112,15 @@ class FormulaDesign:
 
     def _width(self, coded: CodedFactor) -> int:
         """Columns of a factor."""
-        table = self._levels_of(coded.factor)
+        factor, table = self.tree.factors[coded.factor], self._levels_of(coded.factor)
+        if isinstance(factor, FormulaPolynomial):
+            return factor.degree
         return 1 if table is None else max(0, len(table.values) - coded.reduced)
 
     def _name_length(self, coded: CodedFactor) -> int:
         """Characters of the name of a column of a factor, at most."""
         table = self._levels_of(coded.factor)
-        return len(self._shown[coded.factor]) + (0 if table is None else table.longest)
+        return len(self._shown[coded.factor]) + (3 if table is None else table.longest)
 
     @cached_property
     def _shown(self) -> list[str]:
@@ -125,6 +129,9 @@ class FormulaDesign:
 
     def _factor_names(self, coded: CodedFactor) -> list[str]:
         shown, table = self._shown[coded.factor], self._levels_of(coded.factor)
+        factor = self.tree.factors[coded.factor]
+        if isinstance(factor, FormulaPolynomial):
+            return [f"{shown}[{i}]" for i in range(1, factor.degree + 1)]
         if table is None:
             return [shown]
         if coded.reduced:
@@ -165,8 +172,7 @@ class FormulaDesign:
 
     def matrices(self, x: Array, response: bool = True) -> tuple[Array, Array, Array]:
         """y, A and B of rows; without the response, of rows that lack its columns."""
-        names = self.columns if response else self.tree.effect_columns
-        columns = dict(zip(names, np.ascontiguousarray(x.T), strict=True))
+        columns = self._columns(x, response)
         found: dict[CodedFactor, list[Array]] = {}
 
         def values(coded: CodedFactor) -> list[Array]:
@@ -179,6 +185,16 @@ class FormulaDesign:
             parts = [_matrix(terms, values, len(x)) for terms in (y, self._fixed, self._random)]
         return parts[0][:, 0] if response else np.zeros(len(x)), parts[1], parts[2]
 
+    def values(self, expression: Expression, x: Array) -> Array:
+        """The values of an expression in rows."""
+        with np.errstate(all="ignore"):
+            found = self._evaluated(expression, self._columns(x, True))
+        return np.array(np.broadcast_to(found, len(x)))
+
+    def _columns(self, x: Array, response: bool) -> dict[str, Array]:
+        names = self.columns if response else self.tree.effect_columns
+        return dict(zip(names, np.ascontiguousarray(x.T), strict=True))
+
     def _values(self, coded: CodedFactor, columns: dict[str, Array]) -> list[Array]:
         """The columns of a factor."""
         factor, table = self.tree.factors[coded.factor], self._levels_of(coded.factor)
@@ -187,8 +203,14 @@ class FormulaDesign:
             ranks = table.ranks(columns[factor.name])
             chosen = range(int(coded.reduced), len(table.values))
             return [(ranks == rank).astype(np.float64) for rank in chosen]
+        if isinstance(factor, FormulaPolynomial):
+            x = self._evaluated(factor.argument, columns)
+            return polynomials(x, factor.centers, factor.scales)
         assert not isinstance(factor, FormulaLevels)
-        return [evaluate(factor, lambda name: self._numbers(name, columns[name]))]
+        return [self._evaluated(factor, columns)]
+
+    def _evaluated(self, expression: Expression, columns: dict[str, Array]) -> Array:
+        return evaluate(expression, lambda name: self._numbers(name, columns[name]))
 
     def _numbers(self, name: str, column: Array) -> Array:
         table = self._tables[name]

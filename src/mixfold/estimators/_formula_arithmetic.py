@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from mixfold.core.errors import InvalidInputError
-from mixfold.estimators._formula_tokens import FormulaText, Token
-from mixfold.estimators._formula_tree import (
+from mixfold.estimators._formula_nodes import (
     FUNCTIONS,
     KNOWN,
     PRODUCTS,
+    STANDARDIZING,
     SUMS,
     Expression,
     FormulaCall,
@@ -25,10 +25,12 @@ from mixfold.estimators._formula_tree import (
     FormulaNumber,
     FormulaOperation,
     FormulaPower,
+    FormulaStandardized,
 )
+from mixfold.estimators._formula_tokens import FormulaText, Token
 
 MOST_NESTED = 15  # a level makes three nodes at most, which keeps trees within DEEPEST
-NEED_OTHER_ROWS = ("poly", "center", "scale", "standardize", "bs", "ns", "cr", "cc", "cs", "lag")
+NEED_OTHER_ROWS = ("standardize", "bs", "ns", "cr", "cc", "cs", "lag")
 
 
 class ArithmeticParser:
@@ -161,6 +163,8 @@ class ArithmeticParser:
         if self.at(","):
             raise self.unexpected(f"{token.text} takes one argument")
         self.expect(")")
+        if token.text in STANDARDIZING:
+            return FormulaStandardized(token.text, argument, 0.0, 1.0)
         return FormulaCall(token.text, argument)
 
     def _check_function(self, token: Token) -> None:
@@ -169,12 +173,15 @@ class ArithmeticParser:
             raise self.text.error_in(
                 token.start,
                 end,
-                f"{token.text} depends on all rows, and a formula on one row at a time; make it "
-                "a column of the data",
+                f"of functions that depend on all rows, {', '.join(STANDARDIZING)} and poly alone "
+                "are known; make it a column of the data",
             )
-        if token.text == "C":
+        if token.text in ("C", "poly"):
             raise self.text.error_in(
-                token.start, end, "C cannot be a part of arithmetic; make that a column of the data"
+                token.start,
+                end,
+                f"{token.text} cannot be a part of arithmetic, since it has several columns; write "
+                "it as a term of its own, or make that a column of the data",
             )
-        if token.text not in FUNCTIONS:
+        if token.text not in FUNCTIONS and token.text not in STANDARDIZING:
             raise self.text.error_in(token.start, end, f"it is not a known function; {KNOWN}")

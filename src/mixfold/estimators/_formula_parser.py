@@ -5,7 +5,8 @@
     product     = interaction {("*" | "/") interaction}
     interaction = power {":" power}
     power       = operand [("**" | "^") whole number]
-    operand     = column | function "(" sum ")" | "{" sum "}" | "(" terms ")" | "1" | "0"
+    operand     = column | function "(" sum ")" | "poly" "(" sum "," ["degree" "="] number ")"
+                | "{" sum "}" | "(" terms ")" | "1" | "0"
 
 Arithmetic, in functions and braces, is that of Python; see `_formula_arithmetic`.
 """
@@ -16,18 +17,20 @@ from typing import Any
 
 from mixfold.core.errors import InvalidInputError
 from mixfold.estimators._formula_arithmetic import ArithmeticParser
-from mixfold.estimators._formula_terms import INTERCEPT, Term, TermAlgebra, Terms, by_degree
-from mixfold.estimators._formula_text import formula_text
-from mixfold.estimators._formula_tokens import FormulaText
-from mixfold.estimators._formula_tree import (
+from mixfold.estimators._formula_nodes import (
+    HIGHEST_DEGREE,
     MOST_FACTORS,
     SUMS,
     Factor,
     FormulaColumn,
     FormulaLevels,
-    FormulaTree,
+    FormulaPolynomial,
     columns_of,
 )
+from mixfold.estimators._formula_terms import INTERCEPT, Term, TermAlgebra, Terms, by_degree
+from mixfold.estimators._formula_text import formula_text
+from mixfold.estimators._formula_tokens import FormulaText
+from mixfold.estimators._formula_tree import FormulaTree
 
 TWO_SIDES = "'response ~ fixed effects' is needed"
 ONE_SIDE = "'~ random effects' is needed"
@@ -72,8 +75,9 @@ class TermParser(ArithmeticParser):
         (response, *others) = left.values() or [()]
         if others or not response:
             raise self.text.error("it must have one response")
-        if any(isinstance(self.factors[factor], FormulaLevels) for factor in response):
-            raise self.text.error("levels cannot be a response")
+        for kind, name in ((FormulaLevels, "levels"), (FormulaPolynomial, "polynomials")):
+            if any(isinstance(self.factors[factor], kind) for factor in response):
+                raise self.text.error(f"{name} cannot be a response")
         return response, fixed
 
     def one_side(self) -> Terms:
@@ -177,8 +181,11 @@ class TermParser(ArithmeticParser):
             return found
         if token.kind != "name":
             raise self.unexpected()
-        if token == ("name", "C", token.start, False) and self.following[:2] == ("operator", "("):
-            return self._levels()
+        if not token.quoted and self.following[:2] == ("operator", "("):
+            if token.text == "C":
+                return self._levels()
+            if token.text == "poly":
+                return self._polynomial()
         return self.column_or_call()
 
     def _levels(self) -> FormulaLevels:
@@ -197,3 +204,26 @@ class TermParser(ArithmeticParser):
                 "C takes the name of one column; make anything else a column of the data",
             )
         return FormulaLevels(column.name)
+
+    def _polynomial(self) -> FormulaPolynomial:
+        """poly(sum, degree)."""
+        self.advance()
+        self.expect("(")
+        with self.nested():
+            argument = self.sum()
+        if not self.take(","):
+            raise self.unexpected("poly needs a degree, such as in poly(x, 2)")
+        named = self.next.text == "degree"
+        if named:
+            self.advance()
+            self.expect("=")
+        allowed = [str(i) for i in range(1, HIGHEST_DEGREE + 1)]
+        if self.next.text not in allowed:
+            raise self.unexpected(
+                f"the degree of poly is a whole number from 1 to {HIGHEST_DEGREE}"
+            )
+        degree = int(self.advance().text)
+        if self.at(","):
+            raise self.unexpected("poly takes an expression and a degree")
+        self.expect(")")
+        return FormulaPolynomial(argument, degree, named, [0.0] * degree, [1.0] * (degree + 1))

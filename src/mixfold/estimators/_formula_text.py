@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from mixfold.estimators._formula_tree import (
+from mixfold.estimators._formula_nodes import (
     SUMS,
     Factor,
     FormulaCall,
@@ -13,7 +13,9 @@ from mixfold.estimators._formula_tree import (
     FormulaNegative,
     FormulaNumber,
     FormulaOperation,
+    FormulaPolynomial,
     FormulaPower,
+    FormulaStandardized,
 )
 
 SUM, PRODUCT, NEGATIVE, POWER, ATOM = range(5)
@@ -47,8 +49,11 @@ def _atom(node: Factor) -> str:
             return f"C({_quoted(node.name)})"
         case FormulaNumber():
             return repr(node.number)
-        case FormulaCall():
+        case FormulaCall() | FormulaStandardized():
             return f"{node.function}({formula_text(node.argument)})"
+        case FormulaPolynomial():
+            degree = f"degree={node.degree}" if node.named else str(node.degree)
+            return f"poly({formula_text(node.argument)}, {degree})"
     return ""
 
 

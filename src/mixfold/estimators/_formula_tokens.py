@@ -6,14 +6,14 @@ import re
 from typing import Any, NamedTuple
 
 from mixfold.core.errors import InvalidInputError
-from mixfold.estimators._formula_tree import KNOWN, MOST_CHARACTERS, MOST_NODES, shortened
+from mixfold.estimators._formula_nodes import KNOWN, MOST_CHARACTERS, MOST_NODES, shortened
 
 PATTERN = re.compile(
     r"(?P<space>[ \t\r\n]+)"
     r"|(?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
     r"|(?P<name>[^\W\d][\w.]*)"
     r"|`(?P<quoted>[^`]+)`"
-    r"|(?P<operator>\*\*|//|[-+*/%:^|~(){},])"
+    r"|(?P<operator>\*\*|//|[-+*/%:^|~(){},=])"
 )
 
 

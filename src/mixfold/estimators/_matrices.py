@@ -22,7 +22,12 @@ def finite_matrices(
     x = rows.x[:, 1:].astype(np.float64, copy=False)
     y, a, b = design.matrices(x, response=response)
     names = [*design.names, "the response", *design.random_names]
-    table = np.column_stack([a, y, b])
+    check_usable(names, np.column_stack([a, y, b]), numbers)
+    return y, a, b
+
+
+def check_usable(names: list[str], table: Array, numbers: Sequence[int]) -> None:
+    """Refuse values that are not finite, or too large, by the names of their columns."""
     usable = np.abs(table) < LARGEST  # NaN is not below
     if not usable.all():
         row, column = np.argwhere(~usable)[0]
@@ -33,4 +38,3 @@ def finite_matrices(
             else "rows must be finite: drop or fill such rows"
         )
         raise InvalidInputError(f"row {numbers[row]}: {names[column]} is {found}; {remedy}")
-    return y, a, b

@@ -12,6 +12,7 @@ from mixfold.core.schema import described
 from mixfold.core.source import Source
 from mixfold.estimators._effects import ArrayDesign
 from mixfold.estimators._formula import FormulaDesign
+from mixfold.estimators._formula_learning import learn_constants
 from mixfold.estimators._formula_levels import FormulaLevelTable
 from mixfold.estimators._formula_parser import parse_formulas
 from mixfold.estimators._formula_tree import FormulaTree
@@ -63,7 +64,7 @@ def open_formula(
             pass
     _check_types(tree, codes)
     design = FormulaDesign(tree, group, names, [_levels(name, codes) for name in names])
-    return Observations(source, design, codes.values.get(group))
+    return Observations(source, learn_constants(design, source), codes.values.get(group))
 
 
 def _check_roles(formula: str, names: list[str], group: str, weight: str | None) -> None:

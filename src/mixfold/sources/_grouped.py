@@ -70,11 +70,7 @@ class Grouped(Source):
         label: Callable[[float], Any] = lambda key: int(key) if key == int(key) else key,
     ) -> None:
         self.source, self.group, self.fold, self.label = source, group, fold, label
-        if not source.rereadable:
-            raise SourceError(
-                "an iterator can be read once only, and mixed-effects models read their data "
-                "several times: give a table, a file, or a list of blocks"
-            )
+        check_rereadable(source)
         self._d, self._check = d, check
         self._name = str(group) if source.columns is None else repr(source.columns[group])
         self._kept: tuple[Floats, Array] | None = None
@@ -259,6 +255,15 @@ class Seen:
                 f"the data are not sorted by {self.name}: group {self.label(float(keys[i]))} "
                 f"appears again at row {rows[i]}; sort the file by it, or fit it in memory"
             )
+
+
+def check_rereadable(source: Source) -> None:
+    """Refuse a source that can be read once only."""
+    if not source.rereadable:
+        raise SourceError(
+            "an iterator can be read once only, and mixed-effects models read their data "
+            "several times: give a table, a file, or a list of blocks"
+        )
 
 
 def in_memory(source: Source) -> TypeGuard[Array]:
