@@ -185,8 +185,21 @@ def test_load_neither_parses_nor_evaluates(
 
 
 X = FormulaColumn("x")
-CENTER = {"function": "center", "argument": X, "mean": 0.0, "deviation": 1.0}
-POLY = {"argument": X, "degree": 2, "named": False, "centers": [1.0, 2.0], "scales": [1.0] * 3}
+CENTER: dict[str, Any] = {"function": "center", "argument": X, "mean": 0.0, "deviation": 1.0}
+POLY: dict[str, Any] = {
+    "argument": X,
+    "degree": 2,
+    "named": False,
+    "centers": [1.0, 2.0],
+    "scales": [1.0] * 3,
+}
+WRONG_POLY: list[dict[str, Any]] = [
+    *({"degree": d} for d in (0, 1, 3, 7, -1, 10**9, True, 2.0, None)),
+    *({"centers": c} for c in ([], [1.0], [1.0] * 3, [1.0, float("nan")], None, [X, X])),
+    *({"scales": s} for s in ([], [1.0] * 2, [1.0, 0.0, 1.0], [-1.0] * 3, None, "abc")),
+    {"scales": [1.0, 1.0, float("nan")]},
+    {"degree": 7, "centers": [1.0] * 7, "scales": [1.0] * 8},
+]
 NODES: list[tuple[str, type, dict[str, Any]]] = [
     ("poly as a standardizing function", FormulaStandardized, CENTER | {"function": "poly"}),
     ("a mean that is missing", FormulaStandardized, CENTER | {"mean": None}),
@@ -206,16 +219,7 @@ NODES: list[tuple[str, type, dict[str, Any]]] = [
     ),
     ("a polynomial of text", FormulaPolynomial, POLY | {"argument": ISSUE}),
     ("a polynomial of levels", FormulaPolynomial, POLY | {"argument": FormulaLevels("x")}),
-    *(
-        (f"a polynomial with {wrong}", FormulaPolynomial, POLY | wrong)
-        for wrong in (
-            *({"degree": d} for d in (0, 1, 3, 7, -1, 10**9, True, 2.0, None)),
-            *({"centers": c} for c in ([], [1.0], [1.0] * 3, [1.0, float("nan")], None, [X, X])),
-            *({"scales": s} for s in ([], [1.0] * 2, [1.0, 0.0, 1.0], [-1.0] * 3, None, "abc")),
-            {"scales": [1.0, 1.0, float("nan")]},
-            {"degree": 7, "centers": [1.0] * 7, "scales": [1.0] * 8},
-        )
-    ),
+    *((f"a polynomial with {wrong}", FormulaPolynomial, POLY | wrong) for wrong in WRONG_POLY),
     (
         "a polynomial in arithmetic",
         FormulaCall,
