@@ -4,8 +4,10 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 
+#include <algorithm>
 #include <optional>
 
+#include "aligned.hpp"
 #include "component_lanes.hpp"
 #include "kernels.hpp"
 
@@ -15,20 +17,42 @@ namespace nb = nanobind;
 
 using RowsArray = nb::ndarray<nb::ro, nb::ndim<2>, nb::device::cpu>;
 template <size_t N>
-using Parameter = nb::ndarray<const double, nb::ndim<N>, nb::c_contig, nb::device::cpu>;
-using AnyParameter = nb::ndarray<const double, nb::c_contig, nb::device::cpu>;
+using Parameter = Aligned<nb::ndarray<const double, nb::ndim<N>, nb::c_contig, nb::device::cpu>>;
+using AnyParameter = Aligned<nb::ndarray<const double, nb::c_contig, nb::device::cpu>>;
 using Weights = std::optional<Parameter<1>>;
 using Result = nb::ndarray<nb::numpy, double>;
 
+// Raises ValueError unless the condition holds.
 void require(bool condition, const char* message);
+
+// Kernels count in ints: these bounds keep every index that they compute within them.
+inline constexpr size_t most_rows = size_t(1) << 30, most_components = size_t(1) << 24,
+                        most_coordinates = size_t(1) << 24, most_coordinates_of_a_matrix = 46340;
 
 Rows view_rows(const RowsArray& rows);
 const double* view_weights(const Weights& weights, const Rows& rows);
 
-template <class... Extent> bool has_shape(const Parameter<sizeof...(Extent)>& a, Extent... extent) {
-  size_t axis = 0;
-  return ((a.shape(axis++) == size_t(extent)) && ...);
+// The number of components or of coordinates, as long as it is one that kernels can count to.
+int checked_components(size_t components);
+int checked_coordinates(size_t coordinates, bool matrices);
+
+[[noreturn]] void refuse_shape(const char* name, const int64_t* shape, size_t dimensions,
+                               std::initializer_list<size_t> wanted);
+
+template <class Array, class... Extent>
+void require_shape(const char* name, const Array& a, Extent... extent) {
+  const std::initializer_list<size_t> wanted{size_t(extent)...};
+  const bool fits = a.ndim() == wanted.size() &&
+                    std::equal(wanted.begin(), wanted.end(), a.shape_ptr(),
+                               [](size_t w, int64_t given) { return w == size_t(given); });
+  if (!fits) refuse_shape(name, a.shape_ptr(), a.ndim(), wanted);
 }
+
+// For arrays whose shape says nothing more: the number of their entries.
+void require_size(const char* name, size_t size, size_t wanted);
+
+// Every entry is above the bound; none is NaN.
+void require_above(const char* name, const AnyParameter& values, double bound);
 
 // An array of zeros and the memory it owns.
 struct NewArray {

@@ -2,6 +2,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/tuple.h>
 
+#include <string>
 #include <type_traits>
 
 #include "annealing.hpp"
@@ -15,6 +16,14 @@ using namespace nb::literals;
 
 template <class T> using Mutable = nb::ndarray<T, nb::c_contig, nb::device::cpu>;
 
+// What is moved in place cannot be copied into aligned memory first.
+template <class T> T* view_mutable(const char* name, const Mutable<T>& array, size_t size) {
+  require_size(name, array.size(), size);
+  if (!is_aligned(array.data(), sizeof(T)))
+    throw nb::value_error((name + std::string(" must be aligned in memory")).c_str());
+  return array.data();
+}
+
 // Moves logits, means and roots in place; returns the smoothed loss, the first, and the sums of log
 // densities and of losses.
 template <class T>
@@ -23,16 +32,27 @@ std::tuple<double, double, double, double> anneal(
     const Mutable<T>& means, const Mutable<T>& roots, const Parameter<2>& bumps, double epsilon,
     double least_root, double most_root, double loss, double first) {
   const Rows rows = view_rows(array);
-  const int components = int(bumps.shape(0));
   const bool triangular = roots.ndim() == 3;
-  const size_t entries = size_t(components) * size_t(rows.d);
-  require(batch_size > 0, "a batch has at least one row");
-  require(has_shape(bumps, components, components) && logits.size() == size_t(components) &&
-              means.size() == entries && roots.size() == entries * size_t(triangular ? rows.d : 1),
-          "the mixture and the rows differ");
-  AnnealedMixture<T> m{components,   rows.d,       triangular, logits.data(), means.data(),
-                       roots.data(), bumps.data(), epsilon,    least_root,    most_root,
-                       loss,         first,        0,          0};
+  const int components = checked_components(bumps.shape(0));
+  const int d = checked_coordinates(size_t(rows.d), triangular);
+  const size_t entries = size_t(components) * size_t(d);
+  require(batch_size > 0, "batch_size must be at least 1");
+  require(triangular || roots.ndim() == 2, "roots must have 2 or 3 dimensions");
+  require_shape("bumps", bumps, components, components);
+  AnnealedMixture<T> m{components,
+                       d,
+                       triangular,
+                       view_mutable("logits", logits, size_t(components)),
+                       view_mutable("means", means, entries),
+                       view_mutable("roots", roots, entries * size_t(triangular ? d : 1)),
+                       bumps.data(),
+                       epsilon,
+                       least_root,
+                       most_root,
+                       loss,
+                       first,
+                       0,
+                       0};
   const double* const w = view_weights(weights, rows);
   {
     nb::gil_scoped_release unlocked;
@@ -43,8 +63,9 @@ std::tuple<double, double, double, double> anneal(
 }
 
 template <class T> void bind_anneal(nb::module_& m, const char* name) {
-  m.def(name, &anneal<T>, "rows"_a, "weights"_a.none(), "batch_size"_a, "logits"_a, "means"_a,
-        "roots"_a, "bumps"_a, "epsilon"_a, "least_root"_a, "most_root"_a, "loss"_a, "first"_a);
+  m.def(name, &anneal<T>, "rows"_a, "weights"_a.none(), "batch_size"_a,
+        "logits"_a.noconvert(), "means"_a.noconvert(), "roots"_a.noconvert(), "bumps"_a,
+        "epsilon"_a, "least_root"_a, "most_root"_a, "loss"_a, "first"_a);
 }
 
 }  // namespace

@@ -26,14 +26,17 @@ std::tuple<Result, Result, Result, Result, Result, double, long long> match_gaus
     const Parameter<2>& mean, const AnyParameter& kappa, const AnyParameter& nu,
     const AnyParameter& factor) {
   const Rows rows = view_rows(array);
-  const int components = int(mean.shape(0)), d = rows.d;
-  const size_t k = size_t(components), columns = size_t(d);
   const bool diagonal = factor.ndim() == 2;
-  require(has_shape(alpha, components) && has_shape(mean, components, d),
-          "beliefs and rows differ");
-  require(factor.size() == k * columns * (diagonal ? 1 : columns), "factor has the wrong size");
-  require(kappa.size() == (diagonal ? k * columns : k) && nu.size() == kappa.size(),
-          "kappa or nu has the wrong size");
+  const int components = checked_components(mean.shape(0));
+  const int d = checked_coordinates(size_t(rows.d), !diagonal);
+  const size_t k = size_t(components), columns = size_t(d);
+  require_shape("alpha", alpha, components);
+  require_shape("mean", mean, components, d);
+  if (diagonal) require_shape("factor", factor, components, d);
+  else require_shape("factor", factor, components, d, d);
+  require_size("kappa", kappa.size(), diagonal ? k * columns : k);
+  require_size("nu", nu.size(), kappa.size());
+  require_above("nu", nu, diagonal ? 0 : d - 1);
   const BeliefArrays beliefs(diagonal ? BeliefKind::diagonal : BeliefKind::full, components, d);
   const Beliefs& b = beliefs.view();
   const ComponentLanes& lanes = beliefs.lanes();
@@ -62,10 +65,10 @@ std::tuple<Result, Result, Result, double> match_rates(const RowsArray& array,
                                                        const Parameter<2>& shape,
                                                        const Parameter<2>& rate, bool poisson) {
   const Rows rows = view_rows(array);
-  const int components = int(shape.shape(0)), d = rows.d;
-  require(has_shape(alpha, components) && has_shape(shape, components, d) &&
-              has_shape(rate, components, d),
-          "beliefs and rows differ");
+  const int components = checked_components(shape.shape(0)), d = rows.d;
+  require_shape("alpha", alpha, components);
+  require_shape("shape", shape, components, d);
+  require_shape("rate", rate, components, d);
   const BeliefArrays beliefs(poisson ? BeliefKind::poisson : BeliefKind::exponential, components,
                              d);
   const Beliefs& b = beliefs.view();

@@ -17,15 +17,13 @@ using Given = Parameter<2>;
 template <size_t N>
 Gaussians gaussians(const Rows& rows, const Parameter<1>& origin, const Parameter<2>& means,
                     const Parameter<N>& whiten, const Parameter<1>& log_scale) {
-  const int components = int(means.shape(0)), d = rows.d;
-  require(components > 0 && d > 0, "there must be a component and a coordinate");
-  require(has_shape(means, components, d), "means must be components x coordinates");
-  require(has_shape(origin, d), "origin must have one entry per coordinate");
-  if constexpr (N == 3)
-    require(has_shape(whiten, components, d, d), "whiten must hold one matrix per component");
-  else
-    require(has_shape(whiten, components, d), "whiten must be components x coordinates");
-  require(has_shape(log_scale, components), "log_scale must have one entry per component");
+  const int components = checked_components(means.shape(0));
+  const int d = checked_coordinates(size_t(rows.d), N == 3);
+  require_shape("means", means, components, d);
+  require_shape("origin", origin, d);
+  if constexpr (N == 3) require_shape("whiten", whiten, components, d, d);
+  else require_shape("whiten", whiten, components, d);
+  require_shape("log_scale", log_scale, components);
   return {components, d, origin.data(), means.data(), whiten.data(), log_scale.data()};
 }
 
@@ -37,10 +35,9 @@ template <size_t N> size_t gaussian_moments(const Rows& rows) {
 
 LinearFamily linear_family(const Rows& rows, const Parameter<2>& eta, const Parameter<1>& offset,
                            bool poisson) {
-  const int components = int(eta.shape(0)), d = rows.d;
-  require(components > 0 && d > 0, "there must be a component and a coordinate");
-  require(has_shape(eta, components, d), "eta must be components x coordinates");
-  require(has_shape(offset, components), "offset must have one entry per component");
+  const int components = checked_components(eta.shape(0)), d = rows.d;
+  require_shape("eta", eta, components, d);
+  require_shape("offset", offset, components);
   return {components, d, eta.data(), offset.data(), poisson};
 }
 
@@ -106,8 +103,7 @@ template <class Parameters, class Kernel>
 Result moments(const Rows& rows, const Weights& weights, const Given& responsibilities,
                const Parameters& parameters, size_t per_component, Kernel kernel) {
   const double* const w = view_weights(weights, rows);
-  require(has_shape(responsibilities, rows.n, parameters.components),
-          "responsibilities must be rows x components");
+  require_shape("responsibilities", responsibilities, rows.n, parameters.components);
   NewArray result = new_array({1 + size_t(parameters.components) * per_component});
   nb::gil_scoped_release unlocked;
   kernel(rows, w, responsibilities.data(), parameters, result.data);

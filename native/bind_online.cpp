@@ -21,16 +21,15 @@ void construct_online(OnlineMixture* self, const std::string& name, const Parame
                       const AnyParameter& t_factor, double floor, double reg, double least,
                       bool keep_weights, bool keep_factors) {
   const OnlineKind kind = online_kind(name);
-  const int components = int(s_mean.shape(0)), d = int(s_mean.shape(1));
-  require(components > 0 && d > 0, "there must be a component and a coordinate");
+  const int components = checked_components(s_mean.shape(0));
+  const int d = checked_coordinates(s_mean.shape(1), triangular(kind));
   const size_t entries = triangular(kind) ? size_t(d) * d : size_t(factor_size(kind, d));
-  require(has_shape(s_weight, components) && has_shape(t_weight, components) &&
-              has_shape(t_mean, components, d) &&
-              has_shape(s_scatter, components, scatter_size(kind, d)),
-          "the statistics and parameters disagree about components or coordinates");
-  require(t_factor.size() == size_t(matrices(kind, components)) * entries,
-          "t_factor has the wrong size");
-  require(least == 0 || !triangular(kind), "a least variance is for variances alone");
+  require_shape("s_weight", s_weight, components);
+  require_shape("s_scatter", s_scatter, components, scatter_size(kind, d));
+  require_shape("t_weight", t_weight, components);
+  require_shape("t_mean", t_mean, components, d);
+  require_size("t_factor", t_factor.size(), size_t(matrices(kind, components)) * entries);
+  require(least == 0 || !triangular(kind), "least must be 0 where covariances are matrices");
   auto* const mixture = new (self) OnlineMixture(kind, components, d, floor, reg, least);
   mixture->state().keep_weights = keep_weights;
   mixture->state().keep_factors = keep_factors;
@@ -47,9 +46,9 @@ void construct_online(OnlineMixture* self, const std::string& name, const Parame
 void set_reference(OnlineMixture& mixture, const Parameter<1>& weight, const Parameter<2>& mean,
                    const Parameter<2>& scatter) {
   const OnlineState& s = mixture.state();
-  require(has_shape(weight, s.components) && has_shape(mean, s.components, s.d) &&
-              has_shape(scatter, s.components, s.scatter_size),
-          "the reference disagrees about components or coordinates");
+  require_shape("weight", weight, s.components);
+  require_shape("mean", mean, s.components, s.d);
+  require_shape("scatter", scatter, s.components, s.scatter_size);
   const ComponentLanes& lanes = mixture.lanes();
   lanes.import_array(s.c_weight, weight.data(), 1);
   lanes.import_array(s.c_mean, mean.data(), s.d);
@@ -67,13 +66,16 @@ std::tuple<double, long long, std::optional<Result>> fold(
   const Rows rows = view_rows(array);
   OnlineState& s = mixture.state();
   const double* const w = view_weights(weights, rows);
-  require(rows.d == s.d, "rows have the wrong number of coordinates");
-  require(has_shape(gamma, rows.n), "gamma must have one entry per row");
-  require(Control(control) == Control::none || (old && has_shape(*old, rows.n, s.components)),
-          "old must be rows x components");
+  require_shape("rows", array, rows.n, s.d);
+  require_shape("gamma", gamma, rows.n);
+  require(assign >= 0 && assign <= int(Assign::draw), "assign must be 0, 1, 2 or 3");
+  require(control >= 0 && control <= int(Control::anchored), "control must be 0, 1 or 2");
   std::optional<NewArray> fresh;
-  if (Control(control) != Control::none)
+  if (Control(control) != Control::none) {
+    require(old.has_value(), "old must be given unless control is 0");
+    require_shape("old", *old, rows.n, s.components);
     fresh = new_array({size_t(rows.n), size_t(s.components)});
+  }
   const RowRule rule{Assign(assign),
                      Control(control),
                      recursive,

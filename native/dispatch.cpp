@@ -15,6 +15,9 @@ namespace baseline { extern const Kernels table; }
 namespace avx2 { extern const Kernels table; }
 namespace avx512 { extern const Kernels table; }
 #endif
+#if defined(MIXFOLD_SANITIZE)
+namespace plain { extern const Kernels table; }
+#endif
 
 namespace {
 
@@ -69,6 +72,9 @@ constexpr Choice choices[] = {
     {"avx2", &avx2::table, has_avx2},
 #endif
     {"baseline", &baseline::table, always},
+#if defined(MIXFOLD_SANITIZE)
+    {"plain", &plain::table, always},
+#endif
 };
 
 const Choice& choose() {

@@ -1,13 +1,16 @@
 #include "log_gamma.hpp"
 
 #include <cmath>
+#include <limits>
 
 namespace mixfold {
 namespace {
 
-// log Gamma(z + 1/2) - log Gamma(z), by its asymptotic series from `far` on.
+// log Gamma(z + 1/2) - log Gamma(z), by its asymptotic series from `far` on. NaN unless z > 0: what
+// is far below would take any time to rise.
 double half_step(double z) {
   constexpr double far = 16;
+  if (!(z > 0)) return std::numeric_limits<double>::quiet_NaN();
   double product = 1;
   for (; z < far; ++z) product *= z / (z + 0.5);
   const double r = 1 / z, r2 = r * r;
@@ -30,7 +33,7 @@ double log_gamma_rise(double z, int halves) {
 
 double log_gamma_difference(double z, double more) {
   constexpr double few = 32;
-  if (more == std::floor(more) && more <= few) return log_gamma_rise(z, 2 * int(more));
+  if (more == std::floor(more) && more >= 0 && more <= few) return log_gamma_rise(z, 2 * int(more));
   return std::lgamma(z + more) - std::lgamma(z);
 }
 

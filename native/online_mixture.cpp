@@ -42,7 +42,7 @@ OnlineMixture::OnlineMixture(OnlineKind kind, int components, int d, double floo
   s.least = least;
   s.stale = true;
   trial_ = s;
-  const ptrdiff_t entries = 9 + 7 * ptrdiff_t(d) + 3 * s.scatter_size + s.factor_size;
+  const ptrdiff_t entries = 9 + 7 * ptrdiff_t(d) + 3 * ptrdiff_t(s.scatter_size) + s.factor_size;
   memory_.resize(2 * entries * s.padded);
   lay_out(state_, memory_.data());
   lay_out(trial_, memory_.data() + entries * s.padded);

@@ -1,4 +1,4 @@
-// One row of numbers of either precision and any strides, as a kernel's own type.
+// One row of numbers of either precision, any strides and any address, as a kernel's own type.
 #pragma once
 
 #include "kernels.hpp"
@@ -8,7 +8,7 @@ namespace mixfold::MIXFOLD_ISA {
 
 template <class In, class T> MIXFOLD_INLINE void convert_row(const Rows& rows, int i, T* x) {
   const In* const row = static_cast<const In*>(rows.data) + i * rows.row_stride;
-  for (int j = 0; j < rows.d; ++j) x[j] = T(row[j * rows.column_stride]);
+  for (int j = 0; j < rows.d; ++j) x[j] = T(load_number(row + j * rows.column_stride));
 }
 
 template <class T> MIXFOLD_INLINE void read_row(const Rows& rows, int i, T* x) {

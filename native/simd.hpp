@@ -42,17 +42,25 @@ inline constexpr int vector_bytes = 32;
 inline constexpr int vector_bytes = 16;
 #endif
 
+// Integers as wide as a number: what comparisons give, and the bits of a number.
 template <class T> struct IntegerOf;
-template <> struct IntegerOf<double> { using type = int64_t; };
-template <> struct IntegerOf<float> { using type = int32_t; };
+template <> struct IntegerOf<double> {
+  using type = int64_t;
+  using bits = uint64_t;
+};
+template <> struct IntegerOf<float> {
+  using type = int32_t;
+  using bits = uint32_t;
+};
 
 #if defined(MIXFOLD_VECTOR_EXTENSIONS)
 
 template <class T, int N> struct VectorOf {
   typedef T type __attribute__((vector_size(N * sizeof(T))));
-  typedef T in_memory __attribute__((vector_size(N * sizeof(T)), aligned(alignof(T))));
+  typedef T in_memory __attribute__((vector_size(N * sizeof(T)), aligned(1)));
 };
 template <class T, int N> using Vector = typename VectorOf<T, N>::type;
+template <class T> struct Unaligned { typedef T type __attribute__((aligned(1))); };
 
 #else
 
@@ -100,14 +108,29 @@ MIXFOLD_INLINE auto operator>(const Vector<T, N>& a, const Vector<T, N>& b) {
 
 #endif
 
+// A number at any address.
+template <class T> MIXFOLD_INLINE T load_number(const T* p) {
+#if defined(MIXFOLD_VECTOR_EXTENSIONS)
+  return *reinterpret_cast<const typename Unaligned<T>::type*>(p);
+#else
+  T x;
+  memcpy(&x, p, sizeof x);
+  return x;
+#endif
+}
+
 // The operations of one vector shape; arithmetic itself is written with operators.
 template <class T, int N = vector_bytes / int(sizeof(T))> struct Simd {
   static constexpr int lanes = N;
   using Real = Vector<T, N>;
   using Integer = typename IntegerOf<T>::type;
   using Integers = Vector<Integer, N>;
+  // Unsigned, because sums of bits may pass the largest signed integer.
+  using Bit = typename IntegerOf<T>::bits;
+  using Bits = Vector<Bit, N>;
 
-  // Not by memcpy where it can be helped: that would tell the compiler that anything may change.
+  // At any address. Not by memcpy where it can be helped: that would tell the compiler that
+  // anything may change.
 #if defined(MIXFOLD_VECTOR_EXTENSIONS)
   using InMemory = typename VectorOf<T, N>::in_memory;
   static MIXFOLD_INLINE Real load(const T* p) { return *reinterpret_cast<const InMemory*>(p); }
@@ -121,20 +144,17 @@ template <class T, int N = vector_bytes / int(sizeof(T))> struct Simd {
   static MIXFOLD_INLINE void store(T* p, const Real& v) { memcpy(p, &v, sizeof v); }
 #endif
 
-  static MIXFOLD_INLINE Integers bits(const Real& v) {
-    Integers i;
-    memcpy(&i, &v, sizeof i);
-    return i;
-  }
-  static MIXFOLD_INLINE Real from_bits(const Integers& i) {
-    Real v;
-    memcpy(&v, &i, sizeof v);
-    return v;
+  static MIXFOLD_INLINE Bits bits(const Real& v) { return same_bits<Bits>(v); }
+  static MIXFOLD_INLINE Real from_bits(const Bits& b) { return same_bits<Real>(b); }
+  // Copies of the highest bit come in from the left.
+  static MIXFOLD_INLINE Bits shift_right(const Bits& b, int by) {
+    return same_bits<Bits>(same_bits<Integers>(b) >> by);
   }
 
 #if defined(MIXFOLD_VECTOR_EXTENSIONS)
   static MIXFOLD_INLINE Real splat(T x) { return x - Real{}; }
   static MIXFOLD_INLINE Integers splat_integer(Integer x) { return x - Integers{}; }
+  static MIXFOLD_INLINE Bits splat_bits(Bit x) { return x - Bits{}; }
   static MIXFOLD_INLINE Real select(const Integers& mask, const Real& yes, const Real& no) {
     return mask ? yes : no;
   }
@@ -147,6 +167,11 @@ template <class T, int N = vector_bytes / int(sizeof(T))> struct Simd {
   }
   static MIXFOLD_INLINE Integers splat_integer(Integer x) {
     Integers v;
+    for (int i = 0; i < N; ++i) v.lane[i] = x;
+    return v;
+  }
+  static MIXFOLD_INLINE Bits splat_bits(Bit x) {
+    Bits v;
     for (int i = 0; i < N; ++i) v.lane[i] = x;
     return v;
   }
@@ -271,6 +296,13 @@ template <class T, int N = vector_bytes / int(sizeof(T))> struct Simd {
   }
 
  private:
+  template <class To, class From> static MIXFOLD_INLINE To same_bits(const From& from) {
+    static_assert(sizeof(To) == sizeof(From));
+    To to;
+    memcpy(&to, &from, sizeof to);
+    return to;
+  }
+
   // One step of Newton's method towards 1 / v.
   static MIXFOLD_INLINE Real refined(const Real& v, const Real& rough) {
     return rough + rough * (splat(T(1)) - v * rough);

@@ -47,8 +47,8 @@ template <class T> struct LogConstants;
 template <> struct LogConstants<double> {
   static constexpr double ln2_high = 6.93147180369123816490e-01,
                           ln2_low = 1.90821492927058770002e-10;
-  static constexpr int64_t half_sqrt = 0x3fe6a09e667f3bcd, mantissa_mask = 0x000fffffffffffff;
-  static constexpr int64_t shift_bits = 0x4338000000000000;
+  static constexpr uint64_t half_sqrt = 0x3fe6a09e667f3bcd, mantissa_mask = 0x000fffffffffffff;
+  static constexpr uint64_t shift_bits = 0x4338000000000000;
   static constexpr int terms = 7;
   static constexpr double p[terms] = {6.666666666666735130e-01, 3.999999999940941908e-01,
                                       2.857142874366239149e-01, 2.222219843214978396e-01,
@@ -57,8 +57,8 @@ template <> struct LogConstants<double> {
 };
 template <> struct LogConstants<float> {
   static constexpr float ln2_high = 6.9313812256e-01f, ln2_low = 9.0580006145e-06f;
-  static constexpr int32_t half_sqrt = 0x3f3504f3, mantissa_mask = 0x007fffff;
-  static constexpr int32_t shift_bits = 0x4b400000;
+  static constexpr uint32_t half_sqrt = 0x3f3504f3, mantissa_mask = 0x007fffff;
+  static constexpr uint32_t shift_bits = 0x4b400000;
   static constexpr int terms = 4;
   static constexpr float p[terms] = {0.66666662693f, 0.40000972152f, 0.28498786688f,
                                      0.24279078841f};
@@ -69,12 +69,13 @@ template <class S, class T> MIXFOLD_INLINE typename S::Real log_normal(const typ
   using C = LogConstants<T>;
   constexpr int mantissa = ExpConstants<T>::mantissa;
   const auto shift = S::splat(ExpConstants<T>::shift);
-  const auto half_sqrt = S::splat_integer(C::half_sqrt);
+  const auto half_sqrt = S::splat_bits(C::half_sqrt);
   const auto offset = S::bits(x) - half_sqrt;
   // The exponent is converted through the low bits of `shift`: there is no 64-bit conversion
   // before AVX-512.
-  const auto n = S::from_bits((offset >> mantissa) + S::splat_integer(C::shift_bits)) - shift;
-  const auto m = S::from_bits((offset & S::splat_integer(C::mantissa_mask)) + half_sqrt);
+  const auto exponent = S::shift_right(offset, mantissa);
+  const auto n = S::from_bits(exponent + S::splat_bits(C::shift_bits)) - shift;
+  const auto m = S::from_bits((offset & S::splat_bits(C::mantissa_mask)) + half_sqrt);
   const auto f = m - S::splat(T(1));
   const auto s = f / (S::splat(T(2)) + f);
   const auto z = s * s;

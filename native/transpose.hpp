@@ -104,9 +104,11 @@ template <class S, class In, class T> class Transposer {
   }
 
   void any_group(int first, int filled, T* x) const {
-    for (int lane = 0; lane < filled; ++lane)
+    for (int lane = 0; lane < filled; ++lane) {
+      const In* const from = row(first + lane);
       for (int j = 0; j < rows_.d; ++j)
-        x[j * lanes + lane] = T(row(first + lane)[j * rows_.column_stride]) - origin_[j];
+        x[j * lanes + lane] = T(load_number(from + j * rows_.column_stride)) - origin_[j];
+    }
     for (int lane = filled; lane < lanes; ++lane)
       for (int j = 0; j < rows_.d; ++j) x[j * lanes + lane] = T(0);
   }
