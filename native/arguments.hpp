@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "aligned.hpp"
+#include "array_casters.hpp"
 #include "component_lanes.hpp"
 #include "kernels.hpp"
 
@@ -15,7 +15,6 @@ namespace mixfold {
 
 namespace nb = nanobind;
 
-using RowsArray = nb::ndarray<nb::ro, nb::ndim<2>, nb::device::cpu>;
 template <size_t N>
 using Parameter = Aligned<nb::ndarray<const double, nb::ndim<N>, nb::c_contig, nb::device::cpu>>;
 using AnyParameter = Aligned<nb::ndarray<const double, nb::c_contig, nb::device::cpu>>;

@@ -1,6 +1,5 @@
-// Arrays whose numbers lie at addresses that are multiples of their size: others are copied.
-//
-// NumPy offers arrays at any address, for instance out of a file's bytes or a field of a record.
+// NumPy's arrays as the kernels can read them. NumPy offers arrays at any address and with strides
+// of any number of bytes, for instance out of a file's bytes or a field of a record.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -17,10 +16,13 @@ inline bool is_aligned(const void* data, size_t size) {
   return reinterpret_cast<uintptr_t>(data) % size == 0;
 }
 
-// An argument of type `Array`, which is contiguous, in aligned memory.
+// An argument of type `Array`, which is contiguous, in aligned memory: copied if it was not.
 template <class Array> struct Aligned : Array {
   using Array::Array;
 };
+
+// A table at any address whose strides are whole numbers of entries: copied if they were not.
+struct RowsArray : nanobind::ndarray<nanobind::ro, nanobind::ndim<2>, nanobind::device::cpu> {};
 
 // The contents of a contiguous array in memory of their own; throws std::bad_alloc.
 template <class Array> Array copied(const Array& array) {
@@ -52,6 +54,31 @@ template <class Array> struct type_caster<mixfold::Aligned<Array>> {
       return true;
     } catch (const std::bad_alloc&) {
       return false;
+    }
+  }
+};
+
+template <> struct type_caster<mixfold::RowsArray> {
+  using Array = ndarray<ro, ndim<2>, device::cpu>;
+  NB_TYPE_CASTER(mixfold::RowsArray, make_caster<Array>::Name)
+
+  bool from_python(handle source, uint32_t flags, cleanup_list* cleanup) noexcept {
+    make_caster<Array> given;
+    if (!given.from_python(source, flags, cleanup)) {
+      const object copy = contiguous(source);
+      if (!copy.is_valid() || !given.from_python(copy, flags, cleanup)) return false;
+    }
+    static_cast<Array&>(value) = std::move(given.value);
+    return true;
+  }
+
+ private:
+  static object contiguous(handle source) noexcept {
+    try {
+      if (!hasattr(source, "strides")) return {};
+      return module_::import_("numpy").attr("ascontiguousarray")(source);
+    } catch (const python_error&) {
+      return {};
     }
   }
 };
