@@ -38,12 +38,27 @@ template <class Array> Array copied(const Array& array) {
 
 namespace nanobind::detail {
 
+// Imports an array, or a copy of it where its strides are no whole numbers of entries.
+template <class Array>
+bool import_array(make_caster<Array>& to, handle source, uint32_t flags,
+                  cleanup_list* cleanup) noexcept {
+  if (to.from_python(source, flags, cleanup)) return true;
+  if (!(flags & cast_flags::convert)) return false;
+  try {
+    if (!hasattr(source, "strides")) return false;
+    const object copy = module_::import_("numpy").attr("ascontiguousarray")(source);
+    return to.from_python(copy, flags, cleanup);
+  } catch (const python_error&) {
+    return false;
+  }
+}
+
 template <class Array> struct type_caster<mixfold::Aligned<Array>> {
   NB_TYPE_CASTER(mixfold::Aligned<Array>, make_caster<Array>::Name)
 
   bool from_python(handle source, uint32_t flags, cleanup_list* cleanup) noexcept {
     make_caster<Array> given;
-    if (!given.from_python(source, flags, cleanup)) return false;
+    if (!import_array<Array>(given, source, flags, cleanup)) return false;
     Array& array = value;
     if (mixfold::is_aligned(given.value.data(), sizeof(typename Array::Scalar))) {
       array = std::move(given.value);
@@ -64,22 +79,9 @@ template <> struct type_caster<mixfold::RowsArray> {
 
   bool from_python(handle source, uint32_t flags, cleanup_list* cleanup) noexcept {
     make_caster<Array> given;
-    if (!given.from_python(source, flags, cleanup)) {
-      const object copy = contiguous(source);
-      if (!copy.is_valid() || !given.from_python(copy, flags, cleanup)) return false;
-    }
+    if (!import_array<Array>(given, source, flags, cleanup)) return false;
     static_cast<Array&>(value) = std::move(given.value);
     return true;
-  }
-
- private:
-  static object contiguous(handle source) noexcept {
-    try {
-      if (!hasattr(source, "strides")) return {};
-      return module_::import_("numpy").attr("ascontiguousarray")(source);
-    } catch (const python_error&) {
-      return {};
-    }
   }
 };
 

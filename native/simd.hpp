@@ -18,6 +18,10 @@
 #if defined(_MSC_VER)
 #define MIXFOLD_INLINE __forceinline
 #define MIXFOLD_UNROLL
+#elif defined(MIXFOLD_SANITIZE)
+// With a check of every access, code that is inlined and unrolled takes minutes to compile.
+#define MIXFOLD_INLINE inline
+#define MIXFOLD_UNROLL
 #else
 #define MIXFOLD_INLINE inline __attribute__((always_inline))
 #define MIXFOLD_UNROLL _Pragma("GCC unroll 32")

@@ -78,12 +78,20 @@ def test_misaligned_rows_give_the_same_bits() -> None:
 
 
 def test_fields_of_records_give_the_same_bits() -> None:
-    # 17 bytes from row to row: no multiple of the size of a number
-    records = np.zeros(200, dtype=[("flag", "u1"), ("x", "f8", 2)])
-    records["x"] = np.random.default_rng(0).normal(size=(200, 2))
-    fields, copy = records["x"], np.ascontiguousarray(records["x"])
-    assert fields.strides[0] == 17
-    means = [Mixture(n_components=2, random_state=0).fit(x).means_ for x in (fields, copy)]
+    # 25 bytes from row to row: no multiple of the size of a number
+    records = np.zeros(200, dtype=[("flag", "u1"), ("x", "f8", 2), ("weight", "f8")])
+    rng = np.random.default_rng(0)
+    records["x"], records["weight"] = rng.normal(size=(200, 2)), rng.exponential(size=200)
+    assert records["x"].strides[0] == records["weight"].strides[0] == 25
+    x, weight = np.ascontiguousarray(records["x"]), np.ascontiguousarray(records["weight"])
+    model = Mixture(n_components=2, random_state=0)
+    means = [
+        model.fit(rows, sample_weight=w).means_
+        for rows, w in ((records["x"], records["weight"]), (x, weight))
+    ]
     assert means[0].tobytes() == means[1].tobytes()
-    model = Mixture(n_components=2, random_state=0).fit(copy)
-    assert (model.predict(fields) == model.predict(copy)).all()
+    assert (model.predict(records["x"]) == model.predict(x)).all()
+    given = beliefs(2, 2)
+    results = [native.match_gaussian(rows, weight, **given)[-2] for rows in (records["x"], x)]
+    assert results[0] == results[1]
+    assert results[0] == native.match_gaussian(x, records["weight"], **given)[-2]
