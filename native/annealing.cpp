@@ -3,6 +3,9 @@
 #include "annealing.hpp"
 
 #include <math.h>
+#if defined(__SSE2__)
+#include <xmmintrin.h>
+#endif
 
 #include "annealing_roots.hpp"
 #include "kernels.hpp"

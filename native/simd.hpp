@@ -64,7 +64,6 @@ template <class T, int N> struct VectorOf {
   typedef T in_memory __attribute__((vector_size(N * sizeof(T)), aligned(1)));
 };
 template <class T, int N> using Vector = typename VectorOf<T, N>::type;
-template <class T> struct Unaligned { typedef T type __attribute__((aligned(1))); };
 
 #else
 
@@ -112,10 +111,14 @@ MIXFOLD_INLINE auto operator>(const Vector<T, N>& a, const Vector<T, N>& b) {
 
 #endif
 
+#if defined(MIXFOLD_VECTOR_EXTENSIONS)
+template <class T> struct __attribute__((packed)) Unaligned { T number; };
+#endif
+
 // A number at any address.
 template <class T> MIXFOLD_INLINE T load_number(const T* p) {
 #if defined(MIXFOLD_VECTOR_EXTENSIONS)
-  return *reinterpret_cast<const typename Unaligned<T>::type*>(p);
+  return reinterpret_cast<const Unaligned<T>*>(p)->number;
 #else
   T x;
   memcpy(&x, p, sizeof x);
