@@ -17,13 +17,15 @@ LOWEST = 0.5 * SMALLEST  # of deviations, and of what else is positive
 LARGEST_SQUARE, LARGEST_SUM = 1e125, 1e300
 ROUNDING = 1e-8
 MOST = 2**62  # rows or updates
-SEED_BITS = 128
+MOST_SEEDS = 2**128
 
 
 def check_whole(name: str, number: Any, least: int = 1) -> None:
     """Refuse what is not a whole number of at least `least`."""
     if not isinstance(number, Integral) or isinstance(number, bool) or int(number) < least:
         raise InvalidInputError(f"{name} is {number!r}: a whole number >= {least} is needed")
+    if int(number) >= MOST:
+        raise InvalidInputError(f"{name} is {number!r}: a number below 2**62 is needed")
 
 
 def check_above(name: str, number: Any, low: float, high: float = inf) -> None:
@@ -42,15 +44,12 @@ def check_least(name: str, number: Any, low: float) -> None:
 def check_count(name: str, number: Any) -> None:
     """Refuse what no counter can have reached."""
     check_whole(name, number, 0)
-    if int(number) >= MOST:
-        raise InvalidInputError(f"{name} is {number!r}: a number below 2**62 is needed")
 
 
 def check_seed(name: str, seed: Any) -> None:
     """Refuse what no random numbers can begin from."""
-    check_whole(name, seed, 0)
-    if int(seed).bit_length() > SEED_BITS:
-        raise InvalidInputError(f"{name} has {int(seed).bit_length()} bits: give a smaller number")
+    if not isinstance(seed, Integral) or isinstance(seed, bool) or not 0 <= int(seed) < MOST_SEEDS:
+        raise InvalidInputError(f"{name} is {seed!r}: a whole number from 0 to 2**128 is needed")
 
 
 def check_kind(name: str, thing: Any, kind: type) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.cluster import KMeans, kmeans_plusplus
 
+from mixfold.core.checks import check_array
 from mixfold.core.rows import Array, Rows
 from mixfold.core.start import Start
 from mixfold.core.statistics import Statistics, pack
@@ -91,6 +92,8 @@ class Overrides(Start):
         check_shape("weights", self.weights, (model.k,))
         self._check_weights()
         check_shape("means", self.means, (model.k, model.d))
+        if self.means is not None:
+            check_array("means_init", self.means, self.means.shape)
         check_shape(precision, self.precisions, structure.covariance_shape(model.k, model.d))
         weights = self.weights if drawn is None or self.weights is not None else drawn.weights
         means = self.means if drawn is None or self.means is not None else drawn.components.means

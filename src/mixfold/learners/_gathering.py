@@ -48,6 +48,8 @@ class Gathered:
         model.check_rows(self.waiting)
         check_count("n", self.n)
         check_least("n", self.n, len(self.waiting))
+        if self.n == len(self.waiting) and self.sums.any():
+            raise InvalidInputError("sums are of no rows, and not zero: all rows wait")
 
 
 def nothing(problem: Problem, more: int = 0) -> Gathered:

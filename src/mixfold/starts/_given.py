@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from mixfold.core.errors import InvalidInputError
+from mixfold.core.limits import LARGEST
 from mixfold.core.rows import Rows
 from mixfold.core.start import Start
 from mixfold.core.value import field_names, value
@@ -54,5 +55,7 @@ class Given(Start):
                 f"init has means of shape {means.shape}: {(model.k, model.d)} is needed "
                 "(n_components, columns)"
             )
-        if not np.isfinite(means).all():
-            raise InvalidInputError("init has means that are not finite")
+        if not (np.abs(means) < LARGEST).all():  # NaN is not below
+            raise InvalidInputError(
+                f"init has means that are not finite, or not below {LARGEST:g} in size"
+            )
