@@ -35,10 +35,11 @@ def check_above(name: str, number: Any, low: float, high: float = inf) -> None:
         raise InvalidInputError(f"{name} is {number!r}: a number above {low:g}{limit} is needed")
 
 
-def check_least(name: str, number: Any, low: float) -> None:
-    """Refuse what is not a finite number of at least `low`."""
-    if not isinstance(number, Real) or not low <= float(number) < inf:
-        raise InvalidInputError(f"{name} is {number!r}: a number >= {low:g} is needed")
+def check_least(name: str, number: Any, low: float, high: float = inf) -> None:
+    """Refuse what is not a finite number of at least `low` and, where it is given, up to `high`."""
+    if not isinstance(number, Real) or not low <= float(number) <= high or float(number) == inf:
+        limit = "" if high == inf else f" and at most {high:g}"
+        raise InvalidInputError(f"{name} is {number!r}: a number >= {low:g}{limit} is needed")
 
 
 def check_count(name: str, number: Any) -> None:

@@ -26,7 +26,7 @@ class Positive(Family):
     needs = "values must be >= 0"
 
     def __post_init__(self) -> None:
-        check_least("floor", self.floor, 0.0)
+        check_least("floor", self.floor, 0.0, 1.0)
 
     def outside(self, x: Array) -> np.ndarray:
         return x < 0

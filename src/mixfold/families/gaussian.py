@@ -20,7 +20,7 @@ from mixfold.core.checks import (
 from mixfold.core.conjugate import Conjugate
 from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.family import Family, Form
-from mixfold.core.limits import LEAST_VARIANCE
+from mixfold.core.limits import LARGEST, LEAST_VARIANCE
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Scatter, Statistics, pack, unpack
 from mixfold.core.value import value
@@ -83,10 +83,10 @@ class Gaussian(Family):
                 f"rank is {self.rank!r}, but covariance {self.covariance!r} has none: "
                 "use covariance='factor', or leave rank out"
             )
-        check_least("floor", self.floor, 0.0)
-        check_least("reg_covar", self.reg_covar, 0.0)
+        check_least("floor", self.floor, 0.0, 1.0)
+        check_least("reg_covar", self.reg_covar, 0.0, LARGEST**2)
         if self.cap is not None:
-            check_above("cap", self.cap, 0.0)
+            check_above("cap", self.cap, LEAST_VARIANCE, 1.0 / LEAST_VARIANCE)
 
     @property
     def structure(self) -> Covariance:

@@ -135,6 +135,7 @@ class AnnealedSGD(Learner):
 
     def __post_init__(self) -> None:
         check_whole("batch_size", self.batch_size)
+        check_above("batch_size", self.batch_size, 0.0, 2**31 - 1)
         check_whole("passes", self.passes)
         check_above("cap", self.cap, 1.0 / LARGEST_CAP, LARGEST_CAP)
         for name, largest in (("delta", inf), ("sigma_end", WIDEST)):
