@@ -6,6 +6,7 @@ parameter that is not finite, no file written and no error in other words than m
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import json
 import warnings
@@ -173,21 +174,28 @@ def without_components(tree: Tree, arrays: Arrays) -> tuple[Tree, Arrays]:
 
 def crafted(example: Example, rng: np.random.Generator) -> tuple[str, bytes]:
     """A file that says something else than an example, and what."""
-    tree, arrays = copy.deepcopy(example.tree), dict(example.arrays)
+    while True:
+        tree, arrays = copy.deepcopy(example.tree), dict(example.arrays)
+        # of some changes, such as an empty value changed again, no file can be made
+        with contextlib.suppress(ValueError, KeyError, IndexError):
+            what, tree, arrays = change_some(example, tree, arrays, rng)
+            return what, pack(tree, arrays, example.kind)
+
+
+def change_some(
+    example: Example, tree: Tree, arrays: Arrays, rng: np.random.Generator
+) -> tuple[str, Tree, Arrays]:
+    """One or two changes."""
     way = rng.integers(20)
     if way == 0 and example.kind == "model":
-        what, tree = rename_setting(tree, rng)
-    elif way == 1:
-        what, (tree, arrays) = "no components", without_components(tree, arrays)
-    else:
-        what, tree, arrays = change(tree, arrays, rng)
-        if way == 2:
-            more, tree, arrays = change(tree, arrays, rng)
-            what += f" and {more}"
-    try:
-        return what, pack(tree, arrays, example.kind)
-    except (ValueError, KeyError):  # no file can be made of it
-        return crafted(example, rng)
+        return *rename_setting(tree, rng), arrays
+    if way == 1:
+        return "no components", *without_components(tree, arrays)
+    what, tree, arrays = change(tree, arrays, rng)
+    if way == 2:
+        more, tree, arrays = change(tree, arrays, rng)
+        what += f" and {more}"
+    return what, tree, arrays
 
 
 def damaged(example: Example, rng: np.random.Generator) -> tuple[str, bytes]:

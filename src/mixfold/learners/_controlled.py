@@ -12,9 +12,17 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from mixfold.core.checks import check_above, check_count, check_kind, check_least, check_whole
+from mixfold.core.checks import (
+    HIGHEST,
+    check_above,
+    check_count,
+    check_kind,
+    check_least,
+    check_whole,
+)
 from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.learner import Info, Learner
+from mixfold.core.limits import LIGHTEST
 from mixfold.core.problem import Model, Problem, RowRule, Sequence
 from mixfold.core.rows import Array, Rows
 from mixfold.core.value import value
@@ -70,7 +78,8 @@ class ControlledState:
         self.gathered.check(model, None, 1)
         for name in ("row", "length", "passes", "repairs"):
             check_count(name, getattr(self, name))
-        check_least("weight", self.weight, 0.0)
+        if self.weight != 0.0:
+            check_least("weight", self.weight, LIGHTEST, HIGHEST)
         if self.phase == UPDATE and not (self.weight > 0.0 and self.length > 0):
             raise InvalidInputError(
                 f"weight is {self.weight} and length {self.length}: updates need rows"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import inf, isqrt, sqrt
+from math import isqrt, sqrt
 from typing import Any, Literal
 
 import numpy as np
@@ -18,12 +18,12 @@ from mixfold.core.value import value
 from mixfold.families.gaussian import FACTOR, Gaussian
 from mixfold.learners._remarks import out_of_scale
 from mixfold.models._scaling import FARTHEST, ColumnScaling, scaling_of
-from mixfold.models.annealed import UNSEEN, Annealed, AnnealingRule, grid_rows
+from mixfold.models.annealed import LEAST_SIGMA, UNSEEN, WIDEST, Annealed, AnnealingRule, grid_rows
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 PRECISIONS = ("float32", "float64")
 SHAPES = ("diag", "full", FACTOR)
-LARGEST_CAP, WIDEST = 1e15, 1e100  # of precisions, and of sigma
+LARGEST_CAP = 1e15
 FIRST = 256  # rows that scales are taken from
 LONGEST, NEARER = 0.02, 0.4  # steps that are not given
 LARGEST_FLOAT32 = 3e38
@@ -138,11 +138,13 @@ class AnnealedSGD(Learner):
         check_above("batch_size", self.batch_size, 0.0, 2**31 - 1)
         check_whole("passes", self.passes)
         check_above("cap", self.cap, 1.0 / LARGEST_CAP, LARGEST_CAP)
-        for name, largest in (("delta", inf), ("sigma_end", WIDEST)):
-            check_above(name, getattr(self, name), 0.0, largest)
-        for name, largest in (("epsilon", inf), ("epsilon_end", inf), ("sigma", WIDEST)):
+        check_above("delta", self.delta, 0.0)
+        check_above("sigma_end", self.sigma_end, LEAST_SIGMA, WIDEST)
+        if self.sigma is not None:
+            check_above("sigma", self.sigma, LEAST_SIGMA, WIDEST)
+        for name in ("epsilon", "epsilon_end"):
             if getattr(self, name) is not None:
-                check_above(name, getattr(self, name), 0.0, largest)
+                check_above(name, getattr(self, name), 0.0)
         check_above("epsilon_end", self.last_step, 0.0, self.first_step)
         check_above("decay", self.decay, 0.0, 1.0)
         if not isinstance(self.scale, bool):

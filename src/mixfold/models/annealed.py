@@ -26,7 +26,7 @@ from mixfold.models._annealed_roots import RootedRows, diagonals, factors
 from mixfold.models.mixture_model import MixtureParams
 
 UNSEEN = -np.inf  # before the first row
-LEAST_SIGMA = 1e-100
+LEAST_SIGMA, WIDEST = 1e-100, 1e100
 REACH = 1e-4  # of the bump's height: components farther off are not moved
 
 
@@ -66,7 +66,7 @@ class Annealed:
             raise InvalidInputError(f"loadings are {self.loadings!r}, and {hidden} are needed")
         if self.loadings is not None:
             check_array("loadings", self.loadings, (k, hidden, d))
-        check_above("sigma", self.sigma, LEAST_SIGMA)
+        check_above("sigma", self.sigma, LEAST_SIGMA, WIDEST)
         check_above("epsilon", self.epsilon, LEAST_SIGMA, 2.0 / float(pivots.max()) ** 2)
         for name in ("loss", "before", "first"):
             if not getattr(self, name) < np.inf:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mixfold.core.checks import check_count, check_kind, check_least, check_seed
+from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Learner
 from mixfold.core.problem import Model
 from mixfold.core.value import value
@@ -40,6 +41,9 @@ class Fit:
         check_seed("seed", self.seed)
         check_least("seconds", self.seconds, 0.0)
         learner.check_state(model, self.state)
+        row = getattr(self.state, "row", self.row)
+        if row != self.row:
+            raise InvalidInputError(f"row is {self.row}, but {row} in the state")
         if self.origin is not None:
             learner.check_state(model, self.origin)
         if self.best is not None:
