@@ -49,6 +49,7 @@ def fits(thing: Any, hint: Any) -> bool:
     """Whether `thing` is of a type, as an annotation gives it."""
     if hint is Any:
         return _is_plain(thing)
+    hint = _without_alias(hint)
     origin, inside = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         return any(fits(thing, one) for one in inside)
@@ -59,6 +60,14 @@ def fits(thing: Any, hint: Any) -> bool:
     if origin in (list, Sequence):
         return isinstance(thing, list | tuple) and all(fits(item, inside[0]) for item in thing)
     return _is_instance(thing, hint)
+
+
+def _without_alias(hint: Any) -> Any:
+    """What an alias made by a `type` statement stands for; NumPy's `NDArray` is one since 2.5."""
+    alias, inside = get_origin(hint) or hint, get_args(hint)
+    if not hasattr(alias, "__value__"):
+        return hint
+    return alias.__value__[inside] if inside else alias.__value__
 
 
 def _is_instance(thing: Any, cls: type) -> bool:
