@@ -214,9 +214,19 @@ def fit_while_predicting(x: np.ndarray, readers: int = 2) -> None:
     assert np.array_equal(model.predict_proba(some), known[3])
 
 
-def interrupt(thread: threading.Thread, kind: Any = KeyboardInterrupt) -> None:
-    """Raise an exception in a thread, as Ctrl-C does in the main one; None takes it back."""
-    raised = None if kind is None else ctypes.py_object(kind)
+def wait_for(signs: list[bool], thread: threading.Thread) -> None:
+    """Wait until there is a sign from a thread, and remove it."""
+    until = time.monotonic() + PATIENCE
+    while not signs:
+        assert thread.is_alive(), "an interrupt has ended the thread"
+        assert time.monotonic() < until, "a lock is held for ever"
+        time.sleep(0.0001)
+    signs.clear()
+
+
+def interrupt(thread: threading.Thread) -> None:
+    """Raise KeyboardInterrupt in a thread, as Ctrl-C does in the main one."""
+    raised = ctypes.py_object(KeyboardInterrupt)
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), raised)
 
 
@@ -233,36 +243,31 @@ def interrupt_learning(make: Callable[[], Any], x: np.ndarray, pauses: np.ndarra
         for row in rows[done:]:
             model.learn_one(row)
 
+    ready, over = list[bool](), list[bool]()  # an interrupt inside an Event would leave it locked
+
     def learn() -> None:
-        while model._now().n_rows < len(x):
+        while not over:
             try:
+                ready.append(True)
                 go_on()
+                while not over:
+                    time.sleep(0.001)
             except KeyboardInterrupt:
                 continue
 
-    def learn_on() -> None:  # an interrupt may come while another is being caught
-        while not over.is_set():
-            try:
-                began.set()
-                learn()
-                over.wait(0.01)
-            except KeyboardInterrupt:
-                continue
-
-    began, over = threading.Event(), threading.Event()
-    thread = threading.Thread(target=learn_on, daemon=True)
+    thread = threading.Thread(target=learn, daemon=True)
     with restless_threads():
         thread.start()
-        began.wait()
         for pause in pauses:
+            wait_for(ready, thread)  # no interrupt may come while another one is being caught
             thread.join(pause)
             interrupt(thread)
-        interrupt(thread, None)
-        over.set()
+        wait_for(ready, thread)
+        over.append(True)
         thread.join(PATIENCE)
     assert not thread.is_alive(), "a lock is held for ever"
     assert not wrong, wrong[0]
-    learn()
+    go_on()
     assert equal(learned(model), known[-1]), "an interrupt has changed what was learned"
 
 
