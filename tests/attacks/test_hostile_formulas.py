@@ -118,6 +118,12 @@ def test_limits_are_named(effects: str, message: str) -> None:
         parse_formulas("y ~ 1", f"~ {effects}")
 
 
+def test_more_random_effects_than_statistics_can_be_held_of() -> None:
+    effects = " + ".join(f"I(x + {i})" for i in range(1500))
+    with pytest.raises(InvalidInputError, match="random has 1501 effects"):
+        LinearMixedModel("y ~ x", f"~ {effects}", group="g").fit(small_table())
+
+
 def test_powers_are_of_float64() -> None:
     for power in ("9 ** 9 ** 9 ** 9", "(9 ** 9) ** x ** 99", "x ** 1e308 ** 9"):
         with pytest.raises(InvalidInputError, match=r"row 0: .* is (inf|nan)"):

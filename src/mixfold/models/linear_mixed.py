@@ -17,12 +17,14 @@ from mixfold.core.checks import (
     check_kind,
     check_whole,
 )
+from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Array, Rows
 from mixfold.core.statistics import Totals, lower_triangle, pack, packed_length, unpack
 from mixfold.core.value import value
 
 LEAST_VARIANCE = 1e-10
 LARGEST_LOG = 20.0
+MOST_SUMS = 2**31
 NEGLIGIBLE = 1e-13
 LEAST_SHARE = 1e-12  # of the largest variance: Cholesky's factor must exist
 
@@ -94,6 +96,11 @@ class LinearMixed:
     def __post_init__(self) -> None:
         check_whole("p", self.p, 0)
         check_whole("q", self.q)
+        if self.n_sums > MOST_SUMS:
+            raise InvalidInputError(
+                f"random has {self.q} effects, whose statistics are {self.n_sums:,} numbers: at "
+                f"most {MOST_SUMS:,} are possible; leave some effects out"
+            )
         if self.omega is not None:
             check_covariance("omega", self.omega, self.q)
         if self.noise_variance is not None:
