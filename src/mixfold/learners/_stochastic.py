@@ -200,7 +200,7 @@ class StochasticEM(Learner):
         gamma, hold = self.plan(state.updates, state.rows, len(rows))
         sequence.draw_from(state.seed, state.rows)
         log_likelihood, repairs, _ = sequence.fold(rows, gamma, hold, self.rule)
-        updates = len(rows) if rows.weight is None else int(np.count_nonzero(rows.weight))
+        updates = len(rows) if rows.weight is None else int(np.count_nonzero(rows.weights()))
         info = []
         if updates:
             mean = log_likelihood / rows.total_weight()
