@@ -22,7 +22,7 @@ from scipy.stats import multivariate_normal
 
 import mixfold
 from mixfold import LinearMixedModel
-from mixfold.core.errors import MissingExtraError, MixfoldError, ModelFileError
+from mixfold.core.errors import InvalidInputError, MissingExtraError, MixfoldError, ModelFileError
 from mixfold.core.learner import Learner
 from mixfold.core.problem import Assignment
 from mixfold.core.registry import find_all
@@ -768,3 +768,16 @@ def test_wrong_data_are_refused(tmp_path: Path) -> None:
     fitted = LinearMixedModel("y ~ x + kind", group="school").fit(table)
     with pytest.raises(MixfoldError, match="column 'kind' has 'd', which was not there"):
         fitted.predict(table.assign(kind="d"))
+
+
+def test_a_singular_matrix_is_an_error_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
+    def singular(*_: Any) -> Any:
+        raise np.linalg.LinAlgError("Matrix is not positive definite")
+
+    groups, x = np.repeat(np.arange(5), 4), np.random.default_rng(0).normal(size=(20, 2))
+    model = LinearMixedModel().fit(x[:, :1], x[:, 1], groups)
+    before = model.coef_
+    monkeypatch.setattr(LinearMixed, "maximize", singular)
+    with pytest.raises(InvalidInputError, match=r"told apart .* leave out some"):
+        model.fit(x[:, :1], x[:, 1], groups)
+    assert model.coef_ is before

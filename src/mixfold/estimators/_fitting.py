@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Self
 
 import numpy as np
 
@@ -39,6 +41,17 @@ class UnitFitting(Guarded):
             raise InvalidInputError("resume=True needs checkpoint=PATH to resume from")
         if self.checkpoint is not None:
             check_checkpoint(self.checkpoint)
+
+    @contextmanager
+    def _learning(self) -> Iterator[Self]:
+        with super()._learning() as model:
+            try:
+                yield model
+            except np.linalg.LinAlgError as error:
+                raise InvalidInputError(
+                    f"the effects cannot be told apart from these data ({error}): leave out some "
+                    "that are nearly combinations of others"
+                ) from error
 
     def _fit_units(
         self, problem: Threads, learner: Learner, design: Any, units: Grouped, start_units: int
