@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from mixfold.core.errors import SourceError
-from mixfold.core.registry import find
 from mixfold.experiments import _annealing as annealing
+from mixfold.experiments import find_study
 from mixfold.experiments._grids import grid_of
 from mixfold.experiments._pixels import SETS, pictures
 from mixfold.experiments._wanted import Wanted
@@ -50,7 +50,7 @@ def run(name: str, data: Path, reps: int = 1) -> list[list[str]]:
     """The cells of the table that a study writes."""
     lines: list[str] = []
     out = data / "out"
-    find("experiments", name)().run(Wanted(out, lines.append, reps, N, data))
+    find_study(name).run(Wanted(out, lines.append, reps, N, data))
     assert lines
     assert (out / f"{name}.csv").is_file()
     table = (out / f"{name}.md").read_text(encoding="utf-8").splitlines()[2:]

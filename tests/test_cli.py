@@ -19,6 +19,7 @@ import mixfold
 from mixfold.cli.main import main
 from mixfold.core import registry
 from mixfold.core.registry import names
+from mixfold.experiments import study_names
 from mixfold.experiments._wanted import Wanted
 from mixfold.families._covariance import STRUCTURES
 
@@ -87,7 +88,7 @@ def test_help_offers_whatever_the_registry_finds(run: Run) -> None:
         assert name == "given" or name.replace("-plus-plus", "++") in text
     assert all(name in text for name in STRUCTURES)
     studies = "".join(run("reproduce", "--help")[1].split())
-    assert all(name in studies for name in names("experiments"))
+    assert all(name in studies for name in study_names())
 
 
 def test_without_arguments_it_shows_its_commands(run: Run) -> None:
@@ -362,7 +363,7 @@ def test_reproduce_runs_a_study(run: Run, monkeypatch: pytest.MonkeyPatch) -> No
             wanted.report(f"{wanted.reps} times {wanted.n}, {wanted.data}")
             (wanted.folder() / "table.csv").write_text("done")
 
-    monkeypatch.setattr("mixfold.cli.reproduce.find", lambda package, name: Study)
+    monkeypatch.setattr("mixfold.cli.reproduce.find_study", lambda name: Study())
     code, out, err = run(
         "reproduce", "x", "--reps", "2", "--n", "30", "--data", ".", "--out", "a/b"
     )
@@ -556,7 +557,7 @@ MISTAKES: dict[str, tuple[tuple[str, ...], str]] = {
         "2 rows are too few",
     ),
     "study": (("reproduce", "elki3"), "unknown experiment 'elki3'"),
-    "study data": (("reproduce", names("experiments")[0], "--data", "no"), "does not exist"),
+    "study data": (("reproduce", study_names()[0], "--data", "no"), "does not exist"),
 }
 
 

@@ -9,10 +9,17 @@ import numpy as np
 import pytest
 
 from mixfold.core.errors import SourceError
-from mixfold.core.registry import find, names
+from mixfold.core.registry import names
 from mixfold.core.rows import Rows
 from mixfold.engines.threads import Threads
-from mixfold.experiments import _held_out, _race, bmm_table2, online_kmle, wide_comparison
+from mixfold.experiments import (
+    _held_out,
+    _race,
+    bmm_table2,
+    find_study,
+    online_kmle,
+    wide_comparison,
+)
 from mixfold.experiments._labelled import labelled_sets, standardised
 from mixfold.experiments._measures import divergence, squared_error
 from mixfold.experiments._streaming import BATCH, FIRST, SCHEDULES, log_spaced, online_learners
@@ -23,7 +30,7 @@ PNG, GIF = b"\x89PNG", b"GIF8"
 
 
 def run(name: str, out: Path, n: int, data: Path | None = None) -> list[dict[str, str]]:
-    find("experiments", name)().run(Wanted(out, lambda line: None, 1, n, data))
+    find_study(name).run(Wanted(out, lambda line: None, 1, n, data))
     with (out / f"{name}.csv").open(encoding="utf-8") as file:
         return list(csv.DictReader(file))
 

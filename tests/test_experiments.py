@@ -10,14 +10,14 @@ import pytest
 from sklearn.metrics import adjusted_rand_score
 
 from mixfold.core.errors import SourceError
-from mixfold.core.registry import find, names
 from mixfold.core.value import equal
 from mixfold.engines.threads import Threads
 from mixfold.experiments import _templates as templates
-from mixfold.experiments import class_incremental, mnist_pca
+from mixfold.experiments import class_incremental, find_study, mnist_pca, study_names
 from mixfold.experiments._measures import adjusted_rand, evaluate, squared_error
 from mixfold.experiments._methods import Contest, random_labels
 from mixfold.experiments._simulation import replicate
+from mixfold.experiments._simulation_table import SIMULATIONS
 from mixfold.experiments._wanted import Wanted
 from mixfold.models.mixture_model import MixtureParams
 from mixfold.sources.array import Array
@@ -29,7 +29,7 @@ PNG = b"\x89PNG"
 
 def run(name: str, out: Path, data: Path | None = None, reps: int = 1, n: int = 600) -> list[str]:
     lines: list[str] = []
-    find("experiments", name)().run(Wanted(out, lines.append, reps, n, data))
+    find_study(name).run(Wanted(out, lines.append, reps, n, data))
     return lines
 
 
@@ -58,9 +58,9 @@ def write_species(folder: Path, name: str, label: str, d: int, sizes: list[int])
 def test_every_study_of_the_paper_is_offered() -> None:
     templates = ["iris", "wreath", "flea", "elki", "exp", "poi"]
     simulated = {f"{name}{i}" for name in templates for i in (1, 2)}
-    assert simulated | {"mnist-pca"} <= set(names("experiments"))
+    assert simulated | {"mnist-pca"} <= set(study_names())
     for name in sorted(simulated):
-        assert find("experiments", name).n == (10**6 if name.endswith("1") else 10**7)
+        assert SIMULATIONS[name].n == (10**6 if name.endswith("1") else 10**7)
 
 
 @pytest.mark.parametrize("name", ["elki1", "exp2", "poi1"])

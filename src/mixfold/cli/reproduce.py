@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from mixfold.cli import _options as o
-from mixfold.core.registry import find, names
+from mixfold.experiments import find_study, study_names
 
 
 def reproduce(
@@ -31,7 +31,7 @@ def reproduce(
     from mixfold.core.errors import SourceError
     from mixfold.experiments._wanted import Wanted
 
-    chosen = find("experiments", study)()
+    chosen = find_study(study)
     if data is not None and not data.is_dir():
         raise SourceError(f"the data folder {str(data)!r} does not exist")
     out.mkdir(parents=True, exist_ok=True)
@@ -49,7 +49,7 @@ def _report(line: str) -> None:
 
 reproduce.__doc__ = f"""{reproduce.__doc__}
 
-STUDY is one of {o.known("experiments")}.
+STUDY is one of {", ".join(study_names())}.
 
-Example: mixfold reproduce {next(iter(names("experiments")), "STUDY")} --reps 10 --out results
+Example: mixfold reproduce {study_names()[0]} --reps 10 --out results
 """

@@ -1,15 +1,14 @@
-"""The simulation studies: one mechanism, a template and a size for each."""
+"""How the simulation studies are run; `_simulation_table.py` lists them."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from mixfold.core.registry import name_of
 from mixfold.engines.threads import Threads
 from mixfold.experiments._measures import evaluate, squared_error
 from mixfold.experiments._methods import (
@@ -20,7 +19,8 @@ from mixfold.experiments._methods import (
     Outcome,
     random_labels,
 )
-from mixfold.experiments._templates import Template
+from mixfold.experiments._simulation_table import SimulationRow
+from mixfold.experiments._templates import Template, find_template
 from mixfold.experiments._wanted import Wanted
 from mixfold.experiments._writing import draw_boxes, write_csv, write_markdown
 from mixfold.sources.array import Array
@@ -36,24 +36,21 @@ LOGARITHMIC = ("squared error",)
 Result = dict[str, Any]
 
 
-class Simulation(ABC):
+@dataclass(frozen=True)
+class Simulation:
     """Mini-batch EM against EM on data drawn from a known mixture.
 
     Every replication draws new rows and one start that all methods share.
     """
 
-    n: ClassVar[int] = 10**6
-    reps: ClassVar[int] = 20
-
-    @abstractmethod
-    def template(self, data: Path | None) -> Template:
-        """The mixture to draw from."""
+    name: str
+    row: SimulationRow
 
     def run(self, wanted: Wanted) -> None:
         """Run all replications; table and box plots go to the folder `out`."""
-        template, reps, n = self.template(wanted.data), wanted.reps or self.reps, wanted.n or self.n
-        out = wanted.folder()
-        name, results = name_of(self), list[Result]()
+        template = find_template(self.row.template, wanted.data)
+        name, reps, n = self.name, wanted.reps or self.row.reps, wanted.n or self.row.n
+        out, results = wanted.folder(), list[Result]()
         for rep in range(reps):
             results += replicate(template, n, rep)
             # kept up to date, so that an interrupted study leaves what it has

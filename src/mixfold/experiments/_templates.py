@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -82,6 +83,19 @@ def wreath(data: Path | None) -> Template:
     learner = EM(tol=1e-9, max_passes=1000, accelerate=True)
     mixture = Mixture("gaussian", 14, learner=learner, n_init=50, random_state=0).fit(x)
     return gaussian(mixture.weights_, mixture.means_, mixture.covariances_)
+
+
+def find_template(name: str, data: Path | None) -> Template:
+    """The template of that name; some need the data folder."""
+    templates: dict[str, Callable[[], Template]] = {
+        "elki": elki,
+        "exp": exponential,
+        "flea": lambda: species("flea", data),
+        "iris": lambda: species("iris", data),
+        "poi": poisson,
+        "wreath": lambda: wreath(data),
+    }
+    return templates[name]()
 
 
 def read_table(name: str, data: Path | None) -> Any:
