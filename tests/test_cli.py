@@ -556,7 +556,7 @@ MISTAKES: dict[str, tuple[tuple[str, ...], str]] = {
         ("compare", "other.csv", "-k", "1", "--learners", "em"),
         "2 rows are too few",
     ),
-    "study": (("reproduce", "elki3"), "unknown experiment 'elki3'"),
+    "study": (("reproduce", "elki3"), "unknown study 'elki3'"),
     "study data": (("reproduce", study_names()[0], "--data", "no"), "does not exist"),
 }
 
