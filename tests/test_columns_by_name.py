@@ -29,7 +29,7 @@ KINDS: dict[str, Callable[[pd.DataFrame], Any]] = {
     "arrow": lambda frame: pa.Table.from_pandas(frame, preserve_index=False),
 }
 CALLS: dict[str, Callable[[Any, Any], Any]] = {
-    name: lambda model, data, name=name: getattr(model, name)(data)  # type: ignore[misc]
+    name: lambda model, data, name=name: getattr(model, name)(data)
     for name in ("predict", "predict_proba", "score_samples", "score", "bic", "aic", "icl")
 } | {"score_bound": lambda model, data: model.score_bound(data)}
 

@@ -29,9 +29,10 @@ from mixfold.estimators._frames import (
     take_columns,
 )
 from mixfold.estimators._placing import open_tensor
+from mixfold.sources._object_source import source_for
 from mixfold.sources._opening import is_blocks, is_paths, is_table, open_source
 from mixfold.sources.array import Array
-from mixfold.sources.collection import Collection, is_collection, open_collection
+from mixfold.sources.collection import Collection
 
 
 def family_from(given: Any) -> Family:
@@ -104,8 +105,7 @@ def _open(
             )
         known = None if reset else getattr(estimator, "feature_names_in_", None)
         names = columns if columns is not None or known is None else list(known)
-        opening = open_collection if is_collection(data) else open_source
-        source = opening(data, names, sample_weight)
+        source = open_source(data, names, sample_weight)
         if source.columns is None and not isinstance(data, Source):
             _check_no_names(columns, sample_weight, "blocks that are arrays")
         _remember_columns(estimator, source, reset)
@@ -132,7 +132,7 @@ def _check_no_names(columns: Any, sample_weight: Any, given: str) -> None:
 
 def is_source(data: Any) -> bool:
     """Whether `data` is read block by block rather than as one array."""
-    if isinstance(data, Source) or is_paths(data) or is_collection(data):
+    if isinstance(data, Source) or is_paths(data) or source_for(data) is not None:
         return True
     return (is_table(data) and not is_frame(data)) or is_blocks(data)
 
