@@ -201,9 +201,10 @@ def test_a_first_line_of_numbers_is_not_lost(write: Write) -> None:
     decimal = write(header=False, sep=";", decimal=",", name="decimal.csv")
     with pytest.raises(SourceError, match="first line is numbers"):
         rows(CsvFiles(decimal, delimiter=";", decimal_point=","))
-    (file.parent / "gap.csv").write_text("1.5,NA\n2,3\n")
-    with pytest.raises(SourceError, match="first line is numbers"):
-        rows(file.parent / "gap.csv")
+    for lines in ("1.5,NA\n2,3\n", "\n\r\n1.5,2\n2,3\n", "1.5,2", "1.5\n"):
+        (file.parent / "gap.csv").write_text(lines)
+        with pytest.raises(SourceError, match="first line is numbers"):
+            rows(file.parent / "gap.csv")
 
 
 def test_the_index_of_to_csv_is_left_out(write: Write) -> None:

@@ -78,8 +78,8 @@ def check_header(
     if columns and set(columns) <= set(cells):
         return
     missing = set(options.missing())
-    found = [_is_number(cell, options.decimal_point) for cell in cells if cell not in missing]
-    if found and all(found):
+    present = [cell for cell in cells if cell not in missing]
+    if present and all(_is_number(cell, options.decimal_point) for cell in present):
         raise SourceError(
             f"{path}: the first line is numbers ({listed(cells)}), not names: if it is a row, read "
             "it with CsvFiles(..., header=False) (--no-header on the command line); if these are "

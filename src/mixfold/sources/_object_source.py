@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mixfold.core.registry import find_all
+from mixfold.core.registry import find, names
 from mixfold.core.source import Source
 from mixfold.sources._table import Codes
 
@@ -31,13 +31,13 @@ class ObjectSource(Source):
 
 
 @cache
-def object_sources() -> tuple[type[ObjectSource], ...]:
-    """Every source of objects that the registry finds."""
-    return tuple(s for s in find_all("sources").values() if issubclass(s, ObjectSource))
+def _object_sources(names: tuple[str, ...]) -> tuple[type[ObjectSource], ...]:
+    kinds = (find("sources", name) for name in names)
+    return tuple(kind for kind in kinds if issubclass(kind, ObjectSource))
 
 
 def source_for(data: Any) -> type[ObjectSource] | None:
     """The source that reads an object; None for arrays, frames, tables and all else."""
     if isinstance(data, np.ndarray):
         return None
-    return next((kind for kind in object_sources() if kind.reads(data)), None)
+    return next((kind for kind in _object_sources(names("sources")) if kind.reads(data)), None)

@@ -18,6 +18,7 @@ from mixfold.sources._table import Codes, Selection, is_numeric
 BLOCK, LONGEST = 2**22, 2**28
 ROWS_PER_BLOCK = 4
 WIDE = 1000
+MOST_EMPTY = 100
 IN_COLUMN = re.compile(r"^In CSV column #(\d+): (.*)$", re.DOTALL)
 
 
@@ -96,15 +97,15 @@ class Csv(TableFile):
         return pyarrow.input_stream(str(self.path))
 
     def _first_lines(self) -> FirstLines:
-        """The header and the first row, as far as they are within reach."""
-        wanted, found = self.options.skip_rows + 2, b""
+        """The header and the first row, as far as they are within reach; empty lines do not count."""
+        found, texts, more = b"", [""], b"-"
         with self._stream() as file:
-            while (
-                found.count(b"\n") < wanted and len(found) < LONGEST and (more := file.read(BLOCK))
-            ):
+            while len(texts) <= 2 and more and len(found) < LONGEST:  # the last may be cut short
+                more = file.read(BLOCK)
                 found += more
-        text = found.decode(self.options.encoding, errors="replace").removeprefix("\ufeff")
-        texts = text.split("\n", wanted)[self.options.skip_rows : wanted]
+                text = found.decode(self.options.encoding, errors="replace").removeprefix("\ufeff")
+                lines = text.split("\n", self.options.skip_rows + MOST_EMPTY)
+                texts = [line for line in lines[self.options.skip_rows :] if line.strip("\r")]
         texts = [line.rstrip("\r") for line in texts]
         return FirstLines([*texts, "", ""][:2], self._delimiter, self.options.quote_char)
 
