@@ -97,7 +97,7 @@ class Csv(TableFile):
         return pyarrow.input_stream(str(self.path))
 
     def _first_lines(self) -> FirstLines:
-        """The header and the first row, as far as they are within reach; empty lines do not count."""
+        """The header and the first row, as far as within reach; empty lines do not count."""
         found, texts, more = b"", [""], b"-"
         with self._stream() as file:
             while len(texts) <= 2 and more and len(found) < LONGEST:  # the last may be cut short
