@@ -175,6 +175,7 @@ def test_a_checkpoint_knows_the_options(write: Write, tmp_path: Path) -> None:
         ({"decimal_point": ""}, "decimal_point is ''"),
         ({"delimiter": ",", "decimal_point": ","}, "both ','"),
         ({"header": "yes"}, "header is 'yes'"),
+        ({"encoding": "nope"}, "encoding is 'nope'"),
         ({"skip_rows": -1}, "skip_rows is -1"),
         ({"null_values": "?"}, r"null_values is '\?': a list"),
         ({"column_names": "abc"}, "column_names is 'abc': a list"),

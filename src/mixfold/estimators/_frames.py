@@ -49,7 +49,7 @@ def take_columns(
         columns = [name for name in names if name != weight]
     check_names(names, [*columns, *([weight] if weight else [])], "the table")
     if not columns:
-        raise InvalidInputError("the table has no columns beside the weight")
+        raise InvalidInputError(f"columns is {columns!r}: at least one column is needed")
     chosen = frame[list(columns)]
     if weight is None:
         return chosen, None

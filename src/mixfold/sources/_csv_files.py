@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -47,6 +48,12 @@ class CsvOptions:
                 continue
             if isinstance(texts, str) or not all(isinstance(text, str) for text in texts):
                 raise InvalidInputError(f"{name} is {texts!r}: a list of texts is needed")
+        try:
+            codecs.lookup(self.encoding)
+        except (LookupError, TypeError):
+            raise InvalidInputError(
+                f"encoding is {self.encoding!r}: one that Python knows is needed, such as 'latin-1'"
+            ) from None
         self.types()
 
     def types(self) -> dict[str, Any]:
