@@ -21,10 +21,12 @@ if TYPE_CHECKING:
     from mixfold.estimators.one_compartment_model import (
         OneCompartmentModel as OneCompartmentModel,
     )
+    from mixfold.sources._csv_files import CsvFiles as CsvFiles
 
 __version__ = "0.1.0"
 
 OTHERS = {
+    "CsvFiles": "mixfold.sources._csv_files",
     "Prior": "mixfold.core.conjugate",
     "load": "mixfold.estimators._saving",
     "merge": "mixfold.estimators._merging",

@@ -87,7 +87,7 @@ def test_hidden_files_and_folders_called_like_files(tmp_path: Path) -> None:
     for name in ("a.csv", ".hidden.csv", "_part.csv", "b.csv/inside.csv", "notes.txt"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("a\n1\n")
-    found = [str(path.relative_to(tmp_path)) for path in expand(tmp_path)]
+    found = [str(Path(str(path)).relative_to(tmp_path)) for path in expand(tmp_path)]
     assert found == ["a.csv", "b.csv/inside.csv"]
 
 

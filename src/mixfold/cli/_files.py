@@ -6,9 +6,12 @@ import os
 import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mixfold.core.errors import InvalidInputError, unknown_name
+
+if TYPE_CHECKING:
+    from mixfold.sources._location import Location
 
 
 def bundled(files: Sequence[str]) -> list[str | Path]:
@@ -38,7 +41,7 @@ def load_mixture(path: Path) -> Any:
     return model
 
 
-def check_apart(outputs: Sequence[Path], inputs: Iterable[Path]) -> None:
+def check_apart(outputs: Sequence[Path], inputs: Iterable[Location]) -> None:
     """Refuse to write over what is read, or two outputs to one file."""
     for i, output in enumerate(outputs):
         for other in outputs[:i]:
@@ -46,7 +49,7 @@ def check_apart(outputs: Sequence[Path], inputs: Iterable[Path]) -> None:
                 raise InvalidInputError(f"{other} and {output} are one file: choose another path")
     taken = {_identity(output): output for output in outputs if output.exists()}
     for file in inputs if taken else ():
-        if file.exists() and _identity(file) in taken:
+        if isinstance(file, Path) and file.exists() and _identity(file) in taken:
             output = taken[_identity(file)]
             raise InvalidInputError(f"{output} is both input and output: choose another path")
 

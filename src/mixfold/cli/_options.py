@@ -43,10 +43,11 @@ Family = Annotated[
 ]
 Covariance = Annotated[
     str | None,
-    option("--covariance", metavar="NAME", help="full, tied, diag, spherical or factor."),
+    option("--covariance", metavar="NAME", help="full, tied, diag, spherical, factor (--rank)."),
 ]
 Rank = Annotated[
-    int | None, option("--rank", metavar="Q", help="Factors of --covariance factor.", min=1)
+    int | None,
+    option("--rank", metavar="Q", help="Factors of --covariance factor.", min=1, hidden=True),
 ]
 Init = Annotated[
     str, option("--init", metavar="NAME", help=f"auto, {known('starts')}, or a model file.")

@@ -10,18 +10,23 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Mapping
 from typing import Any
 
 from mixfold.cli._bar import Watch
+from mixfold.cli._csv_options import with_csv
 from mixfold.cli._held_out import Part
 from mixfold.cli._settings import Settings
 from mixfold.cli._terminal import one_line, usable_streams
 from mixfold.cli._termination import INTERRUPTED
+from mixfold.core.errors import LearningWarning
+from mixfold.sources._csv_files import CsvFiles
 from mixfold.sources._opening import open_files
+from mixfold.sources._paths import Paths
 
 
-def count(data: Sequence[str], columns: list[str] | None, weights: str | None) -> int:
+def count(data: Paths | CsvFiles, columns: list[str] | None, weights: str | None) -> int:
     """Rows in files; those that do not say are read once."""
     source = open_files(data, columns, weights)
     if source.length is not None:
@@ -56,7 +61,10 @@ def without_working_folder(environment: Mapping[str, str]) -> dict[str, str]:
 def run(trial: dict[str, Any]) -> dict[str, Any]:
     """Fit on one part, score the other."""
     settings = Settings(**trial["settings"])
-    source = open_files(trial["data"], settings.columns, trial["weights"])
+    with warnings.catch_warnings():  # the files were opened before, and what they warn of was said
+        warnings.simplefilter("ignore", LearningWarning)
+        data = with_csv(trial["data"], trial["csv"])
+        source = open_files(data, settings.columns, trial["weights"])
     train = Part(source, trial["length"], trial["every"], held=False)
     held = Part(source, trial["length"], trial["every"], held=True)
     model = settings.estimator()

@@ -6,8 +6,10 @@ from dataclasses import asdict
 from typing import Annotated, Any
 
 from mixfold.cli import _options as o
+from mixfold.cli._csv_options import csv_options, with_csv
 
 
+@csv_options
 def compare(
     files: o.Files,
     *,
@@ -27,6 +29,7 @@ def compare(
     passes: o.Passes = None,
     columns: o.Columns = None,
     weights: o.Weights = None,
+    csv: dict[str, Any],
     hold_out: Annotated[
         int,
         o.option("--hold-out", metavar="N", help="Every Nth row judges; default 10.", min=2),
@@ -69,7 +72,7 @@ def compare(
     ]
     for one in settings:
         one.estimator()
-    length = _trial.count(data, o.listed(columns), weights)
+    length = _trial.count(with_csv(data, csv), o.listed(columns), weights)
     if length < hold_out:
         raise InvalidInputError(f"{length} rows are too few to hold out every {hold_out}th")
     results = [
@@ -77,6 +80,7 @@ def compare(
             {
                 "settings": asdict(one),
                 "data": data,
+                "csv": csv,
                 "weights": weights,
                 "every": hold_out,
                 "length": length,

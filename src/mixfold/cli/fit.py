@@ -6,11 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from mixfold.cli import _options as o
+from mixfold.cli._csv_options import csv_options, found_files, with_csv
 
 if TYPE_CHECKING:
     from mixfold.cli._bar import Watch
+    from mixfold.sources._location import Location
 
 
+@csv_options
 def fit(
     files: o.Files,
     *,
@@ -32,6 +35,7 @@ def fit(
     passes: o.Passes = None,
     columns: o.Columns = None,
     weights: o.Weights = None,
+    csv: dict[str, Any],
     checkpoint: Annotated[
         Path | None,
         o.option("--checkpoint", metavar="PATH", help="Keep the fit here while it runs."),
@@ -63,7 +67,7 @@ def fit(
     force: o.Force = False,
 ) -> None:
     """Learn a mixture from files of any size. FILES: Parquet, CSV, Arrow, .npy,
-    folders, 'globs', or @faithful. Ctrl-C and SIGTERM save what was learned.
+    folders, 'globs', URLs, @faithful. Ctrl-C and SIGTERM save what was learned.
 
     Example: mixfold fit 'days/*.parquet' -k 3 --learner em -O tol=1e-4
     """
@@ -71,7 +75,6 @@ def fit(
     from mixfold.cli._files import bundled, save_model
     from mixfold.cli._settings import Settings
     from mixfold.core.errors import InvalidInputError
-    from mixfold.sources._paths import expand
 
     if (resume or force_resume) and checkpoint is None:
         raise InvalidInputError("--resume needs --checkpoint PATH to resume from")
@@ -91,16 +94,16 @@ def fit(
     ).estimator()
     going_on = "force" if force_resume else resume
     model.set_params(checkpoint=checkpoint, resume=going_on, cluster=cluster, engine=engine)
-    data = expand(bundled(files))
+    data = found_files(bundled(files), csv)
     _check_outputs(model, output, force, [*data, Path(init)])
     planned = passes or getattr(model.learner, "passes", None)
     watch = Watch(progress, planned, n_init)
-    _learn(model, data, weights, watch, output)
+    _learn(model, with_csv(data, csv), weights, watch, output)
     save_model(model, output)
     _summarize(model, watch, output)
 
 
-def _check_outputs(model: Any, output: Path, force: bool, inputs: list[Path]) -> None:
+def _check_outputs(model: Any, output: Path, force: bool, inputs: list[Location]) -> None:
     from mixfold.cli._files import check_apart, check_model_output
     from mixfold.run.checkpoint import check_checkpoint
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from mixfold.cli import _options as o
+from mixfold.cli._csv_options import csv_options, found_files, with_csv
 
 if TYPE_CHECKING:
     from mixfold.cli._bar import Display
@@ -14,11 +15,13 @@ if TYPE_CHECKING:
     from mixfold.core.source import Source
 
 
+@csv_options
 def score(
     model: o.Model,
     files: o.Files,
     *,
     output: o.Table,
+    csv: dict[str, Any],
     force: o.Force = False,
     threads: o.Threads = None,
     progress: o.ShowProgress = False,
@@ -34,15 +37,14 @@ def score(
     from mixfold.cli._output import check_table, write_table
     from mixfold.cli._tables import console, print_plain
     from mixfold.sources._opening import open_files
-    from mixfold.sources._paths import expand
 
     mixture = load_mixture(model)
     mixture.set_params(n_threads=threads)
-    data = expand(bundled(files))
+    data = found_files(bundled(files), csv)
     check_apart([output], [model, *data])
     check_table(output, force)
     columns = getattr(mixture, "feature_names_in_", None)
-    source = open_files(data, None if columns is None else list(columns), None)
+    source = open_files(with_csv(data, csv), None if columns is None else list(columns), None)
     shown = display("scoring", progress)
     total = _Total()
     try:

@@ -86,7 +86,7 @@ class Density(Evaluation):
 
         Parameters
         ----------
-        X : array, table, path, list of paths, glob, or iterable of blocks
+        X : array, table, path, list of paths, glob, address, `CsvFiles`, lazy frame, or blocks
             Rows to learn from.
         y : ignored
         sample_weight : array of n weights, or for tables and files the name of a column

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import _check_sample_weight, check_random_state, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_random_state
 
 from mixfold.core.arrays import as_array, is_tensor, on_host
 from mixfold.core.engine import Engine
@@ -21,10 +21,18 @@ from mixfold.core.rows import Rows
 from mixfold.core.source import Source
 from mixfold.engines.dask import dask_engine
 from mixfold.engines.serial import Serial
+from mixfold.estimators._frames import (
+    as_numbers,
+    check_column_list,
+    is_frame,
+    known_columns,
+    take_columns,
+)
 from mixfold.estimators._placing import open_tensor
-from mixfold.sources._opening import is_blocks, is_paths, is_table, open_source, open_table
+from mixfold.sources._object_source import source_for
+from mixfold.sources._opening import is_blocks, is_paths, is_table, open_source
 from mixfold.sources.array import Array
-from mixfold.sources.collection import Collection, is_collection, open_collection
+from mixfold.sources.collection import Collection
 
 
 def family_from(given: Any) -> Family:
@@ -68,8 +76,7 @@ def open_data(
 
     A tensor goes to the device or, where that is None, becomes an array.
     """
-    if isinstance(columns, str):
-        raise InvalidInputError(f"columns is {columns!r}: a list of names is needed")
+    check_column_list(columns)
     if is_tensor(data) and device is not None:
         named = sample_weight if isinstance(sample_weight, str) else None
         _check_no_names(columns, named, "tensors")
@@ -98,28 +105,20 @@ def _open(
             )
         known = None if reset else getattr(estimator, "feature_names_in_", None)
         names = columns if columns is not None or known is None else list(known)
-        opening = open_collection if is_collection(data) else open_source
-        source = opening(data, names, sample_weight)
+        source = open_source(data, names, sample_weight)
         if source.columns is None and not isinstance(data, Source):
             _check_no_names(columns, sample_weight, "blocks that are arrays")
         _remember_columns(estimator, source, reset)
         return source
-    if columns is not None or isinstance(sample_weight, str):
-        if not is_table(data):
-            _check_no_names(columns, sample_weight, f"a {type(data).__name__}")
-        table = open_table(data, columns, sample_weight if isinstance(sample_weight, str) else None)
-        weight = table.weight if isinstance(sample_weight, str) else sample_weight
-        _remember_columns(estimator, table, reset)
-        return _weighted(table.x, weight, table.columns)
-    with np.errstate(invalid="ignore"):  # scikit-learn adds values whose sum may overflow
-        x = validate_data(
-            estimator,
-            data,
-            reset=reset,
-            dtype=[np.float64, np.float32],
-            ensure_min_samples=least_rows,
-            order=None,
-        )
+    named = sample_weight if isinstance(sample_weight, str) else None
+    if not is_frame(data):
+        _check_no_names(columns, named, f"a {type(data).__name__}")
+    else:
+        wanted = columns if columns is not None or reset else known_columns(estimator, data)
+        if wanted is not None or named is not None:
+            data, weight = take_columns(data, wanted, named)
+            sample_weight = sample_weight if named is None else weight
+    x = as_numbers(estimator, data, reset=reset, least_rows=least_rows)
     return _weighted(x, sample_weight, getattr(estimator, "feature_names_in_", None))
 
 
@@ -133,9 +132,9 @@ def _check_no_names(columns: Any, sample_weight: Any, given: str) -> None:
 
 def is_source(data: Any) -> bool:
     """Whether `data` is read block by block rather than as one array."""
-    if isinstance(data, Source) or is_paths(data) or is_collection(data):
+    if isinstance(data, Source) or is_paths(data) or source_for(data) is not None:
         return True
-    return (is_table(data) and not hasattr(data, "dtypes")) or is_blocks(data)
+    return (is_table(data) and not is_frame(data)) or is_blocks(data)
 
 
 def _weighted(x: Any, sample_weight: Any, columns: Any) -> Array:

@@ -31,6 +31,7 @@ from mixfold.models.pharmacokinetic import (
 )
 from mixfold.run.loop import check_some
 from mixfold.sources._grouped import Grouped
+from mixfold.sources._object_source import source_for
 from mixfold.sources._opening import dict_as_table, is_paths, is_table, open_source
 from mixfold.sources._table import Codes, arrow, is_numeric
 
@@ -361,7 +362,7 @@ def _as_table(data: Any, concentration: str) -> Any:
 
     Nulls among concentrations become NaN, which dose rows may have.
     """
-    if is_paths(data):
+    if is_paths(data) or source_for(data) is not None:
         return data
     data = dict_as_table(data)
     if not is_table(data):

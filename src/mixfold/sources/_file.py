@@ -1,41 +1,69 @@
-"""What files of tables have in common."""
+"""What sources of Arrow record batches have in common, and among them files of tables."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any, ClassVar
 
-from mixfold.core.fingerprint import (
-    FULL_BYTES,
-    PIECE,
-    Fingerprint,
-    file_fingerprint,
-    weight_fingerprint,
-)
+from mixfold.core.fingerprint import FULL_BYTES, PIECE, Fingerprint, weight_fingerprint
 from mixfold.core.rows import Rows
 from mixfold.core.source import Source, block_length
+from mixfold.sources._location import Location, location_fingerprint
 from mixfold.sources._reading import reading
 from mixfold.sources._table import Codes, Selection
 
 
-class TableFile(Source):
+class Batches(Source):
+    """Record batches that are read in order, starting at any row.
+
+    `place` is the file or, in words, the object that they come from.
+    """
+
+    place: Location | str
+    selection: Selection
+
+    @property
+    def d(self) -> int:
+        return len(self.selection.columns)
+
+    @abstractmethod
+    def batches(self, start: int, length: int) -> Iterator[tuple[int, Any]]:
+        """Batches of about `length` rows, each with the number of its first row.
+
+        The first batch may begin before `start`.
+        """
+
+    def blocks(self, start: int = 0, length: int | None = None) -> Iterator[Rows]:
+        with reading(self.place):
+            for first, batch in self.batches(start, length or block_length(self.d)):
+                skip = max(0, start - first)
+                if skip < batch.num_rows:
+                    yield self.selection.rows(batch.slice(skip), first + skip)
+
+
+class TableFile(Batches):
     """One file whose batches are read in order, starting at any row."""
 
     suffixes: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self,
-        path: Path,
+        path: Location,
         columns: Sequence[str] | None = None,
         weight: str | None = None,
         codes: Codes | None = None,
     ) -> None:
-        self.path = path
+        self.path = self.place = path
         with reading(path):
-            self.selection = Selection(self.open(), columns, weight, str(path), codes)
+            self.selection = self.select(self.open(), columns, weight, codes)
         self.columns = self.selection.columns
+
+    def select(
+        self, schema: Any, columns: Sequence[str] | None, weight: str | None, codes: Codes | None
+    ) -> Selection:
+        """Which of the file's columns are used."""
+        return Selection(schema, columns, weight, str(self.path), codes)
 
     def __reduce__(self) -> Any:
         selection = self.selection
@@ -44,7 +72,7 @@ class TableFile(Source):
 
     def fingerprint(self, limit: int = FULL_BYTES) -> Fingerprint:
         with reading(self.path):
-            whole = file_fingerprint(self.path, limit, self.tail())
+            whole = location_fingerprint(self.path, limit, self.tail())
         return [*whole, *weight_fingerprint(self.selection.weight)]
 
     def tail(self) -> int:
@@ -55,27 +83,9 @@ class TableFile(Source):
     def travels(self) -> bool:
         return True
 
-    @property
-    def d(self) -> int:
-        return len(self.selection.columns)
-
     @abstractmethod
     def open(self) -> Any:
         """Open the file and return its Arrow schema."""
-
-    @abstractmethod
-    def batches(self, start: int, length: int) -> Iterator[tuple[int, Any]]:
-        """Batches of about `length` rows, each with the number of its first row.
-
-        The first batch may begin before `start`.
-        """
-
-    def blocks(self, start: int = 0, length: int | None = None) -> Iterator[Rows]:
-        with reading(self.path):
-            for first, batch in self.batches(start, length or block_length(self.d)):
-                skip = max(0, start - first)
-                if skip < batch.num_rows:
-                    yield self.selection.rows(batch.slice(skip), first + skip)
 
 
 def skip_rows(batches: Iterator[Any], start: int) -> Iterator[tuple[int, Any]]:

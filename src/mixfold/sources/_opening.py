@@ -10,14 +10,19 @@ from typing import Any
 import numpy as np
 
 from mixfold.core.arrays import as_array, is_array
-from mixfold.core.errors import InvalidInputError, SourceError
+from mixfold.core.errors import InvalidInputError, SourceError, warn
 from mixfold.core.registry import find_all
 from mixfold.core.rows import Rows
 from mixfold.core.source import Source
+from mixfold.sources._csv_files import CsvFiles
+from mixfold.sources._location import Location, RemoteFile, size_of
+from mixfold.sources._object_source import source_for
 from mixfold.sources._paths import Paths, expand, kind_of_file
+from mixfold.sources._reading import reading
 from mixfold.sources._table import Codes, Selection, arrow
 from mixfold.sources.array import Array, as_floats
 from mixfold.sources.concatenated import Concatenated
+from mixfold.sources.csv import Csv
 from mixfold.sources.iterable import Iterable
 
 
@@ -27,11 +32,14 @@ def open_source(
     weight: str | None = None,
     codes: Codes | None = None,
 ) -> Source:
-    """A source over files, tables, arrays or an iterable of blocks."""
+    """A source over files, tables, arrays, objects that a source reads, or iterables of blocks."""
     if isinstance(data, Source):
         return data
     if is_paths(data):
         return open_files(data, columns, weight, codes)
+    kind = source_for(data)
+    if kind is not None:
+        return kind.over(data, columns, weight, codes)
     if is_table(data):
         return open_table(data, columns, weight, codes)
     if isinstance(data, np.ndarray):
@@ -62,11 +70,11 @@ def dict_as_table(data: Any) -> Any:
 
 
 def is_paths(data: Any) -> bool:
-    """Whether `data` is a path, or a list of nothing but paths."""
-    if isinstance(data, str | Path):
+    """Whether `data` is a path, a list of nothing but paths, or files with options."""
+    if isinstance(data, str | Path | RemoteFile | CsvFiles):
         return True
     is_list = isinstance(data, list | tuple) and len(data) > 0
-    return is_list and all(isinstance(item, str | Path) for item in data)
+    return is_list and all(isinstance(item, str | Path | RemoteFile) for item in data)
 
 
 def is_table(data: Any) -> bool:
@@ -145,27 +153,65 @@ def check_array(x: np.ndarray) -> np.ndarray:
 
 
 def open_files(
-    paths: Paths, columns: Sequence[str] | None, weight: str | None, codes: Codes | None = None
+    given: Paths | CsvFiles,
+    columns: Sequence[str] | None,
+    weight: str | None,
+    codes: Codes | None = None,
 ) -> Source:
     """One source over all files that paths, folders and globs name."""
-    files = expand(paths)
-    parts = [_open_file(file, columns, weight, codes) for file in files]
+    if isinstance(given, CsvFiles):
+        options, files = given, expand(given.paths, Csv.suffixes)
+    else:
+        options, files = None, expand(given)
+
+    def opened(file: Location, columns: Sequence[str] | None) -> Source:
+        _check_not_empty(file)
+        if options is not None:
+            _check_text(file)
+            return Csv(file, columns, weight, codes, options)
+        source: Source = _kind(file)(file, columns, weight, codes)
+        return source
+
+    parts = [opened(file, columns) for file in files]
+    warn_of_indices(parts)
     first = parts[0].columns
     for i, part in enumerate(parts):
         if part.columns != first and set(part.columns or ()) == set(first or ()):
-            parts[i] = _open_file(files[i], first, weight, codes)
+            parts[i] = opened(files[i], first)
     return parts[0] if len(parts) == 1 else Concatenated(parts, [str(f) for f in files])
 
 
-def _open_file(
-    path: Path, columns: Sequence[str] | None, weight: str | None, codes: Codes | None
-) -> Source:
+def warn_of_indices(parts: Sequence[Source]) -> None:
+    """Say that a first column without a name is not used."""
+    found = [part.path for part in parts if isinstance(part, Csv) and part.left_out]
+    if found:
+        more = f" (and in {len(found) - 1:,} more files)" if len(found) > 1 else ""
+        warn(
+            f"{found[0]}: the first column has no name, as the index that to_csv writes: it is "
+            f"left out{more}; to use it, name it with CsvFiles(..., header=True, column_names=[...]"
+            ") (--header --column-names A,B,...), and write with index=False to be rid of it"
+        )
+
+
+def _check_not_empty(path: Location) -> None:
+    with reading(path):
+        if size_of(path) == 0:
+            raise SourceError(f"{path} is empty (0 bytes)")
+
+
+def _check_text(path: Location) -> None:
+    kind = kind_of_file(path)
+    if kind is not None and kind is not Csv:
+        raise SourceError(f"{path} is no CSV file, and CSV options are given: read it without them")
+
+
+def _kind(path: Location) -> Any:
     kind = kind_of_file(path)
     if kind is None:
         kinds = [s for s in find_all("sources").values() if hasattr(s, "suffixes")]
         known = sorted(suffix for k in kinds for suffix in k.suffixes)
-        raise SourceError(f"{path}: unknown kind of file; known are {', '.join(known)}")
-    if path.stat().st_size == 0:
-        raise SourceError(f"{path} is empty (0 bytes)")
-    source: Source = kind(path, columns, weight, codes)
-    return source
+        raise SourceError(
+            f"{path}: unknown kind of file; known are {', '.join(known)}; a text table of another "
+            "name is read with CsvFiles(path, delimiter=...) (--delimiter)"
+        )
+    return kind

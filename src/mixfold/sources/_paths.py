@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fnmatch import filter as matching
 from glob import has_magic
 from pathlib import Path
@@ -11,21 +11,34 @@ from typing import Any
 
 from mixfold.core.errors import SourceError
 from mixfold.core.registry import find_all
+from mixfold.sources._location import (
+    Location,
+    RemoteFile,
+    check_not_mangled,
+    expand_address,
+    is_address,
+)
 
-Paths = str | Path | Sequence[str | Path]
+Paths = str | Location | Sequence[str | Location]
 
 
-def expand(paths: Paths) -> list[Path]:
-    """All files that paths, folders and patterns name.
+def expand(paths: Paths, suffixes: tuple[str, ...] | None = None) -> list[Location]:
+    """All files that paths, folders, patterns and addresses such as s3://bucket/key name.
 
     A path that exists is never a pattern, nor is a part of one. Folders are read with all their
-    folders, but without links to folders; so is `**`.
+    folders, but without links to folders; so is `**`. Of folders only files count that can be read
+    or, where `suffixes` are given, whose names end with one of them.
     """
-    given = [paths] if isinstance(paths, str | Path) else list(paths)
-    return [file for path in given for file in _expand(path)]
+
+    def is_wanted(path: Location) -> bool:
+        kind = kind_of_file(path)
+        return kind is not None and (suffixes is None or path.name.lower().endswith(suffixes))
+
+    given = [paths] if isinstance(paths, str | Path | RemoteFile) else list(paths)
+    return [file for path in given for file in _expand(path, is_wanted)]
 
 
-def kind_of_file(path: Path) -> Any:
+def kind_of_file(path: Location) -> Any:
     """The source that reads such a file, by its name; None for hidden and unknown files."""
     if path.name.startswith((".", "_")):
         return None
@@ -33,12 +46,21 @@ def kind_of_file(path: Path) -> Any:
     return next((k for k in kinds if path.name.lower().endswith(k.suffixes)), None)
 
 
-def _expand(path: str | Path) -> list[Path]:
+def _expand(path: str | Location, is_wanted: Callable[[Location], bool]) -> list[Location]:
     if path == "":
         raise SourceError("the path is empty: name a file, a folder or a pattern")
+    if isinstance(path, RemoteFile):
+        return [path]
+    if isinstance(path, str) and is_address(path):
+        return [*expand_address(path, is_wanted)]
+    check_not_mangled(Path(path))
+    return [*_expand_path(path, is_wanted)]
+
+
+def _expand_path(path: str | Path, is_wanted: Callable[[Location], bool]) -> list[Path]:
     if Path(path).is_dir():
         files = (file for folder in _folders(Path(path)) for file in _entries(folder))
-        found = sorted(p for p in files if kind_of_file(p) is not None and not p.is_dir())
+        found = sorted(p for p in files if is_wanted(p) and not p.is_dir())
     elif has_magic(str(path)) and not os.path.lexists(path):
         found = sorted({p for p in _matches(Path(), Path(path).parts) if p.is_file()})
     else:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from mixfold.core.errors import MixfoldError, SourceError
+from mixfold.sources._location import Location, RemoteFile
 
 
 @contextmanager
-def reading(path: Path | str) -> Iterator[None]:
+def reading(path: Location | str) -> Iterator[None]:
     """Turns errors of the system and of Arrow into a `SourceError` that names the file."""
     try:
         yield
@@ -27,11 +27,12 @@ def reading(path: Path | str) -> Iterator[None]:
         raise _unreadable(path, error) from error
     except Exception as error:
         arrow = sys.modules.get("pyarrow")
-        if arrow is None or not isinstance(error, arrow.ArrowException):
+        from_arrow = arrow is not None and isinstance(error, arrow.ArrowException)
+        if not from_arrow and not isinstance(path, RemoteFile):  # whose libraries raise anything
             raise
         raise _unreadable(path, error) from error
 
 
-def _unreadable(path: Path | str, error: Exception) -> SourceError:
+def _unreadable(path: Location | str, error: Exception) -> SourceError:
     lines = str(error).strip().splitlines()
     return SourceError(f"cannot read {path}: {lines[0] if lines else type(error).__name__}")

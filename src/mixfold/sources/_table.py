@@ -24,12 +24,29 @@ def arrow() -> Any:
 
 
 LISTED = 20
+NUMERIC_COLUMNS = (
+    "leave it out, or choose numeric columns with columns=[...] (--columns on the command line)"
+)
 
 
 def listed(names: Sequence[Any]) -> str:
     """Names for a message: all of them, or the first and how many more there are."""
     more = f" and {len(names) - LISTED:,} more" if len(names) > LISTED else ""
     return ", ".join(map(str, names[:LISTED])) + more
+
+
+def check_names(known: Sequence[Any], wanted: Sequence[str], place: str) -> None:
+    """Refuse names that `known` does not have, and names that are not each of one column."""
+    counts = Counter(known)
+    for name, times in Counter(wanted).items():
+        if not counts[name]:
+            text = all(isinstance(one, str) for one in known)
+            remedy = "" if text else "; their names are not text: use df.columns.astype(str)"
+            raise SourceError(
+                f"{place} has no column {name!r}; its columns are {listed(known)}{remedy}"
+            )
+        if times > 1 or counts[name] > 1:
+            raise SourceError(f"{place}: column {name!r} appears twice; name each one once")
 
 
 class Codes:
@@ -141,17 +158,10 @@ class Selection:
         place: str,
         codes: Codes | None = None,
     ) -> None:
-        known = Counter(schema.names)
         if columns is None:
             columns = [name for name in schema.names if name != weight]
         wanted = [*columns, *([weight] if weight else [])]
-        for name, times in Counter(wanted).items():
-            if not known[name]:
-                raise SourceError(
-                    f"{place} has no column {name!r}; its columns are {listed(schema.names)}"
-                )
-            if times > 1 or known[name] > 1:
-                raise SourceError(f"{place}: column {name!r} appears twice; name each one once")
+        check_names(schema.names, wanted, place)
         if not columns:
             raise SourceError(f"{place} has no columns")
         fields = {field.name: field for field in schema}
@@ -235,6 +245,5 @@ def _check_numeric(field: Any, place: str) -> None:
         raise SourceError(f"{place}: column {field.name!r} has no values; at least one is needed")
     if not is_numeric(field.type):
         raise SourceError(
-            f"{place}: column {field.name!r} is {field.type}, not numeric; "
-            "choose numeric columns by name"
+            f"{place}: column {field.name!r} is {field.type}, not numeric; {NUMERIC_COLUMNS}"
         )

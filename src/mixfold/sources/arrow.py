@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from mixfold.sources._file import TableFile, skip_rows
+from mixfold.sources._location import open_binary
 
 
 class Arrow(TableFile):
@@ -20,13 +21,13 @@ class Arrow(TableFile):
     def open(self) -> Any:
         import pyarrow
 
-        with pyarrow.OSFile(str(self.path)) as raw, pyarrow.ipc.open_file(raw) as file:
+        with open_binary(self.path) as raw, pyarrow.ipc.open_file(raw) as file:
             return file.schema
 
     def batches(self, start: int, length: int) -> Iterator[tuple[int, Any]]:
         import pyarrow
 
-        with pyarrow.OSFile(str(self.path)) as raw:
+        with open_binary(self.path) as raw:
             with pyarrow.ipc.open_file(raw) as file:
                 wanted = set(self.selection.wanted)
                 places = [i for i, name in enumerate(file.schema.names) if name in wanted]

@@ -2,89 +2,166 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Any, ClassVar
 
+from mixfold.core.errors import SourceError
+from mixfold.core.fingerprint import FULL_BYTES, Fingerprint, digest
+from mixfold.sources._csv_files import PLAIN, CsvOptions
+from mixfold.sources._csv_lines import FirstLines, check_delimiter, check_header, hint
 from mixfold.sources._file import TableFile, skip_rows
-from mixfold.sources._table import is_numeric
+from mixfold.sources._location import Location, RemoteFile
+from mixfold.sources._table import Codes, Selection, is_numeric
 
 BLOCK, LONGEST = 2**22, 2**28
 ROWS_PER_BLOCK = 4
 WIDE = 1000
+MOST_EMPTY = 100
+IN_COLUMN = re.compile(r"^In CSV column #(\d+): (.*)$", re.DOTALL)
 
 
 class Csv(TableFile):
-    """Comma- or tab-separated files with a header line, plain or gzipped."""
+    """Comma- or tab-separated files, plain or gzipped.
+
+    They have a header line, unless `options` say otherwise. A first column without a name is the
+    index that `to_csv` has written: it is left out unless it is asked for, and `left_out` is true.
+    """
 
     suffixes: ClassVar[tuple[str, ...]] = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+
+    def __init__(
+        self,
+        path: Location,
+        columns: Sequence[str] | None = None,
+        weight: str | None = None,
+        codes: Codes | None = None,
+        options: CsvOptions = PLAIN,
+    ) -> None:
+        self.options = options
+        self._columns = columns
+        self.left_out = False
+        super().__init__(path, columns, weight, codes)
+
+    def __reduce__(self) -> Any:
+        kind, settings = super().__reduce__()
+        return kind, (*settings, self.options)
+
+    def fingerprint(self, limit: int = FULL_BYTES) -> Fingerprint:
+        given = self.options.given()
+        words = [[f"CSV options {given}", digest(sorted(given.items()))]] if given else []
+        return [*super().fingerprint(limit), *words]
+
+    def select(
+        self, schema: Any, columns: Sequence[str] | None, weight: str | None, codes: Codes | None
+    ) -> Selection:
+        names = [name for name in schema.names if name != weight]
+        if columns is None and len(names) > 1 and schema.names[0] == "":
+            self.left_out, columns = True, names[1:]
+        try:
+            return super().select(schema, columns, weight, codes)
+        except SourceError as error:
+            raise SourceError(f"{error}{hint(self._lines, self.options)}") from None
 
     def open(self) -> Any:
         import pyarrow.csv
 
-        header, row = self._first_lines()
-        self._block = min(LONGEST, max(BLOCK, ROWS_PER_BLOCK * max(len(header), len(row))))
-        names = _names(header, self._delimiter)
+        lines = self._lines = self._first_lines()
+        check_delimiter(self.path, lines, self.options)
+        check_header(self.path, lines, self.options, self._columns)
+        self._block = min(LONGEST, max(BLOCK, ROWS_PER_BLOCK * max(map(len, lines.texts))))
+        names, types = self.options.column_names or lines.cells(0), self.options.types()
         if len(names) >= WIDE:  # finding the type of a column takes much longer than reading it
-            numbers = dict.fromkeys(names, pyarrow.float64())
+            numbers = dict.fromkeys(names, pyarrow.float64()) | types
             with (
                 suppress(pyarrow.ArrowInvalid, StopIteration),
-                self._reader(pyarrow.csv.ConvertOptions(column_types=numbers)) as reader,
+                self._reader(column_types=numbers) as reader,
             ):
                 first = reader.read_next_batch()
                 if not any(column.null_count for column in first.columns):
                     return reader.schema
-        with self._reader(pyarrow.csv.ConvertOptions()) as reader:
+        with self._reader(column_types=types) as reader:
             return reader.schema
 
     @property
     def _delimiter(self) -> str:
-        return "\t" if ".tsv" in "".join(self.path.suffixes) else ","
+        tabs = self.path.name.lower().endswith((".tsv", ".tsv.gz"))
+        return self.options.delimiter or ("\t" if tabs else ",")
 
-    def _first_lines(self) -> tuple[bytes, bytes]:
-        """The header and the first row, as far as they are within reach."""
+    def _stream(self) -> Any:
         import pyarrow
 
-        found = b""
-        with pyarrow.input_stream(str(self.path)) as file:
-            while found.count(b"\n") < 2 and len(found) < LONGEST and (more := file.read(BLOCK)):
-                found += more
-        header, _, rest = found.partition(b"\n")
-        return header, rest.partition(b"\n")[0]
+        if isinstance(self.path, RemoteFile):
+            return self.path.stream()
+        return pyarrow.input_stream(str(self.path))
 
-    def _reader(self, convert: Any) -> Any:
+    def _first_lines(self) -> FirstLines:
+        """The header and the first row, as far as within reach; empty lines do not count."""
+        found, texts, more = b"", [""], b"-"
+        with self._stream() as file:
+            while len(texts) <= 2 and more and len(found) < LONGEST:  # the last may be cut short
+                more = file.read(BLOCK)
+                found += more
+                text = found.decode(self.options.encoding, errors="replace").removeprefix("\ufeff")
+                lines = text.split("\n", self.options.skip_rows + MOST_EMPTY)
+                texts = [line for line in lines[self.options.skip_rows :] if line.strip("\r")]
+        texts = [line.rstrip("\r") for line in texts]
+        return FirstLines([*texts, "", ""][:2], self._delimiter, self.options.quote_char)
+
+    def _reader(self, **convert: Any) -> Any:
         import pyarrow.csv
 
+        options = self.options
+        names = options.column_names
+        nameless = options.header is False or (options.header is None and names is not None)
         return pyarrow.csv.open_csv(
-            self.path,
-            read_options=pyarrow.csv.ReadOptions(block_size=self._block),
-            parse_options=pyarrow.csv.ParseOptions(delimiter=self._delimiter),
-            convert_options=convert,
+            self._stream(),
+            read_options=pyarrow.csv.ReadOptions(
+                block_size=self._block,
+                skip_rows=options.skip_rows + int(bool(options.header) and names is not None),
+                column_names=names,
+                autogenerate_column_names=nameless and names is None,
+                encoding=options.encoding,
+            ),
+            parse_options=pyarrow.csv.ParseOptions(
+                delimiter=self._delimiter,
+                quote_char=options.quote_char if options.quote_char is not None else False,
+            ),
+            convert_options=pyarrow.csv.ConvertOptions(
+                decimal_point=options.decimal_point, null_values=options.missing(), **convert
+            ),
         )
 
     def batches(self, start: int, length: int) -> Iterator[tuple[int, Any]]:
-        import pyarrow.csv
+        import pyarrow
 
         # a column that begins with whole numbers need not go on with them
         numbers = {n: t for n, t in self.selection.types.items() if t != pyarrow.bool_()}
         types = {
             n: pyarrow.float64() if is_numeric(t) else pyarrow.string() for n, t in numbers.items()
         }
-        wanted = self.selection.wanted
-        convert = pyarrow.csv.ConvertOptions(
-            include_columns=wanted,
-            column_types=types,
-            strings_can_be_null=True,
-            quoted_strings_can_be_null=False,
+        given = {n: t for n, t in self.options.types().items() if n in types}
+        try:
+            with self._reader(
+                include_columns=self.selection.wanted,
+                column_types=types | given,
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+            ) as reader:
+                yield from skip_rows(reader, start)
+        except pyarrow.ArrowInvalid as error:
+            raise self._named(error) from error
+
+    def _named(self, error: Exception) -> Exception:
+        """An error of a column by its number as one by its name, with a remedy."""
+        found = IN_COLUMN.match(str(error))
+        if found is None:
+            return error
+        number, what = int(found[1]), found[2].splitlines()[0]
+        names = self.options.column_names or self._lines.cells(0)
+        name = repr(names[number]) if number < len(names) else str(number)
+        return SourceError(
+            f"cannot read {self.path}: column {name}: {what}; if that is a missing value, name it "
+            "with null_values=[...] (--null-value), else leave the column out"
         )
-        with self._reader(convert) as reader:
-            yield from skip_rows(reader, start)
-
-
-def _names(header: bytes, delimiter: str) -> list[str]:
-    """The names in a header line; a name that is read otherwise by Arrow does no harm."""
-    try:
-        return next(csv.reader([header.decode("utf-8-sig").rstrip("\r")], delimiter=delimiter), [])
-    except (csv.Error, UnicodeDecodeError):
-        return []

@@ -5,17 +5,19 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from io import FileIO
 from pathlib import Path
-from typing import Any, BinaryIO, ClassVar, NamedTuple
+from typing import Any, BinaryIO, ClassVar, NamedTuple, cast
 
 import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
 from mixfold.core.errors import SourceError
-from mixfold.core.fingerprint import FULL_BYTES, Fingerprint, file_fingerprint
+from mixfold.core.fingerprint import FULL_BYTES, PIECE, Fingerprint
 from mixfold.core.rows import Rows
 from mixfold.core.source import Source, block_length, cuts
+from mixfold.sources._location import Location, location_fingerprint
 from mixfold.sources._reading import reading
 from mixfold.sources._table import Codes
 from mixfold.sources.array import as_floats
@@ -44,7 +46,7 @@ class Npy(Source):
 
     def __init__(
         self,
-        path: Path,
+        path: Location,
         columns: Sequence[str] | None = None,
         weight: str | None = None,
         codes: Codes | None = None,
@@ -83,7 +85,7 @@ class Npy(Source):
 
     def fingerprint(self, limit: int = FULL_BYTES) -> Fingerprint:
         with reading(self.path):
-            return file_fingerprint(self.path, limit)
+            return location_fingerprint(self.path, limit, PIECE)
 
     @property
     def travels(self) -> bool:
@@ -91,7 +93,7 @@ class Npy(Source):
 
     def blocks(self, start: int = 0, length: int | None = None) -> Iterator[Rows]:
         step = length or block_length(self.d)
-        with reading(self.path), self.path.open("rb", buffering=0) as file:
+        with reading(self.path), open_raw(self.path) as file:
             for first in range(start, self.length, step):
                 yield Rows(as_floats(self._read_rows(file, first, min(first + step, self.length))))
 
@@ -103,7 +105,7 @@ class Npy(Source):
 
     def whole(self) -> Rows:
         """All rows as one block."""
-        with reading(self.path), self.path.open("rb", buffering=0) as file:
+        with reading(self.path), open_raw(self.path) as file:
             return Rows(as_floats(self._read_rows(file, 0, self.length)))
 
     def take(self, indices: np.ndarray) -> Rows:
@@ -111,7 +113,7 @@ class Npy(Source):
             self._held = self.whole().x
         if self._held is not None:
             return Rows(self._held[indices])
-        with reading(self.path), self.path.open("rb", buffering=0) as file:
+        with reading(self.path), open_raw(self.path) as file:
             return Rows(as_floats(self._read_each(file, indices)))
 
     def _read_rows(self, file: BinaryIO, start: int, stop: int) -> NDArray[Any]:
@@ -152,22 +154,28 @@ class Npy(Source):
     def _cut_short(self, file: BinaryIO) -> SourceError:
         return SourceError(
             f"{self.path} has become shorter while it was read: it ends at byte "
-            f"{os.fstat(file.fileno()).st_size:,}, and more rows were there when it was opened; "
+            f"{file.seek(0, os.SEEK_END):,}, and more rows were there when it was opened; "
             "write it anew, and do not change files that are being read"
         )
 
 
 def read_at(file: BinaryIO, size: int, offset: int) -> bytes:
     """Up to `size` bytes from `offset` on."""
-    if sys.platform != "win32":
+    if sys.platform != "win32" and isinstance(file, FileIO):
         return os.pread(file.fileno(), size, offset)
     file.seek(offset)
     return file.read(size)
 
 
-def read_layout(path: Path) -> Layout:
+def open_raw(path: Location) -> BinaryIO:
+    """A file's bytes, without a buffer."""
+    file: Any = path.open("rb", buffering=0) if isinstance(path, Path) else path.open()
+    return cast(BinaryIO, file)
+
+
+def read_layout(path: Location) -> Layout:
     """The header of a file, if the file has what it says."""
-    with path.open("rb") as file:
+    with open_raw(path) as file:
         try:
             version = npy_format.read_magic(file)
             if version not in HEADERS:  # such as 3, which is for names of fields
@@ -177,7 +185,8 @@ def read_layout(path: Path) -> Layout:
             raise SourceError(
                 f"cannot read {path}: it is no .npy file of numbers ({error})"
             ) from error
-        offset, size = file.tell(), os.fstat(file.fileno()).st_size
+        offset = file.tell()
+        size = file.seek(0, os.SEEK_END)
     if len(shape) != 2 or dtype.kind not in "fiub":
         raise SourceError(
             f"{path} holds a {len(shape)}-dimensional {dtype} array: "

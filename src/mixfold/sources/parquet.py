@@ -5,11 +5,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
-from pathlib import Path
 from typing import Any, ClassVar
 
 from mixfold.core.source import cuts
 from mixfold.sources._file import TableFile
+from mixfold.sources._location import Location, RemoteFile
 from mixfold.sources._table import Codes
 
 FOOTER_END = 8
@@ -25,7 +25,7 @@ class Parquet(TableFile):
 
     def __init__(
         self,
-        path: Path,
+        path: Location,
         columns: Sequence[str] | None = None,
         weight: str | None = None,
         codes: Codes | None = None,
@@ -42,11 +42,16 @@ class Parquet(TableFile):
         return kind, (*settings, self.groups)
 
     def open(self) -> Any:
-        import pyarrow.parquet
-
-        with pyarrow.parquet.ParquetFile(self.path, pre_buffer=False) as file:
+        with self._file() as file:
             self.metadata = file.metadata
             return file.schema_arrow
+
+    def _file(self) -> Any:
+        import pyarrow.parquet
+
+        if isinstance(self.path, RemoteFile):  # few large requests are faster than many small ones
+            return pyarrow.parquet.ParquetFile(self.path.open(), pre_buffer=True)
+        return pyarrow.parquet.ParquetFile(self.path, pre_buffer=False)
 
     @property
     def length(self) -> int:
@@ -71,12 +76,10 @@ class Parquet(TableFile):
         ] or [self]
 
     def batches(self, start: int, length: int) -> Iterator[tuple[int, Any]]:
-        import pyarrow.parquet
-
         anchors = self.anchors()
         group = max(0, bisect_right(anchors, start) - 1)
         first = anchors[group] if anchors else 0
-        with pyarrow.parquet.ParquetFile(self.path, pre_buffer=False) as file:
+        with self._file() as file:
             groups = self.groups[group:]
             wanted = self.selection.wanted
             batches = file.iter_batches(

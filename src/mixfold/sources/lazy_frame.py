@@ -1,0 +1,52 @@
+"""Lazy frames of polars."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from mixfold.core.rows import Rows
+from mixfold.sources._file import Batches, skip_rows
+from mixfold.sources._object_source import ObjectSource
+from mixfold.sources._table import Codes, Selection
+
+
+class LazyFrame(Batches, ObjectSource):
+    """A query that polars runs anew for every pass; its result is never held as a whole.
+
+    The query must give the same rows in the same order every time. Versions of polars without
+    `collect_batches` collect the wanted columns with their streaming engine.
+    """
+
+    def __init__(
+        self, data: Any, columns: Sequence[str] | None, weight: str | None, codes: Codes | None
+    ) -> None:
+        self.data, self.place = data, "the lazy frame"
+        schema = data.head(0).collect().to_arrow().schema
+        self.selection = Selection(schema, columns, weight, self.place, codes)
+        self.columns = self.selection.columns
+
+    @classmethod
+    def reads(cls, data: Any) -> bool:
+        polars = sys.modules.get("polars")
+        return polars is not None and isinstance(data, polars.LazyFrame)
+
+    @classmethod
+    def over(
+        cls, data: Any, columns: Sequence[str] | None, weight: str | None, codes: Codes | None
+    ) -> LazyFrame:
+        return cls(data, columns, weight, codes)
+
+    def batches(self, start: int, length: int) -> Iterator[tuple[int, Any]]:
+        query = self.data.select(self.selection.wanted)
+        if hasattr(query, "collect_batches"):
+            frames = query.collect_batches(chunk_size=length, maintain_order=True, lazy=True)
+        else:
+            frames = query.collect(engine="streaming").iter_slices(length)
+        yield from skip_rows((frame.to_arrow() for frame in frames), start)
+
+    def head(self, n: int) -> Rows:
+        """The first n rows, without running the rest of the query."""
+        first = self.data.select(self.selection.wanted).head(n).collect()
+        return self.selection.rows(first.to_arrow(), 0)

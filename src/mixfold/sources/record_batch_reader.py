@@ -1,0 +1,27 @@
+"""Streams of Arrow record batches, as databases and Flight give them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from mixfold.sources._object_source import ObjectSource
+from mixfold.sources._opening import block_rows
+from mixfold.sources._table import Codes
+from mixfold.sources.iterable import Iterable
+
+
+class RecordBatchReader(Iterable, ObjectSource):
+    """A `pyarrow.RecordBatchReader`, which can be read once: one batch is in memory at a time."""
+
+    @classmethod
+    def reads(cls, data: Any) -> bool:
+        arrow = sys.modules.get("pyarrow")
+        return arrow is not None and isinstance(data, arrow.RecordBatchReader)
+
+    @classmethod
+    def over(
+        cls, data: Any, columns: Sequence[str] | None, weight: str | None, codes: Codes | None
+    ) -> RecordBatchReader:
+        return cls(data, lambda block, names: block_rows(block, names or columns, weight, codes))
