@@ -195,10 +195,10 @@ def check_rows(
     `numbers` are those of the rows in what the user gave, where they are known.
     """
     check_finite(columns, rows, numbers)
-    outside = family.outside(rows.x)
+    outside = family.out_of_support(rows.x)
     if outside is not None and outside.any():
         place = _first(outside, columns, rows, numbers)
-        raise InvalidInputError(f"{place}: {family.needs} in a {name_of(family)} mixture")
+        raise InvalidInputError(f"{place}: {family.support_message} in a {name_of(family)} mixture")
 
 
 def check_finite(columns: Sequence[str] | None, rows: Rows, numbers: Sequence[int] | None) -> None:

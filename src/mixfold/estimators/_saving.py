@@ -76,8 +76,8 @@ def _storable(thing: Any) -> Any:
 
 def without_places(thing: Any) -> Any:
     """The same tree of values, with nothing that names a file."""
-    if isinstance(thing, list):
-        return [without_places(item) for item in thing]
+    if isinstance(thing, list | tuple):
+        return type(thing)(without_places(item) for item in thing)
     if not is_value(thing):
         return thing
     parts = {field.name: getattr(thing, field.name) for field in fields(thing)}
@@ -89,7 +89,7 @@ def without_places(thing: Any) -> Any:
 
 def check_no_places(thing: Any) -> None:
     """Refuse a tree of values that names a file."""
-    if isinstance(thing, list):
+    if isinstance(thing, list | tuple):
         for item in thing:
             check_no_places(item)
     elif is_value(thing):

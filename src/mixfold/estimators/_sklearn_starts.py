@@ -46,11 +46,13 @@ def first_statistics(model: MixtureModel, rows: Rows, shares: Array) -> Statisti
     statistics = statistics_of(model, rows, shares)
     if getattr(model.family, "covariance", None) != "tied":
         return statistics
+    (block,) = statistics.blocks
     x = rows.x.astype(np.float64, copy=False)
     weight = np.ones(len(x)) if rows.weight is None else rows.weight
-    held = (statistics.mean * statistics.weight[:, None]).T @ statistics.mean
-    pooled = ((x * weight[:, None]).T @ x - held) / statistics.weight.sum()
-    return replace(statistics, scatter=np.tile(pack(pooled), (model.k, 1)))
+    held = (block.mean * block.weight[:, None]).T @ block.mean
+    pooled = ((x * weight[:, None]).T @ x - held) / block.weight.sum()
+    tied = replace(block, scatter=np.tile(pack(pooled), (model.k, 1)))
+    return replace(statistics, blocks=(tied,))
 
 
 def check_shape(name: str, given: Array | None, shape: tuple[int, ...]) -> None:

@@ -15,7 +15,6 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from mixfold.core.checks import check_kind
-from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
 from mixfold.core.learner import Learner
 from mixfold.core.rows import Array as Floats
@@ -197,8 +196,6 @@ class GaussianMixture(Density):
     def _check_learned(self, learned: Learned) -> None:
         super()._check_learned(learned)
         check_kind("family", learned.model.family, Gaussian)
-        if learned.model.family.hidden:
-            raise InvalidInputError("a GaussianMixture has covariances, not factors")
 
     def _attributes(self, learned: Learned) -> dict[str, Any]:
         shown = super()._attributes(learned)

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from mixfold.core.capabilities import LatentFactors, PrecisionRoots
 from mixfold.core.checks import check_above, check_count, check_kind, check_whole
 from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.family import Family
@@ -15,14 +16,12 @@ from mixfold.core.learner import Info, Learner
 from mixfold.core.problem import Model, Problem
 from mixfold.core.rows import Array, Rows, join, no_rows
 from mixfold.core.value import value
-from mixfold.families.gaussian import FACTOR, Gaussian
 from mixfold.learners._remarks import out_of_scale
 from mixfold.models._scaling import FARTHEST, ColumnScaling, scaling_of
 from mixfold.models.annealed import LEAST_SIGMA, UNSEEN, WIDEST, Annealed, AnnealingRule, grid_rows
-from mixfold.models.mixture_model import MixtureModel, MixtureParams
+from mixfold.models.mixture_model import MixtureParams
 
 PRECISIONS = ("float32", "float64")
-SHAPES = ("diag", "full", FACTOR)
 LARGEST_CAP = 1e15
 FIRST = 256  # rows that scales are taken from
 LONGEST, NEARER = 0.02, 0.4  # steps that are not given
@@ -44,9 +43,10 @@ class AnnealedSGDState:
 
     def check(self, model: Model) -> None:
         """Refuse what no rows of the model can have led to."""
-        family: Any = getattr(model, "family", None)
-        check_kind("family", family, Gaussian)
-        self.annealed.check(family, model.k, model.d)
+        roots, n_factors = gradients_of(model)
+        if roots is None:
+            raise InvalidInputError(f"{model!r} has no annealed gradients")
+        self.annealed.check(roots, n_factors, model.k, model.d)
         model.check_rows(self.waiting)
         if self.scaling is not None:
             self.scaling.check(model.d)
@@ -158,12 +158,10 @@ class AnnealedSGD(Learner):
             )
 
     def refusal(self, model: Model) -> str | None:
-        family: Any = getattr(model, "family", None)
-        shaped = isinstance(family, Gaussian) and family.covariance in SHAPES
-        if shaped and (family.covariance != "full" or family.cap is None):
+        if gradients_of(model)[0] is not None:
             return None
         return (
-            f"{model if family is None else family!r} has no annealed gradients here: use "
+            f"{getattr(model, 'family', model)!r} has no annealed gradients here: use "
             "Gaussian('diag'), Gaussian('full') without a cap or Gaussian('factor', rank=...), "
             "or a learner of the EM kind"
         )
@@ -194,9 +192,12 @@ class AnnealedSGD(Learner):
     def init(self, problem: Problem, params: Any, seen: int = 0, seed: int = 0) -> AnnealedSGDState:
         model: Any = problem.model
         kind, farthest = np.dtype(self.precision), LARGEST_FLOAT32 if self.scale else FARTHEST
-        full = model.family.covariance == "full"
-        unit = np.eye(model.d, dtype=kind) if full else np.ones(model.d, dtype=kind)
-        with_factors = model.family.covariance == FACTOR
+        shape, n_factors = gradients_of(model)
+        assert shape is not None
+        unit = np.eye(model.d, dtype=kind) if len(shape) == 2 else np.ones(model.d, dtype=kind)
+        loadings = None
+        if n_factors:
+            loadings = self._faint((model.k, n_factors, model.d), seed).astype(kind)
         annealed = Annealed(
             logits=np.log(params.weights),
             means=params.components.means.clip(-farthest, farthest).astype(kind),
@@ -208,14 +209,13 @@ class AnnealedSGD(Learner):
             first=UNSEEN,
             wait=round(1.0 / self.first_step),
             looks=0,
-            loadings=self._faint(model, seed).astype(kind) if with_factors else None,
+            loadings=loadings,
         )
         return AnnealedSGDState(annealed, no_rows(model.d), 0, 0, 0)
 
-    def _faint(self, model: MixtureModel, seed: int) -> Array:
+    def _faint(self, shape: tuple[int, int, int], seed: int) -> Array:
         """Random loadings, LPL' about `FAINT` I with the noise at the cap."""
-        shape = (model.k, model.family.hidden, model.d)
-        size = sqrt(FAINT / (self.cap * model.d))
+        size = sqrt(FAINT / (self.cap * shape[2]))
         return size * np.random.default_rng(seed).standard_normal(shape)
 
     def awaken(self, problem: Problem, state: AnnealedSGDState) -> AnnealedSGDState:
@@ -295,6 +295,16 @@ class AnnealedSGD(Learner):
     def converged(self, state: AnnealedSGDState) -> bool:
         now = state.annealed
         return now.sigma <= self.sigma_end and now.epsilon <= self.last_step
+
+
+def gradients_of(model: Model) -> tuple[tuple[int, ...] | None, int]:
+    """The shape of a component's precision root, None where there are no gradients, and its
+    number of factors."""
+    family = getattr(model, "family", None)
+    if not isinstance(family, PrecisionRoots):
+        return None, 0
+    n_factors = family.n_factors if isinstance(family, LatentFactors) else 0
+    return family.root_shape(model.d), n_factors
 
 
 def uneven_grid(k: int) -> list[str]:

@@ -234,7 +234,7 @@ def with_extremes(model: MixtureModel, rows: Rows, rng: np.random.Generator) -> 
     x = rows.x.copy()
     x[chosen, columns] = rng.choice(sizes, len(chosen)) * rng.choice([-1.0, 1.0], len(chosen))
     x[chosen[-1]] = largest
-    outside = model.family.outside(x)
+    outside = model.family.out_of_support(x)
     return Rows(x if outside is None else np.where(outside, np.abs(x).round(), x), rows.weight)
 
 
