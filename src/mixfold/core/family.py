@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
-from mixfold.core.checks import check_array
+from mixfold.core.checks import check_array, check_kind
 from mixfold.core.params import Params
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Block, Blocks, BlockShape
@@ -32,6 +32,7 @@ class Family(ABC):
 
     support_message: ClassVar[str] = "values must be finite"
     default_init: ClassVar[str] = "k-mle++"  # the initialiser that suits the family
+    accepts_missing: ClassVar[bool] = False  # whether NaN is a cell that was not observed
     statistics_depend_on_params: ClassVar[bool] = False
     """Whether the sums of rows under given responsibilities depend on the parameters, as they do
     where values that are not observed are replaced by their expectations."""
@@ -95,11 +96,12 @@ class Family(ABC):
     def check_params(self, params: Params, k: int, d: int) -> None:
         """Refuse parameters outside their domain, or of other than K components in d columns.
 
-        Here: arrays for K components whose numbers are finite.
+        Here: arrays of the shapes that examples have, whose numbers are finite.
         """
-        for name in field_names(params):
-            array = getattr(params, name)
-            check_array(name, array, (k, *array.shape[1:]))
+        like = self.example(k, d, np.random.default_rng(0))
+        check_kind("components", params, type(like))
+        for name in field_names(like):
+            check_array(name, getattr(params, name), getattr(like, name).shape)
 
     # from rows to blocks and back
 

@@ -203,9 +203,10 @@ class Block:
 
     def moved(self, weight: Array, other: Block, t: Array) -> Block:
         """With another weight, and the fraction t, (K, 1) or (K, m), of the way to `other`."""
-        delta = other.mean - self.mean
-        spread = t * (1.0 - t) * outer_like(delta, self.scatter.shape[1])
-        scatter = (1.0 - t) * self.scatter + t * other.scatter + spread
+        delta, scatter = other.mean - self.mean, self.scatter
+        if scatter.shape[1]:
+            spread = t * (1.0 - t) * outer_like(delta, scatter.shape[1])
+            scatter = (1.0 - t) * scatter + t * other.scatter + spread
         return Block(weight, self.mean + t * delta, scatter)
 
     def shrunk(self, whole: Block, own: Array, pull: float) -> Block:
@@ -220,11 +221,11 @@ class Block:
 
     def with_gaps_from(self, other: Block) -> Block:
         """With the means and scatters of `other` where there is no weight."""
-        there = self.weight > 0
-        if there.all():
-            return self
-        mean = np.where(_wide(there), self.mean, other.mean)
-        return Block(self.weight, mean, np.where(_wide(there), self.scatter, other.scatter))
+        there = _wide(self.weight > 0)
+        mean, scatter = np.where(there, self.mean, other.mean), self.scatter
+        if scatter.shape[1]:
+            scatter = np.where(there, scatter, other.scatter)
+        return Block(self.weight, mean, scatter)
 
 
 Blocks = tuple[Block, ...]

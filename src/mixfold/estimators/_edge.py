@@ -118,9 +118,16 @@ def _open(
             reset=reset,
             dtype=[np.float64, np.float32],
             ensure_min_samples=least_rows,
+            ensure_all_finite="allow-nan" if accepts_missing(estimator) else True,
             order=None,
         )
     return _weighted(x, sample_weight, getattr(estimator, "feature_names_in_", None))
+
+
+def accepts_missing(estimator: Any) -> bool:
+    """Whether cells of the estimator's data may be NaN, which the families of mixtures say."""
+    given = getattr(estimator, "family", None)
+    return given is not None and family_from(given).accepts_missing
 
 
 def _check_no_names(columns: Any, sample_weight: Any, given: str) -> None:
@@ -194,7 +201,7 @@ def check_rows(
 
     `numbers` are those of the rows in what the user gave, where they are known.
     """
-    check_finite(columns, rows, numbers)
+    check_finite(columns, rows.observed() if family.accepts_missing else rows, numbers)
     outside = family.out_of_support(rows.x)
     if outside is not None and outside.any():
         place = _first(outside, columns, rows, numbers)

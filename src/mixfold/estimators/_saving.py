@@ -137,8 +137,8 @@ def _restored(saved: Any) -> Any:
     check_no_places(saved)
     estimator = cls(**_settings(cls, saved))
     estimator._check_parameters()
-    _check_init(estimator)
     estimator._check_learned(saved.learned)
+    _check_init(estimator, saved.learned.n_features)
     estimator.n_features_in_ = saved.learned.n_features
     if saved.columns is not None:
         if len(saved.columns) != saved.learned.n_features:
@@ -165,11 +165,10 @@ def _settings(cls: type, saved: SavedModel) -> dict[str, Any]:
     return settings
 
 
-def _check_init(estimator: Any) -> None:
+def _check_init(estimator: Any, d: int) -> None:
     """Refuse parameters to begin from that are outside their domain."""
     if isinstance(estimator, Density):
         estimator._start()
     init = getattr(estimator, "init", None)
     if isinstance(init, MixtureParams):
-        k, d = init.components.means.shape
-        MixtureModel(estimator._family(), k, d).check_params(init)
+        MixtureModel(estimator._family(), len(init.weights), d).check_params(init)

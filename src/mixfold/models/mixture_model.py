@@ -64,7 +64,7 @@ class MixtureModel:
 
     def check_rows(self, rows: Rows) -> None:
         """Refuse rows of another width, or outside the support of the family."""
-        rows.check(self.d)
+        rows.check(self.d, self.family.accepts_missing)
         outside = self.family.out_of_support(rows.x)
         if outside is not None and outside.any():
             raise InvalidInputError(f"rows are outside the support of {self.family!r}")

@@ -14,7 +14,7 @@ from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
 from mixfold.core.rows import Array, Rows
 from mixfold.core.schema import check_types
-from mixfold.core.value import field_names
+from mixfold.core.value import field_names, flatten
 from mixfold.kernels.reference import ReferenceKernel
 from mixfold.models.bayesian_mixture import BayesianMixture
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
@@ -22,8 +22,11 @@ from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 def close(a: Any, b: Any, rtol: float = 1e-8, atol: float = 1e-10) -> None:
     """Parameters agree, field by field."""
-    for name in field_names(a):
-        np.testing.assert_allclose(getattr(a, name), getattr(b, name), rtol, atol, err_msg=name)
+    one: dict[str, np.ndarray] = {}
+    other: dict[str, np.ndarray] = {}
+    assert flatten(a, "", one) == flatten(b, "", other)
+    for name, array in one.items():
+        np.testing.assert_allclose(array, other[name], rtol, atol, err_msg=name)
 
 
 def maximize_inverts_the_mean(family: Family, k: int, d: int, rng: np.random.Generator) -> None:
@@ -129,6 +132,35 @@ def parameters_are_in_their_domain(
                 raise AssertionError(f"{name} is {bad!r}")
 
 
+def linearity_is_as_stated(
+    family: Family, k: int, d: int, rng: np.random.Generator, n: int = 60
+) -> None:
+    """Under given responsibilities, blocks depend on the parameters if the family says so only."""
+    params, other = family.example(k, d, rng), family.example(k, d, rng)
+    x = family.sample(params, rng.integers(k, size=n), rng)
+    r = rng.dirichlet(np.ones(k), size=len(x))
+    one, two = (family.to_blocks(theta, family.sums(theta, x, r)) for theta in (params, other))
+    gaps = [
+        np.abs(getattr(a, name) - getattr(b, name)).max(initial=0.0)
+        for a, b in zip(one, two, strict=True)
+        for name in field_names(a)
+    ]
+    assert (max(gaps) > 1e-6) == family.statistics_depend_on_params, gaps
+
+
+def sums_become_blocks_and_back(family: Family, k: int, d: int, rng: np.random.Generator) -> None:
+    """to_blocks(to_sums(blocks)) are the blocks, which have the shapes that are stated."""
+    params = family.example(k, d, rng)
+    x = family.sample(params, rng.integers(k, size=60), rng)
+    table = family.sums(params, x, rng.dirichlet(np.ones(k), size=len(x)))
+    blocks = family.to_blocks(params, table)
+    assert table.shape == (k, family.n_sums(d))
+    for block, shape in zip(blocks, family.block_shapes(d), strict=True):
+        block.check(k, shape)
+    back = family.to_sums(params, blocks)
+    np.testing.assert_allclose(back, table, rtol=1e-8, atol=1e-8 * np.abs(table).max())
+
+
 def example_mixture(
     family: Family, k: int, d: int, n: int, rng: np.random.Generator
 ) -> tuple[MixtureModel, MixtureParams, Array]:
@@ -147,5 +179,7 @@ LAWS = [
     coordinates_are_invertible,
     blend_joins_its_ends,
     divergence_is_the_linear_form,
+    linearity_is_as_stated,
+    sums_become_blocks_and_back,
     parameters_are_in_their_domain,
 ]
