@@ -346,10 +346,8 @@ def em(
 
 
 def level_frequencies(r: Array, x: Array, old: Any) -> Array:
-    return (
-        np.stack([r[x[:, 0] == level].sum(axis=0) for level in range(4)], axis=1)
-        / (r.sum(axis=0)[:, None])
-    )
+    counts = np.stack([r[x[:, 0] == level].sum(axis=0) for level in range(4)], axis=1)
+    return np.asarray(counts / r.sum(axis=0)[:, None])
 
 
 def observed_frequencies(r: Array, x: Array, old: Any) -> Array:
