@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from mixfold.core.capabilities import DevicePasses, RowUpdates, Whitened
 from mixfold.core.checks import check_above, check_array, check_kind, check_least
 from mixfold.core.conjugate import Conjugate
 from mixfold.core.errors import InvalidInputError, unknown_name
@@ -26,10 +25,10 @@ from mixfold.core.statistics import (
     unpack,
 )
 from mixfold.core.value import value
-from mixfold.families._centred_moments import CentredMoments
-from mixfold.families._covariance import STRUCTURES, Covariance
+from mixfold.families._covariance import STRUCTURES
 from mixfold.families._factor_analysis import FactorParams
 from mixfold.families._factor_gaussian import FACTOR, LOG_2PI, FactorGaussian
+from mixfold.families._gaussian_capabilities import GaussianCapabilities, for_each
 from mixfold.families._gaussian_params import GaussianParams
 from mixfold.families._normal_gamma import NormalGamma
 from mixfold.families._normal_wishart import NormalWishart
@@ -38,16 +37,10 @@ __all__ = ["LOG_2PI", "FactorGaussian", "FactorParams", "Gaussian", "GaussianPar
 
 CONJUGATES: dict[str, Conjugate] = {"full": NormalWishart(), "diag": NormalGamma()}
 RESOLUTION = 2.0**-52
-ON_DEVICES = ("full", "diag")  # structures whose M-steps can be made on a device
-
-
-def _for_each(shared: Array, shape: tuple[int, ...]) -> Array:
-    """One array per component, copied where components share it."""
-    return shared if shared.shape == shape else np.array(np.broadcast_to(shared, shape))
 
 
 @value
-class Gaussian(CentredMoments):
+class Gaussian(GaussianCapabilities):
     """Multivariate normal: t(x) = (x, xx'), maximised by mean and covariance.
 
     `floor` keeps every conditional variance above that share of the data's variance in the
@@ -93,18 +86,8 @@ class Gaussian(CentredMoments):
             check_above("cap", self.cap, LEAST_VARIANCE, 1.0 / LEAST_VARIANCE)
 
     @property
-    def structure(self) -> Covariance:
-        """The covariance structure."""
-        return STRUCTURES[self.covariance]
-
-    @property
     def scatter(self) -> Scatter:
         return self.structure.scatter
-
-    @property
-    def least_variance(self) -> float:
-        """The variance that a cap allows; zero without one."""
-        return 0.0 if self.cap is None else 1.0 / self.cap
 
     @classmethod
     def variants(cls) -> list[Self]:
@@ -122,24 +105,6 @@ class Gaussian(CentredMoments):
         packed = pack(scatter) if self.scatter == "full" else np.diagonal(scatter, axis1=1, axis2=2)
         means = 3.0 * rng.normal(size=(k, d))
         return self.maximize((Block(np.full(k, 1.0 / k), means, packed),))[0]
-
-    def whiten(self, params: GaussianParams) -> Array:
-        """Inverse factors: (K, d, d) lower triangular, or (K, d)."""
-        k, d = params.means.shape
-        if params.factor.ndim == 2:
-            return _for_each(1.0 / params.factor, (k, d))
-        diagonal = np.diagonal(params.factor, axis1=1, axis2=2)
-        unit = params.factor / diagonal[:, :, None]
-        inverse = np.tril(np.linalg.inv(unit)) / diagonal[:, None, :]
-        return _for_each(inverse, (k, d, d))
-
-    def log_determinant(self, params: GaussianParams) -> Array:
-        """log of the determinant of the factors, (K,)."""
-        k, d = params.means.shape
-        diagonal = params.factor
-        if diagonal.ndim == 3:
-            diagonal = np.diagonal(diagonal, axis1=1, axis2=2)
-        return np.asarray(np.log(_for_each(diagonal, (k, d))).sum(axis=1))
 
     def centred(self, params: GaussianParams, x: Array) -> Array:
         centred = x[None] - params.means[:, None]
@@ -238,9 +203,9 @@ class Gaussian(CentredMoments):
         """Covariances of every component in the packing of its statistics, (K, p)."""
         k, d = params.means.shape
         if params.factor.ndim == 2:
-            return _for_each(np.square(params.factor), (k, d))
+            return for_each(np.square(params.factor), (k, d))
         packed = pack(params.factor @ params.factor.swapaxes(1, 2))
-        return _for_each(packed, (k, packed.shape[1]))
+        return for_each(packed, (k, packed.shape[1]))
 
     def expected(self, params: GaussianParams, weights: Array) -> Blocks:
         return (Block(weights.copy(), params.means.copy(), self.full_scatter(params)),)
@@ -309,121 +274,19 @@ class Gaussian(CentredMoments):
         spread = np.square(whiten @ factor).sum(axis=(2, 3))
         return np.asarray(0.5 * (spread - d + np.square(whiten @ offset).sum(axis=(2, 3))))
 
-    def unconstrained(self, params: GaussianParams) -> Array:
-        k = len(params.means)
-        factor = params.factor
-        if factor.ndim == 3:
-            logs = np.log(np.diagonal(factor, axis1=1, axis2=2))
-            unit = factor / np.diagonal(factor, axis1=1, axis2=2)[:, :, None]
-            i, j = np.tril_indices(factor.shape[1], -1)
-            shape = np.hstack([logs, unit[:, i, j]])
-        else:
-            shape = np.log(factor)
-        return np.hstack([params.means, np.broadcast_to(shape, (k, shape.shape[1]))])
-
-    def constrained(self, coordinates: Array, like: GaussianParams) -> GaussianParams:
-        d = like.means.shape[1]
-        means, shape = coordinates[:, :d], coordinates[: len(like.factor), d:]
-        return GaussianParams(
-            means.copy(),
-            self.structure.widened(self._factor(shape, like.factor), self.least_variance),
-        )
-
-    def _factor(self, shape: Array, like: Array) -> Array:
-        if like.ndim == 2:
-            return np.exp(shape)
-        d = like.shape[1]
-        scale = np.exp(shape[:, :d])
-        unit = np.zeros_like(like)
-        unit[:, np.arange(d), np.arange(d)] = 1.0
-        i, j = np.tril_indices(d, -1)
-        unit[:, i, j] = shape[:, d:]
-        return np.asarray(unit * scale[:, :, None])
-
-    def coordinate_scales(self, params: GaussianParams) -> Array:
-        scales = np.ones_like(self.unconstrained(params))
-        scales[:, : params.means.shape[1]] = self.standard_deviations(params)
-        return scales
-
-    def standard_deviations(self, params: GaussianParams) -> Array:
-        (block,) = self.expected(params, np.ones(len(params.means)))
-        return np.sqrt(self._variances(block))
-
-    def blend(self, a: GaussianParams, b: GaussianParams, t: float) -> GaussianParams:
-        covariance = self.structure.covariances
-        mixed = (1.0 - t) * covariance(a.factor) + t * covariance(b.factor)
-        means = (1.0 - t) * a.means + t * b.means
-        return GaussianParams(means, self.structure.from_covariances(mixed))
-
-    def parameter_bounds(self, params: GaussianParams) -> tuple[float, float, float]:
-        eigenvalues = (
-            np.square(np.linalg.svd(params.factor, compute_uv=False))
-            if (params.factor.ndim == 3)
-            else np.square(params.factor)
-        )
-        location = float(np.abs(params.means).max())
-        return location, float(eigenvalues.min()), float(eigenvalues.max())
-
     def n_parameters(self, k: int, d: int) -> int:
         return k * d + self.structure.n_parameters(k, d)
 
     def attributes(self, params: GaussianParams) -> dict[str, Array]:
-        return {"means": params.means, "covariances": self.structure.covariances(params.factor)}
-
-    # initialisers
-
-    def around(self, centers: Array, x: Array, weight: Array) -> GaussianParams:
-        (whole,) = self.blocks_of(x, weight[:, None])
-        # two whose means are as far apart stand for all: K d numbers are many where d is large
-        means = centers.mean(axis=0) + np.outer([-1.0, 1.0], centers.std(axis=0))
-        scatter = np.repeat(whole.scatter, 2, axis=0)
-        two, _ = self.maximize((Block(np.full(2, 0.5), means, scatter),))
-        number = 1 if len(two.factor) == 1 else len(centers)  # one where components share it
-        return GaussianParams(centers, np.repeat(two.factor[:1], number, axis=0))
+        return {"means": params.means, "covariances": self.covariances(params)}
 
     def capped(self, cap: float) -> Gaussian:
         return replace(self, cap=min(cap, self.cap or cap))
-
-    def at_cap(self, params: GaussianParams) -> GaussianParams:
-        if self.cap is None:
-            return params
-        factor = np.full_like(params.factor, np.sqrt(self.least_variance))
-        if factor.ndim == 3:
-            factor *= np.eye(factor.shape[1])
-        return GaussianParams(params.means, factor)
-
-    def root_shape(self, d: int) -> tuple[int, ...] | None:
-        if self.covariance == "full":
-            return (d, d) if self.cap is None else None
-        return (d,) if self.covariance == "diag" else None
-
-    # learners and kernels
 
     @property
     def conjugate(self) -> Conjugate | None:
         return CONJUGATES.get(self.covariance) if self.cap is None else None
 
-    @property
-    def form(self) -> Literal["triangular", "diagonal"]:
-        return self.structure.form
-
-    def whitened(self, params: GaussianParams) -> Whitened:
-        return Whitened(params.means, self.whiten(params), self.log_determinant(params))
-
-    @property
-    def row_updates(self) -> RowUpdates | None:
-        if self.form == "triangular" and self.cap is not None:
-            return None  # none keeps the eigenvalues of matrices above a bound
-        return RowUpdates(self.covariance, self.floor, self.reg_covar, self.least_variance)
-
-    @property
-    def device_passes(self) -> DevicePasses | None:
-        if self.covariance not in ON_DEVICES or self.cap is not None:
-            return None
-        return DevicePasses(self.floor, self.reg_covar)
-
-    def to_arrays(self, params: GaussianParams) -> tuple[Array, Array]:
-        return params.means, params.factor
-
-    def from_arrays(self, means: Array, factor: Array) -> GaussianParams:
-        return GaussianParams(means, factor)
+    def standard_deviations(self, params: GaussianParams) -> Array:
+        (block,) = self.expected(params, np.ones(len(params.means)))
+        return np.sqrt(self._variances(block))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import isqrt, sqrt
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -30,6 +30,14 @@ HEAVIEST = 1e6  # weights count as no larger: no row moves a component farther t
 FAINT = 0.1  # what loadings begin at: their squares against the noise
 
 
+class Gradients(NamedTuple):
+    """The shape of a component's precision root, its number of factors, and the family's cap."""
+
+    root_shape: tuple[int, ...]
+    n_factors: int
+    cap: float | None
+
+
 @value
 class AnnealedSGDState:
     """Where annealing stands, and rows that wait for a full batch, or for their scale."""
@@ -43,10 +51,10 @@ class AnnealedSGDState:
 
     def check(self, model: Model) -> None:
         """Refuse what no rows of the model can have led to."""
-        roots, n_factors = gradients_of(model)
-        if roots is None:
+        found = gradients_of(model)
+        if found is None:
             raise InvalidInputError(f"{model!r} has no annealed gradients")
-        self.annealed.check(roots, n_factors, model.k, model.d)
+        self.annealed.check(found.root_shape, found.n_factors, model.k, model.d)
         model.check_rows(self.waiting)
         if self.scaling is not None:
             self.scaling.check(model.d)
@@ -158,7 +166,7 @@ class AnnealedSGD(Learner):
             )
 
     def refusal(self, model: Model) -> str | None:
-        if gradients_of(model)[0] is not None:
+        if gradients_of(model) is not None:
             return None
         return (
             f"{getattr(model, 'family', model)!r} has no annealed gradients here: use "
@@ -192,16 +200,17 @@ class AnnealedSGD(Learner):
     def init(self, problem: Problem, params: Any, seen: int = 0, seed: int = 0) -> AnnealedSGDState:
         model: Any = problem.model
         kind, farthest = np.dtype(self.precision), LARGEST_FLOAT32 if self.scale else FARTHEST
-        shape, n_factors = gradients_of(model)
-        assert shape is not None
-        unit = np.eye(model.d, dtype=kind) if len(shape) == 2 else np.ones(model.d, dtype=kind)
+        found = self._gradients(model)
+        full = len(found.root_shape) == 2
+        unit = np.eye(model.d, dtype=kind) if full else np.ones(model.d, dtype=kind)
+        means = model.family.attributes(params.components)["means"]
         loadings = None
-        if n_factors:
-            loadings = self._faint((model.k, n_factors, model.d), seed).astype(kind)
+        if found.n_factors:
+            loadings = self._faint((model.k, found.n_factors, model.d), seed).astype(kind)
         annealed = Annealed(
             logits=np.log(params.weights),
-            means=params.components.means.clip(-farthest, farthest).astype(kind),
-            roots=np.stack([unit] * model.k) * kind.type(self.rule(1, model.family.cap).most_root),
+            means=means.clip(-farthest, farthest).astype(kind),
+            roots=np.stack([unit] * model.k) * kind.type(self.rule(1, found.cap).most_root),
             sigma=0.5 * sqrt(model.k) if self.sigma is None else self.sigma,
             epsilon=self.first_step,
             loss=UNSEEN,
@@ -212,6 +221,11 @@ class AnnealedSGD(Learner):
             loadings=loadings,
         )
         return AnnealedSGDState(annealed, no_rows(model.d), 0, 0, 0)
+
+    def _gradients(self, model: Model) -> Gradients:
+        found = gradients_of(model)
+        assert found is not None, "other models are refused"
+        return found
 
     def _faint(self, shape: tuple[int, int, int], seed: int) -> Array:
         """Random loadings, LPL' about `FAINT` I with the noise at the cap."""
@@ -259,8 +273,7 @@ class AnnealedSGD(Learner):
         weight = rows.total_weight()
         if not weight > 0.0:
             return replace(state, rows=state.rows + len(rows)), []
-        model: Any = problem.model
-        rule = self.rule(model.k, model.family.cap)
+        rule = self.rule(problem.model.k, self._gradients(problem.model).cap)
         volume = 0.0
         if state.scaling is not None:
             rows = rows.on_host()
@@ -297,14 +310,14 @@ class AnnealedSGD(Learner):
         return now.sigma <= self.sigma_end and now.epsilon <= self.last_step
 
 
-def gradients_of(model: Model) -> tuple[tuple[int, ...] | None, int]:
-    """The shape of a component's precision root, None where there are no gradients, and its
-    number of factors."""
+def gradients_of(model: Model) -> Gradients | None:
+    """What gradients need to know of a model; None where there are none."""
     family = getattr(model, "family", None)
-    if not isinstance(family, PrecisionRoots):
-        return None, 0
+    shape = family.root_shape(model.d) if isinstance(family, PrecisionRoots) else None
+    if family is None or shape is None:
+        return None
     n_factors = family.n_factors if isinstance(family, LatentFactors) else 0
-    return family.root_shape(model.d), n_factors
+    return Gradients(shape, n_factors, family.cap)
 
 
 def uneven_grid(k: int) -> list[str]:
