@@ -196,10 +196,10 @@ class Block:
         share = np.divide(other.weight, weight, out=np.zeros_like(weight), where=weight != 0)
         t = _wide(share)
         moved = self.moved(weight, other, t)
-        return replace(moved, mean=np.where(t == 1.0, other.mean, moved.mean))
+        return Block(weight, np.where(t == 1.0, other.mean, moved.mean), moved.scatter)
 
     def __mul__(self, factor: float) -> Block:
-        return replace(self, weight=self.weight * factor)
+        return Block(self.weight * factor, self.mean, self.scatter)
 
     def moved(self, weight: Array, other: Block, t: Array) -> Block:
         """With another weight, and the fraction t, (K, 1) or (K, m), of the way to `other`."""

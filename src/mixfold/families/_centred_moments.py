@@ -19,9 +19,13 @@ class CentredMoments(Family):
     moments in them become moments of the data.
     """
 
+    def n_means(self, d: int) -> int:
+        """First moments of a component: one for each column, if there is nothing else."""
+        return d
+
     @abstractmethod
-    def moments_shape(self, d: int) -> BlockShape:
-        """How many first and second moments a component has."""
+    def n_products(self, d: int) -> int:
+        """Second moments of a component."""
 
     @abstractmethod
     def centred(self, params: Params, x: Array) -> Array:
@@ -40,11 +44,10 @@ class CentredMoments(Family):
         """The inverse of `from_centred`."""
 
     def block_shapes(self, d: int) -> tuple[BlockShape, ...]:
-        return (self.moments_shape(d),)
+        return (BlockShape(self.n_means(d), self.n_products(d)),)
 
     def n_sums(self, d: int) -> int:
-        shape = self.moments_shape(d)
-        return 1 + shape.means + shape.products
+        return 1 + self.n_means(d) + self.n_products(d)
 
     def sums(self, params: Params, x: Array, responsibilities: Array) -> Array:
         centred = self.centred(params, x)
@@ -55,7 +58,7 @@ class CentredMoments(Family):
     def to_blocks(self, params: Params, table: Array) -> Blocks:
         weight = np.maximum(table[:, 0], 0.0)  # signed changes may leave the domain
         share = reciprocal(weight)[:, None]
-        m = self.moments_shape(params.means.shape[1]).means
+        m = self.n_means(params.means.shape[1])
         local_mean = table[:, 1 : 1 + m] * share
         local_scatter = table[:, 1 + m :] * share
         local_scatter -= outer_like(local_mean, local_scatter.shape[1])

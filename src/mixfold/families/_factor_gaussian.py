@@ -17,7 +17,7 @@ from mixfold.core.checks import (
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import groups
 from mixfold.core.rows import Array
-from mixfold.core.statistics import Block, Blocks, BlockShape, packed_length, packed_pairs
+from mixfold.core.statistics import Block, Blocks, packed_length, packed_pairs
 from mixfold.core.value import value
 from mixfold.families import _factor_analysis as factor_analysis
 from mixfold.families._centred_moments import CentredMoments
@@ -149,20 +149,22 @@ class FactorGaussian(CentredMoments):
     def mean(self, params: FactorParams) -> Array:
         return self._dense.mean(self.dense(params))
 
-    def moments_shape(self, d: int) -> BlockShape:
-        m, q = d + self.n_factors, self.n_factors
-        return BlockShape(m, packed_length("factor", m, q))
+    def n_means(self, d: int) -> int:
+        return d + self.n_factors
+
+    def n_products(self, d: int) -> int:
+        return packed_length("factor", self.n_means(d), self.n_factors)
 
     def products(self, weighted: Array, centred: Array) -> Array:
-        m, q = centred.shape[2], self.n_factors
-        i, j = packed_pairs(m, packed_length("factor", m, q))
+        m = centred.shape[2]
+        i, j = packed_pairs(m, self.n_products(m - self.n_factors))
         return np.asarray((weighted.swapaxes(1, 2) @ centred)[:, i, j])
 
     def blocks_of(self, x: Array, responsibilities: Array) -> Blocks:
-        weight, shape = responsibilities.sum(axis=0), self.moments_shape(x.shape[1])
+        weight = responsibilities.sum(axis=0)
         middle = responsibilities.sum(axis=1) @ x / weight.sum()
         mean = np.tile(np.append(middle, np.zeros(self.n_factors)), (len(weight), 1))
-        scatter = np.zeros((len(weight), shape.products))
+        scatter = np.zeros((len(weight), self.n_products(x.shape[1])))
         for k, held, share in groups(responsibilities, weight):
             centre = share @ x[held]
             mean[k, : len(centre)] = centre

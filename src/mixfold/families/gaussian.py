@@ -17,7 +17,6 @@ from mixfold.core.rows import Array
 from mixfold.core.statistics import (
     Block,
     Blocks,
-    BlockShape,
     Scatter,
     lower_triangle,
     pack,
@@ -136,8 +135,8 @@ class Gaussian(GaussianCapabilities):
         square = whiten @ unpack(scatter, mean.shape[1]) @ whiten.swapaxes(1, 2)
         return (whiten @ offset[:, :, None])[:, :, 0], pack(square)
 
-    def moments_shape(self, d: int) -> BlockShape:
-        return BlockShape(d, packed_length(self.scatter, d))
+    def n_products(self, d: int) -> int:
+        return packed_length(self.scatter, d)
 
     def products(self, weighted: Array, centred: Array) -> Array:
         if self.scatter == "diag":

@@ -98,18 +98,20 @@ class Products:
     def __init__(self, model: MixtureModel, device: Any) -> None:
         self.model, self.device = model, device
         self.chunk = chunk_length(model.k, model.d)
+        family = model.family
+        self._gaussians = family if isinstance(family, WhitenedKernel) else None
+        self._factorial = isinstance(family, IdentityKernel) and family.base_measure == "factorial"
 
     def prepare(self, params: MixtureParams) -> Form:
         """Parameters on the device."""
         family, logs = self.model.family, np.log(params.weights)
-        if isinstance(family, WhitenedKernel):
-            known = family.whitened(params.components)
+        if self._gaussians is not None:
+            known = self._gaussians.whitened(params.components)
             offset = logs - 0.5 * self.model.d * LOG_2PI - known.log_determinant
             return whitened(known.means, known.whiten, offset, self.device)
-        assert isinstance(family, IdentityKernel)
         eta = family.to_natural(params.components)
         offset = upload((logs - family.log_normalizer(eta))[:, None], self.device)
-        return Linear(upload(eta, self.device), offset, family.base_measure == "factorial")
+        return Linear(upload(eta, self.device), offset, self._factorial)
 
     def sums(self, form: Form, x: Tensor, weight: Tensor | None, tile: int) -> Tensor:
         """The sums of each tile, (tiles, n_sums)."""

@@ -6,7 +6,7 @@ import warnings
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -79,7 +79,11 @@ class NativeKernel:
     def __init__(self, model: MixtureModel) -> None:
         self.model = model
         family = model.family
-        form = family.form if isinstance(family, WhitenedKernel) else "linear"
+        # asked once: it takes as long as a small batch of rows
+        self._gaussians = family if isinstance(family, WhitenedKernel) else None
+        self._updates = family.row_updates if isinstance(family, CompiledRowUpdates) else None
+        self._factorial = isinstance(family, IdentityKernel) and family.base_measure == "factorial"
+        form = "linear" if self._gaussians is None else self._gaussians.form
         self._expect = getattr(_native, f"expect_{form}")
         self._posterior = getattr(_native, f"posterior_{form}")
         self._moments = getattr(_native, f"moments_{form}")
@@ -98,13 +102,13 @@ class NativeKernel:
     def prepare(self, params: MixtureParams) -> Prepared:
         """What `expect` and `posterior` want; computed once for many blocks."""
         family = self.model.family
-        if isinstance(family, WhitenedKernel):
-            arguments = self._whitened(family.whitened(params.components), params.weights)
+        if self._gaussians is not None:
+            known = self._gaussians.whitened(params.components)
+            arguments = self._whitened(known, params.weights)
             return Prepared(arguments, fits_float32(arguments[2]))
-        assert isinstance(family, IdentityKernel)
         eta = np.ascontiguousarray(family.to_natural(params.components))
         offset = np.log(params.weights) - family.log_normalizer(eta)
-        return Prepared((eta, offset, family.base_measure == "factorial"), fits_float32(eta))
+        return Prepared((eta, offset, self._factorial), fits_float32(eta))
 
     def _whitened(self, known: Whitened, weights: Array) -> tuple[Any, ...]:
         # float32 rows are shifted before they are multiplied, so the shift must be a float32
@@ -205,11 +209,9 @@ class NativeKernel:
 
         None where the family has none.
         """
-        family = self.model.family
-        updates = family.row_updates if isinstance(family, CompiledRowUpdates) else None
-        if updates is None:
+        if self._updates is None:
             return None
-        return NativeSequence(self.model, updates, statistics, params, reference)
+        return NativeSequence(self.model, self._updates, statistics, params, reference)
 
 
 class NativeSequence:
@@ -223,8 +225,7 @@ class NativeSequence:
         params: MixtureParams,
         reference: Statistics | None,
     ) -> None:
-        assert isinstance(model.family, CompiledRowUpdates)
-        self._family = model.family
+        self._family = cast(CompiledRowUpdates, model.family)
         theta = params.weights, *self._family.to_arrays(params.components)
         (block,) = statistics.blocks
         s = block.weight, block.mean, block.scatter

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 
@@ -167,8 +167,7 @@ class MixtureModel:
 
     @property
     def _coordinates(self) -> UnconstrainedCoordinates:
-        assert isinstance(self.family, UnconstrainedCoordinates), "learners ask for has_coordinates"
-        return self.family
+        return cast(UnconstrainedCoordinates, self.family)  # learners ask for has_coordinates
 
     def unconstrained(self, params: MixtureParams) -> Array:
         """Coordinates (K, 1 + q): log weights and the family's."""
@@ -194,8 +193,8 @@ class MixtureModel:
 
     def overreach(self, params: MixtureParams, bounds: tuple[float, float, float]) -> float:
         """How many levels the truncation region must grow to hold `params`; <= 0 is inside."""
-        assert isinstance(self.family, BoundedParameters), "learners ask for has_bounds"
-        location, low, high = self.family.parameter_bounds(params.components)
+        bounded = cast(BoundedParameters, self.family)  # learners ask for has_bounds
+        location, low, high = bounded.parameter_bounds(params.components)
         c1, c2, c3 = bounds
         lightest = 1.0 / max(float(params.weights.min()), SMALLEST_WEIGHT)
         steepest = 1.0 / max(low, SMALLEST_WEIGHT)
