@@ -6,9 +6,10 @@ cultivars. The smallest value chooses the model.
 """
 
 import matplotlib.pyplot as plt
-from mixfold import Gaussian, Mixture
 from sklearn.datasets import load_wine
 from sklearn.preprocessing import StandardScaler
+
+from mixfold import Gaussian, Mixture
 
 rows = StandardScaler().fit_transform(load_wine().data)
 numbers = range(1, 7)

@@ -6,9 +6,10 @@ of the clusters with the three species (adjusted Rand index; 1 is perfect).
 """
 
 import matplotlib.pyplot as plt
-from mixfold import Gaussian, Mixture
 from sklearn.datasets import load_iris
 from sklearn.metrics import adjusted_rand_score
+
+from mixfold import Gaussian, Mixture
 
 iris = load_iris()
 figure, panels = plt.subplots(2, 2, figsize=(7, 6), sharex=True, sharey=True, layout="constrained")

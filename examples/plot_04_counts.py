@@ -8,8 +8,9 @@ describe it; a mixture of four, people who go rarely and people who go often, do
 import matplotlib.pyplot as plt
 import numpy as np
 import statsmodels.api as sm
-from mixfold import Mixture
 from scipy.stats import poisson
+
+from mixfold import Mixture
 
 visits = sm.datasets.randhie.load_pandas().data[["mdvis"]].to_numpy(dtype=float)
 counts = np.arange(31)

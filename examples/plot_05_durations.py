@@ -8,6 +8,7 @@ curve closer to the observed one than a single distribution has.
 import matplotlib.pyplot as plt
 import numpy as np
 import statsmodels.api as sm
+
 from mixfold import Mixture
 
 days = np.sort(sm.datasets.strikes.load_pandas().data["duration"].to_numpy(dtype=float))

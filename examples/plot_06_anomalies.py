@@ -6,11 +6,12 @@ tumours, which it has never seen, from other benign ones.
 """
 
 import matplotlib.pyplot as plt
-from mixfold import Gaussian, Mixture
 from sklearn.datasets import load_breast_cancer
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
+
+from mixfold import Gaussian, Mixture
 
 rows, benign = load_breast_cancer(return_X_y=True)
 rows = StandardScaler().fit_transform(rows[:, :10])

@@ -6,8 +6,9 @@ colours remain.
 """
 
 import matplotlib.pyplot as plt
-from mixfold import Mixture
 from sklearn.datasets import load_sample_image
+
+from mixfold import Mixture
 
 picture = load_sample_image("china.jpg")[::2, ::2] / 255.0
 rows = picture.reshape(-1, 3)

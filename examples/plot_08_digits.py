@@ -6,8 +6,9 @@ since they learn together at first.
 """
 
 import matplotlib.pyplot as plt
-from mixfold import AnnealedSGD, Gaussian, Mixture
 from sklearn.datasets import load_digits
+
+from mixfold import AnnealedSGD, Gaussian, Mixture
 
 rows = load_digits().data / 16.0
 learner = AnnealedSGD(passes=20)

@@ -7,8 +7,9 @@ other pixels; the dashed line is the score of a model that was fitted to all row
 
 import matplotlib.pyplot as plt
 import numpy as np
-from mixfold import Mixture
 from sklearn.datasets import load_sample_image
+
+from mixfold import Mixture
 
 pixels = load_sample_image("flower.jpg")[::4, ::4].reshape(-1, 3) / 255.0
 rng = np.random.default_rng(0)

@@ -7,9 +7,10 @@ learner take large steps again.
 
 import matplotlib.pyplot as plt
 import numpy as np
-from mixfold import DriftAware, Gaussian, Mixture, OnlineEM, Power
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
+
+from mixfold import DriftAware, Gaussian, Mixture, OnlineEM, Power
 
 digits = load_digits()
 rows = PCA(8, random_state=0).fit_transform(digits.data)

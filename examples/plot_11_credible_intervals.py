@@ -7,6 +7,7 @@ waiting time of both kinds of eruptions.
 
 import matplotlib.pyplot as plt
 import numpy as np
+
 from mixfold import Mixture, datasets
 
 rows = np.random.default_rng(0).permutation(datasets.load_faithful())

@@ -8,6 +8,7 @@ slope, and every firm an intercept of its own, drawn from a normal distribution.
 import matplotlib.pyplot as plt
 import numpy as np
 import statsmodels.api as sm
+
 from mixfold import LinearMixedModel
 
 table = sm.datasets.grunfeld.load_pandas().data.sort_values(["firm", "year"])

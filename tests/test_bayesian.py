@@ -16,7 +16,7 @@ from mixfold import Gaussian, Mixture, MomentMatching, OnlineVB, Power, Prior
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
 from mixfold.core.rows import Array, Rows
-from mixfold.core.statistics import Statistics, pack
+from mixfold.core.statistics import Block, Statistics, pack
 from mixfold.core.value import equal, field_names
 from mixfold.engines.threads import Threads
 from mixfold.families._normal_wishart import NormalBeliefs
@@ -125,13 +125,9 @@ def test_one_component_is_bayes_rule(family: Family) -> None:
     one_by_one = Threads(mixture.model, 1).match(prior, Rows(x))[0]
     gap = x - x.mean(axis=0)
     scatter = {"full": pack(gap.T @ gap / 50)[None], "diag": (gap**2).mean(axis=0)[None]}
-    statistics = Statistics(
-        np.array([50.0]),
-        x.mean(axis=0)[None],
-        scatter.get(family.scatter, np.empty((1, 0))),
-        50.0,
-        0.0,
-    )
+    spread = scatter.get(getattr(family, "covariance", ""), np.empty((1, 0)))
+    block = Block(np.array([50.0]), x.mean(axis=0)[None], spread)
+    statistics = Statistics.of((block,), np.array([50.0]))
     close(one_by_one, mixture.absorb(prior, statistics))
 
 

@@ -23,7 +23,7 @@ from mixfold import (
 )
 from mixfold.core.errors import InvalidInputError, LearningWarning
 from mixfold.core.rows import Array, Rows
-from mixfold.core.statistics import Statistics, pack
+from mixfold.core.statistics import Block, pack
 from mixfold.core.value import equal
 from mixfold.engines.threads import Threads
 from mixfold.families.gaussian import GaussianParams
@@ -78,13 +78,13 @@ def test_a_capped_maximum_is_the_best_of_those_that_are_allowed() -> None:
     family, d = Gaussian("full", cap=2.0), 3
     root = rng.normal(size=(d, d)) * [2.0, 1.0, 0.1]
     scatter = root.T @ root
-    statistics = Statistics(np.ones(1), np.zeros((1, d)), pack(scatter)[None], 1.0, 0.0)
+    block = Block(np.ones(1), np.zeros((1, d)), pack(scatter)[None])
 
     def expected_log_density(factor: Array) -> float:
         precision = np.linalg.inv(factor @ factor.T)
         return -0.5 * float(np.trace(precision @ scatter) - np.linalg.slogdet(precision)[1])
 
-    best = expected_log_density(family.maximize(statistics)[0].factor[0])
+    best = expected_log_density(family.maximize((block,))[0].factor[0])
     for _ in range(200):
         other = rng.normal(size=(1, d, d)) * 0.3 + np.linalg.cholesky(scatter + 0.1 * np.eye(d))
         allowed = family.structure.widened(np.linalg.cholesky(other @ other.swapaxes(1, 2)), 0.5)
@@ -124,7 +124,7 @@ def test_extrapolations_stay_below_the_cap() -> None:
         params = family.example(2, 3, np.random.default_rng(0))
         coordinates = family.unconstrained(params) - 3.0
         moved = family.constrained(coordinates, params)
-        assert family.extent(moved)[1] >= 0.25 * (1.0 - 1e-9)
+        assert family.parameter_bounds(moved)[1] >= 0.25 * (1.0 - 1e-9)
 
 
 def test_caps_are_positive_and_beliefs_have_none() -> None:

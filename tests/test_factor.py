@@ -17,7 +17,7 @@ from mixfold import Gaussian, Mixture
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Learner
 from mixfold.core.rows import Rows
-from mixfold.core.statistics import Statistics, outer_full, outer_like, packed_length
+from mixfold.core.statistics import Block, outer_full, outer_like, packed_length
 from mixfold.core.value import equal
 from mixfold.engines.threads import Threads
 from mixfold.families._factor_analysis import FactorParams
@@ -315,11 +315,11 @@ def test_statistics_with_hidden_columns_add_up() -> None:
     rows = rng.normal(size=(40, d))
     length = packed_length("factor", d, hidden)
 
-    def of(rows: np.ndarray) -> Statistics:
+    def of(rows: np.ndarray) -> Block:
         mean = rows.mean(axis=0)
         scatter = outer_like(rows - mean, length).mean(axis=0)
         n = float(len(rows))
-        return Statistics(np.array([n]), mean[None], scatter[None], n, 0.0)
+        return Block(np.array([n]), mean[None], scatter[None])
 
     together, whole = of(rows[:15]) + of(rows[15:]), of(rows)
     np.testing.assert_allclose(together.mean, whole.mean)

@@ -16,6 +16,7 @@ import torch
 import mixfold
 from mixfold import AnnealedSGD, Gaussian, GaussianMixture, MiniBatchEM, Mixture, OnlineEM
 from mixfold.cli.main import main
+from mixfold.core.capabilities import LatentFactors
 from mixfold.core.errors import InvalidInputError, MissingExtraError
 from mixfold.core.family import Family
 from mixfold.core.learner import Learner
@@ -37,7 +38,7 @@ FAMILIES: list[Family] = [
     variant
     for name in ("gaussian", "poisson", "exponential")
     for variant in find_all("families")[name].variants()
-    if not variant.hidden
+    if not isinstance(variant, LatentFactors)
 ]
 LEARNERS: list[Learner] = [
     EM(),
@@ -89,7 +90,7 @@ def example(
     family: Family, k: int, d: int, n: int, far: float = 0.0
 ) -> tuple[MixtureModel, MixtureParams, np.ndarray]:
     model, params, x = families.example_mixture(family, k, d, n, rng())
-    if family.scatter == "none" or not far:
+    if not isinstance(family, Gaussian) or not far:
         return model, params, x
     components = replace(params.components, means=params.components.means + far)
     return model, replace(params, components=components), x + far

@@ -15,6 +15,7 @@ import pytest
 import mixfold
 from mixfold import GaussianMixture, Mixture
 from mixfold.cli.main import main
+from mixfold.core.capabilities import LatentFactors
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
 from mixfold.core.registry import find_all
@@ -184,7 +185,7 @@ def test_components_are_aligned(learner: str) -> None:
 
 @pytest.mark.parametrize("family", FAMILIES, ids=repr)
 def test_every_family_is_aligned(family: Family) -> None:
-    d = 2 + family.hidden
+    d = 2 + (family.n_factors if isinstance(family, LatentFactors) else 0)
     _, params, x = example_mixture(family, 3, d, 2000, np.random.default_rng(3))
     order = [2, 0, 1]
     other = Mixture(family, 3, init=params, learner="em").fit(x)

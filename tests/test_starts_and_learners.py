@@ -495,7 +495,7 @@ def test_auto_draws_its_start_from_as_many_rows_as_it_says(monkeypatch: pytest.M
     ("family", "learner", "why"),
     [
         (Poisson(), "annealed-sgd", "no annealed gradients"),
-        (Gaussian("factor", rank=1), "recursive-em", "does not follow the factors"),
+        (Gaussian("factor", rank=1), "recursive-em", "depend on the parameters too: use 'em'"),
         (Gaussian("tied"), "moment-matching", "no conjugate prior"),
     ],
 )

@@ -14,6 +14,7 @@ import numpy as np
 
 from attacks import Attack
 from mixfold import Mixture
+from mixfold.core.capabilities import IdentityKernel, LatentFactors
 from mixfold.core.errors import InvalidInputError, LearningWarning
 from mixfold.core.family import Family
 from mixfold.core.learner import Learner
@@ -72,8 +73,8 @@ def draw_case(rng: np.random.Generator) -> Case:
     if rng.random() < 0.2:
         rows[:, rng.integers(d)] = 1.0
     hostile = draw_places(rng, n, d)
-    rows[hostile] = draw_values(rng, int(hostile.sum()), family.scatter == "none")
-    outside = family.outside(rows)
+    rows[hostile] = draw_values(rng, int(hostile.sum()), isinstance(family, IdentityKernel))
+    outside = family.out_of_support(rows)
     rows = rows if outside is None else np.where(outside, np.round(np.abs(rows)), rows)
     most = np.finfo(dtype).max
     rows = np.clip(rows, -most, most).astype(dtype)
@@ -81,7 +82,11 @@ def draw_case(rng: np.random.Generator) -> Case:
     entry = entries[rng.integers(len(entries) if streams(learner, d) else 3)]
     weighted = entry in ("fit", "partial_fit") and rng.random() < 0.3
     weight = draw_weights(rng, n) if weighted else None
-    on_torch = not family.hidden and find_spec("torch") is not None and rng.random() < 0.1
+    on_torch = (
+        not isinstance(family, LatentFactors)
+        and find_spec("torch") is not None
+        and rng.random() < 0.1
+    )
     engine, seed = "torch:cpu" if on_torch else "cpu", int(rng.integers(1000))
     return Case(family, learner, k, rows, hostile, weight, entry, engine, seed)
 
@@ -238,7 +243,8 @@ def assert_usable(model: Mixture, clean: np.ndarray) -> None:
     assert np.isfinite(model.score_samples(clean)).all(), "an ordinary row has no density"
     shares = model.predict_proba(clean)
     assert np.allclose(shares.sum(axis=1), 1.0), "responsibilities do not sum to one"
-    if model._learned.model.family.scatter != "none" or model.means_.max() < 1e15:
+    identity = isinstance(model._learned.model.family, IdentityKernel)
+    if not identity or model.means_.max() < 1e15:
         assert np.isfinite(model.sample(5)[0]).all(), "rows drawn are not finite"
     if streams(model._learner(), clean.shape[1]):
         model.partial_fit(clean)

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from mixfold.cli._output import column_names
 from mixfold.cli._terminal import can_show, shown
-from mixfold.families.gaussian import FactorGaussian
+from mixfold.core.capabilities import StandardDeviations
 from mixfold.run.atomic_files import is_special
 
 WIDTH_OF_FILES = 100
@@ -59,17 +59,9 @@ def facts(rows: Sequence[tuple[str, str]]) -> Table:
 def standard_deviations(model: Any) -> np.ndarray | None:
     """(K, d), where the family has a spread of its own."""
     family = model._learned.model.family
-    if isinstance(family, FactorGaussian):
-        return np.asarray(np.sqrt(family.variances(model.params_.components)))
-    covariances = getattr(model, "covariances_", None)
-    if covariances is None:
+    if not isinstance(family, StandardDeviations):
         return None
-    k, d = model.means_.shape
-    if family.covariance in ("full", "tied"):
-        variances = np.diagonal(covariances, axis1=-2, axis2=-1)
-    else:
-        variances = covariances.reshape(k, -1)
-    return np.asarray(np.sqrt(np.broadcast_to(variances, (k, d))))
+    return family.standard_deviations(model.params_.components)
 
 
 def components(model: Any, out: Console, everything: bool = False) -> None:

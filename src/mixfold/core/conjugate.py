@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from mixfold.core.checks import check_above
 from mixfold.core.errors import InvalidInputError
+from mixfold.core.params import Params
 from mixfold.core.rows import Array
-from mixfold.core.statistics import Statistics
+from mixfold.core.statistics import Blocks
 from mixfold.core.value import value
 
 REACH = 1e-20  # a row that is less probably a component's leaves its beliefs as they are
@@ -76,28 +77,31 @@ class Conjugate(ABC):
     `c` are the probabilities (K,) that a row belongs to each component. Beliefs are values.
     """
 
+    compiled: ClassVar[Literal["normal", "poisson", "exponential"] | None] = None
+    """Which compiled kernel matches moments row by row, where there is one."""
+
     @abstractmethod
-    def prior(self, params: Any, prior: Prior) -> Any:
+    def prior(self, params: Params, prior: Prior) -> Params:
         """Beliefs before any row, around the parameters of a start."""
 
     @abstractmethod
-    def check(self, beliefs: Any, k: int, d: int) -> None:
+    def check(self, beliefs: Params, k: int, d: int) -> None:
         """Refuse beliefs outside their domain, or of other than K components in d columns."""
 
     @abstractmethod
-    def log_evidence(self, beliefs: Any, x: Array, weight: Array) -> Array:
+    def log_evidence(self, beliefs: Params, x: Array, weight: Array) -> Array:
         """log of the density of rows as weighty as `weight` (n,) says, under beliefs, (n, K)."""
 
     @abstractmethod
-    def match(self, beliefs: Any, x: Array, weight: float, c: Array) -> tuple[Any, int]:
+    def match(self, beliefs: Params, x: Array, weight: float, c: Array) -> tuple[Params, int]:
         """Beliefs with the moments of c (beliefs and the row) + (1 - c) beliefs; repairs made."""
 
     @abstractmethod
-    def absorb(self, beliefs: Any, statistics: Statistics) -> Any:
-        """Beliefs after rows that are known to belong where the statistics say."""
+    def absorb(self, beliefs: Params, blocks: Blocks) -> Params:
+        """Beliefs after rows that are known to belong where the blocks say."""
 
     @abstractmethod
-    def combine(self, before: Any, parts: Sequence[Any]) -> Any:
+    def combine(self, before: Params, parts: Sequence[Params]) -> Params:
         """Beliefs after all rows, from those after some of them each: before + sum(part - before).
 
         The sum is over natural parameters. Of `before` counts what all parts still hold: if one
@@ -105,17 +109,13 @@ class Conjugate(ABC):
         """
 
     @abstractmethod
-    def expected(self, beliefs: Any) -> Any:
+    def expected(self, beliefs: Params) -> Params:
         """The family's parameters on average."""
 
     @abstractmethod
-    def surrogate(self, beliefs: Any) -> tuple[Any, Array]:
+    def surrogate(self, beliefs: Params) -> tuple[Params, Array]:
         """Parameters and constants (K,): log density + constant is E[log p(x | k)]."""
 
     @abstractmethod
-    def intervals(self, beliefs: Any, level: float) -> dict[str, tuple[Array, Array]]:
+    def intervals(self, beliefs: Params, level: float) -> dict[str, tuple[Array, Array]]:
         """Equal-tailed credible intervals of means and covariances by name."""
-
-    @abstractmethod
-    def permute(self, beliefs: Any, order: np.ndarray) -> Any:
-        """Beliefs about the components in another order."""

@@ -3,59 +3,86 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Literal, Self
+from collections.abc import Iterator
+from typing import ClassVar, Self
 
 import numpy as np
 
-from mixfold.core.checks import check_array
-from mixfold.core.conjugate import Conjugate
+from mixfold.core.checks import check_array, check_kind
+from mixfold.core.params import Params
 from mixfold.core.rows import Array
-from mixfold.core.statistics import Scatter, Statistics
+from mixfold.core.statistics import Block, Blocks, BlockShape
 from mixfold.core.value import field_names
-
-Form = Literal["linear", "triangular", "diagonal", "factor"]
 
 
 class Family(ABC):
     """log p(x|k) = <eta_k, t(x)> - A(eta_k) + log h(x), for k = 1..K at once.
 
-    Sufficient statistics are the columns themselves and, if `scatter` says so, their squares
-    or all their products. A family with `hidden` columns has them in its statistics, after the
-    others, as they are expected given x and k.
+    Abstract is the mathematics: sufficient statistics t, base measure h, natural parameters eta,
+    log-normaliser A, its gradient the mean of t, the maximum-likelihood estimate, and draws.
+    Everything else follows from it, and can be overridden where there is a better way, such as
+    moments about means. What only some learners or kernels need is a capability: see
+    `core/capabilities.py`.
+
+    Parameters of K components are a value of the family's own, whose arrays have an entry per
+    component. Rows become a table of sums, (K, n_sums), which is additive, and whose first column
+    holds the components' total responsibilities. A table becomes blocks, of which
+    `maximize` makes parameters.
     """
 
-    needs: str = "values must be finite"
+    support_message: ClassVar[str] = "values must be finite"
+    default_init: ClassVar[str] = "k-mle++"  # the initialiser that suits the family
+    accepts_missing: ClassVar[bool] = False  # whether NaN is a cell that was not observed
+    statistics_depend_on_params: ClassVar[bool] = False
+    """Whether the sums of rows under given responsibilities depend on the parameters, as they do
+    where values that are not observed are replaced by their expectations."""
 
-    @property
-    def form(self) -> Form:
-        """Which kernel computes this family."""
-        return "linear"
+    # the mathematics
 
-    @property
-    def scatter(self) -> Scatter:
-        """Which second moments are sufficient."""
-        return "none"
+    @abstractmethod
+    def n_statistics(self, d: int) -> int:
+        """Length p of t(x) for rows of d columns."""
 
-    @property
-    def hidden(self) -> int:
-        """How many latent columns a row has besides its label."""
-        return 0
+    @abstractmethod
+    def sufficient_statistics(self, x: Array) -> Array:
+        """t(x), (n, p)."""
 
-    @property
-    def conjugate(self) -> Conjugate | None:
-        """The conjugate prior of its components, where it has one."""
-        return None
+    @abstractmethod
+    def log_base_measure(self, x: Array) -> Array:
+        """log h(x), (n,)."""
+
+    @abstractmethod
+    def to_natural(self, params: Params) -> Array:
+        """eta, (K, p)."""
+
+    @abstractmethod
+    def log_normalizer(self, eta: Array) -> Array:
+        """A(eta), (K,)."""
+
+    @abstractmethod
+    def mean(self, params: Params) -> Array:
+        """E[t(x)] = grad A(eta), (K, p)."""
+
+    @abstractmethod
+    def maximize(self, blocks: Blocks) -> tuple[Params, int]:
+        """Parameters of highest expected likelihood, and how many components are degenerate."""
+
+    @abstractmethod
+    def sample(self, params: Params, labels: np.ndarray, rng: np.random.Generator) -> Array:
+        """One row from component labels[i] for every i."""
+
+    @abstractmethod
+    def example(self, k: int, d: int, rng: np.random.Generator) -> Params:
+        """Random valid parameters of K components in d columns, for the laws."""
 
     @classmethod
     def variants(cls) -> list[Self]:
         """Every form of the family that behaves differently, for the laws."""
         return [cls()]
 
-    @abstractmethod
-    def example(self, k: int, d: int, rng: np.random.Generator) -> Any:
-        """Random valid parameters, for the laws."""
+    # what is accepted
 
-    def outside(self, x: Array) -> np.ndarray | None:
+    def out_of_support(self, x: Array) -> np.ndarray | None:
         """Where `x` lies outside the family's support, (n, d); None if that cannot be.
 
         `x` may be a tensor on a device; use what arrays and tensors both can do.
@@ -66,103 +93,108 @@ class Family(ABC):
         """Refuse data of d columns, where that is too few."""
         return
 
-    def check_params(self, params: Any, k: int, d: int) -> None:
+    def check_params(self, params: Params, k: int, d: int) -> None:
         """Refuse parameters outside their domain, or of other than K components in d columns.
 
-        Here: arrays for K components whose numbers are finite.
+        Here: arrays of the shapes that examples have, whose numbers are finite.
         """
-        for name in field_names(params):
-            array = getattr(params, name)
-            check_array(name, array, (k, *array.shape[1:]))
+        like = self.example(k, d, np.random.default_rng(0))
+        check_kind("components", params, type(like))
+        for name in field_names(like):
+            check_array(name, getattr(params, name), getattr(like, name).shape)
 
-    def sufficient(self, x: Array) -> Array:
-        """t(x), (n, p)."""
-        return x
+    # from rows to blocks and back
 
-    @abstractmethod
-    def log_base(self, x: Array) -> Array:
-        """log h(x), (n,)."""
+    def n_sums(self, d: int) -> int:
+        """Columns of the table of sums: the total responsibility, then those of t(x)."""
+        return 1 + self.n_statistics(d)
 
-    @abstractmethod
-    def natural(self, params: Any) -> Array:
-        """eta, (K, p)."""
+    def sums(self, params: Params, x: Array, responsibilities: Array) -> Array:
+        """The table of sums of rows, (K, n_sums), under responsibilities (n, K) of any sign."""
+        t = np.ascontiguousarray(self.sufficient_statistics(x))
+        weighted = responsibilities.T[:, :, None] * t
+        return np.hstack([responsibilities.sum(axis=0)[:, None], weighted.sum(axis=1)])
 
-    @abstractmethod
-    def log_normalizer(self, eta: Array) -> Array:
-        """A(eta), (K,)."""
+    def block_shapes(self, d: int) -> tuple[BlockShape, ...]:
+        """The shapes of the blocks."""
+        return (BlockShape(self.n_statistics(d)),)
 
-    @abstractmethod
-    def mean(self, params: Any) -> Array:
-        """E[t(x)] = grad A(eta), (K, p)."""
+    def to_blocks(self, params: Params, table: Array) -> Blocks:
+        """Blocks from a table of sums made under `params`."""
+        return (Block.of_sums(table[:, 0], table[:, 1:]),)
 
-    @abstractmethod
-    def expected(self, params: Any, weights: Array) -> Statistics:
-        """The statistics of which `params` is the maximiser."""
+    def to_sums(self, params: Params, blocks: Blocks) -> Array:
+        """The inverse of `to_blocks`."""
+        (block,) = blocks
+        return np.hstack([block.weight[:, None], block.sums()])
 
-    @abstractmethod
-    def maximize(self, statistics: Statistics) -> tuple[Any, int]:
-        """Parameters of highest expected likelihood, and how many components were floored."""
+    def blocks_of(self, x: Array, responsibilities: Array) -> Blocks:
+        """Blocks of rows under responsibilities (n, K) that are not negative.
 
-    @abstractmethod
-    def sample(self, params: Any, labels: np.ndarray, rng: np.random.Generator) -> Array:
-        """One row from component labels[i] for every i."""
+        Without parameters: this is for initialisers. A component without rows takes the mean of
+        all of them.
+        """
+        t = self.sufficient_statistics(x)
+        weight = responsibilities.sum(axis=0)
+        mean = np.tile(responsibilities.sum(axis=1) @ t / weight.sum(), (len(weight), 1))
+        for k, held, share in groups(responsibilities, weight):
+            mean[k] = share @ t[held]
+        return (Block.of_means(weight, mean),)
 
-    @abstractmethod
-    def scale(self, x: Array, weight: Array) -> Array:
-        """The typical size of each column, (d,): what divergences are measured in."""
+    def expected(self, params: Params, weights: Array) -> Blocks:
+        """The blocks of which `params` is the maximiser; `weights` are (K,)."""
+        return (Block.of_means(weights.copy(), self.mean(params).copy()),)
 
-    @abstractmethod
-    def divergence(self, x: Array, centers: Array, scale: Array) -> Array:
-        """Bregman divergence of the dual log-normaliser from rows to centres, (n, c)."""
+    # what follows from the mathematics
 
-    def symmetric_kl(self, a: Any, b: Any) -> Array:
+    def log_density(self, params: Params, x: Array) -> Array:
+        """log p(x|k), (n, K)."""
+        eta = self.to_natural(params)
+        linear = self.sufficient_statistics(x) @ eta.T
+        return np.asarray(linear - self.log_normalizer(eta) + self.log_base_measure(x)[:, None])
+
+    def blend(self, a: Params, b: Params, t: float) -> Params:
+        """Parameters between `a` (t=0) and `b` (t=1): on a line in the mean parameters."""
+        whole = np.ones(len(self.mean(a)))
+        pairs = zip(self.expected(a, whole), self.expected(b, whole), strict=True)
+        return self.maximize(tuple(one * (1.0 - t) + other * t for one, other in pairs))[0]
+
+    def symmetric_kl(self, a: Params, b: Params) -> Array:
         """KL(a_i, b_j) + KL(b_j, a_i) = <eta_i - eta_j, mean_i - mean_j>, (K, K)."""
-        eta = self.natural(a)[:, None] - self.natural(b)[None]
+        eta = self.to_natural(a)[:, None] - self.to_natural(b)[None]
         mean = self.mean(a)[:, None] - self.mean(b)[None]
         return np.asarray((eta * mean).sum(axis=2))
 
-    def turned(self, statistics: Statistics, like: Statistics) -> Statistics:
-        """With hidden columns rotated to be as near as can be to those of other statistics."""
-        return statistics
+    def divergence(self, x: Array, centers: Array, weight: Array) -> Array:
+        """How far rows are from centres, (n, c), for initialisers; `weight` is that of the rows.
 
-    @abstractmethod
-    def unconstrained(self, params: Any) -> Array:
-        """Coordinates (K, q) in which every vector is a valid parameter."""
+        The Bregman divergence of the dual log-normaliser: the log density of a row where its mean
+        parameter is t(x), less where it is t(c).
+        """
+        t = self.sufficient_statistics(x)
+        own, other = (self._at_means(s) for s in (t, self.sufficient_statistics(centers)))
+        best = (t * own).sum(axis=1) - self.log_normalizer(own)
+        return np.asarray(best[:, None] - (t @ other.T - self.log_normalizer(other)))
 
-    @abstractmethod
-    def constrained(self, coordinates: Array, like: Any) -> Any:
-        """The inverse of `unconstrained`; `like` gives the shape."""
+    def _at_means(self, t: Array) -> Array:
+        """Natural parameters of components whose means are these, or as near as can be."""
+        params, _ = self.maximize((Block.of_means(np.ones(len(t)), t),))
+        return self.to_natural(params)
 
-    @abstractmethod
-    def units(self, params: Any) -> Array:
-        """The natural length of each unconstrained coordinate, (K, q)."""
-
-    @abstractmethod
-    def blend(self, a: Any, b: Any, t: float) -> Any:
-        """Parameters on the line from `a` (t=0) to `b` (t=1)."""
-
-    @abstractmethod
-    def extent(self, params: Any) -> tuple[float, float, float]:
-        """Largest location, smallest and largest scale: what truncation regions bound."""
-
-    @abstractmethod
     def n_parameters(self, k: int, d: int) -> int:
         """Free parameters of K components."""
+        return k * self.n_statistics(d)
 
-    def local(self, params: Any, x: Array) -> Array:
-        """Rows in the coordinates in which statistics are summed, (K, n, .) or (1, n, .)."""
-        return x[None]
+    def attributes(self, params: Params) -> dict[str, Array]:
+        """What users see of the parameters, by name."""
+        return {name: getattr(params, name) for name in field_names(params)}
 
-    def from_local(self, params: Any, mean: Array, scatter: Array) -> tuple[Array, Array]:
-        """Means and scatters of components, from local coordinates to the data's."""
-        return mean, scatter
 
-    def to_local(self, params: Any, mean: Array, scatter: Array) -> tuple[Array, Array]:
-        """The inverse of `from_local`."""
-        return mean, scatter
+def groups(responsibilities: Array, weight: Array) -> Iterator[tuple[int, np.ndarray, Array]]:
+    """Each component that has rows, the numbers of these rows, and their weights, which sum to 1.
 
-    def log_density(self, params: Any, x: Array) -> Array:
-        """log p(x|k), (n, K)."""
-        eta = self.natural(params)
-        linear = self.sufficient(x) @ eta.T
-        return np.asarray(linear - self.log_normalizer(eta) + self.log_base(x)[:, None])
+    `weight` is the sum of each column of the responsibilities.
+    """
+    for k in np.flatnonzero(weight):
+        held = np.flatnonzero(responsibilities[:, k])
+        yield int(k), held, responsibilities[held, k] / weight[k]

@@ -44,5 +44,8 @@ def find_all(package: str) -> dict[str, Any]:
 
 
 def name_of(thing: object) -> str:
-    """The registered name of an instance: its file's name."""
+    """The registered name of an instance: its file's name, unless its class gives another."""
+    given: str | None = getattr(type(thing), "registered_as", None)
+    if given is not None:
+        return given
     return _spelt(type(thing).__module__.rsplit(".", 1)[-1])

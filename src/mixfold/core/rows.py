@@ -29,12 +29,20 @@ class Rows:
     def __len__(self) -> int:
         return int(self.x.shape[0])
 
-    def check(self, d: int) -> None:
-        """Refuse other than d columns, numbers that are not finite, and negative weights."""
+    def check(self, d: int, missing: bool = False) -> None:
+        """Refuse other than d columns, numbers that are not finite, and negative weights.
+
+        With `missing`, NaN is a cell that was not observed.
+        """
         n = len(self) if self.x.ndim else 0
-        check_array("x", self.x, (n, d), -LARGEST, LARGEST)
+        x = self.observed().x if missing else self.x
+        check_array("x", x, (n, d), -LARGEST, LARGEST)
         if self.weight is not None:
             check_array("weight", self.weight, (n,), 0.0, HEAVIEST)
+
+    def observed(self) -> Rows:
+        """With zeros in place of cells that are NaN."""
+        return Rows(np.nan_to_num(self.x, posinf=np.inf, neginf=-np.inf), self.weight)
 
     def cut(self, start: int, stop: int) -> Rows:
         """Rows start..stop-1, as views."""

@@ -33,6 +33,17 @@ def check_fields(cls: type, given: Mapping[str, Any]) -> None:
             raise InvalidInputError(f"{name} of {cls.__name__} is {found}: {hint} is needed")
 
 
+def with_tuples(cls: type, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields for a value, of which files hold tuples as lists."""
+    hints = field_types(cls)
+    return {
+        name: tuple(part)
+        if get_origin(hints.get(name)) is tuple and isinstance(part, list)
+        else part
+        for name, part in given.items()
+    }
+
+
 def check_types(thing: Any) -> None:
     """Check the fields of a value, and of all values in it."""
     if isinstance(thing, list | tuple):
@@ -57,8 +68,9 @@ def fits(thing: Any, hint: Any) -> bool:
         return any(type(thing) is type(one) and thing == one for one in inside)
     if origin is np.ndarray:
         return is_array(thing) and _has_type(thing, get_args(inside[1])[0])
-    if origin in (list, Sequence):
-        return isinstance(thing, list | tuple) and all(fits(item, inside[0]) for item in thing)
+    if origin in (list, Sequence, tuple):
+        kinds = tuple if origin is tuple else list | tuple
+        return isinstance(thing, kinds) and all(fits(item, inside[0]) for item in thing)
     return _is_instance(thing, hint)
 
 

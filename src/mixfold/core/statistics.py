@@ -1,16 +1,19 @@
-"""Expected sufficient statistics of K components: one additive value for everything."""
+"""Expected sufficient statistics of K components: additive blocks that families define."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from math import isqrt
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mixfold.core.checks import HIGHEST, LARGEST_SQUARE, LARGEST_SUM, check_above, check_array
+from mixfold.core.errors import InvalidInputError
 from mixfold.core.limits import LIGHTEST
 from mixfold.core.rows import Array
 from mixfold.core.value import value
@@ -132,40 +135,140 @@ class Totals(Additive):
 
 
 @value
-class Statistics(Additive):
-    """Responsibility, mean and covariance of the rows each component holds.
+class BlockShape:
+    """How many means and how many products about them a component has in a block.
+
+    With `by_cell` every mean has a weight of its own, since cells of a row need not be observed.
+    """
+
+    means: int
+    products: int = 0
+    by_cell: bool = False
+
+
+@value
+class Block:
+    """Weights, means and scatters of K components: an additive value of a family's own making.
 
     Kept as weighted means and covariances about those means, not as raw sums: `E[xx'] - mu mu'`
-    cancels when the data lie far from zero, this form does not. Sums of statistics use the
-    pairwise formula of Chan, Golub and LeVeque (1979).
+    cancels when the data lie far from zero, this form does not. Sums of blocks use the pairwise
+    formula of Chan, Golub and LeVeque (1979).
+
+    Parameters
+    ----------
+    weight : (K,), or (K, m) where every mean has a weight of its own
+    mean : (K, m), weighted means of sufficient statistics
+    scatter : (K, s), packed covariances about these means; s is 0 for families that need none
     """
 
     weight: Array
     mean: Array
     scatter: Array
+
+    @staticmethod
+    def of_means(weight: Array, mean: Array) -> Block:
+        """A block without scatter."""
+        return Block(weight, mean, np.empty((len(mean), 0)))
+
+    @staticmethod
+    def of_sums(weight: Array, sums: Array) -> Block:
+        """A block without scatter, from sums of weighted rows."""
+        weight = np.maximum(weight, 0.0)  # signed changes may leave the domain
+        return Block.of_means(weight, sums * _wide(reciprocal(weight)))
+
+    @property
+    def shape(self) -> BlockShape:
+        """The shape of each component's part."""
+        return BlockShape(self.mean.shape[1], self.scatter.shape[1], self.weight.ndim == 2)
+
+    def check(self, k: int, shape: BlockShape) -> None:
+        """Refuse other shapes, numbers that are not finite, and negative weights."""
+        check_array("weight", self.weight, (k, shape.means) if shape.by_cell else (k,), 0.0)
+        check_array("mean", self.mean, (k, shape.means))
+        check_array("scatter", self.scatter, (k, shape.products), -LARGEST_SQUARE, LARGEST_SQUARE)
+
+    def sums(self) -> Array:
+        """Weighted sums of the sufficient statistics, (K, m)."""
+        return _wide(self.weight) * self.mean
+
+    def __add__(self, other: Block) -> Block:
+        weight = self.weight + other.weight
+        share = np.divide(other.weight, weight, out=np.zeros_like(weight), where=weight != 0)
+        t = _wide(share)
+        moved = self.moved(weight, other, t)
+        return Block(weight, np.where(t == 1.0, other.mean, moved.mean), moved.scatter)
+
+    def __mul__(self, factor: float) -> Block:
+        return Block(self.weight * factor, self.mean, self.scatter)
+
+    def moved(self, weight: Array, other: Block, t: Array) -> Block:
+        """With another weight, and the fraction t, (K, 1) or (K, m), of the way to `other`."""
+        delta, scatter = other.mean - self.mean, self.scatter
+        if scatter.shape[1]:
+            spread = t * (1.0 - t) * outer_like(delta, scatter.shape[1])
+            scatter = (1.0 - t) * scatter + t * other.scatter + spread
+        return Block(weight, self.mean + t * delta, scatter)
+
+    def shrunk(self, whole: Block, own: Array, pull: float) -> Block:
+        """With the fraction `own` of its scatter and `1 - own` of that of a block of all rows.
+
+        A block without scatter has its means moved the fraction `pull` of the way instead.
+        """
+        if self.scatter.shape[1]:
+            keep = _wide(own)
+            return replace(self, scatter=keep * self.scatter + (1.0 - keep) * whole.scatter)
+        return replace(self, mean=(1.0 - pull) * self.mean + pull * whole.mean)
+
+    def with_gaps_from(self, other: Block) -> Block:
+        """With the means and scatters of `other` where there is no weight."""
+        there = _wide(self.weight > 0)
+        mean, scatter = np.where(there, self.mean, other.mean), self.scatter
+        if scatter.shape[1]:
+            scatter = np.where(there, scatter, other.scatter)
+        return Block(self.weight, mean, scatter)
+
+
+Blocks = tuple[Block, ...]
+
+
+def _wide(weight: NDArray[Any]) -> NDArray[Any]:
+    """Weights that multiply means: (K, 1) or (K, m)."""
+    return weight if weight.ndim == 2 else weight[:, None]
+
+
+def reciprocal(weight: Array) -> Array:
+    """1 / weight, and zero where there is none."""
+    return np.divide(1.0, weight, out=np.zeros_like(weight), where=weight > 0)
+
+
+@value
+class Statistics(Additive):
+    """Total responsibilities (K,) of the components and what the family makes of their rows."""
+
+    weight: Array
+    blocks: tuple[Block, ...]
     count: float
     log_likelihood: float
 
-    def check(self, k: int, means: int, products: int) -> None:
+    @staticmethod
+    def of(blocks: Blocks, weight: Array, log_likelihood: float = 0.0) -> Statistics:
+        """Statistics of rows whose weights sum to those of the components."""
+        return Statistics(weight, blocks, float(weight.sum()), log_likelihood)
+
+    def check(self, k: int, shapes: Sequence[BlockShape]) -> None:
         """Refuse other shapes, numbers that are not finite, and negative weights."""
         check_array("weight", self.weight, (k,), 0.0)
-        check_array("mean", self.mean, (k, means))
-        check_array("scatter", self.scatter, (k, products), -LARGEST_SQUARE, LARGEST_SQUARE)
+        if len(self.blocks) != len(shapes):
+            raise InvalidInputError(f"there are {len(self.blocks)} blocks: {len(shapes)} needed")
+        for block, shape in zip(self.blocks, shapes, strict=True):
+            block.check(k, shape)
         check_above("count", self.count, LIGHTEST, HIGHEST)
         check_above("the sum of weight", float(self.weight.sum()), LIGHTEST)
 
     def __add__(self, other: Statistics) -> Statistics:
-        weight = self.weight + other.weight
-        share = np.divide(other.weight, weight, out=np.zeros_like(weight), where=weight != 0)
-        t = share[:, None]
-        delta = other.mean - self.mean
-        mean = np.where(t == 1.0, other.mean, self.mean + t * delta)
-        spread = t * (1.0 - t) * outer_like(delta, self.scatter.shape[1])
-        scatter = (1.0 - t) * self.scatter + t * other.scatter + spread
         return Statistics(
-            weight,
-            mean,
-            scatter,
+            self.weight + other.weight,
+            tuple(a + b for a, b in zip(self.blocks, other.blocks, strict=True)),
             self.count + other.count,
             self.log_likelihood + other.log_likelihood,
         )
@@ -173,8 +276,7 @@ class Statistics(Additive):
     def __mul__(self, factor: float) -> Statistics:
         return Statistics(
             self.weight * factor,
-            self.mean,
-            self.scatter,
+            tuple(block * factor for block in self.blocks),
             self.count * factor,
             self.log_likelihood * factor,
         )

@@ -12,7 +12,7 @@ import numpy as np
 
 from mixfold.core.arrays import is_array, is_tensor, on_host
 from mixfold.core.errors import ModelFileError
-from mixfold.core.schema import check_fields
+from mixfold.core.schema import check_fields, with_tuples
 
 T = TypeVar("T")
 
@@ -87,7 +87,8 @@ def _unflatten(tree: Any, left: dict[str, np.ndarray], depth: int) -> Any:
             f"is damaged: it has {str(tree.get('value', list(tree)))[:80]!r}, which is no value"
         )
     cls = _CLASSES[tree["value"]]
-    given = {name: _unflatten(part, left, depth + 1) for name, part in tree["fields"].items()}
+    parts = {name: _unflatten(part, left, depth + 1) for name, part in tree["fields"].items()}
+    given = with_tuples(cls, parts)
     check_fields(cls, given)
     return cls(**given)
 
@@ -97,8 +98,8 @@ def at_home(thing: T) -> T:
     home: Any = thing
     if is_tensor(thing):
         home = on_host(thing)
-    elif isinstance(thing, list):
-        home = [at_home(item) for item in thing]
+    elif isinstance(thing, list | tuple):
+        home = type(thing)(at_home(item) for item in thing)
     elif is_value(thing):
         parts = {name: at_home(getattr(thing, name)) for name in field_names(thing)}
         home = type(thing)(**parts)

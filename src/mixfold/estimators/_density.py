@@ -280,7 +280,9 @@ class Density(Evaluation):
             self.__dict__.pop(name, None)
         self._learned, self._live = learned, None
         self.__dict__.setdefault("_copies", deque[Ancestor](maxlen=MOST))
-        self.__dict__.update(self._attributes(learned))
+        shown = self._attributes(learned)
+        self._shows = tuple(dict.fromkeys((*type(self)._shows, *shown)))  # families add their own
+        self.__dict__.update(shown)
 
     def _attributes(self, learned: Learned) -> dict[str, Any]:
         """What the estimator shows of what it has learned."""

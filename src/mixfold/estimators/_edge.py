@@ -118,8 +118,15 @@ def _open(
         if wanted is not None or named is not None:
             data, weight = take_columns(data, wanted, named)
             sample_weight = sample_weight if named is None else weight
-    x = as_numbers(estimator, data, reset=reset, least_rows=least_rows)
+    missing = accepts_missing(estimator)
+    x = as_numbers(estimator, data, reset=reset, least_rows=least_rows, missing=missing)
     return _weighted(x, sample_weight, getattr(estimator, "feature_names_in_", None))
+
+
+def accepts_missing(estimator: Any) -> bool:
+    """Whether cells of the estimator's data may be NaN, which the families of mixtures say."""
+    given = getattr(estimator, "family", None)
+    return given is not None and family_from(given).accepts_missing
 
 
 def _check_no_names(columns: Any, sample_weight: Any, given: str) -> None:
@@ -193,11 +200,11 @@ def check_rows(
 
     `numbers` are those of the rows in what the user gave, where they are known.
     """
-    check_finite(columns, rows, numbers)
-    outside = family.outside(rows.x)
+    check_finite(columns, rows.observed() if family.accepts_missing else rows, numbers)
+    outside = family.out_of_support(rows.x)
     if outside is not None and outside.any():
         place = _first(outside, columns, rows, numbers)
-        raise InvalidInputError(f"{place}: {family.needs} in a {name_of(family)} mixture")
+        raise InvalidInputError(f"{place}: {family.support_message} in a {name_of(family)} mixture")
 
 
 def check_finite(columns: Sequence[str] | None, rows: Rows, numbers: Sequence[int] | None) -> None:

@@ -16,7 +16,6 @@ from mixfold.core.problem import Model
 from mixfold.core.rows import Rows
 from mixfold.core.value import equal, field_names, value
 from mixfold.engines.threads import Threads
-from mixfold.families.gaussian import FactorParams, Gaussian
 from mixfold.learners.drift_aware import DriftAware
 from mixfold.models.bayesian_mixture import MixturePosterior
 from mixfold.models.mixture_model import MixtureModel
@@ -101,11 +100,11 @@ class Learned:
 
     def attributes(self) -> dict[str, Any]:
         """The public fitted attributes."""
-        components = self.params.components
+        shown = self.model.family.attributes(self.params.components)
         found = {
             "params_": self.params,
             "weights_": self.params.weights,
-            "means_": components.means,
+            **{f"{name}_": part for name, part in shown.items()},
             "n_seen_": self.n_seen,
             "history_": self.history,
             "converged_": self.converged,
@@ -116,12 +115,6 @@ class Learned:
         if isinstance(self.learner, DriftAware):
             drifts = [] if self.stream.state is None else self.stream.state.drifts
             found["drifts_"] = np.array(drifts, dtype=np.int64)
-        family = self.model.family
-        if isinstance(components, FactorParams):
-            found["loadings_"] = components.loadings
-            found["noise_variance_"] = components.noise_variance
-        elif isinstance(family, Gaussian):
-            found["covariances_"] = family.structure.covariances(components.factor)
         return found
 
     def advance(self, problem: Threads, beginning: Beginning, rows: Rows) -> Learned:

@@ -51,8 +51,8 @@ class Live(ABC):
 
     def outside(self, x: Array) -> bool:
         """Whether the row lies outside the family's support."""
-        family = self._from.model.family
-        return family.scatter == "none" and bool(np.any(family.outside(x[None])))
+        outside = self._from.model.family.out_of_support(x[None])
+        return outside is not None and bool(outside.any())
 
     def learned(self) -> Learned:
         """Everything learned so far, as a value."""

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from mixfold.core.capabilities import LatentFactors
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.statistics import Statistics
 from mixfold.core.value import digest, equal, field_names
@@ -16,6 +16,7 @@ from mixfold.engines.threads import Threads
 from mixfold.estimators._density import Density
 from mixfold.estimators._learned import Learned
 from mixfold.run.ancestor import Ancestor
+from mixfold.run.component_order import reorder
 from mixfold.run.history import no_history
 from mixfold.run.stream import Stream
 
@@ -164,13 +165,12 @@ def _aligned(learned: Sequence[Learned]) -> Learned:
     for one in learned:
         distance = one.model.family.symmetric_kl(first.params.components, one.params.components)
         order = linear_sum_assignment(distance)[1]
-        found = _permuted(one.model.expected(one.params), order)
-        expected.append(one.model.family.turned(found, like))
+        found = reorder(one.model.expected(one.params), order)
+        family = one.model.family
+        if isinstance(family, LatentFactors):
+            found = replace(found, blocks=family.rotated(found.blocks, like.blocks))
+        expected.append(found)
     return _averaged(learned, expected, None)
-
-
-def _permuted(s: Statistics, order: np.ndarray) -> Statistics:
-    return replace(s, weight=s.weight[order], mean=s.mean[order], scatter=s.scatter[order])
 
 
 def _averaged(

@@ -76,8 +76,8 @@ def _storable(thing: Any) -> Any:
 
 def without_places(thing: Any) -> Any:
     """The same tree of values, with nothing that names a file."""
-    if isinstance(thing, list):
-        return [without_places(item) for item in thing]
+    if isinstance(thing, list | tuple):
+        return type(thing)(without_places(item) for item in thing)
     if not is_value(thing):
         return thing
     parts = {field.name: getattr(thing, field.name) for field in fields(thing)}
@@ -89,7 +89,7 @@ def without_places(thing: Any) -> Any:
 
 def check_no_places(thing: Any) -> None:
     """Refuse a tree of values that names a file."""
-    if isinstance(thing, list):
+    if isinstance(thing, list | tuple):
         for item in thing:
             check_no_places(item)
     elif is_value(thing):
@@ -137,8 +137,8 @@ def _restored(saved: Any) -> Any:
     check_no_places(saved)
     estimator = cls(**_settings(cls, saved))
     estimator._check_parameters()
-    _check_init(estimator)
     estimator._check_learned(saved.learned)
+    _check_init(estimator, saved.learned.n_features)
     estimator.n_features_in_ = saved.learned.n_features
     if saved.columns is not None:
         if len(saved.columns) != saved.learned.n_features:
@@ -165,11 +165,10 @@ def _settings(cls: type, saved: SavedModel) -> dict[str, Any]:
     return settings
 
 
-def _check_init(estimator: Any) -> None:
+def _check_init(estimator: Any, d: int) -> None:
     """Refuse parameters to begin from that are outside their domain."""
     if isinstance(estimator, Density):
         estimator._start()
     init = getattr(estimator, "init", None)
     if isinstance(init, MixtureParams):
-        k, d = init.components.means.shape
-        MixtureModel(estimator._family(), k, d).check_params(init)
+        MixtureModel(estimator._family(), len(init.weights), d).check_params(init)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from sklearn.cluster import KMeans, kmeans_plusplus
@@ -13,7 +12,7 @@ from mixfold.core.rows import Array, Rows
 from mixfold.core.start import Start
 from mixfold.core.statistics import Statistics, pack
 from mixfold.core.value import value
-from mixfold.families.gaussian import GaussianParams
+from mixfold.families.gaussian import Gaussian
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 from mixfold.starts._assignment import statistics_of
 
@@ -46,11 +45,13 @@ def first_statistics(model: MixtureModel, rows: Rows, shares: Array) -> Statisti
     statistics = statistics_of(model, rows, shares)
     if getattr(model.family, "covariance", None) != "tied":
         return statistics
+    (block,) = statistics.blocks
     x = rows.x.astype(np.float64, copy=False)
     weight = np.ones(len(x)) if rows.weight is None else rows.weight
-    held = (statistics.mean * statistics.weight[:, None]).T @ statistics.mean
-    pooled = ((x * weight[:, None]).T @ x - held) / statistics.weight.sum()
-    return replace(statistics, scatter=np.tile(pack(pooled), (model.k, 1)))
+    held = (block.mean * block.weight[:, None]).T @ block.mean
+    pooled = ((x * weight[:, None]).T @ x - held) / block.weight.sum()
+    tied = replace(block, scatter=np.tile(pack(pooled), (model.k, 1)))
+    return replace(statistics, blocks=(tied,))
 
 
 def check_shape(name: str, given: Array | None, shape: tuple[int, ...]) -> None:
@@ -87,27 +88,29 @@ class Overrides(Start):
 
     def applied(self, model: MixtureModel, drawn: MixtureParams | None) -> MixtureParams:
         """Drawn parameters with the given ones in their place."""
-        structure: Any = model.family.structure  # type: ignore[attr-defined]
-        precision = f"{model.family.covariance} precision"  # type: ignore[attr-defined]
+        family = model.family
+        assert isinstance(family, Gaussian)
+        precision = f"{family.covariance} precision"
         check_shape("weights", self.weights, (model.k,))
         self._check_weights()
         check_shape("means", self.means, (model.k, model.d))
         if self.means is not None:
             check_array("means_init", self.means, self.means.shape)
-        check_shape(precision, self.precisions, structure.covariance_shape(model.k, model.d))
-        weights = self.weights if drawn is None or self.weights is not None else drawn.weights
-        means = self.means if drawn is None or self.means is not None else drawn.components.means
-        if self.precisions is not None:
-            try:
-                factor = structure.from_precisions(self.precisions)
-            except ValueError as error:
-                raise ValueError(str(error).replace("precisions", precision)) from None
-        else:
-            assert drawn is not None
-            factor = drawn.components.factor
+        check_shape(precision, self.precisions, family.covariance_shape(model.k, model.d))
+        weights, means, factor = self.weights, self.means, None
+        if drawn is not None:
+            drawn_means, factor = family.to_arrays(drawn.components)
+            weights = drawn.weights if weights is None else weights
+            means = drawn_means if means is None else means
         assert weights is not None
         assert means is not None
-        return MixtureParams(weights, GaussianParams(means, factor))
+        if self.precisions is None:
+            assert factor is not None
+            return MixtureParams(weights, family.from_arrays(means, factor))
+        try:
+            return MixtureParams(weights, family.from_precisions(means, self.precisions))
+        except ValueError as error:
+            raise ValueError(str(error).replace("precisions", precision)) from None
 
     def _check_weights(self) -> None:
         w = self.weights

@@ -15,7 +15,6 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from mixfold.core.checks import check_kind
-from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
 from mixfold.core.learner import Learner
 from mixfold.core.rows import Array as Floats
@@ -26,7 +25,7 @@ from mixfold.estimators._density import Density
 from mixfold.estimators._edge import learner_from
 from mixfold.estimators._learned import Learned
 from mixfold.estimators._sklearn_starts import Overrides, first_statistics, responsibilities
-from mixfold.families.gaussian import Gaussian, GaussianParams
+from mixfold.families.gaussian import Gaussian
 from mixfold.learners.em import EM
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 from mixfold.run.fit import Fit
@@ -197,18 +196,13 @@ class GaussianMixture(Density):
     def _check_learned(self, learned: Learned) -> None:
         super()._check_learned(learned)
         check_kind("family", learned.model.family, Gaussian)
-        if learned.model.family.hidden:
-            raise InvalidInputError("a GaussianMixture has covariances, not factors")
 
     def _attributes(self, learned: Learned) -> dict[str, Any]:
         shown = super()._attributes(learned)
         family = learned.model.family
-        whiten = family.whiten(learned.params.components)
-        if whiten.ndim == 3:
-            whiten = whiten.swapaxes(1, 2)
-        shape = family.structure.covariance_shape(*learned.params.components.means.shape)
-        root = family.structure.shared(whiten).reshape(shape)
-        square = root @ root.swapaxes(-1, -2) if whiten.ndim == 3 else np.square(root)
+        root = family.precision_roots(learned.params.components)
+        matrices = family.form == "triangular"
+        square = root @ root.swapaxes(-1, -2) if matrices else np.square(root)
         bounds = [float(bound) for bound in learned.history.log_likelihood]
         return shown | {
             "precisions_cholesky_": root,
@@ -244,7 +238,7 @@ class GaussianMixture(Density):
         root = np.asarray(self.precisions_cholesky_, dtype=np.float64)
         params = MixtureParams(
             np.asarray(self.weights_, dtype=np.float64),
-            GaussianParams(means, family.structure.from_precision_roots(root)),
+            family.from_precision_roots(means, root),
         )
         model = MixtureModel(family, *means.shape)
         learner = self._learner().resolve(None, model.d, True)
@@ -264,10 +258,10 @@ class GaussianMixture(Density):
         learned = self._now()
         rng = check_random_state(self.random_state)
         counts = rng.multinomial(n_samples, learned.params.weights)
-        means = learned.params.components.means
         family = learned.model.family
-        spread = family.structure.covariances(learned.params.components.factor)
-        if learned.params.components.factor.ndim == 3:
+        shown = family.attributes(learned.params.components)
+        means, spread = shown["means"], shown["covariances"]
+        if family.form == "triangular":
             spread = np.broadcast_to(spread, (len(means), *spread.shape[-2:]))
             parts = [
                 rng.multivariate_normal(mean, covariance, int(n))

@@ -45,7 +45,8 @@ def divergence(problem: Threads, template: Template, params: MixtureParams) -> f
     """Kullback-Leibler divergence of learned from true in one column, by quadrature."""
     components = template.params.components
     means = components.means
-    widest = np.sqrt(template.model.family.expected(components, template.params.weights).scatter)
+    (block,) = template.model.expected(template.params).blocks
+    widest = np.sqrt(block.scatter)
     reach = REACH * widest.max()
     grid = np.linspace(means.min() - reach, means.max() + reach, POINTS)
     rows = Rows(grid[:, None])

@@ -28,6 +28,11 @@ class FactorParams:
     loadings: Array
     noise_variance: Array
 
+    def rescaled(self, offset: Array, scale: Array) -> FactorParams:
+        """Those of `offset + scale * x`, column by column."""
+        noise = self.noise_variance * np.square(scale)
+        return FactorParams(self.means * scale + offset, self.loadings * scale, noise)
+
 
 class Moments(NamedTuple):
     """Second moments of columns and factors about their means, taken out of their packing."""

@@ -12,7 +12,7 @@ from mixfold.core.conjugate import REACH, Conjugate, Prior, held, joined
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.limits import SMALLEST
 from mixfold.core.rows import Array
-from mixfold.core.statistics import Statistics
+from mixfold.core.statistics import Blocks
 from mixfold.core.value import value
 from mixfold.families._positive import MeanParams
 
@@ -51,7 +51,7 @@ class GammaRates(Conjugate):
         """What rows of some weight add to shape and rate."""
 
     @abstractmethod
-    def log_base(self, x: Array) -> Array:
+    def log_base_measure(self, x: Array) -> Array:
         """log of the base measure of every row, (n,)."""
 
     def _means(self, params: MeanParams, prior: Prior) -> Array:
@@ -66,7 +66,7 @@ class GammaRates(Conjugate):
         a, b = beliefs.shape, beliefs.rate
         shape, rate = self.gain(x[:, None], weight[:, None, None])
         terms = gammaln(a + shape) - gammaln(a) + a * np.log(b) - (a + shape) * np.log(b + rate)
-        return np.asarray(terms.sum(axis=2) + (weight * self.log_base(x))[:, None])
+        return np.asarray(terms.sum(axis=2) + (weight * self.log_base_measure(x))[:, None])
 
     def match(
         self, beliefs: GammaBeliefs, x: Array, weight: float, c: Array
@@ -82,17 +82,15 @@ class GammaRates(Conjugate):
         found = np.square(mean) / variance
         return GammaBeliefs(np.where(near, found, a), np.where(near, found / mean * (b / a), b)), 0
 
-    def absorb(self, beliefs: GammaBeliefs, statistics: Statistics) -> GammaBeliefs:
-        shape, rate = self.gain(statistics.mean, statistics.weight[:, None])
+    def absorb(self, beliefs: GammaBeliefs, blocks: Blocks) -> GammaBeliefs:
+        (block,) = blocks
+        shape, rate = self.gain(block.mean, block.weight[:, None])
         return GammaBeliefs(beliefs.shape + shape, beliefs.rate + rate)
 
     def combine(self, before: GammaBeliefs, parts: Sequence[GammaBeliefs]) -> GammaBeliefs:
         shapes, rates = [p.shape for p in parts], [p.rate for p in parts]
         share = np.minimum(held(before.shape, shapes), held(before.rate, rates))
         return GammaBeliefs(joined(before.shape, shapes, share), joined(before.rate, rates, share))
-
-    def permute(self, beliefs: GammaBeliefs, order: np.ndarray) -> GammaBeliefs:
-        return GammaBeliefs(beliefs.shape[order], beliefs.rate[order])
 
     def rates(self, beliefs: GammaBeliefs, level: float) -> tuple[Array, Array]:
         """Equal-tailed intervals of the rates."""
@@ -108,6 +106,8 @@ class GammaRates(Conjugate):
 class PoissonRates(GammaRates):
     """Beliefs about the means of counts."""
 
+    compiled = "poisson"
+
     def prior(self, params: MeanParams, prior: Prior) -> GammaBeliefs:
         means = np.maximum(self._means(params, prior), LEAST_COUNT)
         return GammaBeliefs(prior.kappa * means, np.full_like(means, prior.kappa))
@@ -115,7 +115,7 @@ class PoissonRates(GammaRates):
     def gain(self, x: Array, weight: Array) -> tuple[Array, Array]:
         return weight * x, weight * np.ones_like(x)
 
-    def log_base(self, x: Array) -> Array:
+    def log_base_measure(self, x: Array) -> Array:
         from scipy.special import gammaln
 
         return np.asarray(-gammaln(x + 1.0).sum(axis=1))
@@ -136,6 +136,8 @@ class PoissonRates(GammaRates):
 class ExponentialRates(GammaRates):
     """Beliefs about the reciprocals of mean waiting times."""
 
+    compiled = "exponential"
+
     def prior(self, params: MeanParams, prior: Prior) -> GammaBeliefs:
         means = self._means(params, prior)
         # one more than kappa rows: the mean waiting time has then a mean itself
@@ -144,7 +146,7 @@ class ExponentialRates(GammaRates):
     def gain(self, x: Array, weight: Array) -> tuple[Array, Array]:
         return weight * np.ones_like(x), weight * x
 
-    def log_base(self, x: Array) -> Array:
+    def log_base_measure(self, x: Array) -> Array:
         return np.zeros(len(x))
 
     def expected(self, beliefs: GammaBeliefs) -> MeanParams:

@@ -12,3 +12,8 @@ class GaussianParams:
 
     means: Array
     factor: Array
+
+    def rescaled(self, offset: Array, scale: Array) -> GaussianParams:
+        """Those of `offset + scale * x`, column by column."""
+        wide = scale if self.factor.ndim == 2 else scale[:, None]
+        return GaussianParams(self.means * scale + offset, self.factor * wide)

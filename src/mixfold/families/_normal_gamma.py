@@ -10,7 +10,7 @@ from mixfold.core.checks import LARGEST_SQUARE, LOWEST, check_array
 from mixfold.core.conjugate import REACH, Conjugate, Prior, joined
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Array
-from mixfold.core.statistics import Statistics
+from mixfold.core.statistics import Blocks
 from mixfold.families._gaussian_params import GaussianParams
 from mixfold.families._normal_wishart import (
     FLOOR,
@@ -21,7 +21,6 @@ from mixfold.families._normal_wishart import (
     log_gap,
     matched,
     mean_intervals,
-    permuted,
     pooled,
     variance_intervals,
 )
@@ -29,6 +28,8 @@ from mixfold.families._normal_wishart import (
 
 class NormalGamma(Conjugate):
     """Beliefs about means and variances of columns: a normal-Wishart of one column each."""
+
+    compiled = "normal"
 
     def check(self, beliefs: NormalBeliefs, k: int, d: int) -> None:
         check_normal(beliefs, (k, d), (k, d))
@@ -70,11 +71,12 @@ class NormalGamma(Conjugate):
         )
         return after, int((near & to.floored).any(axis=1).sum())
 
-    def absorb(self, beliefs: NormalBeliefs, statistics: Statistics) -> NormalBeliefs:
-        n = statistics.weight[:, None]
-        kappa, delta = beliefs.kappa + n, statistics.mean - beliefs.mean
+    def absorb(self, beliefs: NormalBeliefs, blocks: Blocks) -> NormalBeliefs:
+        (block,) = blocks
+        n = block.weight[:, None]
+        kappa, delta = beliefs.kappa + n, block.mean - beliefs.mean
         spread = beliefs.kappa * n / kappa * np.square(delta)
-        v = np.square(beliefs.factor) + n * statistics.scatter + spread
+        v = np.square(beliefs.factor) + n * block.scatter + spread
         return NormalBeliefs(beliefs.mean + n / kappa * delta, kappa, beliefs.nu + n, np.sqrt(v))
 
     def combine(self, before: NormalBeliefs, parts: Sequence[NormalBeliefs]) -> NormalBeliefs:
@@ -99,6 +101,3 @@ class NormalGamma(Conjugate):
             "means": mean_intervals(beliefs.mean, v, beliefs.kappa, beliefs.nu, level),
             "covariances": variance_intervals(v, beliefs.nu, level),
         }
-
-    def permute(self, beliefs: NormalBeliefs, order: np.ndarray) -> NormalBeliefs:
-        return permuted(beliefs, order)

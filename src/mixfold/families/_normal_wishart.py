@@ -17,7 +17,7 @@ from mixfold.core.conjugate import REACH, Conjugate, Prior, held, joined
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.limits import LEAST_VARIANCE
 from mixfold.core.rows import Array
-from mixfold.core.statistics import Statistics, unpack
+from mixfold.core.statistics import Blocks, unpack
 from mixfold.core.value import value
 from mixfold.families._covariance import check_lower, cholesky_floored
 from mixfold.families._gaussian_params import GaussianParams
@@ -166,6 +166,8 @@ def check_normal(beliefs: NormalBeliefs, shape: tuple[int, ...], mean: tuple[int
 class NormalWishart(Conjugate):
     """Beliefs about means and full covariances."""
 
+    compiled = "normal"
+
     def check(self, beliefs: NormalBeliefs, k: int, d: int) -> None:
         check_normal(beliefs, (k,), (k, d))
         check_lower("factor", beliefs.factor, (k, d, d), LARGEST_SQUARE)
@@ -212,10 +214,11 @@ class NormalWishart(Conjugate):
         )
         return after, int((near & to.floored).sum())
 
-    def absorb(self, beliefs: NormalBeliefs, statistics: Statistics) -> NormalBeliefs:
-        n, kappa = statistics.weight, beliefs.kappa + statistics.weight
-        delta = statistics.mean - beliefs.mean
-        scatter = n[:, None, None] * unpack(statistics.scatter, delta.shape[1])
+    def absorb(self, beliefs: NormalBeliefs, blocks: Blocks) -> NormalBeliefs:
+        (block,) = blocks
+        n, kappa = block.weight, beliefs.kappa + block.weight
+        delta = block.mean - beliefs.mean
+        scatter = n[:, None, None] * unpack(block.scatter, delta.shape[1])
         v = _square(beliefs.factor) + scatter + _outer(beliefs.kappa * n / kappa, delta)
         mean = beliefs.mean + (n / kappa)[:, None] * delta
         return NormalBeliefs(mean, kappa, beliefs.nu + n, _cholesky(v))
@@ -249,9 +252,6 @@ class NormalWishart(Conjugate):
             end[:, diagonal, diagonal] = exact
         return {"means": means, "covariances": (ends[0], ends[1])}
 
-    def permute(self, beliefs: NormalBeliefs, order: np.ndarray) -> NormalBeliefs:
-        return permuted(beliefs, order)
-
 
 def updated(factor: Array, v: Array) -> Array:
     """The Cholesky factor of factor factor' + vv', column by column."""
@@ -263,13 +263,6 @@ def updated(factor: Array, v: Array) -> Array:
         factor[j + 1 :, j] = (factor[j + 1 :, j] + sine * v[j + 1 :]) / cosine
         v[j + 1 :] = cosine * v[j + 1 :] - sine * factor[j + 1 :, j]
     return factor
-
-
-def permuted(beliefs: NormalBeliefs, order: np.ndarray) -> NormalBeliefs:
-    """Beliefs about the components in another order."""
-    return NormalBeliefs(
-        beliefs.mean[order], beliefs.kappa[order], beliefs.nu[order], beliefs.factor[order]
-    )
 
 
 def _root(covariance: Array) -> Array:

@@ -8,7 +8,7 @@ from mixfold.core.checks import LOWEST, check_array, check_kind, check_least
 from mixfold.core.family import Family
 from mixfold.core.limits import SMALLEST
 from mixfold.core.rows import Array
-from mixfold.core.statistics import Statistics
+from mixfold.core.statistics import Blocks
 from mixfold.core.value import value
 
 
@@ -23,12 +23,12 @@ class Positive(Family):
     """What the exponential and the Poisson family share."""
 
     floor: float
-    needs = "values must be >= 0"
+    support_message = "values must be >= 0"
 
     def __post_init__(self) -> None:
         check_least("floor", self.floor, 0.0, 1.0)
 
-    def outside(self, x: Array) -> np.ndarray:
+    def out_of_support(self, x: Array) -> np.ndarray:
         return x < 0
 
     def check_params(self, params: MeanParams, k: int, d: int) -> None:
@@ -38,22 +38,28 @@ class Positive(Family):
     def example(self, k: int, d: int, rng: np.random.Generator) -> MeanParams:
         return MeanParams(rng.uniform(0.5, 12.0, size=(k, d)))
 
+    def n_statistics(self, d: int) -> int:
+        return d
+
+    def sufficient_statistics(self, x: Array) -> Array:
+        return x
+
     def mean(self, params: MeanParams) -> Array:
         return params.means
 
-    def expected(self, params: MeanParams, weights: Array) -> Statistics:
-        means = params.means.copy()
-        return Statistics(weights.copy(), means, np.empty((len(means), 0)), 1.0, 0.0)
+    def maximize(self, blocks: Blocks) -> tuple[MeanParams, int]:
+        (block,) = blocks
+        share = block.weight / block.weight.sum()
+        floor = np.maximum(self.floor * (share @ block.mean), SMALLEST)
+        healthy = block.mean >= floor
+        n_degenerate = int((~healthy).any(axis=1).sum())
+        return MeanParams(np.where(healthy, block.mean, floor)), n_degenerate
 
-    def maximize(self, statistics: Statistics) -> tuple[MeanParams, int]:
-        share = statistics.weight / statistics.weight.sum()
-        floor = np.maximum(self.floor * (share @ statistics.mean), SMALLEST)
-        healthy = statistics.mean >= floor
-        repairs = int((~healthy).any(axis=1).sum())
-        return MeanParams(np.where(healthy, statistics.mean, floor)), repairs
-
-    def scale(self, x: Array, weight: Array) -> Array:
+    def typical_size(self, x: Array, weight: Array) -> Array:
+        """The mean of each column, (d,): what divergences are measured in."""
         return np.asarray(np.maximum((weight / weight.sum()) @ x, SMALLEST))
+
+    # capabilities
 
     def unconstrained(self, params: MeanParams) -> Array:
         return np.log(params.means)
@@ -61,8 +67,11 @@ class Positive(Family):
     def constrained(self, coordinates: Array, like: MeanParams) -> MeanParams:
         return MeanParams(np.exp(coordinates))
 
-    def units(self, params: MeanParams) -> Array:
+    def coordinate_scales(self, params: MeanParams) -> Array:
         return np.ones_like(params.means)
 
-    def n_parameters(self, k: int, d: int) -> int:
-        return k * d
+    def to_arrays(self, params: MeanParams) -> tuple[Array, Array]:
+        return params.means, np.empty((len(params.means), 0))
+
+    def from_arrays(self, means: Array, factor: Array) -> MeanParams:
+        return MeanParams(means)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import ClassVar, Literal
+
 import numpy as np
 
+from mixfold.core.capabilities import RowUpdates
 from mixfold.core.conjugate import Conjugate
 from mixfold.core.limits import SMALLEST
 from mixfold.core.rows import Array
@@ -26,14 +29,20 @@ class Exponential(Positive):
 
     floor: float = 1e-8
 
+    base_measure: ClassVar[Literal["one", "factorial"]] = "one"
+
+    @property
+    def row_updates(self) -> RowUpdates:
+        return RowUpdates("exponential", self.floor)
+
     @property
     def conjugate(self) -> Conjugate:
         return ExponentialRates()
 
-    def log_base(self, x: Array) -> Array:
+    def log_base_measure(self, x: Array) -> Array:
         return np.zeros(len(x))
 
-    def natural(self, params: MeanParams) -> Array:
+    def to_natural(self, params: MeanParams) -> Array:
         return np.asarray(-1.0 / params.means)
 
     def log_normalizer(self, eta: Array) -> Array:
@@ -42,9 +51,9 @@ class Exponential(Positive):
     def sample(self, params: MeanParams, labels: np.ndarray, rng: np.random.Generator) -> Array:
         return np.asarray(rng.exponential(params.means[labels]))
 
-    def divergence(self, x: Array, centers: Array, scale: Array) -> Array:
+    def divergence(self, x: Array, centers: Array, weight: Array) -> Array:
         """x/c - log(x/c) - 1 (Itakura-Saito), summed over columns; zeros are moved off zero."""
-        tiny = np.maximum(1e-3 * scale, SMALLEST)
+        tiny = np.maximum(1e-3 * self.typical_size(x, weight), SMALLEST)
         x, c = np.maximum(x, tiny), np.maximum(centers, tiny)
         ratios = (x / one for one in c)
         return np.stack([(q - np.log(q) - 1.0).sum(axis=1) for q in ratios], axis=1)
@@ -53,6 +62,6 @@ class Exponential(Positive):
         """A line in the rates, as in the mini-batch paper."""
         return MeanParams(1.0 / ((1.0 - t) / a.means + t / b.means))
 
-    def extent(self, params: MeanParams) -> tuple[float, float, float]:
+    def parameter_bounds(self, params: MeanParams) -> tuple[float, float, float]:
         rates = 1.0 / params.means
         return float(rates.max()), float(rates.min()), float(rates.max())

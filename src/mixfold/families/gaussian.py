@@ -8,44 +8,38 @@ from typing import Any, Self
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from mixfold.core.checks import (
-    LARGEST_SQUARE,
-    LOWEST,
-    check_above,
-    check_array,
-    check_kind,
-    check_least,
-    check_whole,
-)
+from mixfold.core.checks import check_above, check_array, check_kind, check_least
 from mixfold.core.conjugate import Conjugate
 from mixfold.core.errors import InvalidInputError, unknown_name
-from mixfold.core.family import Family, Form
+from mixfold.core.family import groups
 from mixfold.core.limits import LARGEST, LEAST_VARIANCE
 from mixfold.core.rows import Array
-from mixfold.core.statistics import Scatter, Statistics, pack, unpack
+from mixfold.core.statistics import (
+    Block,
+    Blocks,
+    Scatter,
+    lower_triangle,
+    pack,
+    packed_length,
+    unpack,
+)
 from mixfold.core.value import value
-from mixfold.families import _factor_analysis as factor_analysis
-from mixfold.families._covariance import STRUCTURES, Covariance
-from mixfold.families._factor_analysis import FactorParams, Moments
+from mixfold.families._covariance import STRUCTURES
+from mixfold.families._factor_analysis import FactorParams
+from mixfold.families._factor_gaussian import FACTOR, LOG_2PI, FactorGaussian
+from mixfold.families._gaussian_capabilities import GaussianCapabilities, for_each
 from mixfold.families._gaussian_params import GaussianParams
 from mixfold.families._normal_gamma import NormalGamma
 from mixfold.families._normal_wishart import NormalWishart
 
-__all__ = ["FactorGaussian", "FactorParams", "Gaussian", "GaussianParams"]
+__all__ = ["LOG_2PI", "FactorGaussian", "FactorParams", "Gaussian", "GaussianParams"]
 
 CONJUGATES: dict[str, Conjugate] = {"full": NormalWishart(), "diag": NormalGamma()}
-LOG_2PI = float(np.log(2.0 * np.pi))
 RESOLUTION = 2.0**-52
-FACTOR = "factor"
-
-
-def _for_each(shared: Array, shape: tuple[int, ...]) -> Array:
-    """One array per component, copied where components share it."""
-    return shared if shared.shape == shape else np.array(np.broadcast_to(shared, shape))
 
 
 @value
-class Gaussian(Family):
+class Gaussian(GaussianCapabilities):
     """Multivariate normal: t(x) = (x, xx'), maximised by mean and covariance.
 
     `floor` keeps every conditional variance above that share of the data's variance in the
@@ -64,6 +58,8 @@ class Gaussian(Family):
     array([[-1.8379]])
     """
 
+    default_init = "k-means++"
+
     covariance: str = "full"
     floor: float = 1e-8
     reg_covar: float = 0.0
@@ -72,13 +68,13 @@ class Gaussian(Family):
 
     def __new__(cls, covariance: str = "full", *others: Any, **named: Any) -> Self:
         """With factors it is a `FactorGaussian`."""
-        kind: Any = FactorGaussian if covariance == FACTOR else cls
-        return object.__new__(kind)  # type: ignore[no-any-return]
+        other: Any = FactorGaussian
+        return other(covariance, *others, **named) if covariance == FACTOR else object.__new__(cls)
 
     def __post_init__(self) -> None:
-        if self.covariance not in (*STRUCTURES, FACTOR):
+        if self.covariance not in STRUCTURES:
             raise unknown_name("covariance", self.covariance, [*STRUCTURES, FACTOR])
-        if self.rank is not None and self.covariance != FACTOR:
+        if self.rank is not None:
             raise InvalidInputError(
                 f"rank is {self.rank!r}, but covariance {self.covariance!r} has none: "
                 "use covariance='factor', or leave rank out"
@@ -89,26 +85,8 @@ class Gaussian(Family):
             check_above("cap", self.cap, LEAST_VARIANCE, 1.0 / LEAST_VARIANCE)
 
     @property
-    def structure(self) -> Covariance:
-        """The covariance structure."""
-        return STRUCTURES[self.covariance]
-
-    @property
-    def form(self) -> Form:
-        return self.structure.form
-
-    @property
     def scatter(self) -> Scatter:
         return self.structure.scatter
-
-    @property
-    def conjugate(self) -> Conjugate | None:
-        return CONJUGATES.get(self.covariance) if self.cap is None else None
-
-    @property
-    def least_variance(self) -> float:
-        """The variance that a cap allows; zero without one."""
-        return 0.0 if self.cap is None else 1.0 / self.cap
 
     @classmethod
     def variants(cls) -> list[Self]:
@@ -124,28 +102,10 @@ class Gaussian(Family):
         spread = rng.normal(size=(k, 3 * d, d)) + np.arange(d)
         scatter = np.stack([np.cov(rows.T, ddof=0).reshape(d, d) for rows in spread])
         packed = pack(scatter) if self.scatter == "full" else np.diagonal(scatter, axis1=1, axis2=2)
-        weight = np.full(k, 1.0 / k)
-        return self.maximize(Statistics(weight, 3.0 * rng.normal(size=(k, d)), packed, 1.0, 0.0))[0]
+        means = 3.0 * rng.normal(size=(k, d))
+        return self.maximize((Block(np.full(k, 1.0 / k), means, packed),))[0]
 
-    def whiten(self, params: GaussianParams) -> Array:
-        """Inverse factors: (K, d, d) lower triangular, or (K, d)."""
-        k, d = params.means.shape
-        if params.factor.ndim == 2:
-            return _for_each(1.0 / params.factor, (k, d))
-        diagonal = np.diagonal(params.factor, axis1=1, axis2=2)
-        unit = params.factor / diagonal[:, :, None]
-        inverse = np.tril(np.linalg.inv(unit)) / diagonal[:, None, :]
-        return _for_each(inverse, (k, d, d))
-
-    def log_determinant(self, params: GaussianParams) -> Array:
-        """log of the determinant of the factors, (K,)."""
-        k, d = params.means.shape
-        diagonal = params.factor
-        if diagonal.ndim == 3:
-            diagonal = np.diagonal(diagonal, axis1=1, axis2=2)
-        return np.asarray(np.log(_for_each(diagonal, (k, d))).sum(axis=1))
-
-    def local(self, params: GaussianParams, x: Array) -> Array:
+    def centred(self, params: GaussianParams, x: Array) -> Array:
         centred = x[None] - params.means[:, None]
         whiten = self.whiten(params)
         if whiten.ndim == 2:
@@ -153,11 +113,11 @@ class Gaussian(Family):
         return np.asarray(centred @ whiten.swapaxes(1, 2))
 
     def log_density(self, params: GaussianParams, x: Array) -> Array:
-        square = np.square(self.local(params, x)).sum(axis=2).T
+        square = np.square(self.centred(params, x)).sum(axis=2).T
         d = x.shape[1]
         return np.asarray(-0.5 * (square + d * LOG_2PI) - self.log_determinant(params))
 
-    def from_local(
+    def from_centred(
         self, params: GaussianParams, mean: Array, scatter: Array
     ) -> tuple[Array, Array]:
         factor = params.factor
@@ -166,22 +126,50 @@ class Gaussian(Family):
         means = params.means + (factor @ mean[:, :, None])[:, :, 0]
         return means, pack(factor @ unpack(scatter, mean.shape[1]) @ factor.swapaxes(1, 2))
 
-    def to_local(self, params: GaussianParams, mean: Array, scatter: Array) -> tuple[Array, Array]:
+    def to_centred(
+        self, params: GaussianParams, mean: Array, scatter: Array
+    ) -> tuple[Array, Array]:
         whiten, offset = self.whiten(params), mean - params.means
         if whiten.ndim == 2:
             return whiten * offset, np.square(whiten) * scatter
         square = whiten @ unpack(scatter, mean.shape[1]) @ whiten.swapaxes(1, 2)
         return (whiten @ offset[:, :, None])[:, :, 0], pack(square)
 
-    def sufficient(self, x: Array) -> Array:
+    def n_products(self, d: int) -> int:
+        return packed_length(self.scatter, d)
+
+    def products(self, weighted: Array, centred: Array) -> Array:
+        if self.scatter == "diag":
+            return np.asarray((weighted * centred).sum(axis=1))
+        i, j = lower_triangle(centred.shape[2])
+        return np.asarray((weighted.swapaxes(1, 2) @ centred)[:, i, j])
+
+    def blocks_of(self, x: Array, responsibilities: Array) -> Blocks:
+        weight, d = responsibilities.sum(axis=0), x.shape[1]
+        mean = np.tile(responsibilities.sum(axis=1) @ x / weight.sum(), (len(weight), 1))
+        scatter = np.zeros((len(weight), packed_length(self.scatter, d)))
+        for k, held, share in groups(responsibilities, weight):
+            mean[k] = share @ x[held]
+            scatter[k] = self._scatter(x[held] - mean[k], share)
+        return (Block(weight, mean, scatter),)
+
+    def _scatter(self, away: Array, share: Array) -> Array:
+        if self.scatter == "diag":
+            return np.asarray(share @ np.square(away))
+        return pack((share[:, None] * away).T @ away)
+
+    def n_statistics(self, d: int) -> int:
+        return d + packed_length(self.scatter, d)
+
+    def sufficient_statistics(self, x: Array) -> Array:
         if self.scatter == "diag":
             return np.hstack([x, np.square(x)])
         return np.hstack([x, pack(x[:, :, None] * x[:, None, :])])
 
-    def log_base(self, x: Array) -> Array:
+    def log_base_measure(self, x: Array) -> Array:
         return np.full(len(x), -0.5 * x.shape[1] * LOG_2PI)
 
-    def natural(self, params: GaussianParams) -> Array:
+    def to_natural(self, params: GaussianParams) -> Array:
         whiten = self.whiten(params)
         if whiten.ndim == 2:
             precision = np.square(whiten)
@@ -207,21 +195,21 @@ class Gaussian(Family):
 
     def mean(self, params: GaussianParams) -> Array:
         d = params.means.shape[1]
-        squares = self.full_scatter(params) + self.sufficient(params.means)[:, d:]
+        squares = self.full_scatter(params) + self.sufficient_statistics(params.means)[:, d:]
         return np.hstack([params.means, squares])
 
     def full_scatter(self, params: GaussianParams) -> Array:
         """Covariances of every component in the packing of its statistics, (K, p)."""
         k, d = params.means.shape
         if params.factor.ndim == 2:
-            return _for_each(np.square(params.factor), (k, d))
+            return for_each(np.square(params.factor), (k, d))
         packed = pack(params.factor @ params.factor.swapaxes(1, 2))
-        return _for_each(packed, (k, packed.shape[1]))
+        return for_each(packed, (k, packed.shape[1]))
 
-    def expected(self, params: GaussianParams, weights: Array) -> Statistics:
-        return Statistics(weights.copy(), params.means.copy(), self.full_scatter(params), 1.0, 0.0)
+    def expected(self, params: GaussianParams, weights: Array) -> Blocks:
+        return (Block(weights.copy(), params.means.copy(), self.full_scatter(params)),)
 
-    def variance_floor(self, statistics: Statistics) -> Array:
+    def variance_floor(self, statistics: Block) -> Array:
         """The smallest variance allowed in each column, from the data's own scale."""
         share = statistics.weight / statistics.weight.sum()
         centre = share @ statistics.mean
@@ -229,14 +217,15 @@ class Gaussian(Family):
         least = np.maximum(np.square(RESOLUTION * centre), LEAST_VARIANCE)
         return np.asarray(np.maximum(self.floor * total, least))
 
-    def _variances(self, statistics: Statistics) -> Array:
+    def _variances(self, statistics: Block) -> Array:
         if self.scatter == "diag":
             return statistics.scatter
         d = statistics.mean.shape[1]
         rows = np.arange(d)
         return np.asarray(statistics.scatter[:, rows * (rows + 3) // 2])
 
-    def maximize(self, statistics: Statistics) -> tuple[GaussianParams, int]:
+    def maximize(self, blocks: Blocks) -> tuple[GaussianParams, int]:
+        (statistics,) = blocks
         floor = self.variance_floor(statistics)
         factor, repairs = self.structure.factorize(
             statistics.weight, statistics.scatter, self.reg_covar, self.least_variance, floor
@@ -256,13 +245,14 @@ class Gaussian(Family):
             rows[chosen] = params.means[component] + noise[chosen] @ factors[component].T
         return rows
 
-    def scale(self, x: Array, weight: Array) -> Array:
+    def deviations_of(self, x: Array, weight: Array) -> Array:
         share = weight / weight.sum()
         spread = np.sqrt(share @ np.square(x - share @ x))
         return np.where(spread > 0, spread, 1.0)
 
-    def divergence(self, x: Array, centers: Array, scale: Array) -> Array:
+    def divergence(self, x: Array, centers: Array, weight: Array) -> Array:
         """Half the squared distance: all components share one covariance before learning."""
+        scale = self.deviations_of(x, weight)
         origin = centers[0]  # differences of rows far from zero lose no digits about it
         rows, scaled = (x - origin) / scale, (centers - origin) / scale
         return np.asarray(0.5 * cdist(rows, scaled, "sqeuclidean"))
@@ -283,273 +273,19 @@ class Gaussian(Family):
         spread = np.square(whiten @ factor).sum(axis=(2, 3))
         return np.asarray(0.5 * (spread - d + np.square(whiten @ offset).sum(axis=(2, 3))))
 
-    def unconstrained(self, params: GaussianParams) -> Array:
-        k = len(params.means)
-        factor = params.factor
-        if factor.ndim == 3:
-            logs = np.log(np.diagonal(factor, axis1=1, axis2=2))
-            unit = factor / np.diagonal(factor, axis1=1, axis2=2)[:, :, None]
-            i, j = np.tril_indices(factor.shape[1], -1)
-            shape = np.hstack([logs, unit[:, i, j]])
-        else:
-            shape = np.log(factor)
-        return np.hstack([params.means, np.broadcast_to(shape, (k, shape.shape[1]))])
-
-    def constrained(self, coordinates: Array, like: GaussianParams) -> GaussianParams:
-        d = like.means.shape[1]
-        means, shape = coordinates[:, :d], coordinates[: len(like.factor), d:]
-        return GaussianParams(
-            means.copy(),
-            self.structure.widened(self._factor(shape, like.factor), self.least_variance),
-        )
-
-    def _factor(self, shape: Array, like: Array) -> Array:
-        if like.ndim == 2:
-            return np.exp(shape)
-        d = like.shape[1]
-        scale = np.exp(shape[:, :d])
-        unit = np.zeros_like(like)
-        unit[:, np.arange(d), np.arange(d)] = 1.0
-        i, j = np.tril_indices(d, -1)
-        unit[:, i, j] = shape[:, d:]
-        return np.asarray(unit * scale[:, :, None])
-
-    def units(self, params: GaussianParams) -> Array:
-        k, d = params.means.shape
-        coordinates = self.unconstrained(params)
-        units = np.ones_like(coordinates)
-        units[:, :d] = np.sqrt(self._variances(self.expected(params, np.ones(k))))
-        return units
-
-    def blend(self, a: GaussianParams, b: GaussianParams, t: float) -> GaussianParams:
-        covariance = self.structure.covariances
-        mixed = (1.0 - t) * covariance(a.factor) + t * covariance(b.factor)
-        means = (1.0 - t) * a.means + t * b.means
-        return GaussianParams(means, self.structure.from_covariances(mixed))
-
-    def extent(self, params: GaussianParams) -> tuple[float, float, float]:
-        eigenvalues = (
-            np.square(np.linalg.svd(params.factor, compute_uv=False))
-            if (params.factor.ndim == 3)
-            else np.square(params.factor)
-        )
-        location = float(np.abs(params.means).max())
-        return location, float(eigenvalues.min()), float(eigenvalues.max())
-
     def n_parameters(self, k: int, d: int) -> int:
         return k * d + self.structure.n_parameters(k, d)
 
+    def attributes(self, params: GaussianParams) -> dict[str, Array]:
+        return {"means": params.means, "covariances": self.covariances(params)}
 
-@value
-class FactorGaussian(Gaussian):
-    """x = mu + L'z + e with factors z ~ N(0, I) of dimension `rank` and noise e ~ N(0, psi).
-
-    Sigma = L'L + diag(psi), in O(d rank) memory and time: `Gaussian("factor", rank=q)`. Statistics
-    hold z as it is expected given x. The floor is that of the noise, the variance of a column given
-    all factors, and `reg_covar` is added to it; a cap is that of the noise's precision.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mixfold import Gaussian, Mixture
-    >>> x = np.random.default_rng(0).normal(size=(200, 1)) * np.arange(1.0, 6.0)
-    >>> family = Gaussian("factor", rank=1, reg_covar=0.01)
-    >>> model = Mixture(family, 1, learner="em", random_state=0).fit(x)
-    >>> np.abs(model.loadings_[0, 0] / model.loadings_[0, 0, 0]).round(1)
-    array([1., 2., 3., 4., 5.])
-
-    References
-    ----------
-    Ghahramani and Hinton (1996), The EM algorithm for mixtures of factor analyzers; Liu, Rubin and
-    Wu (1998) for parameter expansion.
-    """
-
-    covariance: str = FACTOR
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.covariance != FACTOR:
-            raise InvalidInputError(
-                f"covariance is {self.covariance!r}: use Gaussian({self.covariance!r})"
-            )
-        if self.rank is None:
-            raise InvalidInputError(
-                "rank is None: covariance 'factor' needs the number of factors, rank=8 or --rank 8"
-            )
-        check_whole("rank", self.rank)
-
-    def __repr__(self) -> str:
-        return (
-            f"Gaussian(covariance='factor', floor={self.floor!r}, reg_covar={self.reg_covar!r}, "
-            f"rank={self.rank!r}, cap={self.cap!r})"
-        )
+    def capped(self, cap: float) -> Gaussian:
+        return replace(self, cap=min(cap, self.cap or cap))
 
     @property
-    def structure(self) -> Covariance:
-        raise AssertionError("factors have no covariance matrices")
+    def conjugate(self) -> Conjugate | None:
+        return CONJUGATES.get(self.covariance) if self.cap is None else None
 
-    @property
-    def form(self) -> Form:
-        return "factor"
-
-    @property
-    def scatter(self) -> Scatter:
-        return "factor"
-
-    @property
-    def hidden(self) -> int:
-        assert self.rank is not None
-        return self.rank
-
-    def check_columns(self, d: int) -> None:
-        if self.hidden >= d:
-            raise InvalidInputError(
-                f"rank is {self.rank}, but the data have {d} column{'s' * (d != 1)}: a rank below "
-                "that is needed, or covariance='full'"
-            )
-
-    def check_params(self, params: Any, k: int, d: int) -> None:
-        check_kind("components", params, FactorParams)
-        check_array("means", params.means, (k, d))
-        check_array("loadings", params.loadings, (k, self.hidden, d))
-        check_array("noise_variance", params.noise_variance, (k, d), LOWEST**2, LARGEST_SQUARE)
-
-    def example(self, k: int, d: int, rng: np.random.Generator) -> Any:
-        loadings = rng.normal(size=(k, self.hidden, d))
-        return FactorParams(3.0 * rng.normal(size=(k, d)), loadings, rng.uniform(0.5, 2.0, (k, d)))
-
-    def dense(self, params: FactorParams) -> GaussianParams:
-        """The same components by Cholesky factors, (K, d, d)."""
-        noise = params.noise_variance[:, None] * np.eye(params.means.shape[1])
-        square = params.loadings.swapaxes(1, 2) @ params.loadings + noise
-        factor = np.asarray(np.linalg.cholesky(square), dtype=np.float64)
-        return GaussianParams(params.means, factor)
-
-    def natural(self, params: Any) -> Array:
-        return Gaussian().natural(self.dense(params))
-
-    def mean(self, params: Any) -> Array:
-        return Gaussian().mean(self.dense(params))
-
-    def local(self, params: Any, x: Array) -> Array:
-        """Rows about their means, and the factors expected of them."""
-        centred = x[None] - params.means[:, None]
-        beta = factor_analysis.posterior(params).beta
-        return np.concatenate([centred, centred @ beta.swapaxes(1, 2)], axis=2)
-
-    def from_local(self, params: Any, mean: Array, scatter: Array) -> tuple[Array, Array]:
-        return self._shifted(params, mean, scatter, 1.0)
-
-    def to_local(self, params: Any, mean: Array, scatter: Array) -> tuple[Array, Array]:
-        return self._shifted(params, mean, scatter, -1.0)
-
-    def _shifted(
-        self, params: FactorParams, mean: Array, scatter: Array, sign: float
-    ) -> tuple[Array, Array]:
-        """With the means, and with what is not known of factors, added or taken off."""
-        d = params.means.shape[1]
-        moments = self._moments(scatter, d)
-        factors = moments.factors + sign * factor_analysis.spread(params)
-        means = mean.copy()
-        means[:, :d] += sign * params.means
-        return means, factor_analysis.packed(moments._replace(factors=factors))
-
-    def _moments(self, scatter: Array, d: int) -> Moments:
-        return factor_analysis.unpacked(scatter, d, self.hidden)
-
-    def log_density(self, params: Any, x: Array) -> Array:
-        known = factor_analysis.posterior(params)
-        square = [
-            factor_analysis.quadratic(params, known, k, x - mean)
-            for k, mean in enumerate(params.means)
-        ]
-        logs = 0.5 * x.shape[1] * LOG_2PI + known.half_log_determinant
-        return np.asarray(-0.5 * np.stack(square, axis=1) - logs)
-
-    def variances(self, params: FactorParams) -> Array:
-        """Variances of columns, (K, d)."""
-        return np.asarray(np.square(params.loadings).sum(axis=1) + params.noise_variance)
-
-    def expected(self, params: Any, weights: Array) -> Statistics:
-        k, q = len(weights), self.hidden
-        mean = np.hstack([params.means, np.zeros((k, q))])
-        one = np.tile(np.eye(q), (k, 1, 1))
-        moments = Moments(self.variances(params), params.loadings, one)
-        return Statistics(weights.copy(), mean, factor_analysis.packed(moments), 1.0, 0.0)
-
-    def _seen(self, statistics: Statistics) -> Statistics:
-        """Without what is hidden."""
-        d = statistics.mean.shape[1] - self.hidden
-        return replace(statistics, mean=statistics.mean[:, :d], scatter=statistics.scatter[:, :d])
-
-    def _variances(self, statistics: Statistics) -> Array:
-        return statistics.scatter
-
-    def maximize(self, statistics: Statistics) -> tuple[Any, int]:
-        seen = self._seen(statistics)
-        means = np.ascontiguousarray(seen.mean)
-        loadings, noise = factor_analysis.regressed(
-            self._moments(statistics.scatter, means.shape[1])
-        )
-        noise = np.maximum(noise + self.reg_covar, self.least_variance)
-        floor = self.variance_floor(seen)
-        healthy = noise > floor
-        params = FactorParams(means, loadings, np.where(healthy, noise, floor))
-        return params, int((~healthy).any(axis=1).sum())
-
-    def sample(self, params: Any, labels: np.ndarray, rng: np.random.Generator) -> Array:
-        rows = rng.standard_normal((len(labels), params.means.shape[1]))
-        factors = rng.standard_normal((len(labels), self.hidden))
-        for k in np.unique(labels):
-            chosen = labels == k
-            noise = rows[chosen] * np.sqrt(params.noise_variance[k])
-            rows[chosen] = params.means[k] + factors[chosen] @ params.loadings[k] + noise
-        return rows
-
-    def turned(self, statistics: Statistics, like: Statistics) -> Statistics:
-        d = statistics.mean.shape[1] - self.hidden
-        own, other = (self._moments(s.scatter, d) for s in (statistics, like))
-        scatter = factor_analysis.packed(factor_analysis.turned(own, other))
-        return replace(statistics, scatter=scatter)
-
-    def _mahalanobis_kl(self, a: Any, b: Any) -> Array:
-        known = factor_analysis.posterior(a)
-        inverse = known.precision - np.square(known.reach).sum(axis=1)
-        k, d = a.means.shape
-        found = inverse @ b.noise_variance.T - d
-        for i in range(k):
-            spread = factor_analysis.quadratic(a, known, i, b.loadings.reshape(-1, d))
-            offset = factor_analysis.quadratic(a, known, i, b.means - a.means[i])
-            found[i] += spread.reshape(k, -1).sum(axis=1) + offset
-        return np.asarray(0.5 * found)
-
-    def unconstrained(self, params: Any) -> Array:
-        loadings = params.loadings.reshape(len(params.means), -1)
-        return np.hstack([params.means, loadings, np.log(params.noise_variance)])
-
-    def constrained(self, coordinates: Array, like: Any) -> Any:
-        d = like.means.shape[1]
-        loadings = coordinates[:, d:-d].reshape(like.loadings.shape)
-        noise = np.maximum(np.exp(coordinates[:, -d:]), self.least_variance)
-        return FactorParams(coordinates[:, :d].copy(), loadings.copy(), noise)
-
-    def units(self, params: Any) -> Array:
-        deviations = np.sqrt(self.variances(params))
-        return np.hstack([np.tile(deviations, 1 + self.hidden), np.ones_like(deviations)])
-
-    def blend(self, a: Any, b: Any, t: float) -> Any:
-        return FactorParams(
-            (1.0 - t) * a.means + t * b.means,
-            (1.0 - t) * a.loadings + t * b.loadings,
-            (1.0 - t) * a.noise_variance + t * b.noise_variance,
-        )
-
-    def extent(self, params: Any) -> tuple[float, float, float]:
-        noise = params.noise_variance
-        along = np.square(np.linalg.norm(params.loadings, ord=2, axis=(1, 2)))
-        location = float(np.abs(params.means).max())
-        return location, float(noise.min()), float((along + noise.max(axis=1)).max())
-
-    def n_parameters(self, k: int, d: int) -> int:
-        q = self.hidden
-        return k * (2 * d + d * q - q * (q - 1) // 2)
+    def standard_deviations(self, params: GaussianParams) -> Array:
+        (block,) = self.expected(params, np.ones(len(params.means)))
+        return np.sqrt(self._variances(block))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import ClassVar, Literal
+
 import numpy as np
 
+from mixfold.core.capabilities import RowUpdates
 from mixfold.core.conjugate import Conjugate
 from mixfold.core.rows import Array
 from mixfold.core.value import value
@@ -24,22 +27,27 @@ class Poisson(Positive):
     """
 
     floor: float = 1e-8
-    needs = "counts must be whole numbers >= 0"
+    base_measure: ClassVar[Literal["one", "factorial"]] = "factorial"
+    support_message = "counts must be whole numbers >= 0"
 
-    def outside(self, x: Array) -> np.ndarray:
+    def out_of_support(self, x: Array) -> np.ndarray:
         outside: np.ndarray = (x < 0) | (x != x.round())
         return outside
+
+    @property
+    def row_updates(self) -> RowUpdates:
+        return RowUpdates("poisson", self.floor)
 
     @property
     def conjugate(self) -> Conjugate:
         return PoissonRates()
 
-    def log_base(self, x: Array) -> Array:
+    def log_base_measure(self, x: Array) -> Array:
         from scipy.special import gammaln
 
         return np.asarray(-gammaln(x + 1.0).sum(axis=1))
 
-    def natural(self, params: MeanParams) -> Array:
+    def to_natural(self, params: MeanParams) -> Array:
         return np.log(params.means)
 
     def log_normalizer(self, eta: Array) -> Array:
@@ -48,15 +56,15 @@ class Poisson(Positive):
     def sample(self, params: MeanParams, labels: np.ndarray, rng: np.random.Generator) -> Array:
         return np.asarray(rng.poisson(params.means[labels]), dtype=np.float64)
 
-    def divergence(self, x: Array, centers: Array, scale: Array) -> Array:
+    def divergence(self, x: Array, centers: Array, weight: Array) -> Array:
         """x log(x/c) - x + c, summed over columns; a centre at zero is moved off it."""
         from scipy.special import kl_div
 
-        c = np.maximum(centers, 0.5 * scale)
+        c = np.maximum(centers, 0.5 * self.typical_size(x, weight))
         return np.stack([kl_div(x, one).sum(axis=1) for one in c], axis=1)
 
     def blend(self, a: MeanParams, b: MeanParams, t: float) -> MeanParams:
         return MeanParams((1.0 - t) * a.means + t * b.means)
 
-    def extent(self, params: MeanParams) -> tuple[float, float, float]:
+    def parameter_bounds(self, params: MeanParams) -> tuple[float, float, float]:
         return float(params.means.max()), float(params.means.min()), float(params.means.max())

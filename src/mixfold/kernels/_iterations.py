@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 import triton
 
+from mixfold.core.capabilities import DevicePasses, MaximizedOnDevice
 from mixfold.core.limits import LEAST_VARIANCE
 from mixfold.core.problem import Made
-from mixfold.families.gaussian import LOG_2PI, RESOLUTION, Gaussian, GaussianParams
+from mixfold.families.gaussian import LOG_2PI, RESOLUTION
 from mixfold.kernels._graphs import recorded, restored
-from mixfold.kernels._moments import Moments
+from mixfold.kernels._moments import Moments, of_form
 from mixfold.kernels._products import Whitened
 from mixfold.kernels._torch import Tensor, torch
 from mixfold.kernels._triton_columns import Columns
@@ -28,7 +29,6 @@ from mixfold.models.mixture_model import MixtureParams
 
 MOST_PASSES = 16
 WORK = 2**41  # products of numbers in the passes made at once: some tenths of a second
-KINDS = ("full", "diag")
 
 
 class Iterations(ABC):
@@ -41,9 +41,12 @@ class Iterations(ABC):
 
     def __init__(self, fused: Any, x: Tensor, weight: Tensor | None, tile: int) -> None:
         self.fused, self.model = fused, fused.model
+        self.family: MaximizedOnDevice = fused.model.family
+        assert self.family.device_passes is not None
+        self.known = self.family.device_passes
         self.x, self.weight, self.tile = x, weight, tile
-        k, d, family = self.model.k, self.model.d, self.model.family
-        self.full = family.scatter == "full"
+        k, d = self.model.k, self.model.d
+        self.full = of_form(self.model, "triangular")
         self.shapes = [(k,), (k, d), (k, d, d) if self.full else (k, d)]
         self.sizes = [int(np.prod(shape)) for shape in self.shapes]
         self.passes = max(1, min(MOST_PASSES, WORK // (len(x) * self.model.n_sums)))
@@ -78,8 +81,7 @@ class Iterations(ABC):
         return Made(self.log_likelihood.numpy(force=True)[:number].copy(), self._after)
 
     def _begin(self, params: MixtureParams, form: Whitened) -> None:
-        components = params.components
-        flat = [params.weights, components.means, components.factor]
+        flat = [params.weights, *self.family.to_arrays(params.components)]
         self.slots[0] = torch().tensor(np.concatenate([part.ravel() for part in flat]))
         self.prepare(form)
 
@@ -89,7 +91,7 @@ class Iterations(ABC):
         ends = np.cumsum(self.sizes)
         cut = np.split(flat, ends[:-1])
         parts = [part.reshape(shape).copy() for part, shape in zip(cut, self.shapes, strict=True)]
-        params = MixtureParams(parts[0], GaussianParams(parts[1], parts[2]))
+        params = MixtureParams(parts[0], self.family.from_arrays(parts[1], parts[2]))
         self._ended = params if passes == self.passes else None
         return params
 
@@ -124,7 +126,7 @@ class SmallIterations(Iterations):
 
     def __init__(self, fused: Any, x: Tensor, weight: Tensor | None, tile: int) -> None:
         super().__init__(fused, x, weight, tile)
-        self.limits = limits_of(self.model.family, x)
+        self.limits = limits_of(self.known, x)
         self.theta: Any = None
 
     def begun(self) -> list[Tensor]:
@@ -148,7 +150,7 @@ class DiagonalIterations(Iterations):
 
     def __init__(self, fused: Any, x: Tensor, weight: Tensor | None, tile: int) -> None:
         super().__init__(fused, x, weight, tile)
-        self.columns = Columns(fused.k, fused.d, fused.kp, limits_of(self.model.family, x))
+        self.columns = Columns(fused.k, fused.d, fused.kp, limits_of(self.known, x))
 
     def prepare(self, form: Whitened) -> None:
         self.wide = self.fused.wide_for(form)
@@ -175,12 +177,12 @@ class PairsIterations(Iterations):
         given = self.fused.arranged(origin, means, whitened(factor), offset)
         tiles = self.fused.moments(given, self.x, self.weight, self.tile)
         total = Moments(*(several.sum(dim=0) for several in tiles))
-        *params, self.healthy[i] = maximized(self.model.family, origin.double(), total)
+        *params, self.healthy[i] = maximized(self.known, origin.double(), total)
         self.slots[i + 1] = torch().cat([part.ravel() for part in params])
         self.log_likelihood[i] = total.log_likelihood / total.weight.sum()
 
 
-def limits_of(family: Gaussian, x: Tensor) -> Tensor:
+def limits_of(family: DevicePasses, x: Tensor) -> Tensor:
     """What variances may not fall below, and what is added to them."""
     return x.new_tensor([family.floor, family.reg_covar], dtype=torch().float64)
 
@@ -191,7 +193,7 @@ def whitened(factor: Tensor) -> Tensor:
     return torch().linalg.solve_triangular(factor, eye.expand_as(factor), upper=False)
 
 
-def maximized(family: Gaussian, origin: Tensor, total: Moments) -> tuple[Tensor, ...]:
+def maximized(family: DevicePasses, origin: Tensor, total: Moments) -> tuple[Tensor, ...]:
     """Weights, means, factors, and whether nothing had to be mended.
 
     The same as `Gaussian.maximize`, from moments about an origin.
@@ -215,9 +217,9 @@ def maximized(family: Gaussian, origin: Tensor, total: Moments) -> tuple[Tensor,
 def iterations(fused: Any, x: Tensor, weight: Tensor | None, tile: int) -> Iterations | None:
     """Passes on the device, if M-steps of the family can be made there."""
     model = fused.model
-    if model.family.covariance not in KINDS or model.family.cap is not None:
+    if not isinstance(model.family, MaximizedOnDevice) or model.family.device_passes is None:
         return None
-    if model.family.covariance == "diag":
+    if of_form(model, "diagonal"):
         return DiagonalIterations(Diagonal(model), x, weight, tile)
     kind = SmallIterations if isinstance(fused, Small) else PairsIterations
     return kind(fused, x, weight, tile)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from mixfold.core.capabilities import WhitenedKernel
 from mixfold.kernels._products import stretches
 from mixfold.kernels._torch import Tensor, torch
+from mixfold.models.mixture_model import MixtureModel
 
 
 class Moments(NamedTuple):
@@ -16,6 +18,11 @@ class Moments(NamedTuple):
     weight: Tensor
     first: Tensor
     second: Tensor
+
+
+def of_form(model: MixtureModel, form: str) -> bool:
+    """Whether the components are Gaussians with "triangular" or "diagonal" factors."""
+    return isinstance(model.family, WhitenedKernel) and model.family.form == form
 
 
 def in_stretches(

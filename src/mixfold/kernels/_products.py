@@ -7,10 +7,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mixfold.core.capabilities import IdentityKernel, WhitenedKernel
 from mixfold.core.rows import Array
-from mixfold.core.statistics import lower_triangle
-from mixfold.families.gaussian import LOG_2PI, Gaussian
-from mixfold.families.poisson import Poisson
+from mixfold.families.gaussian import LOG_2PI
 from mixfold.kernels._torch import Tensor, torch
 from mixfold.kernels.reference import NEGLIGIBLE
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
@@ -46,6 +45,14 @@ class Whitened(NamedTuple):
         """log w_k p(x | k), (K, n)."""
         return self.offset - 0.5 * local.square().sum(dim=2)
 
+    def products(self, r: Tensor, local: Tensor) -> list[Tensor]:
+        """Sums of squares of local rows, or of all their products, (K, s)."""
+        if self.whiten.shape[1] == 1:
+            return [(r[:, None] @ local.square())[:, 0]]
+        i, j = torch().tril_indices(local.shape[2], local.shape[2], device=local.device)
+        square = (local * r[:, :, None]).transpose(1, 2) @ local
+        return [square.flatten(1).index_select(1, i * local.shape[2] + j)]
+
 
 class Linear(NamedTuple):
     """Families whose sufficient statistics are the columns: local rows are the rows."""
@@ -62,6 +69,10 @@ class Linear(NamedTuple):
         """log w_k p(x | k), (K, n)."""
         joint = self.eta @ x.T + self.offset
         return joint - torch().lgamma(x + 1.0).sum(dim=1) if self.counts else joint
+
+    def products(self, r: Tensor, local: Tensor) -> list[Tensor]:
+        """None."""
+        return []
 
 
 Form = Whitened | Linear
@@ -87,19 +98,20 @@ class Products:
     def __init__(self, model: MixtureModel, device: Any) -> None:
         self.model, self.device = model, device
         self.chunk = chunk_length(model.k, model.d)
-        i, j = lower_triangle(model.d)
-        self._packed = torch().tensor(i * model.d + j, device=device)
+        family = model.family
+        self._gaussians = family if isinstance(family, WhitenedKernel) else None
+        self._factorial = isinstance(family, IdentityKernel) and family.base_measure == "factorial"
 
     def prepare(self, params: MixtureParams) -> Form:
         """Parameters on the device."""
         family, logs = self.model.family, np.log(params.weights)
-        if isinstance(family, Gaussian):
-            components = params.components
-            offset = logs - 0.5 * self.model.d * LOG_2PI - family.log_determinant(components)
-            return whitened(components.means, family.whiten(components), offset, self.device)
-        eta = family.natural(params.components)
+        if self._gaussians is not None:
+            known = self._gaussians.whitened(params.components)
+            offset = logs - 0.5 * self.model.d * LOG_2PI - known.log_determinant
+            return whitened(known.means, known.whiten, offset, self.device)
+        eta = family.to_natural(params.components)
         offset = upload((logs - family.log_normalizer(eta))[:, None], self.device)
-        return Linear(upload(eta, self.device), offset, isinstance(family, Poisson))
+        return Linear(upload(eta, self.device), offset, self._factorial)
 
     def sums(self, form: Form, x: Tensor, weight: Tensor | None, tile: int) -> Tensor:
         """The sums of each tile, (tiles, n_sums)."""
@@ -110,7 +122,7 @@ class Products:
             r = torch().where(r < NEGLIGIBLE, 0.0, r)
             if weight is not None:
                 log_density, r = log_density * weight[cut], r * weight[cut]
-            return self._flat(log_density.sum(), r, local)
+            return self._flat(form, log_density.sum(), r, local)
 
         return self._tiles(x, tile, expect)
 
@@ -122,7 +134,7 @@ class Products:
         def given(rows: Tensor, cut: slice) -> Tensor:
             r = latent[cut].T
             r = r if weight is None else r * weight[cut]
-            return self._flat(rows.new_zeros(()), r, form.local(rows))
+            return self._flat(form, rows.new_zeros(()), r, form.local(rows))
 
         return self._tiles(x, tile, given)
 
@@ -148,14 +160,10 @@ class Products:
                 found[i] += work(x[cut].to(torch().float64, copy=True), cut)
         return found
 
-    def _flat(self, log_likelihood: Tensor, r: Tensor, local: Tensor) -> Tensor:
+    def _flat(self, form: Form, log_likelihood: Tensor, r: Tensor, local: Tensor) -> Tensor:
         """Sums of a chunk from weighted responsibilities (K, n) and local rows."""
-        parts = [r.sum(dim=1)[:, None], (r[:, None] @ local)[:, 0]]
-        if self.model.family.scatter == "diag":
-            parts.append((r[:, None] @ local.square())[:, 0])
-        if self.model.family.scatter == "full":
-            square = (local * r[:, :, None]).transpose(1, 2) @ local
-            parts.append(square.flatten(1).index_select(1, self._packed))
+        first = [r.sum(dim=1)[:, None], (r[:, None] @ local)[:, 0]]
+        parts = [*first, *form.products(r, local)]
         return torch().cat([log_likelihood[None], torch().cat(parts, dim=1).ravel()])
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, no_type_check
 import triton
 import triton.language as tl
 
-from mixfold.kernels._moments import buffers, in_stretches
+from mixfold.kernels._moments import buffers, in_stretches, of_form
 from mixfold.kernels._products import Whitened
 from mixfold.kernels._torch import Tensor, torch
 from mixfold.kernels._triton_columns import FAR, LARGEST, Theta
@@ -140,10 +140,10 @@ class Diagonal:
         self.k, self.d, self.kp = model.k, model.d, lanes(model.k)
 
     @staticmethod
-    def serves(model: MixtureModel) -> bool:
+    def supports(model: MixtureModel) -> bool:
         """Whether the model has diagonal matrices."""
         few = model.k <= MOST_COMPONENTS and model.d <= MOST_COLUMNS
-        return few and model.family.scatter == "diag"
+        return few and of_form(model, "diagonal")
 
     def prepare(self, form: Whitened) -> Prepared:
         """Parameters as the kernels want them; the origin is the mean of the means."""

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, no_type_check
 import triton
 import triton.language as tl
 
-from mixfold.kernels._moments import Moments, buffers, in_stretches
+from mixfold.kernels._moments import Moments, buffers, in_stretches, of_form
 from mixfold.kernels._products import Whitened
 from mixfold.kernels._torch import Tensor, torch
 from mixfold.kernels._triton_shares import lanes, share_out
@@ -149,10 +149,10 @@ class Pairs:
         self.pairs = self.blocks * (self.blocks + 1) // 2
 
     @staticmethod
-    def serves(model: MixtureModel) -> bool:
+    def supports(model: MixtureModel) -> bool:
         """Whether the model has full matrices in few columns."""
         small = model.d <= MOST_COLUMNS and model.k <= MOST_COMPONENTS
-        return small and model.family.scatter == "full"
+        return small and of_form(model, "triangular")
 
     def prepare(self, form: Whitened) -> Prepared:
         """Parameters as the kernels want them; the origin is the mean of the means."""

@@ -12,6 +12,7 @@ import triton
 import triton.language as tl
 
 from mixfold.core.statistics import packed_length
+from mixfold.kernels._moments import of_form
 from mixfold.kernels._products import Whitened
 from mixfold.kernels._torch import Tensor, torch
 from mixfold.kernels._triton_sums import grouped
@@ -127,10 +128,10 @@ class Small:
 
     def __init__(self, model: MixtureModel) -> None:
         self.model = model
-        self.full = model.family.scatter == "full"
+        self.full = of_form(model, "triangular")
 
     @staticmethod
-    def serves(model: MixtureModel) -> bool:
+    def supports(model: MixtureModel) -> bool:
         """Whether the model has few sums."""
         return model.n_sums <= MOST_SUMS
 
@@ -143,7 +144,7 @@ class Small:
         if self.full:
             i, j = torch().tril_indices(d, d, device=means.device)
             root = form.whiten[:, i, j]
-        assert root.shape == (k, packed_length(self.model.family.scatter, d))
+        assert root.shape == (k, packed_length("full" if self.full else "diag", d))
         return torch().cat([form.offset.float(), high, low, root.float()], dim=1).contiguous()
 
     def sums(self, theta: Tensor, x: Tensor, weight: Tensor | None, tile: int) -> Tensor:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
-from functools import cache
 from importlib import import_module
 from typing import Any, Protocol
 
 from mixfold.core.problem import Assignment, Model, Sequence
 from mixfold.core.rows import Array, Rows
-from mixfold.kernels import native
 from mixfold.kernels.factor import FactorKernel
 from mixfold.kernels.native import NativeKernel
 from mixfold.kernels.reference import ReferenceKernel
-from mixfold.models.mixture_model import MixtureModel
 
 
 class Kernel(Protocol):
@@ -37,6 +33,7 @@ class Kernel(Protocol):
 
 ELEMENTS_PER_TILE = 2**18
 MOST_ELEMENTS = 2**22
+MIXTURE_KERNELS: tuple[Any, ...] = (FactorKernel, NativeKernel, ReferenceKernel)  # fastest first
 
 
 def kernel_for(model: Model) -> Kernel:
@@ -44,29 +41,13 @@ def kernel_for(model: Model) -> Kernel:
 
     The kernel of `Name` in models/file.py is `NameKernel` in kernels/file.py.
     """
-    if isinstance(model, MixtureModel):
-        return mixture_kernel(model)
+    for kernel in MIXTURE_KERNELS:
+        if kernel.supports(model):
+            chosen: Kernel = kernel(model)
+            return chosen
     file = import_module(type(model).__module__.replace(".models.", ".kernels."))
-    kernel: Kernel = getattr(file, f"{type(model).__name__}Kernel")(model)
-    return kernel
-
-
-def mixture_kernel(model: MixtureModel) -> Kernel:
-    """The compiled kernel of a mixture where there is one; factors have BLAS."""
-    if model.family.form == "factor":
-        return FactorKernel(model)
-    if native.serves(model):
-        return NativeKernel(model)
-    if native._native is None:
-        warn_once()
-    return ReferenceKernel(model)
-
-
-@cache
-def warn_once() -> None:
-    """Say once that no compiled kernel was built."""
-    message = "mixfold was built without a compiler: using NumPy kernels, which are slower"
-    warnings.warn(message, RuntimeWarning, stacklevel=4)
+    found: Kernel = getattr(file, f"{type(model).__name__}Kernel")(model)
+    return found
 
 
 def tile_length(d: int) -> int:

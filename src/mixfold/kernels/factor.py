@@ -6,11 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mixfold.core.capabilities import LatentFactors
+from mixfold.core.problem import Model
 from mixfold.core.rows import Array, Rows
 from mixfold.families._factor_analysis import Moments, Posterior, packed, posterior
 from mixfold.families.gaussian import LOG_2PI
 from mixfold.kernels.reference import ReferenceKernel
-from mixfold.models.mixture_model import MixtureParams
+from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 FAR = 2.0**20
 
@@ -33,6 +35,11 @@ class FactorKernel(ReferenceKernel):
     Where a component is far from the others for its size the expansion would cancel, and rows are
     centred component by component. Sums are over rows that a component has a share in.
     """
+
+    @staticmethod
+    def supports(model: Model) -> bool:
+        """Whether the kernel serves a model: a mixture whose components have factors."""
+        return isinstance(model, MixtureModel) and isinstance(model.family, LatentFactors)
 
     def prepare(self, params: MixtureParams) -> Prepared:
         """What the other methods want; computed once for many blocks."""
@@ -72,7 +79,7 @@ class FactorKernel(ReferenceKernel):
     def moments(self, prepared: Prepared, rows: Rows, latent: Array) -> Array:
         """The sums of a block under given responsibilities, of any sign, without likelihood."""
         r = latent * rows.weights()[:, None]
-        table = np.empty((self.model.k, 1 + self.model.n_means + self.model.n_products))
+        table = np.empty((self.model.k, self.model.family.n_sums(self.model.d)))
         for k, share in enumerate(r.T):
             table[k] = self._component(prepared, k, rows.x, share)
         return np.concatenate([[0.0], table.ravel()])

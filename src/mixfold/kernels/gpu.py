@@ -5,10 +5,9 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
+from mixfold.core.capabilities import IdentityKernel, WhitenedKernel
 from mixfold.core.errors import InvalidInputError
-from mixfold.families.exponential import Exponential
-from mixfold.families.gaussian import Gaussian
-from mixfold.families.poisson import Poisson
+from mixfold.core.problem import Model
 from mixfold.kernels._annealing import anneal
 from mixfold.kernels._products import Products
 from mixfold.kernels._torch import Tensor, torch
@@ -17,23 +16,16 @@ from mixfold.models.annealed import Annealed, AnnealingRule
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 
-def serves(model: Any) -> bool:
-    """Whether there is a kernel for the model."""
-    families = Gaussian | Poisson | Exponential
-    mixture = isinstance(model, MixtureModel) and isinstance(model.family, families)
-    return mixture and not model.family.hidden
-
-
 def fused_kernel(model: MixtureModel) -> Any:
     """Kernels in which rows are read once, for float32 rows; None where there are none."""
-    if not isinstance(model.family, Gaussian) or find_spec("triton") is None:
+    if not isinstance(model.family, WhitenedKernel) or find_spec("triton") is None:
         return None
     from mixfold.kernels._triton_diagonal import Diagonal
     from mixfold.kernels._triton_pairs import Pairs
     from mixfold.kernels._triton_small import Small
 
     kinds: list[Any] = [Small, Pairs, Diagonal]
-    return next((kind(model) for kind in kinds if kind.serves(model)), None)
+    return next((kind(model) for kind in kinds if kind.supports(model)), None)
 
 
 class Prepared(NamedTuple):
@@ -52,7 +44,7 @@ class GpuKernel:
     """
 
     def __init__(self, model: MixtureModel, device: Any, fused: bool | None = None) -> None:
-        if not serves(model):
+        if not self.supports(model):
             raise InvalidInputError(
                 f"{getattr(model, 'family', model)!r} has no kernel for GPUs: use engine='cpu'"
             )
@@ -61,6 +53,13 @@ class GpuKernel:
         fused = device.type == "cuda" if fused is None else fused
         self._fused: Any = fused_kernel(model) if fused else None
         self._kept: Any = None
+
+    @staticmethod
+    def supports(model: Model) -> bool:
+        """Whether the kernel serves a model."""
+        if not isinstance(model, MixtureModel):
+            return False
+        return isinstance(model.family, WhitenedKernel | IdentityKernel)
 
     def prepare(self, params: MixtureParams) -> Prepared:
         """What the others want of parameters; made once for many rows."""

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
+from functools import cache
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from mixfold.core.capabilities import (
+    CompiledRowUpdates,
+    IdentityKernel,
+    RowUpdates,
+    Whitened,
+    WhitenedKernel,
+    conjugate_of,
+)
 from mixfold.core.noise import words
-from mixfold.core.problem import ASSIGNMENTS, CONTROLS, Assignment, RowRule
+from mixfold.core.problem import ASSIGNMENTS, CONTROLS, Assignment, Model, RowRule
 from mixfold.core.rows import Array, Rows
-from mixfold.core.statistics import Statistics
-from mixfold.families._gamma_rates import GammaBeliefs
-from mixfold.families._normal_wishart import NormalBeliefs
-from mixfold.families._positive import MeanParams
-from mixfold.families.exponential import Exponential
-from mixfold.families.gaussian import LOG_2PI, Gaussian, GaussianParams
-from mixfold.families.poisson import Poisson
-from mixfold.kernels.reference import simulate
+from mixfold.core.statistics import Block, Statistics
+from mixfold.core.value import field_names
+from mixfold.families.gaussian import LOG_2PI
+from mixfold.kernels.reference import match, simulate
 from mixfold.models.annealed import Annealed, AnnealingRule, bumps, looked
 from mixfold.models.bayesian_mixture import MixturePosterior
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
@@ -29,10 +35,11 @@ except ImportError:  # built without a compiler
     _native = None
 
 
-def serves(model: MixtureModel) -> bool:
-    """Whether a compiled kernel exists for the model on this machine."""
-    known = isinstance(model.family, Gaussian | Poisson | Exponential)
-    return _native is not None and known and model.family.form != "factor"
+@cache
+def warn_once() -> None:
+    """Say once that no compiled kernel was built."""
+    message = "mixfold was built without a compiler: using NumPy kernels, which are slower"
+    warnings.warn(message, RuntimeWarning, stacklevel=5)
 
 
 LEAST_LIKELIHOOD = -1e36  # of a block of rows that was summed in float32
@@ -71,29 +78,45 @@ class NativeKernel:
 
     def __init__(self, model: MixtureModel) -> None:
         self.model = model
-        self._expect = getattr(_native, f"expect_{model.family.form}")
-        self._posterior = getattr(_native, f"posterior_{model.family.form}")
-        self._moments = getattr(_native, f"moments_{model.family.form}")
+        family = model.family
+        # asked once: it takes as long as a small batch of rows
+        self._gaussians = family if isinstance(family, WhitenedKernel) else None
+        self._updates = family.row_updates if isinstance(family, CompiledRowUpdates) else None
+        self._factorial = isinstance(family, IdentityKernel) and family.base_measure == "factorial"
+        form = "linear" if self._gaussians is None else self._gaussians.form
+        self._expect = getattr(_native, f"expect_{form}")
+        self._posterior = getattr(_native, f"posterior_{form}")
+        self._moments = getattr(_native, f"moments_{form}")
+
+    @staticmethod
+    def supports(model: Model) -> bool:
+        """Whether the kernel serves a model on this machine."""
+        if not isinstance(model, MixtureModel):
+            return False
+        if not isinstance(model.family, WhitenedKernel | IdentityKernel):
+            return False
+        if _native is None:
+            warn_once()
+        return _native is not None
 
     def prepare(self, params: MixtureParams) -> Prepared:
         """What `expect` and `posterior` want; computed once for many blocks."""
         family = self.model.family
-        if isinstance(family, Gaussian):
-            arguments = self._whitened(family, params)
+        if self._gaussians is not None:
+            known = self._gaussians.whitened(params.components)
+            arguments = self._whitened(known, params.weights)
             return Prepared(arguments, fits_float32(arguments[2]))
-        eta = np.ascontiguousarray(family.natural(params.components))
+        eta = np.ascontiguousarray(family.to_natural(params.components))
         offset = np.log(params.weights) - family.log_normalizer(eta)
-        return Prepared((eta, offset, isinstance(family, Poisson)), fits_float32(eta))
+        return Prepared((eta, offset, self._factorial), fits_float32(eta))
 
-    def _whitened(self, family: Gaussian, params: MixtureParams) -> tuple[Any, ...]:
-        components = params.components
+    def _whitened(self, known: Whitened, weights: Array) -> tuple[Any, ...]:
         # float32 rows are shifted before they are multiplied, so the shift must be a float32
         with np.errstate(over="ignore"):
-            origin = (params.weights @ components.means).astype(np.float32).astype(np.float64)
+            origin = (weights @ known.means).astype(np.float32).astype(np.float64)
         origin = np.where(np.isfinite(origin), origin, 0.0)
-        constant = -0.5 * self.model.d * LOG_2PI - family.log_determinant(components)
-        means = components.means - origin
-        return origin, means, family.whiten(components), np.log(params.weights) + constant
+        constant = -0.5 * self.model.d * LOG_2PI - known.log_determinant
+        return origin, known.means - origin, known.whiten, np.log(weights) + constant
 
     def expect(self, prepared: Prepared, rows: Rows) -> Array:
         """The sums of one block of rows; float32 rows are computed with as float32 if they can."""
@@ -127,18 +150,18 @@ class NativeKernel:
 
     def match(self, beliefs: MixturePosterior, rows: Rows) -> tuple[MixturePosterior, float, int]:
         """Beliefs after rows, one by one, their log density as it was foreseen, and repairs."""
+        conjugate = conjugate_of(self.model.family)
+        kind = None if conjugate is None else conjugate.compiled
+        if kind is None:
+            return match(self.model, beliefs, rows)
         known = beliefs.components
-        if isinstance(known, NormalBeliefs):
-            normal = known.mean, known.kappa, known.nu, known.factor
-            alpha, *arrays, log_density, repairs = _native.match_gaussian(
-                rows.x, rows.weight, beliefs.alpha, *normal
-            )
-            return MixturePosterior(alpha, NormalBeliefs(*arrays)), log_density, repairs
-        poisson = isinstance(self.model.family, Poisson)
-        alpha, shape, rate, log_density = _native.match_rates(
-            rows.x, rows.weight, beliefs.alpha, known.shape, known.rate, poisson
-        )
-        return MixturePosterior(alpha, GammaBeliefs(shape, rate)), log_density, 0
+        given = rows.x, rows.weight, beliefs.alpha, *(getattr(known, n) for n in field_names(known))
+        n_degenerate = 0
+        if kind == "normal":
+            alpha, *arrays, log_density, n_degenerate = _native.match_gaussian(*given)
+        else:
+            alpha, *arrays, log_density = _native.match_rates(*given, kind == "poisson")
+        return MixturePosterior(alpha, type(known)(*arrays)), log_density, n_degenerate
 
     def anneal(
         self, state: Annealed, rows: Rows, rule: AnnealingRule, batch_size: int
@@ -184,12 +207,11 @@ class NativeKernel:
     ) -> NativeSequence | None:
         """A working copy for one update per row; `reference` steers its statistics.
 
-        There is none that keeps the eigenvalues of matrices above a bound.
+        None where the family has none.
         """
-        family = self.model.family
-        if isinstance(family, Gaussian) and family.form == "triangular" and family.cap is not None:
+        if self._updates is None:
             return None
-        return NativeSequence(self.model, statistics, params, reference)
+        return NativeSequence(self.model, self._updates, statistics, params, reference)
 
 
 class NativeSequence:
@@ -198,25 +220,21 @@ class NativeSequence:
     def __init__(
         self,
         model: MixtureModel,
+        updates: RowUpdates,
         statistics: Statistics,
         params: MixtureParams,
         reference: Statistics | None,
     ) -> None:
-        family, components = model.family, params.components
-        self._gaussian = isinstance(family, Gaussian)
-        if isinstance(family, Gaussian):
-            kind, factor = family.covariance, components.factor
-            reg, least = family.reg_covar, family.least_variance
-        else:
-            kind, factor = type(family).__name__.lower(), np.empty((model.k, 0))
-            reg, least = 0.0, 0.0
-        theta = params.weights, components.means, factor
-        s = statistics.weight, statistics.mean, statistics.scatter
-        floor: float = family.floor  # type: ignore[attr-defined]
+        self._family = cast(CompiledRowUpdates, model.family)
+        theta = params.weights, *self._family.to_arrays(params.components)
+        (block,) = statistics.blocks
+        s = block.weight, block.mean, block.scatter
+        limits = updates.floor, updates.reg_covar, updates.least_variance
         keep = model.only_means
-        self._mixture = _native.OnlineMixture(kind, *s, *theta, floor, reg, least, keep, keep)
+        self._mixture = _native.OnlineMixture(updates.kind, *s, *theta, *limits, keep, keep)
         if reference is not None:
-            self._mixture.set_reference(reference.weight, reference.mean, reference.scatter)
+            (block,) = reference.blocks
+            self._mixture.set_reference(block.weight, block.mean, block.scatter)
 
     @property
     def rows(self) -> int:
@@ -264,5 +282,5 @@ class NativeSequence:
     def state(self) -> tuple[Statistics, MixtureParams]:
         """The statistics and parameters as of now."""
         weight, mean, scatter, weights, means, factor = self._mixture.state()
-        components = GaussianParams(means, factor) if self._gaussian else MeanParams(means)
-        return Statistics(weight, mean, scatter, 1.0, 0.0), MixtureParams(weights, components)
+        statistics = Statistics(weight.copy(), (Block(weight, mean, scatter),), 1.0, 0.0)
+        return statistics, MixtureParams(weights, self._family.from_arrays(means, factor))

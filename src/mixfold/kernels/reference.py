@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from mixfold.core.noise import uniforms
-from mixfold.core.problem import Assignment
+from mixfold.core.problem import Assignment, Model
 from mixfold.core.rows import Array, Rows
-from mixfold.core.statistics import packed_pairs
 from mixfold.models.annealed import Annealed, AnnealingRule, anneal_batch
 from mixfold.models.bayesian_mixture import BayesianMixture, MixturePosterior
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
@@ -18,10 +17,15 @@ NEGLIGIBLE = 1e-30
 
 
 class ReferenceKernel:
-    """L = log w + log p(x|k); R = softmax(L); sums = R' t(x), in local coordinates."""
+    """L = log w + log p(x|k); R = softmax(L); sums = R' t(x), as the family makes them."""
 
     def __init__(self, model: MixtureModel) -> None:
         self.model = model
+
+    @staticmethod
+    def supports(model: Model) -> bool:
+        """Whether the kernel serves a model: it serves any mixture."""
+        return isinstance(model, MixtureModel)
 
     def prepare(self, params: MixtureParams) -> Any:
         """What `expect` and `posterior` want; computed once for many blocks."""
@@ -40,15 +44,8 @@ class ReferenceKernel:
         """The sums of a block under given responsibilities, of any sign, without likelihood."""
         x = rows.x.astype(np.float64, copy=False)
         r = latent * rows.weights()[:, None]
-        local = self.model.family.local(prepared.components, x)
-        weighted = r.T[:, :, None] * local
-        parts = [r.sum(axis=0)[:, None], weighted.sum(axis=1)]
-        if self.model.family.scatter == "diag":
-            parts.append((weighted * local).sum(axis=1))
-        if self.model.family.scatter in ("factor", "full"):
-            i, j = packed_pairs(self.model.n_means, self.model.n_products)
-            parts.append((weighted.swapaxes(1, 2) @ local)[:, i, j])
-        return np.concatenate([[0.0], np.hstack(parts).ravel()])
+        table = self.model.family.sums(prepared.components, x, r)
+        return np.concatenate([[0.0], table.ravel()])
 
     def simulate(self, prepared: Any, rows: Rows, assignment: Assignment) -> tuple[Array, Array]:
         """log p(x) of every row and the mean of draws of its label."""

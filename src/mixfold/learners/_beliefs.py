@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mixfold.core.capabilities import conjugate_of
 from mixfold.core.conjugate import Prior
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.problem import Model, Problem
@@ -28,7 +29,7 @@ def same_for_all(prior: Any) -> bool:
 
 def no_prior(model: Model) -> str | None:
     """Why beliefs cannot be had of a model, unless its components have a conjugate prior."""
-    if isinstance(model, MixtureModel) and model.family.conjugate is not None:
+    if isinstance(model, MixtureModel) and conjugate_of(model.family) is not None:
         return None
     return (
         f"{getattr(model, 'family', model)!r} has no conjugate prior here: use full or diagonal "

@@ -29,7 +29,7 @@ from mixfold.core.value import value
 from mixfold.learners._batches import check_batch_size, learn_in_batches, rows_per_batch
 from mixfold.learners._gathering import Fold, Gathered, gather, nothing
 from mixfold.learners._gathering import total as total_of
-from mixfold.learners._hidden import lost_factors
+from mixfold.learners._linearity import not_linear
 from mixfold.learners._memory import InMemory, OnFile, on_file
 from mixfold.learners._memory_files import open_files
 
@@ -210,7 +210,7 @@ class ControlledEM(Learner):
     # learning
 
     def refusal(self, model: Model) -> str | None:
-        return lost_factors(self, model)
+        return not_linear(self, model)
 
     def init(self, problem: Problem, params: Any, seen: int = 0, seed: int = 0) -> ControlledState:
         expected = problem.model.expected(params)

@@ -132,6 +132,11 @@ class StochasticEM(Learner):
                 "strategy='lookahead' tries every label, and this model has none: "
                 "use 'argmax' or 'sample'"
             )
+        if self.truncation is not None and not model.has_bounds:
+            return (
+                f"truncation is {self.truncation:g}, but parameters of "
+                f"{getattr(model, 'family', model)!r} have no bounds: use truncation=None"
+            )
         return None
 
     def init(self, problem: Problem, params: Any, seen: int = 0, seed: int = 0) -> StochasticState:

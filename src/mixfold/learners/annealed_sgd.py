@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import isqrt, sqrt
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from mixfold.core.capabilities import LatentFactors, PrecisionRoots
 from mixfold.core.checks import check_above, check_count, check_kind, check_whole
 from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.family import Family
@@ -15,20 +16,26 @@ from mixfold.core.learner import Info, Learner
 from mixfold.core.problem import Model, Problem
 from mixfold.core.rows import Array, Rows, join, no_rows
 from mixfold.core.value import value
-from mixfold.families.gaussian import FACTOR, Gaussian
 from mixfold.learners._remarks import out_of_scale
 from mixfold.models._scaling import FARTHEST, ColumnScaling, scaling_of
 from mixfold.models.annealed import LEAST_SIGMA, UNSEEN, WIDEST, Annealed, AnnealingRule, grid_rows
-from mixfold.models.mixture_model import MixtureModel, MixtureParams
+from mixfold.models.mixture_model import MixtureParams
 
 PRECISIONS = ("float32", "float64")
-SHAPES = ("diag", "full", FACTOR)
 LARGEST_CAP = 1e15
 FIRST = 256  # rows that scales are taken from
 LONGEST, NEARER = 0.02, 0.4  # steps that are not given
 LARGEST_FLOAT32 = 3e38
 HEAVIEST = 1e6  # weights count as no larger: no row moves a component farther than to itself
 FAINT = 0.1  # what loadings begin at: their squares against the noise
+
+
+class Gradients(NamedTuple):
+    """The shape of a component's precision root, its number of factors, and the family's cap."""
+
+    root_shape: tuple[int, ...]
+    n_factors: int
+    cap: float | None
 
 
 @value
@@ -44,9 +51,10 @@ class AnnealedSGDState:
 
     def check(self, model: Model) -> None:
         """Refuse what no rows of the model can have led to."""
-        family: Any = getattr(model, "family", None)
-        check_kind("family", family, Gaussian)
-        self.annealed.check(family, model.k, model.d)
+        found = gradients_of(model)
+        if found is None:
+            raise InvalidInputError(f"{model!r} has no annealed gradients")
+        self.annealed.check(found.root_shape, found.n_factors, model.k, model.d)
         model.check_rows(self.waiting)
         if self.scaling is not None:
             self.scaling.check(model.d)
@@ -158,12 +166,10 @@ class AnnealedSGD(Learner):
             )
 
     def refusal(self, model: Model) -> str | None:
-        family: Any = getattr(model, "family", None)
-        shaped = isinstance(family, Gaussian) and family.covariance in SHAPES
-        if shaped and (family.covariance != "full" or family.cap is None):
+        if gradients_of(model) is not None:
             return None
         return (
-            f"{model if family is None else family!r} has no annealed gradients here: use "
+            f"{getattr(model, 'family', model)!r} has no annealed gradients here: use "
             "Gaussian('diag'), Gaussian('full') without a cap or Gaussian('factor', rank=...), "
             "or a learner of the EM kind"
         )
@@ -194,13 +200,17 @@ class AnnealedSGD(Learner):
     def init(self, problem: Problem, params: Any, seen: int = 0, seed: int = 0) -> AnnealedSGDState:
         model: Any = problem.model
         kind, farthest = np.dtype(self.precision), LARGEST_FLOAT32 if self.scale else FARTHEST
-        full = model.family.covariance == "full"
+        found = self._gradients(model)
+        full = len(found.root_shape) == 2
         unit = np.eye(model.d, dtype=kind) if full else np.ones(model.d, dtype=kind)
-        with_factors = model.family.covariance == FACTOR
+        means = model.family.attributes(params.components)["means"]
+        loadings = None
+        if found.n_factors:
+            loadings = self._faint((model.k, found.n_factors, model.d), seed).astype(kind)
         annealed = Annealed(
             logits=np.log(params.weights),
-            means=params.components.means.clip(-farthest, farthest).astype(kind),
-            roots=np.stack([unit] * model.k) * kind.type(self.rule(1, model.family.cap).most_root),
+            means=means.clip(-farthest, farthest).astype(kind),
+            roots=np.stack([unit] * model.k) * kind.type(self.rule(1, found.cap).most_root),
             sigma=0.5 * sqrt(model.k) if self.sigma is None else self.sigma,
             epsilon=self.first_step,
             loss=UNSEEN,
@@ -208,14 +218,18 @@ class AnnealedSGD(Learner):
             first=UNSEEN,
             wait=round(1.0 / self.first_step),
             looks=0,
-            loadings=self._faint(model, seed).astype(kind) if with_factors else None,
+            loadings=loadings,
         )
         return AnnealedSGDState(annealed, no_rows(model.d), 0, 0, 0)
 
-    def _faint(self, model: MixtureModel, seed: int) -> Array:
+    def _gradients(self, model: Model) -> Gradients:
+        found = gradients_of(model)
+        assert found is not None, "other models are refused"
+        return found
+
+    def _faint(self, shape: tuple[int, int, int], seed: int) -> Array:
         """Random loadings, LPL' about `FAINT` I with the noise at the cap."""
-        shape = (model.k, model.family.hidden, model.d)
-        size = sqrt(FAINT / (self.cap * model.d))
+        size = sqrt(FAINT / (self.cap * shape[2]))
         return size * np.random.default_rng(seed).standard_normal(shape)
 
     def awaken(self, problem: Problem, state: AnnealedSGDState) -> AnnealedSGDState:
@@ -259,8 +273,7 @@ class AnnealedSGD(Learner):
         weight = rows.total_weight()
         if not weight > 0.0:
             return replace(state, rows=state.rows + len(rows)), []
-        model: Any = problem.model
-        rule = self.rule(model.k, model.family.cap)
+        rule = self.rule(problem.model.k, self._gradients(problem.model).cap)
         volume = 0.0
         if state.scaling is not None:
             rows = rows.on_host()
@@ -295,6 +308,16 @@ class AnnealedSGD(Learner):
     def converged(self, state: AnnealedSGDState) -> bool:
         now = state.annealed
         return now.sigma <= self.sigma_end and now.epsilon <= self.last_step
+
+
+def gradients_of(model: Model) -> Gradients | None:
+    """What gradients need to know of a model; None where there are none."""
+    family = getattr(model, "family", None)
+    shape = family.root_shape(model.d) if isinstance(family, PrecisionRoots) else None
+    if family is None or shape is None:
+        return None
+    n_factors = family.n_factors if isinstance(family, LatentFactors) else 0
+    return Gradients(shape, n_factors, family.cap)
 
 
 def uneven_grid(k: int) -> list[str]:

@@ -141,7 +141,7 @@ class EM(Learner):
             return self._judge(moved, after, now), [info]
         converged = abs(now - state.before) < self.tol
         moved = _with(moved, before=now, converged=converged)
-        if self.accelerate and not converged:
+        if self.accelerate and problem.model.has_coordinates and not converged:
             return self._advance(problem, moved, after), [info]
         return _with(moved, params=after), [info]
 

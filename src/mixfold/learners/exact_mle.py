@@ -5,7 +5,7 @@ from __future__ import annotations
 from mixfold.core.problem import Model
 from mixfold.core.schedule import Schedule
 from mixfold.core.value import value
-from mixfold.learners._hidden import lost_factors
+from mixfold.learners._linearity import not_linear
 from mixfold.learners.online_em import OnlineEM
 from mixfold.schedules.power import Power
 
@@ -34,7 +34,7 @@ class ExactMLE(OnlineEM):
     warmup: int | None = 0
 
     def refusal(self, model: Model) -> str | None:
-        return super().refusal(model) or lost_factors(self, model)
+        return super().refusal(model) or not_linear(self, model)
 
     def credit(self, sample: int, k: int, d: int) -> int:
         return 0 if k == 1 else super().credit(sample, k, d)

@@ -7,7 +7,7 @@ from typing import ClassVar
 from mixfold.core.problem import Model
 from mixfold.core.schedule import Schedule
 from mixfold.core.value import value
-from mixfold.learners._hidden import lost_factors
+from mixfold.learners._linearity import not_linear
 from mixfold.learners.online_em import OnlineEM
 from mixfold.schedules.power import Power
 
@@ -38,4 +38,4 @@ class RecursiveEM(OnlineEM):
     schedule: Schedule = Power(exponent=1.0, scale=1.0)
 
     def refusal(self, model: Model) -> str | None:
-        return super().refusal(model) or lost_factors(self, model)
+        return super().refusal(model) or not_linear(self, model)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from mixfold.core.capabilities import CappedPrecision, CommonSpread
 from mixfold.core.checks import check_above
 from mixfold.core.family import Family
 from mixfold.core.learner import Learner
@@ -11,7 +12,6 @@ from mixfold.core.problem import Model
 from mixfold.core.rows import Rows
 from mixfold.core.schedule import Schedule
 from mixfold.core.value import value
-from mixfold.families.gaussian import Gaussian
 from mixfold.learners._remarks import out_of_scale
 from mixfold.learners.online_em import OnlineEM
 from mixfold.schedules.floored import Floored
@@ -57,12 +57,12 @@ class StepwiseEM(OnlineEM):
             check_above("cap", self.cap, 0.0)
 
     def default_start(self, family: Family) -> str | None:
-        return "uniform" if isinstance(family, Gaussian) else None
+        return "uniform" if isinstance(family, CommonSpread) else None
 
     def bounded(self, family: Family) -> Family:
-        if self.cap is None or not isinstance(family, Gaussian):
+        if self.cap is None or not isinstance(family, CappedPrecision):
             return family
-        return replace(family, cap=min(self.cap, family.cap or self.cap))
+        return family.capped(self.cap)
 
     def remarks(self, model: Model, rows: Rows) -> list[str]:
         return [] if self.cap is None else out_of_scale(rows, STEP, self.cap)

@@ -93,6 +93,9 @@ class RandomEffects(ABC):
     covariance: Structure
     k = 1
     has_labels = False
+    statistics_depend_on_params = False
+    has_coordinates = True
+    has_bounds = True
 
     @property
     @abstractmethod

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from mixfold.core.checks import LARGEST_SUM, check_array
 from mixfold.core.rows import Array, Rows
 from mixfold.core.value import value
-from mixfold.families.gaussian import FactorParams, GaussianParams
 from mixfold.models.mixture_model import MixtureParams
 
 REACH = 5.0
@@ -35,16 +34,8 @@ class ColumnScaling:
 
     def undo(self, params: MixtureParams) -> MixtureParams:
         """A mixture of z as a mixture of x."""
-        components = params.components
-        means = components.means * self.scale + self.offset
-        undone: GaussianParams | FactorParams
-        if isinstance(components, FactorParams):
-            noise = components.noise_variance * np.square(self.scale)
-            undone = FactorParams(means, components.loadings * self.scale, noise)
-        else:
-            wide = self.scale if components.factor.ndim == 2 else self.scale[:, None]
-            undone = GaussianParams(means, components.factor * wide)
-        return MixtureParams(params.weights, undone)
+        components = params.components.rescaled(self.offset, self.scale)
+        return MixtureParams(params.weights, components)
 
     @property
     def log_volume(self) -> float:

@@ -20,7 +20,7 @@ from mixfold.core.checks import LOWEST, check_above, check_array, check_count
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Array, Rows
 from mixfold.core.value import value
-from mixfold.families.gaussian import FactorParams, Gaussian, GaussianParams
+from mixfold.families.gaussian import FactorParams, GaussianParams
 from mixfold.models._annealed_factors import FactoredRows
 from mixfold.models._annealed_roots import RootedRows, diagonals, factors
 from mixfold.models.mixture_model import MixtureParams
@@ -52,20 +52,19 @@ class Annealed:
     looks: int
     loadings: NDArray[np.floating] | None = None
 
-    def check(self, family: Gaussian, k: int, d: int) -> None:
+    def check(self, roots: tuple[int, ...], n_factors: int, k: int, d: int) -> None:
         """Refuse another shape, numbers that are not finite, and steps that would overshoot."""
-        full, hidden = family.covariance == "full", family.hidden
         check_array("logits", self.logits, (k,))
         check_array("means", self.means, (k, d))
-        check_array("roots", self.roots, (k, d, d) if full else (k, d))
+        check_array("roots", self.roots, (k, *roots))
         pivots = diagonals(self.roots)
         check_array("the diagonal of roots", pivots, (k, d), LOWEST)
-        if full and np.tril(self.roots, -1).any():
+        if len(roots) == 2 and np.tril(self.roots, -1).any():
             raise InvalidInputError("roots are not upper triangular")
-        if (self.loadings is not None) != (hidden > 0):
-            raise InvalidInputError(f"loadings are {self.loadings!r}, and {hidden} are needed")
+        if (self.loadings is not None) != (n_factors > 0):
+            raise InvalidInputError(f"loadings are {self.loadings!r}, and {n_factors} are needed")
         if self.loadings is not None:
-            check_array("loadings", self.loadings, (k, hidden, d))
+            check_array("loadings", self.loadings, (k, n_factors, d))
         check_above("sigma", self.sigma, LEAST_SIGMA, WIDEST)
         check_above("epsilon", self.epsilon, LEAST_SIGMA, 2.0 / float(pivots.max()) ** 2)
         for name in ("loss", "before", "first"):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
+from mixfold.core.capabilities import conjugate_of
 from mixfold.core.checks import LOWEST, check_array, check_kind
 from mixfold.core.conjugate import Conjugate, Prior, held, joined
 from mixfold.core.limits import SMALLEST
+from mixfold.core.params import Params
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Statistics
 from mixfold.core.value import value
@@ -21,7 +22,7 @@ class MixturePosterior:
     """Weights are Dir(alpha), alpha (K,); `components` are the family's conjugate beliefs."""
 
     alpha: Array
-    components: Any
+    components: Params
 
 
 @value
@@ -33,7 +34,7 @@ class BayesianMixture:
     @property
     def conjugate(self) -> Conjugate:
         """The conjugate prior of the family."""
-        found = self.model.family.conjugate
+        found = conjugate_of(self.model.family)
         assert found is not None, "learners say which families they serve"
         return found
 
@@ -79,7 +80,7 @@ class BayesianMixture:
 
     def absorb(self, beliefs: MixturePosterior, statistics: Statistics) -> MixturePosterior:
         """Beliefs after rows that are known to belong where the statistics say."""
-        components = self.conjugate.absorb(beliefs.components, statistics)
+        components = self.conjugate.absorb(beliefs.components, statistics.blocks)
         return MixturePosterior(beliefs.alpha + statistics.weight, components)
 
     def combine(

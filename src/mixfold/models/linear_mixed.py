@@ -86,6 +86,11 @@ class LinearMixed:
     Parameter expansion to accelerate EM: the PX-EM algorithm.
     """
 
+    has_labels = False
+    statistics_depend_on_params = False
+    has_coordinates = True
+    has_bounds = True
+
     p: int
     q: int
     covariance: Covariance = "full"
@@ -135,11 +140,6 @@ class LinearMixed:
     def k(self) -> int:
         """One component."""
         return 1
-
-    @property
-    def has_labels(self) -> bool:
-        """Random effects are no labels."""
-        return False
 
     @property
     def n_latent(self) -> int:

@@ -29,4 +29,5 @@ class MeansOnly(MixtureModel):
 
     def maximize(self, statistics: Statistics) -> tuple[MixtureParams, int]:
         """The means of highest expected likelihood."""
-        return MixtureParams(self.weights, GaussianParams(statistics.mean, self.factor)), 0
+        (block,) = statistics.blocks
+        return MixtureParams(self.weights, GaussianParams(block.mean, self.factor)), 0

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 
+from mixfold.core.capabilities import BoundedParameters, UnconstrainedCoordinates
 from mixfold.core.checks import ROUNDING, check_array, check_kind, check_whole
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
+from mixfold.core.params import Params
 from mixfold.core.rows import Array, Rows
-from mixfold.core.statistics import Statistics, outer_like, packed_length
+from mixfold.core.statistics import Block, Statistics
 from mixfold.core.value import value
 
 SMALLEST_WEIGHT = 1e-300
@@ -21,7 +23,7 @@ class MixtureParams:
     """Weights (K,) and the family's parameters of K components."""
 
     weights: Array
-    components: Any
+    components: Params
 
     def check(self, k: int) -> None:
         """Refuse weights that are no probabilities of K components."""
@@ -36,7 +38,7 @@ class MixtureModel:
     """p(x) = sum_k w_k p(x | k) in d columns.
 
     An E-step returns `sums`, a flat additive vector: the log-likelihood, then for each component
-    its responsibility, its first and its second moments in the family's local coordinates.
+    a row of the family's table of sums, which begins with its total responsibility.
     """
 
     only_means: ClassVar[bool] = False  # whether weights and factors stay as they are given
@@ -58,12 +60,12 @@ class MixtureModel:
     def check_statistics(self, statistics: Statistics) -> None:
         """Refuse statistics of another shape, or outside their domain."""
         check_kind("statistics", statistics, Statistics)
-        statistics.check(self.k, self.n_means, self.n_products)
+        statistics.check(self.k, self.family.block_shapes(self.d))
 
     def check_rows(self, rows: Rows) -> None:
         """Refuse rows of another width, or outside the support of the family."""
-        rows.check(self.d)
-        outside = self.family.outside(rows.x)
+        rows.check(self.d, self.family.accepts_missing)
+        outside = self.family.out_of_support(rows.x)
         if outside is not None and outside.any():
             raise InvalidInputError(f"rows are outside the support of {self.family!r}")
 
@@ -80,39 +82,36 @@ class MixtureModel:
     @property
     def n_sums(self) -> int:
         """Length of the vector of sums."""
-        return 1 + self.k * (1 + self.n_means + self.n_products)
+        return 1 + self.k * self.family.n_sums(self.d)
 
     @property
-    def n_means(self) -> int:
-        """First moments of a component: of columns, and of hidden ones."""
-        return self.d + self.family.hidden
+    def statistics_depend_on_params(self) -> bool:
+        """Whether statistics under given responsibilities depend on the parameters."""
+        return self.family.statistics_depend_on_params
 
     @property
-    def n_products(self) -> int:
-        """Second moments of a component."""
-        return packed_length(self.family.scatter, self.n_means, self.family.hidden)
+    def has_coordinates(self) -> bool:
+        """Whether parameters have unconstrained coordinates."""
+        return isinstance(self.family, UnconstrainedCoordinates)
+
+    @property
+    def has_bounds(self) -> bool:
+        """Whether the size of parameters can be measured, so that they can be truncated."""
+        return isinstance(self.family, BoundedParameters)
 
     def statistics(self, params: MixtureParams, sums: Array) -> Statistics:
         """Statistics from the sums of an E-step made under `params`."""
         table = sums[1:].reshape(self.k, -1)
         weight = np.maximum(table[:, 0], 0.0)  # signed changes may leave the domain
-        held = weight > 0
-        share = np.divide(1.0, weight, out=np.zeros_like(weight), where=held)[:, None]
-        local_mean = table[:, 1 : 1 + self.n_means] * share
-        local_scatter = table[:, 1 + self.n_means :] * share
-        local_scatter -= outer_like(local_mean, local_scatter.shape[1])
-        mean, scatter = self.family.from_local(params.components, local_mean, local_scatter)
-        if not held.all():
-            old = self.expected(params)
-            mean = np.where(held[:, None], mean, old.mean)
-            scatter = np.where(held[:, None], scatter, old.scatter)
-        return Statistics(weight, mean, scatter, float(weight.sum()), float(sums[0]))
+        blocks = self.family.to_blocks(params.components, table)
+        if any((block.weight <= 0).any() for block in blocks):
+            pairs = zip(blocks, self.expected(params).blocks, strict=True)
+            blocks = tuple(block.with_gaps_from(old) for block, old in pairs)
+        return Statistics.of(blocks, weight, float(sums[0]))
 
     def sums(self, params: MixtureParams, statistics: Statistics) -> Array:
         """The inverse of `statistics`: the sums that an E-step under `params` would have made."""
-        mean, scatter = self.family.to_local(params.components, statistics.mean, statistics.scatter)
-        raw = scatter + outer_like(mean, scatter.shape[1])
-        table = statistics.weight[:, None] * np.hstack([np.ones((self.k, 1)), mean, raw])
+        table = self.family.to_sums(params.components, statistics.blocks)
         return np.concatenate([[statistics.log_likelihood], table.ravel()])
 
     def mode(self, latent: Array) -> Array:
@@ -133,24 +132,23 @@ class MixtureModel:
         Where it would leave their domain it is cut to half the way to the border.
         """
         weight = statistics.weight + gamma * (batch.weight - statistics.weight)
-        t = gamma * batch.weight / np.maximum(statistics.weight, SMALLEST_WEIGHT)
-        far = (t >= 1.0) & (statistics.weight < 1.0)  # a single component may take it all
-        t = np.where(far, 0.5, t)[:, None]
-        delta = batch.mean - statistics.mean
-        spread = t * (1.0 - t) * outer_like(delta, statistics.scatter.shape[1])
-        scatter = (1.0 - t) * statistics.scatter + t * batch.scatter + spread
-        mean = statistics.mean + t * delta
-        return Statistics(weight, mean, scatter, 1.0, 0.0), int(far.sum())
+        blocks, cut = [], np.zeros(self.k, dtype=bool)
+        for block, other in zip(statistics.blocks, batch.blocks, strict=True):
+            moved, too_far = _recursive_step(block, other, gamma)
+            blocks.append(moved)
+            cut |= too_far
+        return Statistics(weight, tuple(blocks), 1.0, 0.0), int(cut.sum())
 
     def expected(self, params: MixtureParams) -> Statistics:
         """The normalised statistics of which `params` is the maximiser."""
-        return self.family.expected(params.components, params.weights)
+        blocks = self.family.expected(params.components, params.weights)
+        return Statistics(params.weights.copy(), blocks, 1.0, 0.0)
 
     def maximize(self, statistics: Statistics) -> tuple[MixtureParams, int]:
         """Parameters of highest expected likelihood, and how many components were mended."""
         weights = np.maximum(statistics.weight / statistics.weight.sum(), SMALLEST_WEIGHT)
-        components, repairs = self.family.maximize(statistics)
-        return MixtureParams(weights / weights.sum(), components), repairs
+        components, n_degenerate = self.family.maximize(statistics.blocks)
+        return MixtureParams(weights / weights.sum(), components), n_degenerate
 
     def log_joint(self, params: MixtureParams, x: Array) -> Array:
         """log w_k p(x | k), (n, K)."""
@@ -167,21 +165,26 @@ class MixtureModel:
         """Free parameters."""
         return self.k - 1 + self.family.n_parameters(self.k, self.d)
 
+    @property
+    def _coordinates(self) -> UnconstrainedCoordinates:
+        return cast(UnconstrainedCoordinates, self.family)  # learners ask for has_coordinates
+
     def unconstrained(self, params: MixtureParams) -> Array:
         """Coordinates (K, 1 + q): log weights and the family's."""
         logs = np.log(params.weights)[:, None]
-        return np.hstack([logs, self.family.unconstrained(params.components)])
+        return np.hstack([logs, self._coordinates.unconstrained(params.components)])
 
     def constrained(self, coordinates: Array, like: MixtureParams) -> MixtureParams:
         """The inverse of `unconstrained`, with weights scaled to sum to one."""
         logs = coordinates[:, 0] - coordinates[:, 0].max()
         weights = np.maximum(np.exp(logs), SMALLEST_WEIGHT)
-        components = self.family.constrained(coordinates[:, 1:], like.components)
+        components = self._coordinates.constrained(coordinates[:, 1:], like.components)
         return MixtureParams(weights / weights.sum(), components)
 
     def units(self, params: MixtureParams) -> Array:
         """The natural length of each unconstrained coordinate."""
-        return np.hstack([np.ones((self.k, 1)), self.family.units(params.components)])
+        scales = self._coordinates.coordinate_scales(params.components)
+        return np.hstack([np.ones((self.k, 1)), scales])
 
     def blend(self, a: MixtureParams, b: MixtureParams, t: float) -> MixtureParams:
         """Parameters on the line from `a` to `b`."""
@@ -190,8 +193,18 @@ class MixtureModel:
 
     def overreach(self, params: MixtureParams, bounds: tuple[float, float, float]) -> float:
         """How many levels the truncation region must grow to hold `params`; <= 0 is inside."""
-        location, low, high = self.family.extent(params.components)
+        bounded = cast(BoundedParameters, self.family)  # learners ask for has_bounds
+        location, low, high = bounded.parameter_bounds(params.components)
         c1, c2, c3 = bounds
         lightest = 1.0 / max(float(params.weights.min()), SMALLEST_WEIGHT)
         steepest = 1.0 / max(low, SMALLEST_WEIGHT)
         return max(lightest - c1, location - c2, high - c3, steepest - c3)
+
+
+def _recursive_step(block: Block, batch: Block, gamma: float) -> tuple[Block, np.ndarray]:
+    """A block after a step towards that of a batch, and which components' steps were cut."""
+    t = gamma * batch.weight / np.maximum(block.weight, SMALLEST_WEIGHT)
+    far = (t >= 1.0) & (block.weight < 1.0)  # a single component may take it all
+    t = np.where(far, 0.5, t).reshape(len(t), -1)
+    weight = block.weight + gamma * (batch.weight - block.weight)
+    return block.moved(weight, batch, t), np.asarray(far.reshape(len(t), -1).any(axis=1))

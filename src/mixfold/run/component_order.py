@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from mixfold.core.arrays import is_array
+from mixfold.core.capabilities import UnconstrainedCoordinates
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Statistics
 from mixfold.core.value import field_names, is_value
@@ -26,9 +27,13 @@ SCORE_TOLERANCE = 1e-10
 
 def component_order(model: MixtureModel, params: MixtureParams) -> np.ndarray:
     """Numbers of the components, in the order in which they are to stand."""
-    coordinates, units = (
-        part(params.components) for part in (model.family.unconstrained, model.family.units)
-    )
+    family = model.family
+    if isinstance(family, UnconstrainedCoordinates):
+        coordinates = family.unconstrained(params.components)
+        units = family.coordinate_scales(params.components)
+    else:
+        coordinates = family.mean(params.components)
+        units = np.ones_like(coordinates)
     size = units.max(axis=0) + np.abs(coordinates).max(axis=0)
     falling = -np.log(params.weights)[:, None]
     d = model.d
@@ -88,4 +93,6 @@ def _taken(thing: Any, order: np.ndarray) -> Any:
         return np.ascontiguousarray(thing[order]) if len(thing) == len(order) else thing
     if is_value(thing):
         return type(thing)(**{n: _taken(getattr(thing, n), order) for n in field_names(thing)})
+    if isinstance(thing, tuple):
+        return tuple(_taken(item, order) for item in thing)
     return thing

@@ -33,7 +33,7 @@ def start_for(init: Any, family: Family, suits: str | None = None) -> Start:
         if init == "auto" and suits is not None:
             init = suits
         if init == "auto":
-            init = "k-mle++" if family.scatter == "none" else "k-means++"
+            init = family.default_init
         start: Start = find("starts", init)()
         return start
     if hasattr(init, "fit") and not hasattr(init, "params_"):

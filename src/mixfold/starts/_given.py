@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -10,14 +10,15 @@ from mixfold.core.errors import InvalidInputError
 from mixfold.core.limits import LARGEST
 from mixfold.core.rows import Rows
 from mixfold.core.start import Start
-from mixfold.core.value import field_names, value
+from mixfold.core.value import flatten, value
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 from mixfold.starts._assignment import from_centers, from_labels
 
 
-def shapes(components: Any) -> tuple[Any, ...]:
-    """The kind of parameters, and the shape of each."""
-    return type(components), *(np.shape(getattr(components, n)) for n in field_names(components))
+def shapes(components: Any) -> tuple[Any, list[tuple[int, ...]]]:
+    """The kinds of parameters, by name, and the shape of each, those of location first."""
+    arrays: dict[str, np.ndarray] = {}
+    return flatten(components, "", arrays), [array.shape for array in arrays.values()]
 
 
 @value
@@ -29,7 +30,6 @@ class Given(Start):
 
     def draw(self, model: MixtureModel, rows: Rows, rng: np.random.Generator) -> MixtureParams:
         if isinstance(self.params, MixtureParams):
-            self._check(model, self.params.components.means)
             self._check_family(model, from_labels(model, rows.cut(0, 1), np.zeros(1, dtype=int)))
             model.check_params(self.params)
             return self.params
@@ -43,18 +43,23 @@ class Given(Start):
         return from_centers(model, rows, means)
 
     def _check_family(self, model: MixtureModel, like: MixtureParams) -> None:
-        if shapes(self.params.components) != shapes(like.components):
+        found, needed = shapes(self.params.components), shapes(like.components)
+        if found[1][:1] != needed[1][:1]:
+            self._refuse_shape(found[1][0], needed[1][0])
+        if found != needed:
             raise InvalidInputError(
                 f"init has {type(self.params.components).__name__} of another family or covariance:"
                 f" those of {model.family!r} are needed; or give its means_ alone"
             )
 
+    def _refuse_shape(self, found: tuple[int, ...], needed: tuple[int, ...]) -> NoReturn:
+        raise InvalidInputError(
+            f"init has means of shape {found}: {needed} is needed (n_components, columns)"
+        )
+
     def _check(self, model: MixtureModel, means: np.ndarray) -> None:
         if means.shape != (model.k, model.d):
-            raise InvalidInputError(
-                f"init has means of shape {means.shape}: {(model.k, model.d)} is needed "
-                "(n_components, columns)"
-            )
+            self._refuse_shape(means.shape, (model.k, model.d))
         if not (np.abs(means) < LARGEST).all():  # NaN is not below
             raise InvalidInputError(
                 f"init has means that are not finite, or not below {LARGEST:g} in size"

@@ -10,7 +10,7 @@ from mixfold.core.source import block_length
 from mixfold.core.start import Start
 from mixfold.core.value import value
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
-from mixfold.starts._assignment import of_one_spread, weights_of
+from mixfold.starts._assignment import of_one_spread, weights_of, with_spread
 
 
 @value
@@ -25,6 +25,6 @@ class AroundMean(Start):
     def draw(self, model: MixtureModel, rows: Rows, rng: np.random.Generator) -> MixtureParams:
         some = rows.cut(0, block_length(model.d))
         x, weight = some.x.astype(np.float64, copy=False), weights_of(some)
-        box = self.radius * model.family.scale(x, weight)
+        box = self.radius * with_spread(model).deviations_of(x, weight)
         centers = weight @ x / weight.sum() + box * rng.uniform(-1.0, 1.0, (model.k, model.d))
         return of_one_spread(model, rows, centers)

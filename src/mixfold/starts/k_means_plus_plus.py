@@ -20,4 +20,4 @@ class KMeansPlusPlus(Start):
     """
 
     def draw(self, model: MixtureModel, rows: Rows, rng: np.random.Generator) -> MixtureParams:
-        return from_centers(model, rows, spread_centers(Gaussian(), model.k, rows, rng))
+        return from_centers(model, rows, spread_centers(Gaussian().divergence, model.k, rows, rng))

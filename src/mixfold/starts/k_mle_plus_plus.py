@@ -19,4 +19,5 @@ class KMlePlusPlus(Start):
     """
 
     def draw(self, model: MixtureModel, rows: Rows, rng: np.random.Generator) -> MixtureParams:
-        return from_centers(model, rows, spread_centers(model.family, model.k, rows, rng))
+        centers = spread_centers(model.family.divergence, model.k, rows, rng)
+        return from_centers(model, rows, centers)

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from mixfold.core.capabilities import UnconstrainedCoordinates, conjugate_of
 from mixfold.core.conjugate import Prior
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
 from mixfold.core.rows import Array, Rows
 from mixfold.core.schema import check_types
-from mixfold.core.value import field_names
+from mixfold.core.value import field_names, flatten
 from mixfold.kernels.reference import ReferenceKernel
 from mixfold.models.bayesian_mixture import BayesianMixture
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
@@ -21,8 +22,11 @@ from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 def close(a: Any, b: Any, rtol: float = 1e-8, atol: float = 1e-10) -> None:
     """Parameters agree, field by field."""
-    for name in field_names(a):
-        np.testing.assert_allclose(getattr(a, name), getattr(b, name), rtol, atol, err_msg=name)
+    one: dict[str, np.ndarray] = {}
+    other: dict[str, np.ndarray] = {}
+    assert flatten(a, "", one) == flatten(b, "", other)
+    for name, array in one.items():
+        np.testing.assert_allclose(array, other[name], rtol, atol, err_msg=name)
 
 
 def maximize_inverts_the_mean(family: Family, k: int, d: int, rng: np.random.Generator) -> None:
@@ -38,7 +42,7 @@ def gradient_of_log_normalizer_is_the_mean(
 ) -> None:
     """grad A(eta) = E[t(x)]."""
     params = family.example(k, d, rng)
-    eta, mean = family.natural(params), family.mean(params)
+    eta, mean = family.to_natural(params), family.mean(params)
     for j in range(eta.shape[1]):
         step = np.zeros_like(eta)
         step[:, j] = 1e-6 * np.maximum(np.abs(eta[:, j]), 1e-2)
@@ -70,13 +74,15 @@ def sampled_moments_converge(family: Family, k: int, d: int, rng: np.random.Gene
     params = family.example(k, d, rng)
     n = 40_000
     for component in range(k):
-        t = family.sufficient(family.sample(params, np.full(n, component), rng))
+        t = family.sufficient_statistics(family.sample(params, np.full(n, component), rng))
         error = t.mean(axis=0) - family.mean(params)[component]
         assert (np.abs(error) < 6.0 * t.std(axis=0) / np.sqrt(n) + 1e-12).all()
 
 
 def coordinates_are_invertible(family: Family, k: int, d: int, rng: np.random.Generator) -> None:
     """constrained(unconstrained(theta)) = theta, and any coordinates are valid."""
+    if not isinstance(family, UnconstrainedCoordinates):
+        return
     params = family.example(k, d, rng)
     coordinates = family.unconstrained(params)
     close(family.constrained(coordinates, params), params)
@@ -106,12 +112,12 @@ def parameters_are_in_their_domain(
 ) -> None:
     """Valid parameters pass the checks that parameters in files must pass, and others do not."""
     model, params, x = example_mixture(family, k, d, 50, rng)
-    statistics = family.expected(params.components, params.weights)
+    statistics = model.expected(params)
     model.check_statistics(statistics)
     for found in (params, model.maximize(statistics)[0]):
         check_types(found)
         model.check_params(found)
-    if family.conjugate is not None:
+    if conjugate_of(family) is not None:
         mixture = BayesianMixture(model)
         beliefs = mixture.prior(params, Prior())
         for row in x:
@@ -124,6 +130,35 @@ def parameters_are_in_their_domain(
             with suppress(InvalidInputError):
                 model.check_params(MixtureParams(params.weights, components))
                 raise AssertionError(f"{name} is {bad!r}")
+
+
+def linearity_is_as_stated(
+    family: Family, k: int, d: int, rng: np.random.Generator, n: int = 60
+) -> None:
+    """Under given responsibilities, blocks depend on the parameters if the family says so only."""
+    params, other = family.example(k, d, rng), family.example(k, d, rng)
+    x = family.sample(params, rng.integers(k, size=n), rng)
+    r = rng.dirichlet(np.ones(k), size=len(x))
+    one, two = (family.to_blocks(theta, family.sums(theta, x, r)) for theta in (params, other))
+    gaps = [
+        np.abs(getattr(a, name) - getattr(b, name)).max(initial=0.0)
+        for a, b in zip(one, two, strict=True)
+        for name in field_names(a)
+    ]
+    assert (max(gaps) > 1e-6) == family.statistics_depend_on_params, gaps
+
+
+def sums_become_blocks_and_back(family: Family, k: int, d: int, rng: np.random.Generator) -> None:
+    """to_blocks(to_sums(blocks)) are the blocks, which have the shapes that are stated."""
+    params = family.example(k, d, rng)
+    x = family.sample(params, rng.integers(k, size=60), rng)
+    table = family.sums(params, x, rng.dirichlet(np.ones(k), size=len(x)))
+    blocks = family.to_blocks(params, table)
+    assert table.shape == (k, family.n_sums(d))
+    for block, shape in zip(blocks, family.block_shapes(d), strict=True):
+        block.check(k, shape)
+    back = family.to_sums(params, blocks)
+    np.testing.assert_allclose(back, table, rtol=1e-8, atol=1e-8 * np.abs(table).max())
 
 
 def example_mixture(
@@ -144,5 +179,7 @@ LAWS = [
     coordinates_are_invertible,
     blend_joins_its_ends,
     divergence_is_the_linear_form,
+    linearity_is_as_stated,
+    sums_become_blocks_and_back,
     parameters_are_in_their_domain,
 ]

@@ -1,0 +1,71 @@
+"""Families whose blocks hold means and covariances, summed in centred coordinates."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import numpy as np
+
+from mixfold.core.family import Family
+from mixfold.core.params import Params
+from mixfold.core.rows import Array
+from mixfold.core.statistics import Block, Blocks, BlockShape, outer_like, reciprocal
+
+
+class CentredMoments(Family):
+    """Sums of first and second moments about the components' means, which lose no digits.
+
+    A family says what its centred coordinates are, which products of them it needs, and how
+    moments in them become moments of the data.
+    """
+
+    def n_means(self, d: int) -> int:
+        """First moments of a component: one for each column, if there is nothing else."""
+        return d
+
+    @abstractmethod
+    def n_products(self, d: int) -> int:
+        """Second moments of a component."""
+
+    @abstractmethod
+    def centred(self, params: Params, x: Array) -> Array:
+        """Rows in the coordinates in which moments are summed, (K, n, m)."""
+
+    @abstractmethod
+    def products(self, weighted: Array, centred: Array) -> Array:
+        """Sums of the packed products of centred rows, (K, s); `weighted` are the weighted rows."""
+
+    @abstractmethod
+    def from_centred(self, params: Params, mean: Array, scatter: Array) -> tuple[Array, Array]:
+        """Means and scatters of components, from centred coordinates to the data's."""
+
+    @abstractmethod
+    def to_centred(self, params: Params, mean: Array, scatter: Array) -> tuple[Array, Array]:
+        """The inverse of `from_centred`."""
+
+    def block_shapes(self, d: int) -> tuple[BlockShape, ...]:
+        return (BlockShape(self.n_means(d), self.n_products(d)),)
+
+    def n_sums(self, d: int) -> int:
+        return 1 + self.n_means(d) + self.n_products(d)
+
+    def sums(self, params: Params, x: Array, responsibilities: Array) -> Array:
+        centred = self.centred(params, x)
+        weighted = responsibilities.T[:, :, None] * centred
+        weight, first = responsibilities.sum(axis=0), weighted.sum(axis=1)
+        return np.hstack([weight[:, None], first, self.products(weighted, centred)])
+
+    def to_blocks(self, params: Params, table: Array) -> Blocks:
+        weight = np.maximum(table[:, 0], 0.0)  # signed changes may leave the domain
+        share = reciprocal(weight)[:, None]
+        m = self.n_means(params.means.shape[1])
+        local_mean = table[:, 1 : 1 + m] * share
+        local_scatter = table[:, 1 + m :] * share
+        local_scatter -= outer_like(local_mean, local_scatter.shape[1])
+        return (Block(weight, *self.from_centred(params, local_mean, local_scatter)),)
+
+    def to_sums(self, params: Params, blocks: Blocks) -> Array:
+        (block,) = blocks
+        mean, scatter = self.to_centred(params, block.mean, block.scatter)
+        raw = scatter + outer_like(mean, scatter.shape[1])
+        return np.asarray(block.weight[:, None] * np.hstack([np.ones((len(mean), 1)), mean, raw]))

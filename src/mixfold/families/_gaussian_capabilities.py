@@ -1,0 +1,191 @@
+"""What Gaussians with covariance matrices offer to initialisers, learners and kernels."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from mixfold.core.capabilities import DevicePasses, RowUpdates, Whitened
+from mixfold.core.rows import Array
+from mixfold.core.statistics import Block
+from mixfold.families._centred_moments import CentredMoments
+from mixfold.families._covariance import STRUCTURES, Covariance
+from mixfold.families._gaussian_params import GaussianParams
+
+ON_DEVICES = ("full", "diag")  # structures whose M-steps can be made on a device
+
+
+def for_each(shared: Array, shape: tuple[int, ...]) -> Array:
+    """One array per component, copied where components share it."""
+    return shared if shared.shape == shape else np.array(np.broadcast_to(shared, shape))
+
+
+class GaussianCapabilities(CentredMoments):
+    """Coordinates, bounds, kernels and shapes of covariances; `Gaussian` has the mathematics."""
+
+    covariance: str
+    floor: float
+    reg_covar: float
+    cap: float | None
+
+    @property
+    def structure(self) -> Covariance:
+        """The covariance structure."""
+        return STRUCTURES[self.covariance]
+
+    @property
+    def least_variance(self) -> float:
+        """The variance that a cap allows; zero without one."""
+        return 0.0 if self.cap is None else 1.0 / self.cap
+
+    def standard_deviations(self, params: GaussianParams) -> Array:
+        """Of columns, (K, d)."""
+        raise NotImplementedError
+
+    # unconstrained coordinates, blends and bounds
+
+    def unconstrained(self, params: GaussianParams) -> Array:
+        k = len(params.means)
+        factor = params.factor
+        if factor.ndim == 3:
+            logs = np.log(np.diagonal(factor, axis1=1, axis2=2))
+            unit = factor / np.diagonal(factor, axis1=1, axis2=2)[:, :, None]
+            i, j = np.tril_indices(factor.shape[1], -1)
+            shape = np.hstack([logs, unit[:, i, j]])
+        else:
+            shape = np.log(factor)
+        return np.hstack([params.means, np.broadcast_to(shape, (k, shape.shape[1]))])
+
+    def constrained(self, coordinates: Array, like: GaussianParams) -> GaussianParams:
+        d = like.means.shape[1]
+        means, shape = coordinates[:, :d], coordinates[: len(like.factor), d:]
+        return GaussianParams(
+            means.copy(),
+            self.structure.widened(self._factor(shape, like.factor), self.least_variance),
+        )
+
+    def _factor(self, shape: Array, like: Array) -> Array:
+        if like.ndim == 2:
+            return np.exp(shape)
+        d = like.shape[1]
+        scale = np.exp(shape[:, :d])
+        unit = np.zeros_like(like)
+        unit[:, np.arange(d), np.arange(d)] = 1.0
+        i, j = np.tril_indices(d, -1)
+        unit[:, i, j] = shape[:, d:]
+        return np.asarray(unit * scale[:, :, None])
+
+    def coordinate_scales(self, params: GaussianParams) -> Array:
+        scales = np.ones_like(self.unconstrained(params))
+        scales[:, : params.means.shape[1]] = self.standard_deviations(params)
+        return scales
+
+    def blend(self, a: GaussianParams, b: GaussianParams, t: float) -> GaussianParams:
+        covariance = self.structure.covariances
+        mixed = (1.0 - t) * covariance(a.factor) + t * covariance(b.factor)
+        means = (1.0 - t) * a.means + t * b.means
+        return GaussianParams(means, self.structure.from_covariances(mixed))
+
+    def parameter_bounds(self, params: GaussianParams) -> tuple[float, float, float]:
+        eigenvalues = (
+            np.square(np.linalg.svd(params.factor, compute_uv=False))
+            if (params.factor.ndim == 3)
+            else np.square(params.factor)
+        )
+        location = float(np.abs(params.means).max())
+        return location, float(eigenvalues.min()), float(eigenvalues.max())
+
+    # initialisers
+
+    def around(self, centers: Array, x: Array, weight: Array) -> GaussianParams:
+        (whole,) = self.blocks_of(x, weight[:, None])
+        # two whose means are as far apart stand for all: K d numbers are many where d is large
+        means = centers.mean(axis=0) + np.outer([-1.0, 1.0], centers.std(axis=0))
+        scatter = np.repeat(whole.scatter, 2, axis=0)
+        two, _ = self.maximize((Block(np.full(2, 0.5), means, scatter),))
+        number = 1 if len(two.factor) == 1 else len(centers)  # one where components share it
+        return GaussianParams(centers, np.repeat(two.factor[:1], number, axis=0))
+
+    def at_cap(self, params: GaussianParams) -> GaussianParams:
+        if self.cap is None:
+            return params
+        factor = np.full_like(params.factor, np.sqrt(self.least_variance))
+        if factor.ndim == 3:
+            factor *= np.eye(factor.shape[1])
+        return GaussianParams(params.means, factor)
+
+    def root_shape(self, d: int) -> tuple[int, ...] | None:
+        if self.covariance == "full":
+            return (d, d) if self.cap is None else None
+        return (d,) if self.covariance == "diag" else None
+
+    # kernels
+
+    def whiten(self, params: GaussianParams) -> Array:
+        """Inverse factors: (K, d, d) lower triangular, or (K, d)."""
+        k, d = params.means.shape
+        if params.factor.ndim == 2:
+            return for_each(1.0 / params.factor, (k, d))
+        diagonal = np.diagonal(params.factor, axis1=1, axis2=2)
+        unit = params.factor / diagonal[:, :, None]
+        inverse = np.tril(np.linalg.inv(unit)) / diagonal[:, None, :]
+        return for_each(inverse, (k, d, d))
+
+    def log_determinant(self, params: GaussianParams) -> Array:
+        """log of the determinant of the factors, (K,)."""
+        k, d = params.means.shape
+        diagonal = params.factor
+        if diagonal.ndim == 3:
+            diagonal = np.diagonal(diagonal, axis1=1, axis2=2)
+        return np.asarray(np.log(for_each(diagonal, (k, d))).sum(axis=1))
+
+    @property
+    def form(self) -> Literal["triangular", "diagonal"]:
+        return self.structure.form
+
+    def whitened(self, params: GaussianParams) -> Whitened:
+        return Whitened(params.means, self.whiten(params), self.log_determinant(params))
+
+    @property
+    def row_updates(self) -> RowUpdates | None:
+        if self.form == "triangular" and self.cap is not None:
+            return None  # none keeps the eigenvalues of matrices above a bound
+        return RowUpdates(self.covariance, self.floor, self.reg_covar, self.least_variance)
+
+    @property
+    def device_passes(self) -> DevicePasses | None:
+        if self.covariance not in ON_DEVICES or self.cap is not None:
+            return None
+        return DevicePasses(self.floor, self.reg_covar)
+
+    def to_arrays(self, params: GaussianParams) -> tuple[Array, Array]:
+        return params.means, params.factor
+
+    def from_arrays(self, means: Array, factor: Array) -> GaussianParams:
+        return GaussianParams(means, factor)
+
+    # estimators: covariances and precisions in scikit-learn's shapes
+
+    def covariances(self, params: GaussianParams) -> Array:
+        """Covariances in scikit-learn's shape for this structure."""
+        return self.structure.covariances(params.factor)
+
+    def covariance_shape(self, k: int, d: int) -> tuple[int, ...]:
+        """That shape."""
+        return self.structure.covariance_shape(k, d)
+
+    def precision_roots(self, params: GaussianParams) -> Array:
+        """scikit-learn's `precisions_cholesky_`."""
+        whiten = self.whiten(params)
+        if whiten.ndim == 3:
+            whiten = whiten.swapaxes(1, 2)
+        return self.structure.shared(whiten).reshape(self.covariance_shape(*params.means.shape))
+
+    def from_precision_roots(self, means: Array, roots: Array) -> GaussianParams:
+        """The inverse of `precision_roots`."""
+        return GaussianParams(means, self.structure.from_precision_roots(roots))
+
+    def from_precisions(self, means: Array, precisions: Array) -> GaussianParams:
+        """Parameters from precisions in scikit-learn's shape."""
+        return GaussianParams(means, self.structure.from_precisions(precisions))
