@@ -23,9 +23,9 @@ import numpy as np
 from distributed import Client, LocalCluster
 
 from mixfold import EM, Mixture
+from mixfold.backends.threads import Threads
 from mixfold.core.source import Source
 from mixfold.engines.dask import Dask, graph
-from mixfold.engines.threads import Threads
 from mixfold.models.mixture_model import MixtureModel
 from mixfold.run.fit import Fit
 from mixfold.run.history import no_history

@@ -14,8 +14,8 @@ from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_limits
 
 from _timing import best_alternating, matrix_product_peak, read_bandwidth
+from mixfold.backends.threads import Threads
 from mixfold.core.rows import Rows
-from mixfold.engines.threads import Threads
 from mixfold.families.gaussian import Gaussian
 from mixfold.learners.em import EM
 from mixfold.models.mixture_model import MixtureModel, MixtureParams

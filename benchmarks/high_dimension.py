@@ -14,8 +14,8 @@ import numpy as np
 
 from _timing import best_alternating
 from mixfold import AnnealedSGD, Gaussian, Mixture
+from mixfold.backends.threads import Threads
 from mixfold.core.rows import Rows
-from mixfold.engines.threads import Threads
 from mixfold.models.mixture_model import MixtureModel
 from mixfold.starts.uniform import Uniform
 

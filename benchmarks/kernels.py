@@ -9,8 +9,8 @@ import numpy as np
 
 from _timing import best_alternating
 from em_iteration import THREADS, example, iteration
+from mixfold.backends.threads import Threads
 from mixfold.core.family import Family
-from mixfold.engines.threads import Threads
 from mixfold.families._positive import MeanParams
 from mixfold.families.exponential import Exponential
 from mixfold.families.gaussian import Gaussian

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mixfold.backends.threads import Threads
 from mixfold.core.errors import SourceError
 from mixfold.core.registry import find, names
 from mixfold.core.rows import Rows
-from mixfold.engines.threads import Threads
 from mixfold.experiments import _held_out, _race, bmm_table2, online_kmle, wide_comparison
 from mixfold.experiments._labelled import labelled_sets, standardised
 from mixfold.experiments._measures import divergence, squared_error

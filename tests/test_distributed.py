@@ -24,6 +24,7 @@ from distributed import Client, LocalCluster
 
 import mixfold
 from mixfold import GaussianMixture, Mixture
+from mixfold.backends.threads import Threads
 from mixfold.cli.main import main
 from mixfold.core import source as sources
 from mixfold.core.engine import FAN_IN, tree
@@ -35,7 +36,6 @@ from mixfold.core.errors import (
 )
 from mixfold.core.registry import find_all
 from mixfold.core.value import digest, equal
-from mixfold.engines.threads import Threads
 from mixfold.families.gaussian import Gaussian
 from mixfold.learners.em import EM
 from mixfold.learners.mini_batch_em import MiniBatchEM

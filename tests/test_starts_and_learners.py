@@ -13,10 +13,10 @@ import pyarrow.parquet
 import pytest
 
 from mixfold import Mixture, datasets
+from mixfold.backends.threads import Threads
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Rows
 from mixfold.core.value import equal
-from mixfold.engines.threads import Threads
 from mixfold.families.gaussian import Gaussian, GaussianParams
 from mixfold.families.poisson import Poisson
 from mixfold.learners.auto import Auto

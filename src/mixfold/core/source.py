@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import groupby, pairwise
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -48,6 +48,21 @@ def cuts(anchors: Sequence[int], n: int, length: int) -> list[tuple[int, int]]:
 def same(source: Source) -> Source:
     """A source that is its own description."""
     return source
+
+
+@runtime_checkable
+class WholeArray(Protocol):
+    """A source that can give all of its rows as one block, of a known type."""
+
+    columns: Sequence[str] | None
+
+    @property
+    def d(self) -> int: ...
+    @property
+    def length(self) -> int: ...
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+    def whole(self) -> Rows: ...
 
 
 class Source(ABC):

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from mixfold.backends.threads import available_cores
 from mixfold.core.engine import Work, failed, tree
 from mixfold.core.errors import ClusterError, MissingExtraError, MixfoldError
 from mixfold.core.source import Source
-from mixfold.engines.threads import available_cores
 
 PATIENCE = 5
 ATTEMPTS = 4

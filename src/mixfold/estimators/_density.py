@@ -14,17 +14,16 @@ from sklearn.utils.validation import check_is_fitted
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
 from mixfold.core.learner import Learner
+from mixfold.core.problem import Problem
 from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows
 from mixfold.core.source import Source
 from mixfold.core.start import Start
 from mixfold.core.value import at_home, equal, is_value
-from mixfold.engines.threads import Threads
 from mixfold.estimators._edge import check_rows, engine_for, open_data
 from mixfold.estimators._evaluation import Evaluation
 from mixfold.estimators._learned import Learned
 from mixfold.estimators._live import Live, is_in_range, live_from
-from mixfold.estimators._placing import device_for, in_place, problem_for
 from mixfold.models.mixture_model import MixtureModel
 from mixfold.run.ancestor import MOST, Ancestor
 from mixfold.run.atomic_files import check_output
@@ -33,6 +32,7 @@ from mixfold.run.fit import Fit
 from mixfold.run.identity import DATA, LEARNER, MODEL, is_forced
 from mixfold.run.loop import Loop, check_some
 from mixfold.run.passing import Check, Passing
+from mixfold.run.placement import DEFAULT, Placement, placement_for
 from mixfold.run.progress import Lines, Progress, Silent
 from mixfold.run.shards import InShards
 from mixfold.run.starting import Beginning, check_served, warn_of
@@ -94,7 +94,7 @@ class Density(Evaluation):
         with self._learning() as model:
             model._check_parameters()
             model._check_outputs()
-            device = device_for(model.engine, X)
+            place = placement_for(model.engine, X)
             source = open_data(
                 model,
                 X,
@@ -102,9 +102,9 @@ class Density(Evaluation):
                 model.columns,
                 reset=True,
                 least_rows=model._least_rows,
-                device=device,
+                device=place.tensor_device,
             )
-            model._learn(source, device)
+            model._learn(source, place)
         return self
 
     def _check_outputs(self) -> None:
@@ -119,16 +119,16 @@ class Density(Evaluation):
         """Learn from scratch, then label the same rows."""
         return self.fit(X, y, sample_weight).predict(X)
 
-    def _problem(self, d: int, device: Any = None) -> Threads:
+    def _problem(self, d: int, place: Placement = DEFAULT) -> Problem:
         family = self._learner().bounded(self._family())
         family.check_columns(d)
         model = MixtureModel(family, self.n_components, d)
-        return problem_for(model, device, self.n_threads)
+        return place.backend(model, self.n_threads)
 
-    def _learn(self, source: Source, device: Any) -> None:
-        problem = self._problem(source.d, device)
+    def _learn(self, source: Source, place: Placement) -> None:
+        problem = self._problem(source.d, place)
         learner = self._learner().resolve(source.length, source.d, False)
-        with engine_for(self.cluster, source, device) as engine:
+        with engine_for(self.cluster, source, place.tensor_device) as engine:
             passing = None
             if engine is not None:
                 passing = InShards(engine, problem.model, learner, source, self._check(source))
@@ -137,7 +137,7 @@ class Density(Evaluation):
             def work(rows: Source) -> None:
                 self._run(problem, learner, rows, passing, checkpoint)
 
-            in_place(work, source, device, problem)
+            problem.run_resident(work, source)
 
     def _check(self, source: Source) -> Check:
         family, columns = self._family(), source.columns
@@ -145,7 +145,7 @@ class Density(Evaluation):
 
     def _run(
         self,
-        problem: Threads,
+        problem: Problem,
         learner: Learner,
         source: Source,
         passing: Passing | None,
@@ -175,12 +175,12 @@ class Density(Evaluation):
                 if checkpoint and loop.fit.rows_seen:
                     checkpoint.write(loop.fit)
 
-    def _resumed(self, problem: Threads, learner: Learner, saved: Fit | None) -> Fit | None:
+    def _resumed(self, problem: Problem, learner: Learner, saved: Fit | None) -> Fit | None:
         """Where to go on from, if not from the beginning."""
         return saved
 
     def _checkpoint(
-        self, problem: Threads, learner: Learner, source: Source, passing: InShards | None
+        self, problem: Problem, learner: Learner, source: Source, passing: InShards | None
     ) -> Checkpoint | None:
         force = is_forced(self.resume)
         if self.checkpoint is None:
@@ -210,7 +210,7 @@ class Density(Evaluation):
         most = max(self._learner().sample_size, self.n_components)
         return most if source.length is None else min(most, source.length)
 
-    def _starts(self, problem: Threads, learner: Learner, source: Source, seed: int) -> list[Any]:
+    def _starts(self, problem: Problem, learner: Learner, source: Source, seed: int) -> list[Any]:
         """Functions that make the parameters of each start when its turn comes."""
         sample = self._sample(problem, source, seed)
         beginning = self._beginning()
@@ -220,7 +220,7 @@ class Density(Evaluation):
             number = 1
         return [lambda i=i: beginning.draw(problem, sample(), [seed, i]) for i in range(number)]
 
-    def _sample(self, problem: Threads, source: Source, seed: int) -> Any:
+    def _sample(self, problem: Problem, source: Source, seed: int) -> Any:
         kept: list[Rows] = []
 
         def sample() -> Rows:
@@ -249,7 +249,7 @@ class Density(Evaluation):
             return self.progress
         return Lines() if self.verbose else Silent()
 
-    def _remember_fit(self, problem: Threads, learner: Learner, fit: Fit) -> None:
+    def _remember_fit(self, problem: Problem, learner: Learner, fit: Fit) -> None:
         fit = fit.best if fit.best is not None and not fit.done else fit
         self._copies = deque[Ancestor](maxlen=MOST)
         learned = Learned(
@@ -297,9 +297,11 @@ class Density(Evaluation):
 
     def _learn_more(self, X: Any, sample_weight: Any) -> None:
         first = not self.__sklearn_is_fitted__()
-        device = device_for(self.engine, X)
-        source = open_data(self, X, sample_weight, self.columns, reset=first, device=device)
-        problem = self._problem(source.d, device)
+        place = placement_for(self.engine, X)
+        source = open_data(
+            self, X, sample_weight, self.columns, reset=first, device=place.tensor_device
+        )
+        problem = self._problem(source.d, place)
         learned = self._streaming(problem)
         seen, weight = 0, 0.0
         for rows in source.blocks():
@@ -308,7 +310,9 @@ class Density(Evaluation):
             seen, weight = seen + len(rows), weight + rows.total_weight()
         check_some(seen, weight)
         learned = learned.settle(problem, self._beginning())
-        self._remember(replace(learned, stream=at_home(learned.stream)) if device else learned)
+        self._remember(
+            replace(learned, stream=at_home(learned.stream)) if not place.is_default else learned
+        )
 
     def learn_many(self, X: Any) -> Self:
         """`partial_fit` under the name streaming libraries use."""
@@ -361,7 +365,7 @@ class Density(Evaluation):
         self.__dict__ = kept | {"_learned": learned, "_live": live}
         return live
 
-    def _streaming(self, problem: Threads) -> Learned:
+    def _streaming(self, problem: Problem) -> Learned:
         """What has been learned, in the form that streams."""
         learner = self._learner().resolve(None, problem.model.d, True)
         check_served(learner, problem.model)

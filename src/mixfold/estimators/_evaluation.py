@@ -19,9 +19,10 @@ from mixfold.core.rows import Rows
 from mixfold.estimators._edge import check_rows, open_data, seed_from
 from mixfold.estimators._guarded import Guarded
 from mixfold.estimators._learned import Learned
-from mixfold.estimators._placing import device_for, evaluated, problem_for
+from mixfold.estimators._placing import evaluated
 from mixfold.models.bayesian_mixture import BayesianMixture, MixturePosterior
 from mixfold.run.loop import check_some
+from mixfold.run.placement import placement_for
 
 
 def bounds(log_density: Any, responsibilities: Any) -> Floats:
@@ -54,10 +55,10 @@ class Evaluation(DensityMixin, Guarded):  # type: ignore[misc]
 
     def _posteriors(self, X: Any, responsibilities: bool) -> Iterator[tuple[Any, Any]]:
         check_is_fitted(self)
-        model, device = self._twin(), device_for(self.engine, X)
+        model, place = self._twin(), placement_for(self.engine, X)
         learned = model._now()
-        problem = problem_for(learned.model, device, self.n_threads)
-        for rows in model._rows(X, learned, device):
+        problem = place.backend(learned.model, self.n_threads)
+        for rows in model._rows(X, learned, place.tensor_device):
             yield from evaluated(problem, learned.params, rows, responsibilities, X)
 
     def score_samples(self, X: Any) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 from mixfold.core.checks import check_least
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Learner
-from mixfold.engines.threads import Threads
+from mixfold.core.problem import Problem
 from mixfold.estimators._edge import seed_from
 from mixfold.estimators._guarded import Guarded
 from mixfold.run.checkpoint import Checkpoint, check_checkpoint
@@ -54,7 +54,7 @@ class UnitFitting(Guarded):
                 ) from error
 
     def _fit_units(
-        self, problem: Threads, learner: Learner, design: Any, units: Grouped, start_units: int
+        self, problem: Problem, learner: Learner, design: Any, units: Grouped, start_units: int
     ) -> Fit:
         """Learn from a start that some units suggest, or go on from the checkpoint."""
         seed = seed_from(self.random_state)

@@ -12,10 +12,9 @@ import numpy as np
 from mixfold.core.checks import check_count, check_kind, check_seed
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Learner
-from mixfold.core.problem import Model
+from mixfold.core.problem import Model, Problem
 from mixfold.core.rows import Rows
 from mixfold.core.value import equal, field_names, value
-from mixfold.engines.threads import Threads
 from mixfold.families.gaussian import FactorParams, Gaussian
 from mixfold.learners.drift_aware import DriftAware
 from mixfold.models.bayesian_mixture import MixturePosterior
@@ -124,7 +123,7 @@ class Learned:
             found["covariances_"] = family.structure.covariances(components.factor)
         return found
 
-    def advance(self, problem: Threads, beginning: Beginning, rows: Rows) -> Learned:
+    def advance(self, problem: Problem, beginning: Beginning, rows: Rows) -> Learned:
         """With more rows of a stream."""
         stream, infos = self.stream.learn(problem, self.learner, beginning, self.seed, rows)
         seconds = float(self.history.time[-1]) if len(self.history) else 0.0
@@ -156,7 +155,7 @@ class Learned:
             return self
         return replace(self, stream=replace(self.stream, ancestors=ancestors))
 
-    def settle(self, problem: Threads, beginning: Beginning) -> Learned:
+    def settle(self, problem: Problem, beginning: Beginning) -> Learned:
         """With the parameters brought up to date."""
         params = self.stream.estimate(problem, self.learner, beginning, self.seed)
         state = self.stream.state

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mixfold.core.capabilities import RowUpdater, row_updater
 from mixfold.core.limits import LARGEST
-from mixfold.core.problem import Sequence
+from mixfold.core.problem import Problem
 from mixfold.core.rows import Array, Rows
-from mixfold.engines.threads import Threads
 from mixfold.estimators._learned import Learned
 from mixfold.learners._stochastic import StochasticEM
 from mixfold.learners.drift_aware import DriftAware
@@ -35,7 +35,7 @@ def is_in_range(x: Array) -> bool:
 class Live(ABC):
     """A stream that goes on from what has been learned."""
 
-    def __init__(self, learned: Learned, problem: Threads) -> None:
+    def __init__(self, learned: Learned, problem: Problem) -> None:
         self._from, self.problem = learned, problem
         self._d = problem.model.d
         self._settled: tuple[int, Learned] | None = None
@@ -94,29 +94,29 @@ class Live(ABC):
 class InPlace(Live):
     """Every row is an update, on memory of its own."""
 
-    def __init__(self, learned: Learned, problem: Threads, sequence: Sequence) -> None:
+    def __init__(self, learned: Learned, problem: Problem, updater: RowUpdater) -> None:
         super().__init__(learned, problem)
-        self._sequence, self._rule = sequence, learned.learner.rule
+        self._updater, self._rule = updater, learned.learner.rule
         self._lock = Lock()  # rows are folded while other threads run
         self._planned: tuple[int, Array, int] = 0, np.empty(0), 0
-        self._done: int | None = 0  # as the sequence counts; None if an interrupt came between
+        self._done: int | None = 0  # as the updater counts; None if an interrupt came between
         state = learned.stream.state
-        sequence.draw_from(state.seed, state.rows)
+        updater.draw_from(state.seed, state.rows)
 
     @property
     def done(self) -> int:
-        return self._sequence.rows
+        return self._updater.rows
 
     def learn(self, x: Array) -> None:
         with self._lock:
-            done = self._sequence.rows if self._done is None else self._done
+            done = self._updater.rows if self._done is None else self._done
             first, gamma, hold = self._planned
             if done >= first + len(gamma):
                 self._planned = first, gamma, hold = self._plan(done)
             i = done - first
             still = 1 if i < hold else 0
             try:
-                self._sequence.fold(Rows(x[None]), gamma[i : i + 1], still, self._rule)
+                self._updater.fold(Rows(x[None]), gamma[i : i + 1], still, self._rule)
                 self._done = done + 1
             except BaseException:
                 self._done = None
@@ -129,8 +129,8 @@ class InPlace(Live):
 
     def moment(self) -> tuple[Any, int]:
         with self._lock:
-            after, done = self._sequence.state(), self._sequence.rows
-            repairs = self._sequence.repairs
+            after, done = self._updater.state(), self._updater.rows
+            repairs = self._updater.repairs
         learner, state = self._from.learner, self._from.stream.state
         return learner.advance(state, after, done, done, repairs), done
 
@@ -138,7 +138,7 @@ class InPlace(Live):
 class Stepwise(Live):
     """State after state, as the learner makes them."""
 
-    def __init__(self, learned: Learned, problem: Threads) -> None:
+    def __init__(self, learned: Learned, problem: Problem) -> None:
         super().__init__(learned, problem)
         self._now: tuple[Any, int] = learned.stream.state, 0
 
@@ -168,7 +168,7 @@ class Window(NamedTuple):
 class Watched(Live):
     """Learning that is watched: within a window nothing happens but what the inner rule does."""
 
-    def __init__(self, learned: Learned, problem: Threads) -> None:
+    def __init__(self, learned: Learned, problem: Problem) -> None:
         super().__init__(learned, problem)
         self._window = self._begun(learned.stream.state, 0)
 
@@ -200,18 +200,18 @@ class Watched(Live):
         return state, window.first + done
 
 
-def live_from(learned: Learned, problem: Threads) -> Live | None:
+def live_from(learned: Learned, problem: Problem) -> Live | None:
     """What goes on from the stream's state, if it has one yet."""
     return None if learned.stream.state is None else live_on(learned, problem)
 
 
-def live_on(learned: Learned, problem: Threads) -> Live:
+def live_on(learned: Learned, problem: Problem) -> Live:
     """What goes on from the stream's state."""
     state, learner = learned.stream.state, learned.learner
     if isinstance(learner, DriftAware):
         return Watched(learned, problem)
     if isinstance(learner, StochasticEM) and learner.row_by_row():
-        sequence = problem.sequence(state.statistics, state.params)
-        if sequence is not None:
-            return InPlace(learned, problem, sequence)
+        updater = row_updater(problem, state.statistics, state.params)
+        if updater is not None:
+            return InPlace(learned, problem, updater)
     return Stepwise(learned, problem)

@@ -18,10 +18,10 @@ from mixfold.core.checks import check_kind
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
 from mixfold.core.learner import Learner
+from mixfold.core.problem import Problem
 from mixfold.core.rows import Array as Floats
 from mixfold.core.source import Source
 from mixfold.core.start import Start
-from mixfold.engines.threads import Threads
 from mixfold.estimators._density import Density
 from mixfold.estimators._edge import learner_from
 from mixfold.estimators._learned import Learned
@@ -155,7 +155,7 @@ class GaussianMixture(Density):
             )
         return self
 
-    def _starts(self, problem: Threads, learner: Learner, source: Source, seed: int) -> list[Any]:
+    def _starts(self, problem: Problem, learner: Learner, source: Source, seed: int) -> list[Any]:
         """Starts as scikit-learn draws them for arrays, ours for everything else."""
         if not isinstance(source, Array | Npy) or self._learner().starts > 1:
             return super()._starts(problem, learner, source, seed)
@@ -183,7 +183,7 @@ class GaussianMixture(Density):
         shares = responsibilities(self.init_params, rows, self.n_components, rng)
         return overrides.applied(model, model.maximize(first_statistics(model, rows, shares))[0])
 
-    def _resumed(self, problem: Threads, learner: Learner, saved: Fit | None) -> Fit | None:
+    def _resumed(self, problem: Problem, learner: Learner, saved: Fit | None) -> Fit | None:
         if not (self.warm_start and self.__sklearn_is_fitted__() and isinstance(learner, EM)):
             return saved
         from dataclasses import replace

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from mixfold.backends.threads import Threads
 from mixfold.core.checks import (
     LARGEST_SUM,
     check_above,
@@ -23,7 +24,6 @@ from mixfold.core.learner import Learner
 from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows
 from mixfold.core.value import value
-from mixfold.engines.threads import Threads
 from mixfold.estimators._designed import Designed, Effects, check_design
 from mixfold.estimators._edge import check_finite, learner_from
 from mixfold.estimators._effects import ArrayDesign, Observed, Scaling, known_covariance

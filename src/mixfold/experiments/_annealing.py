@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from mixfold.backends.threads import available_cores
 from mixfold.core.learner import Learner
-from mixfold.engines.threads import available_cores
 from mixfold.estimators._evaluation import bounds
 from mixfold.estimators.mixture import Mixture
 from mixfold.experiments._pixels import Pictures, Pixels

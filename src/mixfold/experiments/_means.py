@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from mixfold.backends.threads import Threads
 from mixfold.core.learner import Learner
 from mixfold.core.rows import Array, Rows
-from mixfold.engines.threads import Threads
 from mixfold.families.gaussian import Gaussian, GaussianParams
 from mixfold.learners.em import EM
 from mixfold.models.means_only import MeansOnly

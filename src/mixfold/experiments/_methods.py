@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from mixfold.backends.threads import Threads
 from mixfold.core.learner import Learner
 from mixfold.core.source import Source
-from mixfold.engines.threads import Threads
 from mixfold.learners.em import EM
 from mixfold.learners.mini_batch_em import MiniBatchEM
 from mixfold.models.mixture_model import MixtureModel, MixtureParams

@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from mixfold.backends.threads import Threads
 from mixfold.core.learner import Learner
 from mixfold.core.rows import Array, Rows
-from mixfold.engines.threads import Threads
 from mixfold.experiments._templates import gaussian
 from mixfold.families.gaussian import Gaussian
 from mixfold.learners.auto import Auto

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from mixfold.backends.threads import Threads
 from mixfold.core.registry import name_of
-from mixfold.engines.threads import Threads
 from mixfold.experiments._measures import evaluate, squared_error
 from mixfold.experiments._methods import (
     CONVERGED,

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mixfold.backends.threads import Threads
 from mixfold.core.learner import Learner
 from mixfold.core.rows import Rows
-from mixfold.engines.threads import Threads
 from mixfold.learners.em import EM
 from mixfold.learners.k_mle import KMLE
 from mixfold.learners.online_em import OnlineEM

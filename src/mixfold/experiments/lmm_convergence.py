@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from mixfold.backends.threads import Threads
 from mixfold.core.learner import Learner
 from mixfold.core.rows import Array, Rows
-from mixfold.engines.threads import Threads
 from mixfold.experiments._wanted import Wanted
 from mixfold.experiments._writing import new_figure, write_csv, write_markdown
 from mixfold.learners.em import EM

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from mixfold.backends.threads import Threads
 from mixfold.core.errors import SourceError
 from mixfold.core.learner import Learner
 from mixfold.core.registry import find_all
-from mixfold.engines.threads import Threads
 from mixfold.experiments._labelled import DIAG, FULL, Labelled, labelled_sets, standardised
 from mixfold.experiments._measures import evaluate
 from mixfold.experiments._wanted import Wanted

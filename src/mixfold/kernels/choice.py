@@ -7,7 +7,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any, Protocol
 
-from mixfold.core.problem import Assignment, Model, Sequence
+from mixfold.core.problem import Assignment, Model
 from mixfold.core.rows import Array, Rows
 from mixfold.kernels import native
 from mixfold.kernels.factor import FactorKernel
@@ -17,7 +17,10 @@ from mixfold.models.mixture_model import MixtureModel
 
 
 class Kernel(Protocol):
-    """Expectations of one model; `prepare` turns parameters into what the others want."""
+    """Expectations of one model; `prepare` turns parameters into what the others want.
+
+    What else a kernel can do it offers by the protocols of `core/capabilities.py`.
+    """
 
     def prepare(self, params: Any) -> Any: ...
     def expect(self, prepared: Any, rows: Rows) -> Array: ...
@@ -28,11 +31,6 @@ class Kernel(Protocol):
     def simulate(
         self, prepared: Any, rows: Rows, assignment: Assignment
     ) -> tuple[Array, Array]: ...
-    def match(self, beliefs: Any, rows: Rows) -> tuple[Any, float, int]: ...
-    def anneal(
-        self, state: Any, rows: Rows, rule: Any, batch_size: int
-    ) -> tuple[Any, float, float]: ...
-    def sequence(self, statistics: Any, params: Any, reference: Any = None) -> Sequence | None: ...
 
 
 ELEMENTS_PER_TILE = 2**18

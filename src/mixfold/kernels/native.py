@@ -179,9 +179,9 @@ class NativeKernel:
         after = replace(state, loss=loss, first=first, wait=state.wait - batches)
         return looked(after, rule), log_density, bound
 
-    def sequence(
+    def row_updater(
         self, statistics: Statistics, params: MixtureParams, reference: Statistics | None = None
-    ) -> NativeSequence | None:
+    ) -> NativeRowUpdater | None:
         """A working copy for one update per row; `reference` steers its statistics.
 
         There is none that keeps the eigenvalues of matrices above a bound.
@@ -189,10 +189,10 @@ class NativeKernel:
         family = self.model.family
         if isinstance(family, Gaussian) and family.form == "triangular" and family.cap is not None:
             return None
-        return NativeSequence(self.model, statistics, params, reference)
+        return NativeRowUpdater(self.model, statistics, params, reference)
 
 
-class NativeSequence:
+class NativeRowUpdater:
     """One update per row, on memory of its own."""
 
     def __init__(

@@ -10,8 +10,8 @@ from typing import Any
 
 from mixfold.core.errors import InvalidInputError, ModelFileError
 from mixfold.core.learner import Info, Learner
+from mixfold.core.problem import Problem
 from mixfold.core.source import Source
-from mixfold.engines.threads import Threads
 from mixfold.run.component_order import ranked
 from mixfold.run.fit import Fit
 from mixfold.run.history import no_history
@@ -25,7 +25,7 @@ class Loop:
 
     def __init__(
         self,
-        problem: Threads,
+        problem: Problem,
         learner: Learner,
         source: Source,
         starts: list[Callable[[], Any]],

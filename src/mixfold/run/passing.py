@@ -8,9 +8,9 @@ from typing import Any, Protocol
 
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Info, Learner
+from mixfold.core.problem import Problem
 from mixfold.core.rows import Rows
 from mixfold.core.source import Source
-from mixfold.engines.threads import Threads
 from mixfold.run.fit import Fit
 from mixfold.sources._prefetch import prefetched
 from mixfold.sources._resampled import Resampled
@@ -37,7 +37,7 @@ class InBlocks:
     """Block after block, in this process, in the order the learner wants."""
 
     def __init__(
-        self, problem: Threads, learner: Learner, source: Source, seed: int, check: Check
+        self, problem: Problem, learner: Learner, source: Source, seed: int, check: Check
     ) -> None:
         self.problem, self.learner, self.source = problem, learner, source
         self.seed, self.check = seed, check
@@ -72,10 +72,11 @@ class InBlocks:
 
     def _blocks(self, fit: Fit) -> tuple[Sequence[int], Iterator[Rows]]:
         """The numbers of the rows of this pass, and the blocks still to come."""
+        length = self.problem.block_length(self.source)
         if self.order == "stream":
-            return range(sys.maxsize), self._ahead(self.source.blocks(fit.row, self.problem.block))
+            return range(sys.maxsize), self._ahead(self.source.blocks(fit.row, length))
         drawn = Resampled(self.source, self.order, [self.seed, fit.start, fit.passes])
-        blocks = self._ahead(drawn.blocks(fit.row, self.problem.block))
+        blocks = self._ahead(drawn.blocks(fit.row, length))
         return drawn.indices, blocks  # type: ignore[return-value]
 
     def _ahead(self, blocks: Iterator[Rows]) -> Iterator[Rows]:

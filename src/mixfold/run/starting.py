@@ -9,12 +9,11 @@ import numpy as np
 from mixfold.core.errors import InvalidInputError, warn
 from mixfold.core.family import Family
 from mixfold.core.learner import Learner
-from mixfold.core.problem import Model
+from mixfold.core.problem import Model, Problem
 from mixfold.core.registry import find
 from mixfold.core.rows import Rows
 from mixfold.core.start import Start
 from mixfold.core.value import at_home, value
-from mixfold.engines.threads import Threads
 from mixfold.learners.em import EM
 from mixfold.models.mixture_model import MixtureParams
 from mixfold.run.component_order import component_order, ranked, reorder
@@ -71,7 +70,7 @@ class Beginning:
         """Whether two draws can differ."""
         return self.start.random
 
-    def draw(self, problem: Threads, sample: Rows, seed: list[int]) -> MixtureParams:
+    def draw(self, problem: Problem, sample: Rows, seed: list[int]) -> MixtureParams:
         """Parameters from a sample; the same for the same seed and sample."""
         if not self.random:
             return self._one(problem, sample, seed)
@@ -82,7 +81,7 @@ class Beginning:
         best = at_home(best)
         return reorder(best, component_order(problem.model, best)) if self.exchangeable else best
 
-    def _best(self, problem: Threads, sample: Rows, seed: list[int]) -> MixtureParams:
+    def _best(self, problem: Problem, sample: Rows, seed: list[int]) -> MixtureParams:
         drawn = [self._one(problem, sample, [*seed, i]) for i in range(self.candidates)]
         tried = [learn(SHORT, problem, params, sample) for params in drawn]
         chosen = sorted(ranked([score for _, score in tried])[:FINALISTS])
@@ -90,13 +89,13 @@ class Beginning:
         best: MixtureParams = ended[ranked([score for _, score in ended])[0]][0]
         return best
 
-    def _one(self, problem: Threads, sample: Rows, seed: list[int]) -> MixtureParams:
+    def _one(self, problem: Problem, sample: Rows, seed: list[int]) -> MixtureParams:
         rng = np.random.default_rng(seed)
         params: MixtureParams = self.start.draw(problem.model, sample.on_host(), rng)
         return params
 
 
-def learn(rule: EM, problem: Threads, params: Any, sample: Rows) -> tuple[Any, float]:
+def learn(rule: EM, problem: Problem, params: Any, sample: Rows) -> tuple[Any, float]:
     """EM on rows in memory: parameters and their log-likelihood per row."""
     state = rule.init(problem, params)
     while not rule.finished(state):
