@@ -73,6 +73,7 @@ class Source(ABC):
 
     columns: Sequence[str] | None = None
     rereadable: bool = True
+    engine: str | None = None  # the name of the engine whose workers have the rows
 
     @property
     @abstractmethod

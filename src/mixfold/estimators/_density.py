@@ -20,7 +20,7 @@ from mixfold.core.rows import Rows
 from mixfold.core.source import Source
 from mixfold.core.start import Start
 from mixfold.core.value import at_home, equal, is_value
-from mixfold.estimators._edge import check_rows, engine_for, open_data
+from mixfold.estimators._edge import check_rows, open_data
 from mixfold.estimators._evaluation import Evaluation
 from mixfold.estimators._learned import Learned
 from mixfold.estimators._live import Live, is_in_range, live_from
@@ -32,13 +32,12 @@ from mixfold.run.fit import Fit
 from mixfold.run.identity import DATA, LEARNER, MODEL, is_forced
 from mixfold.run.loop import Loop, check_some
 from mixfold.run.passing import Check, Passing
-from mixfold.run.placement import DEFAULT, Placement, placement_for
+from mixfold.run.placement import DEFAULT, Placement, engine_for, placement_for
 from mixfold.run.progress import Lines, Progress, Silent
 from mixfold.run.shards import InShards
 from mixfold.run.starting import Beginning, check_served, warn_of
 from mixfold.run.stream import Stream
 from mixfold.sources.array import Array
-from mixfold.sources.collection import Collection
 
 
 class Density(Evaluation):
@@ -128,7 +127,7 @@ class Density(Evaluation):
     def _learn(self, source: Source, place: Placement) -> None:
         problem = self._problem(source.d, place)
         learner = self._learner().resolve(source.length, source.d, False)
-        with engine_for(self.cluster, source, place.tensor_device) as engine:
+        with engine_for(self.cluster, source, place) as engine:
             passing = None
             if engine is not None:
                 passing = InShards(engine, problem.model, learner, source, self._check(source))
@@ -228,7 +227,7 @@ class Density(Evaluation):
                 rows = source.sample(
                     self._sample_size(source), np.random.default_rng([seed, 2**31])
                 )
-                from_the_first = source.length is None and not isinstance(source, Collection)
+                from_the_first = source.length is None and source.engine is None
                 whole = from_the_first or source.length == len(rows)
                 numbers = range(len(rows)) if whole else None
                 check_rows(self._family(), source.columns, rows, numbers)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import _check_sample_weight, check_random_state, validate_data
 
 from mixfold.core.arrays import as_array, is_tensor, on_host
-from mixfold.core.engine import Engine
+from mixfold.core.engine import engine_holding
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
 from mixfold.core.learner import Learner
@@ -19,12 +18,9 @@ from mixfold.core.registry import find, name_of
 from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows
 from mixfold.core.source import Source
-from mixfold.engines.dask import dask_engine
-from mixfold.engines.serial import Serial
 from mixfold.estimators._placing import open_tensor
 from mixfold.sources._opening import is_blocks, is_paths, is_table, open_source, open_table
 from mixfold.sources.array import Array
-from mixfold.sources.collection import Collection, is_collection, open_collection
 
 
 def family_from(given: Any) -> Family:
@@ -98,7 +94,8 @@ def _open(
             )
         known = None if reset else getattr(estimator, "feature_names_in_", None)
         names = columns if columns is not None or known is None else list(known)
-        opening = open_collection if is_collection(data) else open_source
+        engine = engine_holding(data)
+        opening = open_source if engine is None else engine.open
         source = opening(data, names, sample_weight)
         if source.columns is None and not isinstance(data, Source):
             _check_no_names(columns, sample_weight, "blocks that are arrays")
@@ -133,7 +130,7 @@ def _check_no_names(columns: Any, sample_weight: Any, given: str) -> None:
 
 def is_source(data: Any) -> bool:
     """Whether `data` is read block by block rather than as one array."""
-    if isinstance(data, Source) or is_paths(data) or is_collection(data):
+    if isinstance(data, Source) or is_paths(data) or engine_holding(data) is not None:
         return True
     return (is_table(data) and not hasattr(data, "dtypes")) or is_blocks(data)
 
@@ -158,33 +155,6 @@ def _remember_columns(estimator: Any, source: Source, reset: bool) -> None:
             f"the source has {source.d} columns, but {type(estimator).__name__} was fitted with "
             f"{estimator.n_features_in_}"
         )
-
-
-@contextmanager
-def engine_for(cluster: str | None, source: Source, device: Any) -> Iterator[Engine | None]:
-    """Where a source is to be learned: on a cluster, or None for this process and its device."""
-    if cluster is None and not isinstance(source, Collection):
-        yield None
-        return
-    if device is not None:
-        raise InvalidInputError(
-            f"the rows are for a cluster, and for {device}, which is of this process alone: leave "
-            "engine out, or use neither cluster nor a Dask collection"
-        )
-    if cluster is not None and not isinstance(cluster, str):
-        raise InvalidInputError(
-            f"cluster is {cluster!r}: 'local', 'serial' or an address is needed"
-        )
-    if cluster == "serial":
-        yield Serial()
-        return
-    if not source.travels:
-        raise InvalidInputError(
-            f"cluster is {cluster!r}, but workers cannot read rows that are in the memory of this "
-            "process: give files or a Dask collection, or leave cluster out to use all cores here"
-        )
-    with dask_engine(cluster) as engine:
-        yield engine
 
 
 def check_rows(

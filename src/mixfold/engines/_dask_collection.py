@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from mixfold.core.engine import on_cluster
 from mixfold.core.errors import InvalidInputError, SourceError, in_partition
 from mixfold.core.fingerprint import FULL_BYTES, Fingerprint, weight_fingerprint
 from mixfold.core.rows import Rows, join
 from mixfold.core.source import STRETCHES, Source
+from mixfold.engines._dask_errors import on_cluster
 from mixfold.sources._opening import check_array, open_table
 from mixfold.sources.array import Array
 
@@ -24,6 +24,8 @@ def is_collection(data: Any) -> bool:
 
 class Collection(Source):
     """The partitions of a dataframe, or the chunks of rows of an array."""
+
+    engine = "dask"
 
     def __init__(self, parts: Sequence[Chunk], length: int | None, name: str) -> None:
         self.parts, self._length, self.name = parts, length, name
