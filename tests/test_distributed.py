@@ -35,6 +35,7 @@ from mixfold.core.errors import (
     SourceError,
 )
 from mixfold.core.registry import find_all
+from mixfold.core.source import no_check
 from mixfold.core.value import digest, equal
 from mixfold.families.gaussian import Gaussian
 from mixfold.learners.em import EM
@@ -42,7 +43,6 @@ from mixfold.learners.mini_batch_em import MiniBatchEM
 from mixfold.learners.online_em import OnlineEM
 from mixfold.models.mixture_model import MixtureModel
 from mixfold.run.fit import Fit
-from mixfold.run.passing import no_check
 from mixfold.run.shards import Folding
 from mixfold.sources._opening import open_source
 from mixfold.sources.array import Array

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby, pairwise
 from typing import Any, Protocol, runtime_checkable
 
@@ -16,6 +16,9 @@ from mixfold.core.rows import Rows, join
 
 Stretch = tuple[int, int]
 """The number of its first row, and how many rows it has."""
+
+Check = Callable[[Rows, Sequence[int]], None]
+"""Refuses rows that cannot be learned; it is given their numbers too."""
 
 STRETCHES = 16
 SAMPLED_BLOCK = 2**14
@@ -43,6 +46,10 @@ def cuts(anchors: Sequence[int], n: int, length: int) -> list[tuple[int, int]]:
         if not starts or anchor - starts[-1] >= length:
             starts.append(anchor)
     return list(zip(starts, [*starts[1:], n], strict=True))
+
+
+def no_check(rows: Rows, numbers: Sequence[int]) -> None:
+    """Any rows will do."""
 
 
 def same(source: Source) -> Source:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -155,6 +156,17 @@ def _remember_columns(estimator: Any, source: Source, reset: bool) -> None:
             f"the source has {source.d} columns, but {type(estimator).__name__} was fitted with "
             f"{estimator.n_features_in_}"
         )
+
+
+@dataclass(frozen=True)
+class RowCheck:
+    """Refuses rows that a family does not allow; `columns` name them."""
+
+    family: Family
+    columns: Sequence[str] | None
+
+    def __call__(self, rows: Rows, numbers: Sequence[int] | None) -> None:
+        check_rows(self.family, self.columns, rows, numbers)
 
 
 def check_rows(

@@ -18,6 +18,7 @@ from mixfold.run.checkpoint import Checkpoint, check_checkpoint
 from mixfold.run.fit import Fit
 from mixfold.run.identity import DATA, LEARNER, MODEL, is_forced
 from mixfold.run.loop import Loop
+from mixfold.run.plan import FitPlan, GivenStarts
 from mixfold.run.progress import Lines, Silent
 from mixfold.sources._grouped import Grouped
 
@@ -63,22 +64,19 @@ class UnitFitting(Guarded):
         checkpoint = self._checkpoint(what, units)
         saved = checkpoint.read() if checkpoint and self.resume else None
         sample = units.sample(start_units, np.random.default_rng([seed, 2**31]))
-        loop = Loop(
+        plan = FitPlan(
             problem,
             learner,
             units,
-            [lambda: problem.model.start(sample.x)],
-            seen=learner.credit(len(sample), 1, problem.model.d),
+            GivenStarts(problem.model.start(sample.x)),
             seed=saved.seed if saved else seed,
+            prior_count=learner.credit(len(sample), 1, problem.model.d),
             passes=self.passes,
-            keep=checkpoint.keep if checkpoint else lambda fit: None,
+            checkpoint=checkpoint,
+            resumed=saved,
             progress=Lines() if self.verbose else Silent(),
         )
-        try:
-            return loop.run(saved)
-        finally:
-            if checkpoint and loop.fit.rows_seen:
-                checkpoint.write(loop.fit)
+        return Loop(plan).run()
 
     def _checkpoint(self, what: dict[str, Any], units: Grouped) -> Checkpoint | None:
         """Where the fit is kept: by what is learned, from which units, and from which seed."""

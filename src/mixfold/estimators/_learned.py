@@ -22,7 +22,8 @@ from mixfold.models.mixture_model import MixtureModel
 from mixfold.run.ancestor import Ancestor, joined
 from mixfold.run.component_order import component_order, reorder
 from mixfold.run.history import History, no_history
-from mixfold.run.starting import Beginning, check_served
+from mixfold.run.plan import check_served
+from mixfold.run.starting import Beginning
 from mixfold.run.stream import Stream
 
 

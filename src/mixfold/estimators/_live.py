@@ -35,8 +35,8 @@ def is_in_range(x: Array) -> bool:
 class Live(ABC):
     """A stream that goes on from what has been learned."""
 
-    def __init__(self, learned: Learned, problem: Problem) -> None:
-        self._from, self.problem = learned, problem
+    def __init__(self, learned: Learned, problem: Problem, beginning: Beginning) -> None:
+        self._from, self.problem, self.beginning = learned, problem, beginning
         self._d = problem.model.d
         self._settled: tuple[int, Learned] | None = None
 
@@ -58,13 +58,13 @@ class Live(ABC):
         """Everything learned so far, as a value."""
         return self._with(*self.moment())
 
-    def settled(self, beginning: Beginning) -> Learned:
+    def settled(self) -> Learned:
         """The same with its parameters, which are kept until there are more rows."""
         kept = self._settled
         if kept is not None and kept[0] == self.done:
             return kept[1]
         state, done = self.moment()
-        learned = self._with(state, done).settle(self.problem, beginning)
+        learned = self._with(state, done).settle(self.problem, self.beginning)
         self._settled = done, learned
         return learned
 
@@ -94,8 +94,10 @@ class Live(ABC):
 class InPlace(Live):
     """Every row is an update, on memory of its own."""
 
-    def __init__(self, learned: Learned, problem: Problem, updater: RowUpdater) -> None:
-        super().__init__(learned, problem)
+    def __init__(
+        self, learned: Learned, problem: Problem, beginning: Beginning, updater: RowUpdater
+    ) -> None:
+        super().__init__(learned, problem, beginning)
         self._updater, self._rule = updater, learned.learner.rule
         self._lock = Lock()  # rows are folded while other threads run
         self._planned: tuple[int, Array, int] = 0, np.empty(0), 0
@@ -138,8 +140,8 @@ class InPlace(Live):
 class Stepwise(Live):
     """State after state, as the learner makes them."""
 
-    def __init__(self, learned: Learned, problem: Problem) -> None:
-        super().__init__(learned, problem)
+    def __init__(self, learned: Learned, problem: Problem, beginning: Beginning) -> None:
+        super().__init__(learned, problem, beginning)
         self._now: tuple[Any, int] = learned.stream.state, 0
 
     @property
@@ -168,15 +170,15 @@ class Window(NamedTuple):
 class Watched(Live):
     """Learning that is watched: within a window nothing happens but what the inner rule does."""
 
-    def __init__(self, learned: Learned, problem: Problem) -> None:
-        super().__init__(learned, problem)
+    def __init__(self, learned: Learned, problem: Problem, beginning: Beginning) -> None:
+        super().__init__(learned, problem, beginning)
         self._window = self._begun(learned.stream.state, 0)
 
     def _begun(self, state: Any, first: int) -> Window:
         rule, stream = self._from.learner, self._from.stream
         inner = replace(self._from, learner=rule.learner, stream=replace(stream, state=state.inner))
         room = np.empty((max(1, rule.window - len(state.window)), self._d))
-        return Window(state, live_on(inner, self.problem), room, first)
+        return Window(state, live_on(inner, self.problem, self.beginning), room, first)
 
     @property
     def done(self) -> int:
@@ -200,18 +202,18 @@ class Watched(Live):
         return state, window.first + done
 
 
-def live_from(learned: Learned, problem: Problem) -> Live | None:
+def live_from(learned: Learned, problem: Problem, beginning: Beginning) -> Live | None:
     """What goes on from the stream's state, if it has one yet."""
-    return None if learned.stream.state is None else live_on(learned, problem)
+    return None if learned.stream.state is None else live_on(learned, problem, beginning)
 
 
-def live_on(learned: Learned, problem: Problem) -> Live:
+def live_on(learned: Learned, problem: Problem, beginning: Beginning) -> Live:
     """What goes on from the stream's state."""
     state, learner = learned.stream.state, learned.learner
     if isinstance(learner, DriftAware):
-        return Watched(learned, problem)
+        return Watched(learned, problem, beginning)
     if isinstance(learner, StochasticEM) and learner.row_by_row():
         updater = row_updater(problem, state.statistics, state.params)
         if updater is not None:
-            return InPlace(learned, problem, updater)
-    return Stepwise(learned, problem)
+            return InPlace(learned, problem, beginning, updater)
+    return Stepwise(learned, problem, beginning)

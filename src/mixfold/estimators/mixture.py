@@ -131,9 +131,8 @@ class Mixture(Density):
     def _learner(self) -> Learner:
         return learner_from(self.learner)
 
-    def _start(self) -> Start:
-        family = self._family()
-        return start_for(self.init, family, self._learner().default_start(family))
+    def _start(self, family: Family, learner: Learner) -> Start:
+        return start_for(self.init, family, learner.default_start(family))
 
     def _check_parameters(self) -> None:
         check_whole("n_components", self.n_components)
@@ -142,5 +141,3 @@ class Mixture(Density):
             if getattr(self, name) is not None:
                 check_whole(name, getattr(self, name))
         check_least("checkpoint_every", self.checkpoint_every, 0.0)
-        self._learner()
-        self._start()

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Info, Learner
 from mixfold.core.problem import Problem
 from mixfold.core.rows import Rows
-from mixfold.core.source import Source
+from mixfold.core.source import Check, Source
 from mixfold.run.fit import Fit
 from mixfold.sources._prefetch import prefetched
 from mixfold.sources._resampled import Resampled
 
-Check = Callable[[Rows, Sequence[int]], None]
 Moved = tuple[Any, list[Info], int]
-
-
-def no_check(rows: Rows, numbers: Sequence[int]) -> None:
-    """Everything is right."""
 
 
 class Passing(Protocol):
