@@ -19,6 +19,7 @@ from mixfold.cli._settings import Settings
 from mixfold.cli._terminal import one_line, usable_streams
 from mixfold.cli._termination import INTERRUPTED
 from mixfold.sources._opening import open_files
+from mixfold.sources.array import Array
 
 
 def count(data: Sequence[str], columns: list[str] | None, weights: str | None) -> int:
@@ -60,6 +61,7 @@ def run(trial: dict[str, Any]) -> dict[str, Any]:
     train = Part(source, trial["length"], trial["every"], held=False)
     held = Part(source, trial["length"], trial["every"], held=True)
     model = settings.estimator()
+    model.set_params(cluster=trial["cluster"], engine=trial["engine"])
     planned = settings.passes or getattr(model.learner, "passes", None)
     model.progress = watch = Watch(trial["show"], planned, name=settings.learner)
     began = time.monotonic()
@@ -78,11 +80,10 @@ def run(trial: dict[str, Any]) -> dict[str, Any]:
 
 def mean_log_density(model: Any, source: Part) -> float:
     """Mean log-density of rows, each as often as its weight says."""
-    problem = model._problem(source.d)
     total = weight = 0.0
     for rows in source.blocks():
-        log_density, _ = problem.posterior(model.params_, rows, False)
-        total += float(log_density.sum() if rows.weight is None else log_density @ rows.weight)
+        log_density = model.score_samples(Array(rows.x, None, source.columns))
+        total += float(rows.weights() @ log_density)
         weight += rows.total_weight()
     return total / weight
 

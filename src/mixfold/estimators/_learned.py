@@ -43,6 +43,8 @@ class Learned:
     """
 
     public: ClassVar[tuple[str, ...]] = (
+        "model_",
+        "learner_",
         "params_",
         "weights_",
         "means_",
@@ -103,6 +105,8 @@ class Learned:
         """The public fitted attributes."""
         components = self.params.components
         found = {
+            "model_": self.model,
+            "learner_": self.learner,
             "params_": self.params,
             "weights_": self.params.weights,
             "means_": components.means,

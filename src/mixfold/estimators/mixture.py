@@ -70,6 +70,9 @@ class Mixture(Density):
         noise on the diagonal, as of scikit-learn's `FactorAnalysis`.
     params_ : MixtureParams
         Weights and all parameters of the components.
+    model_, learner_ : MixtureModel and learner
+        The mixture that was learned, and the learner for these data, such as the one that "auto"
+        has chosen.
     n_seen_ : int
         Rows learned, passes counted.
     history_ : History
