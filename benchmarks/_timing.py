@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +18,14 @@ def best_alternating(rivals: dict[str, Callable[[], object]], rounds: int) -> di
             work()
             best[name] = min(best[name], time.perf_counter() - began)
     return best
+
+
+def passes_of_fit(model: Any, x: np.ndarray) -> np.ndarray:
+    """Seconds of each pass of a fit but the first, which also checks the rows.
+
+    Of a learner that makes one entry in the history per pass.
+    """
+    return np.diff(model.fit(x).history_.time)
 
 
 def matrix_product_peak() -> float:

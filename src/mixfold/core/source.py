@@ -81,6 +81,7 @@ class Source(ABC):
     columns: Sequence[str] | None = None
     rereadable: bool = True
     engine: str | None = None  # the name of the engine whose workers have the rows
+    in_memory: bool = False  # whether blocks are views of memory, so that long ones cost nothing
 
     @property
     @abstractmethod
