@@ -23,13 +23,12 @@ import numpy as np
 from distributed import Client, LocalCluster
 
 from mixfold import EM, Mixture
-from mixfold.core.source import Source
+from mixfold.backends.threads import Threads
+from mixfold.core.source import Source, no_check
 from mixfold.engines.dask import Dask, graph
-from mixfold.engines.threads import Threads
 from mixfold.models.mixture_model import MixtureModel
 from mixfold.run.fit import Fit
 from mixfold.run.history import no_history
-from mixfold.run.passing import no_check
 from mixfold.run.shards import Folding, InShards
 from mixfold.sources._opening import open_source
 from mixfold.testing.families import example_mixture

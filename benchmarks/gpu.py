@@ -23,9 +23,9 @@ from sklearn import config_context
 from sklearn.mixture import GaussianMixture
 
 from mixfold import EM, AnnealedSGD, Gaussian, Mixture
+from mixfold.backends.gpu import Gpu
+from mixfold.backends.threads import Threads
 from mixfold.core.rows import Rows
-from mixfold.engines.gpu import Gpu
-from mixfold.engines.threads import Threads
 from mixfold.models.mixture_model import MixtureModel
 
 BANDWIDTH = 4.3e12
@@ -92,7 +92,7 @@ def of_engine(model: Mixture, x: torch.Tensor, covariance: str) -> float:
     """Seconds per pass while many are made."""
     problem = Gpu(MixtureModel(Gaussian(covariance), model.n_components, x.shape[1]), "cuda")
     rows: Any = Rows(x)
-    made = problem.iterate(model.params_, rows)
+    made = problem.run_passes(model.params_, rows)
     assert made is not None, "no passes on the device"
     number = len(made.log_likelihood)
     assert number, "a component was to be mended"
@@ -100,7 +100,7 @@ def of_engine(model: Mixture, x: torch.Tensor, covariance: str) -> float:
     def run() -> None:
         nonlocal made
         assert made is not None
-        made = problem.iterate(made.after(number), rows)
+        made = problem.run_passes(made.after(number), rows)
         assert made is not None
         assert len(made.log_likelihood) == number
 

@@ -18,8 +18,8 @@ import numpy as np
 
 from _timing import best_alternating
 from mixfold import LinearMixedModel
+from mixfold.backends.threads import Threads
 from mixfold.core.rows import Rows
-from mixfold.engines.threads import Threads
 from mixfold.learners.em import EM
 from mixfold.models.linear_mixed import LinearMixed, unit_rows
 

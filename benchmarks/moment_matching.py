@@ -10,9 +10,10 @@ from functools import partial
 import numpy as np
 
 from _timing import best_alternating
+from mixfold.backends.threads import Threads
+from mixfold.core.backend_capabilities import MomentMatcher, required
 from mixfold.core.conjugate import Prior
 from mixfold.core.rows import Rows
-from mixfold.engines.threads import Threads
 from mixfold.families.gaussian import Gaussian
 from mixfold.models.bayesian_mixture import BayesianMixture, MixturePosterior
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
@@ -41,7 +42,8 @@ def speeds() -> None:
     print("| work | seconds | rows/s | wanted |\n|---|---|---|---|")
     for covariance, n, d, k, wanted in CASES:
         problem, prior, rows = example(covariance, n, d, k)
-        seconds = best_alternating({"match": partial(problem.match, prior, rows)}, 3)["match"]
+        matcher = required(problem, MomentMatcher)
+        seconds = best_alternating({"match": partial(matcher.match, prior, rows)}, 3)["match"]
         least = "" if wanted is None else f"{wanted:,.0f}"
         print(
             f"| {covariance} n={n:,} d={d} K={k} | {seconds:.2f} | {n / seconds:,.0f} | {least} |"
@@ -60,7 +62,7 @@ def drift(d: int = 10) -> None:
     total, square = np.zeros(d), np.zeros((d, d))
     for _ in range(0, LONG, BLOCK):
         x = rng.normal(size=(BLOCK, d)) @ root.T + 5.0
-        beliefs = problem.match(beliefs, Rows(x))[0]
+        beliefs = required(problem, MomentMatcher).match(beliefs, Rows(x))[0]
         total += (x - origin).sum(axis=0)
         square += (x - origin).T @ (x - origin)
     factor, before = beliefs.components.factor[0], prior.components.factor[0]

@@ -13,9 +13,9 @@ import numpy as np
 
 from _timing import best_alternating
 from mixfold import Mixture
+from mixfold.backends.threads import Threads
 from mixfold.core.learner import Learner
 from mixfold.core.rows import Rows
-from mixfold.engines.threads import Threads
 from mixfold.families.gaussian import Gaussian
 from mixfold.learners.fast_incremental_em import FastIncrementalEM
 from mixfold.learners.incremental_em import IncrementalEM

@@ -14,10 +14,11 @@ from sklearn.base import clone
 
 import mixfold
 from mixfold import AnnealedSGD, Gaussian, Mixture
+from mixfold.backends.threads import Threads
+from mixfold.core.backend_capabilities import Annealer, required
 from mixfold.core.errors import InvalidInputError, LearningWarning
 from mixfold.core.rows import Array, Rows
 from mixfold.core.value import equal
-from mixfold.engines.threads import Threads
 from mixfold.kernels.reference import ReferenceKernel
 from mixfold.models._annealed_roots import factors
 from mixfold.models._scaling import scaling_of
@@ -112,7 +113,7 @@ def test_compiled_steps_are_the_readable_ones(k: int, batch_size: int, d: int, s
     weight[21:42] = 0.0
     for rows in (Rows(x), Rows(x.astype(np.float32), weight)):
         given = state.annealed, rows, rule.rule(k), batch_size
-        fast, *sums = Threads(model, 1).anneal(*given)
+        fast, *sums = required(Threads(model, 1), Annealer).anneal(*given)
         slow, *expected = ReferenceKernel(model).anneal(*given)
         assert fast.looks == slow.looks > 0
         assert (fast.sigma, fast.epsilon, fast.wait) == (slow.sigma, slow.epsilon, slow.wait)

@@ -13,12 +13,13 @@ from scipy.special import gammaln, logsumexp
 
 import mixfold
 from mixfold import Gaussian, Mixture, MomentMatching, OnlineVB, Power, Prior
+from mixfold.backends.threads import Threads
+from mixfold.core.backend_capabilities import MomentMatcher, required
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
 from mixfold.core.rows import Array, Rows
 from mixfold.core.statistics import Block, Statistics, pack
 from mixfold.core.value import equal, field_names
-from mixfold.engines.threads import Threads
 from mixfold.families._normal_wishart import NormalBeliefs
 from mixfold.families.exponential import Exponential
 from mixfold.families.poisson import Poisson
@@ -28,6 +29,10 @@ from mixfold.models.mixture_model import MixtureModel, MixtureParams
 from mixfold.testing import families
 
 CONJUGATE: list[Family] = [Gaussian(), Gaussian("diag"), Poisson(), Exponential()]
+
+
+def matched(problem: Threads, beliefs: Any, rows: Rows) -> tuple[Any, float, int]:
+    return required(problem, MomentMatcher).match(beliefs, rows)
 
 
 def close(a: Any, b: Any, rtol: float = 1e-9) -> None:
@@ -96,7 +101,7 @@ def found_moments(beliefs: MixturePosterior) -> dict[str, Array]:
 def test_one_row_has_the_moments_of_the_exact_posterior(x: float) -> None:
     mixture, prior = two_gaussians()
     problem = Threads(mixture.model, 1)
-    found = found_moments(problem.match(prior, Rows(np.array([[x]])))[0])
+    found = found_moments(matched(problem, prior, Rows(np.array([[x]])))[0])
     for name, exact in exact_moments(prior, np.array([x])).items():
         np.testing.assert_allclose(found[name], exact, rtol=1e-10, atol=1e-10, err_msg=name)
 
@@ -105,7 +110,7 @@ def test_twenty_rows_stay_close_to_the_exact_posterior() -> None:
     rng = np.random.default_rng(2)
     x = np.where(rng.random(20) < 0.4, rng.normal(-2.0, 1.0, 20), rng.normal(3.0, 0.7, 20))
     mixture, prior = two_gaussians()
-    found = found_moments(Threads(mixture.model, 1).match(prior, Rows(x[:, None]))[0])
+    found = found_moments(matched(Threads(mixture.model, 1), prior, Rows(x[:, None]))[0])
     exact = exact_moments(prior, x)
     spread = np.sqrt(exact["mean squared"] - exact["mean"] ** 2)
     assert (np.abs(found["mean"] - exact["mean"]) < 0.25 * spread).all()
@@ -122,7 +127,7 @@ def test_twenty_rows_stay_close_to_the_exact_posterior() -> None:
 @pytest.mark.parametrize("family", CONJUGATE, ids=repr)
 def test_one_component_is_bayes_rule(family: Family) -> None:
     mixture, prior, x = example(family, 1, 3, 50)
-    one_by_one = Threads(mixture.model, 1).match(prior, Rows(x))[0]
+    one_by_one = matched(Threads(mixture.model, 1), prior, Rows(x))[0]
     gap = x - x.mean(axis=0)
     scatter = {"full": pack(gap.T @ gap / 50)[None], "diag": (gap**2).mean(axis=0)[None]}
     spread = scatter.get(getattr(family, "covariance", ""), np.empty((1, 0)))
@@ -135,8 +140,8 @@ def test_one_component_is_bayes_rule(family: Family) -> None:
 def test_parts_combine_to_the_whole(family: Family) -> None:
     mixture, prior, x = example(family, 1, 3, 90)
     problem = Threads(mixture.model, 1)
-    whole = problem.match(prior, Rows(x))[0]
-    parts = [problem.match(prior, Rows(x[a:b]))[0] for a, b in pairwise([0, 20, 50, 90])]
+    whole = matched(problem, prior, Rows(x))[0]
+    parts = [matched(problem, prior, Rows(x[a:b]))[0] for a, b in pairwise([0, 20, 50, 90])]
     close(mixture.combine(prior, parts), whole)
     close(mixture.combine(prior, parts[:1]), parts[0])
 
@@ -144,7 +149,7 @@ def test_parts_combine_to_the_whole(family: Family) -> None:
 @pytest.mark.parametrize("family", CONJUGATE, ids=repr)
 def test_parts_that_came_to_doubt_combine_to_what_they_can_mean(family: Family) -> None:
     mixture, prior, x = example(family, 1, 3, 40)
-    before = Threads(mixture.model, 1).match(prior, Rows(x))[0]
+    before = matched(Threads(mixture.model, 1), prior, Rows(x))[0]
     center = mixture.expected(before).components.means[0]
     # a far row that may or may not be the component's
     rows = [center * f + f for f in (20.0, 3.0, 500.0, 2.0, 1.0)]
@@ -163,8 +168,8 @@ def test_parts_that_came_to_doubt_combine_to_what_they_can_mean(family: Family) 
 def test_weight_two_is_a_row_twice_for_one_component(family: Family) -> None:
     mixture, prior, x = example(family, 1, 2, 30)
     problem = Threads(mixture.model, 1)
-    twice = problem.match(prior, Rows(np.repeat(x, 2, axis=0)))
-    weighted = problem.match(prior, Rows(x, np.full(30, 2.0)))
+    twice = matched(problem, prior, Rows(np.repeat(x, 2, axis=0)))
+    weighted = matched(problem, prior, Rows(x, np.full(30, 2.0)))
     close(twice[0], weighted[0])
     assert twice[1] == pytest.approx(weighted[1], rel=1e-10)
 
@@ -172,7 +177,7 @@ def test_weight_two_is_a_row_twice_for_one_component(family: Family) -> None:
 @pytest.mark.parametrize("family", CONJUGATE, ids=repr)
 def test_surrogates_give_the_expected_log_density(family: Family) -> None:
     mixture, prior, x = example(family, 2, 2, 60)
-    beliefs = Threads(mixture.model, 1).match(prior, Rows(x))[0]
+    beliefs = matched(Threads(mixture.model, 1), prior, Rows(x))[0]
     rng = np.random.default_rng(0)
     draws = [mixture.model.log_joint(p, x[:5]) for p in drawn(mixture, beliefs, 4000, rng)]
     surrogate = mixture.model.log_joint(mixture.surrogate(beliefs), x[:5])
@@ -211,7 +216,7 @@ def _one(mixture: BayesianMixture, beliefs: MixturePosterior, rng: np.random.Gen
 @pytest.mark.parametrize("family", CONJUGATE, ids=repr)
 def test_intervals_hold_what_is_drawn(family: Family) -> None:
     mixture, prior, x = example(family, 2, 2, 60)
-    beliefs = Threads(mixture.model, 1).match(prior, Rows(x))[0]
+    beliefs = matched(Threads(mixture.model, 1), prior, Rows(x))[0]
     rng = np.random.default_rng(1)
     draws = drawn(mixture, beliefs, 2000, rng)
     values = {
@@ -230,7 +235,7 @@ def test_intervals_hold_what_is_drawn(family: Family) -> None:
 
 def test_the_predictive_density_is_a_t_distribution() -> None:
     mixture, prior, x = example(Gaussian(), 1, 3, 40)
-    beliefs = Threads(mixture.model, 1).match(prior, Rows(x))[0]
+    beliefs = matched(Threads(mixture.model, 1), prior, Rows(x))[0]
     b = beliefs.components
     freedom = b.nu[0] - 2
     shape = b.factor[0] @ b.factor[0].T * (b.kappa[0] + 1) / (b.kappa[0] * freedom)
@@ -244,8 +249,8 @@ def test_foreseen_densities_of_rows_are_their_evidence() -> None:
     foreseen, beliefs = 0.0, prior
     for row in x:
         foreseen += float(mixture.predictive(beliefs, row[None])[0])
-        beliefs = problem.match(beliefs, Rows(row[None]))[0]
-    assert problem.match(prior, Rows(x))[1] == pytest.approx(foreseen, rel=1e-12)
+        beliefs = matched(problem, beliefs, Rows(row[None]))[0]
+    assert matched(problem, prior, Rows(x))[1] == pytest.approx(foreseen, rel=1e-12)
 
 
 @pytest.mark.parametrize("family", CONJUGATE, ids=repr)
@@ -254,7 +259,7 @@ def test_compiled_matching_is_the_readable_one(family: Family, k: int, d: int) -
     mixture, prior, x = example(family, k, d, 120)
     weight = np.random.default_rng(0).choice([0.0, 1.0, 2.5], size=120)
     for rows in (Rows(x), Rows(x.astype(np.float32), weight)):
-        fast = Threads(mixture.model, 1).match(prior, rows)
+        fast = matched(Threads(mixture.model, 1), prior, rows)
         slow = ReferenceKernel(mixture.model).match(prior, rows)
         close(fast[0], slow[0], 1e-8)
         assert fast[1:] == pytest.approx(slow[1:], rel=1e-9)
@@ -269,7 +274,10 @@ def test_units_of_columns_do_not_matter() -> None:
         NormalBeliefs(b.mean * scale, b.kappa, b.nu, b.factor * scale[:, None]),
     )
     problem = Threads(mixture.model, 1)
-    found, plain = problem.match(scaled, Rows(x * scale))[0], problem.match(prior, Rows(x))[0]
+    found, plain = (
+        matched(problem, scaled, Rows(x * scale))[0],
+        matched(problem, prior, Rows(x))[0],
+    )
     np.testing.assert_allclose(found.components.kappa, plain.components.kappa, rtol=1e-7)
     np.testing.assert_allclose(found.components.nu, plain.components.nu, rtol=1e-7)
     np.testing.assert_allclose(found.components.mean, plain.components.mean * scale, rtol=1e-7)
@@ -283,7 +291,7 @@ def test_factors_do_not_drift() -> None:
     params = MixtureParams(np.ones(1), model.family.example(1, 6, rng))
     mixture = BayesianMixture(model)
     prior = mixture.prior(params, Prior())
-    b = Threads(model, 1).match(prior, Rows(x))[0].components
+    b = matched(Threads(model, 1), prior, Rows(x))[0].components
     before = prior.components
     gap, offset = x - x.mean(axis=0), x.mean(axis=0) - before.mean[0]
     v = before.factor[0] @ before.factor[0].T + gap.T @ gap

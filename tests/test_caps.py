@@ -21,11 +21,11 @@ from mixfold import (
     OnlineKMLE,
     StepwiseEM,
 )
+from mixfold.backends.threads import Threads
 from mixfold.core.errors import InvalidInputError, LearningWarning
 from mixfold.core.rows import Array, Rows
 from mixfold.core.statistics import Block, pack
 from mixfold.core.value import equal
-from mixfold.engines.threads import Threads
 from mixfold.families.gaussian import GaussianParams
 from mixfold.kernels.reference import ReferenceKernel
 from mixfold.models.mixture_model import MixtureModel, MixtureParams

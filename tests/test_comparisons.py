@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from mixfold.backends.threads import Threads
 from mixfold.core.errors import SourceError
 from mixfold.core.registry import names
 from mixfold.core.rows import Rows
-from mixfold.engines.threads import Threads
 from mixfold.experiments import (
     _held_out,
     _race,

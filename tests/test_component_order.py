@@ -31,11 +31,11 @@ from mixfold import (
     load,
     merge,
 )
+from mixfold.backends.threads import Threads
 from mixfold.core.learner import Learner
 from mixfold.core.registry import find_all
 from mixfold.core.rows import Rows
 from mixfold.core.value import equal
-from mixfold.engines.threads import Threads
 from mixfold.families.gaussian import GaussianParams
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 from mixfold.run.component_order import component_order, levels, ranked, reorder

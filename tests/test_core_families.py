@@ -18,13 +18,13 @@ from scipy.special import logsumexp
 
 import mixfold
 from mixfold import EM, Mixture
+from mixfold.backends.threads import Threads
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
 from mixfold.core.learner import Learner
 from mixfold.core.rows import Array, Rows
 from mixfold.core.statistics import Block, Blocks, BlockShape
 from mixfold.core.value import equal, value
-from mixfold.engines.threads import Threads
 from mixfold.families.gaussian import Gaussian
 from mixfold.learners.fast_incremental_em import FastIncrementalEM
 from mixfold.learners.incremental_em import IncrementalEM

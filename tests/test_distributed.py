@@ -24,6 +24,7 @@ from distributed import Client, LocalCluster
 
 import mixfold
 from mixfold import GaussianMixture, Mixture
+from mixfold.backends.threads import Threads
 from mixfold.cli.main import main
 from mixfold.core import source as sources
 from mixfold.core.engine import FAN_IN, tree
@@ -34,15 +35,14 @@ from mixfold.core.errors import (
     SourceError,
 )
 from mixfold.core.registry import find_all
+from mixfold.core.source import no_check
 from mixfold.core.value import digest, equal
-from mixfold.engines.threads import Threads
 from mixfold.families.gaussian import Gaussian
 from mixfold.learners.em import EM
 from mixfold.learners.mini_batch_em import MiniBatchEM
 from mixfold.learners.online_em import OnlineEM
 from mixfold.models.mixture_model import MixtureModel
 from mixfold.run.fit import Fit
-from mixfold.run.passing import no_check
 from mixfold.run.shards import Folding
 from mixfold.sources._opening import open_source
 from mixfold.sources.array import Array

@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from mixfold import Mixture
+from mixfold.backends.threads import Threads
 from mixfold.core.family import Family
 from mixfold.core.learner import Learner
 from mixfold.core.registry import find_all
 from mixfold.core.rows import Rows
 from mixfold.core.statistics import Block, Blocks
 from mixfold.core.value import equal
-from mixfold.engines.threads import Threads
 from mixfold.kernels.reference import ReferenceKernel
 from mixfold.learners.em import EM
 from mixfold.learners.exact_mle import ExactMLE

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from sklearn.metrics import adjusted_rand_score
 
+from mixfold.backends.threads import Threads
 from mixfold.core.errors import SourceError
 from mixfold.core.value import equal
-from mixfold.engines.threads import Threads
 from mixfold.experiments import _templates as templates
 from mixfold.experiments import class_incremental, find_study, mnist_pca, study_names
 from mixfold.experiments._measures import adjusted_rand, evaluate, squared_error

@@ -14,12 +14,12 @@ from sklearn.decomposition import FactorAnalysis
 
 import mixfold
 from mixfold import Gaussian, Mixture
+from mixfold.backends.threads import Threads
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Learner
 from mixfold.core.rows import Rows
 from mixfold.core.statistics import Block, outer_full, outer_like, packed_length
 from mixfold.core.value import equal
-from mixfold.engines.threads import Threads
 from mixfold.families._factor_analysis import FactorParams
 from mixfold.kernels.factor import FactorKernel
 from mixfold.kernels.reference import ReferenceKernel

@@ -15,7 +15,10 @@ import torch
 
 import mixfold
 from mixfold import AnnealedSGD, Gaussian, GaussianMixture, MiniBatchEM, Mixture, OnlineEM
+from mixfold.backends import _feeding, gpu
+from mixfold.backends.gpu import Gpu, device_tile
 from mixfold.cli.main import main
+from mixfold.core.backend_capabilities import Annealer, required
 from mixfold.core.capabilities import LatentFactors
 from mixfold.core.errors import InvalidInputError, MissingExtraError
 from mixfold.core.family import Family
@@ -23,16 +26,13 @@ from mixfold.core.learner import Learner
 from mixfold.core.registry import find_all
 from mixfold.core.rows import Rows, join
 from mixfold.core.value import at_home, equal
-from mixfold.engines import _feeding, gpu
-from mixfold.engines.gpu import Gpu, device_tile
-from mixfold.estimators import _placing
 from mixfold.kernels import _products
 from mixfold.kernels.gpu import GpuKernel
 from mixfold.learners.em import EM
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 from mixfold.run.fit import Fit
 from mixfold.sources.tensor import Tensor
-from mixfold.testing import engines, families, sources
+from mixfold.testing import backends, families, sources
 
 FAMILIES: list[Family] = [
     variant
@@ -105,7 +105,7 @@ def mixture(device: str, **settings: Any) -> Mixture:
 
 
 @pytest.mark.usefixtures("small_tiles")
-@pytest.mark.parametrize("law", engines.LAWS, ids=lambda law: law.__name__)
+@pytest.mark.parametrize("law", backends.LAWS, ids=lambda law: law.__name__)
 @pytest.mark.parametrize("family", FAMILIES, ids=repr)
 @pytest.mark.parametrize(("k", "d", "n"), [(1, 1, 1), (3, 2, 257), (2, 7, 150), (4, 17, 90)])
 def test_engine(
@@ -160,9 +160,11 @@ def test_blocks_do_not_matter(learner: Learner, device: str) -> None:
     model, params, x = example(Gaussian(), 3, 2, 500)
     learner = learner.resolve(len(x), 2, False)
     cuts = [1, 63, 64, 65, 200, 449]
-    engines.blocks_do_not_matter(Gpu(model, device), params, learner, placed(Rows(x), device), cuts)
+    backends.blocks_do_not_matter(
+        Gpu(model, device), params, learner, placed(Rows(x), device), cuts
+    )
     rows = Rows(x.astype(np.float32), rng().uniform(0.5, 2.0, size=len(x)))
-    engines.blocks_do_not_matter(Gpu(model, device), params, learner, placed(rows, device), [130])
+    backends.blocks_do_not_matter(Gpu(model, device), params, learner, placed(rows, device), [130])
 
 
 @pytest.mark.parametrize("learner", LEARNERS, ids=repr)
@@ -170,7 +172,7 @@ def test_learning_equals_that_of_threads(learner: Learner, device: str) -> None:
     for family in FAMILIES:
         model, params, x = example(family, 3, 2, 400)
         rule = learner.resolve(len(x), 2, False)
-        engines.learning_agrees(Gpu(model, device), params, rule, placed(Rows(x), device), 1e-6)
+        backends.learning_agrees(Gpu(model, device), params, rule, placed(Rows(x), device), 1e-6)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -188,7 +190,9 @@ def test_annealing_equals_that_of_threads(
     start = rule.init(problem, params).annealed
     rows = Rows(x, weight)
     found = problem.anneal(start, placed(rows, device), rule.rule(4), batch_size)
-    expected = engines.reference(problem).anneal(start, rows, rule.rule(4), batch_size)
+    expected = required(backends.reference(problem), Annealer).anneal(
+        start, rows, rule.rule(4), batch_size
+    )
     assert found[0].looks == expected[0].looks
     assert found[0].means.dtype == precision
     for name in ("logits", "means", "roots", "loss", "sigma", "epsilon", "wait", "before"):
@@ -303,7 +307,7 @@ def test_rows_that_are_sent_in_pieces_give_the_same_bits(
 ) -> None:
     x, weight = blobs(), rng().uniform(size=1500)
     kept = mixture(device, learner=learner).fit(x, sample_weight=weight)
-    monkeypatch.setattr(_placing, "free_memory", lambda device: 0)
+    monkeypatch.setattr(gpu, "free_memory", lambda device: 0)
     sent = mixture(device, learner=learner).fit(x, sample_weight=weight)
     assert equal(kept.params_, sent.params_)
 
@@ -409,7 +413,7 @@ def test_a_checkpoint_resumes(
     learner: Any, fits: bool, device: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not fits:
-        monkeypatch.setattr(_placing, "free_memory", lambda device: 0)
+        monkeypatch.setattr(gpu, "free_memory", lambda device: 0)
     settings = {"learner": learner, "passes": 4, "checkpoint": tmp_path / "kept"}
     stopped = mixture(device, **settings)
     stopped.progress = Impatient()
@@ -442,7 +446,7 @@ def test_what_cannot_be_kept_on_the_device_is_sent(
     device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = mixture(device, learner="em").fit(blobs())
-    monkeypatch.setattr(_placing, "resident", short_of_memory)
+    monkeypatch.setattr(gpu, "resident", short_of_memory)
     with pytest.warns(RuntimeWarning, match="too little memory.*pieces"):
         found = mixture(device, learner="em").fit(blobs())
     assert equal(found.params_, expected.params_)

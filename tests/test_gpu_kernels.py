@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from mixfold import EM, AnnealedSGD, Gaussian, Mixture
+from mixfold.backends import gpu
+from mixfold.backends.gpu import Gpu
+from mixfold.backends.threads import Threads
 from mixfold.core.rows import Rows
 from mixfold.core.value import equal
-from mixfold.engines import gpu
-from mixfold.engines.gpu import Gpu
-from mixfold.engines.threads import Threads
 from mixfold.families.gaussian import GaussianParams
 from mixfold.kernels import (
     _iterations,
@@ -138,7 +138,7 @@ def test_rows_taken_in_stretches_give_the_same_bits(
     found = []
     for _ in range(2):
         kernel = problem(model, device)
-        made = kernel.iterate(params, rows)
+        made = kernel.run_passes(params, rows)
         assert made is not None
         sums = kernel.fold(params, rows, np.zeros(model.n_sums))
         found.append((made.log_likelihood, made.after(3), sums))
@@ -169,7 +169,7 @@ def test_passes_on_the_device_are_those_of_the_cpu(
         expected.append(model.maximize(statistics)[0])
     now, heard = params, list[float]()
     for _ in range(2):
-        made = kernel.iterate(now, rows)
+        made = kernel.run_passes(now, rows)
         assert made is not None
         heard.extend(made.log_likelihood)
         now = made.after(3)
@@ -177,7 +177,7 @@ def test_passes_on_the_device_are_those_of_the_cpu(
     np.testing.assert_allclose(now.components.means, expected[6].components.means, atol=1e-5)
     np.testing.assert_allclose(now.components.factor, expected[6].components.factor, atol=1e-5)
     np.testing.assert_allclose(now.weights, expected[6].weights, atol=1e-6)
-    again = kernel.iterate(params, rows)
+    again = kernel.run_passes(params, rows)
     assert again is not None
     np.testing.assert_array_equal(again.log_likelihood, heard[:3])
     np.testing.assert_allclose(again.after(1).weights, expected[1].weights, atol=1e-6)
@@ -190,7 +190,7 @@ def test_a_pass_that_must_mend_is_left_to_the_cpu(
     model, params, x = example(covariance, k, 2, 100)
     x[:, 1] = 1.0
     kernel = problem(model, device)
-    made = kernel.iterate(params, Rows(torch.tensor(x, device=device)))
+    made = kernel.run_passes(params, Rows(torch.tensor(x, device=device)))
     assert made is not None
     assert len(made.log_likelihood) == 0
 
@@ -199,7 +199,7 @@ def test_a_pass_that_must_mend_is_left_to_the_cpu(
 def test_other_m_steps_are_made_at_home(family: Gaussian, device: torch.device) -> None:
     model = MixtureModel(family, 2, 2)
     rows = Rows(torch.zeros((5, 2), device=device))
-    assert problem(model, device).iterate(None, rows) is None
+    assert problem(model, device).run_passes(None, rows) is None
 
 
 def test_a_fit_that_leaps(device: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -292,11 +292,11 @@ def test_passes_that_need_more_digits_get_them(device: torch.device) -> None:
     components = GaussianParams(np.repeat([[0.0], [40.0]], 4, axis=1), np.full((2, 4), 10.0))
     start = MixtureParams(np.full(2, 0.5), components)
     kernel = problem(model, device)
-    made = kernel.iterate(start, rows)
+    made = kernel.run_passes(start, rows)
     assert made is not None
     assert len(made.log_likelihood) == 1
     after = home_after(model, start, x, 1)
-    again = kernel.iterate(after, rows)
+    again = kernel.run_passes(after, rows)
     assert again is not None
     assert len(again.log_likelihood) == 3
     found, exact = again.after(3), home_after(model, after, x, 3)
@@ -315,6 +315,6 @@ def test_passes_that_come_to_nothing_are_given_up(device: torch.device) -> None:
     model, params, x = example("full", 2, 2, 100)
     x[:, 1] = 1.0
     kernel, rows = problem(model, device), Rows(torch.tensor(x, device=device))
-    made = [kernel.iterate(params, rows) for _ in range(gpu.MOST_VAIN + 1)]
+    made = [kernel.run_passes(params, rows) for _ in range(gpu.MOST_VAIN + 1)]
     assert made[-1] is None
     assert all(m is not None for m in made[:-1])

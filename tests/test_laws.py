@@ -177,7 +177,7 @@ def test_any_cuts_give_the_same_bits(cuts: list[int], which: int) -> None:
 @pytest.mark.parametrize("accelerate", [False, True])
 @pytest.mark.parametrize("family", FAMILIES, ids=repr)
 def test_em_never_goes_down(family: Family, accelerate: bool) -> None:
-    from mixfold.engines.threads import Threads
+    from mixfold.backends.threads import Threads
 
     model, _, x = families.example_mixture(family, 3, 2, 500, rng())
     start = families.example_mixture(family, 3, 2, 1, np.random.default_rng(1))[1]

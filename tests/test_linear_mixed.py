@@ -22,6 +22,7 @@ from scipy.stats import multivariate_normal
 
 import mixfold
 from mixfold import LinearMixedModel
+from mixfold.backends.threads import Threads
 from mixfold.core.errors import InvalidInputError, MissingExtraError, MixfoldError, ModelFileError
 from mixfold.core.learner import Learner
 from mixfold.core.problem import Assignment
@@ -29,7 +30,6 @@ from mixfold.core.registry import find_all
 from mixfold.core.rows import Array, Rows
 from mixfold.core.statistics import Totals, pack, unpack
 from mixfold.core.value import equal, field_names
-from mixfold.engines.threads import Threads
 from mixfold.estimators._units import padded
 from mixfold.kernels.choice import tile_length
 from mixfold.learners.em import EM

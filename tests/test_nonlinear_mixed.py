@@ -13,12 +13,13 @@ from scipy.special import expit
 
 import mixfold
 from mixfold import LogisticMixedModel, OneCompartmentModel, datasets
+from mixfold.backends.threads import Threads
+from mixfold.core.backend_capabilities import RowUpdates
 from mixfold.core.errors import InvalidInputError, ModelFileError, SourceError
 from mixfold.core.problem import Assignment
 from mixfold.core.rows import Array, Rows
 from mixfold.core.statistics import Totals
 from mixfold.core.value import equal
-from mixfold.engines.threads import Threads
 from mixfold.estimators._nonlinear import inverse_information
 from mixfold.kernels._metropolis import shape_at_mode
 from mixfold.kernels._simulation import SimulationKernel
@@ -315,7 +316,7 @@ def test_a_closed_form_is_not_pretended() -> None:
     ):
         with pytest.raises(InvalidInputError, match="monte-carlo-em"):
             call()
-    assert problem.sequence(model.expected(LOGISTIC_PARAMS[1]), LOGISTIC_PARAMS[1]) is None
+    assert problem.capability(RowUpdates) is None
 
 
 # estimators

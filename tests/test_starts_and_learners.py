@@ -13,10 +13,10 @@ import pyarrow.parquet
 import pytest
 
 from mixfold import Mixture, datasets
+from mixfold.backends.threads import Threads
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Rows
 from mixfold.core.value import equal
-from mixfold.engines.threads import Threads
 from mixfold.families.gaussian import Gaussian, GaussianParams
 from mixfold.families.poisson import Poisson
 from mixfold.learners.auto import Auto
@@ -510,5 +510,6 @@ def test_a_learner_is_refused_before_a_start_is_drawn(
 def test_counts_learned_stepwise_begin_where_counts_do() -> None:
     x = np.random.default_rng(0).poisson(4.0, size=(300, 2)).astype(float)
     model = Mixture("poisson", 2, learner="stepwise-em", random_state=0).fit(x)
-    assert equal(model._start(), Mixture("poisson", 2)._start())
+    starts = [one._settings().beginning.start for one in (model, Mixture("poisson", 2))]
+    assert equal(*starts)
     assert np.abs(model.weights_ @ model.means_ - x.mean(axis=0)).max() < 0.5

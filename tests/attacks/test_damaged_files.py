@@ -17,9 +17,9 @@ import pyarrow.parquet
 import pytest
 
 from mixfold import EM, MiniBatchEM, Mixture
-from mixfold.core.engine import failed
 from mixfold.core.errors import ClusterError, InvalidInputError, SourceError
 from mixfold.core.value import equal
+from mixfold.engines._dask_errors import failed
 from mixfold.engines.dask import Dask
 from mixfold.sources import npy
 from mixfold.sources._opening import open_source

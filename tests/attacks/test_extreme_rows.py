@@ -13,13 +13,14 @@ from scipy.special import digamma
 
 from attacks import run_some
 from mixfold import Gaussian, LinearMixedModel, MiniBatchEM, Mixture, MomentMatching, OnlineVB
+from mixfold.backends.threads import Threads
+from mixfold.core.backend_capabilities import MomentMatcher, required
 from mixfold.core.conjugate import Prior
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.limits import LARGEST
 from mixfold.core.registry import find_all
 from mixfold.core.rows import Rows
 from mixfold.core.value import equal
-from mixfold.engines.threads import Threads
 from mixfold.families._gamma_rates import LARGE_SHAPE, log_gap
 from mixfold.families._normal_gamma import NormalGamma
 from mixfold.families._normal_wishart import NormalWishart
@@ -183,7 +184,11 @@ def test_a_far_row_alone_is_exact() -> None:
             model = MixtureModel(Gaussian(covariance), 1, 2)
             row = np.array([far, -0.5 * far])
             python = BayesianMixture(model).match(prior, row, 1.0)[0].components
-            native = Threads(model, 1).match(prior, Rows(row[None]))[0].components
+            native = (
+                required(Threads(model, 1), MomentMatcher)
+                .match(prior, Rows(row[None]))[0]
+                .components
+            )
             for found in (python, native):
                 np.testing.assert_allclose(found.kappa, start.kappa + 1.0)
                 np.testing.assert_allclose(found.nu, start.nu + 1.0)

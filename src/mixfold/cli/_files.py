@@ -30,11 +30,12 @@ def _bundled(file: str) -> Path:
 
 def load_mixture(path: Path) -> Any:
     """The mixture in a model file."""
+    from sklearn.base import DensityMixin
+
     from mixfold import load
-    from mixfold.estimators._density import Density
 
     model = load(path)
-    if not isinstance(model, Density):
+    if not isinstance(model, DensityMixin):
         raise InvalidInputError(
             f"{path} holds a {type(model).__name__}, not a mixture: use mixfold.load in Python"
         )

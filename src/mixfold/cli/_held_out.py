@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -11,12 +11,20 @@ from mixfold.core.source import Source
 
 
 class Part(Source):
-    """Rows number N-1, 2N-1, ... of a source if `held`, the others if not."""
+    """Rows number N-1, 2N-1, ... of a source if `held`, the others if not.
 
-    def __init__(self, source: Source, length: int, every: int, held: bool) -> None:
+    `first` is the number of the source's first row, where it is a partition of another.
+    """
+
+    def __init__(self, source: Source, length: int, every: int, held: bool, first: int = 0) -> None:
         self.source, self.columns = source, source.columns
-        self.every, self.held = every, held
-        self._length = length // every if held else length - length // every
+        self.every, self.held, self.first = every, held, first
+        self._before = self._count(first)
+        self._length = self._count(first + length) - self._before
+
+    def _count(self, n: int) -> int:
+        """How many of n rows, counted from the very first, are in this part."""
+        return n // self.every if self.held else n - n // self.every
 
     @property
     def d(self) -> int:
@@ -30,21 +38,35 @@ class Part(Source):
     def random_access(self) -> bool:
         return self.source.random_access
 
+    @property
+    def travels(self) -> bool:
+        return self.source.travels
+
+    def partitions(self, length: int | None = None) -> Sequence[Part]:
+        parts, first = [], self.first
+        for source in self.source.partitions(length):
+            n = source.length
+            n = sum(len(rows) for rows in source.blocks()) if n is None else n
+            parts.append(Part(source, n, self.every, self.held, first))
+            first += n
+        return parts
+
     def _number(self, index: np.ndarray) -> np.ndarray:
-        """Numbers in the whole source of rows of this part."""
+        """Numbers in the source of rows of this part."""
+        index = index + self._before
         if self.held:
-            return (index + 1) * self.every - 1
-        return np.asarray(index + index // (self.every - 1))
+            return (index + 1) * self.every - 1 - self.first
+        return np.asarray(index + index // (self.every - 1)) - self.first
 
     def blocks(self, start: int = 0, length: int | None = None) -> Iterator[Rows]:
         first = int(self._number(np.array(start)))
-        for rows in self.source.blocks(first):
-            last = np.arange(first, first + len(rows)) % self.every == self.every - 1
+        for rows in self.source.blocks(first, length):
+            number = self.first + np.arange(first, first + len(rows))
+            last = number % self.every == self.every - 1
             chosen = last if self.held else ~last
             first += len(rows)
             if chosen.any():
-                weight = None if rows.weight is None else rows.weight[chosen]
-                yield Rows(rows.x[chosen], weight)
+                yield rows.where(chosen)
 
     def take(self, indices: np.ndarray) -> Rows:
         return self.source.take(self._number(indices))

@@ -67,6 +67,14 @@ Seed = Annotated[
 Threads = Annotated[
     int | None, option("--threads", metavar="N", help="Default: as many as cores.", min=1)
 ]
+Cluster = Annotated[
+    str | None,
+    option("--cluster", metavar="ADDRESS", help=f"{known('engines')}, local, or an address."),
+]
+Engine = Annotated[
+    str | None,
+    option("--engine", metavar="NAME", help="cpu, gpu, or a device such as cuda:1."),
+]
 Table = Annotated[
     Path,
     option("-o", "--output", metavar="PATH", help="A new .parquet, .csv or .npy file."),

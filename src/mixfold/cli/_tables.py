@@ -58,7 +58,7 @@ def facts(rows: Sequence[tuple[str, str]]) -> Table:
 
 def standard_deviations(model: Any) -> np.ndarray | None:
     """(K, d), where the family has a spread of its own."""
-    family = model._learned.model.family
+    family = model.model_.family
     if not isinstance(family, StandardDeviations):
         return None
     return family.standard_deviations(model.params_.components)

@@ -24,6 +24,7 @@ from mixfold.core.errors import LearningWarning
 from mixfold.sources._csv_files import CsvFiles
 from mixfold.sources._opening import open_files
 from mixfold.sources._paths import Paths
+from mixfold.sources.array import Array
 
 
 def count(data: Paths | CsvFiles, columns: list[str] | None, weights: str | None) -> int:
@@ -68,6 +69,7 @@ def run(trial: dict[str, Any]) -> dict[str, Any]:
     train = Part(source, trial["length"], trial["every"], held=False)
     held = Part(source, trial["length"], trial["every"], held=True)
     model = settings.estimator()
+    model.set_params(cluster=trial["cluster"], engine=trial["engine"])
     planned = settings.passes or getattr(model.learner, "passes", None)
     model.progress = watch = Watch(trial["show"], planned, name=settings.learner)
     began = time.monotonic()
@@ -86,11 +88,10 @@ def run(trial: dict[str, Any]) -> dict[str, Any]:
 
 def mean_log_density(model: Any, source: Part) -> float:
     """Mean log-density of rows, each as often as its weight says."""
-    problem = model._problem(source.d)
     total = weight = 0.0
     for rows in source.blocks():
-        log_density, _ = problem.posterior(model.params_, rows, False)
-        total += float(log_density.sum() if rows.weight is None else log_density @ rows.weight)
+        log_density = model.score_samples(Array(rows.x, None, source.columns))
+        total += float(rows.weights() @ log_density)
         weight += rows.total_weight()
     return total / weight
 

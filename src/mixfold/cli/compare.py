@@ -16,7 +16,7 @@ def compare(
     components: o.Components,
     learners: Annotated[
         str,
-        o.option("--learners", metavar="A,B,...", help=f"Of {o.known('learners')}."),
+        o.option("--learners", metavar="A,B,...", help="auto, em, online-em ...; '?' lists all."),
     ] = "em,mini-batch-em,online-em",
     option: Annotated[
         list[str] | None,
@@ -34,6 +34,8 @@ def compare(
         int,
         o.option("--hold-out", metavar="N", help="Every Nth row judges; default 10.", min=2),
     ] = 10,
+    cluster: o.Cluster = None,
+    engine: o.Engine = None,
     seed: o.Seed = 0,
     threads: o.Threads = None,
     progress: o.ShowProgress = False,
@@ -85,6 +87,8 @@ def compare(
                 "every": hold_out,
                 "length": length,
                 "show": progress,
+                "cluster": cluster,
+                "engine": engine,
             }
         )
         for one in settings

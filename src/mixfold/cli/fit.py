@@ -50,14 +50,8 @@ def fit(
         bool,
         o.option("--force-resume", metavar=None, help="Also with other data.", hidden=True),
     ] = False,
-    cluster: Annotated[
-        str | None,
-        o.option("--cluster", metavar="ADDRESS", help="Of a Dask scheduler, or local."),
-    ] = None,
-    engine: Annotated[
-        str | None,
-        o.option("--engine", metavar="NAME", help="cpu, gpu, or a device such as cuda:1."),
-    ] = None,
+    cluster: o.Cluster = None,
+    engine: o.Engine = None,
     seed: o.Seed = 0,
     threads: o.Threads = None,
     progress: o.ShowProgress = False,

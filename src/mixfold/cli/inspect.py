@@ -33,7 +33,7 @@ def inspect(
     )
 
     mixture = load_mixture(model)
-    learned, history = mixture._learned, mixture.history_
+    learner, history = mixture.learner_, mixture.history_
     reached = "not recorded"
     if len(history):
         reached = reached_per_row(history.log_likelihood[-1], history.bound[-1])
@@ -42,14 +42,14 @@ def inspect(
         facts(
             [
                 ("file", str(model)),
-                ("family", _described(learned.model.family)),
-                ("learner", _learner(mixture, learned.learner)),
+                ("family", _described(mixture.model_.family)),
+                ("learner", _learner(mixture, learner)),
                 ("rows seen", f"{mixture.n_seen_:,}"),
                 ("log-likelihood", reached),
                 ("converged", "yes" if mixture.converged_ else "no"),
                 ("degeneracies", str(mixture.degeneracies_)),
                 ("components", str(len(mixture.weights_))),
-                ("free parameters", f"{learned.model.n_parameters():,}"),
+                ("free parameters", f"{mixture.model_.n_parameters():,}"),
                 ("columns", _columns(list(column_names(mixture)), everything)),
             ]
         )

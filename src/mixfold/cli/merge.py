@@ -23,13 +23,13 @@ def merge(
 
     Example: mixfold merge a.mixfold b.mixfold -o all.mixfold
     """
+    import mixfold
     from mixfold.cli._files import check_apart, check_model_output, load_mixture, save_model
     from mixfold.cli._tables import components, console, print_plain
-    from mixfold.estimators._merging import merge as merged_model
 
     check_apart([output], models)
     check_model_output(output, force)
-    merged = merged_model([load_mixture(path) for path in models], align)
+    merged = mixfold.merge([load_mixture(path) for path in models], align)
     save_model(merged, output)
     out = console(output)
     components(merged, out)

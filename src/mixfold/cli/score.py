@@ -68,13 +68,13 @@ def _scored(mixture: Any, source: Source, total: _Total, shown: Display) -> Iter
     import numpy as np
 
     from mixfold.cli._bar import clock
+    from mixfold.core.arrays import largest_log_joint
     from mixfold.core.errors import SourceError
-    from mixfold.estimators._evaluation import bounds
 
     began = time.monotonic()
-    for log_density, responsibilities in mixture._posteriors(source, True):
+    for log_density, responsibilities in mixture.iter_posteriors(source):
         total.log_density += float(log_density.sum())
-        total.bound += float(bounds(log_density, responsibilities).sum())
+        total.bound += float(largest_log_joint(log_density, responsibilities).sum())
         total.rows += len(log_density)
         label = responsibilities.argmax(axis=1).astype(np.int32)
         shares = {f"responsibility_{k}": r for k, r in enumerate(responsibilities.T)}

@@ -57,3 +57,8 @@ def concatenated(parts: Sequence[Any]) -> Any:
     if not tensors:
         return np.concatenate(parts)
     return _library().cat([beside(tensors[0], part) for part in parts])
+
+
+def largest_log_joint(log_density: Any, responsibilities: Any) -> np.ndarray:
+    """max_k log w_k p(x | k) = log p(x) + log max_k r_k of every row."""
+    return np.asarray(on_host(log_density) + np.log(on_host(responsibilities).max(axis=1)))

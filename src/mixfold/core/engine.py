@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from typing import Any, Protocol, TypeVar
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, ClassVar, Protocol, TypeVar
 
-from mixfold.core.errors import ClusterError, MixfoldError
+from mixfold.core.registry import find_all
 from mixfold.core.source import Source
 
 T = TypeVar("T")
@@ -25,53 +26,45 @@ class Work(Protocol):
     def merge(self, before: Any, folded: Sequence[Any]) -> Any: ...
 
 
-class Engine(Protocol):
-    """Folds the partitions of each shard one after the other, and merges the shards in a tree."""
+class Engine(ABC):
+    """Folds the partitions of each shard one after the other, and merges the shards in a tree.
 
-    def reduce(self, work: Work, before: Any, shards: Sequence[Sequence[Source]]) -> Any: ...
+    A user chooses one by `cluster`: its own name, or an address that it `accepts`; `served` says in
+    words which. One that `holds` data of a kind of its own, such as those of a library for
+    clusters, opens them.
+    """
+
+    served: ClassVar[str]
+    remote: ClassVar[bool] = True  # whether workers read by themselves, in other processes
+
+    @classmethod
+    def accepts(cls, cluster: str) -> bool:
+        """Whether an address is one of this engine's."""
+        return False
+
+    @classmethod
+    def holds(cls, data: Any) -> bool:
+        """Whether data lie, or are made, where this engine computes."""
+        return False
+
+    @classmethod
+    def open(cls, data: Any, columns: Sequence[str] | None, weight: str | None) -> Source:
+        """A source over data that the engine holds; its `engine` is the name of this one."""
+        raise NotImplementedError
+
+    @classmethod
+    @abstractmethod
+    def connect(cls, cluster: str | None) -> AbstractContextManager[Engine]:
+        """The engine at an address, or by default."""
+
+    @abstractmethod
+    def reduce(self, work: Work, before: Any, shards: Sequence[Sequence[Source]]) -> Any:
+        """The merged result of all shards."""
 
 
-MORE_MEMORY = (
-    "give each worker more memory (dask worker --memory-limit, fewer threads per worker), or make "
-    "partitions smaller (smaller row groups in files, repartition() or rechunk() of collections)"
-)
-GO_ON = "see whether the scheduler and its workers are there, and go on with checkpoint and resume"
-REMEDIES = {
-    "KilledWorker": f"workers died of it, most likely for lack of memory: {MORE_MEMORY}",
-    "MemoryError": f"a worker has not enough memory: {MORE_MEMORY}",
-    "CommClosedError": f"the connection was lost: {GO_ON}",
-    "ConnectionError": f"the connection was lost: {GO_ON}",
-    "ClosedClientError": f"the connection was closed: {GO_ON}",
-    "TimeoutError": f"there was no answer in time: {GO_ON}",
-    "CancelledError": f"the work was cancelled, or those who had it are gone: {GO_ON}",
-}
-"""What can be done, by the name of an error's class."""
-
-
-def remedy(error: BaseException) -> str | None:
-    """What can be done about an error of a cluster; None if it is one of the work itself."""
-    names = (kind.__name__ for kind in type(error).__mro__)
-    return next((REMEDIES[name] for name in names if name in REMEDIES), None)
-
-
-def failed(error: BaseException) -> ClusterError:
-    """What went wrong on the cluster, and what can be done."""
-    what = f"a task failed on the cluster: {type(error).__name__}: {error}"
-    known = remedy(error)
-    return ClusterError(what if known is None else f"{what}; {known}")
-
-
-@contextmanager
-def on_cluster() -> Iterator[None]:
-    """Turns errors of a cluster, though not those of the work itself, into ours."""
-    try:
-        yield
-    except MixfoldError:
-        raise
-    except Exception as error:
-        if remedy(error) is None:
-            raise
-        raise failed(error) from error
+def engine_holding(data: Any) -> type[Engine] | None:
+    """The engine to which data belong; None for what this process reads itself."""
+    return next((kind for kind in find_all("engines").values() if kind.holds(data)), None)
 
 
 def tree(leaves: Sequence[T], join: Callable[[list[T]], T]) -> T:

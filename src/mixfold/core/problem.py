@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import Any, Literal, Protocol, TypeVar
 
 import numpy as np
 
 from mixfold.core.rows import Array, Rows
+from mixfold.core.source import Source
 from mixfold.core.value import value
+
+C = TypeVar("C")
+T = TypeVar("T")
 
 
 @value
@@ -86,54 +90,45 @@ class Model(Protocol):
     def check_rows(self, rows: Rows) -> None: ...
 
 
-class Sequence(Protocol):
-    """A working copy of statistics and parameters for one update per row."""
-
-    def fold(
-        self,
-        rows: Rows,
-        gamma: Array,
-        hold: int,
-        rule: RowRule,
-        old: Array | None = None,
-        log_likelihood: float = 0.0,
-    ) -> tuple[float, int, Array | None]: ...
-    @property
-    def rows(self) -> int: ...
-    @property
-    def repairs(self) -> int: ...
-    def draw_from(self, seed: int, first: int) -> None: ...
-    def state(self) -> tuple[Any, Any]: ...
-
-
-class Made(NamedTuple):
-    """Passes of EM made at once: mean log-likelihoods before each, and parameters after each."""
-
-    log_likelihood: Array
-    after: Callable[[int], Any]
-
-
 class Problem(Protocol):
-    """A model bound to an engine.
+    """A model bound to a backend: where its expectations are computed.
 
-    `iterate` makes several passes of EM over rows that the engine has at hand, or returns None
-    where it can only make one by one.
+    Sums are made tile by tile, and a tile's length depends on the number of columns alone. What
+    only some learners need is a capability: see `core/backend_capabilities.py`.
     """
 
     @property
-    def model(self) -> Model: ...
+    def model(self) -> Any: ...
     @property
     def tile(self) -> int: ...
+    def block_length(self, source: Source) -> int | None:
+        """Rows of a source it wants at once; None leaves that to the source."""
+        ...
+
     def fold(
         self, params: Any, rows: Rows, sums: Array, assignment: Assignment = EXPECTED
-    ) -> Array: ...
+    ) -> Array:
+        """Add the sums of rows, tile by tile."""
+        ...
+
     def posterior(
         self, params: Any, rows: Rows, latent: bool = True
-    ) -> tuple[Array, np.ndarray | None]: ...
-    def moments(self, params: Any, rows: Rows, latent: Array, sums: Array) -> Array: ...
-    def sequence(self, statistics: Any, params: Any, reference: Any = None) -> Sequence | None: ...
-    def match(self, beliefs: Any, rows: Rows) -> tuple[Any, float, int]: ...
-    def anneal(
-        self, state: Any, rows: Rows, rule: Any, batch_size: int
-    ) -> tuple[Any, float, float]: ...
-    def iterate(self, params: Any, rows: Rows) -> Made | None: ...
+    ) -> tuple[Array, np.ndarray | None]:
+        """log p(x) of every row and, if wanted, its latent vector."""
+        ...
+
+    def moments(self, params: Any, rows: Rows, latent: Array, sums: Array) -> Array:
+        """Add the sums of rows under given latent vectors, tile by tile, without likelihood."""
+        ...
+
+    def capability(self, kind: type[C]) -> C | None:
+        """What offers a protocol of `core/backend_capabilities.py`; None where nothing does."""
+        ...
+
+    def run_resident(self, work: Callable[[Source], T], source: Source) -> T:
+        """Do work with rows that lie where they are computed with, if there is memory for them."""
+        ...
+
+    def forget(self) -> None:
+        """Let go of what is kept for the next call."""
+        ...

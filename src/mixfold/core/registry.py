@@ -38,6 +38,7 @@ def find(package: str, name: str) -> Any:
     raise AttributeError(f"{module.__name__} has no class called like its file")
 
 
+@cache
 def find_all(package: str) -> dict[str, Any]:
     """Every class a package offers, by name."""
     return {name: find(package, name) for name in names(package)}

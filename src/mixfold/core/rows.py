@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -81,6 +81,11 @@ def join(parts: Sequence[Rows]) -> Rows:
         return Rows(x)
     weights = [np.ones(len(p)) if p.weight is None else p.weight for p in parts]
     return Rows(x, concatenated([beside(x, weight) for weight in weights]))
+
+
+def rows_at_a_time(rows: Rows, length: int) -> Iterator[Rows]:
+    """At most `length` rows at a time; at least one block, which may be empty."""
+    return (rows.cut(first, first + length) for first in range(0, len(rows) or 1, length))
 
 
 def no_rows(d: int, like: Rows | None = None) -> Rows:

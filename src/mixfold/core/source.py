@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby, pairwise
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from mixfold.core.rows import Rows, join
 
 Stretch = tuple[int, int]
 """The number of its first row, and how many rows it has."""
+
+Check = Callable[[Rows, Sequence[int]], None]
+"""Refuses rows that cannot be learned; it is given their numbers too."""
 
 STRETCHES = 16
 SAMPLED_BLOCK = 2**14
@@ -45,9 +48,28 @@ def cuts(anchors: Sequence[int], n: int, length: int) -> list[tuple[int, int]]:
     return list(zip(starts, [*starts[1:], n], strict=True))
 
 
+def no_check(rows: Rows, numbers: Sequence[int]) -> None:
+    """Any rows will do."""
+
+
 def same(source: Source) -> Source:
     """A source that is its own description."""
     return source
+
+
+@runtime_checkable
+class WholeArray(Protocol):
+    """A source that can give all of its rows as one block, of a known type."""
+
+    columns: Sequence[str] | None
+
+    @property
+    def d(self) -> int: ...
+    @property
+    def length(self) -> int: ...
+    @property
+    def dtype(self) -> np.dtype[Any]: ...
+    def whole(self) -> Rows: ...
 
 
 class Source(ABC):
@@ -58,6 +80,8 @@ class Source(ABC):
 
     columns: Sequence[str] | None = None
     rereadable: bool = True
+    engine: str | None = None  # the name of the engine whose workers have the rows
+    in_memory: bool = False  # whether blocks are views of memory, so that long ones cost nothing
 
     @property
     @abstractmethod

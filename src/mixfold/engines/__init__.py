@@ -1,1 +1,1 @@
-"""Where E-steps run."""
+"""Where partitions of the data are folded: in this process, or on a cluster."""

@@ -5,27 +5,51 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from mixfold.core.engine import Work, failed, tree
+from mixfold.backends.threads import available_cores
+from mixfold.core.engine import Engine, Work, tree
 from mixfold.core.errors import ClusterError, MissingExtraError, MixfoldError
 from mixfold.core.source import Source
-from mixfold.engines.threads import available_cores
+from mixfold.engines._dask_collection import is_collection, open_collection
+from mixfold.engines._dask_errors import failed
 
 PATIENCE = 5
 ATTEMPTS = 4
+DEFAULTS = (None, "dask")
+SCHEMES = ("tcp", "tls", "ws", "wss", "ucx", "inproc")
 
 
-class Dask:
+class Dask(Engine):
     """One graph per reduction, of which only the last result comes back.
 
     What workers do and the state they begin with go out once, to every worker: a task runs where
     its inputs are, so what only one had would keep the others idle.
     """
 
+    served = "'local', or the address of a Dask scheduler"
+
     def __init__(self, client: Any) -> None:
         self.client = client
+
+    @classmethod
+    def accepts(cls, cluster: str) -> bool:
+        """Whatever is no address of another kind: what is wrong with one, the library says."""
+        scheme, separator, _ = cluster.partition("://")
+        return not separator or scheme in SCHEMES
+
+    @classmethod
+    def holds(cls, data: Any) -> bool:
+        return is_collection(data)
+
+    @classmethod
+    def open(cls, data: Any, columns: Sequence[str] | None, weight: str | None) -> Source:
+        return open_collection(data, columns, weight)
+
+    @classmethod
+    def connect(cls, cluster: str | None) -> AbstractContextManager[Engine]:
+        return dask_engine(cluster)
 
     def reduce(self, work: Work, before: Any, shards: Sequence[Sequence[Source]]) -> Any:
         """The merged result of all shards; begun anew if all who knew what to do have died."""
@@ -85,7 +109,7 @@ def _merge(given: Given, parts: list[Any]) -> Any:
 @contextmanager
 def dask_engine(cluster: str | None) -> Iterator[Dask]:
     """The engine at an address, on a "local" cluster of its own, or where the current client is."""
-    client = _current() if cluster is None else None
+    client = _current() if cluster in DEFAULTS else None
     if client is not None:
         yield Dask(client)
         return
@@ -125,7 +149,7 @@ def _safe_path() -> Iterator[None]:
 @contextmanager
 def _connected(cluster: str | None) -> Iterator[Any]:
     library = distributed()
-    if cluster in (None, "local"):
+    if cluster in (*DEFAULTS, "local"):
         with (
             _safe_path(),
             library.LocalCluster(

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from mixfold.core.engine import Work, tree
+from mixfold.core.engine import Engine, Work, tree
 from mixfold.core.source import Source, same
 
 
-class Serial:
+class Serial(Engine):
     """One partition after the other in this process."""
+
+    served = "'serial'"
+    remote = False
+
+    @classmethod
+    def connect(cls, cluster: str | None) -> AbstractContextManager[Engine]:
+        return nullcontext(cls())
 
     def reduce(self, work: Work, before: Any, shards: Sequence[Sequence[Source]]) -> Any:
         """The merged result of all shards."""

@@ -11,34 +11,34 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from mixfold.core.engine import Engine
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
 from mixfold.core.learner import Learner
+from mixfold.core.problem import Problem
 from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows
 from mixfold.core.source import Source
 from mixfold.core.start import Start
 from mixfold.core.value import at_home, equal, is_value
-from mixfold.engines.threads import Threads
-from mixfold.estimators._edge import check_rows, engine_for, open_data
+from mixfold.estimators._edge import check_rows, open_data
 from mixfold.estimators._evaluation import Evaluation
 from mixfold.estimators._learned import Learned
 from mixfold.estimators._live import Live, is_in_range, live_from
-from mixfold.estimators._placing import device_for, in_place, problem_for
-from mixfold.models.mixture_model import MixtureModel
+from mixfold.estimators._mixture_settings import MixtureSettings
 from mixfold.run.ancestor import MOST, Ancestor
 from mixfold.run.atomic_files import check_output
 from mixfold.run.checkpoint import Checkpoint, check_checkpoint
 from mixfold.run.fit import Fit
 from mixfold.run.identity import DATA, LEARNER, MODEL, is_forced
 from mixfold.run.loop import Loop, check_some
-from mixfold.run.passing import Check, Passing
+from mixfold.run.placement import Placement, engine_for, placement_for
+from mixfold.run.plan import FitPlan, Starts, check_served
 from mixfold.run.progress import Lines, Progress, Silent
 from mixfold.run.shards import InShards
-from mixfold.run.starting import Beginning, check_served, warn_of
+from mixfold.run.starting import Beginning, SampledStarts
 from mixfold.run.stream import Stream
 from mixfold.sources.array import Array
-from mixfold.sources.collection import Collection
 
 
 class Density(Evaluation):
@@ -63,12 +63,15 @@ class Density(Evaluation):
     def _learner(self) -> Learner:
         raise AssertionError("every estimator names its learner")
 
-    def _start(self) -> Start:
+    def _start(self, family: Family, learner: Learner) -> Start:
         raise AssertionError("every estimator names its start")
 
-    def _beginning(self) -> Beginning:
-        learner = self._learner()
-        return Beginning(self._start(), learner.starts, learner.exchangeable)
+    def _settings(self) -> MixtureSettings:
+        """What the parameters stand for; a call asks for it once."""
+        family, learner = self._family(), self._learner()
+        start = self._start(family, learner)
+        beginning = Beginning(start, learner.starts, learner.exchangeable)
+        return MixtureSettings(family, learner, beginning, self.n_components, self.n_threads)
 
     def _check_parameters(self) -> None:
         raise AssertionError("every estimator checks its parameters")
@@ -93,8 +96,9 @@ class Density(Evaluation):
         """
         with self._learning() as model:
             model._check_parameters()
-            model._check_outputs()
-            device = device_for(model.engine, X)
+            settings = model._settings()
+            model._check_outputs(settings.learner)
+            place = placement_for(model.engine, X)
             source = open_data(
                 model,
                 X,
@@ -102,16 +106,16 @@ class Density(Evaluation):
                 model.columns,
                 reset=True,
                 least_rows=model._least_rows,
-                device=device,
+                device=place.tensor_device,
             )
-            model._learn(source, device)
+            model._learn(settings, source, place)
         return self
 
-    def _check_outputs(self) -> None:
+    def _check_outputs(self, learner: Learner) -> None:
         """Refuse files that cannot be written before there is anything to write."""
         if self.checkpoint is not None:
             check_checkpoint(self.checkpoint)
-        memory = getattr(self._learner(), "memory", None)
+        memory = getattr(learner, "memory", None)
         if memory is not None:
             check_output(Path(memory), special=False)
 
@@ -119,68 +123,67 @@ class Density(Evaluation):
         """Learn from scratch, then label the same rows."""
         return self.fit(X, y, sample_weight).predict(X)
 
-    def _problem(self, d: int, device: Any = None) -> Threads:
-        family = self._learner().bounded(self._family())
-        family.check_columns(d)
-        model = MixtureModel(family, self.n_components, d)
-        return problem_for(model, device, self.n_threads)
+    def _learn(self, settings: MixtureSettings, source: Source, place: Placement) -> None:
+        with engine_for(self.cluster, source, place) as engine:
+            plan = self._plan(settings, source, settings.problem(source.d, place), engine)
+            plan.problem.run_resident(lambda rows: self._run(replace(plan, source=rows)), source)
 
-    def _learn(self, source: Source, device: Any) -> None:
-        problem = self._problem(source.d, device)
-        learner = self._learner().resolve(source.length, source.d, False)
-        with engine_for(self.cluster, source, device) as engine:
-            passing = None
-            if engine is not None:
-                passing = InShards(engine, problem.model, learner, source, self._check(source))
-            checkpoint = self._checkpoint(problem, learner, source, passing)
-
-            def work(rows: Source) -> None:
-                self._run(problem, learner, rows, passing, checkpoint)
-
-            in_place(work, source, device, problem)
-
-    def _check(self, source: Source) -> Check:
-        family, columns = self._family(), source.columns
-        return lambda rows, numbers: check_rows(family, columns, rows, numbers)
-
-    def _run(
-        self,
-        problem: Threads,
-        learner: Learner,
-        source: Source,
-        passing: Passing | None,
-        checkpoint: Checkpoint | None,
-    ) -> None:
+    def _plan(
+        self, settings: MixtureSettings, source: Source, problem: Problem, engine: Engine | None
+    ) -> FitPlan:
+        learner, check = (
+            settings.learner.resolve(source.length, source.d, False),
+            settings.check(source),
+        )
+        passing = None
+        if engine is not None:
+            passing = InShards(engine, problem.model, learner, source, check)
+        start = settings.beginning.start
+        checkpoint = self._checkpoint(problem, learner, source, passing, start)
         saved = checkpoint.read() if checkpoint and self.resume else None
         resumed = self._resumed(problem, learner, saved)
         seed = resumed.seed if resumed else self._seed()
-        loop = Loop(
+        sample_size = settings.sample_size(source)
+        return FitPlan(
             problem,
             learner,
             source,
-            self._starts(problem, learner, source, seed),
-            seen=learner.credit(self._sample_size(source), self.n_components, source.d),
+            self._starts(settings, problem, source, seed),
             seed=seed,
+            prior_count=learner.credit(sample_size, self.n_components, source.d),
             passes=self.passes,
-            check=self._check(source),
+            check=check,
             passing=passing,
-            keep=checkpoint.keep if checkpoint else lambda fit: None,
+            checkpoint=checkpoint,
+            resumed=resumed,
             progress=self._progress(),
         )
+
+    def _run(self, plan: FitPlan) -> None:
+        loop = Loop(plan)
         try:
-            loop.run(resumed)
+            loop.run()
         finally:
             if loop.fit.state is not None:
-                self._remember_fit(problem, learner, loop.fit)
-                if checkpoint and loop.fit.rows_seen:
-                    checkpoint.write(loop.fit)
+                self._remember_fit(plan, loop.fit)
 
-    def _resumed(self, problem: Threads, learner: Learner, saved: Fit | None) -> Fit | None:
+    def _starts(
+        self, settings: MixtureSettings, problem: Problem, source: Source, seed: int
+    ) -> Starts:
+        drawing = settings.drawing(source, self.n_init, seed)
+        return SampledStarts(problem, settings.learner, source, drawing)
+
+    def _resumed(self, problem: Problem, learner: Learner, saved: Fit | None) -> Fit | None:
         """Where to go on from, if not from the beginning."""
         return saved
 
     def _checkpoint(
-        self, problem: Threads, learner: Learner, source: Source, passing: InShards | None
+        self,
+        problem: Problem,
+        learner: Learner,
+        source: Source,
+        passing: InShards | None,
+        start: Start,
     ) -> Checkpoint | None:
         force = is_forced(self.resume)
         if self.checkpoint is None:
@@ -188,7 +191,6 @@ class Density(Evaluation):
                 raise InvalidInputError("resume=True needs checkpoint=PATH to resume from")
             return None
         seed = self.random_state if isinstance(self.random_state, int) else None
-        start = self._start()
         identity = {
             "the number of columns": source.d,
             "the list of columns": self._columns(source),
@@ -206,50 +208,13 @@ class Density(Evaluation):
     def _columns(self, source: Source) -> list[str] | None:
         return None if source.columns is None else [str(name) for name in source.columns]
 
-    def _sample_size(self, source: Source) -> int:
-        most = max(self._learner().sample_size, self.n_components)
-        return most if source.length is None else min(most, source.length)
-
-    def _starts(self, problem: Threads, learner: Learner, source: Source, seed: int) -> list[Any]:
-        """Functions that make the parameters of each start when its turn comes."""
-        sample = self._sample(problem, source, seed)
-        beginning = self._beginning()
-        number = self.n_init if beginning.random else 1
-        if not source.rereadable:
-            beginning = replace(beginning, candidates=max(beginning.candidates, number))
-            number = 1
-        return [lambda i=i: beginning.draw(problem, sample(), [seed, i]) for i in range(number)]
-
-    def _sample(self, problem: Threads, source: Source, seed: int) -> Any:
-        kept: list[Rows] = []
-
-        def sample() -> Rows:
-            if not kept:
-                rows = source.sample(
-                    self._sample_size(source), np.random.default_rng([seed, 2**31])
-                )
-                from_the_first = source.length is None and not isinstance(source, Collection)
-                whole = from_the_first or source.length == len(rows)
-                numbers = range(len(rows)) if whole else None
-                check_rows(self._family(), source.columns, rows, numbers)
-                check_some(len(rows), 1)
-                if len(rows) < self.n_components:
-                    raise InvalidInputError(
-                        f"Expected n_samples >= n_components but got n_components = "
-                        f"{self.n_components}, n_samples = {len(rows)}"
-                    )
-                warn_of(self._learner(), problem.model, rows)
-                kept.append(rows)
-            return kept[0]
-
-        return sample
-
     def _progress(self) -> Progress:
         if self.progress is not None:
             return self.progress
         return Lines() if self.verbose else Silent()
 
-    def _remember_fit(self, problem: Threads, learner: Learner, fit: Fit) -> None:
+    def _remember_fit(self, plan: FitPlan, fit: Fit) -> None:
+        problem, learner = plan.problem, plan.learner
         fit = fit.best if fit.best is not None and not fit.done else fit
         self._copies = deque[Ancestor](maxlen=MOST)
         learned = Learned(
@@ -268,7 +233,7 @@ class Density(Evaluation):
             streaming=False,
         )
         # a pass that was interrupted has sums whose components have their places
-        ordered = self._ordered and fit.done and learner.exchangeable and self._beginning().random
+        ordered = self._ordered and fit.done and learner.exchangeable and plan.starts.random
         self._remember(learned.ordered() if ordered else learned)
 
     def _check_learned(self, learned: Learned) -> None:
@@ -294,23 +259,27 @@ class Density(Evaluation):
         """Go on learning with more rows; the first call may have any number of them."""
         with self._learning() as model:
             model._check_parameters()
-            model._learn_more(X, sample_weight)
+            model._learn_more(model._settings(), X, sample_weight)
         return self
 
-    def _learn_more(self, X: Any, sample_weight: Any) -> None:
+    def _learn_more(self, settings: MixtureSettings, X: Any, sample_weight: Any) -> None:
         first = not self.__sklearn_is_fitted__()
-        device = device_for(self.engine, X)
-        source = open_data(self, X, sample_weight, self.columns, reset=first, device=device)
-        problem = self._problem(source.d, device)
-        learned = self._streaming(problem)
+        place = placement_for(self.engine, X)
+        source = open_data(
+            self, X, sample_weight, self.columns, reset=first, device=place.tensor_device
+        )
+        problem, check = settings.problem(source.d, place), settings.check(source)
+        learned = self._streaming(settings, problem)
         seen, weight = 0, 0.0
         for rows in source.blocks():
-            check_rows(self._family(), source.columns, rows, range(seen, seen + len(rows)))
-            learned = learned.advance(problem, self._beginning(), rows)
+            check(rows, range(seen, seen + len(rows)))
+            learned = learned.advance(problem, settings.beginning, rows)
             seen, weight = seen + len(rows), weight + rows.total_weight()
         check_some(seen, weight)
-        learned = learned.settle(problem, self._beginning())
-        self._remember(replace(learned, stream=at_home(learned.stream)) if device else learned)
+        learned = learned.settle(problem, settings.beginning)
+        self._remember(
+            replace(learned, stream=at_home(learned.stream)) if not place.is_default else learned
+        )
 
     def learn_many(self, X: Any) -> Self:
         """`partial_fit` under the name streaming libraries use."""
@@ -352,9 +321,10 @@ class Density(Evaluation):
         if not self.__sklearn_is_fitted__() or len(x) != self.n_features_in_:
             return None
         check_rows(self._family(), None, Rows(x[None]), [self._now().n_seen])
-        problem = self._problem(self.n_features_in_)
-        learned = self._streaming(problem)
-        live = live_from(learned, problem)
+        settings = self._settings()
+        problem = settings.problem(self.n_features_in_)
+        learned = self._streaming(settings, problem)
+        live = live_from(learned, problem, settings.beginning)
         if live is None:
             return None
         # what is shown is made when it is asked for
@@ -363,9 +333,9 @@ class Density(Evaluation):
         self.__dict__ = kept | {"_learned": learned, "_live": live}
         return live
 
-    def _streaming(self, problem: Threads) -> Learned:
+    def _streaming(self, settings: MixtureSettings, problem: Problem) -> Learned:
         """What has been learned, in the form that streams."""
-        learner = self._learner().resolve(None, problem.model.d, True)
+        learner = settings.learner.resolve(None, problem.model.d, True)
         check_served(learner, problem.model)
         if not self.__sklearn_is_fitted__():
             return Learned.nothing(problem.model, learner, self._seed())
@@ -394,7 +364,7 @@ class Density(Evaluation):
         here = self.__dict__  # once: another thread may put another one in its place
         live: Live | None = here.get("_live")
         if live is not None:
-            now, copies = live.settled(self._beginning()), here["_copies"].copy()
+            now, copies = live.settled(), here["_copies"].copy()
             return now.descending(one for one in copies if one.n_seen < now.n_seen)
         learned: Learned = here["_learned"]
         return learned

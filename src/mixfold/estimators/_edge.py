@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.utils.validation import _check_sample_weight, check_random_state
 
 from mixfold.core.arrays import as_array, is_tensor, on_host
-from mixfold.core.engine import Engine
+from mixfold.core.engine import engine_holding
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
 from mixfold.core.learner import Learner
@@ -19,8 +19,6 @@ from mixfold.core.registry import find, name_of
 from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows
 from mixfold.core.source import Source
-from mixfold.engines.dask import dask_engine
-from mixfold.engines.serial import Serial
 from mixfold.estimators._frames import (
     as_numbers,
     check_column_list,
@@ -32,7 +30,6 @@ from mixfold.estimators._placing import open_tensor
 from mixfold.sources._object_source import source_for
 from mixfold.sources._opening import is_blocks, is_paths, is_table, open_source
 from mixfold.sources.array import Array
-from mixfold.sources.collection import Collection
 
 
 def family_from(given: Any) -> Family:
@@ -105,7 +102,9 @@ def _open(
             )
         known = None if reset else getattr(estimator, "feature_names_in_", None)
         names = columns if columns is not None or known is None else list(known)
-        source = open_source(data, names, sample_weight)
+        engine = engine_holding(data)
+        opening = open_source if engine is None else engine.open
+        source = opening(data, names, sample_weight)
         if source.columns is None and not isinstance(data, Source):
             _check_no_names(columns, sample_weight, "blocks that are arrays")
         _remember_columns(estimator, source, reset)
@@ -139,7 +138,9 @@ def _check_no_names(columns: Any, sample_weight: Any, given: str) -> None:
 
 def is_source(data: Any) -> bool:
     """Whether `data` is read block by block rather than as one array."""
-    if isinstance(data, Source) or is_paths(data) or source_for(data) is not None:
+    if isinstance(data, Source) or is_paths(data):
+        return True
+    if source_for(data) is not None or engine_holding(data) is not None:
         return True
     return (is_table(data) and not is_frame(data)) or is_blocks(data)
 
@@ -166,31 +167,15 @@ def _remember_columns(estimator: Any, source: Source, reset: bool) -> None:
         )
 
 
-@contextmanager
-def engine_for(cluster: str | None, source: Source, device: Any) -> Iterator[Engine | None]:
-    """Where a source is to be learned: on a cluster, or None for this process and its device."""
-    if cluster is None and not isinstance(source, Collection):
-        yield None
-        return
-    if device is not None:
-        raise InvalidInputError(
-            f"the rows are for a cluster, and for {device}, which is of this process alone: leave "
-            "engine out, or use neither cluster nor a Dask collection"
-        )
-    if cluster is not None and not isinstance(cluster, str):
-        raise InvalidInputError(
-            f"cluster is {cluster!r}: 'local', 'serial' or an address is needed"
-        )
-    if cluster == "serial":
-        yield Serial()
-        return
-    if not source.travels:
-        raise InvalidInputError(
-            f"cluster is {cluster!r}, but workers cannot read rows that are in the memory of this "
-            "process: give files or a Dask collection, or leave cluster out to use all cores here"
-        )
-    with dask_engine(cluster) as engine:
-        yield engine
+@dataclass(frozen=True)
+class RowCheck:
+    """Refuses rows that a family does not allow; `columns` name them."""
+
+    family: Family
+    columns: Sequence[str] | None
+
+    def __call__(self, rows: Rows, numbers: Sequence[int] | None) -> None:
+        check_rows(self.family, self.columns, rows, numbers)
 
 
 def check_rows(

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
-from mixfold.core.arrays import concatenated, on_host
+from mixfold.core.arrays import concatenated, largest_log_joint, on_host
 from mixfold.core.checks import check_above
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Array as Floats
@@ -19,14 +19,10 @@ from mixfold.core.rows import Rows
 from mixfold.estimators._edge import check_rows, open_data, seed_from
 from mixfold.estimators._guarded import Guarded
 from mixfold.estimators._learned import Learned
-from mixfold.estimators._placing import device_for, evaluated, problem_for
+from mixfold.estimators._placing import evaluated
 from mixfold.models.bayesian_mixture import BayesianMixture, MixturePosterior
 from mixfold.run.loop import check_some
-
-
-def bounds(log_density: Any, responsibilities: Any) -> Floats:
-    """max_k log w_k p(x | k) = log p(x) + log max_k r_k of every row."""
-    return np.asarray(on_host(log_density) + np.log(on_host(responsibilities).max(axis=1)))
+from mixfold.run.placement import placement_for
 
 
 class Evaluation(DensityMixin, Guarded):  # type: ignore[misc]
@@ -54,11 +50,18 @@ class Evaluation(DensityMixin, Guarded):  # type: ignore[misc]
 
     def _posteriors(self, X: Any, responsibilities: bool) -> Iterator[tuple[Any, Any]]:
         check_is_fitted(self)
-        model, device = self._twin(), device_for(self.engine, X)
+        model, place = self._twin(), placement_for(self.engine, X)
         learned = model._now()
-        problem = problem_for(learned.model, device, self.n_threads)
-        for rows in model._rows(X, learned, device):
+        problem = place.backend(learned.model, self.n_threads)
+        for rows in model._rows(X, learned, place.tensor_device):
             yield from evaluated(problem, learned.params, rows, responsibilities, X)
+
+    def iter_posteriors(self, X: Any) -> Iterator[tuple[Any, Any]]:
+        """log p(x) and responsibilities (n, K) of some rows after the other.
+
+        For data that do not fit in memory; blocks are as the source gives them.
+        """
+        return self._posteriors(X, True)
 
     def score_samples(self, X: Any) -> Any:
         """Log-density of every row; a tensor if X is one on a device."""
@@ -74,7 +77,7 @@ class Evaluation(DensityMixin, Guarded):  # type: ignore[misc]
 
         It is never above `score`, nor more than log K below it.
         """
-        parts = [bounds(*part) for part in self._posteriors(X, True)]
+        parts = [largest_log_joint(*part) for part in self._posteriors(X, True)]
         return sum(float(p.sum()) for p in parts) / sum(len(p) for p in parts)
 
     def predict_proba(self, X: Any) -> Any:

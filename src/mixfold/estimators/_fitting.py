@@ -11,13 +11,14 @@ import numpy as np
 from mixfold.core.checks import check_least
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Learner
-from mixfold.engines.threads import Threads
+from mixfold.core.problem import Problem
 from mixfold.estimators._edge import seed_from
 from mixfold.estimators._guarded import Guarded
 from mixfold.run.checkpoint import Checkpoint, check_checkpoint
 from mixfold.run.fit import Fit
 from mixfold.run.identity import DATA, LEARNER, MODEL, is_forced
 from mixfold.run.loop import Loop
+from mixfold.run.plan import FitPlan, GivenStarts
 from mixfold.run.progress import Lines, Silent
 from mixfold.sources._grouped import Grouped
 
@@ -54,7 +55,7 @@ class UnitFitting(Guarded):
                 ) from error
 
     def _fit_units(
-        self, problem: Threads, learner: Learner, design: Any, units: Grouped, start_units: int
+        self, problem: Problem, learner: Learner, design: Any, units: Grouped, start_units: int
     ) -> Fit:
         """Learn from a start that some units suggest, or go on from the checkpoint."""
         seed = seed_from(self.random_state)
@@ -63,22 +64,19 @@ class UnitFitting(Guarded):
         checkpoint = self._checkpoint(what, units)
         saved = checkpoint.read() if checkpoint and self.resume else None
         sample = units.sample(start_units, np.random.default_rng([seed, 2**31]))
-        loop = Loop(
+        plan = FitPlan(
             problem,
             learner,
             units,
-            [lambda: problem.model.start(sample.x)],
-            seen=learner.credit(len(sample), 1, problem.model.d),
+            GivenStarts(problem.model.start(sample.x)),
             seed=saved.seed if saved else seed,
+            prior_count=learner.credit(len(sample), 1, problem.model.d),
             passes=self.passes,
-            keep=checkpoint.keep if checkpoint else lambda fit: None,
+            checkpoint=checkpoint,
+            resumed=saved,
             progress=Lines() if self.verbose else Silent(),
         )
-        try:
-            return loop.run(saved)
-        finally:
-            if checkpoint and loop.fit.rows_seen:
-                checkpoint.write(loop.fit)
+        return Loop(plan).run()
 
     def _checkpoint(self, what: dict[str, Any], units: Grouped) -> Checkpoint | None:
         """Where the fit is kept: by what is learned, from which units, and from which seed."""

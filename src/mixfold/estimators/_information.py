@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from mixfold.backends.threads import Threads
 from mixfold.core.rows import Array
 from mixfold.core.source import Source
 from mixfold.core.statistics import lower_triangle, pack, unpack
-from mixfold.engines.threads import Threads
 from mixfold.models.linear_mixed import LinearMixedParams
 
 STEP = 1e-4

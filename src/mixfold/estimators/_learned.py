@@ -12,17 +12,17 @@ import numpy as np
 from mixfold.core.checks import check_count, check_kind, check_seed
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Learner
-from mixfold.core.problem import Model
+from mixfold.core.problem import Model, Problem
 from mixfold.core.rows import Rows
 from mixfold.core.value import equal, field_names, value
-from mixfold.engines.threads import Threads
 from mixfold.learners.drift_aware import DriftAware
 from mixfold.models.bayesian_mixture import MixturePosterior
 from mixfold.models.mixture_model import MixtureModel
 from mixfold.run.ancestor import Ancestor, joined
 from mixfold.run.component_order import component_order, reorder
 from mixfold.run.history import History, no_history
-from mixfold.run.starting import Beginning, check_served
+from mixfold.run.plan import check_served
+from mixfold.run.starting import Beginning
 from mixfold.run.stream import Stream
 
 
@@ -42,6 +42,8 @@ class Learned:
     """
 
     public: ClassVar[tuple[str, ...]] = (
+        "model_",
+        "learner_",
         "params_",
         "weights_",
         "means_",
@@ -102,6 +104,8 @@ class Learned:
         """The public fitted attributes."""
         shown = self.model.family.attributes(self.params.components)
         found = {
+            "model_": self.model,
+            "learner_": self.learner,
             "params_": self.params,
             "weights_": self.params.weights,
             **{f"{name}_": part for name, part in shown.items()},
@@ -117,7 +121,7 @@ class Learned:
             found["drifts_"] = np.array(drifts, dtype=np.int64)
         return found
 
-    def advance(self, problem: Threads, beginning: Beginning, rows: Rows) -> Learned:
+    def advance(self, problem: Problem, beginning: Beginning, rows: Rows) -> Learned:
         """With more rows of a stream."""
         stream, infos = self.stream.learn(problem, self.learner, beginning, self.seed, rows)
         seconds = float(self.history.time[-1]) if len(self.history) else 0.0
@@ -149,7 +153,7 @@ class Learned:
             return self
         return replace(self, stream=replace(self.stream, ancestors=ancestors))
 
-    def settle(self, problem: Threads, beginning: Beginning) -> Learned:
+    def settle(self, problem: Problem, beginning: Beginning) -> Learned:
         """With the parameters brought up to date."""
         params = self.stream.estimate(problem, self.learner, beginning, self.seed)
         state = self.stream.state

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mixfold.core.backend_capabilities import RowUpdater, row_updater
 from mixfold.core.limits import LARGEST
-from mixfold.core.problem import Sequence
+from mixfold.core.problem import Problem
 from mixfold.core.rows import Array, Rows
-from mixfold.engines.threads import Threads
 from mixfold.estimators._learned import Learned
 from mixfold.learners._stochastic import StochasticEM
 from mixfold.learners.drift_aware import DriftAware
@@ -35,8 +35,8 @@ def is_in_range(x: Array) -> bool:
 class Live(ABC):
     """A stream that goes on from what has been learned."""
 
-    def __init__(self, learned: Learned, problem: Threads) -> None:
-        self._from, self.problem = learned, problem
+    def __init__(self, learned: Learned, problem: Problem, beginning: Beginning) -> None:
+        self._from, self.problem, self.beginning = learned, problem, beginning
         self._d = problem.model.d
         self._settled: tuple[int, Learned] | None = None
 
@@ -58,13 +58,13 @@ class Live(ABC):
         """Everything learned so far, as a value."""
         return self._with(*self.moment())
 
-    def settled(self, beginning: Beginning) -> Learned:
+    def settled(self) -> Learned:
         """The same with its parameters, which are kept until there are more rows."""
         kept = self._settled
         if kept is not None and kept[0] == self.done:
             return kept[1]
         state, done = self.moment()
-        learned = self._with(state, done).settle(self.problem, beginning)
+        learned = self._with(state, done).settle(self.problem, self.beginning)
         self._settled = done, learned
         return learned
 
@@ -94,29 +94,31 @@ class Live(ABC):
 class InPlace(Live):
     """Every row is an update, on memory of its own."""
 
-    def __init__(self, learned: Learned, problem: Threads, sequence: Sequence) -> None:
-        super().__init__(learned, problem)
-        self._sequence, self._rule = sequence, learned.learner.rule
+    def __init__(
+        self, learned: Learned, problem: Problem, beginning: Beginning, updater: RowUpdater
+    ) -> None:
+        super().__init__(learned, problem, beginning)
+        self._updater, self._rule = updater, learned.learner.rule
         self._lock = Lock()  # rows are folded while other threads run
         self._planned: tuple[int, Array, int] = 0, np.empty(0), 0
-        self._done: int | None = 0  # as the sequence counts; None if an interrupt came between
+        self._done: int | None = 0  # as the updater counts; None if an interrupt came between
         state = learned.stream.state
-        sequence.draw_from(state.seed, state.rows)
+        updater.draw_from(state.seed, state.rows)
 
     @property
     def done(self) -> int:
-        return self._sequence.rows
+        return self._updater.rows
 
     def learn(self, x: Array) -> None:
         with self._lock:
-            done = self._sequence.rows if self._done is None else self._done
+            done = self._updater.rows if self._done is None else self._done
             first, gamma, hold = self._planned
             if done >= first + len(gamma):
                 self._planned = first, gamma, hold = self._plan(done)
             i = done - first
             still = 1 if i < hold else 0
             try:
-                self._sequence.fold(Rows(x[None]), gamma[i : i + 1], still, self._rule)
+                self._updater.fold(Rows(x[None]), gamma[i : i + 1], still, self._rule)
                 self._done = done + 1
             except BaseException:
                 self._done = None
@@ -129,8 +131,8 @@ class InPlace(Live):
 
     def moment(self) -> tuple[Any, int]:
         with self._lock:
-            after, done = self._sequence.state(), self._sequence.rows
-            repairs = self._sequence.repairs
+            after, done = self._updater.state(), self._updater.rows
+            repairs = self._updater.repairs
         learner, state = self._from.learner, self._from.stream.state
         return learner.advance(state, after, done, done, repairs), done
 
@@ -138,8 +140,8 @@ class InPlace(Live):
 class Stepwise(Live):
     """State after state, as the learner makes them."""
 
-    def __init__(self, learned: Learned, problem: Threads) -> None:
-        super().__init__(learned, problem)
+    def __init__(self, learned: Learned, problem: Problem, beginning: Beginning) -> None:
+        super().__init__(learned, problem, beginning)
         self._now: tuple[Any, int] = learned.stream.state, 0
 
     @property
@@ -168,15 +170,15 @@ class Window(NamedTuple):
 class Watched(Live):
     """Learning that is watched: within a window nothing happens but what the inner rule does."""
 
-    def __init__(self, learned: Learned, problem: Threads) -> None:
-        super().__init__(learned, problem)
+    def __init__(self, learned: Learned, problem: Problem, beginning: Beginning) -> None:
+        super().__init__(learned, problem, beginning)
         self._window = self._begun(learned.stream.state, 0)
 
     def _begun(self, state: Any, first: int) -> Window:
         rule, stream = self._from.learner, self._from.stream
         inner = replace(self._from, learner=rule.learner, stream=replace(stream, state=state.inner))
         room = np.empty((max(1, rule.window - len(state.window)), self._d))
-        return Window(state, live_on(inner, self.problem), room, first)
+        return Window(state, live_on(inner, self.problem, self.beginning), room, first)
 
     @property
     def done(self) -> int:
@@ -200,18 +202,18 @@ class Watched(Live):
         return state, window.first + done
 
 
-def live_from(learned: Learned, problem: Threads) -> Live | None:
+def live_from(learned: Learned, problem: Problem, beginning: Beginning) -> Live | None:
     """What goes on from the stream's state, if it has one yet."""
-    return None if learned.stream.state is None else live_on(learned, problem)
+    return None if learned.stream.state is None else live_on(learned, problem, beginning)
 
 
-def live_on(learned: Learned, problem: Threads) -> Live:
+def live_on(learned: Learned, problem: Problem, beginning: Beginning) -> Live:
     """What goes on from the stream's state."""
     state, learner = learned.stream.state, learned.learner
     if isinstance(learner, DriftAware):
-        return Watched(learned, problem)
+        return Watched(learned, problem, beginning)
     if isinstance(learner, StochasticEM) and learner.row_by_row():
-        sequence = problem.sequence(state.statistics, state.params)
-        if sequence is not None:
-            return InPlace(learned, problem, sequence)
-    return Stepwise(learned, problem)
+        updater = row_updater(problem, state.statistics, state.params)
+        if updater is not None:
+            return InPlace(learned, problem, beginning, updater)
+    return Stepwise(learned, problem, beginning)

@@ -8,11 +8,11 @@ from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
+from mixfold.backends.threads import Threads
 from mixfold.core.capabilities import LatentFactors
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.statistics import Statistics
 from mixfold.core.value import digest, equal, field_names
-from mixfold.engines.threads import Threads
 from mixfold.estimators._density import Density
 from mixfold.estimators._learned import Learned
 from mixfold.run.ancestor import Ancestor

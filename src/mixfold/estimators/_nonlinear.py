@@ -11,6 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from mixfold.backends.threads import Threads
 from mixfold.core.checks import (
     LARGEST_SUM,
     check_above,
@@ -24,7 +25,6 @@ from mixfold.core.problem import Assignment
 from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows, join, no_rows
 from mixfold.core.value import value
-from mixfold.engines.threads import Threads
 from mixfold.estimators._edge import learner_from
 from mixfold.estimators._fitting import UnitFitting
 from mixfold.estimators._learned import check_learner

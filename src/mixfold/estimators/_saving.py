@@ -168,7 +168,7 @@ def _settings(cls: type, saved: SavedModel) -> dict[str, Any]:
 def _check_init(estimator: Any, d: int) -> None:
     """Refuse parameters to begin from that are outside their domain."""
     if isinstance(estimator, Density):
-        estimator._start()
+        estimator._settings()
     init = getattr(estimator, "init", None)
     if isinstance(init, MixtureParams):
         MixtureModel(estimator._family(), len(init.weights), d).check_params(init)

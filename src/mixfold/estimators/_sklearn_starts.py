@@ -9,6 +9,7 @@ from sklearn.cluster import KMeans, kmeans_plusplus
 
 from mixfold.core.checks import check_array
 from mixfold.core.rows import Array, Rows
+from mixfold.core.source import WholeArray
 from mixfold.core.start import Start
 from mixfold.core.statistics import Statistics, pack
 from mixfold.core.value import value
@@ -126,3 +127,42 @@ class Overrides(Start):
                 "The parameter 'weights' should be normalized, "
                 f"but got sum(weights) = {w.sum():.5f}"
             )
+
+
+class ScikitLearnStarts:
+    """Starts as scikit-learn draws them, one after the other from one random generator."""
+
+    def __init__(
+        self,
+        model: MixtureModel,
+        source: WholeArray,
+        overrides: Overrides,
+        init_params: str,
+        rng: np.random.RandomState,
+        number: int,
+    ) -> None:
+        self.model, self.source, self.overrides = model, source, overrides
+        self.init_params, self.rng, self.number = init_params, rng, number
+        self._drawn: list[MixtureParams] = []
+
+    @property
+    def random(self) -> bool:
+        """Whether parameters are drawn, not given."""
+        return self.overrides.random
+
+    def __len__(self) -> int:
+        return self.number
+
+    def params(self, number: int) -> MixtureParams:
+        """The parameters of one start, for which those before are drawn too."""
+        while len(self._drawn) <= number:
+            self._drawn.append(self._draw())
+        return self._drawn[number]
+
+    def _draw(self) -> MixtureParams:
+        model, overrides = self.model, self.overrides
+        if overrides.complete:
+            return overrides.applied(model, None)
+        rows = self.source.whole()
+        shares = responsibilities(self.init_params, rows, model.k, self.rng)
+        return overrides.applied(model, model.maximize(first_statistics(model, rows, shares))[0])

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Array as Floats
-from mixfold.core.source import Source
-from mixfold.sources._grouped import Check, Grouped
+from mixfold.core.source import Check, Source
+from mixfold.sources._grouped import Grouped
 
 Table = Callable[[NDArray[Any], NDArray[np.intp]], tuple[Floats, NDArray[np.intp]]]
 """From rows and where groups start to the rows of the units' tables, and where these start."""

@@ -17,24 +17,23 @@ from sklearn.utils.validation import check_array, check_is_fitted
 from mixfold.core.checks import check_kind
 from mixfold.core.family import Family
 from mixfold.core.learner import Learner
+from mixfold.core.problem import Problem
 from mixfold.core.rows import Array as Floats
-from mixfold.core.source import Source
-from mixfold.core.start import Start
-from mixfold.engines.threads import Threads
+from mixfold.core.source import Source, WholeArray
 from mixfold.estimators._density import Density
 from mixfold.estimators._edge import learner_from
 from mixfold.estimators._learned import Learned
-from mixfold.estimators._sklearn_starts import Overrides, first_statistics, responsibilities
+from mixfold.estimators._mixture_settings import MixtureSettings
+from mixfold.estimators._sklearn_starts import Overrides, ScikitLearnStarts
 from mixfold.families.gaussian import Gaussian
 from mixfold.learners.em import EM
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 from mixfold.run.fit import Fit
 from mixfold.run.history import no_history
+from mixfold.run.plan import Starts
 from mixfold.run.progress import Progress, Silent
 from mixfold.run.starting import start_for
 from mixfold.run.stream import Stream
-from mixfold.sources.array import Array
-from mixfold.sources.npy import Npy
 
 STARTS = {"kmeans": "k-means++", "k-means++": "k-means++", "random": "random-labels"}
 
@@ -116,7 +115,6 @@ class GaussianMixture(Density):
 
     def _check_parameters(self) -> None:
         self._validate_params()
-        self._learner()
 
     def _family(self) -> Family:
         return Gaussian(self.covariance_type, floor=self._floor, reg_covar=self.reg_covar)
@@ -126,9 +124,9 @@ class GaussianMixture(Density):
             return EM(tol=self.tol, max_passes=self.max_iter)
         return learner_from(self.learner)
 
-    def _start(self) -> Start:
+    def _start(self, family: Family, learner: Learner) -> Overrides:
         return Overrides(
-            start_for(STARTS.get(self.init_params, "random-rows"), self._family()),
+            start_for(STARTS.get(self.init_params, "random-rows"), family),
             self._given("weights_init"),
             self._given("means_init"),
             self._given("precisions_init"),
@@ -154,35 +152,23 @@ class GaussianMixture(Density):
             )
         return self
 
-    def _starts(self, problem: Threads, learner: Learner, source: Source, seed: int) -> list[Any]:
+    def _starts(
+        self, settings: MixtureSettings, problem: Problem, source: Source, seed: int
+    ) -> Starts:
         """Starts as scikit-learn draws them for arrays, ours for everything else."""
-        if not isinstance(source, Array | Npy) or self._learner().starts > 1:
-            return super()._starts(problem, learner, source, seed)
+        if not isinstance(source, WholeArray) or settings.learner.starts > 1:
+            return super()._starts(settings, problem, source, seed)
         if source.length < self.n_components:
             raise ValueError(
                 f"Expected n_samples >= n_components but got n_components = {self.n_components}, "
                 f"n_samples = {source.length}"
             )
+        start = settings.beginning.start
+        assert isinstance(start, Overrides)
         rng = check_random_state(seed if self.random_state is None else self.random_state)
-        drawn: list[MixtureParams] = []
+        return ScikitLearnStarts(problem.model, source, start, self.init_params, rng, self.n_init)
 
-        def start(i: int) -> MixtureParams:
-            while len(drawn) <= i:
-                drawn.append(self._draw(problem.model, source, rng))
-            return drawn[i]
-
-        return [lambda i=i: start(i) for i in range(self.n_init)]
-
-    def _draw(self, model: MixtureModel, source: Array | Npy, rng: Any) -> MixtureParams:
-        overrides = self._start()
-        assert isinstance(overrides, Overrides)
-        if overrides.complete:
-            return overrides.applied(model, None)
-        rows = source.whole()
-        shares = responsibilities(self.init_params, rows, self.n_components, rng)
-        return overrides.applied(model, model.maximize(first_statistics(model, rows, shares))[0])
-
-    def _resumed(self, problem: Threads, learner: Learner, saved: Fit | None) -> Fit | None:
+    def _resumed(self, problem: Problem, learner: Learner, saved: Fit | None) -> Fit | None:
         if not (self.warm_start and self.__sklearn_is_fitted__() and isinstance(learner, EM)):
             return saved
         from dataclasses import replace

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from mixfold.backends.threads import Threads
 from mixfold.core.checks import (
     LARGEST_SUM,
     check_above,
@@ -22,8 +23,8 @@ from mixfold.core.errors import unknown_name
 from mixfold.core.learner import Learner
 from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows
+from mixfold.core.source import Check
 from mixfold.core.value import value
-from mixfold.engines.threads import Threads
 from mixfold.estimators._designed import Designed, Effects, check_design
 from mixfold.estimators._edge import check_finite, learner_from
 from mixfold.estimators._effects import ArrayDesign, Observed, Scaling, known_covariance
@@ -38,7 +39,7 @@ from mixfold.learners.em import EM
 from mixfold.models.linear_mixed import LinearMixed, LinearMixedParams
 from mixfold.run.history import History
 from mixfold.run.loop import check_some
-from mixfold.sources._grouped import Check, Fold, Grouped
+from mixfold.sources._grouped import Fold, Grouped
 
 START_UNITS = 20_000
 INFORMATIONS = ("observed", "expected")

@@ -70,6 +70,9 @@ class Mixture(Density):
         noise on the diagonal, as of scikit-learn's `FactorAnalysis`.
     params_ : MixtureParams
         Weights and all parameters of the components.
+    model_, learner_ : MixtureModel and learner
+        The mixture that was learned, and the learner for these data, such as the one that "auto"
+        has chosen.
     n_seen_ : int
         Rows learned, passes counted.
     history_ : History
@@ -131,9 +134,8 @@ class Mixture(Density):
     def _learner(self) -> Learner:
         return learner_from(self.learner)
 
-    def _start(self) -> Start:
-        family = self._family()
-        return start_for(self.init, family, self._learner().default_start(family))
+    def _start(self, family: Family, learner: Learner) -> Start:
+        return start_for(self.init, family, learner.default_start(family))
 
     def _check_parameters(self) -> None:
         check_whole("n_components", self.n_components)
@@ -142,5 +144,3 @@ class Mixture(Density):
             if getattr(self, name) is not None:
                 check_whole(name, getattr(self, name))
         check_least("checkpoint_every", self.checkpoint_every, 0.0)
-        self._learner()
-        self._start()

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from mixfold.backends.threads import available_cores
+from mixfold.core.arrays import largest_log_joint
 from mixfold.core.learner import Learner
-from mixfold.engines.threads import available_cores
-from mixfold.estimators._evaluation import bounds
 from mixfold.estimators.mixture import Mixture
 from mixfold.experiments._pixels import Pictures, Pixels
 from mixfold.families.gaussian import Gaussian
@@ -59,7 +59,7 @@ def judged(mixture: Mixture, x: Pixels) -> Result:
     """Mean log-likelihood and its bound, mean largest responsibility, components that have rows."""
     log_density, r = mixture.score_samples(x), mixture.predict_proba(x)
     return {
-        "bound": float(bounds(log_density, r).mean()),
+        "bound": float(largest_log_joint(log_density, r).mean()),
         "log_likelihood": float(log_density.mean()),
         "responsibility": float(r.max(axis=1).mean()),
         "used": len(np.unique(r.argmax(axis=1))),

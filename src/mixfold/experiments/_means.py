@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from mixfold.backends.threads import Threads
 from mixfold.core.learner import Learner
 from mixfold.core.rows import Array, Rows
-from mixfold.engines.threads import Threads
 from mixfold.families.gaussian import Gaussian, GaussianParams
 from mixfold.learners.em import EM
 from mixfold.models.means_only import MeansOnly
 from mixfold.models.mixture_model import MixtureParams
+from mixfold.run.loop import fit_rows
 
 WEIGHTS = np.array([0.2, 0.8])
 TRUTH = np.array([[0.5], [-0.5]])
@@ -37,11 +38,7 @@ def simulate(n: int, seed: int) -> Array:
 def maximum(problem: Threads, x: Array, passes: int = 300) -> float:
     """The first mean of highest likelihood, where EM comes to rest."""
     learner = EM(tol=0.0, max_passes=passes)
-    state = learner.init(problem, start())
-    for _ in range(passes):
-        state, _ = learner.step(problem, state, Rows(x))
-        state, _ = learner.end_pass(problem, state)
-    return first_mean(problem, learner, state)
+    return first_mean(problem, learner, fit_rows(problem, learner, start(), Rows(x)).state)
 
 
 def first_mean(problem: Threads, learner: Learner, state: object) -> float:

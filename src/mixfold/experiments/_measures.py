@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
+from mixfold.backends.threads import Threads
 from mixfold.core.rows import Array, Rows
 from mixfold.core.source import Source
 from mixfold.core.statistics import pack
-from mixfold.engines.threads import Threads
 from mixfold.experiments._templates import Template
 from mixfold.families.exponential import Exponential
 from mixfold.families.gaussian import Gaussian

@@ -7,14 +7,15 @@ from dataclasses import replace
 
 import numpy as np
 
+from mixfold.backends.threads import Threads
 from mixfold.core.learner import Learner
 from mixfold.core.source import Source
-from mixfold.engines.threads import Threads
 from mixfold.learners.em import EM
 from mixfold.learners.mini_batch_em import MiniBatchEM
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 from mixfold.run.fit import Fit
 from mixfold.run.loop import Loop
+from mixfold.run.plan import FitPlan, GivenStarts
 from mixfold.schedules.power import Power
 from mixfold.starts._assignment import statistics_of
 
@@ -59,8 +60,8 @@ class Contest:
 
     def learn(self, learner: Learner) -> Fit:
         """Learn from the start; `seconds` of the result is learning alone."""
-        loop = Loop(self.problem, learner, self.source, [lambda: self.start], seed=self.seed)
-        return loop.run()
+        starts = GivenStarts(self.start)
+        return Loop(FitPlan(self.problem, learner, self.source, starts, seed=self.seed)).run()
 
     def em(self, name: str, learner: EM) -> Outcome:
         """Whole passes over the data."""

@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from mixfold.backends.threads import Threads
 from mixfold.core.learner import Learner
 from mixfold.core.rows import Array, Rows
-from mixfold.engines.threads import Threads
 from mixfold.experiments._templates import gaussian
 from mixfold.families.gaussian import Gaussian
 from mixfold.learners.auto import Auto
@@ -21,6 +21,7 @@ from mixfold.learners.moment_matching import MomentMatching
 from mixfold.learners.online_em import OnlineEM
 from mixfold.learners.online_vb import OnlineVB
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
+from mixfold.run.loop import fit_rows
 from mixfold.run.starting import Beginning
 from mixfold.schedules.power import Power
 from mixfold.starts.k_means_plus_plus import KMeansPlusPlus
@@ -99,10 +100,8 @@ def _to_the_end(learner: Learner, race: Race) -> MixtureParams:
     problem, model = race.problem, race.problem.model
     rule = learner.resolve(len(race.rows), model.d, False)
     sample = min(SAMPLE, len(race.rows))
-    state = rule.init(problem, race.start, rule.credit(sample, model.k, model.d))
-    while not rule.finished(state):
-        state, _ = rule.step(problem, state, race.rows)
-        state, _ = rule.end_pass(problem, state)
+    prior_count = rule.credit(sample, model.k, model.d)
+    state = fit_rows(problem, rule, race.start, race.rows, prior_count).state
     params: MixtureParams = rule.estimate(problem, state)
     return params
 

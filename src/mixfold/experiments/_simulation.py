@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mixfold.engines.threads import Threads
+from mixfold.backends.threads import Threads
 from mixfold.experiments._measures import evaluate, squared_error
 from mixfold.experiments._methods import (
     CONVERGED,

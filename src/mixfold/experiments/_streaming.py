@@ -8,16 +8,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from mixfold.backends.threads import Threads
 from mixfold.core.learner import Learner
 from mixfold.core.rows import Rows
-from mixfold.engines.threads import Threads
 from mixfold.learners.em import EM
 from mixfold.learners.k_mle import KMLE
 from mixfold.learners.online_em import OnlineEM
 from mixfold.learners.online_k_mle import STRATEGIES, OnlineKMLE
 from mixfold.learners.recursive_em import RecursiveEM
 from mixfold.models.mixture_model import MixtureParams
-from mixfold.run.starting import learn
+from mixfold.run.loop import fit_rows
 from mixfold.schedules.power import Power
 from mixfold.starts.k_mle_plus_plus import KMlePlusPlus
 
@@ -59,7 +59,8 @@ class Stream:
         """k-MLE++ and k-MLE on the first rows, as the slides start."""
         first = rows.cut(0, FIRST)
         drawn = KMlePlusPlus().draw(problem.model, first, rng)
-        start: MixtureParams = learn(BATCH["k-MLE"], problem, drawn, first)[0]
+        batch = BATCH["k-MLE"]
+        start = batch.estimate(problem, fit_rows(problem, batch, drawn, first).state)
         return cls(problem, rows, start, seed)
 
     def online(self, learner: Learner, marks: Sequence[int]) -> Iterator[MixtureParams]:
@@ -74,7 +75,8 @@ class Stream:
     def batch(self, learner: EM, marks: Sequence[int]) -> Iterator[MixtureParams]:
         """What whole passes over all rows so far lead to."""
         for now in marks:
-            yield learn(learner, self.problem, self.start, self.rows.cut(0, now))[0]
+            fit = fit_rows(self.problem, learner, self.start, self.rows.cut(0, now))
+            yield learner.estimate(self.problem, fit.state)
 
     def seconds_per_update(self, rounds: int) -> dict[str, float]:
         """Least CPU time of each online learner for a row, and of k-MLE to learn all rows again."""

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from mixfold.backends.threads import Threads
 from mixfold.core.learner import Learner
 from mixfold.core.rows import Array, Rows
-from mixfold.engines.threads import Threads
 from mixfold.experiments._means import first_mean, maximum, problem, simulate, start
 from mixfold.experiments._wanted import Wanted
 from mixfold.experiments._writing import draw_lines, write_csv, write_markdown

@@ -9,14 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from mixfold.backends.threads import Threads
 from mixfold.core.learner import Learner
 from mixfold.core.rows import Array, Rows
-from mixfold.engines.threads import Threads
 from mixfold.experiments._wanted import Wanted
 from mixfold.experiments._writing import new_figure, write_csv, write_markdown
 from mixfold.learners.em import EM
 from mixfold.learners.incremental_em import IncrementalEM
 from mixfold.models.linear_mixed import LinearMixed, unit_rows
+from mixfold.run.loop import fit_rows
 
 TRUTH = np.array([4.0, 9.0])
 STARTS = ((1.0, 5.0), (3.0, 7.0))
@@ -118,11 +119,8 @@ def path(
 def maximum(problem: Threads, units: Array) -> Array:
     """beta of highest likelihood: weighted least squares, since covariances are known."""
     learner = EM(tol=1e-15, max_passes=500, accelerate=True)
-    state = learner.init(problem, problem.model.start(units))
-    while not learner.finished(state):
-        state, _ = learner.step(problem, state, Rows(units))
-        state, _ = learner.end_pass(problem, state)
-    beta: Array = learner.estimate(problem, state).beta
+    fit = fit_rows(problem, learner, problem.model.start(units), Rows(units))
+    beta: Array = learner.estimate(problem, fit.state).beta
     return beta
 
 

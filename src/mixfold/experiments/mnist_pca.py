@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from mixfold.backends.threads import Threads
 from mixfold.core.rows import Array as Floats
-from mixfold.engines.threads import Threads
 from mixfold.experiments._measures import evaluate
 from mixfold.experiments._methods import EPOCHS, TEN_PASSES, Contest, random_labels
 from mixfold.experiments._templates import data_file

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from mixfold.backends.threads import Threads
 from mixfold.core.rows import Rows
-from mixfold.engines.threads import Threads
 from mixfold.experiments import _streaming as streaming
 from mixfold.experiments._animation import animate
 from mixfold.experiments._curves import Curve, draw_curves

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from mixfold.backends.threads import Threads
 from mixfold.core.errors import SourceError
 from mixfold.core.learner import Learner
 from mixfold.core.registry import find_all
-from mixfold.engines.threads import Threads
 from mixfold.experiments._labelled import DIAG, FULL, Labelled, labelled_sets, standardised
 from mixfold.experiments._measures import evaluate
 from mixfold.experiments._wanted import Wanted
@@ -22,6 +22,7 @@ from mixfold.learners.drift_aware import DriftAware
 from mixfold.learners.online_k_mle import STRATEGIES
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 from mixfold.run.loop import Loop
+from mixfold.run.plan import FitPlan, GivenStarts
 from mixfold.schedules.settling import Settling
 from mixfold.sources.array import Array
 from mixfold.starts.k_means_plus_plus import KMeansPlusPlus
@@ -118,16 +119,16 @@ class Trial:
         """What the learner makes of the start."""
         model, n = self.problem.model, self.learned.length
         rule = learner.resolve(n, model.d, False)
-        loop = Loop(
+        plan = FitPlan(
             self.problem,
             rule,
             self.learned,
-            [lambda: self.start],
-            seen=rule.credit(n, model.k, model.d),
+            GivenStarts(self.start),
             seed=self.seed,
+            prior_count=rule.credit(n, model.k, model.d),
             passes=PASSES,
         )
-        fit = loop.run()
+        fit = Loop(plan).run()
         params = rule.estimate(self.problem, fit.state)
         log_likelihood, ari = evaluate(self.problem, params, self.judged, self.labels)
         return {

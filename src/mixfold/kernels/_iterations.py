@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 import triton
 
+from mixfold.core.backend_capabilities import Passes
 from mixfold.core.capabilities import DevicePasses, MaximizedOnDevice
 from mixfold.core.limits import LEAST_VARIANCE
-from mixfold.core.problem import Made
 from mixfold.families.gaussian import LOG_2PI, RESOLUTION
 from mixfold.kernels._graphs import recorded, restored
 from mixfold.kernels._moments import Moments, of_form
@@ -58,7 +58,7 @@ class Iterations(ABC):
         self._graphs: dict[bool, Any] = {}
         self.wide = False
 
-    def run(self, params: MixtureParams, form: Callable[[], Whitened | None]) -> Made:
+    def run(self, params: MixtureParams, form: Callable[[], Whitened | None]) -> Passes:
         """As many passes from `params` as are healthy.
 
         `form()` is `params` on the device, or None where float32 cannot hold them.
@@ -70,7 +70,7 @@ class Iterations(ABC):
             else:
                 there = form()
                 if there is None:
-                    return Made(np.empty(0), self._after)
+                    return Passes(np.empty(0), self._after)
                 self._begin(params, there)
             if self.x.device.type == "cuda":
                 self._play()
@@ -78,7 +78,7 @@ class Iterations(ABC):
                 self._all()
         healthy = self.healthy.numpy(force=True).astype(bool)
         number = self.passes if healthy.all() else int(healthy.argmin())
-        return Made(self.log_likelihood.numpy(force=True)[:number].copy(), self._after)
+        return Passes(self.log_likelihood.numpy(force=True)[:number].copy(), self._after)
 
     def _begin(self, params: MixtureParams, form: Whitened) -> None:
         flat = [params.weights, *self.family.to_arrays(params.components)]

@@ -91,7 +91,3 @@ class SimulationKernel:
         self, params: Any, x: Array, responsibilities: bool = True
     ) -> tuple[Array, Array | None]:
         raise no_closed_form()
-
-    def sequence(self, statistics: Any, params: Any, reference: Any = None) -> None:
-        """There is no cheaper way to learn unit by unit."""
-        return

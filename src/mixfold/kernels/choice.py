@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, Protocol
 
-from mixfold.core.problem import Assignment, Model, Sequence
+from mixfold.core.problem import Assignment, Model
 from mixfold.core.rows import Array, Rows
 from mixfold.kernels.factor import FactorKernel
 from mixfold.kernels.native import NativeKernel
@@ -13,7 +13,10 @@ from mixfold.kernels.reference import ReferenceKernel
 
 
 class Kernel(Protocol):
-    """Expectations of one model; `prepare` turns parameters into what the others want."""
+    """Expectations of one model; `prepare` turns parameters into what the others want.
+
+    What else a kernel can do it offers by the protocols of `core/backend_capabilities.py`.
+    """
 
     def prepare(self, params: Any) -> Any: ...
     def expect(self, prepared: Any, rows: Rows) -> Array: ...
@@ -24,11 +27,6 @@ class Kernel(Protocol):
     def simulate(
         self, prepared: Any, rows: Rows, assignment: Assignment
     ) -> tuple[Array, Array]: ...
-    def match(self, beliefs: Any, rows: Rows) -> tuple[Any, float, int]: ...
-    def anneal(
-        self, state: Any, rows: Rows, rule: Any, batch_size: int
-    ) -> tuple[Any, float, float]: ...
-    def sequence(self, statistics: Any, params: Any, reference: Any = None) -> Sequence | None: ...
 
 
 ELEMENTS_PER_TILE = 2**18

@@ -17,7 +17,7 @@ from scipy.special import ndtri
 from mixfold.core.noise import uniforms
 from mixfold.core.problem import Assignment
 from mixfold.core.rows import Array, Rows
-from mixfold.core.statistics import Totals, lower_triangle, pack
+from mixfold.core.statistics import lower_triangle, pack
 from mixfold.models.linear_mixed import LinearMixed, LinearMixedParams
 
 SMALLEST_UNIFORM = 2.0**-54
@@ -113,12 +113,6 @@ class LinearMixedKernel:
             ]
             latent += np.stack([np.ones(len(rows)), *z, *products(z)], axis=1)
         return found.log_density, latent / draws
-
-    def sequence(
-        self, statistics: Totals, params: LinearMixedParams, reference: Any = None
-    ) -> None:
-        """One update per unit has no faster way than batches of one."""
-        return
 
     def information(self, prepared: Prepared, rows: Rows) -> Array:
         """sum A'V^-1 A: how much units tell about the fixed effects."""

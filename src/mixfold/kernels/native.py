@@ -202,19 +202,19 @@ class NativeKernel:
         after = replace(state, loss=loss, first=first, wait=state.wait - batches)
         return looked(after, rule), log_density, bound
 
-    def sequence(
+    def row_updater(
         self, statistics: Statistics, params: MixtureParams, reference: Statistics | None = None
-    ) -> NativeSequence | None:
+    ) -> NativeRowUpdater | None:
         """A working copy for one update per row; `reference` steers its statistics.
 
         None where the family has none.
         """
         if self._updates is None:
             return None
-        return NativeSequence(self.model, self._updates, statistics, params, reference)
+        return NativeRowUpdater(self.model, self._updates, statistics, params, reference)
 
 
-class NativeSequence:
+class NativeRowUpdater:
     """One update per row, on memory of its own."""
 
     def __init__(

@@ -76,10 +76,6 @@ class ReferenceKernel:
         """Stochastic gradients, batch by batch; sums of log densities and of what they raise."""
         return anneal(state, rows, rule, batch_size)
 
-    def sequence(self, statistics: Any, params: Any, reference: Any = None) -> None:
-        """There is none: learners make batches of one row instead."""
-        return
-
 
 def match(
     model: MixtureModel, beliefs: MixturePosterior, rows: Rows

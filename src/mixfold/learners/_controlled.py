@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from mixfold.core.backend_capabilities import RowUpdater, row_updater
 from mixfold.core.checks import (
     HIGHEST,
     check_above,
@@ -23,7 +24,7 @@ from mixfold.core.checks import (
 from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.learner import Info, Learner
 from mixfold.core.limits import LIGHTEST
-from mixfold.core.problem import Model, Problem, RowRule, Sequence
+from mixfold.core.problem import Model, Problem, RowRule
 from mixfold.core.rows import Array, Rows
 from mixfold.core.value import value
 from mixfold.learners._batches import check_batch_size, learn_in_batches, rows_per_batch
@@ -267,11 +268,11 @@ class ControlledEM(Learner):
     def _learn(
         self, problem: Problem, state: ControlledState, rows: Rows
     ) -> tuple[ControlledState, list[Info]]:
-        sequence = None
+        updater = None
         if self.batch_size == 1:
-            sequence = problem.sequence(state.statistics, state.params, state.reference)
-        if sequence is not None:
-            return self._one_by_one(problem, sequence, state, rows)
+            updater = row_updater(problem, state.statistics, state.params, state.reference)
+        if updater is not None:
+            return self._one_by_one(problem, updater, state, rows)
         size = int(self.batch_size)
         return learn_in_batches(problem, state, rows, size, self._gathering, self._update)
 
@@ -296,7 +297,7 @@ class ControlledEM(Learner):
         return float(min(1.0, max(self.batch_size / window, self.batch_size / state.length), share))
 
     def _one_by_one(
-        self, problem: Problem, sequence: Sequence, state: ControlledState, rows: Rows
+        self, problem: Problem, updater: RowUpdater, state: ControlledState, rows: Rows
     ) -> tuple[ControlledState, list[Info]]:
         visit = Visit(problem, state.params, self.precision)
         old = self._old(visit, state, rows, state.row)
@@ -307,10 +308,10 @@ class ControlledEM(Learner):
             share=1.0 / state.weight,
         )
         gamma, so_far = np.full(len(rows), rho), state.log_likelihood
-        total, repairs, fresh = sequence.fold(rows, gamma, 0, rule, old, so_far)
+        total, repairs, fresh = updater.fold(rows, gamma, 0, rule, old, so_far)
         assert fresh is not None
         visit.fresh.append((state.row, fresh))
-        statistics, params = sequence.state()
+        statistics, params = updater.state()
         after = replace(
             self._remembering(state, visit),
             params=params,

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from mixfold.core.backend_capabilities import RowUpdater, row_updater
 from mixfold.core.checks import (
     check_above,
     check_count,
@@ -23,7 +24,7 @@ from mixfold.core.checks import (
 )
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Info, Learner
-from mixfold.core.problem import Assignment, Model, Problem, RowRule, Sequence
+from mixfold.core.problem import Assignment, Model, Problem, RowRule
 from mixfold.core.rows import Rows
 from mixfold.core.schedule import Schedule
 from mixfold.core.value import value
@@ -178,11 +179,11 @@ class StochasticEM(Learner):
     def step(
         self, problem: Problem, state: StochasticState, rows: Rows
     ) -> tuple[StochasticState, list[Info]]:
-        sequence = None
+        updater = None
         if self.row_by_row():
-            sequence = problem.sequence(state.statistics, state.params)
-        if sequence is not None:
-            return self._one_by_one(sequence, state, rows)
+            updater = row_updater(problem, state.statistics, state.params)
+        if updater is not None:
+            return self._one_by_one(updater, state, rows)
         return learn_in_batches(problem, state, rows, self._size, self._gathering, self._update)
 
     def _gathering(self, problem: Problem, state: StochasticState, rows: Rows) -> StochasticState:
@@ -200,17 +201,17 @@ class StochasticEM(Learner):
         return RowRule(self.assign, recursive=self.recursive)
 
     def _one_by_one(
-        self, sequence: Sequence, state: StochasticState, rows: Rows
+        self, updater: RowUpdater, state: StochasticState, rows: Rows
     ) -> tuple[StochasticState, list[Info]]:
         gamma, hold = self.plan(state.updates, state.rows, len(rows))
-        sequence.draw_from(state.seed, state.rows)
-        log_likelihood, repairs, _ = sequence.fold(rows, gamma, hold, self.rule)
+        updater.draw_from(state.seed, state.rows)
+        log_likelihood, repairs, _ = updater.fold(rows, gamma, hold, self.rule)
         updates = len(rows) if rows.weight is None else int(np.count_nonzero(rows.weights()))
         info = []
         if updates:
             mean = log_likelihood / rows.total_weight()
             info = [Info(len(rows), mean, float(gamma[updates - 1]))]
-        return self.advance(state, sequence.state(), len(rows), updates, repairs), info
+        return self.advance(state, updater.state(), len(rows), updates, repairs), info
 
     def plan(self, updates: int, rows: int, n: int) -> tuple[np.ndarray, int]:
         """Step sizes of the next n updates, and for how many of them theta is held."""

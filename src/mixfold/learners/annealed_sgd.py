@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from mixfold.core.backend_capabilities import Annealer, required
 from mixfold.core.capabilities import LatentFactors, PrecisionRoots
 from mixfold.core.checks import check_above, check_count, check_kind, check_whole
 from mixfold.core.errors import InvalidInputError, unknown_name
@@ -281,7 +282,8 @@ class AnnealedSGD(Learner):
             rows, volume = Rows(x, rows.weight), state.scaling.log_volume
         else:
             rows = Rows(rows.x.clip(-FARTHEST, FARTHEST), rows.weight)
-        annealed, *sums = problem.anneal(state.annealed, rows, rule, self.batch_size)
+        annealer = required(problem, Annealer)
+        annealed, *sums = annealer.anneal(state.annealed, rows, rule, self.batch_size)
         log_likelihood, bound = (total / weight - volume for total in sums)
         info = Info(len(rows), log_likelihood, annealed.epsilon, bound)
         return replace(state, annealed=annealed, rows=state.rows + len(rows)), [info]

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from mixfold.core.backend_capabilities import FusedPasses
 from mixfold.core.checks import check_above, check_count, check_kind, check_least, check_whole
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Info, Learner
@@ -151,7 +152,8 @@ class EM(Learner):
         """Plain passes, until they converge or the engine wants one made by itself."""
         if self.accelerate or self.assign != "expected":
             return None
-        made = problem.iterate(state.params, rows)
+        fused = problem.capability(FusedPasses)
+        made = None if fused is None else fused.run_passes(state.params, rows)
         infos: list[Info] = []
         for now in [] if made is None else made.log_likelihood[:most]:
             infos.append(Info(len(rows), float(now), 1.0))

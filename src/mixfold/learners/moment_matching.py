@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from mixfold.core.backend_capabilities import MomentMatcher, required
 from mixfold.core.checks import check_count, check_kind
 from mixfold.core.conjugate import Prior
 from mixfold.core.learner import Info, Learner
@@ -93,7 +94,8 @@ class MomentMatching(Learner):
     def step(
         self, problem: Problem, state: MomentMatchingState, rows: Rows
     ) -> tuple[MomentMatchingState, list[Info]]:
-        beliefs, log_density, repairs = problem.match(state.params, rows)
+        matcher = required(problem, MomentMatcher)
+        beliefs, log_density, repairs = matcher.match(state.params, rows)
         after = replace(
             state, params=beliefs, rows=state.rows + len(rows), repairs=state.repairs + repairs
         )

@@ -3,65 +3,40 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from math import isnan
 from typing import Any
 
-from mixfold.core.errors import InvalidInputError, ModelFileError
+from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Info, Learner
-from mixfold.core.source import Source
-from mixfold.engines.threads import Threads
+from mixfold.core.problem import Problem
+from mixfold.core.rows import Rows
 from mixfold.run.component_order import ranked
 from mixfold.run.fit import Fit
 from mixfold.run.history import no_history
-from mixfold.run.passing import Check, InBlocks, Passing, no_check
-from mixfold.run.progress import Progress, Silent
-from mixfold.run.starting import check_served
+from mixfold.run.passing import InBlocks
+from mixfold.run.plan import FitPlan, GivenStarts
+from mixfold.sources.array import Array
 
 
 class Loop:
     """Folds a source into a learner's state, by default block after block."""
 
-    def __init__(
-        self,
-        problem: Threads,
-        learner: Learner,
-        source: Source,
-        starts: list[Callable[[], Any]],
-        *,
-        seen: int = 0,
-        seed: int = 0,
-        passes: int | None = None,
-        check: Check = no_check,
-        passing: Passing | None = None,
-        keep: Callable[[Fit], None] = lambda fit: None,
-        progress: Progress | None = None,
-    ) -> None:
-        check_served(learner, problem.model)
-        self.problem, self.learner, self.source, self.starts = problem, learner, source, [*starts]
-        self.seen, self.seed, self.passes = seen, seed, passes
-        self.keep, self.progress = keep, progress or Silent()
-        self.passing = passing or InBlocks(problem, learner, source, seed, check)
-        if learner.rereads and not source.rereadable:
-            raise InvalidInputError(
-                f"{type(learner).__name__} goes back to rows it has seen, and this source can be "
-                "read only once: give an array, a table or a file, or use learner='online-em'"
-            )
+    def __init__(self, plan: FitPlan) -> None:
+        self.plan, self.learner, self.problem = plan, plan.learner, plan.problem
+        self.passing = plan.passing or InBlocks(
+            plan.problem, plan.learner, plan.source, plan.seed, plan.check
+        )
         self.fit = Fit(None, no_history())
 
-    def run(self, fit: Fit | None = None) -> Fit:
-        """Learn to the end, from the beginning or from where `fit` stands.
+    def run(self) -> Fit:
+        """Learn to the end, from the beginning or from where the plan goes on.
 
         `self.fit` is what has been learned at any moment, also after an interrupt.
         """
-        if fit is not None and fit.start >= len(self.starts):
-            raise ModelFileError(
-                f"the fit to resume is at start number {fit.start}, of {len(self.starts)}: it is "
-                "of another fit; remove the checkpoint"
-            )
-        self._began = time.monotonic() - (fit.seconds if fit else 0.0)
-        self.fit = fit or self._begun(0)
+        resumed = self.plan.resumed
+        self._began = time.monotonic() - (resumed.seconds if resumed else 0.0)
+        self.fit = resumed or self._begun(0)
         if self.fit.done and not self._over(self.fit):  # resumed with a larger budget
             self.fit = replace(self.fit, done=False)
         try:
@@ -72,19 +47,21 @@ class Loop:
                 if self._over(self.fit):
                     self._next_start()
         finally:
-            self.progress.close()
+            self.plan.progress.close()
             self.learner.release(self.fit.state)
+            if self.plan.checkpoint is not None and self.fit.rows_seen:
+                self.plan.checkpoint.write(self.fit)
         return self.fit
 
     def _begun(self, start: int) -> Fit:
-        # a start is made once; after the last one the sample behind them can go
-        params, self.starts[start] = self.starts[start](), spent
-        state = self.learner.init(self.problem, params, self.seen, self.seed)
-        return Fit(state, no_history(), start, seed=self.seed, origin=state)
+        plan = self.plan
+        params = plan.starts.params(start)
+        state = self.learner.init(self.problem, params, plan.prior_count, plan.seed)
+        return Fit(state, no_history(), start, seed=plan.seed, origin=state)
 
     def _leap(self) -> bool:
         """Make several passes at once, if that can be done."""
-        most = None if self.passes is None else self.passes - self.fit.passes
+        most = None if self.plan.passes is None else self.plan.passes - self.fit.passes
         leapt = self.passing.leap(self.fit, most)
         if leapt is None:
             return False
@@ -112,8 +89,8 @@ class Loop:
 
     def _over(self, fit: Fit) -> bool:
         """Whether the present start has had all its passes."""
-        enough = self.passes is not None and fit.passes >= self.passes
-        spent = fit.passes > 0 and not self.source.rereadable
+        enough = self.plan.passes is not None and fit.passes >= self.plan.passes
+        spent = fit.passes > 0 and not self.plan.source.rereadable
         return enough or spent or self.learner.finished(fit.state)
 
     def _end_pass(self) -> None:
@@ -125,7 +102,7 @@ class Loop:
         check_some(fit.row, len(after.history))
         self.fit = after
         if self._over(after):  # what is kept next is the beginning of another start, or the end
-            self.progress.update(after, self.source.length)
+            self.plan.progress.update(after, self.plan.source.length)
         else:
             self._tell()
 
@@ -134,7 +111,7 @@ class Loop:
         fit, best = self.fit, self.fit.best
         if best is None or _beats(fit, best):
             best = replace(fit, best=None)
-        if fit.start + 1 == len(self.starts):
+        if fit.start + 1 == len(self.plan.starts):
             self.fit = replace(best, done=True, best=None, start=fit.start, rows_seen=fit.rows_seen)
         else:
             self.learner.release(fit.state)
@@ -147,13 +124,19 @@ class Loop:
         self._tell()
 
     def _tell(self) -> None:
-        self.progress.update(self.fit, self.source.length)
-        self.keep(self.fit)
+        self.plan.progress.update(self.fit, self.plan.source.length)
+        if self.plan.checkpoint is not None:
+            self.plan.checkpoint.keep(self.fit)
 
 
-def spent() -> Any:
-    """In place of a start that was made."""
-    raise AssertionError("a start is made once")
+def fit_rows(
+    problem: Problem, learner: Learner, params: Any, rows: Rows, prior_count: int = 0
+) -> Fit:
+    """The fit of rows in memory, from given parameters."""
+    source = Array(rows.x, rows.weight)
+    return Loop(
+        FitPlan(problem, learner, source, GivenStarts(params), prior_count=prior_count)
+    ).run()
 
 
 def check_some(rows: int, weight: float) -> None:

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Info, Learner
+from mixfold.core.problem import Problem
 from mixfold.core.rows import Rows
-from mixfold.core.source import Source
-from mixfold.engines.threads import Threads
+from mixfold.core.source import Check, Source, block_length
 from mixfold.run.fit import Fit
 from mixfold.sources._prefetch import prefetched
 from mixfold.sources._resampled import Resampled
 
-Check = Callable[[Rows, Sequence[int]], None]
+BUSY_SECONDS = 0.25
+
 Moved = tuple[Any, list[Info], int]
-
-
-def no_check(rows: Rows, numbers: Sequence[int]) -> None:
-    """Everything is right."""
 
 
 class Passing(Protocol):
@@ -37,10 +35,12 @@ class InBlocks:
     """Block after block, in this process, in the order the learner wants."""
 
     def __init__(
-        self, problem: Threads, learner: Learner, source: Source, seed: int, check: Check
+        self, problem: Problem, learner: Learner, source: Source, seed: int, check: Check
     ) -> None:
         self.problem, self.learner, self.source = problem, learner, source
         self.seed, self.check = seed, check
+        length = block_length(source.d)
+        self._length = length - length % problem.tile or length
         self.order = learner.order(source.random_access)
         if self.order != "stream" and not source.random_access:
             raise InvalidInputError(
@@ -72,11 +72,35 @@ class InBlocks:
 
     def _blocks(self, fit: Fit) -> tuple[Sequence[int], Iterator[Rows]]:
         """The numbers of the rows of this pass, and the blocks still to come."""
+        length = self.problem.block_length(self.source)
         if self.order == "stream":
-            return range(sys.maxsize), self._ahead(self.source.blocks(fit.row, self.problem.block))
+            return range(sys.maxsize), self._in_order(fit, length)
         drawn = Resampled(self.source, self.order, [self.seed, fit.start, fit.passes])
-        blocks = self._ahead(drawn.blocks(fit.row, self.problem.block))
+        blocks = self._ahead(drawn.blocks(fit.row, length))
         return drawn.indices, blocks  # type: ignore[return-value]
+
+    def _in_order(self, fit: Fit, length: int | None) -> Iterator[Rows]:
+        if not self.source.in_memory:
+            return self._ahead(self.source.blocks(fit.row, length))
+        if length is None and self.learner.gathers(fit.state):
+            return self._growing(fit.row)
+        return self.source.blocks(fit.row, length)
+
+    def _growing(self, row: int) -> Iterator[Rows]:
+        """Views of memory, twice as long until one keeps the backend busy for a while.
+
+        Threads wait for each other at the end of a block. How long blocks are makes no difference
+        to a pass that only gathers sums.
+        """
+        while True:
+            began = time.monotonic()
+            rows = next(self.source.blocks(row, self._length), None)
+            if rows is None:
+                return
+            row += len(rows)
+            yield rows
+            if len(rows) == self._length and time.monotonic() - began < BUSY_SECONDS:
+                self._length *= 2
 
     def _ahead(self, blocks: Iterator[Rows]) -> Iterator[Rows]:
         """Blocks read by a thread; on a device work is in order within one thread alone."""

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from mixfold.backends.threads import Threads
 from mixfold.core.engine import Engine
 from mixfold.core.errors import InvalidInputError, in_partition
 from mixfold.core.learner import Info, Learner
 from mixfold.core.problem import Model
-from mixfold.core.source import Source
+from mixfold.core.source import Check, Source, no_check
 from mixfold.core.value import value
-from mixfold.engines.threads import Threads
 from mixfold.run.fit import Fit
-from mixfold.run.passing import Check, Moved, no_check
+from mixfold.run.passing import Moved
 
 SHARDS = 8
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -9,15 +11,16 @@ import numpy as np
 from mixfold.core.errors import InvalidInputError, warn
 from mixfold.core.family import Family
 from mixfold.core.learner import Learner
-from mixfold.core.problem import Model
+from mixfold.core.problem import Model, Problem
 from mixfold.core.registry import find
 from mixfold.core.rows import Rows
+from mixfold.core.source import Source
 from mixfold.core.start import Start
 from mixfold.core.value import at_home, value
-from mixfold.engines.threads import Threads
 from mixfold.learners.em import EM
 from mixfold.models.mixture_model import MixtureParams
 from mixfold.run.component_order import component_order, ranked, reorder
+from mixfold.run.loop import check_some, fit_rows
 from mixfold.starts._given import Given
 
 SHORT = EM(tol=1e-4, max_passes=8, accelerate=True)
@@ -39,13 +42,6 @@ def start_for(init: Any, family: Family, suits: str | None = None) -> Start:
     if hasattr(init, "fit") and not hasattr(init, "params_"):
         raise InvalidInputError(f"init is {init!r}, which is not fitted: call its fit first")
     return Given(getattr(init, "params_", init))
-
-
-def check_served(learner: Learner, model: Model) -> None:
-    """Refuse a model that the learner cannot learn."""
-    why = learner.refusal(model)
-    if why is not None:
-        raise InvalidInputError(why)
 
 
 def warn_of(learner: Learner, model: Model, sample: Rows) -> None:
@@ -71,7 +67,7 @@ class Beginning:
         """Whether two draws can differ."""
         return self.start.random
 
-    def draw(self, problem: Threads, sample: Rows, seed: list[int]) -> MixtureParams:
+    def draw(self, problem: Problem, sample: Rows, seed: list[int]) -> MixtureParams:
         """Parameters from a sample; the same for the same seed and sample."""
         if not self.random:
             return self._one(problem, sample, seed)
@@ -82,24 +78,85 @@ class Beginning:
         best = at_home(best)
         return reorder(best, component_order(problem.model, best)) if self.exchangeable else best
 
-    def _best(self, problem: Threads, sample: Rows, seed: list[int]) -> MixtureParams:
+    def _best(self, problem: Problem, sample: Rows, seed: list[int]) -> MixtureParams:
         drawn = [self._one(problem, sample, [*seed, i]) for i in range(self.candidates)]
-        tried = [learn(SHORT, problem, params, sample) for params in drawn]
+        if not sample.total_weight() > 0.0:
+            return drawn[0]
+        tried = [_learned(SHORT, problem, params, sample) for params in drawn]
         chosen = sorted(ranked([score for _, score in tried])[:FINALISTS])
-        ended = [learn(LONG, problem, tried[i][0], sample) for i in chosen]
+        ended = [_learned(LONG, problem, tried[i][0], sample) for i in chosen]
         best: MixtureParams = ended[ranked([score for _, score in ended])[0]][0]
         return best
 
-    def _one(self, problem: Threads, sample: Rows, seed: list[int]) -> MixtureParams:
+    def _one(self, problem: Problem, sample: Rows, seed: list[int]) -> MixtureParams:
         rng = np.random.default_rng(seed)
         params: MixtureParams = self.start.draw(problem.model, sample.on_host(), rng)
         return params
 
 
-def learn(rule: EM, problem: Threads, params: Any, sample: Rows) -> tuple[Any, float]:
-    """EM on rows in memory: parameters and their log-likelihood per row."""
-    state = rule.init(problem, params)
-    while not rule.finished(state):
-        state, _ = rule.step(problem, state, sample)
-        state, _ = rule.end_pass(problem, state)
+def _learned(
+    rule: EM, problem: Problem, params: MixtureParams, sample: Rows
+) -> tuple[MixtureParams, float]:
+    """EM on the sample: parameters and their log-likelihood per row."""
+    state = fit_rows(problem, rule, params, sample).state
     return rule.estimate(problem, state), state.before
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """How starts are drawn from a sample of a source: how many rows, how many starts, from a seed.
+
+    `check` sees the rows of the sample, with their numbers where these are known.
+    """
+
+    beginning: Beginning
+    size: int
+    number: int
+    seed: int
+    check: Callable[[Rows, Sequence[int] | None], None]
+
+
+class SampledStarts:
+    """Starts from one sample of a source, which is read when the first is asked for."""
+
+    def __init__(
+        self, problem: Problem, learner: Learner, source: Source, drawing: Drawing
+    ) -> None:
+        beginning, number = drawing.beginning, drawing.number if drawing.beginning.random else 1
+        if not source.rereadable:  # all starts but one are given up on the sample
+            candidates = max(beginning.candidates, number)
+            beginning, number = replace(beginning, candidates=candidates), 1
+        self.problem, self.learner, self.source, self.drawing = problem, learner, source, drawing
+        self.beginning, self.number = beginning, number
+        self._kept: Rows | None = None
+
+    @property
+    def random(self) -> bool:
+        """Whether parameters are drawn, not given."""
+        return self.beginning.random
+
+    def __len__(self) -> int:
+        return self.number
+
+    def params(self, number: int) -> MixtureParams:
+        """The parameters of one start; after the last one the sample is let go."""
+        sample = self._kept = self._sample() if self._kept is None else self._kept
+        if number + 1 == self.number:
+            self._kept = None
+        return self.beginning.draw(self.problem, sample, [self.drawing.seed, number])
+
+    def _sample(self) -> Rows:
+        source, k = self.source, self.problem.model.k
+        rng = np.random.default_rng([self.drawing.seed, 2**31])
+        rows = source.sample(self.drawing.size, rng)
+        first_rows = source.length is None and source.engine is None
+        known = first_rows or source.length == len(rows)
+        self.drawing.check(rows, range(len(rows)) if known else None)
+        check_some(len(rows), 1)
+        if len(rows) < k:
+            raise InvalidInputError(
+                f"Expected n_samples >= n_components but got n_components = {k}, "
+                f"n_samples = {len(rows)}"
+            )
+        warn_of(self.learner, self.problem.model, rows)
+        return rows

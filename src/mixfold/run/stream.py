@@ -7,10 +7,9 @@ from typing import Any
 
 from mixfold.core.checks import check_kind
 from mixfold.core.learner import Info, Learner, rows_before_start
-from mixfold.core.problem import Model
+from mixfold.core.problem import Model, Problem
 from mixfold.core.rows import Rows, join
 from mixfold.core.value import value
-from mixfold.engines.threads import Threads
 from mixfold.run.ancestor import Ancestor
 from mixfold.run.starting import Beginning, warn_of
 
@@ -37,7 +36,7 @@ class Stream:
             ancestor.check(learner, model)
 
     def learn(
-        self, problem: Threads, learner: Learner, beginning: Beginning, seed: int, rows: Rows
+        self, problem: Problem, learner: Learner, beginning: Beginning, seed: int, rows: Rows
     ) -> tuple[Stream, list[Info]]:
         """Fold rows; how they are cut into calls makes no difference."""
         if self.state is not None:
@@ -56,7 +55,7 @@ class Stream:
         state, infos = learner.step(problem, before, together)
         return Stream(None, state, [Ancestor(before, 0, 0)]), infos
 
-    def estimate(self, problem: Threads, learner: Learner, beginning: Beginning, seed: int) -> Any:
+    def estimate(self, problem: Problem, learner: Learner, beginning: Beginning, seed: int) -> Any:
         """The present parameters; a provisional start while rows are waiting."""
         if self.state is not None:
             return learner.estimate(problem, self.state)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from copy import copy
 from typing import Any, NamedTuple, TypeGuard
 
@@ -14,18 +14,13 @@ from mixfold.core.errors import SourceError
 from mixfold.core.fingerprint import FULL_BYTES, Fingerprint
 from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows, join
-from mixfold.core.source import Source, block_length
+from mixfold.core.source import Check, Source, block_length, no_check
 from mixfold.sources.array import Array
 
 Fold = Callable[[NDArray[Any], NDArray[np.intp]], Floats]
-Check = Callable[[Rows, Sequence[int]], None]
 WHOLE_FLOATS = 2.0**53
 KEPT_BYTES = 2**28
 KEPT_SHARE = 4
-
-
-def no_check(rows: Rows, numbers: Sequence[int]) -> None:
-    """Any rows will do."""
 
 
 class Groups(NamedTuple):

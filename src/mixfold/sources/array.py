@@ -22,6 +22,11 @@ class Array(Held):
     ) -> None:
         self.x, self.weight, self.columns = x, weight, columns
 
+    @property
+    def in_memory(self) -> bool:  # type: ignore[override]
+        """Whether blocks are views: integers and foreign byte orders are converted."""
+        return bool(self.dtype == self.x.dtype)
+
     def blocks(self, start: int = 0, length: int | None = None) -> Iterator[Rows]:
         step = length or block_length(self.d)
         for first in range(start, self.length, step):

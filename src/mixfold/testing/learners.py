@@ -6,19 +6,19 @@ from typing import Any
 
 import numpy as np
 
+from mixfold.backends.threads import Threads
 from mixfold.core.learner import Info, Learner
 from mixfold.core.limits import LARGEST
-from mixfold.core.problem import Model
+from mixfold.core.problem import Model, Problem
 from mixfold.core.rows import Array, Rows
 from mixfold.core.schema import check_types
 from mixfold.core.value import equal, flatten, unflatten
-from mixfold.engines.threads import Threads
 from mixfold.kernels.reference import ReferenceKernel
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 
 def fold(
-    problem: Threads,
+    problem: Problem,
     learner: Learner,
     params: Any,
     rows: Rows,
@@ -66,7 +66,7 @@ def saving_does_not_matter(
     assert equal(_ended(problem, learner, state, rows), _ended(problem, learner, loaded, rows))
 
 
-def _ended(problem: Threads, learner: Learner, state: Any, rows: Rows) -> Any:
+def _ended(problem: Problem, learner: Learner, state: Any, rows: Rows) -> Any:
     state, _ = learner.step(problem, state, rows.cut(len(rows) // 2 + 1, len(rows)))
     return learner.end_pass(problem, state)[0]
 
@@ -156,7 +156,7 @@ def closing_keeps_the_pass(
     assert equal(learner.end_pass(problem, closed)[0], learner.end_pass(problem, state)[0])
 
 
-def shards(problem: Threads, learner: Learner, before: Any, rows: Rows) -> list[Any]:
+def shards(problem: Problem, learner: Learner, before: Any, rows: Rows) -> list[Any]:
     """States of three workers, each of which has folded rows of its own."""
     n, found = len(rows), []
     for i, (start, stop) in enumerate([(0, n // 2), (n // 2, n // 2 + 7), (n // 2 + 7, n)]):
@@ -247,7 +247,7 @@ def with_extremes(model: MixtureModel, rows: Rows, rng: np.random.Generator) -> 
     return Rows(x if outside is None else np.where(outside, np.abs(x).round(), x), rows.weight)
 
 
-def _assert_valid(problem: Threads, learner: Learner, state: Any, ordinary: Rows) -> None:
+def _assert_valid(problem: Problem, learner: Learner, state: Any, ordinary: Rows) -> None:
     """Everything learned is finite, and ordinary rows have densities and responsibilities."""
     params = learner.estimate(problem, state)
     arrays: dict[str, np.ndarray] = {}

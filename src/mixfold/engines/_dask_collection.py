@@ -8,14 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from mixfold.core.engine import on_cluster
 from mixfold.core.errors import InvalidInputError, SourceError, in_partition
 from mixfold.core.fingerprint import FULL_BYTES, Fingerprint, weight_fingerprint
 from mixfold.core.rows import Rows, join
 from mixfold.core.source import STRETCHES, Source
-from mixfold.sources._object_source import ObjectSource
+from mixfold.engines._dask_errors import on_cluster
 from mixfold.sources._opening import check_array, open_table
-from mixfold.sources._table import Codes
 from mixfold.sources.array import Array
 
 
@@ -24,24 +22,10 @@ def is_collection(data: Any) -> bool:
     return hasattr(data, "__dask_graph__") and hasattr(data, "to_delayed")
 
 
-class Collection(ObjectSource):
+class Collection(Source):
     """The partitions of a dataframe, or the chunks of rows of an array."""
 
-    @classmethod
-    def reads(cls, data: Any) -> bool:
-        return is_collection(data)
-
-    @classmethod
-    def over(
-        cls, data: Any, columns: Sequence[str] | None, weight: str | None, codes: Codes | None
-    ) -> Collection:
-        if codes is not None:
-            raise InvalidInputError(
-                f"X is a Dask {type(data).__name__}, which mixed-effects models do not read, since "
-                "a group must not be spread over partitions: give X.compute() if it fits in "
-                "memory, else write it sorted by group, X.to_parquet(...), and give the path"
-            )
-        return open_collection(data, columns, weight)
+    engine = "dask"
 
     def __init__(self, parts: Sequence[Chunk], length: int | None, name: str) -> None:
         self.parts, self._length, self.name = parts, length, name

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from mixfold.backends.threads import Threads
 from mixfold.core.learner import Learner
-from mixfold.core.problem import Assignment
+from mixfold.core.problem import Assignment, Problem
 from mixfold.core.rows import Array, Rows
 from mixfold.core.value import at_home, equal
-from mixfold.engines.threads import Threads
 from mixfold.kernels.reference import ReferenceKernel
 from mixfold.models.mixture_model import MixtureParams
 from mixfold.testing.learners import fold
@@ -20,7 +20,7 @@ ASSIGNMENTS = [
 ]
 
 
-def reference(problem: Threads) -> Threads:
+def reference(problem: Problem) -> Problem:
     """What the engine must equal."""
     return Threads(problem.model, 1, ReferenceKernel(problem.model))
 
@@ -31,7 +31,7 @@ def close(found: Array, expected: Array, rtol: float) -> None:
     np.testing.assert_allclose(found, expected, rtol=rtol, atol=rtol * scale)
 
 
-def expectations_agree(problem: Threads, params: MixtureParams, rows: Rows, rtol: float) -> None:
+def expectations_agree(problem: Problem, params: MixtureParams, rows: Rows, rtol: float) -> None:
     """Sums are those of the reference, on top of what there is, for every assignment."""
     before = np.arange(problem.model.n_sums, dtype=np.float64)
     for assignment in ASSIGNMENTS:
@@ -39,7 +39,7 @@ def expectations_agree(problem: Threads, params: MixtureParams, rows: Rows, rtol
         close(problem.fold(params, rows, before, assignment), expected, rtol)
 
 
-def posteriors_agree(problem: Threads, params: MixtureParams, rows: Rows, rtol: float) -> None:
+def posteriors_agree(problem: Problem, params: MixtureParams, rows: Rows, rtol: float) -> None:
     """Densities and responsibilities are those of the reference."""
     expected = reference(problem).posterior(params, rows.on_host())
     found = problem.posterior(params, rows)
@@ -50,7 +50,7 @@ def posteriors_agree(problem: Threads, params: MixtureParams, rows: Rows, rtol: 
     assert alone[1] is None
 
 
-def moments_agree(problem: Threads, params: MixtureParams, rows: Rows, rtol: float) -> None:
+def moments_agree(problem: Problem, params: MixtureParams, rows: Rows, rtol: float) -> None:
     """Sums under given responsibilities, also negative ones, are those of the reference."""
     given = np.random.default_rng(0).normal(size=(len(rows), problem.model.k))
     nothing = np.zeros(problem.model.n_sums)
@@ -59,7 +59,7 @@ def moments_agree(problem: Threads, params: MixtureParams, rows: Rows, rtol: flo
 
 
 def learning_agrees(
-    problem: Threads, params: MixtureParams, learner: Learner, rows: Rows, rtol: float
+    problem: Problem, params: MixtureParams, learner: Learner, rows: Rows, rtol: float
 ) -> None:
     """Two passes end where those of the reference end."""
     ends = []
@@ -70,7 +70,7 @@ def learning_agrees(
 
 
 def blocks_do_not_matter(
-    problem: Threads, params: MixtureParams, learner: Learner, rows: Rows, cuts: list[int]
+    problem: Problem, params: MixtureParams, learner: Learner, rows: Rows, cuts: list[int]
 ) -> None:
     """The same rows in blocks of any sizes, from here or from a device, give the same bits."""
     whole = at_home(fold(problem, learner, params, rows, [])[0])

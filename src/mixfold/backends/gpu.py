@@ -5,20 +5,32 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from mixfold.core.arrays import beside, concatenated, on_host
+from mixfold.backends._devices import SHARE_OF_MEMORY, device_called, free_memory
+from mixfold.backends._feeding import Feed, resident
+from mixfold.backends.threads import Threads
+from mixfold.core.arrays import beside, concatenated, is_tensor, on_host
+from mixfold.core.backend_capabilities import (
+    Annealer,
+    MomentMatcher,
+    Passes,
+    RowUpdater,
+    required,
+    row_updater,
+)
 from mixfold.core.noise import uniforms
-from mixfold.core.problem import EXPECTED, Assignment, Made, Model, RowRule, Sequence
-from mixfold.core.rows import Array, Rows
-from mixfold.engines._feeding import Feed
-from mixfold.engines.threads import Threads
+from mixfold.core.problem import EXPECTED, Assignment, RowRule
+from mixfold.core.rows import Array, Rows, rows_at_a_time
+from mixfold.core.source import Source, WholeArray
 from mixfold.kernels._products import stretches
 from mixfold.kernels._torch import Tensor, torch
 from mixfold.kernels.gpu import GpuKernel
+from mixfold.sources.tensor import Tensor as TensorSource
 
+C = TypeVar("C")
 T = TypeVar("T")
 
 MOST_ROWS = 2**17
@@ -33,25 +45,50 @@ def device_tile(d: int) -> int:
     return min(MOST_ROWS, int(2 ** (max(1, TILE_ELEMENTS // d).bit_length() - 1)))
 
 
-class Gpu(Threads):
-    """A model bound to a device; what takes one row at a time is done by the CPU.
+class Gpu:
+    """A model bound to a device; what takes one row at a time is done by a backend of the CPU.
 
     Rows may be tensors on the device, of which many tiles are taken at once, or arrays, which are
     sent some tiles at a time. Sums of tiles are added in the order of the rows.
     """
 
-    def __init__(self, model: Model, device: Any = "cuda", n_threads: int | None = None) -> None:
-        super().__init__(model, n_threads)
-        self.device = torch().device(device)
-        self.on_device = GpuKernel(self.model, self.device)
+    served: ClassVar[str] = "'gpu', or a GPU of torch such as 'cuda:1'"
+
+    def __init__(self, model: Any, device: Any = "cuda", n_threads: int | None = None) -> None:
+        self.model = model
+        self.cpu = Threads(model, n_threads)
+        self.there = torch().device(device)
+        self.on_device = GpuKernel(self.model, self.there)
         self.tile = device_tile(model.d)
-        self.sent = self.tile * max(1, BLOCK_ELEMENTS // (self.tile * model.d))
-        self.block = self.sent
+        self.sent: int = self.tile * max(1, BLOCK_ELEMENTS // (self.tile * model.d))
         self.piece = self.tile * max(1, PIECE_ELEMENTS // (self.tile * model.d))
         self._feed: Feed | None = None
         self._there: tuple[Any, Any] = (None, None)
         self._passes: tuple[Any, Any] | None = None
         self._vain = 0
+
+    @classmethod
+    def device(cls, engine: str) -> Any:
+        """The device that a name stands for: gpu, cuda:1, torch:cpu; None for other names."""
+        return device_called(engine)
+
+    @classmethod
+    def device_of(cls, data: Any) -> Any:
+        """The GPU that data lie on; None where they lie elsewhere."""
+        return data.device if is_tensor(data) and data.device.type == "cuda" else None
+
+    @classmethod
+    def on(cls, model: Any, device: Any, n_threads: int | None) -> Gpu:
+        """A model bound to a device of this backend."""
+        return cls(model, device, n_threads)
+
+    def block_length(self, source: Source) -> int:
+        """As many rows as are sent at a time."""
+        return self.sent
+
+    def capability(self, kind: type[C]) -> C | None:
+        """The backend itself: what the device cannot do it hands to the CPU."""
+        return self if isinstance(self, kind) else None
 
     # expectations
 
@@ -102,8 +139,10 @@ class Gpu(Threads):
 
     def posterior(self, params: Any, rows: Rows, latent: bool = True) -> tuple[Array, Array | None]:
         """log p(x) of every row and, if wanted, its latent vector; in this machine's memory."""
-        log_density, shares = self.densities(params, rows, latent)
-        return on_host(log_density), None if shares is None else on_host(shares)
+        parts = [self.densities(params, some, latent) for some in rows_at_a_time(rows, self.sent)]
+        shares = [on_host(part[1]) for part in parts if part[1] is not None]
+        log_density = np.concatenate([on_host(part[0]) for part in parts])
+        return log_density, np.concatenate(shares) if latent else None
 
     def densities(self, params: Any, rows: Rows, latent: bool) -> tuple[Tensor, Tensor | None]:
         """What `posterior` returns, left on the device."""
@@ -121,7 +160,7 @@ class Gpu(Threads):
     ) -> tuple[Any, float, float]:
         """Stochastic gradients, batch by batch; sums of log densities and of what they raise."""
         if batch_size == 1 or state.roots.ndim == 3:
-            return super().anneal(state, rows.on_host(), rule, batch_size)
+            return required(self.cpu, Annealer).anneal(state, rows.on_host(), rule, batch_size)
         log_density = bound = 0.0
         step = batch_size * max(1, self.tile // batch_size)
         for some in self._pieces(rows, step):
@@ -129,7 +168,7 @@ class Gpu(Threads):
             log_density, bound = log_density + more[0], bound + more[1]
         return state, log_density, bound
 
-    def iterate(self, params: Any, rows: Rows) -> Made | None:
+    def run_passes(self, params: Any, rows: Rows) -> Passes | None:
         """Several passes of EM over rows that lie on the device.
 
         None where there are none, or where they have come to nothing again and again.
@@ -143,7 +182,7 @@ class Gpu(Threads):
             passes = self._passes[1]
             if passes is None:
                 return None
-            found: Made = passes.run(params, lambda: self._narrow(params))
+            found: Passes = passes.run(params, lambda: self._narrow(params))
         except torch().OutOfMemoryError:
             self.forget()
             self._vain = MOST_VAIN
@@ -165,14 +204,45 @@ class Gpu(Threads):
 
     def match(self, beliefs: Any, rows: Rows) -> tuple[Any, float, int]:
         """Beliefs after rows, one by one, their log density as it was foreseen, and repairs."""
-        return super().match(beliefs, rows.on_host())
+        return required(self.cpu, MomentMatcher).match(beliefs, rows.on_host())
 
-    def sequence(self, statistics: Any, params: Any, reference: Any = None) -> Sequence | None:
+    def row_updater(self, statistics: Any, params: Any, reference: Any = None) -> RowUpdater | None:
         """A working copy for one update per row, where the CPU has one."""
-        sequence = super().sequence(statistics, params, reference)
-        return None if sequence is None else AtHome(sequence)
+        found = row_updater(self.cpu, statistics, params, reference)
+        return None if found is None else HostRowUpdater(found)
 
     # memory
+
+    def run_resident(self, work: Callable[[Source], T], source: Source) -> T:
+        """Do work with rows that lie on the device or, where memory is short, are sent there."""
+        placed = self._resident(source)
+        if placed is None:
+            return work(source)
+        try:
+            return work(placed)
+        except torch().OutOfMemoryError:
+            say_short_of_memory(self.there)
+        del placed
+        self.forget()
+        return work(source)
+
+    def _resident(self, source: Source) -> TensorSource | None:
+        """An array that fits on the device as a tensor there; None for all else."""
+        if not isinstance(source, WholeArray) or source.length is None:
+            return None
+        size = source.length * source.d * source.dtype.itemsize
+        if size > SHARE_OF_MEMORY * free_memory(self.there):
+            return None
+        try:
+            rows = source.whole()
+            how = self.there, self.sent, self.cpu.n_threads
+            weight = None if rows.weight is None else resident(rows.weight, *how)
+            placed = TensorSource(resident(rows.x, *how), weight)
+        except torch().OutOfMemoryError:
+            say_short_of_memory(self.there)
+            return None
+        placed.columns = source.columns
+        return placed
 
     def _upload(self, params: Any) -> Any:
         """Parameters on the device, kept for the next call with the same ones."""
@@ -185,10 +255,9 @@ class Gpu(Threads):
     def _pieces(self, rows: Rows, length: int | None = None) -> Iterator[Rows]:
         """Rows on the device, whole tiles at a time, or `length` rows; at least one piece."""
         if not isinstance(rows.x, np.ndarray):
-            step = length or self.piece
-            return (rows.cut(first, first + step) for first in range(0, len(rows) or 1, step))
+            return rows_at_a_time(rows, length or self.piece)
         if self._feed is None:
-            self._feed = Feed(self.device, self.n_threads)
+            self._feed = Feed(self.there, self.cpu.n_threads)
         return self._feed.pieces(rows, length or self.sent)
 
     def _sparing(self, work: Callable[[], T]) -> T:
@@ -200,7 +269,7 @@ class Gpu(Threads):
                 raise
             self.piece = self.sent = self.tile
             self._feed = None
-        say_short_of_memory(self.device)
+        say_short_of_memory(self.there)
         return work()
 
 
@@ -236,11 +305,11 @@ def drawn(shares: Tensor, noise: Array) -> Tensor:
     return sum(one_hot(label, shares.shape[1]) for label in labels) / noise.shape[1]
 
 
-class AtHome:
-    """A sequence of the CPU, to which rows are brought."""
+class HostRowUpdater:
+    """A row updater of the CPU, to which rows are brought."""
 
-    def __init__(self, sequence: Sequence) -> None:
-        self._sequence = sequence
+    def __init__(self, updater: RowUpdater) -> None:
+        self._updater = updater
 
     def fold(
         self,
@@ -251,23 +320,23 @@ class AtHome:
         old: Array | None = None,
         log_likelihood: float = 0.0,
     ) -> tuple[float, int, Array | None]:
-        """Learn rows in order; see `NativeSequence`."""
-        return self._sequence.fold(rows.on_host(), gamma, hold, rule, old, log_likelihood)
+        """Learn rows in order; see `NativeRowUpdater`."""
+        return self._updater.fold(rows.on_host(), gamma, hold, rule, old, log_likelihood)
 
     @property
     def rows(self) -> int:
         """Rows learned so far."""
-        return self._sequence.rows
+        return self._updater.rows
 
     @property
     def repairs(self) -> int:
         """Components mended so far."""
-        return self._sequence.repairs
+        return self._updater.repairs
 
     def draw_from(self, seed: int, first: int) -> None:
         """Rows that are assigned by drawing take the numbers of rows number `first` and on."""
-        self._sequence.draw_from(seed, first)
+        self._updater.draw_from(seed, first)
 
     def state(self) -> tuple[Any, Any]:
         """The statistics and parameters as of now."""
-        return self._sequence.state()
+        return self._updater.state()

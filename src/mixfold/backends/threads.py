@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cache
 from itertools import chain, pairwise
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from mixfold.core.problem import EXPECTED, Assignment, Made, Model, Sequence
+from mixfold.core.problem import EXPECTED, Assignment, Model
 from mixfold.core.rows import Array, Rows
+from mixfold.core.source import Source
 from mixfold.kernels.choice import MOST_ELEMENTS, Kernel, kernel_for, tile_length
+
+C = TypeVar("C")
+T = TypeVar("T")
 
 TASKS_PER_THREAD = 4
 AHEAD_PER_THREAD = 2
@@ -42,7 +46,7 @@ def available_cores() -> int:
 class Threads:
     """A model bound to a thread pool; partial sums are added in the order of the rows."""
 
-    block: int | None = None  # rows it wants at once, where it matters
+    served: ClassVar[str] = "'cpu'"
 
     def __init__(
         self, model: Model, n_threads: int | None = None, kernel: Kernel | None = None
@@ -53,6 +57,25 @@ class Threads:
         self.n_threads = available_cores() if n_threads is None else n_threads
         self._prepared: tuple[Any, Any] = (None, None)
         self._most_tiles = max(1, MOST_ELEMENTS // model.n_sums)
+
+    @classmethod
+    def device(cls, engine: str) -> str | None:
+        """The device that a name stands for; None where the name is of another backend."""
+        return engine if engine == "cpu" else None
+
+    @classmethod
+    def device_of(cls, data: Any) -> str | None:
+        """Where data lie, if that calls for this backend: it is what is used by default."""
+        return None
+
+    @classmethod
+    def on(cls, model: Model, device: Any, n_threads: int | None) -> Threads:
+        """A model bound to a device of this backend."""
+        return cls(model, n_threads)
+
+    def block_length(self, source: Source) -> int | None:
+        """What the source has at hand."""
+        return None
 
     def map(self, work: Any, parts: list[Any]) -> Iterable[Any]:
         """What `work` makes of every part, in order."""
@@ -145,23 +168,13 @@ class Threads:
         shares = [p[1] for p in parts if p[1] is not None]
         return log_density, np.concatenate(shares) if latent else None
 
-    def match(self, beliefs: Any, rows: Rows) -> tuple[Any, float, int]:
-        """Beliefs after rows, one by one, their log density as it was foreseen, and repairs."""
-        return self.kernel.match(beliefs, rows)
+    def capability(self, kind: type[C]) -> C | None:
+        """The kernel, where it offers the protocol."""
+        return self.kernel if isinstance(self.kernel, kind) else None
 
-    def anneal(
-        self, state: Any, rows: Rows, rule: Any, batch_size: int
-    ) -> tuple[Any, float, float]:
-        """Stochastic gradients, batch by batch; sums of log densities and of what they raise."""
-        return self.kernel.anneal(state, rows, rule, batch_size)
-
-    def sequence(self, statistics: Any, params: Any, reference: Any = None) -> Sequence | None:
-        """A working copy for one update per row, where the kernel has one."""
-        return self.kernel.sequence(statistics, params, reference)
-
-    def iterate(self, params: Any, rows: Rows) -> Made | None:
-        """Nothing: passes are made one by one."""
-        return None
+    def run_resident(self, work: Callable[[Source], T], source: Source) -> T:
+        """Do work with the source as it is."""
+        return work(source)
 
     def forget(self) -> None:
         """Let go of what is kept for the next call."""

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from mixfold.backends.threads import pool
 from mixfold.core.rows import Array, Rows
-from mixfold.engines.threads import pool
 from mixfold.kernels._torch import Tensor, torch
 
 SLOTS = 2

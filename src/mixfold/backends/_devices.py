@@ -1,0 +1,41 @@
+"""Devices of torch, by name."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from mixfold.core.errors import InvalidInputError
+from mixfold.kernels._torch import torch
+
+SHARE_OF_MEMORY = 0.6  # of the memory that is free, for rows
+PREFIXES = ("gpu", "cuda", "torch:")
+
+
+def device_called(engine: str) -> Any:
+    """The device of a name such as gpu, cuda:1 or torch:cpu; None where the name is no device."""
+    if not engine.startswith(PREFIXES):
+        return None
+    library = torch()
+    try:
+        device = library.device("cuda" if engine == "gpu" else engine.removeprefix("torch:"))
+    except RuntimeError:
+        return None
+    if device.type not in ("cpu", "cuda"):  # others have no float64, or no memory
+        return None
+    found = library.cuda.device_count()
+    if device.type == "cuda" and (device.index or 0) >= found:
+        raise InvalidInputError(
+            f"engine is {engine!r}, but torch finds {found or 'no'} GPU here: use engine='cpu', or "
+            "install a torch that is built for your GPU"
+        )
+    return device
+
+
+def free_memory(device: Any) -> int:
+    """Bytes that could be had on the device."""
+    if device.type != "cuda":
+        return sys.maxsize
+    cuda = torch().cuda
+    kept = cuda.memory_reserved(device) - cuda.memory_allocated(device)
+    return int(cuda.mem_get_info(device)[0] + kept)

@@ -1,0 +1,111 @@
+"""What a backend or a kernel can do beyond an E-step, for the learners that need it.
+
+A learner asks for a capability by its protocol, `problem.capability(Annealer)`, and gets the object
+that has it, or None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+
+from mixfold.core.errors import InvalidInputError
+from mixfold.core.problem import Problem, RowRule
+from mixfold.core.rows import Array, Rows
+
+C = TypeVar("C")
+
+
+@runtime_checkable
+class MomentMatcher(Protocol):
+    """Bayesian moment matching, row by row."""
+
+    def match(self, beliefs: Any, rows: Rows) -> tuple[Any, float, int]:
+        """The posterior after rows, their predictive log density, and degenerate components."""
+        ...
+
+
+@runtime_checkable
+class Annealer(Protocol):
+    """Stochastic gradients of the annealed bound."""
+
+    def anneal(
+        self, state: Any, rows: Rows, rule: Any, batch_size: int
+    ) -> tuple[Any, float, float]:
+        """The state after all batches, and sums of log densities and of the bound."""
+        ...
+
+
+class Passes(NamedTuple):
+    """Passes of EM made at once: mean log-likelihoods before each, and parameters after each."""
+
+    log_likelihood: Array
+    after: Callable[[int], Any]
+
+
+@runtime_checkable
+class FusedPasses(Protocol):
+    """Several passes of EM over rows that lie where they are computed with."""
+
+    def run_passes(self, params: Any, rows: Rows) -> Passes | None:
+        """The passes made; None where they can only be made one by one."""
+        ...
+
+
+class RowUpdater(Protocol):
+    """A working copy of statistics and parameters for one update per row."""
+
+    def fold(
+        self,
+        rows: Rows,
+        gamma: Array,
+        hold: int,
+        rule: RowRule,
+        old: Array | None = None,
+        log_likelihood: float = 0.0,
+    ) -> tuple[float, int, Array | None]: ...
+    @property
+    def rows(self) -> int: ...
+    @property
+    def repairs(self) -> int: ...
+    def draw_from(self, seed: int, first: int) -> None: ...
+    def state(self) -> tuple[Any, Any]: ...
+
+
+@runtime_checkable
+class RowUpdates(Protocol):
+    """One update per row without a call for each."""
+
+    def row_updater(self, statistics: Any, params: Any, reference: Any = None) -> RowUpdater | None:
+        """A working copy; `reference` steers its statistics. None where there is none."""
+        ...
+
+
+@runtime_checkable
+class DeviceDensities(Protocol):
+    """Densities that stay where they are computed; `sent` is how many rows are best at a time."""
+
+    sent: int
+
+    def densities(self, params: Any, rows: Rows, latent: bool) -> tuple[Any, Any]:
+        """What `posterior` returns, as tensors of the device."""
+        ...
+
+
+def required(problem: Problem, kind: type[C]) -> C:
+    """A capability without which a learner cannot work."""
+    found = problem.capability(kind)
+    if found is None:
+        raise InvalidInputError(
+            f"{type(problem).__name__} has no {kind.__name__} for {problem.model!r}: use another "
+            "learner"
+        )
+    return found
+
+
+def row_updater(
+    problem: Problem, statistics: Any, params: Any, reference: Any = None
+) -> RowUpdater | None:
+    """A working copy for one update per row, where the backend has one."""
+    updates = problem.capability(RowUpdates)
+    return None if updates is None else updates.row_updater(statistics, params, reference)

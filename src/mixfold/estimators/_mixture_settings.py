@@ -1,0 +1,45 @@
+"""What the parameters of a mixture estimator stand for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mixfold.core.family import Family
+from mixfold.core.learner import Learner
+from mixfold.core.problem import Problem
+from mixfold.core.source import Source
+from mixfold.estimators._edge import RowCheck
+from mixfold.models.mixture_model import MixtureModel
+from mixfold.run.placement import DEFAULT, Placement
+from mixfold.run.starting import Beginning, Drawing
+
+
+@dataclass(frozen=True)
+class MixtureSettings:
+    """Family, learner and start, each looked up once in a call; nobody asks for them again."""
+
+    family: Family
+    learner: Learner
+    beginning: Beginning
+    n_components: int
+    n_threads: int | None
+
+    def problem(self, d: int, place: Placement = DEFAULT) -> Problem:
+        """The mixture of d columns, bound to where it is computed."""
+        family = self.learner.bounded(self.family)
+        family.check_columns(d)
+        return place.backend(MixtureModel(family, self.n_components, d), self.n_threads)
+
+    def check(self, source: Source) -> RowCheck:
+        """What refuses rows of a source."""
+        return RowCheck(self.family, source.columns)
+
+    def sample_size(self, source: Source) -> int:
+        """How many rows starts are drawn from."""
+        most = max(self.learner.sample_size, self.n_components)
+        return most if source.length is None else min(most, source.length)
+
+    def drawing(self, source: Source, n_init: int, seed: int) -> Drawing:
+        """How starts are drawn from a source."""
+        size = self.sample_size(source)
+        return Drawing(self.beginning, size, n_init, seed, self.check(source))

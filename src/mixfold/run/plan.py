@@ -1,0 +1,86 @@
+"""Everything a fit needs, resolved once: nothing downstream asks the estimator again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from mixfold.core.errors import InvalidInputError, ModelFileError
+from mixfold.core.learner import Learner
+from mixfold.core.problem import Model, Problem
+from mixfold.core.source import Check, Source, no_check
+from mixfold.run.checkpoint import Checkpoint
+from mixfold.run.fit import Fit
+from mixfold.run.passing import Passing
+from mixfold.run.progress import Progress, Silent
+
+
+class Starts(Protocol):
+    """Parameters to start from, one set after the other; each is asked for once.
+
+    They are `random` where they are drawn, so that components have no order of their own.
+    """
+
+    @property
+    def random(self) -> bool: ...
+    def __len__(self) -> int: ...
+    def params(self, number: int) -> Any: ...
+
+
+class GivenStarts:
+    """Parameters that are known beforehand."""
+
+    random = False
+
+    def __init__(self, *params: Any) -> None:
+        self._params: Sequence[Any] = params
+
+    def __len__(self) -> int:
+        return len(self._params)
+
+    def params(self, number: int) -> Any:
+        """The parameters of one start."""
+        return self._params[number]
+
+
+def check_served(learner: Learner, model: Model) -> None:
+    """Refuse a model that the learner cannot learn."""
+    why = learner.refusal(model)
+    if why is not None:
+        raise InvalidInputError(why)
+
+
+@dataclass(frozen=True)
+class FitPlan:
+    """A model on a backend, the learner for these data, and where to start, stop and save.
+
+    `passing` is how a pass is made where rows are not read block by block in this process;
+    `prior_count` is how many rows the start counts for; `resumed` is where to go on from.
+    """
+
+    problem: Problem
+    learner: Learner
+    source: Source
+    starts: Starts
+    seed: int = 0
+    prior_count: int = 0
+    passes: int | None = None
+    check: Check = no_check
+    passing: Passing | None = None
+    checkpoint: Checkpoint | None = None
+    resumed: Fit | None = None
+    progress: Progress = field(default_factory=Silent)
+
+    def __post_init__(self) -> None:
+        check_served(self.learner, self.problem.model)
+        if self.learner.rereads and not self.source.rereadable:
+            raise InvalidInputError(
+                f"{type(self.learner).__name__} goes back to rows it has seen, and this source can "
+                "be read only once: give an array, a table or a file, or use learner='online-em'"
+            )
+        if self.resumed is not None and self.resumed.start >= len(self.starts):
+            raise ModelFileError(
+                f"the fit to resume is at start number {self.resumed.start}, of "
+                f"{len(self.starts)}: it is of another fit; remove the checkpoint"
+            )

@@ -1,0 +1,153 @@
+"""A fit is planned once: names are looked up once, and one loop does the rest."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from mixfold import GaussianMixture, Mixture
+from mixfold.backends.threads import Threads
+from mixfold.core import registry
+from mixfold.core.errors import InvalidInputError, ModelFileError
+from mixfold.core.rows import Rows
+from mixfold.core.value import equal
+from mixfold.estimators import _edge
+from mixfold.families.gaussian import Gaussian
+from mixfold.learners.auto import Auto
+from mixfold.learners.em import EM
+from mixfold.learners.incremental_em import IncrementalEM
+from mixfold.models.mixture_model import MixtureModel
+from mixfold.run import starting
+from mixfold.run.fit import Fit
+from mixfold.run.history import no_history
+from mixfold.run.loop import Loop, fit_rows
+from mixfold.run.plan import FitPlan, GivenStarts
+from mixfold.sources.array import Array
+from mixfold.sources.iterable import Iterable
+
+Asked = Counter[Any]
+
+
+def rows(n: int = 400) -> np.ndarray:
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(n, 2)) + np.where(rng.random((n, 1)) < 0.5, 0.0, 5.0)
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
+    """Which names are looked up, and how often."""
+    found = Asked()
+
+    def find(package: str, name: str) -> Any:
+        found[package, name] += 1
+        return registry.find(package, name)
+
+    for module in (_edge, starting):
+        monkeypatch.setattr(module, "find", find)
+    return found
+
+
+@pytest.fixture
+def resolved(monkeypatch: pytest.MonkeyPatch) -> Asked:
+    """How often a learner is made ready for the data."""
+    found = Asked()
+
+    def counted(kind: type, resolve: Callable[..., Any]) -> Callable[..., Any]:
+        def counting(self: Any, *given: Any) -> Any:
+            found[kind] += 1
+            return resolve(self, *given)
+
+        return counting
+
+    for kind in (Auto, EM):
+        monkeypatch.setattr(kind, "resolve", counted(kind, kind.resolve))
+    return found
+
+
+@pytest.mark.parametrize("learner", ["auto", "em"])
+@pytest.mark.parametrize("n_init", [1, 3])
+def test_a_fit_asks_once(learner: str, n_init: int, asked: Asked, resolved: Asked) -> None:
+    model = Mixture("gaussian", 2, learner=learner, init="random-rows", n_init=n_init)
+    model.fit(rows())
+    assert asked == {
+        ("families", "gaussian"): 1,
+        ("learners", learner): 1,
+        ("starts", "random-rows"): 1,
+    }
+    assert sum(resolved.values()) == 1
+
+
+def test_a_call_of_partial_fit_asks_once(asked: Asked) -> None:
+    model = Mixture("gaussian", 2, learner="online-em", random_state=0)
+    for call in (1, 2, 3):
+        model.partial_fit([rows(150), rows(200)])
+        assert set(asked.values()) == {call}
+        assert len(asked) == 3
+
+
+def test_rows_learned_one_by_one_do_not_ask(asked: Asked) -> None:
+    model = Mixture("gaussian", 2, learner="online-em", random_state=0).partial_fit(rows())
+    model.learn_one(rows()[0])
+    before = asked.copy()
+    for row in rows()[:20]:
+        model.learn_one(row)
+        assert np.isfinite(model.means_).all()
+    assert asked == before
+
+
+def problem() -> Threads:
+    return Threads(MixtureModel(Gaussian(), 2, 2), 1)
+
+
+def start() -> Any:
+    return Mixture("gaussian", 2, learner="em", passes=1, random_state=0).fit(rows()).params_
+
+
+def test_a_plan_refuses_what_cannot_be_fitted() -> None:
+    params = start()
+    once = Iterable(iter([rows()]), lambda block, names: (Rows(block), None))
+    with pytest.raises(InvalidInputError, match="only once"):
+        FitPlan(problem(), IncrementalEM(), once, GivenStarts(params))
+    beyond = Fit(None, no_history(), start=1)
+    with pytest.raises(ModelFileError, match="start number 1, of 1"):
+        FitPlan(problem(), EM(), Array(rows()), GivenStarts(params), resumed=beyond)
+
+
+def test_a_plan_may_be_run_again() -> None:
+    params = start()
+    plan = FitPlan(problem(), EM(tol=0.0, max_passes=5), Array(rows()), GivenStarts(params))
+    one, two = Loop(plan).run(), Loop(plan).run()
+    assert equal(one.state, two.state)
+    assert one.passes == 5
+
+
+def test_rows_in_memory_are_learned_by_the_same_loop() -> None:
+    params = start()
+    rule = EM(tol=1e-6, max_passes=50, accelerate=True)
+    found = fit_rows(problem(), rule, params, Rows(rows()))
+    state = rule.init(problem(), params)
+    while not rule.finished(state):
+        state, _ = rule.step(problem(), state, Rows(rows()))
+        state, _ = rule.end_pass(problem(), state)
+    assert equal(found.state, state)
+    assert found.done
+
+
+def test_the_drop_in_asks_once_too(resolved: Asked) -> None:
+    GaussianMixture(2, random_state=0, max_iter=50).fit(rows())
+    assert sum(resolved.values()) == 1
+
+
+def test_a_checkpoint_is_written_by_the_loop(tmp_path: Path) -> None:
+    file = tmp_path / "fit.mixfold"
+    model = Mixture("gaussian", 2, learner=EM(max_passes=3), checkpoint=file, random_state=0)
+    model.fit(rows())
+    longer = Mixture(
+        "gaussian", 2, learner=EM(max_passes=3), checkpoint=file, random_state=0, resume=True
+    )
+    assert equal(longer.fit(rows()).params_, model.params_)
