@@ -196,7 +196,7 @@ def test_mixed_models_refuse_dask_frames_with_the_remedy() -> None:
 
 def test_the_registry_finds_them() -> None:
     found = {name for name, kind in find_all("sources").items() if issubclass(kind, ObjectSource)}
-    assert {"lazy-frame", "dataset", "record-batch-reader", "collection"} <= found
+    assert {"lazy-frame", "dataset", "record-batch-reader"} <= found
 
 
 def test_what_is_no_source_is_an_array() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Protocol, TypeVar
 
+from mixfold.core.errors import InvalidInputError
 from mixfold.core.registry import find_all
 from mixfold.core.source import Source
 
@@ -65,6 +66,17 @@ class Engine(ABC):
 def engine_holding(data: Any) -> type[Engine] | None:
     """The engine to which data belong; None for what this process reads itself."""
     return next((kind for kind in find_all("engines").values() if kind.holds(data)), None)
+
+
+def refuse_partitions(data: Any) -> None:
+    """Refuse data that an engine holds where the rows of a group must stay together."""
+    kind = engine_holding(data)
+    if kind is not None:
+        raise InvalidInputError(
+            f"X is a {kind.__name__} {type(data).__name__}, which mixed-effects models do not "
+            "read, since a group must not be spread over partitions: give X.compute() if it fits "
+            "in memory, else write it sorted by group, X.to_parquet(...), and give the path"
+        )
 
 
 def tree(leaves: Sequence[T], join: Callable[[list[T]], T]) -> T:

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mixfold.core.engine import refuse_partitions
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Array as Floats
 from mixfold.core.schema import described
@@ -101,6 +102,7 @@ def _check_types(tree: FormulaTree, codes: Codes) -> None:
 
 
 def _open(data: Any, columns: list[str], weight: str | None, codes: Codes) -> Source:
+    refuse_partitions(data)
     source = open_source(dict_as_table(data), columns, weight, codes)
     if source.columns is None or list(source.columns) != columns:
         raise InvalidInputError(

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from mixfold.core.checks import check_above, check_kind
+from mixfold.core.engine import refuse_partitions
 from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.learner import Learner
 from mixfold.core.rows import Array as Floats
@@ -362,6 +363,7 @@ def _as_table(data: Any, concentration: str) -> Any:
 
     Nulls among concentrations become NaN, which dose rows may have.
     """
+    refuse_partitions(data)
     if is_paths(data) or source_for(data) is not None:
         return data
     data = dict_as_table(data)
