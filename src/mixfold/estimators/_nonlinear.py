@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from itertools import islice
+from math import sqrt
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -17,6 +18,7 @@ from mixfold.core.checks import (
     check_array,
     check_count,
     check_kind,
+    check_least,
     check_whole,
 )
 from mixfold.core.learner import Learner
@@ -40,12 +42,20 @@ START_UNITS = 2000
 TOGETHER = 512  # units looked at in one go
 LEAST_EIGENVALUE = 1e-8
 LEAST_INFORMATION = 1e-4
+DRAWS, PASSES, FULL_STEPS, STEP_EXPONENT, AVERAGE_FROM = 20, 120, 30, 0.6, 50
 
 
-def chosen_learner(given: Any) -> Learner:
-    """The rule of a nonlinear mixed model; by name it has settings that suit such models."""
+def simulation_learner(given: Any) -> Learner:
+    """The learner of a model whose effects are drawn; by name it has settings that suit it.
+
+    Small steps with an exponent below 1 keep moving where EM is slow, and the mean of their
+    parameters has less noise than the last of them (Polyak and Juditsky 1992).
+    """
     if isinstance(given, str) and given == "monte-carlo-em":
-        return MonteCarloEM(draws=20, schedule=Settling(full=60), passes=120)
+        schedule = Settling(full=FULL_STEPS, exponent=STEP_EXPONENT)
+        return MonteCarloEM(
+            draws=DRAWS, schedule=schedule, passes=PASSES, average_from=AVERAGE_FROM
+        )
     return learner_from(given)
 
 
@@ -66,6 +76,7 @@ class LearnedUnits:
     params: Any
     parameter_covariance: Floats
     log_likelihood: float
+    log_likelihood_std_error: float
     groups: Any
     effects: Floats
     effect_covariances: Floats
@@ -89,6 +100,7 @@ class LearnedUnits:
         check_array("effect_covariances", self.effect_covariances, (n, q, q))
         check_labels(self.groups, n)
         check_above("weight", self.weight, 0.0)
+        check_least("log_likelihood_std_error", self.log_likelihood_std_error, 0.0)
         self.history.check()
         check_count("n_seen", self.n_seen)
         check_count("degeneracies", self.degeneracies)
@@ -102,6 +114,7 @@ class Look(NamedTuple):
     covariances: Floats
     weight: float
     log_likelihood: float
+    log_likelihood_std_error: float
     parameter_covariance: Floats
 
 
@@ -128,7 +141,11 @@ class NonlinearMixed(UnitFitting):
                 check_whole(name, getattr(self, name))
         check_whole("evaluation_draws", self.evaluation_draws, 2)
         self._check_checkpoint()
-        chosen_learner(self.learner)
+        self._learner(1)
+
+    def _learner(self, n_effects: int) -> Learner:
+        """The learner of a model with so many random effects."""
+        return simulation_learner(self.learner)
 
     def _learn(
         self,
@@ -139,7 +156,7 @@ class NonlinearMixed(UnitFitting):
         scaling: Any = None,
     ) -> None:
         problem = Threads(model, self.n_threads)
-        learner = chosen_learner(self.learner).resolve(units.length, units.d, False)
+        learner = self._learner(model.n_effects).resolve(units.length, units.d, False)
         fit = self._fit_units(problem, learner, data.design, units, START_UNITS)
         params = learner.estimate(problem, fit.state)
         # another seed than learning has had
@@ -154,6 +171,7 @@ class NonlinearMixed(UnitFitting):
                 params=params,
                 parameter_covariance=seen.parameter_covariance,
                 log_likelihood=seen.log_likelihood,
+                log_likelihood_std_error=seen.log_likelihood_std_error,
                 groups=storable(data.labels(seen.keys)),
                 effects=seen.effects,
                 effect_covariances=seen.covariances,
@@ -169,6 +187,7 @@ class NonlinearMixed(UnitFitting):
         self.n_features_in_ = learned.n_features
         self.params_ = learned.params
         self.log_likelihood_ = learned.log_likelihood
+        self.log_likelihood_std_error_ = learned.log_likelihood_std_error
         self.n_seen_ = learned.n_seen
         self.history_ = learned.history
         self.degeneracies_ = learned.degeneracies
@@ -225,6 +244,11 @@ def look(problem: Threads, params: Any, units: Grouped, draws: int, seed: int) -
         np.concatenate([part.covariance for part in parts]),
         float(np.concatenate(weights).sum()),
         sum(float(w @ part.log_density) for w, part in zip(weights, parts, strict=True)),
+        sqrt(
+            sum(
+                float(w**2 @ part.relative_variance) for w, part in zip(weights, parts, strict=True)
+            )
+        ),
         inverse_information(
             np.sum([part.observed for part in parts], axis=0),
             np.sum([part.outer for part in parts], axis=0),

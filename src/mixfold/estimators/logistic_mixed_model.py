@@ -21,20 +21,30 @@ from mixfold.estimators._designed import Designed, Effects, check_design
 from mixfold.estimators._edge import check_finite
 from mixfold.estimators._effects import Observed, Scaling, sum_columns
 from mixfold.estimators._matrices import finite_matrices
-from mixfold.estimators._nonlinear import LearnedUnits, NonlinearMixed, symmetric
+from mixfold.estimators._nonlinear import (
+    LearnedUnits,
+    NonlinearMixed,
+    simulation_learner,
+    symmetric,
+)
 from mixfold.estimators._observations import Observations
 from mixfold.estimators._units import units_of
+from mixfold.learners.em_gradient import EMGradient
 from mixfold.models._gaussian_effects import Structure, entries
-from mixfold.models.logistic_mixed import LogisticMixed
+from mixfold.models.logistic_mixed import MOST_QUADRATURE_EFFECTS, LogisticMixed, check_points
 
+TOL, MOST_PASSES = 1e-10, 500
+DEFAULT_POINTS = {1: 25, 2: 15}
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(32)
 
 
 class LogisticMixedModel(NonlinearMixed, Designed):
     """P(y_ij = 1) = expit(A_ij beta + B_ij z_i), z_i ~ N(0, Omega), for groups i.
 
-    Fixed effects beta and the covariance Omega of random effects are learned by Monte Carlo EM,
-    from data in memory or from sorted files that do not fit.
+    Fixed effects beta and the covariance Omega of random effects are learned by maximum
+    likelihood, from data in memory or from sorted files that do not fit. One or two random effects
+    per group are integrated by adaptive Gauss-Hermite quadrature: the result is then the same for
+    every seed. With more of them, draws take the place of quadrature.
 
     Parameters
     ----------
@@ -48,12 +58,18 @@ class LogisticMixedModel(NonlinearMixed, Designed):
         Whether random effects may be correlated.
     fit_intercept : bool, default=True
         With arrays, whether a column of ones is put before X. A formula says so itself.
-    learner : str or learner object, default="monte-carlo-em"
-        A rule that draws random effects; a row is a group.
+    learner : str or learner object, default="auto"
+        A row is a group. "auto" is `EMGradient` with acceleration for one or two random effects per
+        group, until a pass gains less than 1e-10 nats per group, and "monte-carlo-em" for more.
+        With quadrature, "mini-batch-em", "online-em" and others can be used too.
+    n_quadrature_points : int, default=None
+        Points for each random effect, up to 64, as nAGQ in lme4; 1 is the Laplace approximation.
+        None is 25 for one random effect and 15 for two. Not used for more.
     passes : int, default=None
         At most so many passes over the data; None leaves it to the learner.
     evaluation_draws : int, default=400
-        Draws for the likelihood, the standard errors and the random effects.
+        With three or more random effects, draws for the likelihood, the standard errors and the
+        random effects.
     checkpoint : path, default=None
         Where to keep the fit while it runs, every `checkpoint_every` seconds.
     resume : bool or "force", default=False
@@ -71,13 +87,14 @@ class LogisticMixedModel(NonlinearMixed, Designed):
     coef_, coef_names_ : array of shape (p,), list of str
         Fixed effects.
     coef_std_errors_, coef_covariance_ : array of shape (p,), array of shape (p, p)
-        From the observed information, by Louis' identity; where too few draws leave that
-        indefinite, from squared scores.
+        From the observed information, by Louis' identity; where that is indefinite, from squared
+        scores.
     random_covariance_, random_covariance_std_errors_ : arrays of shape (q, q)
         Omega.
     random_names_ : list of str
-    log_likelihood_ : float
-        Of all data, by importance sampling.
+    log_likelihood_, log_likelihood_std_error_ : float
+        Of all data, by quadrature; with three or more random effects by importance sampling, with
+        the standard error of this estimate, which is 0 for quadrature.
     groups_, random_effects_ : array of shape (m,), array of shape (m, q)
         Groups and E[z_i | y_i].
     random_effects_covariance_ : array of shape (m, q, q)
@@ -98,14 +115,14 @@ class LogisticMixedModel(NonlinearMixed, Designed):
     >>> x = rng.normal(size=(2000, 1))
     >>> eta = -0.5 + x[:, 0] + rng.normal(size=200)[groups]
     >>> y = rng.random(2000) < 1 / (1 + np.exp(-eta))
-    >>> model = LogisticMixedModel(passes=30, random_state=0).fit(x, y, groups)
+    >>> model = LogisticMixedModel().fit(x, y, groups)
     >>> bool((abs(model.coef_ - [-0.5, 1.0]) < 3 * model.coef_std_errors_).all())
     True
 
     References
     ----------
-    McCulloch (1997), Maximum likelihood algorithms for generalized linear mixed models;
-    Louis (1982); Lange (1995).
+    Pinheiro and Bates (1995) for adaptive quadrature; Lange (1995); McCulloch (1997), Maximum
+    likelihood algorithms for generalized linear mixed models; Louis (1982).
     """
 
     def __init__(
@@ -116,7 +133,8 @@ class LogisticMixedModel(NonlinearMixed, Designed):
         *,
         covariance: Structure = "full",
         fit_intercept: bool = True,
-        learner: str | Learner = "monte-carlo-em",
+        learner: str | Learner = "auto",
+        n_quadrature_points: int | None = None,
         passes: int | None = None,
         evaluation_draws: int = 400,
         checkpoint: str | Path | None = None,
@@ -132,6 +150,7 @@ class LogisticMixedModel(NonlinearMixed, Designed):
         self.covariance = covariance
         self.fit_intercept = fit_intercept
         self.learner = learner
+        self.n_quadrature_points = n_quadrature_points
         self.passes = passes
         self.evaluation_draws = evaluation_draws
         self.checkpoint = checkpoint
@@ -164,7 +183,16 @@ class LogisticMixedModel(NonlinearMixed, Designed):
     def _check_parameters(self) -> None:
         if self.covariance not in ("full", "diag"):
             raise unknown_name("covariance", self.covariance, ("full", "diag"))
+        if self.n_quadrature_points is not None:
+            check_points("n_quadrature_points", self.n_quadrature_points)
         self._check_settings()
+
+    def _learner(self, n_effects: int) -> Learner:
+        if self.learner != "auto":
+            return super()._learner(n_effects)
+        if n_effects <= MOST_QUADRATURE_EFFECTS:
+            return EMGradient(tol=TOL, max_passes=MOST_PASSES, accelerate=True)
+        return simulation_learner("monte-carlo-em")
 
     def _fit(self, data: Observations) -> None:
         observed = Observed(data.design)
@@ -191,7 +219,8 @@ class LogisticMixedModel(NonlinearMixed, Designed):
             )
         # responses are 0 or 1 as they are: only A and B have other units inside
         scaling = replace(observed.scaling, offset=np.zeros(p), scale=1.0)
-        model = LogisticMixed(most, p, q, self.covariance)
+        points = self.n_quadrature_points or DEFAULT_POINTS.get(q, 1)
+        model = LogisticMixed(most, p, q, self.covariance, points)
         design: Any = data.design
         self._learn(data, units, model, int(design.n_features), scaling)
 
