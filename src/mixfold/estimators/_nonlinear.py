@@ -42,21 +42,18 @@ START_UNITS = 2000
 TOGETHER = 512  # units looked at in one go
 LEAST_EIGENVALUE = 1e-8
 LEAST_INFORMATION = 1e-4
-DRAWS, PASSES, FULL_STEPS, STEP_EXPONENT, AVERAGE_FROM = 20, 120, 30, 0.6, 50
+SETTLED = MonteCarloEM(
+    draws=5, schedule=Settling(full=20, exponent=0.6), passes=110, average_from=35, growth=0.15
+)
 
 
 def simulation_learner(given: Any) -> Learner:
     """The learner of a model whose effects are drawn; by name it has settings that suit it.
 
-    Small steps with an exponent below 1 keep moving where EM is slow, and the mean of their
-    parameters has less noise than the last of them (Polyak and Juditsky 1992).
+    Steps with an exponent below 1 keep moving where EM is slow, and the mean of their parameters
+    has less noise than the last of them (Polyak and Juditsky 1992).
     """
-    if isinstance(given, str) and given == "monte-carlo-em":
-        schedule = Settling(full=FULL_STEPS, exponent=STEP_EXPONENT)
-        return MonteCarloEM(
-            draws=DRAWS, schedule=schedule, passes=PASSES, average_from=AVERAGE_FROM
-        )
-    return learner_from(given)
+    return SETTLED if given == "monte-carlo-em" else learner_from(given)
 
 
 @value
