@@ -306,16 +306,17 @@ def test_collapsed_variances_are_mended_and_counted() -> None:
 
 
 def test_a_closed_form_is_not_pretended() -> None:
-    model, x = logistic_units(5, 1)
+    model, x = logistic_units(5, 3)
+    params = LogisticMixedParams(np.array([-0.4, 0.9]), np.eye(3))
     problem = Threads(model, 1)
     for call in (
-        lambda: problem.fold(LOGISTIC_PARAMS[1], Rows(x), np.zeros(model.n_sums)),
-        lambda: problem.posterior(LOGISTIC_PARAMS[1], Rows(x)),
+        lambda: problem.fold(params, Rows(x), np.zeros(model.n_sums)),
+        lambda: problem.posterior(params, Rows(x)),
         lambda: model.mode(x),
     ):
         with pytest.raises(InvalidInputError, match="monte-carlo-em"):
             call()
-    assert problem.sequence(model.expected(LOGISTIC_PARAMS[1]), LOGISTIC_PARAMS[1]) is None
+    assert problem.sequence(model.expected(params), params) is None
 
 
 # estimators

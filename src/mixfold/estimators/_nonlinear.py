@@ -32,28 +32,14 @@ from mixfold.estimators._fitting import UnitFitting
 from mixfold.estimators._learned import check_learner
 from mixfold.estimators._observations import Observations, check_labels, storable
 from mixfold.kernels._simulation import SimulationKernel, Summary
-from mixfold.learners.monte_carlo_em import MonteCarloEM
 from mixfold.models._random_effects import RandomEffects
 from mixfold.run.history import History
-from mixfold.schedules.settling import Settling
 from mixfold.sources._grouped import Grouped
 
 START_UNITS = 2000
 TOGETHER = 512  # units looked at in one go
 LEAST_EIGENVALUE = 1e-8
 LEAST_INFORMATION = 1e-4
-SETTLED = MonteCarloEM(
-    draws=5, schedule=Settling(full=20, exponent=0.6), passes=110, average_from=35, growth=0.15
-)
-
-
-def simulation_learner(given: Any) -> Learner:
-    """The learner of a model whose effects are drawn; by name it has settings that suit it.
-
-    Steps with an exponent below 1 keep moving where EM is slow, and the mean of their parameters
-    has less noise than the last of them (Polyak and Juditsky 1992).
-    """
-    return SETTLED if given == "monte-carlo-em" else learner_from(given)
 
 
 @value
@@ -116,13 +102,17 @@ class Look(NamedTuple):
 
 
 class NonlinearMixed(UnitFitting):
-    """An estimator whose units have random effects that can only be drawn."""
+    """An estimator whose units have random effects that can be drawn, if not integrated.
+
+    `_simulation` are the settings of learner="monte-carlo-em" that suit the model.
+    """
 
     learner: Any
     evaluation_draws: int
     n_threads: int | None
 
     _learns: ClassVar[type] = LearnedUnits
+    _simulation: ClassVar[Learner]
     _learned: LearnedUnits
 
     def _attributes(self, learned: LearnedUnits) -> dict[str, Any]:
@@ -142,7 +132,7 @@ class NonlinearMixed(UnitFitting):
 
     def _learner(self, n_effects: int) -> Learner:
         """The learner of a model with so many random effects."""
-        return simulation_learner(self.learner)
+        return self._simulation if self.learner == "monte-carlo-em" else learner_from(self.learner)
 
     def _learn(
         self,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,14 +24,15 @@ from mixfold.estimators._matrices import finite_matrices
 from mixfold.estimators._nonlinear import (
     LearnedUnits,
     NonlinearMixed,
-    simulation_learner,
     symmetric,
 )
 from mixfold.estimators._observations import Observations
 from mixfold.estimators._units import units_of
 from mixfold.learners.em_gradient import EMGradient
+from mixfold.learners.monte_carlo_em import MonteCarloEM
 from mixfold.models._gaussian_effects import Structure, entries
 from mixfold.models.logistic_mixed import MOST_QUADRATURE_EFFECTS, LogisticMixed, check_points
+from mixfold.schedules.settling import Settling
 
 TOL, MOST_PASSES = 1e-10, 500
 DEFAULT_POINTS = {1: 25, 2: 15}
@@ -122,8 +123,15 @@ class LogisticMixedModel(NonlinearMixed, Designed):
     References
     ----------
     Pinheiro and Bates (1995) for adaptive quadrature; Lange (1995); McCulloch (1997), Maximum
-    likelihood algorithms for generalized linear mixed models; Louis (1982).
+    likelihood algorithms for generalized linear mixed models; Louis (1982); Polyak and Juditsky
+    (1992) for the mean of parameters.
     """
+
+    # steps with an exponent below 1 keep moving where EM is slow, and the mean of their parameters
+    # has less noise than the last of them
+    _simulation: ClassVar[Learner] = MonteCarloEM(
+        draws=5, schedule=Settling(full=20, exponent=0.6), passes=110, average_from=35, growth=0.15
+    )
 
     def __init__(
         self,
@@ -192,7 +200,7 @@ class LogisticMixedModel(NonlinearMixed, Designed):
             return super()._learner(n_effects)
         if n_effects <= MOST_QUADRATURE_EFFECTS:
             return EMGradient(tol=TOL, max_passes=MOST_PASSES, accelerate=True)
-        return simulation_learner("monte-carlo-em")
+        return self._simulation
 
     def _fit(self, data: Observations) -> None:
         observed = Observed(data.design)

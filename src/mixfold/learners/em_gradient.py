@@ -90,6 +90,7 @@ class EMGradient(EM):
         judged = state.phase == EXTRAPOLATED
         if state.origin and not judged and state.before - now > self.tol:
             return self._halve(problem, state), [Info(state.gathered.n, now, 1.0)]
+        after: Any
         after, infos = super().end_pass(problem, state)
         if judged and now < state.before:  # back to the M-step before the extrapolation
             return after, infos

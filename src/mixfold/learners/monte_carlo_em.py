@@ -59,7 +59,7 @@ class MonteCarloEM(StochasticEM):
 
     def _fold(self, problem: Problem, state: StochasticState) -> Fold:
         draws = int(self.draws * (1.0 + self.growth * state.updates))
-        rule = Assignment(self.assign, draws, state.seed, state.rows)
+        rule = Assignment("draw", draws, state.seed, state.rows)
         return expecting(problem, state.params, rule)
 
     def resolve(self, n: int | None, d: int, streaming: bool) -> Learner:

@@ -66,7 +66,7 @@ class Conditional(ABC):
 
     def mean_statistics(self, z: Array, weight: Array) -> Array:
         """Means (n, s) of the statistics at points (m, n, q) that have these weights (m, n)."""
-        total = weight[0][:, None] * self.statistics(z[0])
+        total: Array = weight[0][:, None] * self.statistics(z[0])
         for point, share in zip(z[1:], weight[1:], strict=True):
             total += share[:, None] * self.statistics(point)
         return total

@@ -247,7 +247,7 @@ class LogisticConditional(Conditional):
         return self.mean_statistics(z[None], np.ones((1, self.n)))
 
     def mean_statistics(self, z: Array, weight: Array) -> Array:
-        moments = _Moments(*z.shape[1:], self.there.shape[1])
+        moments = _Moments(self.n, len(self.b), self.there.shape[1])
         for point, share in zip(z, weight, strict=True):
             chance = expit(self._eta(point))
             moments.add(
