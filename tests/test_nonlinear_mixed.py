@@ -405,7 +405,7 @@ def test_a_group_of_weight_two_is_there_twice() -> None:
     more = np.concatenate([groups, groups[groups < 20] + 100])
     weight = np.where(groups < 20, 2.0, 1.0)
     settings: dict[str, Any] = {"evaluation_draws": 200, "random_state": 0}
-    weighted = LogisticMixedModel(**settings).fit(x, y, groups, sample_weight=weight)
+    weighted = LogisticMixedModel(**settings).fit(x, y, groups, group_weight=weight)
     doubled = LogisticMixedModel(**settings).fit(twice[0], twice[1], more)
     assert np.allclose(weighted.coef_, doubled.coef_, atol=0.3 * doubled.coef_std_errors_)
     assert np.allclose(weighted.coef_std_errors_, doubled.coef_std_errors_, rtol=0.15)

@@ -128,10 +128,10 @@ class NonlinearMixed(UnitFitting):
                 check_whole(name, getattr(self, name))
         check_whole("evaluation_draws", self.evaluation_draws, 2)
         self._check_checkpoint()
-        self._learner(1)
+        self._learner(1, 1)
 
-    def _learner(self, n_effects: int) -> Learner:
-        """The learner of a model with so many random effects."""
+    def _learner(self, n_effects: int, n_units: int) -> Learner:
+        """The learner of a model with so many random effects, for so many units."""
         return self._simulation if self.learner == "monte-carlo-em" else learner_from(self.learner)
 
     def _learn(
@@ -143,7 +143,7 @@ class NonlinearMixed(UnitFitting):
         scaling: Any = None,
     ) -> None:
         problem = Threads(model, self.n_threads)
-        learner = self._learner(model.n_effects).resolve(units.length, units.d, False)
+        learner = self._learner(model.n_effects, units.length).resolve(units.length, units.d, False)
         fit = self._fit_units(problem, learner, data.design, units, START_UNITS)
         params = learner.estimate(problem, fit.state)
         # another seed than learning has had
@@ -263,6 +263,8 @@ def inverse_information(observed: Floats, outer: Floats) -> Floats:
     """
     told = ~(np.maximum(np.abs(np.diag(observed)), np.diag(outer)) <= LEAST_INFORMATION)
     found = np.full_like(observed, np.nan)
+    if not told.any():
+        return found
     found[np.ix_(told, told)] = _told(observed[np.ix_(told, told)], outer[np.ix_(told, told)])
     return found
 

@@ -49,8 +49,9 @@ class LinearMixedModel(UnitFitting, Designed):
         "response ~ fixed effects", for tables and files. None is for arrays.
     random : str, default=None
         "~ random effects"; None is a random intercept, "~ 1".
-    group : str, default=None
-        The column that tells groups apart; a file must be sorted by it.
+    group : str or int, default=None
+        The column that tells groups apart. With a formula its name; a file must be sorted by it.
+        With arrays the number of a column of X, which then is no feature, or None for `groups`.
     covariance : {"full", "diag"}, default="full"
         Whether random effects may be correlated.
     omega : array of shape (q, q), default=None
@@ -135,7 +136,7 @@ class LinearMixedModel(UnitFitting, Designed):
         self,
         formula: str | None = None,
         random: str | None = None,
-        group: str | None = None,
+        group: str | int | None = None,
         *,
         covariance: str = "full",
         omega: Any = None,
@@ -173,23 +174,23 @@ class LinearMixedModel(UnitFitting, Designed):
     # learning
 
     def fit(
-        self, X: Any, y: Any = None, groups: Any = None, Z: Any = None, sample_weight: Any = None
+        self, X: Any, y: Any = None, groups: Any = None, Z: Any = None, group_weight: Any = None
     ) -> Self:
         """Learn from scratch.
 
         Parameters
         ----------
         X : table, path, list of paths or glob with a formula; else array of shape (n, p)
-        y, groups : arrays of shape (n,), without a formula
+        y, groups : arrays of shape (n,), without a formula; no groups where `group` is a number
             Responses, and what tells groups apart.
         Z : array of shape (n, q), without a formula
             Columns of random effects; None is a random intercept.
-        sample_weight : array of shape (n,), or with a formula the name of a column
+        group_weight : array of shape (n,), or with a formula the name of a column
             Weights of groups, the same for all rows of one: a group of weight 2 is there twice.
         """
         with self._learning() as fitted:
             fitted._check_parameters()
-            fitted._learn(fitted._open(X, y, groups, Z, sample_weight))
+            fitted._learn(fitted._open(X, y, groups, Z, group_weight))
         return self
 
     def _check_parameters(self) -> None:
@@ -253,7 +254,7 @@ class LinearMixedModel(UnitFitting, Designed):
         """Groups as rows; `see` looks at every observation once."""
 
         def check(rows: Rows, numbers: Sequence[int]) -> None:
-            check_finite(data.source.columns, rows, numbers)
+            check_finite(data.source.columns, rows, numbers, "group_weight")
             see(rows, numbers)
 
         p, q = len(data.design.names), len(data.design.random_names)
@@ -310,13 +311,13 @@ class LinearMixedModel(UnitFitting, Designed):
         data, ended = self._look(X, y, groups, Z)
         return data.labels(ended.keys), ended.effects
 
-    def score_samples(self, X: Any, y: Any = None, groups: Any = None, Z: Any = None) -> Floats:
+    def score_groups(self, X: Any, y: Any = None, groups: Any = None, Z: Any = None) -> Floats:
         """Log-density of every group's responses."""
         return self._look(X, y, groups, Z)[1].log_density
 
     def score(self, X: Any, y: Any = None, groups: Any = None, Z: Any = None) -> float:
         """Mean log-density of groups."""
-        return float(self.score_samples(X, y, groups, Z).mean())
+        return float(self.score_groups(X, y, groups, Z).mean())
 
     def predict(self, X: Any, groups: Any = None, Z: Any = None) -> Floats:
         """Responses of rows: A beta + B z for groups in `groups_`, A beta for others.

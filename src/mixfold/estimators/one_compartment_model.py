@@ -184,7 +184,7 @@ class OneCompartmentModel(NonlinearMixed):
         self.n_threads = n_threads
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, group_weight: Any = None) -> Self:
         """Learn from scratch.
 
         Parameters
@@ -192,12 +192,12 @@ class OneCompartmentModel(NonlinearMixed):
         X : table, dict of columns, path, list of paths, or glob
             Rows of a file must be sorted by subject.
         y : ignored
-        sample_weight : name of a column
+        group_weight : name of a column
             Weights of subjects: a subject of weight 2 is there twice.
         """
         with self._learning() as fitted:
             fitted._check_parameters()
-            data = fitted._observations(X, fitted._columns(), sample_weight)
+            data = fitted._observations(X, fitted._columns(), group_weight)
             width = len(fitted._columns()) - 1
             table = partial(fitted._table, data)
             units, most = units_of(data.source, table, width, fitted._check_rows, data.label)
@@ -206,15 +206,15 @@ class OneCompartmentModel(NonlinearMixed):
             fitted._learn(data, units, model, width + 1)
         return self
 
-    def _observations(self, X: Any, columns: list[str], sample_weight: Any = None) -> Observations:
+    def _observations(self, X: Any, columns: list[str], group_weight: Any = None) -> Observations:
         """Rows with these columns, of which only the subject need not be a number."""
-        if sample_weight is not None and not isinstance(sample_weight, str):
+        if group_weight is not None and not isinstance(group_weight, str):
             raise InvalidInputError(
-                f"sample_weight is a {type(sample_weight).__name__}: the name of a column is needed"
+                f"group_weight is a {type(group_weight).__name__}: the name of a column is needed"
             )
         codes = Codes()
         source = open_source(
-            concentration_table(X, self.concentration), columns, sample_weight, codes
+            concentration_table(X, self.concentration), columns, group_weight, codes
         )
         for name in columns[1:]:
             if codes.values.get(name) is not None:
@@ -228,6 +228,12 @@ class OneCompartmentModel(NonlinearMixed):
     def _model(self, most: int) -> Pharmacokinetic:
         reference = None if self.weight is None else float(self.reference_weight)
         return Pharmacokinetic(most, self.error, self.covariance, bool(self.lag), reference)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False  # doses and times are columns of a table, by name
+        tags.input_tags.dict = True
+        return tags
 
     def _check_parameters(self) -> None:
         for name, known in (
@@ -245,7 +251,7 @@ class OneCompartmentModel(NonlinearMixed):
     def _check_rows(self, rows: Rows, numbers: Sequence[int]) -> None:
         columns = self._columns()
         read = Rows(self._without_ignored(rows.x), rows.weight)
-        check_finite(columns, read, numbers)
+        check_finite(columns, read, numbers, "group_weight")
         bad = {(DOSE, "0 or more"): read.x[:, DOSE] < 0}
         if self.weight is not None:
             bad[WEIGHT, "above 0"] = read.x[:, WEIGHT] <= 0

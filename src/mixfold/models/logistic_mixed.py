@@ -33,12 +33,12 @@ RIDGE = 1e-10  # of each parameter's curvature: only a direction without informa
 LARGEST_CHANGE = 0.5  # of the scale of the random effects, in one step
 START_STEPS, START_HALVINGS = 8, 10
 MOST_QUADRATURE_EFFECTS = 2
-MOST_POINTS = 64
+FEWEST_POINTS, MOST_POINTS = 3, 64  # one point alone would have no variance
 
 
 def check_points(name: str, number: Any) -> None:
-    """Refuse numbers of quadrature points that are not whole, or not between 1 and 64."""
-    check_whole(name, number)
+    """Refuse numbers of quadrature points that are not whole, or not between 3 and 64."""
+    check_whole(name, number, FEWEST_POINTS)
     check_above(name, number, 0, MOST_POINTS)
 
 
