@@ -239,6 +239,7 @@ def look(problem: Threads, params: Any, units: Grouped, draws: int, seed: int) -
         inverse_information(
             np.sum([part.observed for part in parts], axis=0),
             np.sum([part.outer for part in parts], axis=0),
+            0 if any(part.relative_variance.any() for part in parts) else len(params.mean),
         ),
     )
 
@@ -255,15 +256,21 @@ def pieces(units: Grouped, length: int) -> Iterator[tuple[Floats, Rows]]:
         yield keys, rows
 
 
-def inverse_information(observed: Floats, outer: Floats) -> Floats:
+def inverse_information(observed: Floats, outer: Floats, n_means: int = 0) -> Floats:
     """The covariance of the estimates: from Louis' identity, or else from squared scores.
 
     A parameter of which the data tell nothing, such as a deviation on its floor, has NaN; the
-    others are then as if it were known.
+    others are then as if it were known. So have all but the first `n_means` parameters, where
+    there are such, if variances on the border of their domain leave the information indefinite;
+    it must be exact for that, as draws may leave it indefinite too.
     """
     told = ~(np.maximum(np.abs(np.diag(observed)), np.diag(outer)) <= LEAST_INFORMATION)
     found = np.full_like(observed, np.nan)
     if not told.any():
+        return found
+    means = _inverse(observed[:n_means, :n_means]) if n_means else None
+    if means is not None and _inverse(observed) is None:
+        found[:n_means, :n_means] = means
         return found
     found[np.ix_(told, told)] = _told(observed[np.ix_(told, told)], outer[np.ix_(told, told)])
     return found
@@ -275,7 +282,8 @@ def _told(observed: Floats, outer: Floats) -> Floats:
         return found
     found = _inverse(outer)
     remedy = (
-        "standard errors are made of squared scores, which are rougher; use more evaluation_draws"
+        "standard errors are made of squared scores, which are rougher; use more evaluation_draws, "
+        "or fewer random effects if a variance is zero"
         if found is not None
         else "there are no standard errors: the data do not tell all parameters apart; use a "
         "simpler model, or more evaluation_draws"

@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import block_diag
 from scipy.special import expit
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import check_is_fitted
@@ -99,10 +98,11 @@ class LogisticMixedModel(ClassifierMixin, NonlinearMixed, Designed):  # type: ig
     coef_, coef_names_ : array of shape (p,), list of str
         Fixed effects.
     coef_std_errors_, coef_covariance_ : array of shape (p,), array of shape (p, p)
-        From the observed information, by Louis' identity; where that is indefinite, from squared
-        scores.
+        From the observed information, by Louis' identity; where draws leave that indefinite, from
+        squared scores.
     random_covariance_, random_covariance_std_errors_ : arrays of shape (q, q)
-        Omega.
+        Omega. Where it is singular there are no standard errors (NaN), and those of the fixed
+        effects are as if it were known.
     random_names_ : list of str
     log_likelihood_, log_likelihood_std_error_ : float
         Of all data, by quadrature; with three or more random effects by importance sampling, with
@@ -268,18 +268,19 @@ class LogisticMixedModel(ClassifierMixin, NonlinearMixed, Designed):  # type: ig
         scaling, params = learned.scaling, learned.params
         q = len(params.covariance)
         i, j = entries(q, learned.model.covariance)
-        back = block_diag(scaling.turn, np.diag(1.0 / (scaling.spread[i] * scaling.spread[j])))
-        covariance = back @ learned.parameter_covariance @ back.T
-        errors = np.sqrt(np.diag(covariance))
         p = len(params.mean)
+        covariance = scaling.turn @ learned.parameter_covariance[:p, :p] @ scaling.turn.T
+        errors = np.sqrt(np.diag(learned.parameter_covariance)[p:])
         return {
             "classes_": classes_of(learned.design),
             "coef_": scaling.turn @ params.mean,
             "coef_names_": list(learned.design.names),
-            "coef_std_errors_": errors[:p],
-            "coef_covariance_": covariance[:p, :p],
+            "coef_std_errors_": np.sqrt(np.diag(covariance)),
+            "coef_covariance_": covariance,
             "random_covariance_": scaling.random_covariance(params.covariance),
-            "random_covariance_std_errors_": symmetric(errors[p:], i, j, q),
+            "random_covariance_std_errors_": symmetric(
+                errors / (scaling.spread[i] * scaling.spread[j]), i, j, q
+            ),
             "random_names_": list(learned.design.random_names),
             "groups_": np.asarray(learned.groups),
             "random_effects_": scaling.effects(learned.effects),
