@@ -588,7 +588,7 @@ def test_bad_logistic_input_is_named() -> None:
     model.fit(x, y, groups)
     before = dict(model.__dict__)
     for wrong, message in (
-        ((x, y + 1, groups), "row .* response is 2"),
+        ((x, np.arange(len(y)) % 3, groups), "Only binary classification .* 3 classes"),
         ((x, np.ones_like(y), groups), "1 in every row"),
         ((np.where(x > 9, np.nan, x), y, groups), "nan"),
         ((x, y, groups[:-1]), "groups has shape"),
@@ -608,6 +608,13 @@ def test_bad_logistic_input_is_named() -> None:
     ):
         with pytest.raises(InvalidInputError, match=name.replace("_", ".")):
             LogisticMixedModel().set_params(**{name: value}).fit(x, y, groups)
+
+
+def test_a_response_in_a_formula_is_0_or_1() -> None:
+    x, y, groups = binary_data(10)
+    table = {"y": y + 1, "x": x[:, 0], "g": groups}
+    with pytest.raises(InvalidInputError, match=r"row .* response is 2"):
+        LogisticMixedModel("y ~ x", group="g").fit(table)
 
 
 def test_bad_concentrations_are_named() -> None:
