@@ -61,7 +61,12 @@ def _validated(estimator: Any, given: Any, least_columns: int, fit: bool) -> Flo
             raise InvalidInputError(
                 f"X is not numeric ({error}); levels are for formulas: give one, and a table"
             ) from None
-        raise InvalidInputError(f"X must have rows and columns of numbers. {error}") from None
+        if "Expected 2D array" in str(error):
+            raise InvalidInputError(
+                "X has not two dimensions: rows and columns are needed. Reshape your data, with "
+                "X.reshape(-1, 1) if it is one column"
+            ) from None
+        raise InvalidInputError(f"X cannot be used: {error}") from None
     if not len(x):
         raise InvalidInputError("X has no rows: at least one is needed")
     return np.asarray(x, dtype=np.float64)

@@ -76,7 +76,7 @@ class LogisticMixedModel(ClassifierMixin, NonlinearMixed, Designed):  # type: ig
         effect and 15 for two. Not used for more.
     passes : int, default=None
         At most so many passes over the data; None leaves it to the learner.
-    evaluation_draws : int, default=400
+    evaluation_draws : int, default=1000
         With three or more random effects, draws for the likelihood, the standard errors and the
         random effects.
     checkpoint : path, default=None
@@ -155,7 +155,7 @@ class LogisticMixedModel(ClassifierMixin, NonlinearMixed, Designed):  # type: ig
         learner: str | Learner = "auto",
         n_quadrature_points: int | None = None,
         passes: int | None = None,
-        evaluation_draws: int = 400,
+        evaluation_draws: int = 1000,
         checkpoint: str | Path | None = None,
         checkpoint_every: float = 30.0,
         resume: bool | str = False,
