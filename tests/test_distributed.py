@@ -49,7 +49,11 @@ from mixfold.sources.array import Array
 
 CENTRES = np.array([[0.0, 0.0], [6.0, 0.0], [0.0, 6.0]])
 NAMES = ["a", "b"]
-MERGING = [name for name, one in find_all("learners").items() if hasattr(one, "merge")]
+MERGING = [
+    name
+    for name, one in find_all("learners").items()
+    if hasattr(one, "merge") and one().serves(MixtureModel(Gaussian(), 1, 2))
+]
 
 
 def blobs(n: int) -> np.ndarray:

@@ -152,7 +152,7 @@ def test_other_rows_have_the_constants_that_were_learned(response: str, tmp_path
     loaded = mixfold.load(tmp_path / "m.mixfold")
     assert loaded.coef_names_ == model.coef_names_
     np.testing.assert_array_equal(loaded.predict(other), model.predict(other))
-    np.testing.assert_array_equal(loaded.score_samples(other), model.score_samples(other))
+    np.testing.assert_array_equal(loaded.score_groups(other), model.score_groups(other))
     assert equal(loaded._learned.design, model._learned.design)
 
 

@@ -177,7 +177,7 @@ def test_formulas_that_are_refused(formula: str, random: str, message: str) -> N
 def test_a_weight_has_no_other_part() -> None:
     for name, other in (("x", "'y ~ x'"), ("g", "group")):
         with pytest.raises(InvalidInputError, match=f"'{name}', which has a part in {other} too"):
-            LinearMixedModel("y ~ x", group="g").fit(table_of(), sample_weight=name)
+            LinearMixedModel("y ~ x", group="g").fit(table_of(), group_weight=name)
 
 
 def test_functions_see_no_numbers_but_those_of_the_data() -> None:

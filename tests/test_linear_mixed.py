@@ -555,7 +555,7 @@ def test_prediction_knows_groups_and_else_the_mean() -> None:
     arrays = LinearMixedModel().fit(x, y, school)
     np.testing.assert_allclose(arrays.predict(x), arrays.coef_[0] + arrays.coef_[1] * x[:, 0])
     assert arrays.score(x, y, school) == pytest.approx(arrays.log_likelihood_ / 50)
-    assert len(arrays.score_samples(x, y, school)) == 50
+    assert len(arrays.score_groups(x, y, school)) == 50
     effects = arrays.random_effects_[np.searchsorted(arrays.groups_, school), 0]
     np.testing.assert_allclose(arrays.predict(x, school), arrays.predict(x) + effects)
 
@@ -637,13 +637,13 @@ def test_weights_count_groups() -> None:
     times = np.random.default_rng(0).integers(1, 3, size=40)
     table["w"] = times[table["school"]].astype(float)
     twice = table[table["w"] == 2].assign(school=lambda t: t["school"] + 1000)
-    weighted = LinearMixedModel("y ~ x", "~ x", "school").fit(table, sample_weight="w")
+    weighted = LinearMixedModel("y ~ x", "~ x", "school").fit(table, group_weight="w")
     repeated = LinearMixedModel("y ~ x", "~ x", "school").fit(pd.concat([table, twice]))
     for name in ("coef_", "coef_std_errors_", "random_covariance_", "log_likelihood_"):
         np.testing.assert_allclose(getattr(weighted, name), getattr(repeated, name), rtol=1e-5)
     x, y, school = arrays_of(table)
     with pytest.raises(MixfoldError, match="weights differ within a group"):
-        LinearMixedModel().fit(x, y, school, sample_weight=np.arange(len(x)) + 1.0)
+        LinearMixedModel().fit(x, y, school, group_weight=np.arange(len(x)) + 1.0)
 
 
 # hard and wrong data

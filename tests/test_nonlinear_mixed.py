@@ -307,11 +307,12 @@ def test_collapsed_variances_are_mended_and_counted() -> None:
 
 
 def test_a_closed_form_is_not_pretended() -> None:
-    model, x = logistic_units(5, 1)
+    model, x = logistic_units(5, 3)
+    params = LogisticMixedParams(np.array([-0.4, 0.9]), np.eye(3))
     problem = Threads(model, 1)
     for call in (
-        lambda: problem.fold(LOGISTIC_PARAMS[1], Rows(x), np.zeros(model.n_sums)),
-        lambda: problem.posterior(LOGISTIC_PARAMS[1], Rows(x)),
+        lambda: problem.fold(params, Rows(x), np.zeros(model.n_sums)),
+        lambda: problem.posterior(params, Rows(x)),
         lambda: model.mode(x),
     ):
         with pytest.raises(InvalidInputError, match="monte-carlo-em"):
@@ -405,7 +406,7 @@ def test_a_group_of_weight_two_is_there_twice() -> None:
     more = np.concatenate([groups, groups[groups < 20] + 100])
     weight = np.where(groups < 20, 2.0, 1.0)
     settings: dict[str, Any] = {"evaluation_draws": 200, "random_state": 0}
-    weighted = LogisticMixedModel(**settings).fit(x, y, groups, sample_weight=weight)
+    weighted = LogisticMixedModel(**settings).fit(x, y, groups, group_weight=weight)
     doubled = LogisticMixedModel(**settings).fit(twice[0], twice[1], more)
     assert np.allclose(weighted.coef_, doubled.coef_, atol=0.3 * doubled.coef_std_errors_)
     assert np.allclose(weighted.coef_std_errors_, doubled.coef_std_errors_, rtol=0.15)
@@ -588,7 +589,7 @@ def test_bad_logistic_input_is_named() -> None:
     model.fit(x, y, groups)
     before = dict(model.__dict__)
     for wrong, message in (
-        ((x, y + 1, groups), "row .* response is 2"),
+        ((x, np.arange(len(y)) % 3, groups), "Only binary classification .* 3 classes"),
         ((x, np.ones_like(y), groups), "1 in every row"),
         ((np.where(x > 9, np.nan, x), y, groups), "nan"),
         ((x, y, groups[:-1]), "groups has shape"),
@@ -608,6 +609,13 @@ def test_bad_logistic_input_is_named() -> None:
     ):
         with pytest.raises(InvalidInputError, match=name.replace("_", ".")):
             LogisticMixedModel().set_params(**{name: value}).fit(x, y, groups)
+
+
+def test_a_response_in_a_formula_is_0_or_1() -> None:
+    x, y, groups = binary_data(10)
+    table = {"y": y + 1, "x": x[:, 0], "g": groups}
+    with pytest.raises(InvalidInputError, match=r"row .* response is 2"):
+        LogisticMixedModel("y ~ x", group="g").fit(table)
 
 
 def test_bad_concentrations_are_named() -> None:

@@ -181,8 +181,8 @@ def test_bad_rows_are_refused_by_name() -> None:
     first = table["subject"] == 0
     for weight in (-5.0, np.nan, np.inf):
         weighted = {**table, "w": np.where(first, weight, 1.0)}
-        with pytest.raises(InvalidInputError, match=f"sample_weight has {weight}"):
-            model.fit(weighted, sample_weight="w")
+        with pytest.raises(InvalidInputError, match=f"group_weight has {weight}"):
+            model.fit(weighted, group_weight="w")
     varying = {**table, "weight": np.where(np.arange(len(first)) == 9, 60.0, 70.0)}
     with pytest.raises(InvalidInputError, match="'weight' of subject 1 changes from row to row"):
         OneCompartmentModel(dosing="single", weight="weight", **QUICK).fit(varying)
@@ -290,7 +290,7 @@ def test_a_subject_of_weight_two_is_there_twice() -> None:
     table = events(10)
     heavy = table["subject"] < 5
     twice = {n: np.concatenate([c, c[heavy] + 100 * (n == "subject")]) for n, c in table.items()}
-    weighted = OneCompartmentModel(**FAIR).fit({**table, "w": 1.0 + heavy}, sample_weight="w")
+    weighted = OneCompartmentModel(**FAIR).fit({**table, "w": 1.0 + heavy}, group_weight="w")
     doubled = OneCompartmentModel(**FAIR).fit(twice)
     errors = doubled.population_std_errors_
     assert np.allclose(weighted.population_, doubled.population_, atol=0.3 * errors)

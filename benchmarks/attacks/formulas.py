@@ -33,8 +33,8 @@ from mixfold.estimators._formula_nodes import (
     FormulaPolynomial,
     FormulaStandardized,
 )
+from mixfold.estimators._learned_effects import LearnedEffects
 from mixfold.estimators._saving import SavedModel, taken_apart
-from mixfold.estimators.linear_mixed_model import LearnedEffects
 from mixfold.learners.em import EM
 from mixfold.run.files import write
 from mixfold.run.reading import read

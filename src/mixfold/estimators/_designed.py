@@ -9,14 +9,17 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from mixfold.core.checks import check_least, check_whole
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Array
+from mixfold.estimators._arrays import features_of
 from mixfold.estimators._edge import check_finite
 from mixfold.estimators._effects import ArrayDesign
 from mixfold.estimators._formula import FormulaDesign
 from mixfold.estimators._matrices import finite_matrices
 from mixfold.estimators._observations import (
     Observations,
+    check_labels,
     open_arrays,
     open_formula,
     open_known,
@@ -40,6 +43,11 @@ def check_design(design: Any, p: int, q: int) -> None:
     found = len(design.names), len(design.random_names)
     if found != (p, q):
         raise InvalidInputError(f"the design has {found} fixed and random effects, not {(p, q)}")
+    if isinstance(design, ArrayDesign) and design.group is not None:
+        check_whole("group", design.group, 0)
+        check_least("n_features", design.n_features, design.group + 1)
+    if isinstance(design, ArrayDesign) and design.classes is not None:
+        check_labels(design.classes, 2)
 
 
 class Designed(BaseEstimator):  # type: ignore[misc]
@@ -47,19 +55,33 @@ class Designed(BaseEstimator):  # type: ignore[misc]
 
     formula: str | None
     random: str | None
-    group: str | None
+    group: str | int | None
     fit_intercept: bool
 
-    def _open(self, X: Any, y: Any, groups: Any, Z: Any, sample_weight: Any) -> Observations:
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True  # of arrays; a formula names the response
+        return tags
+
+    def _open(self, X: Any, y: Any, groups: Any, Z: Any, group_weight: Any) -> Observations:
         if self.formula is None:
-            for name in ("random", "group"):
-                if getattr(self, name) is not None:
-                    raise InvalidInputError(
-                        f"{name} is {getattr(self, name)!r}, which needs a formula"
-                    )
-            return open_arrays(X, y, groups, Z, self.fit_intercept, sample_weight)
+            group = self._group_number()
+            design = ArrayDesign([], [], bool(self.fit_intercept), group)
+            features = features_of(self, X, groups, group, fit=True)
+            return open_arrays(features, y, Z, design, group_weight)
         self._check_no_arrays(y, groups, Z)
-        return open_formula(X, self.formula, self.random or "~ 1", self.group, sample_weight)
+        self.__dict__.pop("feature_names_in_", None)
+        return open_formula(X, self.formula, self.random or "~ 1", self.group, group_weight)
+
+    def _group_number(self) -> int | None:
+        """The number of the column of X that tells groups apart, where one does."""
+        for name, given in (("random", self.random), ("group", self.group)):
+            if isinstance(given, str):
+                raise InvalidInputError(f"{name} is {given!r}, which needs a formula")
+        if self.group is None:
+            return None
+        check_whole("group", self.group, 0)
+        return int(self.group)
 
     def _check_no_arrays(self, y: Any, groups: Any, Z: Any) -> None:
         for name, given in (("y", y), ("groups", groups), ("Z", Z)):
@@ -74,7 +96,11 @@ class Designed(BaseEstimator):  # type: ignore[misc]
         if isinstance(design, FormulaDesign):
             self._check_no_arrays(y, groups, Z)
             return open_known(X, design, response)
-        data = open_arrays(X, y, groups, Z, design.intercept)
+        features = features_of(self, X, groups, design.group, fit=False)
+        if y is None and not response:  # nothing is known of what is to be predicted
+            y = np.zeros(len(features.x))
+            features = features if features.groups is not None else features._replace(groups=y)
+        data = open_arrays(features, y, Z, design, None)
         if (data.design.names, data.design.random_names) != (design.names, design.random_names):
             raise InvalidInputError(
                 f"the effects are {data.design.names} and {data.design.random_names}, but what has "
@@ -82,13 +108,18 @@ class Designed(BaseEstimator):  # type: ignore[misc]
             )
         return data
 
+    def _responses(self, X: Any) -> Array:
+        """The response that a formula names."""
+        data = self._open_again(X, None, None, None, response=True)
+        parts = [data.design.matrices(rows.x[:, 1:])[0] for rows in data.source.blocks()]
+        return np.concatenate(parts)
+
     def _effects(self, X: Any, groups: Any, Z: Any) -> Iterator[Effects]:
         """Blocks of rows whose responses are to be predicted."""
         check_is_fitted(self)
-        formula = isinstance(self._learned.design, FormulaDesign)
-        named = formula or groups is not None
-        y = None if formula else np.zeros(len(X))
-        data = self._open_again(X, y, groups if named else y, Z, response=False)
+        design = self._learned.design
+        named = isinstance(design, FormulaDesign) or design.group is not None or groups is not None
+        data = self._open_again(X, None, groups, Z, response=False)
         known, first = self.__dict__.get("groups_") if named else None, 0
         for rows in data.source.blocks():
             numbers = range(first, first + len(rows))

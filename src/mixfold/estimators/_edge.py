@@ -192,8 +192,16 @@ def check_rows(
         raise InvalidInputError(f"{place}: {family.support_message} in a {name_of(family)} mixture")
 
 
-def check_finite(columns: Sequence[str] | None, rows: Rows, numbers: Sequence[int] | None) -> None:
-    """Refuse NaN, infinity, values too large to be squared and weights that are none."""
+def check_finite(
+    columns: Sequence[str] | None,
+    rows: Rows,
+    numbers: Sequence[int] | None,
+    weight: str = "sample_weight",
+) -> None:
+    """Refuse NaN, infinity, values too large to be squared and weights that are none.
+
+    `weight` is what the user knows the weights by.
+    """
     # both are NaN where a value is, and are found faster than each value is looked at
     if len(rows) and not (float(rows.x.min()) > -LARGEST and float(rows.x.max()) < LARGEST):
         x = on_host(rows.x)
@@ -206,19 +214,19 @@ def check_finite(columns: Sequence[str] | None, rows: Rows, numbers: Sequence[in
             "missing value, else use another unit"
         )
     if rows.weight is not None:
-        check_weights(rows.weights())
+        check_weights(rows.weights(), weight)
 
 
-def check_weights(weight: Floats) -> None:
+def check_weights(weight: Floats, name: str = "sample_weight") -> None:
     """Refuse weights that are negative, or too large or too small to be summed."""
     good = (weight == 0) | ((weight >= LIGHTEST) & (weight <= HEAVIEST))
     if good.all():
         return
     bad = weight[~good][0]
     if not bad >= 0 or bad == np.inf:
-        raise InvalidInputError(f"sample_weight has {bad}: weights must be finite and >= 0")
+        raise InvalidInputError(f"{name} has {bad}: weights must be finite and >= 0")
     raise InvalidInputError(
-        f"sample_weight has {bad}: weights must be 0, or between {LIGHTEST:g} and {HEAVIEST:g}; "
+        f"{name} has {bad}: weights must be 0, or between {LIGHTEST:g} and {HEAVIEST:g}; "
         "multiply all of them by one number, or use 0 for rows that do not count"
     )
 

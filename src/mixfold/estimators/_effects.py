@@ -34,17 +34,21 @@ class Design(Protocol):
 class ArrayDesign:
     """Rows hold y, then the columns of X, then those of Z.
 
-    `intercept` puts a column of ones before X; without Z the random effect is an intercept.
+    `intercept` puts a column of ones before X; without Z the random effect is an intercept. `group`
+    is the number of the column of X that tells groups apart, where one does, and `classes` are the
+    two labels of a response that is coded as 0 and 1.
     """
 
     features: list[str]
     random_features: list[str]
     intercept: bool
+    group: int | None = None
+    classes: Any = None
 
     @property
     def n_features(self) -> int:
         """Columns of X."""
-        return len(self.features)
+        return len(self.features) + (self.group is not None)
 
     @property
     def names(self) -> list[str]:
@@ -172,7 +176,8 @@ class Observed:
         r = self._triangle
         if len(r) < p:
             raise InvalidInputError(
-                f"{self.n} rows cannot determine {p} fixed effects: {', '.join(names)}"
+                f"{self.n} rows cannot determine {p} fixed effects: {', '.join(names)}; "
+                f"n_samples = {self.n}, and more are needed"
             )
         lengths = np.sqrt(np.square(r).sum(axis=0))
         for j in range(p):

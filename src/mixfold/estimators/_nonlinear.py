@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from itertools import islice
+from math import sqrt
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
@@ -18,6 +19,7 @@ from mixfold.core.checks import (
     check_array,
     check_count,
     check_kind,
+    check_least,
     check_whole,
 )
 from mixfold.core.learner import Learner
@@ -30,23 +32,14 @@ from mixfold.estimators._fitting import UnitFitting
 from mixfold.estimators._learned import check_learner
 from mixfold.estimators._observations import Observations, check_labels, storable
 from mixfold.kernels._simulation import SimulationKernel, Summary
-from mixfold.learners.monte_carlo_em import MonteCarloEM
 from mixfold.models._random_effects import RandomEffects
 from mixfold.run.history import History
-from mixfold.schedules.settling import Settling
 from mixfold.sources._grouped import Grouped
 
 START_UNITS = 2000
 TOGETHER = 512  # units looked at in one go
 LEAST_EIGENVALUE = 1e-8
 LEAST_INFORMATION = 1e-4
-
-
-def chosen_learner(given: Any) -> Learner:
-    """The rule of a nonlinear mixed model; by name it has settings that suit such models."""
-    if isinstance(given, str) and given == "monte-carlo-em":
-        return MonteCarloEM(draws=20, schedule=Settling(full=60), passes=120)
-    return learner_from(given)
 
 
 @value
@@ -66,6 +59,7 @@ class LearnedUnits:
     params: Any
     parameter_covariance: Floats
     log_likelihood: float
+    log_likelihood_std_error: float
     groups: Any
     effects: Floats
     effect_covariances: Floats
@@ -89,6 +83,7 @@ class LearnedUnits:
         check_array("effect_covariances", self.effect_covariances, (n, q, q))
         check_labels(self.groups, n)
         check_above("weight", self.weight, 0.0)
+        check_least("log_likelihood_std_error", self.log_likelihood_std_error, 0.0)
         self.history.check()
         check_count("n_seen", self.n_seen)
         check_count("degeneracies", self.degeneracies)
@@ -102,17 +97,22 @@ class Look(NamedTuple):
     covariances: Floats
     weight: float
     log_likelihood: float
+    log_likelihood_std_error: float
     parameter_covariance: Floats
 
 
 class NonlinearMixed(UnitFitting):
-    """An estimator whose units have random effects that can only be drawn."""
+    """An estimator whose units have random effects that can be drawn, if not integrated.
+
+    `_simulation` are the settings of learner="monte-carlo-em" that suit the model.
+    """
 
     learner: Any
     evaluation_draws: int
     n_threads: int | None
 
     _learns: ClassVar[type] = LearnedUnits
+    _simulation: ClassVar[Learner]
     _learned: LearnedUnits
 
     def _attributes(self, learned: LearnedUnits) -> dict[str, Any]:
@@ -128,7 +128,11 @@ class NonlinearMixed(UnitFitting):
                 check_whole(name, getattr(self, name))
         check_whole("evaluation_draws", self.evaluation_draws, 2)
         self._check_checkpoint()
-        chosen_learner(self.learner)
+        self._learner(1, 1)
+
+    def _learner(self, n_effects: int, n_units: int) -> Learner:
+        """The learner of a model with so many random effects, for so many units."""
+        return self._simulation if self.learner == "monte-carlo-em" else learner_from(self.learner)
 
     def _learn(
         self,
@@ -139,7 +143,7 @@ class NonlinearMixed(UnitFitting):
         scaling: Any = None,
     ) -> None:
         problem = Threads(model, self.n_threads)
-        learner = chosen_learner(self.learner).resolve(units.length, units.d, False)
+        learner = self._learner(model.n_effects, units.length).resolve(units.length, units.d, False)
         fit = self._fit_units(problem, learner, data.design, units, START_UNITS)
         params = learner.estimate(problem, fit.state)
         # another seed than learning has had
@@ -154,6 +158,7 @@ class NonlinearMixed(UnitFitting):
                 params=params,
                 parameter_covariance=seen.parameter_covariance,
                 log_likelihood=seen.log_likelihood,
+                log_likelihood_std_error=seen.log_likelihood_std_error,
                 groups=storable(data.labels(seen.keys)),
                 effects=seen.effects,
                 effect_covariances=seen.covariances,
@@ -169,6 +174,7 @@ class NonlinearMixed(UnitFitting):
         self.n_features_in_ = learned.n_features
         self.params_ = learned.params
         self.log_likelihood_ = learned.log_likelihood
+        self.log_likelihood_std_error_ = learned.log_likelihood_std_error
         self.n_seen_ = learned.n_seen
         self.history_ = learned.history
         self.degeneracies_ = learned.degeneracies
@@ -225,9 +231,15 @@ def look(problem: Threads, params: Any, units: Grouped, draws: int, seed: int) -
         np.concatenate([part.covariance for part in parts]),
         float(np.concatenate(weights).sum()),
         sum(float(w @ part.log_density) for w, part in zip(weights, parts, strict=True)),
+        sqrt(
+            sum(
+                float(w**2 @ part.relative_variance) for w, part in zip(weights, parts, strict=True)
+            )
+        ),
         inverse_information(
             np.sum([part.observed for part in parts], axis=0),
             np.sum([part.outer for part in parts], axis=0),
+            0 if any(part.relative_variance.any() for part in parts) else len(params.mean),
         ),
     )
 
@@ -244,14 +256,22 @@ def pieces(units: Grouped, length: int) -> Iterator[tuple[Floats, Rows]]:
         yield keys, rows
 
 
-def inverse_information(observed: Floats, outer: Floats) -> Floats:
+def inverse_information(observed: Floats, outer: Floats, n_means: int = 0) -> Floats:
     """The covariance of the estimates: from Louis' identity, or else from squared scores.
 
     A parameter of which the data tell nothing, such as a deviation on its floor, has NaN; the
-    others are then as if it were known.
+    others are then as if it were known. So have all but the first `n_means` parameters, where
+    there are such, if variances on the border of their domain leave the information indefinite;
+    it must be exact for that, as draws may leave it indefinite too.
     """
     told = ~(np.maximum(np.abs(np.diag(observed)), np.diag(outer)) <= LEAST_INFORMATION)
     found = np.full_like(observed, np.nan)
+    if not told.any():
+        return found
+    means = _inverse(observed[:n_means, :n_means]) if n_means else None
+    if means is not None and _inverse(observed) is None:
+        found[:n_means, :n_means] = means
+        return found
     found[np.ix_(told, told)] = _told(observed[np.ix_(told, told)], outer[np.ix_(told, told)])
     return found
 
@@ -262,7 +282,8 @@ def _told(observed: Floats, outer: Floats) -> Floats:
         return found
     found = _inverse(outer)
     remedy = (
-        "standard errors are made of squared scores, which are rougher; use more evaluation_draws"
+        "standard errors are made of squared scores, which are rougher; use more evaluation_draws, "
+        "or fewer random effects if a variance is zero"
         if found is not None
         else "there are no standard errors: the data do not tell all parameters apart; use a "
         "simpler model, or more evaluation_draws"

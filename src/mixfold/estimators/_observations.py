@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,6 +12,7 @@ from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Array as Floats
 from mixfold.core.schema import described
 from mixfold.core.source import Source
+from mixfold.estimators._arrays import Features, column_names
 from mixfold.estimators._effects import ArrayDesign
 from mixfold.estimators._formula import FormulaDesign
 from mixfold.estimators._formula_learning import learn_constants
@@ -21,6 +23,12 @@ from mixfold.sources._grouped import in_memory
 from mixfold.sources._opening import dict_as_table, open_source
 from mixfold.sources._table import Codes, is_missing, is_number, is_numeric, is_temporal
 from mixfold.sources.array import Array
+
+ARRAYS_NEEDED = {
+    "y": "y is needed, or a formula: the model requires y to be passed, but the target y is None",
+    "groups": "groups is needed: fit(X, y, groups); or use group=0 if the first column of X tells "
+    "groups apart, or a formula",
+}
 
 
 class Observations(NamedTuple):
@@ -45,21 +53,21 @@ class Observations(NamedTuple):
 
 
 def open_formula(
-    data: Any, formula: str, random: str, group: Any, sample_weight: Any
+    data: Any, formula: str, random: str, group: Any, group_weight: Any
 ) -> Observations:
     """Rows of a table or file with the columns that formulas need."""
     if not isinstance(group, str):
         raise InvalidInputError(f"group is {group!r}: the name of the column of groups is needed")
-    if sample_weight is not None and not isinstance(sample_weight, str):
+    if group_weight is not None and not isinstance(group_weight, str):
         raise InvalidInputError(
-            "sample_weight for tables and files is the name of a column, "
-            f"not a {type(sample_weight).__name__}"
+            "group_weight for tables and files is the name of a column, "
+            f"not a {type(group_weight).__name__}"
         )
     tree = parse_formulas(formula, random)
     names = tree.all_columns
-    _check_roles(formula, names, group, sample_weight)
+    _check_roles(formula, names, group, group_weight)
     codes = Codes(tree.level_columns, free={group})
-    source = _open(data, [group, *names], sample_weight, codes)
+    source = _open(data, [group, *names], group_weight, codes)
     if source.rereadable and not in_memory(source) and needs_codes(source):
         for _ in source.blocks():  # all levels must be known before the first matrix is made
             pass
@@ -71,8 +79,8 @@ def open_formula(
 def _check_roles(formula: str, names: list[str], group: str, weight: str | None) -> None:
     for role, name, other, taken in (
         ("group", group, repr(formula), names),
-        ("sample_weight", weight, repr(formula), names),
-        ("sample_weight", weight, "group", [group]),
+        ("group_weight", weight, repr(formula), names),
+        ("group_weight", weight, "group", [group]),
     ):
         if name in taken:
             raise InvalidInputError(
@@ -128,13 +136,13 @@ def open_known(data: Any, design: FormulaDesign, response: bool) -> Observations
 
 
 def open_arrays(
-    x: Any, y: Any, groups: Any, z: Any, intercept: bool, sample_weight: Any = None
+    features: Features, y: Any, z: Any, design: ArrayDesign, weight: Any
 ) -> Observations:
-    """Rows of arrays."""
-    x, names = _table("X", x)
+    """Rows of arrays; `design` says where groups stand, and whether there is an intercept."""
+    x, names, groups = features
     for name, given in (("y", y), ("groups", groups)):
         if given is None:
-            raise InvalidInputError(f"{name} is needed, or a formula: fit(X, y, groups)")
+            raise InvalidInputError(ARRAYS_NEEDED[name])
     keys, numbers = np.unique(_keys(groups, len(x)), return_inverse=True)
     parts = [numbers.astype(np.float64)[:, None], _numbers("y", y, len(x))[:, None], x]
     random_names: list[str] = []
@@ -143,14 +151,14 @@ def open_arrays(
         if len(z) != len(x):
             raise InvalidInputError(f"Z has {len(z)} rows, X has {len(x)}")
         parts.append(z)
-    weight = None if sample_weight is None else _numbers("sample_weight", sample_weight, len(x))
-    design = ArrayDesign(names, random_names, intercept)
+    if weight is not None:
+        weight = _numbers("group_weight", weight, len(x))
+    design = replace(design, features=names, random_features=random_names)
     columns = ["groups", "y", *names, *(f"Z:{name}" for name in random_names)]
     return Observations(Array(np.hstack(parts), weight, columns), design, keys)
 
 
 def _table(name: str, given: Any) -> tuple[Floats, list[str]]:
-    columns = getattr(given, "column_names", getattr(given, "columns", None))
     try:
         x = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):
@@ -159,8 +167,7 @@ def _table(name: str, given: Any) -> tuple[Floats, list[str]]:
         ) from None
     if x.ndim != 2:
         raise InvalidInputError(f"{name} has shape {x.shape}: rows and columns are needed")
-    names = [f"x{j}" for j in range(x.shape[1])] if columns is None else [str(c) for c in columns]
-    return x, names if name == "X" or columns is not None else [f"z{j}" for j in range(x.shape[1])]
+    return x, column_names(given, x.shape[1], "z")
 
 
 def _keys(given: Any, n: int) -> np.ndarray:

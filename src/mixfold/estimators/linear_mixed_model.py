@@ -5,17 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mixfold.backends.threads import Threads
 from mixfold.core.checks import (
-    LARGEST_SUM,
     check_above,
-    check_array,
-    check_count,
     check_least,
     check_whole,
 )
@@ -24,98 +21,21 @@ from mixfold.core.learner import Learner
 from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows
 from mixfold.core.source import Check
-from mixfold.core.value import value
-from mixfold.estimators._designed import Designed, Effects, check_design
+from mixfold.estimators._designed import Designed, Effects
 from mixfold.estimators._edge import check_finite, learner_from
-from mixfold.estimators._effects import ArrayDesign, Observed, Scaling, known_covariance
+from mixfold.estimators._effects import Observed, Scaling, known_covariance
 from mixfold.estimators._fitting import UnitFitting
-from mixfold.estimators._formula import FormulaDesign
 from mixfold.estimators._information import observed_information
-from mixfold.estimators._learned import check_learner
+from mixfold.estimators._learned_effects import Ended, LearnedEffects, look
 from mixfold.estimators._matrices import finite_matrices
-from mixfold.estimators._observations import Observations, check_labels, storable
-from mixfold.kernels.linear_mixed import LinearMixedKernel
+from mixfold.estimators._observations import Observations, storable
 from mixfold.learners.em import EM
 from mixfold.models.linear_mixed import LinearMixed, LinearMixedParams
-from mixfold.run.history import History
 from mixfold.run.loop import check_some
 from mixfold.sources._grouped import Fold, Grouped
 
 START_UNITS = 20_000
 INFORMATIONS = ("observed", "expected")
-
-
-@value
-class LearnedEffects:
-    """Everything the public attributes are made from."""
-
-    model: LinearMixed
-    learner: Any
-    design: FormulaDesign | ArrayDesign
-    scaling: Scaling
-    params: LinearMixedParams
-    log_likelihood: float
-    information: Floats
-    groups: Any
-    effects: Floats | None
-    n_groups: int
-    n_seen: int
-    history: History
-    converged: bool
-    degeneracies: int
-
-    def check(self) -> None:
-        """Refuse what no learning can have led to."""
-        p, q = self.model.p, self.model.q
-        check_design(self.design, p, q)
-        self.model.check_params(self.params)
-        check_learner(self.learner, self.model)
-        self.scaling.check(p, q)
-        check_array("information", self.information, (p, p), -LARGEST_SUM, LARGEST_SUM)
-        self.history.check()
-        for name in ("n_groups", "n_seen", "degeneracies"):
-            check_count(name, getattr(self, name))
-        if self.effects is not None:
-            check_array("effects", self.effects, (self.n_groups, q), -LARGEST_SUM, LARGEST_SUM)
-            check_labels(self.groups, self.n_groups)
-
-    @property
-    def n_features(self) -> int:
-        """Columns of the data that are features."""
-        return self.design.n_features
-
-    def attributes(self) -> dict[str, Any]:
-        """The public fitted attributes."""
-        covariance = self.scaling.coefficient_covariance(self.information)
-        found = {
-            "n_features_in_": self.n_features,
-            "coef_": self.scaling.coefficients(self.params),
-            "coef_names_": list(self.design.names),
-            "coef_std_errors_": np.sqrt(np.diag(covariance)),
-            "coef_covariance_": covariance,
-            "random_covariance_": self.scaling.random_covariance(self.params.omega),
-            "random_names_": list(self.design.random_names),
-            "noise_variance_": float(self.params.noise_variance * self.scaling.scale**2),
-            "log_likelihood_": self.log_likelihood,
-            "n_groups_": self.n_groups,
-            "n_seen_": self.n_seen,
-            "history_": self.history,
-            "converged_": self.converged,
-            "degeneracies_": self.degeneracies,
-        }
-        if self.effects is not None:
-            found |= {"groups_": np.asarray(self.groups), "random_effects_": self.effects}
-        return found
-
-
-class Ended(NamedTuple):
-    """What a look at all units shows under the learned parameters."""
-
-    log_likelihood: float
-    information: Floats
-    log_density: Floats
-    keys: Floats
-    effects: Floats
 
 
 class LinearMixedModel(UnitFitting, Designed):
@@ -130,8 +50,9 @@ class LinearMixedModel(UnitFitting, Designed):
         "response ~ fixed effects", for tables and files. None is for arrays.
     random : str, default=None
         "~ random effects"; None is a random intercept, "~ 1".
-    group : str, default=None
-        The column that tells groups apart; a file must be sorted by it.
+    group : str or int, default=None
+        The column that tells groups apart. With a formula its name; a file must be sorted by it.
+        With arrays the number of a column of X, which then is no feature, or None for `groups`.
     covariance : {"full", "diag"}, default="full"
         Whether random effects may be correlated.
     omega : array of shape (q, q), default=None
@@ -216,7 +137,7 @@ class LinearMixedModel(UnitFitting, Designed):
         self,
         formula: str | None = None,
         random: str | None = None,
-        group: str | None = None,
+        group: str | int | None = None,
         *,
         covariance: str = "full",
         omega: Any = None,
@@ -254,23 +175,23 @@ class LinearMixedModel(UnitFitting, Designed):
     # learning
 
     def fit(
-        self, X: Any, y: Any = None, groups: Any = None, Z: Any = None, sample_weight: Any = None
+        self, X: Any, y: Any = None, groups: Any = None, Z: Any = None, group_weight: Any = None
     ) -> Self:
         """Learn from scratch.
 
         Parameters
         ----------
         X : table, path, list of paths or glob with a formula; else array of shape (n, p)
-        y, groups : arrays of shape (n,), without a formula
+        y, groups : arrays of shape (n,), without a formula; no groups where `group` is a number
             Responses, and what tells groups apart.
         Z : array of shape (n, q), without a formula
             Columns of random effects; None is a random intercept.
-        sample_weight : array of shape (n,), or with a formula the name of a column
+        group_weight : array of shape (n,), or with a formula the name of a column
             Weights of groups, the same for all rows of one: a group of weight 2 is there twice.
         """
         with self._learning() as fitted:
             fitted._check_parameters()
-            fitted._learn(fitted._open(X, y, groups, Z, sample_weight))
+            fitted._learn(fitted._open(X, y, groups, Z, group_weight))
         return self
 
     def _check_parameters(self) -> None:
@@ -334,7 +255,7 @@ class LinearMixedModel(UnitFitting, Designed):
         """Groups as rows; `see` looks at every observation once."""
 
         def check(rows: Rows, numbers: Sequence[int]) -> None:
-            check_finite(data.source.columns, rows, numbers)
+            check_finite(data.source.columns, rows, numbers, "group_weight")
             see(rows, numbers)
 
         p, q = len(data.design.names), len(data.design.random_names)
@@ -391,13 +312,13 @@ class LinearMixedModel(UnitFitting, Designed):
         data, ended = self._look(X, y, groups, Z)
         return data.labels(ended.keys), ended.effects
 
-    def score_samples(self, X: Any, y: Any = None, groups: Any = None, Z: Any = None) -> Floats:
+    def score_groups(self, X: Any, y: Any = None, groups: Any = None, Z: Any = None) -> Floats:
         """Log-density of every group's responses."""
         return self._look(X, y, groups, Z)[1].log_density
 
     def score(self, X: Any, y: Any = None, groups: Any = None, Z: Any = None) -> float:
         """Mean log-density of groups."""
-        return float(self.score_samples(X, y, groups, Z).mean())
+        return float(self.score_groups(X, y, groups, Z).mean())
 
     def predict(self, X: Any, groups: Any = None, Z: Any = None) -> Floats:
         """Responses of rows: A beta + B z for groups in `groups_`, A beta for others.
@@ -418,26 +339,3 @@ class LinearMixedModel(UnitFitting, Designed):
 
         check_is_fitted(self)
         save(self, path)
-
-
-def look(problem: Threads, params: LinearMixedParams, scaling: Scaling, units: Grouped) -> Ended:
-    """Likelihood, information about fixed effects, and random effects of all groups."""
-    kernel = LinearMixedKernel(problem.model)
-    prepared = kernel.prepare(params)
-    total, information = 0.0, np.zeros((problem.model.p, problem.model.p))
-    densities, numbers, effects = [], [], []
-    for keys, rows in units.keyed_blocks():
-        log_density, latent = problem.posterior(params, rows)
-        assert latent is not None
-        total += float(rows.weights() @ log_density)
-        information += kernel.information(prepared, rows)
-        densities.append(log_density)
-        numbers.append(keys)
-        effects.append(scaling.effects(latent[:, 1 : 1 + problem.model.q]))
-    return Ended(
-        total,
-        information,
-        np.concatenate(densities),
-        np.concatenate(numbers),
-        np.concatenate(effects),
-    )

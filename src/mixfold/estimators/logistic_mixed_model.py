@@ -5,36 +5,54 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import block_diag
 from scipy.special import expit
+from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
 
 from mixfold.core.checks import check_kind, check_least
 from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.learner import Learner
 from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows
+from mixfold.estimators._arrays import labels_of
 from mixfold.estimators._designed import Designed, Effects, check_design
 from mixfold.estimators._edge import check_finite
 from mixfold.estimators._effects import Observed, Scaling, sum_columns
 from mixfold.estimators._matrices import finite_matrices
-from mixfold.estimators._nonlinear import LearnedUnits, NonlinearMixed, symmetric
-from mixfold.estimators._observations import Observations
+from mixfold.estimators._nonlinear import (
+    LearnedUnits,
+    NonlinearMixed,
+    symmetric,
+)
+from mixfold.estimators._observations import Observations, storable
 from mixfold.estimators._units import units_of
+from mixfold.learners.em_gradient import EMGradient
+from mixfold.learners.monte_carlo_em import MonteCarloEM
 from mixfold.models._gaussian_effects import Structure, entries
-from mixfold.models.logistic_mixed import LogisticMixed
+from mixfold.models.logistic_mixed import (
+    FEWEST_POINTS,
+    MOST_QUADRATURE_EFFECTS,
+    LogisticMixed,
+    check_points,
+)
+from mixfold.schedules.settling import Settling
 
+TOL, MOST_PASSES = 1e-7, 200
+DEFAULT_POINTS = {1: 25, 2: 15}
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(32)
 
 
-class LogisticMixedModel(NonlinearMixed, Designed):
+class LogisticMixedModel(ClassifierMixin, NonlinearMixed, Designed):  # type: ignore[misc]
     """P(y_ij = 1) = expit(A_ij beta + B_ij z_i), z_i ~ N(0, Omega), for groups i.
 
-    Fixed effects beta and the covariance Omega of random effects are learned by Monte Carlo EM,
-    from data in memory or from sorted files that do not fit.
+    Fixed effects beta and the covariance Omega of random effects are learned by maximum
+    likelihood, from data in memory or from sorted files that do not fit. One or two random effects
+    per group are integrated by adaptive Gauss-Hermite quadrature: the result is then the same for
+    every seed. With more of them, draws take the place of quadrature.
 
     Parameters
     ----------
@@ -42,18 +60,25 @@ class LogisticMixedModel(NonlinearMixed, Designed):
         "response ~ fixed effects", for tables and files. None is for arrays.
     random : str, default=None
         "~ random effects"; None is a random intercept, "~ 1".
-    group : str, default=None
-        The column that tells groups apart; a file must be sorted by it.
+    group : str or int, default=None
+        The column that tells groups apart. With a formula its name; a file must be sorted by it.
+        With arrays the number of a column of X, which then is no feature, or None for `groups`.
     covariance : {"full", "diag"}, default="full"
         Whether random effects may be correlated.
     fit_intercept : bool, default=True
         With arrays, whether a column of ones is put before X. A formula says so itself.
-    learner : str or learner object, default="monte-carlo-em"
-        A rule that draws random effects; a row is a group.
+    learner : str or learner object, default="auto"
+        A row is a group. "auto" is `EMGradient` with acceleration for one or two random effects per
+        group, until a pass gains less than 1e-7 nats, and "monte-carlo-em" for more.
+        With quadrature, "mini-batch-em", "online-em" and others can be used too.
+    n_quadrature_points : int, default=None
+        Points for each random effect, from 3 to 64, as nAGQ in lme4. None is 25 for one random
+        effect and 15 for two. Not used for more.
     passes : int, default=None
         At most so many passes over the data; None leaves it to the learner.
-    evaluation_draws : int, default=400
-        Draws for the likelihood, the standard errors and the random effects.
+    evaluation_draws : int, default=1000
+        With three or more random effects, draws for the likelihood, the standard errors and the
+        random effects.
     checkpoint : path, default=None
         Where to keep the fit while it runs, every `checkpoint_every` seconds.
     resume : bool or "force", default=False
@@ -68,16 +93,20 @@ class LogisticMixedModel(NonlinearMixed, Designed):
 
     Attributes
     ----------
+    classes_ : array of shape (2,)
+        The classes of the response; P(y = 1) in the model is the chance of the second.
     coef_, coef_names_ : array of shape (p,), list of str
         Fixed effects.
     coef_std_errors_, coef_covariance_ : array of shape (p,), array of shape (p, p)
-        From the observed information, by Louis' identity; where too few draws leave that
-        indefinite, from squared scores.
+        From the observed information, by Louis' identity; where draws leave that indefinite, from
+        squared scores.
     random_covariance_, random_covariance_std_errors_ : arrays of shape (q, q)
-        Omega.
+        Omega. Where it is singular there are no standard errors (NaN), and those of the fixed
+        effects are as if it were known.
     random_names_ : list of str
-    log_likelihood_ : float
-        Of all data, by importance sampling.
+    log_likelihood_, log_likelihood_std_error_ : float
+        Of all data, by quadrature; with three or more random effects by importance sampling, with
+        the standard error of this estimate, which is 0 for quadrature.
     groups_, random_effects_ : array of shape (m,), array of shape (m, q)
         Groups and E[z_i | y_i].
     random_effects_covariance_ : array of shape (m, q, q)
@@ -98,27 +127,35 @@ class LogisticMixedModel(NonlinearMixed, Designed):
     >>> x = rng.normal(size=(2000, 1))
     >>> eta = -0.5 + x[:, 0] + rng.normal(size=200)[groups]
     >>> y = rng.random(2000) < 1 / (1 + np.exp(-eta))
-    >>> model = LogisticMixedModel(passes=30, random_state=0).fit(x, y, groups)
+    >>> model = LogisticMixedModel().fit(x, y, groups)
     >>> bool((abs(model.coef_ - [-0.5, 1.0]) < 3 * model.coef_std_errors_).all())
     True
 
     References
     ----------
-    McCulloch (1997), Maximum likelihood algorithms for generalized linear mixed models;
-    Louis (1982); Lange (1995).
+    Pinheiro and Bates (1995) for adaptive quadrature; Lange (1995); McCulloch (1997), Maximum
+    likelihood algorithms for generalized linear mixed models; Louis (1982); Polyak and Juditsky
+    (1992) for the mean of parameters.
     """
+
+    # steps with an exponent below 1 keep moving where EM is slow, and the mean of their parameters
+    # has less noise than the last of them
+    _simulation: ClassVar[Learner] = MonteCarloEM(
+        draws=5, schedule=Settling(full=20, exponent=0.6), passes=110, average_from=35, growth=0.15
+    )
 
     def __init__(
         self,
         formula: str | None = None,
         random: str | None = None,
-        group: str | None = None,
+        group: str | int | None = None,
         *,
         covariance: Structure = "full",
         fit_intercept: bool = True,
-        learner: str | Learner = "monte-carlo-em",
+        learner: str | Learner = "auto",
+        n_quadrature_points: int | None = None,
         passes: int | None = None,
-        evaluation_draws: int = 400,
+        evaluation_draws: int = 1000,
         checkpoint: str | Path | None = None,
         checkpoint_every: float = 30.0,
         resume: bool | str = False,
@@ -132,6 +169,7 @@ class LogisticMixedModel(NonlinearMixed, Designed):
         self.covariance = covariance
         self.fit_intercept = fit_intercept
         self.learner = learner
+        self.n_quadrature_points = n_quadrature_points
         self.passes = passes
         self.evaluation_draws = evaluation_draws
         self.checkpoint = checkpoint
@@ -142,29 +180,50 @@ class LogisticMixedModel(NonlinearMixed, Designed):
         self.verbose = verbose
 
     def fit(
-        self, X: Any, y: Any = None, groups: Any = None, Z: Any = None, sample_weight: Any = None
+        self, X: Any, y: Any = None, groups: Any = None, Z: Any = None, group_weight: Any = None
     ) -> Self:
         """Learn from scratch.
 
         Parameters
         ----------
         X : table, path, list of paths or glob with a formula; else array of shape (n, p)
-        y, groups : arrays of shape (n,), without a formula
-            Responses, which are 0 or 1, and what tells groups apart.
+        y, groups : arrays of shape (n,), without a formula; no groups where `group` is a number
+            Responses of two classes, and what tells groups apart. The chance that is modelled is
+            that of the second class in order: of 1 where y is 0 or 1.
         Z : array of shape (n, q), without a formula
             Columns of random effects; None is a random intercept.
-        sample_weight : array of shape (n,), or with a formula the name of a column
+        group_weight : array of shape (n,), or with a formula the name of a column
             Weights of groups, the same for all rows of one: a group of weight 2 is there twice.
         """
         with self._learning() as fitted:
             fitted._check_parameters()
-            fitted._fit(fitted._open(X, y, groups, Z, sample_weight))
+            if fitted.formula is not None or y is None:
+                fitted._fit(fitted._open(X, y, groups, Z, group_weight))
+            else:
+                labels = labels_of(y)
+                data = fitted._open(X, labels.codes, groups, Z, group_weight)
+                classes = storable(labels.classes)
+                fitted._fit(data._replace(design=replace(data.design, classes=classes)))
         return self
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        return tags
 
     def _check_parameters(self) -> None:
         if self.covariance not in ("full", "diag"):
             raise unknown_name("covariance", self.covariance, ("full", "diag"))
+        if self.n_quadrature_points is not None:
+            check_points("n_quadrature_points", self.n_quadrature_points)
         self._check_settings()
+
+    def _learner(self, n_effects: int, n_units: int) -> Learner:
+        if self.learner != "auto":
+            return super()._learner(n_effects, n_units)
+        if n_effects <= MOST_QUADRATURE_EFFECTS:
+            return EMGradient(tol=TOL / n_units, max_passes=MOST_PASSES, accelerate=True)
+        return self._simulation
 
     def _fit(self, data: Observations) -> None:
         observed = Observed(data.design)
@@ -172,7 +231,7 @@ class LogisticMixedModel(NonlinearMixed, Designed):
 
         def check(rows: Rows, numbers: Sequence[int]) -> None:
             nonlocal successes
-            check_finite(data.source.columns, rows, numbers)
+            check_finite(data.source.columns, rows, numbers, "group_weight")
             y, a, b = finite_matrices(data.design, rows, numbers)
             observed.take(y, a, b)
             check_responses(y, numbers)
@@ -191,7 +250,8 @@ class LogisticMixedModel(NonlinearMixed, Designed):
             )
         # responses are 0 or 1 as they are: only A and B have other units inside
         scaling = replace(observed.scaling, offset=np.zeros(p), scale=1.0)
-        model = LogisticMixed(most, p, q, self.covariance)
+        points = self.n_quadrature_points or DEFAULT_POINTS.get(q, FEWEST_POINTS)
+        model = LogisticMixed(most, p, q, self.covariance, points)
         design: Any = data.design
         self._learn(data, units, model, int(design.n_features), scaling)
 
@@ -208,17 +268,19 @@ class LogisticMixedModel(NonlinearMixed, Designed):
         scaling, params = learned.scaling, learned.params
         q = len(params.covariance)
         i, j = entries(q, learned.model.covariance)
-        back = block_diag(scaling.turn, np.diag(1.0 / (scaling.spread[i] * scaling.spread[j])))
-        covariance = back @ learned.parameter_covariance @ back.T
-        errors = np.sqrt(np.diag(covariance))
         p = len(params.mean)
+        covariance = scaling.turn @ learned.parameter_covariance[:p, :p] @ scaling.turn.T
+        errors = np.sqrt(np.diag(learned.parameter_covariance)[p:])
         return {
+            "classes_": classes_of(learned.design),
             "coef_": scaling.turn @ params.mean,
             "coef_names_": list(learned.design.names),
-            "coef_std_errors_": errors[:p],
-            "coef_covariance_": covariance[:p, :p],
+            "coef_std_errors_": np.sqrt(np.diag(covariance)),
+            "coef_covariance_": covariance,
             "random_covariance_": scaling.random_covariance(params.covariance),
-            "random_covariance_std_errors_": symmetric(errors[p:], i, j, q),
+            "random_covariance_std_errors_": symmetric(
+                errors / (scaling.spread[i] * scaling.spread[j]), i, j, q
+            ),
             "random_names_": list(learned.design.random_names),
             "groups_": np.asarray(learned.groups),
             "random_effects_": scaling.effects(learned.effects),
@@ -228,7 +290,7 @@ class LogisticMixedModel(NonlinearMixed, Designed):
         }
 
     def predict_proba(self, X: Any, groups: Any = None, Z: Any = None) -> Floats:
-        """Probabilities (n, 2) of 0 and of 1 in every row, averaged over what z_i may be.
+        """Probabilities (n, 2) of `classes_` in every row, averaged over what z_i may be.
 
         A group in `groups_` has z_i given its data, another one z_i ~ N(0, Omega). A table or file
         needs the columns of the effects and of groups, not the response.
@@ -237,8 +299,16 @@ class LogisticMixedModel(NonlinearMixed, Designed):
         return np.column_stack([1.0 - chance, chance])
 
     def predict(self, X: Any, groups: Any = None, Z: Any = None) -> np.ndarray:
-        """The likelier response of every row, 0 or 1."""
-        return (self.predict_proba(X, groups, Z)[:, 1] > 0.5).astype(np.int64)
+        """The likelier class of every row."""
+        chosen = self.predict_proba(X, groups, Z)[:, 1] > 0.5
+        return np.asarray(self.classes_[chosen.astype(np.intp)])
+
+    def score(self, X: Any, y: Any = None, groups: Any = None, Z: Any = None) -> float:
+        """The share of rows whose class is predicted; a formula names the response."""
+        if y is None:
+            check_is_fitted(self)
+            y = self._responses(X)
+        return float(np.mean(self.predict(X, groups, Z) == np.asarray(y)))
 
     def _chances(self, rows: Effects) -> Floats:
         a, b, number = rows
@@ -252,6 +322,12 @@ class LogisticMixedModel(NonlinearMixed, Designed):
         return np.asarray(
             expit(eta[:, None] + deviation[:, None] * NODES) @ WEIGHTS / WEIGHTS.sum()
         )
+
+
+def classes_of(design: Any) -> np.ndarray:
+    """The labels of 0 and 1."""
+    classes = getattr(design, "classes", None)
+    return np.arange(2) if classes is None else np.asarray(classes)
 
 
 def check_responses(y: Floats, numbers: Sequence[int]) -> None:

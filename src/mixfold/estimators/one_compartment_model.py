@@ -6,37 +6,45 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from mixfold.core.checks import check_above, check_kind
-from mixfold.core.engine import refuse_partitions
 from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.learner import Learner
 from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows
+from mixfold.estimators._concentrations import (
+    CONCENTRATION,
+    DOSE,
+    SUBJECT,
+    TIME,
+    WEIGHT,
+    check_proportional,
+    check_same,
+    concentration_table,
+)
 from mixfold.estimators._edge import check_finite
 from mixfold.estimators._nonlinear import LearnedUnits, NonlinearMixed, symmetric
 from mixfold.estimators._observations import Observations, positions
 from mixfold.estimators._units import padded, units_of
+from mixfold.learners.monte_carlo_em import MonteCarloEM
 from mixfold.models._gaussian_effects import Structure, entries
 from mixfold.models._residual_errors import ERRORS
 from mixfold.models.pharmacokinetic import (
     Error,
     Pharmacokinetic,
-    PharmacokineticConditional,
     PharmacokineticParams,
 )
 from mixfold.run.loop import check_some
+from mixfold.schedules.settling import Settling
 from mixfold.sources._grouped import Grouped
-from mixfold.sources._object_source import source_for
-from mixfold.sources._opening import dict_as_table, is_paths, is_table, open_source
-from mixfold.sources._table import Codes, arrow, is_numeric
+from mixfold.sources._opening import open_source
+from mixfold.sources._table import Codes
 
-SUBJECT, TIME, DOSE, CONCENTRATION, WEIGHT = range(5)
 NAMES = ("ka", "V", "CL", "lag")
 
 
@@ -91,8 +99,8 @@ class OneCompartmentModel(NonlinearMixed):
         Omega, of the logarithms.
     noise_, noise_std_errors_ : arrays of shape (1,) or (2,)
         a, b or both. The standard error of a deviation that goes to zero is NaN.
-    log_likelihood_ : float
-        By importance sampling.
+    log_likelihood_, log_likelihood_std_error_ : float
+        By importance sampling, and the standard error of this estimate.
     subjects_ : array of shape (n,)
     individual_parameters_ : array of shape (n, q)
         exp of the mean of each subject's log parameters given its data; with `weight`, as they
@@ -130,6 +138,8 @@ class OneCompartmentModel(NonlinearMixed):
     ----------
     Kuhn and Lavielle (2005); Louis (1982).
     """
+
+    _simulation: ClassVar[Learner] = MonteCarloEM(draws=20, schedule=Settling(full=60), passes=120)
 
     def __init__(
         self,
@@ -174,7 +184,7 @@ class OneCompartmentModel(NonlinearMixed):
         self.n_threads = n_threads
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, group_weight: Any = None) -> Self:
         """Learn from scratch.
 
         Parameters
@@ -182,12 +192,12 @@ class OneCompartmentModel(NonlinearMixed):
         X : table, dict of columns, path, list of paths, or glob
             Rows of a file must be sorted by subject.
         y : ignored
-        sample_weight : name of a column
+        group_weight : name of a column
             Weights of subjects: a subject of weight 2 is there twice.
         """
         with self._learning() as fitted:
             fitted._check_parameters()
-            data = fitted._observations(X, fitted._columns(), sample_weight)
+            data = fitted._observations(X, fitted._columns(), group_weight)
             width = len(fitted._columns()) - 1
             table = partial(fitted._table, data)
             units, most = units_of(data.source, table, width, fitted._check_rows, data.label)
@@ -196,14 +206,16 @@ class OneCompartmentModel(NonlinearMixed):
             fitted._learn(data, units, model, width + 1)
         return self
 
-    def _observations(self, X: Any, columns: list[str], sample_weight: Any = None) -> Observations:
+    def _observations(self, X: Any, columns: list[str], group_weight: Any = None) -> Observations:
         """Rows with these columns, of which only the subject need not be a number."""
-        if sample_weight is not None and not isinstance(sample_weight, str):
+        if group_weight is not None and not isinstance(group_weight, str):
             raise InvalidInputError(
-                f"sample_weight is a {type(sample_weight).__name__}: the name of a column is needed"
+                f"group_weight is a {type(group_weight).__name__}: the name of a column is needed"
             )
         codes = Codes()
-        source = open_source(_as_table(X, self.concentration), columns, sample_weight, codes)
+        source = open_source(
+            concentration_table(X, self.concentration), columns, group_weight, codes
+        )
         for name in columns[1:]:
             if codes.values.get(name) is not None:
                 raise InvalidInputError(f"column {name!r} is not numeric; choose a numeric one")
@@ -216,6 +228,12 @@ class OneCompartmentModel(NonlinearMixed):
     def _model(self, most: int) -> Pharmacokinetic:
         reference = None if self.weight is None else float(self.reference_weight)
         return Pharmacokinetic(most, self.error, self.covariance, bool(self.lag), reference)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False  # doses and times are columns of a table, by name
+        tags.input_tags.dict = True
+        return tags
 
     def _check_parameters(self) -> None:
         for name, known in (
@@ -233,7 +251,7 @@ class OneCompartmentModel(NonlinearMixed):
     def _check_rows(self, rows: Rows, numbers: Sequence[int]) -> None:
         columns = self._columns()
         read = Rows(self._without_ignored(rows.x), rows.weight)
-        check_finite(columns, read, numbers)
+        check_finite(columns, read, numbers, "group_weight")
         bad = {(DOSE, "0 or more"): read.x[:, DOSE] < 0}
         if self.weight is not None:
             bad[WEIGHT, "above 0"] = read.x[:, WEIGHT] <= 0
@@ -257,12 +275,12 @@ class OneCompartmentModel(NonlinearMixed):
     ) -> tuple[Floats, NDArray[np.intp]]:
         """Events of whole subjects: time, dose, concentration and perhaps weight."""
         if self.weight is not None:
-            _check_same(data, x, starts, WEIGHT, f"column {self.weight!r}", "give it one weight")
+            check_same(data, x, starts, WEIGHT, f"column {self.weight!r}", "give it one weight")
         events = self._without_ignored(x)[:, TIME:]
         if self.dosing == "events":
             return events, starts
         remedy = "with dosing='single' it is the same in all of them; or use dosing='events'"
-        _check_same(data, x, starts, DOSE, "the dose", remedy)
+        check_same(data, x, starts, DOSE, "the dose", remedy)
         given = events[starts]
         given[:, 0], given[:, 2] = 0.0, 0.0
         events[:, 1] = 0.0
@@ -275,7 +293,7 @@ class OneCompartmentModel(NonlinearMixed):
             self._check_there(data, keys, "dose above 0", target.curve.amount)
             self._check_there(data, keys, "observation", target.there)
             if self.error == "proportional":
-                _check_proportional(data, keys, target)
+                check_proportional(data, keys, target)
             largest = max(largest, float(target.y.max()))
         if largest == 0.0:
             raise InvalidInputError(
@@ -356,59 +374,3 @@ class OneCompartmentModel(NonlinearMixed):
         number = positions(self.subjects_, subjects)
         known = (number >= 0)[:, None]
         return np.asarray(self.params_.mean + np.where(known, self.random_effects_[number], 0.0))
-
-
-def _as_table(data: Any, concentration: str) -> Any:
-    """A dict of columns as a table; what cannot hold columns is refused.
-
-    Nulls among concentrations become NaN, which dose rows may have.
-    """
-    refuse_partitions(data)
-    if is_paths(data) or source_for(data) is not None:
-        return data
-    data = dict_as_table(data)
-    if not is_table(data):
-        raise InvalidInputError(
-            f"X is a {type(data).__name__}: a table, a dict of columns, or a path is needed"
-        )
-    table = arrow().table(data)
-    i = table.schema.get_field_index(concentration)
-    if i < 0 or not table.column(i).null_count or not is_numeric(table.field(i).type):
-        return table
-    return table.set_column(i, concentration, table.column(i).cast("float64").fill_null(np.nan))
-
-
-def _check_same(
-    data: Observations,
-    x: NDArray[Any],
-    starts: NDArray[np.intp],
-    column: int,
-    name: str,
-    remedy: str,
-) -> None:
-    """Refuse a column that changes within a subject."""
-    first = np.repeat(x[starts, column], np.diff(np.append(starts, len(x))))
-    changed = first != x[:, column]
-    if changed.any():
-        raise InvalidInputError(
-            f"{name} of subject {data.label(x[changed, SUBJECT][0])} changes from row to row: "
-            f"{remedy}"
-        )
-
-
-def _check_proportional(
-    data: Observations, keys: Floats, target: PharmacokineticConditional
-) -> None:
-    """Refuse subjects with observations where proportional noise is zero."""
-    curve = target.curve
-    first = np.where(curve.amount > 0, curve.dose_time, np.inf).min(axis=1)
-    early = ((target.there > 0) & (curve.time <= first[:, None])).any(axis=1)
-    for bad, why in (
-        (early, "was observed before any dose had an effect"),
-        ((target.y == 0).all(axis=1), "has no concentration other than 0"),
-    ):
-        if bad.any():
-            raise InvalidInputError(
-                f"subject {data.label(keys[bad][0])} {why}: error='proportional' allows no noise "
-                "there; drop such rows, or use error='additive' or 'combined'"
-            )

@@ -18,7 +18,7 @@ from mixfold.core.problem import Assignment
 from mixfold.core.rows import Array
 from mixfold.models._random_effects import Conditional
 
-MODE_STEPS, MODE_ENOUGH = 25, 1e-4  # the mode only shapes proposals
+MODE_STEPS, MODE_ENOUGH = 25, 1e-4  # enough to shape proposals
 FIRST = 20  # proposals of which one is the beginning
 FAR_SHARE = 0.2
 FREEDOM = 4  # of the t proposals: its chi-square is then the logarithm of two uniform numbers
@@ -34,6 +34,10 @@ class Shape:
     center: Array
     root: Array
     spread: Array
+
+    def at(self, white: Array) -> Array:
+        """Effects made of numbers in units of this shape, (..., n, q)."""
+        return self.center + _times(self.spread, white)
 
     def log_t(self, z: Array) -> Array:
         """log density at z of a t distribution of this shape, (..., n)."""
@@ -59,10 +63,19 @@ class Noise:
 
 @dataclass(frozen=True)
 class Chains:
-    """Draws (m, n, q) of every unit, and its log marginal density by importance sampling."""
+    """Draws (m, n, q) of every unit, and its log marginal density by importance sampling.
+
+    `relative_variance` is that of the estimate of the marginal density.
+    """
 
     draws: Array
     log_density: Array
+    relative_variance: Array
+
+    @property
+    def weight(self) -> Array:
+        """The share (m, n) of every draw in its unit's posterior."""
+        return np.full(self.draws.shape[:2], 1.0 / len(self.draws))
 
 
 class Proposals:
@@ -73,10 +86,10 @@ class Proposals:
 
     def __init__(self, target: Conditional, shape: Shape, noise: Noise) -> None:
         self.target, self.shape = target, shape
-        near = shape.center + _times(shape.spread, noise.normal * noise.stretch[..., None])
+        near = shape.at(noise.normal * noise.stretch[..., None])
         far = target.effects.at(noise.normal)
         self.z = np.where((noise.choice < FAR_SHARE)[..., None], far, near)
-        self.joint = _joint(target, self.z)
+        self.joint = joint(target, self.z)
         self.log_weight = self.weigh(self.z, self.joint)
 
     def weigh(self, z: Array, joint: Array) -> Array:
@@ -94,9 +107,11 @@ def draw(target: Conditional, assignment: Assignment, shape: Shape) -> Chains:
     noise = _noise(assignment, *shape.center.shape)
     proposals = Proposals(target, shape, noise)
     # along contiguous numbers: along the first axis, one unit alone would be summed otherwise
-    total = logsumexp(np.ascontiguousarray(proposals.log_weight.T), axis=1)
+    log_weight = np.ascontiguousarray(proposals.log_weight.T)
+    total = logsumexp(log_weight, axis=1)
+    variance = np.square(np.exp(log_weight - total[:, None])).sum(axis=1) - 1.0 / len(noise.choice)
     draws = _walk(target, shape, proposals, noise)
-    return Chains(draws, total - log(len(noise.choice)))
+    return Chains(draws, total - log(len(noise.choice)), np.maximum(variance, 0.0))
 
 
 def _noise(assignment: Assignment, n: int, q: int) -> Noise:
@@ -147,21 +162,24 @@ def _one_of(log_weight: Array, uniform: Array) -> NDArray[np.intp]:
     return np.asarray((reached < uniform * reached[-1]).sum(axis=0))
 
 
-def _joint(target: Conditional, z: Array) -> Array:
+def joint(target: Conditional, z: Array) -> Array:
     """log p(y, z), a few draws at a time so that memory stays bounded."""
     several = max(1, ELEMENTS // max(1, target.size))
     return np.concatenate([target.log_joint(z[i : i + several]) for i in range(0, len(z), several)])
 
 
-def shape_at_mode(target: Conditional) -> Shape:
-    """Damped Newton steps to each unit's mode; a unit that has arrived stays where it is."""
+def shape_at_mode(target: Conditional, enough: float = MODE_ENOUGH) -> Shape:
+    """Damped Newton steps to each unit's mode; a unit that has arrived stays where it is.
+
+    It has arrived when the next step would gain no more than about `enough` nats.
+    """
     z = np.repeat(target.effects.mean[None], target.n, axis=0)
     value, gradient, information = target.joint_curvature(z)
     damping = np.zeros(target.n)
     moving = np.ones(target.n, dtype=bool)
     for _ in range(MODE_STEPS):
         step = _damped(information, gradient, damping)
-        moving = moving & ((gradient * step).sum(axis=-1) > MODE_ENOUGH)
+        moving = moving & ((gradient * step).sum(axis=-1) > enough)
         if not moving.any():
             break
         tried, slope, curvature = target.joint_curvature(z + step)

@@ -11,7 +11,7 @@ from mixfold.core.problem import Assignment
 from mixfold.core.rows import Array, Rows
 from mixfold.core.statistics import Totals
 from mixfold.kernels._metropolis import draw, shape_at_mode, shape_of
-from mixfold.models._random_effects import RandomEffects, no_closed_form
+from mixfold.models._random_effects import Conditional, RandomEffects, no_closed_form
 
 PILOT = 100
 
@@ -21,9 +21,11 @@ class Summary(NamedTuple):
 
     `observed` is the observed information by Louis' identity, E[-Hessian] - Var(score) of the
     complete data; `outer` is the sum of squared scores, by Fisher's. Both add over units.
+    `relative_variance` is that of the estimate of each unit's density, 0 where it is no estimate.
     """
 
     log_density: Array
+    relative_variance: Array
     effects: Array
     covariance: Array
     observed: Array
@@ -44,10 +46,7 @@ class SimulationKernel:
         """An estimate of log p(y) of every unit, and its expected statistics."""
         target = self.model.conditional(params, rows.x)
         chains = draw(target, assignment, shape_at_mode(target))
-        total = np.zeros((len(rows), self.model.n_latent))
-        for z in chains.draws:
-            total += target.statistics(z)
-        return chains.log_density, total / assignment.draws
+        return chains.log_density, target.mean_statistics(chains.draws, chains.weight)
 
     def moments(self, params: Any, rows: Rows, latent: Array) -> Array:
         """The sums of units with these statistics, without likelihood."""
@@ -63,26 +62,16 @@ class SimulationKernel:
         before = replace(assignment, draws=PILOT, seed=assignment.seed + 1)
         pilot = draw(target, before, shape_at_mode(target))
         chains = draw(target, assignment, shape_of(pilot.draws))
-        m, weight = assignment.draws, rows.weights()
-        total, product = np.zeros(()), np.zeros(())
-        statistics = np.zeros((len(rows), self.model.n_latent))
-        for z in chains.draws:
-            scores = target.scores(z)
-            total = total + scores
-            product = product + (scores * weight[:, None]).T @ scores
-            statistics += target.statistics(z)
-        mean = total / m
-        square = (mean * weight[:, None]).T @ mean
-        complete = Totals(weight @ statistics / m, float(weight.sum()), 0.0)
-        center = chains.draws.mean(axis=0)
-        gap = chains.draws - center
-        return Summary(
+        found = summary(
+            self.model,
+            params,
+            target,
+            rows.weights(),
+            chains.draws,
+            chains.weight,
             chains.log_density,
-            center,
-            np.einsum("mna,mnb->nab", gap, gap) / m,
-            self.model.information(params, complete) - (product / m - square),
-            square,
         )
+        return found._replace(relative_variance=chains.relative_variance)
 
     def expect(self, params: Any, rows: Rows) -> Array:
         raise no_closed_form()
@@ -91,3 +80,33 @@ class SimulationKernel:
         self, params: Any, x: Array, responsibilities: bool = True
     ) -> tuple[Array, Array | None]:
         raise no_closed_form()
+
+
+def summary(
+    model: RandomEffects,
+    params: Any,
+    target: Conditional,
+    unit_weight: Array,
+    points: Array,
+    weight: Array,
+    log_density: Array,
+) -> Summary:
+    """What points (m, n, q), which have these shares of each posterior, tell of the units."""
+    total, product = np.zeros(()), np.zeros(())
+    for z, share in zip(points, weight, strict=True):
+        scores = target.scores(z)
+        total = total + share[:, None] * scores
+        product = product + (scores * (share * unit_weight)[:, None]).T @ scores
+    square = (total * unit_weight[:, None]).T @ total
+    statistics = target.mean_statistics(points, weight)
+    complete = Totals(unit_weight @ statistics, float(unit_weight.sum()), 0.0)
+    center = (weight[..., None] * points).sum(axis=0)
+    gap = points - center
+    return Summary(
+        log_density,
+        np.zeros(len(log_density)),
+        center,
+        np.einsum("mn,mna,mnb->nab", weight, gap, gap),
+        model.information(params, complete) - (product - square),
+        square,
+    )

@@ -64,6 +64,13 @@ class Conditional(ABC):
     def statistics(self, z: Array) -> Array:
         """The statistics of the complete data, (n, s)."""
 
+    def mean_statistics(self, z: Array, weight: Array) -> Array:
+        """Means (n, s) of the statistics at points (m, n, q) that have these weights (m, n)."""
+        total: Array = weight[0][:, None] * self.statistics(z[0])
+        for point, share in zip(z[1:], weight[1:], strict=True):
+            total += share[:, None] * self.statistics(point)
+        return total
+
     @abstractmethod
     def scores(self, z: Array) -> Array:
         """The gradient of log p(y, z) in the parameters, (n, r)."""

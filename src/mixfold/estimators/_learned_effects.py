@@ -1,0 +1,117 @@
+"""What a linear mixed model has learned, and what a look at all groups shows."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mixfold.backends.threads import Threads
+from mixfold.core.checks import LARGEST_SUM, check_array, check_count
+from mixfold.core.rows import Array as Floats
+from mixfold.core.value import value
+from mixfold.estimators._designed import check_design
+from mixfold.estimators._effects import ArrayDesign, Scaling
+from mixfold.estimators._formula import FormulaDesign
+from mixfold.estimators._learned import check_learner
+from mixfold.estimators._observations import check_labels
+from mixfold.kernels.linear_mixed import LinearMixedKernel
+from mixfold.models.linear_mixed import LinearMixed, LinearMixedParams
+from mixfold.run.history import History
+from mixfold.sources._grouped import Grouped
+
+
+@value
+class LearnedEffects:
+    """Everything the public attributes are made from."""
+
+    model: LinearMixed
+    learner: Any
+    design: FormulaDesign | ArrayDesign
+    scaling: Scaling
+    params: LinearMixedParams
+    log_likelihood: float
+    information: Floats
+    groups: Any
+    effects: Floats | None
+    n_groups: int
+    n_seen: int
+    history: History
+    converged: bool
+    degeneracies: int
+
+    def check(self) -> None:
+        """Refuse what no learning can have led to."""
+        p, q = self.model.p, self.model.q
+        check_design(self.design, p, q)
+        self.model.check_params(self.params)
+        check_learner(self.learner, self.model)
+        self.scaling.check(p, q)
+        check_array("information", self.information, (p, p), -LARGEST_SUM, LARGEST_SUM)
+        self.history.check()
+        for name in ("n_groups", "n_seen", "degeneracies"):
+            check_count(name, getattr(self, name))
+        if self.effects is not None:
+            check_array("effects", self.effects, (self.n_groups, q), -LARGEST_SUM, LARGEST_SUM)
+            check_labels(self.groups, self.n_groups)
+
+    @property
+    def n_features(self) -> int:
+        """Columns of the data that are features."""
+        return self.design.n_features
+
+    def attributes(self) -> dict[str, Any]:
+        """The public fitted attributes."""
+        covariance = self.scaling.coefficient_covariance(self.information)
+        found = {
+            "n_features_in_": self.n_features,
+            "coef_": self.scaling.coefficients(self.params),
+            "coef_names_": list(self.design.names),
+            "coef_std_errors_": np.sqrt(np.diag(covariance)),
+            "coef_covariance_": covariance,
+            "random_covariance_": self.scaling.random_covariance(self.params.omega),
+            "random_names_": list(self.design.random_names),
+            "noise_variance_": float(self.params.noise_variance * self.scaling.scale**2),
+            "log_likelihood_": self.log_likelihood,
+            "n_groups_": self.n_groups,
+            "n_seen_": self.n_seen,
+            "history_": self.history,
+            "converged_": self.converged,
+            "degeneracies_": self.degeneracies,
+        }
+        if self.effects is not None:
+            found |= {"groups_": np.asarray(self.groups), "random_effects_": self.effects}
+        return found
+
+
+class Ended(NamedTuple):
+    """What a look at all units shows under the learned parameters."""
+
+    log_likelihood: float
+    information: Floats
+    log_density: Floats
+    keys: Floats
+    effects: Floats
+
+
+def look(problem: Threads, params: LinearMixedParams, scaling: Scaling, units: Grouped) -> Ended:
+    """Likelihood, information about fixed effects, and random effects of all groups."""
+    kernel = LinearMixedKernel(problem.model)
+    prepared = kernel.prepare(params)
+    total, information = 0.0, np.zeros((problem.model.p, problem.model.p))
+    densities, numbers, effects = [], [], []
+    for keys, rows in units.keyed_blocks():
+        log_density, latent = problem.posterior(params, rows)
+        assert latent is not None
+        total += float(rows.weights() @ log_density)
+        information += kernel.information(prepared, rows)
+        densities.append(log_density)
+        numbers.append(keys)
+        effects.append(scaling.effects(latent[:, 1 : 1 + problem.model.q]))
+    return Ended(
+        total,
+        information,
+        np.concatenate(densities),
+        np.concatenate(numbers),
+        np.concatenate(effects),
+    )

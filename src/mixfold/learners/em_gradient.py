@@ -1,0 +1,108 @@
+"""EM for models whose M-step is one Newton step."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Protocol, runtime_checkable
+
+from mixfold.core.checks import check_kind
+from mixfold.core.learner import Info
+from mixfold.core.problem import Model, Problem
+from mixfold.core.value import value
+from mixfold.learners._gathering import nothing
+from mixfold.learners.em import EM, EXTRAPOLATED, PLAIN, EMState
+
+
+@runtime_checkable
+class NewtonMaximizer(Protocol):
+    """A model whose `maximize` is one Newton step, which may go too far."""
+
+    def halfway(self, start: Any, end: Any) -> Any:
+        """Parameters between two points."""
+
+
+@value
+class EMGradientState(EMState):
+    """The state of EM, and in `origin` the parameters from which an M-step led to `params`."""
+
+    origin: list[Any]
+
+    def check(self, model: Model) -> None:
+        """Refuse what no passes over rows of the model can have led to."""
+        super().check(model)
+        for params in self.origin:
+            model.check_params(params)
+
+
+@value
+class EMGradient(EM):
+    """EM whose M-step is one Newton step of the expected complete log-likelihood.
+
+    Such a step is nearly as good as an exact M-step near the maximum, but may lower the likelihood
+    elsewhere. A pass shows whether it has: then the step is halved, until it has not. Use it for
+    logistic mixed models with one or two random effects, where it is the default.
+
+    Parameters
+    ----------
+    tol, max_passes, accelerate : float, int, bool
+        As of `EM`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mixfold import LogisticMixedModel
+    >>> from mixfold.learners.em_gradient import EMGradient
+    >>> rng = np.random.default_rng(0)
+    >>> groups = np.repeat(np.arange(100), 10)
+    >>> y = rng.random(1000) < 1 / (1 + np.exp(-rng.normal(size=100)[groups]))
+    >>> x = rng.normal(size=(1000, 1))
+    >>> model = LogisticMixedModel(learner=EMGradient(max_passes=20)).fit(x, y, groups)
+    >>> bool((np.diff(model.history_.log_likelihood) > -1e-12).all())
+    True
+
+    References
+    ----------
+    Lange (1995), A gradient algorithm locally equivalent to the EM algorithm.
+    """
+
+    def refusal(self, model: Model) -> str | None:
+        if isinstance(model, NewtonMaximizer):
+            return None
+        return (
+            "EMGradient is for models whose M-step is a Newton step, and the M-step of this model "
+            "is exact: use learner='em'"
+        )
+
+    def init(self, problem: Problem, params: Any, seen: int = 0, seed: int = 0) -> EMGradientState:
+        began = super().init(problem, params, seen, seed)
+        return EMGradientState(**vars(began), origin=[])
+
+    def check_state(self, model: Model, state: Any) -> None:
+        check_kind("state", state, EMGradientState)
+        state.check(model)
+
+    def end_pass(self, problem: Problem, state: Any) -> tuple[Any, list[Info]]:
+        state = self.close(problem, state)
+        statistics = problem.model.statistics(state.params, state.gathered.sums)
+        if not statistics.count > 0:
+            return super().end_pass(problem, state)
+        now = statistics.log_likelihood / statistics.count
+        judged = state.phase == EXTRAPOLATED
+        if state.origin and not judged and state.before - now > self.tol:
+            return self._halve(problem, state), [Info(state.gathered.n, now, 1.0)]
+        after: Any
+        after, infos = super().end_pass(problem, state)
+        if judged and now < state.before:  # back to the M-step before the extrapolation
+            return after, infos
+        return replace(after, origin=[state.params]), infos
+
+    def _halve(self, problem: Problem, state: Any) -> Any:
+        model: Any = problem.model
+        return replace(
+            state,
+            params=model.halfway(state.origin[0], state.params),
+            gathered=nothing(problem),
+            passes=state.passes + 1,
+            phase=PLAIN,
+            trail=[],
+        )
