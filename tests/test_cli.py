@@ -182,13 +182,13 @@ def test_learners_and_detectors_are_options_too(run: Run, tmp_path: Path) -> Non
     means = np.repeat([0.0, 0.0, 9.0], 1000)[:, None]
     np.save(tmp_path / "x.npy", means + rng.normal(size=(3000, 2)))
     inner = ("-O", "learner=online-em:batch_size=4,schedule=constant:step=0.05")
-    detector = ("-O", "detector=page-hinkley:least=8,threshold=5", "-O", "window=64")
+    detector = ("-O", "detector=robust-cusum:min-instances=8,threshold=5", "-O", "window=64")
     fit = ("fit", str(tmp_path / "x.npy"), "-k", "1", "--init", "random-labels")
     code, out, err = run(*fit, "--learner", "drift-aware", *inner, *detector)
     assert (code, err) == (0, "")
     model = mixfold.load("model.mixfold")
     assert model.learner.learner.schedule.step == 0.05
-    assert model.learner.detector.least == 8
+    assert model.learner.detector.min_instances == 8
     (row,) = model.drifts_
     assert 2000 < row < 2300
     assert f"after row {row:,}" in out

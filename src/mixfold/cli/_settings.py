@@ -99,6 +99,8 @@ def _value(name: str, text: str, hint: Any) -> Any:
         kind, _, rest = text.partition(":")
         return with_options(find(f"{name}s", kind), _listed(rest))
     kinds = get_args(hint) or (hint,)
+    if text in kinds:  # of a Literal
+        return text
     if NoneType in kinds and text.lower() in ("none", ""):
         return None
     for kind in kinds:
@@ -111,8 +113,12 @@ def _value(name: str, text: str, hint: Any) -> Any:
                 continue
         if kind in (str, Any):
             return text
-    wanted = " or ".join("none" if k is NoneType else k.__name__ for k in kinds)
+    wanted = " or ".join("none" if k is NoneType else _shown_kind(k) for k in kinds)
     raise InvalidInputError(f"option {name}={text}: {wanted} is needed")
+
+
+def _shown_kind(kind: Any) -> str:
+    return kind.__name__ if isinstance(kind, type) else str(kind)
 
 
 def split_options(learners: Sequence[str], options: Sequence[str]) -> dict[str, list[str]]:

@@ -15,7 +15,7 @@ from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
 from mixfold.core.learner import Learner
 from mixfold.core.limits import HEAVIEST, LARGEST, LIGHTEST
-from mixfold.core.registry import find, name_of
+from mixfold.core.registry import make, name_of
 from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows
 from mixfold.core.source import Source
@@ -29,7 +29,7 @@ from mixfold.sources.collection import Collection, is_collection, open_collectio
 
 def family_from(given: Any) -> Family:
     """A family by name or as an object."""
-    family = find("families", given)() if isinstance(given, str) else given
+    family = make("families", given)
     if not isinstance(family, Family):
         raise InvalidInputError(f"family is {given!r}: give a name or a family object")
     return family
@@ -37,7 +37,7 @@ def family_from(given: Any) -> Family:
 
 def learner_from(given: Any) -> Learner:
     """A learner by name or as an object."""
-    learner = find("learners", given)() if isinstance(given, str) else given
+    learner = make("learners", given)
     if not isinstance(learner, Learner):
         raise InvalidInputError(f"learner is {given!r}: give a name or a learner object")
     return learner

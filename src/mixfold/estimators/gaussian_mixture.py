@@ -18,6 +18,7 @@ from mixfold.core.checks import check_kind
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
 from mixfold.core.learner import Learner
+from mixfold.core.registry import is_called
 from mixfold.core.rows import Array as Floats
 from mixfold.core.source import Source
 from mixfold.core.start import Start
@@ -36,8 +37,6 @@ from mixfold.run.starting import start_for
 from mixfold.run.stream import Stream
 from mixfold.sources.array import Array
 from mixfold.sources.npy import Npy
-
-STARTS = {"kmeans": "k-means++", "k-means++": "k-means++", "random": "random-labels"}
 
 
 class GaussianMixture(Density):
@@ -123,13 +122,13 @@ class GaussianMixture(Density):
         return Gaussian(self.covariance_type, floor=self._floor, reg_covar=self.reg_covar)
 
     def _learner(self) -> Learner:
-        if self.learner == "em":
+        if is_called("learners", self.learner, "em"):
             return EM(tol=self.tol, max_passes=self.max_iter)
         return learner_from(self.learner)
 
     def _start(self) -> Start:
         return Overrides(
-            start_for(STARTS.get(self.init_params, "random-rows"), self._family()),
+            start_for(self.init_params, self._family()),
             self._given("weights_init"),
             self._given("means_init"),
             self._given("precisions_init"),

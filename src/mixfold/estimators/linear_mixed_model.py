@@ -20,6 +20,7 @@ from mixfold.core.checks import (
 )
 from mixfold.core.errors import unknown_name
 from mixfold.core.learner import Learner
+from mixfold.core.registry import is_called
 from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows
 from mixfold.core.value import value
@@ -287,7 +288,7 @@ class LinearMixedModel(UnitFitting, Designed):
         self._learner(1.0)
 
     def _learner(self, observations: float) -> Learner:
-        if self.learner == "auto":
+        if is_called("learners", self.learner, "auto"):
             tol = self.tol * max(1.0, observations)
             return EM(tol=tol, max_passes=self.max_passes, accelerate=True)
         return learner_from(self.learner)

@@ -19,7 +19,7 @@ from mixfold.families.exponential import Exponential
 from mixfold.families.gaussian import LOG_2PI, Gaussian, GaussianParams
 from mixfold.families.poisson import Poisson
 from mixfold.kernels.reference import simulate
-from mixfold.models.annealed import Annealed, AnnealingRule, bumps, looked
+from mixfold.models.annealed import Annealed, AnnealingRule, bumps, maybe_decay
 from mixfold.models.bayesian_mixture import MixturePosterior
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
@@ -177,7 +177,7 @@ class NativeKernel:
         )
         batches = -(-len(rows) // batch_size)
         after = replace(state, loss=loss, first=first, wait=state.wait - batches)
-        return looked(after, rule), log_density, bound
+        return maybe_decay(after, rule), log_density, bound
 
     def sequence(
         self, statistics: Statistics, params: MixtureParams, reference: Statistics | None = None

@@ -30,10 +30,8 @@ def start_for(init: Any, family: Family, suits: str | None = None) -> Start:
     if isinstance(init, Start):
         return init
     if isinstance(init, str):
-        if init == "auto" and suits is not None:
-            init = suits
-        if init == "auto":
-            init = "k-mle++" if family.scatter == "none" else "k-means++"
+        if init.lower() == "auto":
+            init = suits or ("k-mle++" if family.scatter == "none" else "k-means++")
         start: Start = find("starts", init)()
         return start
     if hasattr(init, "fit") and not hasattr(init, "params_"):
