@@ -60,9 +60,9 @@ def make(package: str, given: Any) -> Any:
     return find(package, given)() if isinstance(given, str) else given
 
 
-def is_called(package: str, given: Any, name: str) -> bool:
-    """Whether `given` is a spelling of the name of a package's class."""
-    return isinstance(given, str) and canonical(package, given) == name
+def is_called(given: Any, name: str) -> bool:
+    """Whether `given` is the name, however it is spelt."""
+    return isinstance(given, str) and _letters(given) == _letters(name)
 
 
 def find_all(package: str) -> dict[str, Any]:

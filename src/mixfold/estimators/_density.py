@@ -20,6 +20,7 @@ from mixfold.core.source import Source
 from mixfold.core.start import Start
 from mixfold.core.value import at_home, equal, is_value
 from mixfold.engines.threads import Threads
+from mixfold.estimators._absent import why_absent
 from mixfold.estimators._edge import check_rows, engine_for, open_data
 from mixfold.estimators._evaluation import Evaluation
 from mixfold.estimators._learned import Learned
@@ -261,6 +262,7 @@ class Density(Evaluation):
             params=learner.estimate(problem, fit.state),
             n_seen=fit.rows_seen,
             n_rows=fit.length or fit.row,
+            n_iter=fit.passes,
             history=fit.history,
             converged=bool(fit.done and learner.converged(fit.state)),
             degeneracies=int(fit.state.repairs),
@@ -404,7 +406,16 @@ class Density(Evaluation):
             shown = model.__dict__ if model._live is None else model._attributes(model._now())
             if name in shown:
                 return shown[name]
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        raise AttributeError(
+            f"{type(self).__name__!r} object has no attribute {name!r}{model._why_absent(name)}"
+        )
+
+    def _why_absent(self, name: str) -> str:
+        """Why an attribute of fitted models is not there, and what to do."""
+        if name not in self._shows:
+            return ""
+        learned = self.__dict__.get("_learned")
+        return ": call fit first" if learned is None else f": {why_absent(name, learned)}"
 
     def __getstate__(self) -> Any:
         """The state of a copy, which may go on learning by itself."""

@@ -16,7 +16,7 @@ from mixfold.core.problem import Model
 from mixfold.core.rows import Rows
 from mixfold.core.value import equal, field_names, value
 from mixfold.engines.threads import Threads
-from mixfold.families.gaussian import FactorParams, Gaussian
+from mixfold.families.gaussian import FactorParams, Gaussian, GaussianParams
 from mixfold.learners.drift_aware import DriftAware
 from mixfold.models.bayesian_mixture import MixturePosterior
 from mixfold.models.mixture_model import MixtureModel
@@ -35,11 +35,23 @@ def check_learner(learner: Any, model: Model) -> None:
         raise InvalidInputError(f"learner is {learner!r}, of which some settings are not resolved")
 
 
+def precisions(family: Gaussian, components: GaussianParams) -> dict[str, Any]:
+    """Inverse covariances and their Cholesky factors, in scikit-learn's shapes."""
+    whiten = family.whiten(components)
+    if whiten.ndim == 3:
+        whiten = whiten.swapaxes(1, 2)
+    shape = family.structure.covariance_shape(*components.means.shape)
+    root = family.structure.shared(whiten).reshape(shape)
+    square = root @ root.swapaxes(-1, -2) if whiten.ndim == 3 else np.square(root)
+    return {"precisions_": square, "precisions_cholesky_": root}
+
+
 @value
 class Learned:
     """Model, rule, state and everything the public attributes are made from.
 
-    `n_seen` are the rows learned with passes counted, `n_rows` without.
+    `n_seen` are the rows learned with passes counted, `n_rows` without, and `n_iter` the passes
+    that a fit has made.
     """
 
     public: ClassVar[tuple[str, ...]] = (
@@ -47,9 +59,13 @@ class Learned:
         "weights_",
         "means_",
         "covariances_",
+        "precisions_",
+        "precisions_cholesky_",
         "loadings_",
         "noise_variance_",
         "n_seen_",
+        "n_iter_",
+        "lower_bound_",
         "history_",
         "converged_",
         "degeneracies_",
@@ -63,6 +79,7 @@ class Learned:
     params: Any
     n_seen: int
     n_rows: int
+    n_iter: int
     history: History
     converged: bool
     degeneracies: int
@@ -77,7 +94,7 @@ class Learned:
         check_learner(self.learner, self.model)
         self.stream.check(self.learner, self.model)
         self.history.check()
-        for name in ("n_seen", "n_rows", "degeneracies"):
+        for name in ("n_seen", "n_rows", "n_iter", "degeneracies"):
             check_count(name, getattr(self, name))
         check_seed("seed", self.seed)
 
@@ -93,11 +110,22 @@ class Learned:
         known = state.params if state is not None and "params" in field_names(state) else None
         return known if isinstance(known, MixturePosterior) else None
 
+    @property
+    def lower_bound(self) -> float | None:
+        """What the last pass has raised, per row, where a pass is one update from all rows."""
+        state = self.stream.state
+        if self.streaming or state is None or not len(self.history):
+            return None
+        if not self.learner.gathers(state):
+            return None
+        bound, log_likelihood = self.history.bound[-1], self.history.log_likelihood[-1]
+        return float(log_likelihood if np.isnan(bound) else bound)
+
     @staticmethod
     def nothing(model: MixtureModel, learner: Any, seed: int) -> Learned:
         """Before the first row of a stream."""
         none = Stream(None, None, [])
-        return Learned(model, learner, none, None, 0, 0, no_history(), False, 0, seed, True)
+        return Learned(model, learner, none, None, 0, 0, 0, no_history(), False, 0, seed, True)
 
     def attributes(self) -> dict[str, Any]:
         """The public fitted attributes."""
@@ -107,10 +135,13 @@ class Learned:
             "weights_": self.params.weights,
             "means_": components.means,
             "n_seen_": self.n_seen,
+            "n_iter_": self.n_iter,
             "history_": self.history,
             "converged_": self.converged,
             "degeneracies_": self.degeneracies,
         }
+        if self.lower_bound is not None:
+            found["lower_bound_"] = self.lower_bound
         if self.posterior is not None:
             found["posterior_"] = self.posterior
         if isinstance(self.learner, DriftAware):
@@ -122,6 +153,7 @@ class Learned:
             found["noise_variance_"] = components.noise_variance
         elif isinstance(family, Gaussian):
             found["covariances_"] = family.structure.covariances(components.factor)
+            found |= precisions(family, components)
         return found
 
     def advance(self, problem: Threads, beginning: Beginning, rows: Rows) -> Learned:

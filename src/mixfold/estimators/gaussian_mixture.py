@@ -67,14 +67,8 @@ class GaussianMixture(Density):
     }
     _least_rows = 2
     _ordered = False  # scikit-learn's order is that of the start
-    _shows = (
-        *Learned.public,
-        "precisions_",
-        "precisions_cholesky_",
-        "n_iter_",
-        "lower_bounds_",
-        "lower_bound_",
-    )
+    _shows = (*Learned.public, "lower_bounds_")
+    _own_learner = "em"
     _floor = 1e-14
 
     def __init__(
@@ -122,7 +116,7 @@ class GaussianMixture(Density):
         return Gaussian(self.covariance_type, floor=self._floor, reg_covar=self.reg_covar)
 
     def _learner(self) -> Learner:
-        if is_called("learners", self.learner, "em"):
+        if is_called(self.learner, self._own_learner):
             return EM(tol=self.tol, max_passes=self.max_iter)
         return learner_from(self.learner)
 
@@ -201,21 +195,11 @@ class GaussianMixture(Density):
 
     def _attributes(self, learned: Learned) -> dict[str, Any]:
         shown = super()._attributes(learned)
-        family = learned.model.family
-        whiten = family.whiten(learned.params.components)
-        if whiten.ndim == 3:
-            whiten = whiten.swapaxes(1, 2)
-        shape = family.structure.covariance_shape(*learned.params.components.means.shape)
-        root = family.structure.shared(whiten).reshape(shape)
-        square = root @ root.swapaxes(-1, -2) if whiten.ndim == 3 else np.square(root)
         bounds = [float(bound) for bound in learned.history.log_likelihood]
         return shown | {
-            "precisions_cholesky_": root,
-            "precisions_": square,
-            "n_iter_": len(bounds),
             "lower_bounds_": bounds,
             "lower_bound_": bounds[-1] if bounds else -np.inf,
-            "_shown": (shown["weights_"], shown["means_"], root),
+            "_shown": (shown["weights_"], shown["means_"], shown["precisions_cholesky_"]),
         }
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -249,7 +233,7 @@ class GaussianMixture(Density):
         learner = self._learner().resolve(None, model.d, True)
         stream, seed = Stream(None, None, []), self._seed()
         return Learned(
-            model, learner, stream, params, 0, 0, no_history(), False, 0, seed, streaming=False
+            model, learner, stream, params, 0, 0, 0, no_history(), False, 0, seed, streaming=False
         )
 
     def sample(self, n_samples: int = 1) -> tuple[Floats, np.ndarray]:

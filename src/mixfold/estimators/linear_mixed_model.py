@@ -288,7 +288,7 @@ class LinearMixedModel(UnitFitting, Designed):
         self._learner(1.0)
 
     def _learner(self, observations: float) -> Learner:
-        if is_called("learners", self.learner, "auto"):
+        if is_called(self.learner, self._own_learner):
             tol = self.tol * max(1.0, observations)
             return EM(tol=tol, max_passes=self.max_passes, accelerate=True)
         return learner_from(self.learner)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
 from mixfold.core.checks import check_least, check_whole
+from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
 from mixfold.core.learner import Learner
 from mixfold.core.start import Start
@@ -65,6 +67,8 @@ class Mixture(Density):
     means_ : array of shape (K, d)
     covariances_ : array
         For Gaussians, in scikit-learn's shape of the covariance type; factors have none.
+    precisions_, precisions_cholesky_ : arrays
+        Inverses of the covariances and their Cholesky factors, for the same models.
     loadings_, noise_variance_ : arrays of shapes (K, rank, d) and (K, d)
         For `Gaussian("factor", rank=q)`: covariances are `loadings_[k].T @ loadings_[k]` plus the
         noise on the diagonal, as of scikit-learn's `FactorAnalysis`.
@@ -72,6 +76,11 @@ class Mixture(Density):
         Weights and all parameters of the components.
     n_seen_ : int
         Rows learned, passes counted.
+    n_iter_ : int
+        Passes over the data that `fit` has made; 0 if all rows came by `partial_fit`.
+    lower_bound_ : float
+        The log-likelihood per row in the last pass, or the bound on it that the learner raises.
+        Only learners that update once per pass, such as EM, have one; `score` always works.
     history_ : History
         `log_likelihood`, `step_size`, `rows` and `time` of every pass or update, and `bound`, what
         a rule raises that does not raise the likelihood itself.
@@ -126,6 +135,11 @@ class Mixture(Density):
         self.verbose = verbose
 
     def _family(self) -> Family:
+        if isinstance(self.family, Integral):
+            raise InvalidInputError(
+                f"family is {self.family!r}, as the family comes before the number of components: "
+                f"write Mixture(n_components={self.family!r})"
+            )
         return family_from(self.family)
 
     def _learner(self) -> Learner:

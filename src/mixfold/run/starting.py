@@ -10,7 +10,7 @@ from mixfold.core.errors import InvalidInputError, warn
 from mixfold.core.family import Family
 from mixfold.core.learner import Learner
 from mixfold.core.problem import Model
-from mixfold.core.registry import find
+from mixfold.core.registry import find, is_called
 from mixfold.core.rows import Rows
 from mixfold.core.start import Start
 from mixfold.core.value import at_home, value
@@ -30,7 +30,7 @@ def start_for(init: Any, family: Family, suits: str | None = None) -> Start:
     if isinstance(init, Start):
         return init
     if isinstance(init, str):
-        if init.lower() == "auto":
+        if is_called(init, "auto"):
             init = suits or ("k-mle++" if family.scatter == "none" else "k-means++")
         start: Start = find("starts", init)()
         return start
