@@ -6,22 +6,21 @@ from mixfold.core.registry import name_of
 from mixfold.estimators._learned import Learned
 
 OF_GAUSSIANS = ("covariances_", "precisions_", "precisions_cholesky_")
-OF_FACTORS = ("loadings_", "noise_variance_")
 
 
 def why_absent(name: str, learned: Learned) -> str:
     """The reason that a fitted model does not show an attribute that others show."""
     learner, family = name_of(learned.learner), learned.model.family
-    if name in OF_GAUSSIANS:
-        if getattr(family, "covariance", None) == "factor":
-            return "a model with factors has loadings_ and noise_variance_"
-        return f"the {name_of(family)} family has none"
-    if name in OF_FACTORS:
-        return 'only models of the family Gaussian("factor", rank=...) have it'
-    if name == "lower_bound_":
-        return f"{learner} has not ended with an update from all rows; use score(X)"
-    if name == "posterior_":
-        return f"{learner} learns no posterior; use learner='online-vb' or 'moment-matching'"
-    if name == "drifts_":
-        return "use learner=DriftAware(...) to find changes in a stream"
-    return "nothing has been learned that it could show"
+    none = f"the {name_of(family)} family has none"
+    if getattr(family, "covariance", None) == "factor":
+        none = "a model with factors has loadings_ and noise_variance_"
+    of_factors = 'only models of the family Gaussian("factor", rank=...) have it'
+    reasons = {
+        **dict.fromkeys(OF_GAUSSIANS, none),
+        "loadings_": of_factors,
+        "noise_variance_": of_factors,
+        "lower_bound_": f"{learner} has not ended with an update from all rows; use score(X)",
+        "posterior_": f"{learner} learns no posterior; use learner='online-vb' or 'moment-matching'",
+        "drifts_": "use learner=DriftAware(...) to find changes in a stream",
+    }
+    return reasons.get(name, "nothing has been learned that it could show")

@@ -406,6 +406,10 @@ class Density(Evaluation):
             shown = model.__dict__ if model._live is None else model._attributes(model._now())
             if name in shown:
                 return shown[name]
+            if name.startswith("precisions_") and "_learned" in model.__dict__:
+                shown = model._now().precisions()
+            if name in shown:
+                return shown[name]
         raise AttributeError(
             f"{type(self).__name__!r} object has no attribute {name!r}{model._why_absent(name)}"
         )

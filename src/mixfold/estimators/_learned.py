@@ -16,7 +16,7 @@ from mixfold.core.problem import Model
 from mixfold.core.rows import Rows
 from mixfold.core.value import equal, field_names, value
 from mixfold.engines.threads import Threads
-from mixfold.families.gaussian import FactorParams, Gaussian, GaussianParams
+from mixfold.families.gaussian import FactorParams, Gaussian
 from mixfold.learners.drift_aware import DriftAware
 from mixfold.models.bayesian_mixture import MixturePosterior
 from mixfold.models.mixture_model import MixtureModel
@@ -33,17 +33,6 @@ def check_learner(learner: Any, model: Model) -> None:
     check_served(learner, model)
     if not equal(learner.resolve(None, model.d, False), learner):
         raise InvalidInputError(f"learner is {learner!r}, of which some settings are not resolved")
-
-
-def precisions(family: Gaussian, components: GaussianParams) -> dict[str, Any]:
-    """Inverse covariances and their Cholesky factors, in scikit-learn's shapes."""
-    whiten = family.whiten(components)
-    if whiten.ndim == 3:
-        whiten = whiten.swapaxes(1, 2)
-    shape = family.structure.covariance_shape(*components.means.shape)
-    root = family.structure.shared(whiten).reshape(shape)
-    square = root @ root.swapaxes(-1, -2) if whiten.ndim == 3 else np.square(root)
-    return {"precisions_": square, "precisions_cholesky_": root}
 
 
 @value
@@ -153,8 +142,20 @@ class Learned:
             found["noise_variance_"] = components.noise_variance
         elif isinstance(family, Gaussian):
             found["covariances_"] = family.structure.covariances(components.factor)
-            found |= precisions(family, components)
         return found
+
+    def precisions(self) -> dict[str, Any]:
+        """Attributes that cost an inversion, so that they are made when they are asked for."""
+        family, components = self.model.family, self.params.components
+        if isinstance(components, FactorParams) or not isinstance(family, Gaussian):
+            return {}
+        whiten = family.whiten(components)
+        if whiten.ndim == 3:
+            whiten = whiten.swapaxes(1, 2)
+        shape = family.structure.covariance_shape(*components.means.shape)
+        root = family.structure.shared(whiten).reshape(shape)
+        square = root @ root.swapaxes(-1, -2) if whiten.ndim == 3 else np.square(root)
+        return {"precisions_": square, "precisions_cholesky_": root}
 
     def advance(self, problem: Threads, beginning: Beginning, rows: Rows) -> Learned:
         """With more rows of a stream."""

@@ -194,7 +194,7 @@ class GaussianMixture(Density):
             raise InvalidInputError("a GaussianMixture has covariances, not factors")
 
     def _attributes(self, learned: Learned) -> dict[str, Any]:
-        shown = super()._attributes(learned)
+        shown = super()._attributes(learned) | learned.precisions()
         bounds = [float(bound) for bound in learned.history.log_likelihood]
         return shown | {
             "lower_bounds_": bounds,

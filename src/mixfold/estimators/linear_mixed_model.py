@@ -211,6 +211,7 @@ class LinearMixedModel(UnitFitting, Designed):
     """
 
     _learns: ClassVar[type] = LearnedEffects
+    _own_learner = "auto"
 
     def __init__(
         self,
