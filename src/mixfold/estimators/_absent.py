@@ -20,7 +20,7 @@ def why_absent(name: str, learned: Learned) -> str:
         "loadings_": of_factors,
         "noise_variance_": of_factors,
         "lower_bound_": f"{learner} has not ended with an update from all rows; use score(X)",
-        "posterior_": f"{learner} learns no posterior; use learner='online-vb' or 'moment-matching'",
+        "posterior_": f"{learner} learns no posterior; use 'online-vb' or 'moment-matching'",
         "drifts_": "use learner=DriftAware(...) to find changes in a stream",
     }
     return reasons.get(name, "nothing has been learned that it could show")

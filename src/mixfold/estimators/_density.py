@@ -21,7 +21,7 @@ from mixfold.core.start import Start
 from mixfold.core.value import at_home, equal, is_value
 from mixfold.engines.threads import Threads
 from mixfold.estimators._absent import why_absent
-from mixfold.estimators._edge import check_rows, engine_for, open_data
+from mixfold.estimators._edge import check_rows, check_sample, engine_for, open_data
 from mixfold.estimators._evaluation import Evaluation
 from mixfold.estimators._learned import Learned
 from mixfold.estimators._live import Live, is_in_range, live_from
@@ -232,7 +232,7 @@ class Density(Evaluation):
                 from_the_first = source.length is None and not isinstance(source, Collection)
                 whole = from_the_first or source.length == len(rows)
                 numbers = range(len(rows)) if whole else None
-                check_rows(self._family(), source.columns, rows, numbers)
+                check_sample(self._family(), source, rows, numbers)
                 check_some(len(rows), 1)
                 if len(rows) < self.n_components:
                     raise InvalidInputError(
@@ -327,7 +327,7 @@ class Density(Evaluation):
                     return self.partial_fit(Array(x[None], None, names))
             if not is_in_range(x) or live.outside(x):
                 columns = getattr(self, "feature_names_in_", None)
-                check_rows(self._family(), columns, Rows(x[None]), [live.n_seen])
+                check_rows(self._family(), columns, Rows(x[None]), None)
             live.learn(x)
         return self
 
@@ -351,7 +351,7 @@ class Density(Evaluation):
         """A working copy for row-by-row learning, once the stream has started; `x` is a row."""
         if not self.__sklearn_is_fitted__() or len(x) != self.n_features_in_:
             return None
-        check_rows(self._family(), None, Rows(x[None]), [self._now().n_seen])
+        check_rows(self._family(), None, Rows(x[None]), None)
         problem = self._problem(self.n_features_in_)
         learned = self._streaming(problem)
         live = live_from(learned, problem)

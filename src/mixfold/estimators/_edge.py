@@ -15,6 +15,7 @@ from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
 from mixfold.core.learner import Learner
 from mixfold.core.limits import HEAVIEST, LARGEST, LIGHTEST
+from mixfold.core.places import cell_place
 from mixfold.core.registry import make, name_of
 from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows
@@ -118,9 +119,12 @@ def _open(
             reset=reset,
             dtype=[np.float64, np.float32],
             ensure_min_samples=least_rows,
+            ensure_all_finite=False,  # which `check_finite` sees, and says where
             order=None,
         )
-    return _weighted(x, sample_weight, getattr(estimator, "feature_names_in_", None))
+    names = getattr(estimator, "feature_names_in_", None)
+    check_finite(names, Rows(x), range(len(x)))
+    return _weighted(x, sample_weight, names)
 
 
 def _check_no_names(columns: Any, sample_weight: Any, given: str) -> None:
@@ -201,6 +205,18 @@ def check_rows(
         raise InvalidInputError(f"{place}: {family.needs} in a {name_of(family)} mixture")
 
 
+def check_sample(family: Family, source: Source, rows: Rows, numbers: Sequence[int] | None) -> None:
+    """Refuse what `check_rows` does in rows drawn from a source, and find them there by number."""
+    try:
+        check_rows(family, source.columns, rows, numbers)
+    except InvalidInputError:
+        first = 0
+        for block in source.blocks() if numbers is None and source.rereadable else ():
+            check_rows(family, source.columns, block, range(first, first + len(block)))
+            first += len(block)
+        raise
+
+
 def check_finite(columns: Sequence[str] | None, rows: Rows, numbers: Sequence[int] | None) -> None:
     """Refuse NaN, infinity, values too large to be squared and weights that are none."""
     # both are NaN where a value is, and are found faster than each value is looked at
@@ -235,6 +251,7 @@ def check_weights(weight: Floats) -> None:
 def _first(bad: Any, columns: Any, rows: Rows, numbers: Sequence[int] | None) -> str:
     """Where the first bad value stands, and what it is."""
     row, column = np.argwhere(on_host(bad))[0]
-    which = "a row" if numbers is None else f"row {numbers[row]}"
-    name = str(column) if columns is None else repr(columns[column])
-    return f"{which}, column {name} is {on_host(rows.x[row])[column]}"
+    number = None if numbers is None else numbers[row]
+    found = on_host(rows.x[row])[column]
+    shown = "NaN" if np.isnan(found) else found
+    return f"{cell_place(number, column, columns)} is {shown}"

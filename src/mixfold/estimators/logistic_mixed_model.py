@@ -15,6 +15,7 @@ from scipy.special import expit
 from mixfold.core.checks import check_kind, check_least
 from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.learner import Learner
+from mixfold.core.places import row_place
 from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows
 from mixfold.estimators._designed import Designed, Effects, check_design
@@ -260,5 +261,6 @@ def check_responses(y: Floats, numbers: Sequence[int]) -> None:
     if bad.any():
         i = int(bad.argmax())
         raise InvalidInputError(
-            f"row {numbers[i]}: the response is {y[i]:g}; 0 or 1 is needed, so code it that way"
+            f"{row_place(numbers[i])}: the response is {y[i]:g}; 0 or 1 is needed, so code it that "
+            "way"
         )

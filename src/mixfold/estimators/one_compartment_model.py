@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from mixfold.core.checks import check_above, check_kind
 from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.learner import Learner
+from mixfold.core.places import cell_place
 from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows
 from mixfold.estimators._edge import check_finite
@@ -239,8 +240,8 @@ class OneCompartmentModel(NonlinearMixed):
             if low.any():
                 i = int(low.argmax())
                 raise InvalidInputError(
-                    f"row {numbers[i]}, column {columns[column]!r} is {read.x[i, column]}: numbers "
-                    f"{need} are needed; mend or drop such rows"
+                    f"{cell_place(numbers[i], column, columns)} is {read.x[i, column]}: numbers "
+                    f"{need} are needed; correct or drop such rows"
                 )
 
     def _without_ignored(self, x: NDArray[Any]) -> Floats:
