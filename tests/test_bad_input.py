@@ -106,7 +106,7 @@ def test_values_that_are_not_finite(estimator: Any, method: str, value: float, n
 @pytest.mark.parametrize("method", CALLS)
 def test_values_outside_the_support(method: str, family: str, value: float, needs: str) -> None:
     model = mixture(family).fit(COUNTS)
-    says = (family, needs, "row 150, column 1", f"is {value}")
+    says = (family, needs, "row 151, column 2 ", f"is {value}")
     refuses(model, method, spoiled(COUNTS, value), *says)
     named = mixture(family).fit(pd.DataFrame(COUNTS, columns=["a", "b"]))
     table = pd.DataFrame(spoiled(COUNTS, value), columns=["a", "b"])

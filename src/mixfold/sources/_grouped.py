@@ -255,7 +255,8 @@ class Seen:
             i = int(again.argmax())
             raise SourceError(
                 f"the data are not sorted by {self.name}: group {self.label(float(keys[i]))} "
-                f"appears again at {row_place(int(rows[i]))}; sort the file by it, or fit it in memory"
+                f"appears again at {row_place(int(rows[i]))}; sort the file by it, or fit it in "
+                "memory"
             )
 
 
