@@ -613,9 +613,9 @@ def test_bad_concentrations_are_named() -> None:
     table = concentrations(6)
     model = OneCompartmentModel(dosing="single", passes=1, evaluation_draws=5, random_state=0)
     for name, value, message in (
-        ("concentration", np.nan, "row 3, column 'concentration' is nan"),
-        ("dose", -1.0, "row 3, column 'dose' is -1"),
-        ("time", np.inf, "row 3, column 'time' is inf"),
+        ("concentration", np.nan, "row 4 .*, column 'concentration' is NaN"),
+        ("dose", -1.0, "row 4 .*, column 'dose' is -1"),
+        ("time", np.inf, "row 4 .*, column 'time' is infinity"),
         ("dose", 50.0, "subject 0 changes from row to row"),
     ):
         bad = {n: np.array(column, dtype=float) for n, column in table.items()}

@@ -241,7 +241,7 @@ def test_rows_of_chunked_tables() -> None:
     source = open_source(pa.concat_tables([one, two]))
     np.testing.assert_array_equal(next(source.blocks()).x, X[:, :2])
     missing = pa.concat_tables([one, pa.table({"a": [1.0, None], "b": [1.0, 2.0]})])
-    with pytest.raises(SourceError, match="'a' has a missing value in row 8"):
+    with pytest.raises(SourceError, match="'a' has a missing value in row 9 "):
         open_source(missing)
 
 

@@ -51,8 +51,8 @@ Rank = Annotated[
 Init = Annotated[
     str, option("--init", metavar="NAME", help=f"auto, {known('starts')}, or a model file.")
 ]
-Passes = Annotated[
-    int | None, option("--passes", metavar="N", help="At most N passes over the data.", min=1)
+MaxIter = Annotated[
+    int | None, option("--max-iter", metavar="N", help="At most N passes over the data.", min=1)
 ]
 Columns = Annotated[
     str | None, option("--columns", metavar="A,B,...", help="Use these columns only.")

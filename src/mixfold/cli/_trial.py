@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mixfold.cli._bar import Watch
+from mixfold.cli._bar import Watch, budget_of
 from mixfold.cli._held_out import Part
 from mixfold.cli._settings import Settings
 from mixfold.cli._terminal import one_line, usable_streams
@@ -60,8 +60,8 @@ def run(trial: dict[str, Any]) -> dict[str, Any]:
     train = Part(source, trial["length"], trial["every"], held=False)
     held = Part(source, trial["length"], trial["every"], held=True)
     model = settings.estimator()
-    planned = settings.passes or getattr(model.learner, "passes", None)
-    model.progress = watch = Watch(trial["show"], planned, name=settings.learner)
+    budget = budget_of(model.learner, settings.max_iter)
+    model.progress = watch = Watch(trial["show"], budget, name=settings.learner)
     began = time.monotonic()
     try:
         model.fit(train)

@@ -327,7 +327,7 @@ class Density(Evaluation):
                     return self.partial_fit(Array(x[None], None, names))
             if not is_in_range(x) or live.outside(x):
                 columns = getattr(self, "feature_names_in_", None)
-                check_rows(self._family(), columns, Rows(x[None]), None)
+                check_rows(self._family(), columns, Rows(x[None]), [live.n_rows])
             live.learn(x)
         return self
 
@@ -351,7 +351,7 @@ class Density(Evaluation):
         """A working copy for row-by-row learning, once the stream has started; `x` is a row."""
         if not self.__sklearn_is_fitted__() or len(x) != self.n_features_in_:
             return None
-        check_rows(self._family(), None, Rows(x[None]), None)
+        check_rows(self._family(), None, Rows(x[None]), [self._now().n_rows])
         problem = self._problem(self.n_features_in_)
         learned = self._streaming(problem)
         live = live_from(learned, problem)

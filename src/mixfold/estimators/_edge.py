@@ -253,5 +253,5 @@ def _first(bad: Any, columns: Any, rows: Rows, numbers: Sequence[int] | None) ->
     row, column = np.argwhere(on_host(bad))[0]
     number = None if numbers is None else numbers[row]
     found = on_host(rows.x[row])[column]
-    shown = "NaN" if np.isnan(found) else found
+    shown = str(found).replace("nan", "NaN").replace("inf", "infinity")
     return f"{cell_place(number, column, columns)} is {shown}"

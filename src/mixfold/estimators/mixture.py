@@ -75,7 +75,7 @@ class Mixture(Density):
     params_ : MixtureParams
         Weights and all parameters of the components.
     n_seen_ : int
-        Rows learned, passes counted.
+        Rows read in all passes together: 816 after three passes over 272 rows.
     n_iter_ : int
         Passes over the data that `fit` has made; 0 if all rows came by `partial_fit`.
     lower_bound_ : float
