@@ -58,7 +58,7 @@ def rows_per_second(batch_size: int, side: int = 28, n: int = 5000) -> float:
 
 
 def main() -> None:
-    learner = AnnealedSGD(passes=PASSES)
+    learner = AnnealedSGD(max_iter=PASSES)
     model = Mixture(Gaussian("diag"), K, learner=learner, random_state=0, n_threads=1)
     for _ in Pictures():
         pass

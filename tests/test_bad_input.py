@@ -353,7 +353,7 @@ def test_rows_that_only_a_later_pass_draws(tmp_path: Path) -> None:
     unseen = np.setdiff1d(np.arange(len(x)), np.union1d(first, sample))
     x[unseen] = np.nan
     np.save(tmp_path / "x.npy", x)
-    learner = MiniBatchEM(batch_size=1000, sampling="with-replacement", passes=2)
+    learner = MiniBatchEM(batch_size=1000, sampling="with-replacement", max_iter=2)
     refuses(mixture(learner=learner).fit(X), "fit", tmp_path / "x.npy", "NaN", "finite")
 
 
@@ -363,7 +363,7 @@ def test_a_csv_whose_numbers_change_their_look(tmp_path: Path) -> None:
     file = tmp_path / "x.csv"
     file.write_text("a,b\n" + "1,1234567\n" * n + "2.5,0.5\n" * 100)
     assert file.stat().st_size > 2**22
-    model = mixture(learner="online-em", passes=1).fit(file)
+    model = mixture(learner="online-em", max_iter=1).fit(file)
     assert model.n_seen_ == n + 100
     file.write_text("a,b\n" + "1,1234567\n" * n + "2.5,x\n")
     refuses(model, "fit", file, "x.csv", "'x'", kind=SourceError)
@@ -474,7 +474,7 @@ def test_numbers_of_components(method: str, k: Any) -> None:
     refuses(mixture().fit(X).set_params(n_components=k), method, X, *says)
 
 
-@pytest.mark.parametrize("name", ["n_init", "passes", "n_threads"])
+@pytest.mark.parametrize("name", ["n_init", "max_iter", "n_threads"])
 @pytest.mark.parametrize("number", [0, -3, True, 1.5, "1"])
 def test_other_counts(name: str, number: Any) -> None:
     model = mixture().fit(X).set_params(**{name: number})
@@ -545,18 +545,18 @@ def test_settings(method: str, settings: dict[str, Any], says: list[str]) -> Non
         (lambda: MiniBatchEM(batch_size=float("inf")), ["batch_size is inf"]),
         (lambda: MiniBatchEM(batch_size=float("nan")), ["batch_size is nan"]),
         (lambda: MiniBatchEM(batch_size="a"), ["batch_size is 'a'"]),  # type: ignore[arg-type]
-        (lambda: MiniBatchEM(passes=0), ["passes is 0"]),
+        (lambda: MiniBatchEM(max_iter=0), ["passes is 0"]),
         (lambda: MiniBatchEM(warmup=-1), ["warmup is -1"]),
         (lambda: MiniBatchEM(average_from=0), ["average_from is 0"]),
         (lambda: MiniBatchEM(truncation=0.0), ["truncation is 0.0"]),
         (lambda: MiniBatchEM(schedule=0.1), ["schedule is 0.1"]),  # type: ignore[arg-type]
         (lambda: OnlineEM(batch_size=0.5), ["batch_size is 0.5"]),  # type: ignore[arg-type]
-        (lambda: OnlineEM(passes=0), ["passes is 0"]),
+        (lambda: OnlineEM(max_iter=0), ["passes is 0"]),
         (lambda: OnlineEM(warmup=-1), ["warmup is -1"]),
         (lambda: Constant(0.0), ["step is 0.0"]),
         (lambda: Constant(1.5), ["step is 1.5"]),
         (lambda: EM(tol=-1.0), ["tol is -1.0"]),
-        (lambda: EM(max_passes=-1), ["max_passes is -1"]),
+        (lambda: EM(max_iter=-1), ["max_iter is -1"]),
     ],
 )
 def test_hyper_parameters(make: Callable[[], Any], says: list[str]) -> None:

@@ -135,7 +135,7 @@ def test_fit_says_what_it_learned_and_saves_it(run: Run, rows: str) -> None:
 
 def test_fit_is_what_the_estimator_does(run: Run, rows: str) -> None:
     settings = ("--learner", "mini-batch-em", "-O", "batch_size=50", "-O", "average-from=20")
-    start = ("--init", "random-rows", "--seed", "7", "--threads", "1", "--passes", "3")
+    start = ("--init", "random-rows", "--seed", "7", "--threads", "1", "--max-iter", "3")
     chosen = ("--columns", "length,wait", "--covariance", "diag")
     assert run("fit", rows, "-k", "2", *settings, *start, *chosen)[0] == 0
     expected = mixfold.Mixture(
@@ -144,7 +144,7 @@ def test_fit_is_what_the_estimator_does(run: Run, rows: str) -> None:
         learner=mixfold.MiniBatchEM(batch_size=50, average_from=20),
         init="random-rows",
         random_state=7,
-        passes=3,
+        max_iter=3,
         columns=["length", "wait"],
     ).fit(rows)
     assert (mixfold.load("model.mixfold").means_ == expected.means_).all()
@@ -297,7 +297,7 @@ def test_spread_is_the_standard_deviation(run: Run, rows: str, covariance: str) 
 def test_wide_models_are_cut_and_shown_whole_on_request(run: Run, tmp_path: Path) -> None:
     x = np.random.default_rng(0).normal(size=(300, 15))
     np.save(tmp_path / "wide.npy", x)
-    code, out, _ = run("fit", "wide.npy", "-k", "25", "--covariance", "diag", "--passes", "2")
+    code, out, _ = run("fit", "wide.npy", "-k", "25", "--covariance", "diag", "--max-iter", "2")
     assert code == 0
     assert "5 more components and" in out
     whole = run("inspect", "model.mixfold", "--all")[1]
@@ -394,7 +394,7 @@ def start_fit(tmp_path: Path, *arguments: str) -> subprocess.Popen[str]:
 def test_an_interrupt_keeps_what_was_learned_and_the_fit_resumes(
     run: Run, rows: str, tmp_path: Path
 ) -> None:
-    rule = ("-O", "tol=0", "-O", "max_passes=1000")
+    rule = ("-O", "tol=0", "-O", "max_iter=1000")
     keep = ("--checkpoint", "fit.checkpoint")
     process = start_fit(tmp_path, *rule, *keep, "-o", "stopped.mixfold")
     process.send_signal(signal.SIGINT)
@@ -498,11 +498,11 @@ MISTAKES: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "option name": (
         ("fit", "rows.parquet", *FIT, "--learner", "em", "-O", "tool=1"),
-        "Did you mean 'tol'? Known: accelerate, max_passes, tol",
+        "Did you mean 'tol'? Known: accelerate, max_iter, tol",
     ),
     "option value": (
-        ("fit", "rows.parquet", *FIT, "--learner", "em", "-O", "max_passes=a"),
-        "max_passes=a: int is needed",
+        ("fit", "rows.parquet", *FIT, "--learner", "em", "-O", "max_iter=a"),
+        "max_iter=a: int is needed",
     ),
     "option without value": (("fit", "rows.parquet", *FIT, "-O", "tol"), "name=value"),
     "flag": (("fit", "rows.parquet", *FIT, "--sed", "1"), "No such option: --sed"),

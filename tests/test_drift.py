@@ -197,7 +197,7 @@ def test_bad_settings_are_refused() -> None:
 def test_of_several_passes_the_first_is_watched() -> None:
     """The next begin where the stream began, which is no drift; rows after a fit are watched."""
     x = np.concatenate([stream(6000), stream(6000, 8.0, 1)])
-    learner = DriftAware(OnlineEM(schedule=Power(0.9), passes=3))
+    learner = DriftAware(OnlineEM(schedule=Power(0.9), max_iter=3))
     model = Mixture(n_components=3, learner=learner, random_state=0).fit(x)
     assert all(row <= len(x) for row in model.drifts_)
     assert model.n_seen_ == 3 * len(x)

@@ -220,7 +220,7 @@ def test_matrices_that_are_not_finite_are_refused_after_learning_too() -> None:
     table = table_of().assign(z=lambda t: t["y"] > t["y"].mean())
     wrong = table.assign(x=np.where(table.index == 7, -1.0, table["x"]))
     model = fitted("y ~ log(x)", "~ log(x)")
-    logistic = LogisticMixedModel("z ~ log(x)", group="g", passes=1, evaluation_draws=5)
+    logistic = LogisticMixedModel("z ~ log(x)", group="g", max_iter=1, evaluation_draws=5)
     logistic.fit(table)
     for method in (
         *(model.predict, model.score, model.predict_random),

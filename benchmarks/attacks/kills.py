@@ -86,7 +86,7 @@ def attack(
 
 
 def _fit(data: Path, output: Path) -> list[str]:
-    rule = ["--learner", "em", "-O", "tol=0", "-O", "max_passes=150"]
+    rule = ["--learner", "em", "-O", "tol=0", "-O", "max_iter=150"]
     return ["fit", str(data), "-k", "4", "--threads", "1", *rule, "-o", str(output)]
 
 

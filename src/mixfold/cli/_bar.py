@@ -116,7 +116,7 @@ class Budget(NamedTuple):
 def budget_of(learner: Any, max_iter: int | None) -> Budget:
     """How many passes a learner makes over the data, of which there are at most `max_iter`."""
     known = [n for n in (max_iter, getattr(learner, "max_iter", None)) if n is not None]
-    return Budget(min(known, default=None), early=hasattr(learner, "tol"))
+    return Budget(min(known, default=None), early=bool(getattr(learner, "tol", 0.0)))
 
 
 class Pace:

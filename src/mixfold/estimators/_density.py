@@ -49,7 +49,6 @@ class Density(Evaluation):
     n_init: int
     verbose: int
     columns: Any = None
-    passes: int | None = None
     checkpoint: Any = None
     checkpoint_every: float = 30.0
     resume: Any = False
@@ -162,7 +161,7 @@ class Density(Evaluation):
             self._starts(problem, learner, source, seed),
             seen=learner.credit(self._sample_size(source), self.n_components, source.d),
             seed=seed,
-            passes=self.passes,
+            passes=self._most_passes(),
             check=self._check(source),
             passing=passing,
             keep=checkpoint.keep if checkpoint else lambda fit: None,

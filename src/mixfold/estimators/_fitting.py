@@ -32,7 +32,6 @@ class UnitFitting(Guarded):
     resume: Any
     random_state: Any
     verbose: int
-    passes: int | None = None
 
     def _check_checkpoint(self) -> None:
         check_least("checkpoint_every", self.checkpoint_every, 0.0)
@@ -70,7 +69,7 @@ class UnitFitting(Guarded):
             [lambda: problem.model.start(sample.x)],
             seen=learner.credit(len(sample), 1, problem.model.d),
             seed=saved.seed if saved else seed,
-            passes=self.passes,
+            passes=self._most_passes(),
             keep=checkpoint.keep if checkpoint else lambda fit: None,
             progress=Lines() if self.verbose else Silent(),
         )

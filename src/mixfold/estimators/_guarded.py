@@ -64,6 +64,11 @@ class Guarded(BaseEstimator):  # type: ignore[misc]
         own = name == "learner" and is_called(given, self._own_learner)
         return None if own else part_of(name, given)
 
+    def _most_passes(self) -> int | None:
+        """Passes that a fit makes at most; None where `max_iter` is for the own learner alone."""
+        most: int | None = None if self._own_learner else self.get_params(deep=False)["max_iter"]
+        return most
+
     @contextmanager
     def _learning(self) -> Iterator[Self]:
         """A twin that is to learn; the estimator becomes what it is then.

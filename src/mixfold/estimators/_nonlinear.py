@@ -45,7 +45,7 @@ LEAST_INFORMATION = 1e-4
 def chosen_learner(given: Any) -> Learner:
     """The rule of a nonlinear mixed model; by name it has settings that suit such models."""
     if isinstance(given, str) and given == "monte-carlo-em":
-        return MonteCarloEM(draws=20, schedule=Settling(full=60), passes=120)
+        return MonteCarloEM(draws=20, schedule=Settling(full=60), max_iter=120)
     return learner_from(given)
 
 
@@ -123,7 +123,7 @@ class NonlinearMixed(UnitFitting):
         learned.check()
 
     def _check_settings(self) -> None:
-        for name in ("passes", "n_threads"):
+        for name in ("max_iter", "n_threads"):
             if getattr(self, name) is not None:
                 check_whole(name, getattr(self, name))
         check_whole("evaluation_draws", self.evaluation_draws, 2)

@@ -117,7 +117,7 @@ class GaussianMixture(Density):
 
     def _learner(self) -> Learner:
         if is_called(self.learner, self._own_learner):
-            return EM(tol=self.tol, max_passes=self.max_iter)
+            return EM(tol=self.tol, max_iter=self.max_iter)
         return learner_from(self.learner)
 
     def _start(self) -> Start:

@@ -51,7 +51,7 @@ class LogisticMixedModel(NonlinearMixed, Designed):
         With arrays, whether a column of ones is put before X. A formula says so itself.
     learner : str or learner object, default="monte-carlo-em"
         A rule that draws random effects; a row is a group.
-    passes : int, default=None
+    max_iter : int, default=None
         At most so many passes over the data; None leaves it to the learner.
     evaluation_draws : int, default=400
         Draws for the likelihood, the standard errors and the random effects.
@@ -99,7 +99,7 @@ class LogisticMixedModel(NonlinearMixed, Designed):
     >>> x = rng.normal(size=(2000, 1))
     >>> eta = -0.5 + x[:, 0] + rng.normal(size=200)[groups]
     >>> y = rng.random(2000) < 1 / (1 + np.exp(-eta))
-    >>> model = LogisticMixedModel(passes=30, random_state=0).fit(x, y, groups)
+    >>> model = LogisticMixedModel(max_iter=30, random_state=0).fit(x, y, groups)
     >>> bool((abs(model.coef_ - [-0.5, 1.0]) < 3 * model.coef_std_errors_).all())
     True
 
@@ -118,7 +118,7 @@ class LogisticMixedModel(NonlinearMixed, Designed):
         covariance: Structure = "full",
         fit_intercept: bool = True,
         learner: str | Learner = "monte-carlo-em",
-        passes: int | None = None,
+        max_iter: int | None = None,
         evaluation_draws: int = 400,
         checkpoint: str | Path | None = None,
         checkpoint_every: float = 30.0,
@@ -133,7 +133,7 @@ class LogisticMixedModel(NonlinearMixed, Designed):
         self.covariance = covariance
         self.fit_intercept = fit_intercept
         self.learner = learner
-        self.passes = passes
+        self.max_iter = max_iter
         self.evaluation_draws = evaluation_draws
         self.checkpoint = checkpoint
         self.checkpoint_every = checkpoint_every

@@ -35,7 +35,7 @@ class Mixture(Density):
         second moments.
     n_init : int, default=1
         Number of starts; the one of highest likelihood is kept.
-    passes : int, default=None
+    max_iter : int, default=None
         At most so many passes over the data; None leaves it to the learner.
     columns : list of str, default=None
         Columns of a table or file to use; None is all.
@@ -107,7 +107,7 @@ class Mixture(Density):
         learner: str | Learner = "auto",
         init: Any = "auto",
         n_init: int = 1,
-        passes: int | None = None,
+        max_iter: int | None = None,
         columns: Sequence[str] | None = None,
         checkpoint: str | Path | None = None,
         checkpoint_every: float = 30.0,
@@ -123,7 +123,7 @@ class Mixture(Density):
         self.learner = learner
         self.init = init
         self.n_init = n_init
-        self.passes = passes
+        self.max_iter = max_iter
         self.columns = columns
         self.checkpoint = checkpoint
         self.checkpoint_every = checkpoint_every
@@ -152,7 +152,7 @@ class Mixture(Density):
     def _check_parameters(self) -> None:
         check_whole("n_components", self.n_components)
         check_whole("n_init", self.n_init)
-        for name in ("passes", "n_threads"):
+        for name in ("max_iter", "n_threads"):
             if getattr(self, name) is not None:
                 check_whole(name, getattr(self, name))
         check_least("checkpoint_every", self.checkpoint_every, 0.0)

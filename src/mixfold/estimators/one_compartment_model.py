@@ -65,7 +65,7 @@ class OneCompartmentModel(NonlinearMixed):
         Whether absorption begins after a lag, a fourth log-normal parameter.
     reference_weight : float, default=70.0
     learner : str or learner object, default="monte-carlo-em"
-    passes : int, default=None
+    max_iter : int, default=None
         At most so many passes over the data; None leaves it to the learner.
     evaluation_draws : int, default=1000
         Draws for the likelihood, the standard errors and the subjects' parameters.
@@ -120,7 +120,7 @@ class OneCompartmentModel(NonlinearMixed):
     >>> c = 100 * ka / (v * ka - cl) * (np.exp(-cl / v * time) - np.exp(-ka * time))
     >>> table = {"subject": subject, "time": time, "dose": np.full(240, 100.0)}
     >>> table["concentration"] = c + 0.05 * rng.normal(size=240)
-    >>> model = OneCompartmentModel(dosing="single", passes=30, random_state=0).fit(table)
+    >>> model = OneCompartmentModel(dosing="single", max_iter=30, random_state=0).fit(table)
     >>> error = (model.population_ - [1.5, 30.0, 3.0]) / model.population_std_errors_
     >>> model.parameter_names_, bool((abs(error) < 3).all())
     (['ka', 'V', 'CL'], True)
@@ -144,7 +144,7 @@ class OneCompartmentModel(NonlinearMixed):
         lag: bool = False,
         reference_weight: float = 70.0,
         learner: str | Learner = "monte-carlo-em",
-        passes: int | None = None,
+        max_iter: int | None = None,
         evaluation_draws: int = 1000,
         checkpoint: str | Path | None = None,
         checkpoint_every: float = 30.0,
@@ -164,7 +164,7 @@ class OneCompartmentModel(NonlinearMixed):
         self.lag = lag
         self.reference_weight = reference_weight
         self.learner = learner
-        self.passes = passes
+        self.max_iter = max_iter
         self.evaluation_draws = evaluation_draws
         self.checkpoint = checkpoint
         self.checkpoint_every = checkpoint_every

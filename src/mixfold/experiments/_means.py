@@ -36,7 +36,7 @@ def simulate(n: int, seed: int) -> Array:
 
 def maximum(problem: Threads, x: Array, passes: int = 300) -> float:
     """The first mean of highest likelihood, where EM comes to rest."""
-    learner = EM(tol=0.0, max_passes=passes)
+    learner = EM(tol=0.0, max_iter=passes)
     state = learner.init(problem, start())
     for _ in range(passes):
         state, _ = learner.step(problem, state, Rows(x))

@@ -102,12 +102,12 @@ class StochasticEM(Learner):
     batch_size: float | None
     schedule: Schedule
     warmup: int
-    passes: int
+    max_iter: int
     average_from: int | None
     truncation: float | None
 
     def __post_init__(self) -> None:
-        check_whole("passes", self.passes)
+        check_whole("max_iter", self.max_iter)
         if self.warmup is not None:
             check_whole("warmup", self.warmup, 0)
         if self.average_from is not None:
@@ -368,7 +368,7 @@ class StochasticEM(Learner):
         return weighted(problem.model.blend, averages, more("averaged", before, new))
 
     def finished(self, state: StochasticState) -> bool:
-        return state.passes >= self.passes
+        return state.passes >= self.max_iter
 
     def estimate(self, problem: Problem, state: StochasticState) -> Any:
         return state.params if state.average is None else state.average

@@ -124,9 +124,9 @@ class DriftAware(Learner):
         return self.learner.default_start(family)
 
     @property
-    def passes(self) -> int | None:
+    def max_iter(self) -> int | None:
         """How often the rule reads all rows."""
-        return getattr(self.learner, "passes", None)
+        return getattr(self.learner, "max_iter", None)
 
     def goes_on_from(self, other: Learner) -> bool:
         if not isinstance(other, DriftAware) or type(other.detector) is not type(self.detector):

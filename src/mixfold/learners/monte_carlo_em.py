@@ -41,7 +41,7 @@ class MonteCarloEM(StochasticEM):
     draws: int = 10
     batch_size: float | None = None
     schedule: Schedule = Settling()
-    passes: int = 60
+    max_iter: int = 60
     average_from: int | None = None
 
     def __post_init__(self) -> None:

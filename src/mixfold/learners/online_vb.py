@@ -94,7 +94,7 @@ class OnlineVB(Learner):
     form: Literal["stochastic", "streaming"] = "stochastic"
     batch_size: int = 256
     schedule: Schedule = Power(exponent=0.6, scale=1.0, delay=1.0)
-    passes: int = 1
+    max_iter: int = 1
     n_rows: int | None = None
     prior: Prior | MixturePosterior | None = None
 
@@ -102,13 +102,13 @@ class OnlineVB(Learner):
         if self.form not in FORMS:
             raise unknown_name("form", self.form, FORMS)
         check_whole("batch_size", self.batch_size)
-        check_whole("passes", self.passes)
+        check_whole("max_iter", self.max_iter)
         if self.n_rows is not None:
             check_whole("n_rows", self.n_rows)
         check_prior(self.prior)
-        if self.form == "streaming" and self.passes > 1:
+        if self.form == "streaming" and self.max_iter > 1:
             raise InvalidInputError(
-                f"passes is {self.passes}: the streaming form adds every row it sees, and would "
+                f"max_iter is {self.max_iter}: the streaming form adds every row it sees, and would "
                 "count rows more than once; use form='stochastic'"
             )
 
@@ -179,7 +179,7 @@ class OnlineVB(Learner):
         return replace(state, passes=state.passes + 1), infos
 
     def finished(self, state: OnlineVBState) -> bool:
-        return state.passes >= self.passes
+        return state.passes >= self.max_iter
 
     def estimate(self, problem: Problem, state: OnlineVBState) -> Any:
         return mixture_of(problem).expected(state.params)

@@ -20,8 +20,8 @@ from mixfold.models.mixture_model import MixtureParams
 from mixfold.run.component_order import component_order, ranked, reorder
 from mixfold.starts._given import Given
 
-SHORT = EM(tol=1e-4, max_passes=8, accelerate=True)
-LONG = EM(tol=1e-5, max_passes=60, accelerate=True)
+SHORT = EM(tol=1e-4, max_iter=8, accelerate=True)
+LONG = EM(tol=1e-5, max_iter=60, accelerate=True)
 FINALISTS = 3
 
 
