@@ -589,7 +589,7 @@ def test_bad_logistic_input_is_named() -> None:
     for wrong, message in (
         ((x, y + 1, groups), "row .* response is 2"),
         ((x, np.ones_like(y), groups), "1 in every row"),
-        ((np.where(x > 9, np.nan, x), y, groups), "nan"),
+        ((np.where(x > 9, np.nan, x), y, groups), "NaN"),
         ((x, y, groups[:-1]), "groups has shape"),
         ((x, y, None), "groups is needed"),
         ((np.hstack([x, x]), y, groups), "linear combination"),

@@ -60,6 +60,12 @@ def make(package: str, given: Any) -> Any:
     return find(package, given)() if isinstance(given, str) else given
 
 
+def make_fields(thing: object, *fields: str) -> None:
+    """Put objects in the place of names in fields of a frozen value: a schedule for "power"."""
+    for field in fields:
+        object.__setattr__(thing, field, make(f"{field}s", getattr(thing, field)))
+
+
 def is_called(given: Any, name: str) -> bool:
     """Whether `given` is the name, however it is spelt."""
     return isinstance(given, str) and _letters(given) == _letters(name)

@@ -41,8 +41,8 @@ class Guarded(BaseEstimator):  # type: ignore[misc]
         """
         found: dict[str, Any] = super().get_params(deep=False)
         if deep:
-            for name in [*found]:
-                part = self._part(name)
+            for name, given in [*found.items()]:
+                part = self._part(name, given)
                 found |= {} if part is None else nested_params(name, part)
         return found
 
@@ -53,14 +53,12 @@ class Guarded(BaseEstimator):  # type: ignore[misc]
         all parameters are as they were.
         """
         now = self.get_params(deep=False)
-        parts = {name: self._part(name) or given for name, given in now.items()}
-        for name, given in set_nested(type(self).__name__, parts, params).items():
+        for name, given in set_nested(type(self).__name__, now, params, self._part).items():
             setattr(self, name, given)
         return self
 
-    def _part(self, name: str) -> Any:
+    def _part(self, name: str, given: Any) -> Any:
         """The family, learner or initialiser that a parameter stands for; None for all others."""
-        given = getattr(self, name)
         own = name == "learner" and is_called(given, self._own_learner)
         return None if own else part_of(name, given)
 

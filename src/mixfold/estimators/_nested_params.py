@@ -7,7 +7,7 @@ another one in their place, also where only a name was given.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from mixfold.core.family import Family
 from mixfold.core.learner import Learner
 from mixfold.core.registry import find, make, name_of
 from mixfold.core.start import Start
+from mixfold.core.value import equal
 
 PACKAGES: dict[str, tuple[str, type]] = {
     "family": ("families", Family),
@@ -60,29 +61,40 @@ def with_params(name: str, part: Any, params: Mapping[str, Any]) -> Any:
             raise unknown_name(f"parameter of {type(part).__name__},", key, now)
     now |= plain
     for key, inner in nested.items():
-        now[key] = _changed(f"{name}__{key}", key, now[key], inner)
+        path, given = f"{name}__{key}", now[key]
+        now[key] = _changed(path, given, part_of(key, given), inner)
     return _class_of(name.rpartition("__")[2], part)(**now)
 
 
-def _changed(path: str, name: str, given: Any, params: Mapping[str, Any]) -> Any:
-    part = part_of(name, given)
+def _changed(path: str, given: Any, part: Any, params: Mapping[str, Any]) -> Any:
+    """What takes the place of `given`, which stands for a part; itself where nothing changes."""
     if part is None:
         raise InvalidInputError(
             f"{path}={given!r} has no parameters of its own: {path}__{next(iter(params))} cannot "
             "be set"
         )
-    return with_params(path, part, params)
+    after = with_params(path, part, params)
+    return given if equal(after, part) else after
 
 
-def set_nested(owner: str, now: Mapping[str, Any], params: Mapping[str, Any]) -> dict[str, Any]:
-    """New values of an estimator's own parameters, from parameters of them and of their parts."""
+def set_nested(
+    owner: str,
+    now: Mapping[str, Any],
+    params: Mapping[str, Any],
+    part: Callable[[str, Any], Any],
+) -> dict[str, Any]:
+    """New values of an estimator's own parameters, from parameters of them and of their parts.
+
+    `part` finds what a parameter's value stands for.
+    """
     plain, nested = split_params(params)
     for name in (*plain, *nested):
         if name not in now:
             raise unknown_name(f"parameter of {owner},", name, now)
     changed = dict(plain)
     for name, inner in nested.items():
-        changed[name] = _changed(name, name, {**now, **plain}[name], inner)
+        given = {**now, **plain}[name]
+        changed[name] = _changed(name, given, part(name, given), inner)
     return changed
 
 

@@ -24,6 +24,7 @@ from mixfold.core.checks import (
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Info, Learner
 from mixfold.core.problem import Assignment, Model, Problem, RowRule, Sequence
+from mixfold.core.registry import make_fields
 from mixfold.core.rows import Rows
 from mixfold.core.schedule import Schedule
 from mixfold.core.value import value
@@ -107,6 +108,7 @@ class StochasticEM(Learner):
     truncation: float | None
 
     def __post_init__(self) -> None:
+        make_fields(self, "schedule")
         check_whole("max_iter", self.max_iter)
         if self.warmup is not None:
             check_whole("warmup", self.warmup, 0)

@@ -11,7 +11,7 @@ from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
 from mixfold.core.learner import Info, Learner
 from mixfold.core.problem import Model, Problem
-from mixfold.core.registry import make
+from mixfold.core.registry import make_fields
 from mixfold.core.rows import Rows, join, no_rows
 from mixfold.core.value import value
 from mixfold.detectors.robust_cusum import RobustCusum
@@ -90,8 +90,7 @@ class DriftAware(Learner):
     window: int = 128
 
     def __post_init__(self) -> None:
-        for name in ("learner", "detector"):
-            object.__setattr__(self, name, make(f"{name}s", getattr(self, name)))
+        make_fields(self, "learner", "detector")
         if not isinstance(self.learner, Learner) or not hasattr(self.learner, "awaken"):
             raise InvalidInputError(
                 f"learner is {self.learner!r}, which cannot be awakened: use e.g. OnlineEM()"

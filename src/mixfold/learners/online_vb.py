@@ -13,6 +13,7 @@ from mixfold.core.conjugate import Prior
 from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.learner import Info, Learner
 from mixfold.core.problem import Model, Problem
+from mixfold.core.registry import make_fields
 from mixfold.core.rows import Rows
 from mixfold.core.schedule import Schedule
 from mixfold.core.statistics import Statistics
@@ -99,6 +100,7 @@ class OnlineVB(Learner):
     prior: Prior | MixturePosterior | None = None
 
     def __post_init__(self) -> None:
+        make_fields(self, "schedule")
         if self.form not in FORMS:
             raise unknown_name("form", self.form, FORMS)
         check_whole("batch_size", self.batch_size)
@@ -108,8 +110,8 @@ class OnlineVB(Learner):
         check_prior(self.prior)
         if self.form == "streaming" and self.max_iter > 1:
             raise InvalidInputError(
-                f"max_iter is {self.max_iter}: the streaming form adds every row it sees, and would "
-                "count rows more than once; use form='stochastic'"
+                f"max_iter is {self.max_iter}: the streaming form adds every row it sees, and "
+                "would count rows more than once; use form='stochastic'"
             )
 
     def resolve(self, n: int | None, d: int, streaming: bool) -> Learner:
