@@ -190,7 +190,7 @@ def test_max_iter_bounds_the_passes() -> None:
 
 def test_a_number_in_place_of_the_family_is_explained() -> None:
     with pytest.raises(InvalidInputError, match=r"family is 3.*Mixture\(n_components=3\)"):
-        Mixture(3).fit(blobs())
+        Mixture(3).fit(blobs())  # type: ignore[arg-type]
 
 
 # public names
