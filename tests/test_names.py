@@ -6,6 +6,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from sklearn.mixture import GaussianMixture as Original
 
 import mixfold
 from mixfold import EM, DriftAware, GaussianMixture, KMeans, Mixture, OnlineEM, PageHinkley, Power
+from mixfold.cli.main import main
 from mixfold.core import errors, registry
 from mixfold.core.rows import Rows
 from mixfold.core.value import equal
@@ -149,6 +151,22 @@ def test_a_learner_that_is_named_can_be_watched() -> None:
     model = Mixture(n_components=3, learner=learner, random_state=0).partial_fit(x)
     (row,) = model.drifts_
     assert 6000 < row <= 6500
+
+
+def test_the_command_line_takes_any_spelling(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    watched = ("--learner", "DriftAware", "-O", "learner=OnlineEM:batch-size=4")
+    fit = ["fit", "@faithful", "-k", "2", "--family", "Gaussian", "--init", "random_from_data"]
+    detector = "detector=PageHinkley:mode=down,threshold=2"
+    assert main([*fit, *watched, "-O", detector]) == 0
+    rule = mixfold.load("model.mixfold").learner
+    assert equal(rule.learner, OnlineEM(batch_size=4))
+    assert equal(rule.detector, PageHinkley(mode="down", threshold=2.0))
+    capsys.readouterr()
+    assert main([*fit, *watched, "-O", "detector=page-hinkley:mode=left"]) == 2
+    assert "option mode=left: up or down or both is needed" in capsys.readouterr().err
 
 
 # scikit-learn's names
