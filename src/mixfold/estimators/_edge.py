@@ -74,7 +74,9 @@ def open_data(
     if is_tensor(data) and device is not None:
         named = sample_weight if isinstance(sample_weight, str) else None
         _check_no_names(columns, named, "tensors")
-        source: Source = open_tensor(estimator, data, sample_weight, device, reset, least_rows)
+        tensor = open_tensor(estimator, data, sample_weight, device, reset, least_rows)
+        check_finite(None, Rows(tensor.x), range(len(tensor.x)))
+        source: Source = tensor
     else:
         data, sample_weight = as_array(data), as_array(sample_weight)
         source = _open(estimator, data, sample_weight, columns, reset, least_rows)
