@@ -49,7 +49,8 @@ Rank = Annotated[
     int | None, option("--rank", metavar="Q", help="Factors of --covariance factor.", min=1)
 ]
 Init = Annotated[
-    str, option("--init", metavar="NAME", help=f"auto, {known('starts')}, or a model file.")
+    str,
+    option("--init", metavar="NAME", help="auto, k-means ...; '?' lists all; or a model file."),
 ]
 MaxIter = Annotated[
     int | None, option("--max-iter", metavar="N", help="At most N passes over the data.", min=1)
