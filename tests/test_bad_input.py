@@ -545,13 +545,13 @@ def test_settings(method: str, settings: dict[str, Any], says: list[str]) -> Non
         (lambda: MiniBatchEM(batch_size=float("inf")), ["batch_size is inf"]),
         (lambda: MiniBatchEM(batch_size=float("nan")), ["batch_size is nan"]),
         (lambda: MiniBatchEM(batch_size="a"), ["batch_size is 'a'"]),  # type: ignore[arg-type]
-        (lambda: MiniBatchEM(max_iter=0), ["passes is 0"]),
+        (lambda: MiniBatchEM(max_iter=0), ["max_iter is 0"]),
         (lambda: MiniBatchEM(warmup=-1), ["warmup is -1"]),
         (lambda: MiniBatchEM(average_from=0), ["average_from is 0"]),
         (lambda: MiniBatchEM(truncation=0.0), ["truncation is 0.0"]),
         (lambda: MiniBatchEM(schedule=0.1), ["schedule is 0.1"]),  # type: ignore[arg-type]
         (lambda: OnlineEM(batch_size=0.5), ["batch_size is 0.5"]),  # type: ignore[arg-type]
-        (lambda: OnlineEM(max_iter=0), ["passes is 0"]),
+        (lambda: OnlineEM(max_iter=0), ["max_iter is 0"]),
         (lambda: OnlineEM(warmup=-1), ["warmup is -1"]),
         (lambda: Constant(0.0), ["step is 0.0"]),
         (lambda: Constant(1.5), ["step is 1.5"]),
