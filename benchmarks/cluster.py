@@ -39,13 +39,13 @@ K = 3
 
 
 def seconds_per_pass(path: Path, cluster: str | None, start: Any) -> float:
-    learner = EM(tol=0.0, max_passes=PASSES)
+    learner = EM(tol=0.0, max_iter=PASSES)
     model = Mixture(n_components=K, learner=learner, init=start, cluster=cluster).fit(path)
     return float(np.diff(model.history_.time).min())
 
 
 def speed(path: Path) -> None:
-    start = Mixture(n_components=K, passes=1, random_state=0).fit(path.with_name("start.parquet"))
+    start = Mixture(n_components=K, max_iter=1, random_state=0).fit(path.with_name("start.parquet"))
     found = {"threads": seconds_per_pass(path, None, start)}
     for workers in (1, 2):
         with LocalCluster(

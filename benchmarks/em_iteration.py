@@ -48,7 +48,7 @@ def example(
 
 def ours(x: np.ndarray, params: MixtureParams, covariance: str) -> Callable[[], float]:
     """The fastest pass of a fit through the public API."""
-    learner = EM(tol=0.0, max_passes=PASSES)
+    learner = EM(tol=0.0, max_iter=PASSES)
     family = Gaussian(covariance)
     model = Mixture(family, len(params.weights), learner=learner, init=params, n_threads=THREADS)
     return lambda: float(passes_of_fit(model, x).min())

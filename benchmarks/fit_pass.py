@@ -35,7 +35,7 @@ def compared(x: np.ndarray, params: MixtureParams, covariance: str, rounds: int)
     """Least seconds of a pass of `fit` and of the kernel, made in turn."""
     family, k = Gaussian(covariance), len(params.weights)
     problem = Threads(MixtureModel(family, k, x.shape[1]), THREADS)
-    learner = EM(tol=0.0, max_passes=PASSES)
+    learner = EM(tol=0.0, max_iter=PASSES)
     model = Mixture(family, k, learner=learner, init=params, n_threads=THREADS)
     best = [np.inf, np.inf]
     for _ in range(rounds):

@@ -77,9 +77,9 @@ def rows_of(n: int, d: int, k: int) -> torch.Tensor:
 
 def started(x: torch.Tensor, k: int, covariance: str) -> Mixture:
     """A mixture after one pass."""
-    learner = EM(tol=0.0, max_passes=10**6)
+    learner = EM(tol=0.0, max_iter=10**6)
     centres = centres_of(x.shape[1], k).cpu().numpy()
-    return Mixture(Gaussian(covariance), k, learner=learner, init=centres, passes=1).fit(x)
+    return Mixture(Gaussian(covariance), k, learner=learner, init=centres, max_iter=1).fit(x)
 
 
 def product_rate() -> float:
@@ -111,9 +111,9 @@ def of_fit(x: torch.Tensor, k: int, covariance: str, one: float) -> float:
     """Seconds per pass of `fit`, if `one` pass takes about so long."""
 
     def fit(passes: int) -> None:
-        learner = EM(tol=0.0, max_passes=10**6)
+        learner = EM(tol=0.0, max_iter=10**6)
         centres = centres_of(x.shape[1], k).cpu().numpy()
-        settings: dict[str, Any] = {"init": centres, "passes": passes}
+        settings: dict[str, Any] = {"init": centres, "max_iter": passes}
         Mixture(Gaussian(covariance), k, learner=learner, **settings).fit(x)
 
     # starts are drawn by the CPU, and their time varies: what passes take must stand out
@@ -168,7 +168,7 @@ def annealed_rows(n: int = 60_000, d: int = 784, k: int = 64) -> float:
     x = torch.rand((n, d), device="cuda")
 
     def fit(passes: int) -> None:
-        learner = AnnealedSGD(batch_size=100, passes=passes)
+        learner = AnnealedSGD(batch_size=100, max_iter=passes)
         Mixture(Gaussian("diag"), k, learner=learner, random_state=0).fit(x)
 
     return n / per_pass(fit, 2, 12, 3)

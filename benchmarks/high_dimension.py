@@ -48,7 +48,7 @@ def rows_per_second(batch_size: int, side: int = 28, n: int = 5000) -> float:
     x = np.stack([pattern(rng, side, side) for _ in range(n)])
 
     def fitted(passes: int) -> Callable[[], object]:
-        learner = AnnealedSGD(batch_size=batch_size, passes=passes)
+        learner = AnnealedSGD(batch_size=batch_size, max_iter=passes)
         model = Mixture(Gaussian("diag"), K, learner=learner, random_state=0, n_threads=1)
         return lambda: model.fit(x)
 
@@ -57,7 +57,7 @@ def rows_per_second(batch_size: int, side: int = 28, n: int = 5000) -> float:
 
 
 def main() -> None:
-    learner = AnnealedSGD(passes=PASSES)
+    learner = AnnealedSGD(max_iter=PASSES)
     model = Mixture(Gaussian("diag"), K, learner=learner, random_state=0, n_threads=1)
     for _ in Pictures():
         pass

@@ -23,7 +23,7 @@ import resource, sys, time
 from mixfold import Mixture
 import pyarrow.parquet
 began = time.perf_counter()
-model = Mixture(n_components=3, passes=1, random_state=0).fit(sys.argv[1])
+model = Mixture(n_components=3, max_iter=1, random_state=0).fit(sys.argv[1])
 print(time.perf_counter() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 """
 READ = """

@@ -128,7 +128,7 @@ def test_single_precision_is_close_to_double() -> None:
     x = pictures(2000)
     ends = []
     for precision in ("float32", "float64"):
-        rule: Any = AnnealedSGD(precision=precision, passes=1)
+        rule: Any = AnnealedSGD(precision=precision, max_iter=1)
         model = Mixture(Gaussian("diag"), 9, learner=rule, random_state=0).fit(x)
         ends.append(model.score(x))
     assert ends[0] == pytest.approx(ends[1], abs=0.5)
@@ -138,7 +138,7 @@ def test_annealing_finds_what_no_annealing_misses() -> None:
     x, other = pictures(6000), pictures(1000, seed=1)
     scores = []
     for sigma in (None, 0.01):
-        rule = AnnealedSGD(cap=400.0, epsilon=0.002, epsilon_end=0.0005, passes=4, sigma=sigma)
+        rule = AnnealedSGD(cap=400.0, epsilon=0.002, epsilon_end=0.0005, max_iter=4, sigma=sigma)
         model = Mixture(Gaussian("diag"), 16, learner=rule, random_state=0).fit(x)
         scores.append(model.score(other))
     best = Mixture(Gaussian("diag"), 9, random_state=0).fit(x).score(other)
@@ -149,7 +149,7 @@ def test_annealing_finds_what_no_annealing_misses() -> None:
 def test_thirty_thousand_columns_give_finite_numbers() -> None:
     x = np.random.default_rng(0).random((40, 30_000), dtype=np.float32)
     for learn in ("fit", "partial_fit"):
-        model = Mixture(Gaussian("diag"), 16, learner=AnnealedSGD(passes=2), random_state=0)
+        model = Mixture(Gaussian("diag"), 16, learner=AnnealedSGD(max_iter=2), random_state=0)
         getattr(model, learn)(np.tile(x, (3, 1)) if learn == "partial_fit" else x)
         assert np.isfinite(model.score_samples(x[:3])).all()
         assert np.isfinite(model.history_.table).all()
@@ -159,7 +159,7 @@ def test_thirty_thousand_columns_give_finite_numbers() -> None:
 def test_more_components_than_a_start_needs_rows() -> None:
     x = pictures(300, d=2)
     for learn in ("fit", "partial_fit"):
-        rule = AnnealedSGD(passes=1)
+        rule = AnnealedSGD(max_iter=1)
         model = getattr(Mixture(Gaussian("diag"), 144, learner=rule, random_state=0), learn)(x)
         assert len(model.weights_) == 144
 
@@ -212,7 +212,7 @@ def test_bad_settings_are_refused() -> None:
     ],
 )
 def test_grids_that_are_not_square_are_said_once(k: int, said: str) -> None:
-    x, rule = pictures(200, d=4), AnnealedSGD(passes=2)
+    x, rule = pictures(200, d=4), AnnealedSGD(max_iter=2)
     for learn in ("fit", "partial_fit"):
         model = Mixture(Gaussian("diag"), k, learner=rule, random_state=0, n_init=2)
         with pytest.warns(LearningWarning, match=said) as caught:
@@ -224,7 +224,7 @@ def test_grids_that_are_not_square_are_said_once(k: int, said: str) -> None:
 
 def test_square_grids_are_not_spoken_of() -> None:
     for k in (1, 4, 9):
-        Mixture(Gaussian("diag"), k, learner=AnnealedSGD(passes=1)).fit(pictures(50, d=4))
+        Mixture(Gaussian("diag"), k, learner=AnnealedSGD(max_iter=1)).fit(pictures(50, d=4))
 
 
 @pytest.mark.parametrize("pixels", [True, False], ids=["pixels", "thousands"])
@@ -232,11 +232,11 @@ def test_scaling_on_the_stream_is_scaling_by_hand(pixels: bool) -> None:
     x = np.round(255.0 * pictures(3000)) if pixels else 1000.0 * pictures(3000, d=10) + 5000.0
     x[:, 3] = 7.0  # a constant column
     units = scaling_of(Rows(x[:256]))
-    rule = AnnealedSGD(passes=2, precision="float64")
+    rule = AnnealedSGD(max_iter=2, precision="float64")
     z = (x - units.offset) / units.scale
     assert np.abs(z[:256]).max() <= 5.0 + 1e-12
     by_hand = Mixture(Gaussian("diag"), 9, learner=rule, init=AroundMean(), random_state=0).fit(z)
-    learner = AnnealedSGD(passes=2, precision="float64", scale=True)
+    learner = AnnealedSGD(max_iter=2, precision="float64", scale=True)
     model = Mixture(Gaussian("diag"), 9, learner=learner, random_state=0).fit(x)
     np.testing.assert_allclose(
         model.means_, by_hand.means_ * units.scale + units.offset, rtol=1e-6, atol=1e-6
@@ -251,7 +251,7 @@ def test_scaling_on_the_stream_is_scaling_by_hand(pixels: bool) -> None:
 
 def test_scaled_learning_finds_clusters_in_thousands() -> None:
     x = 1000.0 * pictures(6000, d=20) + 5000.0
-    rule = AnnealedSGD(passes=4, scale=True)
+    rule = AnnealedSGD(max_iter=4, scale=True)
     model = Mixture(Gaussian("diag"), 16, learner=rule, random_state=0).fit(x)
     best = Mixture(Gaussian("diag"), 9, random_state=0).fit(x).score(x)
     assert model.score(x) > best - 16.0
@@ -281,12 +281,12 @@ def test_rare_and_constant_columns_have_a_scale() -> None:
 )
 def test_rows_out_of_scale_are_said(times: float, said: str) -> None:
     x = times * pictures(300)
-    model = Mixture(Gaussian("diag"), 4, learner=AnnealedSGD(passes=1), random_state=0)
+    model = Mixture(Gaussian("diag"), 4, learner=AnnealedSGD(max_iter=1), random_state=0)
     with pytest.warns(LearningWarning, match=said) as caught:
         model.fit(x)
     assert len(caught) == 1
     assert np.isfinite(model.score(x))
-    model.set_params(learner=AnnealedSGD(passes=1, scale=True)).fit(x)
+    model.set_params(learner=AnnealedSGD(max_iter=1, scale=True)).fit(x)
 
 
 def test_starts_that_suit_gaussians_only_say_so() -> None:
@@ -314,7 +314,7 @@ def test_full_covariances_are_learned() -> None:
     turn = np.array([[1.0, 0.9], [-0.6, 0.7]])
     x = np.concatenate([rng.normal(size=(2000, 2)) @ turn + c for c in (-3.0, 3.0)])
     x = rng.permutation(x) / 4.0
-    rule = AnnealedSGD(passes=10)
+    rule = AnnealedSGD(max_iter=10)
     best = Mixture(Gaussian("full"), 2, random_state=0).fit(x).score(x)
     for precision in ("float32", "float64"):
         learner = replace(rule, precision=precision)
@@ -336,7 +336,7 @@ def test_columns_that_add_up_do_not_throw_full_steps_about() -> None:
 
 
 def test_history_has_the_bound_and_the_likelihood(tmp_path: Path) -> None:
-    x, rule = pictures(800), AnnealedSGD(passes=2)
+    x, rule = pictures(800), AnnealedSGD(max_iter=2)
     model = Mixture(Gaussian("diag"), 9, learner=rule, random_state=0).fit(x)
     history = model.history_
     assert (history.bound < history.log_likelihood).all()
@@ -357,7 +357,13 @@ def analysers(n: int, seed: int = 0) -> Array:
 
 
 def learned(x: Array, k: int = 4, **settings: Any) -> Mixture:
-    given: Any = {"batch_size": 10, "passes": 6, "epsilon": 0.03, "epsilon_end": 0.005, **settings}
+    given: Any = {
+        "batch_size": 10,
+        "max_iter": 6,
+        "epsilon": 0.03,
+        "epsilon_end": 0.005,
+        **settings,
+    }
     family = Gaussian("factor", rank=2)
     return Mixture(family, k, learner=AnnealedSGD(**given), random_state=0).fit(x)
 
@@ -367,7 +373,7 @@ def test_factors_are_learned(precision: Any) -> None:
     x, other = analysers(2000), analysers(2000, seed=1)
     best = Mixture(Gaussian("factor", rank=2), 2, learner="em", random_state=0).fit(x).score(other)
     plain = Mixture(Gaussian("diag"), 4, learner=AnnealedSGD(), random_state=0).fit(x)
-    model = learned(x, precision=precision, passes=15)
+    model = learned(x, precision=precision, max_iter=15)
     assert best + 0.02 > model.score(other) > best - 0.15
     assert model.score(other) > plain.score(other) + 2.0
     assert (model.noise_variance_ > 1.0 / 20.0 - 1e-6).all()
@@ -377,7 +383,7 @@ def test_factors_are_learned(precision: Any) -> None:
 def test_single_rows_teach_factors_too() -> None:
     x = analysers(1500)
     best = Mixture(Gaussian("factor", rank=2), 1, learner="em", random_state=0).fit(x).score(x)
-    assert learned(x, 1, batch_size=1, passes=1, epsilon=0.01).score(x) > best - 0.5
+    assert learned(x, 1, batch_size=1, max_iter=1, epsilon=0.01).score(x) > best - 0.5
 
 
 def test_factors_begin_at_something_where_rows_say_nothing() -> None:
@@ -418,7 +424,7 @@ def test_a_far_row_is_forgotten() -> None:
 def test_factors_are_scaled_with_their_columns() -> None:
     x = 1000.0 * analysers(2000) + 5000.0
     units = scaling_of(Rows(x[:256]))
-    rule = AnnealedSGD(passes=2, batch_size=10, precision="float64")
+    rule = AnnealedSGD(max_iter=2, batch_size=10, precision="float64")
     family, z = Gaussian("factor", rank=2), (x - units.offset) / units.scale
     by_hand = Mixture(family, 4, learner=rule, init=AroundMean(), random_state=0).fit(z)
     learner = replace(rule, scale=True)
@@ -489,8 +495,8 @@ def test_the_cap_of_the_family_holds() -> None:
 
 def test_annealing_has_converged_when_it_is_cold() -> None:
     x = pictures(600)
-    short = Mixture(Gaussian("diag"), 9, learner=AnnealedSGD(passes=1), random_state=0).fit(x)
-    long = Mixture(Gaussian("diag"), 9, learner=AnnealedSGD(passes=150), random_state=0).fit(x)
+    short = Mixture(Gaussian("diag"), 9, learner=AnnealedSGD(max_iter=1), random_state=0).fit(x)
+    long = Mixture(Gaussian("diag"), 9, learner=AnnealedSGD(max_iter=150), random_state=0).fit(x)
     assert not short.converged_
     assert long.converged_
 
@@ -542,7 +548,7 @@ def test_heavy_rows_count_for_more(batch_size: int) -> None:
     labels = np.arange(4000) % 2
     x = np.where(labels, 0.8, 0.2)[:, None] + 0.05 * rng.normal(size=(4000, 2))
     weight = np.where(labels, 4.0, 1.0)
-    rule = AnnealedSGD(batch_size=batch_size, passes=10)
+    rule = AnnealedSGD(batch_size=batch_size, max_iter=10)
     model = Mixture(Gaussian("diag"), 4, learner=rule, random_state=0).fit(x, sample_weight=weight)
     heavy = model.weights_[model.means_[:, 0] > 0.5].sum()
     assert heavy == pytest.approx(0.8, abs=0.01)
@@ -557,7 +563,7 @@ class Wide:
 
 
 def test_thirty_thousand_columns_take_less_than_100_megabytes() -> None:
-    learner = AnnealedSGD(passes=2)
+    learner = AnnealedSGD(max_iter=2)
     model = Mixture(Gaussian("diag"), 64, learner=learner, random_state=0, n_threads=1)
     tracemalloc.start()
     try:

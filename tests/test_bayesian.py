@@ -383,9 +383,9 @@ def test_stochastic_and_streaming_agree_where_they_must() -> None:
 def test_stochastic_inference_comes_to_the_fixed_point_of_batches() -> None:
     x = rows()
     start = Mixture(n_components=3, random_state=0).fit(x)
-    whole = OnlineVB(batch_size=900, schedule=Power(1e-9, 1.0), passes=50)
+    whole = OnlineVB(batch_size=900, schedule=Power(1e-9, 1.0), max_iter=50)
     batch = Mixture(n_components=3, learner=whole, init=start).fit(x)
-    small = OnlineVB(batch_size=30, schedule=Power(0.8, 1.0, 5.0), passes=40)
+    small = OnlineVB(batch_size=30, schedule=Power(0.8, 1.0, 5.0), max_iter=40)
     stochastic = Mixture(n_components=3, learner=small, init=start).fit(x)
     np.testing.assert_allclose(stochastic.weights_, batch.weights_, atol=0.005)
     np.testing.assert_allclose(stochastic.means_, batch.means_, atol=0.02)
@@ -419,7 +419,7 @@ def test_bad_priors_are_refused() -> None:
     with pytest.raises(InvalidInputError, match="prior is 3"):
         MomentMatching(prior=3)
     with pytest.raises(InvalidInputError, match="stochastic"):
-        OnlineVB(form="streaming", passes=2)
+        OnlineVB(form="streaming", max_iter=2)
     with pytest.raises(InvalidInputError, match="form"):
         OnlineVB(form="streamin")
     other = Mixture(n_components=2, learner="moment-matching", random_state=0).fit(x)

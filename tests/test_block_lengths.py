@@ -49,17 +49,17 @@ def fit(monkeypatch: pytest.MonkeyPatch) -> Fit:
 
 
 def test_blocks_grow_while_they_are_done_soon(fit: Fit) -> None:
-    _, seen = fit(EM(tol=0.0, max_passes=2), np.inf, rows())
+    _, seen = fit(EM(tol=0.0, max_iter=2), np.inf, rows())
     assert seen == [64, 128, 256, 512, 40, N]
 
 
 def test_blocks_that_take_a_while_stay(fit: Fit) -> None:
-    _, seen = fit(EM(tol=0.0, max_passes=2), 0.0, rows())
+    _, seen = fit(EM(tol=0.0, max_iter=2), 0.0, rows())
     assert seen == 2 * [*15 * [64], 40]
 
 
 def test_their_length_does_not_show(fit: Fit) -> None:
-    learner = EM(tol=1e-8, max_passes=20)
+    learner = EM(tol=1e-8, max_iter=20)
     found = [fit(learner, busy, rows())[0] for busy in (0.0, np.inf)]
     found.append(Mixture(n_components=2, learner=learner, init=rows()[:2]).fit(rows()))
     for model in found:

@@ -173,7 +173,7 @@ def test_stepwise_em_is_online_em_with_other_settings() -> None:
     begun = stepwise._learned.stream.state.start
     assert np.abs(begun.components.means).max() <= 0.1
     assert (begun.components.factor == np.sqrt(1.0 / CAP)).all()
-    learner = OnlineEM(schedule=Floored(), warmup=40, passes=3)
+    learner = OnlineEM(schedule=Floored(), warmup=40, max_iter=3)
     family = Gaussian("diag", cap=CAP)
     problem = Threads(MixtureModel(family, 3, 4), 1)
     state = learner.init(problem, begun)

@@ -167,7 +167,7 @@ def test_reordering_a_state_does_not_change_what_it_learns(
     learner = learner.resolve(600, 2, False)
     model = MixtureModel(family, 3, 2)
     problem, rows = Threads(model, 1), Rows(clusters())
-    params = Mixture(family, 3, random_state=0, learner="em", passes=1).fit(clusters()).params_
+    params = Mixture(family, 3, random_state=0, learner="em", max_iter=1).fit(clusters()).params_
     state = learner.init(problem, params, 100)
     for _ in range(2):
         state = learner.end_pass(problem, learner.step(problem, state, rows)[0])[0]
@@ -193,7 +193,7 @@ def test_families_go_with_their_components(family: Any) -> None:
     model = Mixture(family, 3, random_state=1).fit(x)
     assert in_order(model.means_)
     order = np.array([1, 2, 0])
-    mixed = Mixture(family, 3, init=reorder(model.params_, order), passes=1, learner="em").fit(x)
+    mixed = Mixture(family, 3, init=reorder(model.params_, order), max_iter=1, learner="em").fit(x)
     assert np.argsort(mixed.means_[:, 0]).tolist() == [2, 0, 1]
 
 
@@ -215,7 +215,7 @@ def test_a_resumed_fit_ends_in_the_same_order(tmp_path: Path) -> None:
     settings: Any = {"n_components": 3, "learner": "em", "random_state": 3}
     whole = Mixture(**settings).fit(clusters())
     for passes in (1, 2, None):
-        kept = Mixture(**settings, checkpoint=tmp_path / "c", resume=True, passes=passes)
+        kept = Mixture(**settings, checkpoint=tmp_path / "c", resume=True, max_iter=passes)
         assert in_order(kept.fit(clusters()).means_)
     assert equal(kept.params_, whole.params_)
 

@@ -391,7 +391,7 @@ def started(family: Family, d: int, n: int = 400) -> tuple[MixtureModel, Mixture
 
 def test_a_categorical_mixture_is_fitted_as_by_hand() -> None:
     model, start, x = started(CodedCategorical(), 1)
-    learner = EM(tol=0.0, max_passes=25)
+    learner = EM(tol=0.0, max_iter=25)
     found = fitted(model.family, start, x, learner)
     begin = start.weights, start.components.probabilities
 
@@ -407,7 +407,7 @@ def test_a_categorical_mixture_is_fitted_as_by_hand() -> None:
 
 def test_a_product_of_a_categorical_and_gaussians_is_fitted_as_by_hand() -> None:
     _, start, x = started(PAIR, 3)
-    found = fitted(PAIR, start, x, EM(tol=0.0, max_passes=25))
+    found = fitted(PAIR, start, x, EM(tol=0.0, max_iter=25))
     gaussian = start.components.second
     theta = start.components.first.probabilities, gaussian.means, gaussian.factor**2
     weights, (p, mean, variance), score = em(
@@ -438,7 +438,7 @@ def test_cells_that_are_not_observed_are_treated_as_by_hand(
 ) -> None:
     _, start, x = started(family, 5)
     x = with_gaps(x)
-    found = fitted(family, start, x, EM(tol=0.0, max_passes=25))
+    found = fitted(family, start, x, EM(tol=0.0, max_iter=25))
     begin = start.weights, start.components.probabilities
     weights, p, score = em(x, *begin, bernoulli_log_density, estimate, 25)
     order = np.argsort(found.weights_), np.argsort(weights)
@@ -451,7 +451,7 @@ def test_cells_that_are_not_observed_are_treated_as_by_hand(
 def test_a_column_that_a_component_never_sees_keeps_its_parameters() -> None:
     x = np.array([[1.0, np.nan], [0.0, np.nan], [1.0, np.nan]])
     params = MixtureParams(np.ones(1), OddsParams(np.array([[0.5, 0.3]])))
-    model = fitted(ObservedBernoulli(), params, x, EM(max_passes=3))
+    model = fitted(ObservedBernoulli(), params, x, EM(max_iter=3))
     np.testing.assert_allclose(model.probabilities_, [[2.0 / 3.0, 0.3]])
 
 
@@ -476,15 +476,15 @@ def test_keeping_responsibilities_would_be_wrong_where_cells_are_imputed() -> No
 
         statistics_depend_on_params = False
 
-    learner = IncrementalEM(batch_size=10, max_passes=passes)
-    honest = fitted(ImputingBernoulli(), start, x, EM(tol=0.0, max_passes=passes)).score(x)
+    learner = IncrementalEM(batch_size=10, max_iter=passes)
+    honest = fitted(ImputingBernoulli(), start, x, EM(tol=0.0, max_iter=passes)).score(x)
     assert fitted(Unstated(), start, x, learner).score(x) < honest - 1e-3
     with pytest.raises(AssertionError):
         stated_law(Unstated(), x)
     stated_law(ImputingBernoulli(), x)
     stated_law(ObservedBernoulli(), x)
     right = fitted(ObservedBernoulli(), start, x, learner).score(x)
-    by_em = fitted(ObservedBernoulli(), start, x, EM(tol=0.0, max_passes=200)).score(x)
+    by_em = fitted(ObservedBernoulli(), start, x, EM(tol=0.0, max_iter=200)).score(x)
     np.testing.assert_allclose(right, by_em, atol=2e-3)
 
 
@@ -533,7 +533,7 @@ def test_initialisers_serve_any_family(family: Family, d: int, init: str) -> Non
         x = x.round()  # centres need all their cells
     elif family.accepts_missing:
         x = with_gaps(x)
-    learner = EM(tol=1e-9, max_passes=100)
+    learner = EM(tol=1e-9, max_iter=100)
     found = Mixture(family, 3, init=init, learner=learner, random_state=0).fit(x)
     one = Mixture(family, 1, init="random-labels", learner=learner, random_state=0).fit(x)
     model.check_params(found.params_)

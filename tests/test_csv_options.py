@@ -162,8 +162,8 @@ def test_sources_go_to_workers_with_their_options(write: Write) -> None:
 
 def test_a_checkpoint_knows_the_options(write: Write, tmp_path: Path) -> None:
     file = write(FRAME * 1000, header=False)
-    model = Mixture(checkpoint=tmp_path / "c", random_state=0, passes=1)
-    model.fit(CsvFiles(file, header=False)).set_params(resume=True, passes=2)
+    model = Mixture(checkpoint=tmp_path / "c", random_state=0, max_iter=1)
+    model.fit(CsvFiles(file, header=False)).set_params(resume=True, max_iter=2)
     with pytest.raises(ValueError, match="CSV options"):
         model.fit(CsvFiles(file, header=False, null_values=["?"]))
 

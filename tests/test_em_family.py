@@ -127,7 +127,7 @@ def test_a_batch_of_all_rows_is_em() -> None:
         (VarianceReducedEM(), 30, 2e-3),
         (VarianceReducedEM(batch_size=100), 60, 2e-3),
         (SEM(), 150, 0.03),
-        (MonteCarloEM(passes=150), 150, 0.02),
+        (MonteCarloEM(max_iter=150), 150, 0.02),
         (MonteCarloEM(batch_size=400), 60, 0.05),
         (OnlineEM(schedule=Power(0.9)), 20, 0.05),
         (RecursiveEM(), 100, 0.08),
@@ -136,7 +136,7 @@ def test_a_batch_of_all_rows_is_em() -> None:
     ids=repr,
 )
 def test_ends_where_em_ends(learner: Learner, passes: int, tolerance: float) -> None:
-    end = learned(EM(tol=0.0, max_passes=1000), 800)
+    end = learned(EM(tol=0.0, max_iter=1000), 800)
     assert np.abs(learned(learner, passes) - end).max() < tolerance
 
 
@@ -146,7 +146,7 @@ def test_ends_where_em_ends(learner: Learner, passes: int, tolerance: float) -> 
     ids=repr,
 )
 def test_hard_assignments_are_biased(learner: Learner) -> None:
-    end = learned(EM(tol=0.0, max_passes=1000), 800)
+    end = learned(EM(tol=0.0, max_iter=1000), 800)
     found = learned(learner, 40)
     assert np.abs(found - end).max() > 0.05
     assert found[0, 2] < end[0, 2] - 0.05  # the wide component loses what it shares
@@ -181,9 +181,9 @@ def some_rows(n: int = 900) -> np.ndarray:
 def test_memory_on_file(kind: Any, precision: str, batch_size: int, tmp_path: Path) -> None:
     x = some_rows()
     rule = {"batch_size": batch_size, "precision": precision}
-    inside = Mixture(n_components=3, learner=kind(**rule), random_state=0, passes=5).fit(x)
+    inside = Mixture(n_components=3, learner=kind(**rule), random_state=0, max_iter=5).fit(x)
     outside = kind(**rule, memory=str(tmp_path / "r"))
-    model = Mixture(n_components=3, learner=outside, random_state=0, passes=5).fit(x)
+    model = Mixture(n_components=3, learner=outside, random_state=0, max_iter=5).fit(x)
     assert equal(model.params_, inside.params_)
     sizes = {file.name: file.stat().st_size for file in tmp_path.iterdir()}
     bytes_per_row = 3 * np.dtype(precision).itemsize
@@ -199,7 +199,7 @@ def test_memory_on_file_resumes(
     x = some_rows()
 
     def mixture(folder: Path, **more: Any) -> Mixture:
-        learner = IncrementalEM(batch_size=50, memory=str(folder / "r"), tol=0.0, max_passes=4)
+        learner = IncrementalEM(batch_size=50, memory=str(folder / "r"), tol=0.0, max_iter=4)
         return Mixture(n_components=3, learner=learner, random_state=0, **more)
 
     (tmp_path / "alone").mkdir()

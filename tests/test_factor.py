@@ -40,7 +40,7 @@ def analysers(k: int, d: int, q: int, n: int, seed: int = 0) -> np.ndarray:
 
 
 def fitted(x: Any, k: int = 2, rank: int = 2, floor: float = 1e-8, **more: Any) -> Mixture:
-    more = {"learner": EM(tol=1e-6, max_passes=50), "random_state": 0, **more}
+    more = {"learner": EM(tol=1e-6, max_iter=50), "random_state": 0, **more}
     return Mixture(Gaussian("factor", floor=floor, rank=rank), k, **more).fit(x)
 
 
@@ -82,7 +82,7 @@ def test_laws_of_learners_hold_for_several_factors(
 @pytest.mark.parametrize("accelerate", [False, True])
 def test_one_component_is_factor_analysis(accelerate: bool) -> None:
     x = analysers(1, 8, 3, 600)
-    model = fitted(x, 1, 3, learner=EM(tol=1e-9, max_passes=2000, accelerate=accelerate))
+    model = fitted(x, 1, 3, learner=EM(tol=1e-9, max_iter=2000, accelerate=accelerate))
     other = FactorAnalysis(3, tol=1e-8, max_iter=5000).fit(x)
     np.testing.assert_allclose(model.score(x), other.score(x), rtol=1e-5)
     own = model.loadings_[0].T @ model.loadings_[0] + np.diag(model.noise_variance_[0])
@@ -94,7 +94,7 @@ def test_many_factors_are_a_full_covariance() -> None:
         size=(4, 4)
     )
     full = Mixture(Gaussian(), 1, learner="em", random_state=0).fit(x).score(x)
-    learner = EM(tol=1e-7, max_passes=300, accelerate=True)
+    learner = EM(tol=1e-7, max_iter=300, accelerate=True)
     scores = [fitted(x, 1, q, learner=learner).score(x) for q in (1, 2, 3)]
     assert scores == sorted(scores)
     assert full - 1e-2 < scores[-1] < full + 1e-9
@@ -164,7 +164,7 @@ def test_a_rank_is_below_the_number_of_columns(d: int) -> None:
 @pytest.mark.parametrize("shift", [1e6, -1e6])
 def test_a_shift_does_not_matter(shift: float) -> None:
     x = analysers(2, 5, 2, 500).round(4)
-    here, there = (fitted(rows, learner=EM(tol=0.0, max_passes=20)) for rows in (x, x + shift))
+    here, there = (fitted(rows, learner=EM(tol=0.0, max_iter=20)) for rows in (x, x + shift))
     np.testing.assert_allclose(there.means_ - shift, here.means_, atol=1e-6)
     np.testing.assert_allclose(there.noise_variance_, here.noise_variance_, rtol=1e-6)
     np.testing.assert_allclose(there.score(x + shift), here.score(x), rtol=1e-8)
@@ -173,7 +173,7 @@ def test_a_shift_does_not_matter(shift: float) -> None:
 def test_components_far_apart_keep_their_digits() -> None:
     x = analysers(1, 5, 2, 400).round(4)
     apart = np.concatenate([x, x + 1e6])
-    learner = EM(tol=0.0, max_passes=5)
+    learner = EM(tol=0.0, max_iter=5)
     one = fitted(x, 1, learner=learner)
     start = MixtureParams(
         np.array([0.5, 0.5]),
@@ -219,7 +219,7 @@ def test_memory_has_no_square_of_the_columns() -> None:
     x = np.random.default_rng(0).normal(size=(12, d)).astype(np.float32)
     model = MixtureModel(Gaussian("factor", rank=q), k, d)
     assert model.n_sums < 2 * k * d * (q + 2)
-    fit = fitted(x, k, q, learner=EM(max_passes=2))
+    fit = fitted(x, k, q, learner=EM(max_iter=2))
     assert np.isfinite(fit.score(x))
     assert not hasattr(fit, "covariances_")
 
@@ -252,8 +252,8 @@ def test_a_saved_model_is_the_same(tmp_path: Path) -> None:
 def test_weights_are_copies_of_rows() -> None:
     x = analysers(2, 5, 2, 200)
     times = np.random.default_rng(1).integers(0, 3, size=200)
-    start = fitted(x, learner=EM(max_passes=1)).params_
-    learner = EM(tol=0.0, max_passes=10)
+    start = fitted(x, learner=EM(max_iter=1)).params_
+    learner = EM(tol=0.0, max_iter=10)
     model = Mixture(Gaussian("factor", rank=2), 2, init=start, learner=learner)
     weighted = model.fit(x, sample_weight=times.astype(float)).params_
     repeated = model.fit(np.repeat(x, times, axis=0)).params_
@@ -333,7 +333,7 @@ def test_statistics_with_hidden_columns_add_up() -> None:
 def test_blocks_and_threads_do_not_matter() -> None:
     x = analysers(3, 40, 4, 20_000)
     model = MixtureModel(Gaussian("factor", rank=4), 3, 40)
-    params = fitted(x[:500], 3, 4, learner=EM(max_passes=2)).params_
+    params = fitted(x[:500], 3, 4, learner=EM(max_iter=2)).params_
     ends = [
         Threads(model, threads).fold(params, Rows(rows), np.zeros(model.n_sums))
         for threads in (1, 2, 3)

@@ -105,7 +105,7 @@ def problem() -> Threads:
 
 
 def start() -> Any:
-    return Mixture("gaussian", 2, learner="em", passes=1, random_state=0).fit(rows()).params_
+    return Mixture("gaussian", 2, learner="em", max_iter=1, random_state=0).fit(rows()).params_
 
 
 def test_a_plan_refuses_what_cannot_be_fitted() -> None:
@@ -120,7 +120,7 @@ def test_a_plan_refuses_what_cannot_be_fitted() -> None:
 
 def test_a_plan_may_be_run_again() -> None:
     params = start()
-    plan = FitPlan(problem(), EM(tol=0.0, max_passes=5), Array(rows()), GivenStarts(params))
+    plan = FitPlan(problem(), EM(tol=0.0, max_iter=5), Array(rows()), GivenStarts(params))
     one, two = Loop(plan).run(), Loop(plan).run()
     assert equal(one.state, two.state)
     assert one.passes == 5
@@ -128,7 +128,7 @@ def test_a_plan_may_be_run_again() -> None:
 
 def test_rows_in_memory_are_learned_by_the_same_loop() -> None:
     params = start()
-    rule = EM(tol=1e-6, max_passes=50, accelerate=True)
+    rule = EM(tol=1e-6, max_iter=50, accelerate=True)
     found = fit_rows(problem(), rule, params, Rows(rows()))
     state = rule.init(problem(), params)
     while not rule.finished(state):
@@ -145,9 +145,9 @@ def test_the_drop_in_asks_once_too(resolved: Asked) -> None:
 
 def test_a_checkpoint_is_written_by_the_loop(tmp_path: Path) -> None:
     file = tmp_path / "fit.mixfold"
-    model = Mixture("gaussian", 2, learner=EM(max_passes=3), checkpoint=file, random_state=0)
+    model = Mixture("gaussian", 2, learner=EM(max_iter=3), checkpoint=file, random_state=0)
     model.fit(rows())
     longer = Mixture(
-        "gaussian", 2, learner=EM(max_passes=3), checkpoint=file, random_state=0, resume=True
+        "gaussian", 2, learner=EM(max_iter=3), checkpoint=file, random_state=0, resume=True
     )
     assert equal(longer.fit(rows()).params_, model.params_)

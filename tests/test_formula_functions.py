@@ -167,7 +167,7 @@ def test_the_likelihood_is_that_of_other_parameters() -> None:
 def test_logistic_models_have_them_too(tmp_path: Path) -> None:
     table = table_of(400)
     model = LogisticMixedModel(
-        "b ~ poly(x, 2) + scale(z)", group="g", passes=3, evaluation_draws=10, random_state=0
+        "b ~ poly(x, 2) + scale(z)", group="g", max_iter=3, evaluation_draws=10, random_state=0
     ).fit(table)
     assert model.coef_names_[1:] == ["poly(x, 2)[1]", "poly(x, 2)[2]", "scale(z)"]
     model.save(tmp_path / "m.mixfold")

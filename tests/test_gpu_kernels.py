@@ -229,7 +229,7 @@ def test_a_fit_that_leaps(device: torch.device, monkeypatch: pytest.MonkeyPatch)
     np.testing.assert_allclose(
         there.history_.log_likelihood, here.history_.log_likelihood, rtol=1e-6
     )
-    few = Mixture(learner=learner, passes=3, engine=f"torch:{device}", **settings).fit(x)
+    few = Mixture(learner=learner, max_iter=3, engine=f"torch:{device}", **settings).fit(x)
     assert len(few.history_) == 3
     assert equal(few.history_.log_likelihood, there.history_.log_likelihood[:3])
 

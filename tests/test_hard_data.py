@@ -66,10 +66,10 @@ EXPONENTIAL = {
     "both ends": np.vstack([np.full((20, 2), 1e-300), np.full((20, 2), 1e59)]),
 }
 LEARNERS: dict[str, Any] = {
-    "auto": Auto(starts=3, max_passes=30),
-    "em": EM(max_passes=25),
-    "accelerated em": EM(accelerate=True, max_passes=25),
-    "mini-batch em": MiniBatchEM(batch_size=7, average_from=2, truncation=1000.0, passes=3),
+    "auto": Auto(starts=3, max_iter=30),
+    "em": EM(max_iter=25),
+    "accelerated em": EM(accelerate=True, max_iter=25),
+    "mini-batch em": MiniBatchEM(batch_size=7, average_from=2, truncation=1000.0, max_iter=3),
     "online em": "online-em",
     "moment matching": "moment-matching",
     "online vb": OnlineVB(batch_size=16),
@@ -179,7 +179,7 @@ def test_covariances_far_from_zero(covariance: str, shift: float) -> None:
     away[300:] += [6.0, 3.0]
     away += shift
     near = away - shift  # exact: the same rows, centred
-    for learner in (EM(tol=0.0, max_passes=30), EM(tol=0.0, max_passes=30, accelerate=True)):
+    for learner in (EM(tol=0.0, max_iter=30), EM(tol=0.0, max_iter=30, accelerate=True)):
         start = near[[0, 300]]
         centred = Mixture(Gaussian(covariance), 2, learner=learner, init=start).fit(near)
         shifted = Mixture(Gaussian(covariance), 2, learner=learner, init=start + shift).fit(away)
@@ -196,7 +196,7 @@ def test_units_do_not_matter(covariance: str, scale: float) -> None:
     rng = np.random.default_rng(2)
     x = np.vstack([rng.normal(size=(100, 2)), rng.normal(size=(100, 2)) + 5.0])
     units = np.array([scale, 1.0])
-    learner = EM(tol=0.0, max_passes=20)
+    learner = EM(tol=0.0, max_iter=20)
     plain = Mixture(Gaussian(covariance), 2, learner=learner, init=x[[0, 100]]).fit(x)
     other = Mixture(Gaussian(covariance), 2, learner=learner, init=x[[0, 100]] * units)
     other.fit(x * units)

@@ -22,7 +22,7 @@ from mixfold.core.learner import Learner
 from mixfold.core.registry import find_all
 from mixfold.core.rows import Rows
 from mixfold.core.source import Source
-from mixfold.detectors.page_hinkley import PageHinkley
+from mixfold.detectors.robust_cusum import RobustCusum
 from mixfold.families.gaussian import Gaussian
 from mixfold.families.poisson import Poisson
 from mixfold.kernels.choice import kernel_for
@@ -50,7 +50,7 @@ from mixfold.sources._opening import open_source
 from mixfold.testing import families, kernels, learners, sources
 
 FAMILIES: list[Family] = [v for f in find_all("families").values() for v in f.variants()]
-EASILY = PageHinkley(delta=0.1, threshold=0.2, memory=4, least=3)
+EASILY = RobustCusum(delta=0.1, threshold=0.2, window_size=4, min_instances=3)
 LEARNERS: list[Learner] = [learner() for learner in find_all("learners").values()] + [
     AnnealedSGD(scale=True),
     AnnealedSGD(batch_size=7),

@@ -200,7 +200,7 @@ def log_likelihood(model: LinearMixed, x: Array, params: LinearMixedParams) -> f
 
 
 def learned(model: LinearMixed, x: Array) -> LinearMixedParams:
-    rule, problem = EM(tol=1e-14, max_passes=3000, accelerate=True), Threads(model, 1)
+    rule, problem = EM(tol=1e-14, max_iter=3000, accelerate=True), Threads(model, 1)
     state = rule.init(problem, model.start(x))
     while not rule.finished(state):
         state, _ = rule.end_pass(problem, rule.step(problem, state, Rows(x))[0])
@@ -672,7 +672,7 @@ KINDS = ["groups of one row", "one group", "constant response", "no noise", "far
 @pytest.mark.parametrize("kind", [*KINDS, "tiny numbers", "no random effect"])
 def test_hard_data_give_finite_answers(kind: str) -> None:
     x, y, school = hard(kind)
-    model = LinearMixedModel(max_passes=300).fit(x, y, school)
+    model = LinearMixedModel(max_iter=300).fit(x, y, school)
     for name in ("coef_", "coef_std_errors_", "random_covariance_", "noise_variance_"):
         assert np.isfinite(getattr(model, name)).all(), name
     straight = np.linalg.lstsq(np.column_stack([np.ones(100), x - x.mean()]), y)[0]

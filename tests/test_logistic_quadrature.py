@@ -147,7 +147,7 @@ def test_mean_statistics_are_the_mean_of_statistics() -> None:
 def test_the_likelihood_never_falls(covariance: Any, accelerate: bool) -> None:
     model, x = units(40, 2, covariance=covariance, n_points=7)
     far = LogisticMixedParams(np.array([4.0, -6.0]), np.diag([0.01, 9.0]))
-    learner = EMGradient(tol=1e-9, accelerate=accelerate, max_passes=60)
+    learner = EMGradient(tol=1e-9, accelerate=accelerate, max_iter=60)
     problem = Threads(model, 1)
     state: Any = learner.init(problem, far)
     kept: list[float] = []
@@ -197,7 +197,7 @@ def test_a_variance_of_zero_is_reached() -> None:
 def test_three_effects_settle_whatever_the_seed() -> None:
     x, y, groups, z = binary_data(100, 3)
     learner = MonteCarloEM(
-        draws=5, schedule=Settling(10, 0.6), passes=30, average_from=12, growth=0.15
+        draws=5, schedule=Settling(10, 0.6), max_iter=30, average_from=12, growth=0.15
     )
     settings: dict[str, Any] = {"learner": learner, "evaluation_draws": 200}
     settings["covariance"] = "diag"
@@ -240,10 +240,10 @@ def test_learners_keep_their_laws_with_quadrature(rule: Any, law: Any) -> None:
 
 def test_a_resumed_fit_ends_with_the_same_bits(tmp_path: Path) -> None:
     x, y, groups, z = binary_data(30, 2)
-    whole = LogisticMixedModel(passes=7).fit(x, y, groups, z)
+    whole = LogisticMixedModel(max_iter=7).fit(x, y, groups, z)
     kept: dict[str, Any] = {"checkpoint": tmp_path / "fit", "resume": True, "random_state": 0}
-    LogisticMixedModel(passes=4, **kept).fit(x, y, groups, z)
-    resumed = LogisticMixedModel(passes=7, **kept).fit(x, y, groups, z)
+    LogisticMixedModel(max_iter=4, **kept).fit(x, y, groups, z)
+    resumed = LogisticMixedModel(max_iter=7, **kept).fit(x, y, groups, z)
     assert equal(resumed.params_, whole.params_)
     resumed.save(tmp_path / "model.mixfold")
     again = mixfold.load(tmp_path / "model.mixfold")

@@ -185,7 +185,7 @@ def test_settings(copier: Copier) -> None:
         learner=MiniBatchEM(batch_size=0.5, schedule=Constant(0.2)),
         init=np.array([[1.0, 2.0], [3.0, 4.0]]),
         n_init=3,
-        passes=2,
+        max_iter=2,
         columns=("a", "b"),
         random_state=5,
         n_threads=1,

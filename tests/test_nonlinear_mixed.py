@@ -287,11 +287,11 @@ def test_passes_raise_the_likelihood_and_batches_agree() -> None:
     began = LogisticMixedParams(np.array([0.5, 0.0]), np.array([[0.2]]))
     problem, ends = Threads(model, 1), []
     for rule in (
-        MonteCarloEM(draws=10, schedule=Settling(15), passes=30),
-        MonteCarloEM(draws=10, batch_size=60, schedule=Settling(30), passes=15),
+        MonteCarloEM(draws=10, schedule=Settling(15), max_iter=30),
+        MonteCarloEM(draws=10, batch_size=60, schedule=Settling(30), max_iter=15),
     ):
         learner = rule.resolve(len(x), model.d, False)
-        state, infos = learners.fold(problem, learner, began, Rows(x), [], passes=rule.passes)
+        state, infos = learners.fold(problem, learner, began, Rows(x), [], passes=rule.max_iter)
         ends.append(learner.estimate(problem, state))
         assert infos[-1].log_likelihood > infos[0].log_likelihood
     assert np.allclose(ends[0].mean, ends[1].mean, atol=0.1)
@@ -386,7 +386,7 @@ def test_logistic_formula_and_arrays_agree_in_memory_and_from_files(tmp_path: Pa
     import pyarrow.parquet as pq
 
     x, y, groups = binary_data(40)
-    settings: dict[str, Any] = {"passes": 4, "evaluation_draws": 10, "random_state": 1}
+    settings: dict[str, Any] = {"max_iter": 4, "evaluation_draws": 10, "random_state": 1}
     arrays = LogisticMixedModel(**settings).fit(x, y, groups)
     table = pa.table({"y": y, "x": x[:, 0], "school": groups})
     pq.write_table(table, tmp_path / "schools.parquet")
@@ -452,7 +452,7 @@ def test_events_and_single_doses_say_the_same() -> None:
         )
     }
     events["subject"] = np.concatenate([np.arange(12), single["subject"]])
-    settings: dict[str, Any] = {"passes": 3, "evaluation_draws": 10, "random_state": 0}
+    settings: dict[str, Any] = {"max_iter": 3, "evaluation_draws": 10, "random_state": 0}
     one = OneCompartmentModel(dosing="single", **settings).fit(single)
     other = OneCompartmentModel(**settings).fit(events)
     assert np.allclose(one.population_, other.population_)
@@ -465,7 +465,7 @@ def test_events_and_single_doses_say_the_same() -> None:
 
 
 def test_saved_models_come_back(tmp_path: Path) -> None:
-    settings: dict[str, Any] = {"passes": 2, "evaluation_draws": 10, "random_state": 0}
+    settings: dict[str, Any] = {"max_iter": 2, "evaluation_draws": 10, "random_state": 0}
     table = concentrations(12)
     pk = OneCompartmentModel(dosing="single", **settings).fit(table)
     x, y, groups = binary_data(20)
@@ -482,10 +482,10 @@ def test_saved_models_come_back(tmp_path: Path) -> None:
 def test_a_resumed_fit_ends_with_the_same_bits(tmp_path: Path) -> None:
     table = concentrations(12)
     settings: dict[str, Any] = {"dosing": "single", "evaluation_draws": 10, "random_state": 0}
-    whole = OneCompartmentModel(passes=6, **settings).fit(table)
+    whole = OneCompartmentModel(max_iter=6, **settings).fit(table)
     kept: dict[str, Any] = {"checkpoint": tmp_path / "fit", "resume": True, **settings}
-    OneCompartmentModel(passes=3, **kept).fit(table)
-    resumed = OneCompartmentModel(passes=6, **kept).fit(table)
+    OneCompartmentModel(max_iter=3, **kept).fit(table)
+    resumed = OneCompartmentModel(max_iter=6, **kept).fit(table)
     assert equal(resumed.params_, whole.params_)
     assert resumed.n_seen_ == 72
     with pytest.raises(InvalidInputError, match="checkpoint=PATH"):
@@ -495,18 +495,18 @@ def test_a_resumed_fit_ends_with_the_same_bits(tmp_path: Path) -> None:
 def test_a_fit_is_not_resumed_on_other_data_or_from_another_seed(tmp_path: Path) -> None:
     x, y, groups = binary_data(20)
     kept: dict[str, Any] = {"checkpoint": tmp_path / "logistic", "resume": True}
-    model = LogisticMixedModel(passes=1, evaluation_draws=5, random_state=np.int64(0), **kept)
+    model = LogisticMixedModel(max_iter=1, evaluation_draws=5, random_state=np.int64(0), **kept)
     model.fit(x, y, groups)
     for other in ((x + 1.0, y, groups), (x, 1 - y, groups)):
         with pytest.raises(ModelFileError, match="another fit"):
             model.fit(*other)
     with pytest.raises(ModelFileError, match="another fit"):
         model.set_params(random_state=np.int64(1)).fit(x, y, groups)
-    model.set_params(random_state=0, passes=2).fit(x, y, groups)
+    model.set_params(random_state=0, max_iter=2).fit(x, y, groups)
     assert model.n_seen_ == 40
     table = concentrations(12)
     settings: dict[str, Any] = {"dosing": "single", "evaluation_draws": 10, "random_state": 0}
-    settings["passes"] = 3
+    settings["max_iter"] = 3
     pk = OneCompartmentModel(checkpoint=tmp_path / "pk", resume=True, **settings).fit(table)
     with pytest.raises(ModelFileError, match="another fit"):
         pk.fit({**table, "concentration": 1.1 * table["concentration"]})
@@ -585,13 +585,13 @@ def test_warfarin_agrees_with_published_fits() -> None:
 
 def test_bad_logistic_input_is_named() -> None:
     x, y, groups = binary_data(10)
-    model = LogisticMixedModel(passes=1, evaluation_draws=5, random_state=0)
+    model = LogisticMixedModel(max_iter=1, evaluation_draws=5, random_state=0)
     model.fit(x, y, groups)
     before = dict(model.__dict__)
     for wrong, message in (
         ((x, np.arange(len(y)) % 3, groups), "Only binary classification .* 3 classes"),
         ((x, np.ones_like(y), groups), "1 in every row"),
-        ((np.where(x > 9, np.nan, x), y, groups), "nan"),
+        ((np.where(x > 9, np.nan, x), y, groups), "NaN"),
         ((x, y, groups[:-1]), "groups has shape"),
         ((x, y, None), "groups is needed"),
         ((np.hstack([x, x]), y, groups), "linear combination"),
@@ -602,7 +602,7 @@ def test_bad_logistic_input_is_named() -> None:
     assert model.__dict__ == before
     for name, value in (
         ("covariance", "spherical"),
-        ("passes", 0),
+        ("max_iter", 0),
         ("evaluation_draws", 1),
         ("learner", "no-such-rule"),
         ("n_threads", -1),
@@ -620,11 +620,11 @@ def test_a_response_in_a_formula_is_0_or_1() -> None:
 
 def test_bad_concentrations_are_named() -> None:
     table = concentrations(6)
-    model = OneCompartmentModel(dosing="single", passes=1, evaluation_draws=5, random_state=0)
+    model = OneCompartmentModel(dosing="single", max_iter=1, evaluation_draws=5, random_state=0)
     for name, value, message in (
-        ("concentration", np.nan, "row 3, column 'concentration' is nan"),
-        ("dose", -1.0, "row 3, column 'dose' is -1"),
-        ("time", np.inf, "row 3, column 'time' is inf"),
+        ("concentration", np.nan, "row 4 .*, column 'concentration' is NaN"),
+        ("dose", -1.0, "row 4 .*, column 'dose' is -1"),
+        ("time", np.inf, "row 4 .*, column 'time' is infinity"),
         ("dose", 50.0, "subject 0 changes from row to row"),
     ):
         bad = {n: np.array(column, dtype=float) for n, column in table.items()}

@@ -85,9 +85,9 @@ def test_folders_and_patterns(memory: str) -> None:
 
 
 def test_learning_scoring_and_checkpoints(memory: str, tmp_path: Path) -> None:
-    model = Mixture(n_components=2, checkpoint=tmp_path / "c", passes=2, random_state=0)
+    model = Mixture(n_components=2, checkpoint=tmp_path / "c", max_iter=2, random_state=0)
     model.fit(f"{memory}/x.parquet")
-    expected = Mixture(n_components=2, passes=2, random_state=0).fit(tmp_path / "x.parquet")
+    expected = Mixture(n_components=2, max_iter=2, random_state=0).fit(tmp_path / "x.parquet")
     np.testing.assert_array_equal(model.means_, expected.means_)
     np.testing.assert_array_equal(model.predict(f"{memory}/x.csv"), expected.predict(FRAME))
     model.set_params(resume=True).fit(f"{memory}/x.parquet")

@@ -71,29 +71,29 @@ FITS: dict[str, tuple[str, dict[str, Any]]] = {
     "em": ("parquet", {"learner": EM(tol=1e-3)}),
     "em, two starts": ("npy", {"learner": EM(tol=1e-3), "n_init": 2, "init": "random-rows"}),
     "accelerated em": ("blocks", {"learner": EM(tol=1e-4, accelerate=True)}),
-    "mini-batch em, shuffled": ("npy", {"learner": MiniBatchEM(batch_size=90, passes=3)}),
+    "mini-batch em, shuffled": ("npy", {"learner": MiniBatchEM(batch_size=90, max_iter=3)}),
     "mini-batch em, two starts": (
         "array",
-        {"learner": MiniBatchEM(batch_size=0.1, passes=2), "n_init": 2},
+        {"learner": MiniBatchEM(batch_size=0.1, max_iter=2), "n_init": 2},
     ),
     "mini-batch em, with replacement": (
         "array",
-        {"learner": MiniBatchEM(batch_size=130, passes=2, sampling="with-replacement")},
+        {"learner": MiniBatchEM(batch_size=130, max_iter=2, sampling="with-replacement")},
     ),
     "mini-batch em, averaged": (
         "parquet",
-        {"learner": MiniBatchEM(batch_size=33, passes=2, average_from=5, truncation=9.5)},
+        {"learner": MiniBatchEM(batch_size=33, max_iter=2, average_from=5, truncation=9.5)},
     ),
-    "online em": ("csv", {"learner": OnlineEM(passes=2)}),
+    "online em": ("csv", {"learner": OnlineEM(max_iter=2)}),
     "incremental em": ("npy", {"learner": IncrementalEM(tol=1e-4)}),
     "incremental em, batches": ("csv", {"learner": IncrementalEM(batch_size=70, tol=1e-3)}),
-    "fast incremental em": ("npy", {"learner": FastIncrementalEM(passes=3)}),
-    "variance-reduced em": ("blocks", {"learner": VarianceReducedEM(batch_size=40, passes=4)}),
-    "sem": ("array", {"learner": SEM(passes=6, average_from=3)}),
-    "online k-mle": ("array", {"learner": OnlineKMLE(strategy="sample", passes=2)}),
+    "fast incremental em": ("npy", {"learner": FastIncrementalEM(max_iter=3)}),
+    "variance-reduced em": ("blocks", {"learner": VarianceReducedEM(batch_size=40, max_iter=4)}),
+    "sem": ("array", {"learner": SEM(max_iter=6, average_from=3)}),
+    "online k-mle": ("array", {"learner": OnlineKMLE(strategy="sample", max_iter=2)}),
     "online em, once": ("generator", {"learner": OnlineEM(batch_size=7)}),
     "poisson": ("parquet", {"family": "poisson", "learner": EM(tol=1e-3)}),
-    "tied": ("csv", {"family": Gaussian("tied"), "learner": EM(tol=1e-3), "passes": 4}),
+    "tied": ("csv", {"family": Gaussian("tied"), "learner": EM(tol=1e-3), "max_iter": 4}),
 }
 
 
@@ -210,14 +210,14 @@ for module in (sources._file, sources.array, sources.npy, sources._resampled):
 
 FITS = {
     "auto": ("x.parquet", dict(learner=Auto(batch_size=20_000, tol=1e-4))),
-    "em": ("x.parquet", dict(learner=EM(tol=0.0, max_passes=12))),
-    "fast": ("x.parquet", dict(learner=EM(tol=0.0, max_passes=12, accelerate=True))),
-    "shuffled": ("x.npy", dict(learner=MiniBatchEM(batch_size=5000, passes=6))),
-    "stream": ("x.parquet", dict(learner=MiniBatchEM(batch_size=5000, passes=6, average_from=9))),
+    "em": ("x.parquet", dict(learner=EM(tol=0.0, max_iter=12))),
+    "fast": ("x.parquet", dict(learner=EM(tol=0.0, max_iter=12, accelerate=True))),
+    "shuffled": ("x.npy", dict(learner=MiniBatchEM(batch_size=5000, max_iter=6))),
+    "stream": ("x.parquet", dict(learner=MiniBatchEM(batch_size=5000, max_iter=6, average_from=9))),
     "online": ("x.parquet", dict(learner=OnlineEM())),
-    "on-file": ("x.parquet", dict(learner=IncrementalEM(memory=folder + "/r", max_passes=6))),
-    "anchored": ("x.parquet", dict(learner=VarianceReducedEM(batch_size=999, passes=6))),
-    "starts": ("x.parquet", dict(learner=EM(tol=0.0, max_passes=5), n_init=2)),
+    "on-file": ("x.parquet", dict(learner=IncrementalEM(memory=folder + "/r", max_iter=6))),
+    "anchored": ("x.parquet", dict(learner=VarianceReducedEM(batch_size=999, max_iter=6))),
+    "starts": ("x.parquet", dict(learner=EM(tol=0.0, max_iter=5), n_init=2)),
 }
 
 

@@ -27,7 +27,7 @@ ESTIMATORS = [
     GaussianMixture(n_init=2, max_iter=5),
     GaussianMixture(),
     LinearMixedModel(group=0),
-    LogisticMixedModel(group=0, passes=10),
+    LogisticMixedModel(group=0, max_iter=10),
 ]
 
 

@@ -57,11 +57,11 @@ def matched(means: np.ndarray, centers: np.ndarray = CENTERS) -> float:
 @pytest.mark.parametrize("family", ["gaussian", "poisson", "exponential"])
 def test_every_start_serves_every_family(family: str, init: str) -> None:
     x = np.round(np.abs(clusters()))
-    model = Mixture(family, 3, init=init, learner=EM(max_passes=5), random_state=0).fit(x)
+    model = Mixture(family, 3, init=init, learner=EM(max_iter=5), random_state=0).fit(x)
     assert np.isfinite(model.score_samples(x)).all()
     assert equal(
         model.params_,
-        Mixture(family, 3, init=init, learner=EM(max_passes=5), random_state=0).fit(x).params_,
+        Mixture(family, 3, init=init, learner=EM(max_iter=5), random_state=0).fit(x).params_,
     )
 
 
@@ -113,12 +113,12 @@ def test_means_as_start() -> None:
 
 def test_parameters_or_a_model_as_start() -> None:
     x = clusters()
-    first = Mixture(n_components=3, learner=EM(0.0, max_passes=3), random_state=0).fit(x)
-    whole = Mixture(n_components=3, learner=EM(0.0, max_passes=7), random_state=0).fit(x)
+    first = Mixture(n_components=3, learner=EM(0.0, max_iter=3), random_state=0).fit(x)
+    whole = Mixture(n_components=3, learner=EM(0.0, max_iter=7), random_state=0).fit(x)
     for given in (first, first.params_):
-        held = Mixture(n_components=3, init=given, learner=EM(max_passes=0)).fit(x)
+        held = Mixture(n_components=3, init=given, learner=EM(max_iter=0)).fit(x)
         assert equal(held.params_, first.params_)
-        later = Mixture(n_components=3, init=given, learner=EM(0.0, max_passes=4)).fit(x)
+        later = Mixture(n_components=3, init=given, learner=EM(0.0, max_iter=4)).fit(x)
         assert equal(later.params_, whole.params_)
         stream = Mixture(n_components=3, init=given).partial_fit(x[:1])
         assert stream.n_seen_ == 1
@@ -135,7 +135,7 @@ def test_a_given_start_is_fitted_once() -> None:
 
 def test_the_best_of_several_starts_is_kept() -> None:
     x = clusters(spread=0.1)
-    settings: dict[str, Any] = {"init": "random-rows", "learner": EM(max_passes=15)}
+    settings: dict[str, Any] = {"init": "random-rows", "learner": EM(max_iter=15)}
     gains = []
     for seed in range(8):
         reached = [
@@ -152,7 +152,7 @@ def test_the_best_of_several_starts_is_kept() -> None:
 
 def test_em_says_whether_it_converged() -> None:
     x = overlapping()
-    short = Mixture(n_components=3, learner=EM(max_passes=3), random_state=0).fit(x)
+    short = Mixture(n_components=3, learner=EM(max_iter=3), random_state=0).fit(x)
     assert not short.converged_
     assert len(short.history_) == 3
     whole = Mixture(n_components=3, learner=EM(tol=1e-4), random_state=0).fit(x)
@@ -165,7 +165,7 @@ def test_em_says_whether_it_converged() -> None:
     assert (np.diff(whole.history_.time) >= 0).all()
     assert whole.n_seen_ == 500 * len(whole.history_)
     assert whole.score(x) >= whole.history_.log_likelihood[-1]
-    assert Mixture(n_components=3, learner="em", passes=2).fit(x).n_seen_ == 1000
+    assert Mixture(n_components=3, learner="em", max_iter=2).fit(x).n_seen_ == 1000
 
 
 @pytest.mark.parametrize("family", ["gaussian", "poisson", "exponential"])
@@ -208,7 +208,7 @@ def test_acceleration_saves_passes_where_em_is_slow() -> None:
 def test_batches() -> None:
     x = clusters(1000)
     for size, updates in ((100, 10), (0.05, 20), (333, 4), (5000, 1), (None, 20)):
-        learner = MiniBatchEM(batch_size=size, passes=3)
+        learner = MiniBatchEM(batch_size=size, max_iter=3)
         model = Mixture(n_components=3, learner=learner, random_state=0).fit(x)
         assert model._learned.stream.state.updates == 3 * updates
         assert len(model.history_) == 3 * updates
@@ -226,7 +226,7 @@ def test_orders_of_sampling(tmp_path: Path) -> None:
     pa.parquet.write_table(pa.table({"a": x[:, 0], "b": x[:, 1]}), tmp_path / "x.parquet")
 
     def fit(sampling: str, data: Any) -> Any:
-        learner = MiniBatchEM(batch_size=50, passes=2, sampling=sampling)
+        learner = MiniBatchEM(batch_size=50, max_iter=2, sampling=sampling)
         return Mixture(n_components=3, init=CENTERS, learner=learner, random_state=0).fit(data)
 
     shuffled = {name: fit(name, x) for name in ("with-replacement", "without-replacement")}
@@ -277,7 +277,7 @@ def test_truncation_far_away_changes_nothing() -> None:
 
 def test_polyak_averages_iterates() -> None:
     x = clusters(600)
-    learner = MiniBatchEM(batch_size=30, passes=1, sampling="stream")
+    learner = MiniBatchEM(batch_size=30, max_iter=1, sampling="stream")
     model = MixtureModel(Gaussian("diag"), 3, 2)
     problem = Threads(model, 1)
     params = KMeansPlusPlus().draw(model, Rows(x), np.random.default_rng(0))
@@ -285,7 +285,7 @@ def test_polyak_averages_iterates() -> None:
     for i in range(0, len(x), 30):
         state, _ = learner.step(problem, state, Rows(x[i : i + 30]))
         iterates.append(state.params)
-    averaging = MiniBatchEM(batch_size=30, passes=1, sampling="stream", average_from=8)
+    averaging = MiniBatchEM(batch_size=30, max_iter=1, sampling="stream", average_from=8)
     averaged, _ = averaging.step(problem, averaging.init(problem, params), Rows(x))
     assert averaged.averaged == len(iterates) - 7
     assert equal(averaged.params, state.params)  # averaging does not touch the training
@@ -330,9 +330,9 @@ def test_warm_up_holds_the_parameters() -> None:
 
 def test_online_em_learns_in_one_pass() -> None:
     x = clusters(3000)
-    for learner in (OnlineEM(), OnlineEM(batch_size=10), OnlineEM(passes=2)):
+    for learner in (OnlineEM(), OnlineEM(batch_size=10), OnlineEM(max_iter=2)):
         model = Mixture(n_components=3, learner=learner, random_state=0).fit(x)
-        assert model.n_seen_ == 3000 * learner.passes
+        assert model.n_seen_ == 3000 * learner.max_iter
         assert matched(model.means_) < 0.4
 
 
@@ -467,7 +467,7 @@ def test_threads_do_not_show() -> None:
 
 def test_history_is_bounded() -> None:
     x = np.zeros((30, 1)) + np.arange(30.0)[:, None]
-    model = Mixture(learner=OnlineEM(batch_size=1, average_from=1, passes=150), random_state=0)
+    model = Mixture(learner=OnlineEM(batch_size=1, average_from=1, max_iter=150), random_state=0)
     model.fit(x)
     assert 2000 <= len(model.history_) <= 4096
     assert model.history_.rows[-1] == model.n_seen_ == 4500

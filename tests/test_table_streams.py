@@ -150,9 +150,9 @@ def test_a_dataset_knows_its_length_where_that_is_free(tmp_path: Path) -> None:
 
 
 def test_resuming_knows_the_files_of_a_dataset(tmp_path: Path) -> None:
-    model = Mixture(checkpoint=tmp_path / "c", learner="em", passes=1, random_state=0)
+    model = Mixture(checkpoint=tmp_path / "c", learner="em", max_iter=1, random_state=0)
     data = folder(TABLE, tmp_path)
-    model.fit(data).set_params(resume=True, passes=2)
+    model.fit(data).set_params(resume=True, max_iter=2)
     model.fit(data)
     pyarrow.parquet.write_table(TABLE[:33], tmp_path / "parts" / "300.parquet")
     with pytest.raises(ValueError, match="dataset of"):

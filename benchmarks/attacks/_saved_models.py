@@ -56,27 +56,27 @@ def streamed(n: int, **settings: Any) -> Any:
 
 def mixtures() -> dict[str, Callable[[], Any]]:
     """Mixtures by what is special about them."""
-    sampled = MiniBatchEM(batch_size=40, average_from=2, truncation=50.0, passes=2)
+    sampled = MiniBatchEM(batch_size=40, average_from=2, truncation=50.0, max_iter=2)
     return {
-        "em": lambda: fitted(learner="em", passes=3),
-        "accelerated em": lambda: fitted(learner=EM(accelerate=True), passes=3),
-        "given": lambda: fitted(learner="em", passes=2, init=fitted(learner="em").params_),
+        "em": lambda: fitted(learner="em", max_iter=3),
+        "accelerated em": lambda: fitted(learner=EM(accelerate=True), max_iter=3),
+        "given": lambda: fitted(learner="em", max_iter=2, init=fitted(learner="em").params_),
         "online em": lambda: streamed(140, family=Gaussian("diag"), learner="online-em"),
         "batches": lambda: streamed(140, learner=OnlineEM(batch_size=7), family=Gaussian("tied")),
         "waiting rows": lambda: streamed(30, family="poisson"),
-        "factors": lambda: fitted(family=Gaussian("factor", rank=1), learner="em", passes=3),
+        "factors": lambda: fitted(family=Gaussian("factor", rank=1), learner="em", max_iter=3),
         "averaged": lambda: fitted(family=Gaussian("spherical"), learner=sampled),
         "moment matching": lambda: streamed(140, learner="moment-matching"),
         "gamma": lambda: fitted(family="poisson", learner=MomentMatching()),
         "online vb": lambda: streamed(140, family=Gaussian("diag"), learner=OnlineVB(batch_size=9)),
         "exponential": lambda: fitted(family="exponential", learner="online-vb"),
         "annealed": lambda: fitted(
-            family=Gaussian("diag"), learner=AnnealedSGD(scale=True, passes=1)
+            family=Gaussian("diag"), learner=AnnealedSGD(scale=True, max_iter=1)
         ),
-        "annealed roots": lambda: streamed(140, learner=AnnealedSGD(batch_size=9, passes=1)),
+        "annealed roots": lambda: streamed(140, learner=AnnealedSGD(batch_size=9, max_iter=1)),
         "drift": lambda: streamed(140, learner=DriftAware(window=32)),
-        "incremental em": lambda: fitted(learner=IncrementalEM(max_passes=3)),
-        "sem": lambda: fitted(learner=SEM(passes=4, average_from=2)),
+        "incremental em": lambda: fitted(learner=IncrementalEM(max_iter=3)),
+        "sem": lambda: fitted(learner=SEM(max_iter=4, average_from=2)),
         "scikit-learn": lambda: mixfold.GaussianMixture(2, random_state=0, tol=0.1).fit(COUNTS),
         "scikit-learn stream": lambda: mixfold.GaussianMixture(
             2, covariance_type="tied", means_init=[[1, 2], [3, 4]]
@@ -164,15 +164,15 @@ def mixed_models() -> dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]]:
 
     x, y, groups = grouped()
     frame, measured = pd.DataFrame(table()), pd.DataFrame(doses())
-    quick: dict[str, Any] = {"passes": 2, "evaluation_draws": 8, "random_state": 0}
+    quick: dict[str, Any] = {"max_iter": 2, "evaluation_draws": 8, "random_state": 0}
     sign = y > y.mean()
     return {
         "linear": (
-            lambda: mixfold.LinearMixedModel(max_passes=3).fit(x, y, groups),
+            lambda: mixfold.LinearMixedModel(max_iter=3).fit(x, y, groups),
             lambda m: (m.predict(x, groups), m.score(x, y, groups)),
         ),
         "formula": (
-            lambda: mixfold.LinearMixedModel("y ~ u + v", group="g", max_passes=3).fit(frame),
+            lambda: mixfold.LinearMixedModel("y ~ u + v", group="g", max_iter=3).fit(frame),
             lambda m: (m.predict(frame), m.score(frame)),
         ),
         "logistic": (
@@ -207,7 +207,7 @@ def use_checkpoint(path: Path, learner: Any) -> None:
     """Resume for two passes more."""
     copy = path.with_name("resumed")
     copy.write_bytes(path.read_bytes())
-    model = Mixture(n_components=2, random_state=0, learner=learner, passes=4)
+    model = Mixture(n_components=2, random_state=0, learner=learner, max_iter=4)
     model.set_params(checkpoint=copy, resume=True)
     finite(model.fit(COUNTS).params_)
 
@@ -227,9 +227,9 @@ def examples() -> list[Example]:
             found.append(apart(name, "model", path, partial(use_mixed_model, act=act)))
         path = Path(folder) / "checkpoint"
         for name, learner in CHECKPOINTED.items():
-            Mixture(n_components=2, random_state=0, learner=learner, passes=2, checkpoint=path).fit(
-                COUNTS
-            )
+            Mixture(
+                n_components=2, random_state=0, learner=learner, max_iter=2, checkpoint=path
+            ).fit(COUNTS)
             found.append(
                 apart(
                     f"checkpoint of {name}",

@@ -102,7 +102,7 @@ def small_table() -> pa.Table:
 def fit_text(folder: Path, text: str, place: str, logistic: bool) -> None:
     """Fit a model with a hostile formula, as the one or the other of its two formulas."""
     kind: Any = LogisticMixedModel if logistic else LinearMixedModel
-    settings: dict[str, Any] = {"passes": 1, "evaluation_draws": 2} if logistic else {}
+    settings: dict[str, Any] = {"max_iter": 1, "evaluation_draws": 2} if logistic else {}
     effects = text if place == "formula" else "~" + text.partition("~")[2]
     given = {"formula": "z ~ x" if logistic else "y ~ x", "random": "~ 1", place: effects}
     model = kind(given["formula"], given["random"], "g", **settings)

@@ -26,8 +26,7 @@ def rows(seed: int = 0, n: int = 300) -> np.ndarray:
 
 
 def mixture(memory: Any, kind: Any = IncrementalEM, **more: Any) -> Mixture:
-    most = {"max_passes" if kind is IncrementalEM else "passes": PASSES}
-    learner = kind(batch_size=20, memory=memory, **most)
+    learner = kind(batch_size=20, memory=memory, max_iter=PASSES)
     return Mixture(n_components=3, learner=learner, random_state=0, **more)
 
 

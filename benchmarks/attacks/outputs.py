@@ -124,7 +124,7 @@ def _furnish(place: Path, rng: Rng) -> None:
 
 def _arguments(place: Path, command: str, given: str, checkpoint: str) -> list[str]:
     data, model = str(place / given), str(place / "model")
-    fit = ["fit", data, "-k", "1", "--passes", "1", "--threads", "1"]
+    fit = ["fit", data, "-k", "1", "--max-iter", "1", "--threads", "1"]
     return {
         "fit": fit,
         "fit with checkpoint": [*fit, "--checkpoint", str(place / checkpoint)],

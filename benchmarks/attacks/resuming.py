@@ -144,7 +144,7 @@ def changes_of(source: str) -> list[str]:
 
 
 def mixture(**more: Any) -> Mixture:
-    learner = EM(tol=0.0, max_passes=4)
+    learner = EM(tol=0.0, max_iter=4)
     settings: dict[str, Any] = {"n_components": 2, "learner": learner, "random_state": 0}
     return Mixture(**{**settings, **more})
 
@@ -161,7 +161,7 @@ class Case:
         self.data = some(rng)
         rows, weight = self.write(self.data, self.before)
         self.alone = mixture().fit(rows, sample_weight=weight)
-        mixture(passes=passes, checkpoint=self.kept).fit(rows, sample_weight=weight)
+        mixture(max_iter=passes, checkpoint=self.kept).fit(rows, sample_weight=weight)
 
     def resume(self, data: Data, resume: Any = True, **more: Any) -> Mixture:
         """Go on with data written elsewhere."""

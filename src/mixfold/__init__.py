@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from mixfold import datasets as datasets
+    from mixfold import errors as errors
     from mixfold.core.conjugate import Prior as Prior
     from mixfold.estimators._merging import merge as merge
     from mixfold.estimators._saving import load as load
@@ -31,10 +32,13 @@ OTHERS = {
     "load": "mixfold.estimators._saving",
     "merge": "mixfold.estimators._merging",
 }
+PUBLIC_MODULES = ("datasets", "errors")
 PUBLIC_PACKAGES = ("detectors", "estimators", "families", "learners", "schedules", "starts")
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__all__":
+        return __dir__()
     if name.startswith("_"):
         raise AttributeError(name)
     thing = _find(name)
@@ -44,17 +48,19 @@ def __getattr__(name: str) -> Any:
 
 def _find(name: str) -> Any:
     from mixfold.core import registry
+    from mixfold.core.errors import InvalidInputError
 
-    if name == "datasets":
-        return import_module("mixfold.datasets")
+    if name in PUBLIC_MODULES:
+        return import_module(f"mixfold.{name}")
     if name in OTHERS:
         return getattr(import_module(OTHERS[name]), name)
     for package in PUBLIC_PACKAGES:
-        for known in registry.names(package):
-            if known.replace("++", "plusplus").replace("-", "") == name.lower():
-                thing = registry.find(package, known)
-                if thing.__name__ == name:
-                    return thing
+        try:
+            thing = registry.find(package, name)
+        except InvalidInputError:
+            continue
+        if thing.__name__ == name:
+            return thing
     raise AttributeError(f"module 'mixfold' has no attribute {name!r}")
 
 
@@ -62,4 +68,4 @@ def __dir__() -> list[str]:
     from mixfold.core import registry
 
     classes = (c for p in PUBLIC_PACKAGES for c in registry.find_all(p).values())
-    return sorted({"datasets", *OTHERS, *(c.__name__ for c in classes)})
+    return sorted({*PUBLIC_MODULES, *OTHERS, *(c.__name__ for c in classes)})

@@ -118,7 +118,7 @@ def nested(levels: int) -> Any:
 MEMORY = {
     "value": "IncrementalEM",
     "fields": {
-        **{"batch_size": 1, "tol": 1e-6, "max_passes": 2},
+        **{"batch_size": 1, "tol": 1e-6, "max_iter": 2},
         **{"memory": "watched", "precision": "float64"},
     },
 }
@@ -214,7 +214,7 @@ def test_places_are_not_in_a_model_file(tmp_path: Path, monkeypatch: pytest.Monk
     model = Mixture(
         n_components=2,
         random_state=0,
-        learner=IncrementalEM(memory=str(secret / "memory"), max_passes=3),
+        learner=IncrementalEM(memory=str(secret / "memory"), max_iter=3),
         checkpoint=secret / "checkpoint",
         resume=True,
         engine="cpu",
@@ -249,18 +249,18 @@ def test_a_checkpoint_cannot_have_another_memory(
 ) -> None:
     path, learner = tmp_path / "checkpoint", IncrementalEM(memory=str(tmp_path / "memory"))
     settings: dict[str, Any] = {"n_components": 2, "random_state": 0, "checkpoint": path}
-    Mixture(learner=learner, passes=2, **settings).fit(COUNTS)
+    Mixture(learner=learner, max_iter=2, **settings).fit(COUNTS)
     saved = read(path, "checkpoint")
     state = saved.fit.state
     other = replace(state, memory=replace(state.memory, **change))
     write(path, "checkpoint", Saved(saved.identity, replace(saved.fit, state=other)))
     with pytest.raises(ModelFileError, match=message):
-        Mixture(learner=learner, passes=3, resume=True, **settings).fit(COUNTS)
+        Mixture(learner=learner, max_iter=3, resume=True, **settings).fit(COUNTS)
 
 
 def test_a_checkpoint_of_nothing_that_was_learned(tmp_path: Path) -> None:
     path = tmp_path / "checkpoint"
-    model = Mixture(n_components=2, random_state=0, learner="em", passes=2, checkpoint=path)
+    model = Mixture(n_components=2, random_state=0, learner="em", max_iter=2, checkpoint=path)
     model.fit(COUNTS)
     saved = read(path, "checkpoint")
     bad = replace(saved.fit.state.params, weights=np.array([2.0, -1.0]))

@@ -150,7 +150,7 @@ def test_a_file_that_is_cut_short_during_a_fit(
         pyarrow.feather.write_feather(pa.table(dict(frame.items())), path, chunksize=500)
     else:
         frame.to_parquet(path, row_group_size=500)
-    learner = MiniBatchEM(passes=4) if shuffled else EM(tol=0.0, max_passes=4)
+    learner = MiniBatchEM(max_iter=4) if shuffled else EM(tol=0.0, max_iter=4)
     model = Mixture(n_components=2, learner=learner, random_state=0).fit(X)
     before = model._learned
     model.progress = Cuts(path)
@@ -243,7 +243,7 @@ def test_rows_of_chunked_tables() -> None:
     source = open_source(pa.concat_tables([one, two]))
     np.testing.assert_array_equal(next(source.blocks()).x, X[:, :2])
     missing = pa.concat_tables([one, pa.table({"a": [1.0, None], "b": [1.0, 2.0]})])
-    with pytest.raises(SourceError, match="'a' has a missing value in row 8"):
+    with pytest.raises(SourceError, match="'a' has a missing value in row 9 "):
         open_source(missing)
 
 

@@ -58,7 +58,7 @@ def test_rows_beyond_the_range_are_refused_by_name(learner: str, value: float) -
     before = model._now()
     bad = x[:20].copy()
     bad[17, 1] = value
-    place = rf"row 17, column 1 is {value}".replace("+", r"\+")
+    place = rf"row 18, column 2 \(both counted from 1\) is {value}".replace("+", r"\+")
     for call in (
         model.partial_fit,
         model.fit,
@@ -73,7 +73,7 @@ def test_rows_beyond_the_range_are_refused_by_name(learner: str, value: float) -
     model.learn_one(x[0])
     before = model._now()
     for row in (bad[17], bad[17].tolist()):
-        with pytest.raises(InvalidInputError, match=r"row 131, column 1 is .*: values must be"):
+        with pytest.raises(InvalidInputError, match=r"row 132, column 2 .* is .*: values must be"):
             model.learn_one(row)
         assert equal(model._now(), before)
     model.learn_one(x[1])
@@ -84,7 +84,7 @@ def test_names_of_columns_are_told() -> None:
     model = Mixture("poisson", 1, random_state=0)
     for count in range(150):
         model.learn_one({"boats": 1.0, "depth": float(count % 5)})
-    with pytest.raises(InvalidInputError, match=r"row 150, column 'depth' is 1e\+200"):
+    with pytest.raises(InvalidInputError, match=r"row 151 .*, column 'depth' is 1e\+200"):
         model.learn_one({"boats": 1.0, "depth": 1e200})
     assert model.n_seen_ == 150
 
@@ -95,7 +95,7 @@ def test_tensors_are_refused_too() -> None:
     before = model._now()
     x[30, 0] = -1e100
     for call in (model.fit, model.partial_fit, model.score_samples):
-        with pytest.raises(InvalidInputError, match=r"row 30, column 0 is -1e\+100"):
+        with pytest.raises(InvalidInputError, match=r"row 31, column 1 .* is -1e\+100"):
             call(x)
         assert equal(model._now(), before)
 
@@ -120,7 +120,7 @@ def test_mixed_models_refuse_or_stay_finite(place: int) -> None:
     before = model._learned
     table = np.c_[y, x]
     table[29, place] = 1e150
-    with pytest.raises(InvalidInputError, match=r"row 29, column '.*' is 1e\+150: values must be"):
+    with pytest.raises(InvalidInputError, match=r"row 30 .*, column '.*' is 1e\+150: values"):
         model.fit(table[:, 1:], table[:, 0], groups)
     assert equal(model._learned, before)
     table[29, place] = 0.9 * LARGEST

@@ -40,14 +40,14 @@ def test_files_are_free_after_a_fit_and_after_an_error(tmp_path: Path) -> None:
 def test_an_older_checkpoint_does_not_use_a_newer_memory(tmp_path: Path) -> None:
     rows, kept = memory_files.rows(), tmp_path / "kept"
     fits: dict[str, Any] = {"checkpoint": kept, "resume": True}
-    memory_files.mixture(tmp_path / "r", passes=2, **fits).fit(rows)
+    memory_files.mixture(tmp_path / "r", max_iter=2, **fits).fit(rows)
     older = kept.read_bytes()
-    memory_files.mixture(tmp_path / "r", passes=4, **fits).fit(rows)
+    memory_files.mixture(tmp_path / "r", max_iter=4, **fits).fit(rows)
     kept.write_bytes(older)
     with pytest.raises(
         ModelFileError, match=r"r\.\d holds the memory of pass .*begin the fit anew"
     ):
-        memory_files.mixture(tmp_path / "r", passes=4, **fits).fit(rows)
+        memory_files.mixture(tmp_path / "r", max_iter=4, **fits).fit(rows)
 
 
 def test_a_memory_of_several_segments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,7 +57,7 @@ def test_a_memory_of_several_segments(tmp_path: Path, monkeypatch: pytest.Monkey
     for passes in (2, 3):  # the file that is read first, and the other
         memory, kept = tmp_path / f"r{passes}", tmp_path / f"kept{passes}"
         fits: dict[str, Any] = {"checkpoint": kept, "resume": True}
-        memory_files.mixture(memory, passes=passes, **fits).fit(rows)
+        memory_files.mixture(memory, max_iter=passes, **fits).fit(rows)
         file = Path(f"{memory}.{passes % 2}")
         data = bytearray(file.read_bytes())
         data[64 + 3 * 8 * 200] ^= 1

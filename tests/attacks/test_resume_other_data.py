@@ -115,7 +115,7 @@ def test_a_dask_collection_is_known_by_its_name(tmp_path: Path) -> None:
 
     x = resuming.some(np.random.default_rng(0))[0]
     kept: dict[str, Any] = {"checkpoint": tmp_path / "kept", "cluster": "serial"}
-    resuming.mixture(passes=2, **kept).fit(dask.array.from_array(x, chunks=(20, 3)))
+    resuming.mixture(max_iter=2, **kept).fit(dask.array.from_array(x, chunks=(20, 3)))
     again = resuming.mixture(resume=True, **kept)
     again.fit(dask.array.from_array(x.copy(), chunks=(20, 3)))
     assert again.n_seen_ == 4 * 60

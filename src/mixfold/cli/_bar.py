@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 import time
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
@@ -15,10 +15,27 @@ from mixfold.cli._termination import end_undisturbed
 from mixfold.run.fit import Fit
 
 
+class Report(NamedTuple):
+    """How far some work has come: rows read of those there are, and the share of all work done."""
+
+    title: str
+    row: int
+    length: int | None
+    share: float | None
+    left: str = ""
+    note: str = ""
+
+    @property
+    def rows(self) -> str:
+        """Rows in few characters."""
+        of = f"{_short(self.row)} of {_short(self.length)}" if self.length else _short(self.row)
+        return f"{of} rows"
+
+
 class Display(Protocol):
     """Shows how far some work has come."""
 
-    def show(self, title: str, row: int, length: int | None, left: str, note: str) -> None: ...
+    def show(self, report: Report) -> None: ...
     def close(self) -> None: ...
 
 
@@ -32,7 +49,7 @@ def display(title: str, asked: bool) -> Display:
 class Nothing:
     """Shows nothing."""
 
-    def show(self, title: str, row: int, length: int | None, left: str, note: str) -> None:
+    def show(self, report: Report) -> None:
         return None
 
     def close(self) -> None:
@@ -45,11 +62,11 @@ class Lines:
     def __init__(self) -> None:
         self._last = -math.inf
 
-    def show(self, title: str, row: int, length: int | None, left: str, note: str) -> None:
+    def show(self, report: Report) -> None:
         if time.monotonic() - self._last < 1.0:
             return
         self._last = time.monotonic()
-        told = [part for part in (title, _rows(row, length), note, left) if part]
+        told = [part for part in (report.title, report.rows, report.note, report.left) if part]
         print(f"mixfold: {', '.join(told)}", file=sys.stderr, flush=True)
 
     def close(self) -> None:
@@ -74,39 +91,65 @@ class Bar:
         self._task = self._progress.add_task(title, total=None, rows="", note="", left="")
         self._progress.start()
 
-    def show(self, title: str, row: int, length: int | None, left: str, note: str) -> None:
+    def show(self, report: Report) -> None:
         self._progress.update(
             self._task,
-            description=title,
-            completed=row,
-            total=length,
-            rows=_rows(row, length),
-            left=left,
-            note=note,
+            description=report.title,
+            completed=report.share or 0.0,
+            total=None if report.share is None else 1.0,
+            rows=report.rows,
+            left=report.left,
+            note=report.note,
         )
 
     def close(self) -> None:
         self._progress.stop()
 
 
+class Budget(NamedTuple):
+    """How many passes there are for each start; `early` where fewer may be enough."""
+
+    passes: int | None
+    early: bool = False
+
+
+def budget_of(learner: Any, max_iter: int | None) -> Budget:
+    """How many passes a learner makes over the data, of which there are at most `max_iter`."""
+    known = [n for n in (max_iter, getattr(learner, "max_iter", None)) if n is not None]
+    return Budget(min(known, default=None), early=bool(getattr(learner, "tol", 0.0)))
+
+
+class Pace:
+    """The time that is left, from rows read since the first report and the time they took."""
+
+    def __init__(self) -> None:
+        self._first: tuple[int, float] | None = None
+
+    def left(self, read: int, to_read: int, early: bool = False) -> str:
+        """In words; nothing where it is not known yet, or less than a second."""
+        if self._first is None:
+            self._first = read, time.monotonic()
+        rows, seconds = read - self._first[0], time.monotonic() - self._first[1]
+        if rows <= 0:
+            return ""
+        left = seconds * to_read / rows
+        return f"{'at most ' * early}{clock(left)} left" if left >= 1.0 else ""
+
+
 class Watch:
     """Remembers how far a fit has come, and displays it.
 
-    `passes` is how many passes there will be, where that is known: then the time left is that
-    of the whole fit, otherwise of the pass.
+    The time left is that of the whole fit, if it is known how many passes it has at most and how
+    long they are: that is known from the first pass on.
     """
 
-    def __init__(
-        self, asked: bool, passes: int | None = None, starts: int = 1, name: str = ""
-    ) -> None:
+    def __init__(self, asked: bool, budget: Budget, starts: int = 1, name: str = "") -> None:
         self.fit: Fit | None = None
         self.length: int | None = None
-        self.passes, self.starts = passes, starts
+        self.budget, self.starts = budget, starts
         self._prefix = f"{name}: " if name else ""
         self._display = display(f"{self._prefix}choosing a start", asked)
-        self._began = self._pass_began = time.monotonic()
-        self._first: int | None = None
-        self._at = (0, 0)
+        self._began, self._pace = time.monotonic(), Pace()
 
     @property
     def seconds(self) -> float:
@@ -116,46 +159,35 @@ class Watch:
 
     def update(self, fit: Fit, length: int | None) -> None:
         """One more block, pass or start is done."""
-        if self._first is None:
-            self._first, self._learning = fit.rows_seen - fit.row, time.monotonic()
-        self.length = length or self.length
-        if (fit.start, fit.passes) != self._at:
-            if self.length is None and self.fit is not None and self.fit.row:
-                self.length = self.fit.row  # a whole pass has shown how long the data is
-            self._at, self._pass_began = (fit.start, fit.passes), time.monotonic()
+        self.length = length or fit.length or self.length
         self.fit = fit
         if fit.done:
             end_undisturbed()
         else:
-            left, reached = self._left(fit), fit.log_likelihood
-            note = "" if math.isnan(reached) else f"log-likelihood {reached:.5g}"
-            self._display.show(self._title(fit), fit.row, self.length, left, note)
+            self._display.show(self._report(fit))
+
+    def _report(self, fit: Fit) -> Report:
+        reached, passes = fit.log_likelihood, self.budget.passes
+        note = "" if math.isnan(reached) else f"log-likelihood {reached:.5g}"
+        share, left = None, ""
+        if self.length and passes:
+            total = self.length * passes * self.starts
+            done = min(total, self.length * (fit.start * passes + fit.passes) + fit.row)
+            share = done / total
+            left = self._pace.left(fit.rows_seen, total - done, self.budget.early)
+        return Report(self._title(fit), fit.row, self.length, share, left, note)
 
     def _title(self, fit: Fit) -> str:
-        of = f" of {self.passes}" if self.passes else ""
+        number, passes = fit.passes + 1, self.budget.passes
+        of = ""
+        if passes:  # the last report of a start is about what is done
+            number, of = min(number, passes), f" of {'at most ' * self.budget.early}{passes}"
         start = f"start {fit.start + 1} of {self.starts}, " if self.starts > 1 else ""
-        return f"{self._prefix}{start}pass {fit.passes + 1}{of}"
-
-    def _left(self, fit: Fit) -> str:
-        """Time left, from the pace so far."""
-        if not self.length or not fit.row:
-            return ""
-        if self.passes is None:
-            spent = time.monotonic() - max(self._pass_began, self._learning)
-            return f"{clock(spent * (self.length / fit.row - 1.0))} left in pass"
-        total = self.length * self.passes * self.starts
-        done = self.length * (fit.start * self.passes + fit.passes) + fit.row
-        new = fit.rows_seen - (self._first or 0)
-        spent = time.monotonic() - self._learning
-        return f"{clock(spent * max(0, total - done) / max(1, new))} left"
+        return f"{self._prefix}{start}pass {number}{of}"
 
     def close(self) -> None:
         """Take the display away."""
         self._display.close()
-
-
-def _rows(row: int, length: int | None) -> str:
-    return f"{_short(row)} of {_short(length)} rows" if length else f"{_short(row)} rows"
 
 
 def _short(n: int) -> str:

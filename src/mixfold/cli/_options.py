@@ -50,10 +50,11 @@ Rank = Annotated[
     option("--rank", metavar="Q", help="Factors of --covariance factor.", min=1, hidden=True),
 ]
 Init = Annotated[
-    str, option("--init", metavar="NAME", help=f"auto, {known('starts')}, or a model file.")
+    str,
+    option("--init", metavar="NAME", help="auto, k-means ...; '?' lists all; or a model file."),
 ]
-Passes = Annotated[
-    int | None, option("--passes", metavar="N", help="At most N passes over the data.", min=1)
+MaxIter = Annotated[
+    int | None, option("--max-iter", metavar="N", help="At most N passes over the data.", min=1)
 ]
 Columns = Annotated[
     str | None, option("--columns", metavar="A,B,...", help="Use these columns only.")

@@ -10,7 +10,7 @@ from typing import Any, get_args, get_type_hints
 
 from mixfold.cli._files import load_mixture
 from mixfold.core.errors import InvalidInputError, unknown_name
-from mixfold.core.registry import find, names
+from mixfold.core.registry import canonical, find, is_called, names
 from mixfold.estimators.mixture import Mixture
 
 TRUTHS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
@@ -27,7 +27,7 @@ class Settings:
     options: list[str] = field(default_factory=list)
     init: str = "auto"
     n_init: int = 1
-    passes: int | None = None
+    max_iter: int | None = None
     columns: list[str] | None = None
     seed: int = 0
     threads: int | None = None
@@ -41,7 +41,7 @@ class Settings:
             learner=with_options(find("learners", self.learner), self.options),
             init=self._init(),
             n_init=self.n_init,
-            passes=self.passes,
+            max_iter=self.max_iter,
             columns=self.columns,
             random_state=self.seed,
             n_threads=self.threads,
@@ -51,7 +51,7 @@ class Settings:
         """A start's name, or the parameters in a model file."""
         if Path(self.init).suffix or Path(self.init).is_file():
             return load_mixture(Path(self.init)).params_
-        if self.init != "auto":
+        if not is_called(self.init, "auto"):
             find("starts", self.init)
         return self.init
 
@@ -99,6 +99,8 @@ def _value(name: str, text: str, hint: Any) -> Any:
         kind, _, rest = text.partition(":")
         return with_options(find(f"{name}s", kind), _listed(rest))
     kinds = get_args(hint) or (hint,)
+    if text in kinds:  # of a Literal
+        return text
     if NoneType in kinds and text.lower() in ("none", ""):
         return None
     for kind in kinds:
@@ -111,24 +113,30 @@ def _value(name: str, text: str, hint: Any) -> Any:
                 continue
         if kind in (str, Any):
             return text
-    wanted = " or ".join("none" if k is NoneType else k.__name__ for k in kinds)
+    wanted = " or ".join("none" if k is NoneType else _shown_kind(k) for k in kinds)
     raise InvalidInputError(f"option {name}={text}: {wanted} is needed")
 
 
+def _shown_kind(kind: Any) -> str:
+    return kind.__name__ if isinstance(kind, type) else str(kind)
+
+
 def split_options(learners: Sequence[str], options: Sequence[str]) -> dict[str, list[str]]:
-    """Options written as learner.name=value, by learner."""
+    """Options written as learner.name=value, by learner; all learners by the names we list."""
     found: dict[str, list[str]] = {learner: [] for learner in learners}
     for option in options:
         learner, dot, rest = option.partition(".")
         if not dot or "=" in learner:
             raise InvalidInputError(f"option {option!r}: write it as learner.name=value")
-        if learner not in found:
+        name = canonical("learners", learner)
+        if name not in found:
             raise unknown_name("learner in an option,", learner, learners)
-        found[learner].append(rest)
+        found[name].append(rest)
     return found
 
 
-def check_learners(learners: Sequence[str]) -> None:
-    """Refuse an empty list."""
-    if not learners:
+def learners_named(given: Sequence[str]) -> list[str]:
+    """The learners of a list, each by the name we list it by; an empty list is refused."""
+    if not given:
         raise InvalidInputError(f"--learners names none; known are {', '.join(names('learners'))}")
+    return [canonical("learners", name) for name in given]

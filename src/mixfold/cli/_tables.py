@@ -130,6 +130,12 @@ def _decimals(scales: np.ndarray) -> Callable[[float], str]:
     return lambda number: f"{number:.{max(0, digits)}f}"
 
 
+def counted(n: int, what: str) -> str:
+    """A number of rows or passes, in words."""
+    plural = f"{what}es" if what.endswith("s") else f"{what}s"
+    return f"{n:,} {what if n == 1 else plural}"
+
+
 def reached_per_row(log_likelihood: float, bound: float) -> str:
     """The log-likelihood, with the bound where the learner has raised one."""
     beside = "" if isnan(bound) else f" (bound {bound:.6g})"

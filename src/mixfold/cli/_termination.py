@@ -29,8 +29,12 @@ class Termination:
 
 
 @contextmanager
-def terminations() -> Iterator[Termination]:
-    """SIGTERM raises `Terminated` here, unless it is ignored or this is another thread."""
+def terminations(last: bool) -> Iterator[Termination]:
+    """SIGTERM raises `Terminated` here, unless it is ignored or this is another thread.
+
+    Afterwards the handler is the one of before or, if this is the `last` work of the process, none:
+    a process that is about to end does so with its own exit code.
+    """
     handler = Termination()
     before = signal.getsignal(signal.SIGTERM)
     elsewhere = threading.current_thread() is not threading.main_thread()
@@ -41,7 +45,7 @@ def terminations() -> Iterator[Termination]:
     try:
         yield handler
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN if last else before)
 
 
 def end_undisturbed() -> None:

@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
-from mixfold.cli._bar import Watch
+from mixfold.cli._bar import Watch, budget_of
 from mixfold.cli._csv_options import with_csv
 from mixfold.cli._held_out import Part
 from mixfold.cli._settings import Settings
@@ -70,8 +70,8 @@ def run(trial: dict[str, Any]) -> dict[str, Any]:
     held = Part(source, trial["length"], trial["every"], held=True)
     model = settings.estimator()
     model.set_params(cluster=trial["cluster"], engine=trial["engine"])
-    planned = settings.passes or getattr(model.learner, "passes", None)
-    model.progress = watch = Watch(trial["show"], planned, name=settings.learner)
+    budget = budget_of(model.learner, settings.max_iter)
+    model.progress = watch = Watch(trial["show"], budget, name=settings.learner)
     began = time.monotonic()
     try:
         model.fit(train)

@@ -17,7 +17,7 @@ def compare(
     learners: Annotated[
         str,
         o.option("--learners", metavar="A,B,...", help="auto, em, online-em ...; '?' lists all."),
-    ] = "em,mini-batch-em,online-em",
+    ] = "auto,em,mini-batch-em,online-em",
     option: Annotated[
         list[str] | None,
         o.option("-O", "--option", metavar="A.NAME=VALUE", help="Of learner A; repeatable."),
@@ -26,7 +26,7 @@ def compare(
     covariance: o.Covariance = None,
     rank: o.Rank = None,
     init: o.Init = "auto",
-    passes: o.Passes = None,
+    max_iter: o.MaxIter = None,
     columns: o.Columns = None,
     weights: o.Weights = None,
     csv: dict[str, Any],
@@ -48,11 +48,10 @@ def compare(
     """
     from mixfold.cli import _trial
     from mixfold.cli._files import bundled
-    from mixfold.cli._settings import Settings, check_learners, split_options
+    from mixfold.cli._settings import Settings, learners_named, split_options
     from mixfold.core.errors import InvalidInputError
 
-    chosen = o.listed(learners) or []
-    check_learners(chosen)
+    chosen = learners_named(o.listed(learners) or [])
     options = split_options(chosen, option or [])
     data = [str(file) for file in bundled(files)]
     settings = [
@@ -64,7 +63,7 @@ def compare(
             options[learner],
             init,
             1,
-            passes,
+            max_iter,
             o.listed(columns),
             seed,
             threads,

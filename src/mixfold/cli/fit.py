@@ -32,7 +32,7 @@ def fit(
     n_init: Annotated[
         int, o.option("--n-init", metavar="N", help="Start N times, keep the best.", min=1)
     ] = 1,
-    passes: o.Passes = None,
+    max_iter: o.MaxIter = None,
     columns: o.Columns = None,
     weights: o.Weights = None,
     csv: dict[str, Any],
@@ -65,7 +65,7 @@ def fit(
 
     Example: mixfold fit 'days/*.parquet' -k 3 --learner em -O tol=1e-4
     """
-    from mixfold.cli._bar import Watch
+    from mixfold.cli._bar import Watch, budget_of
     from mixfold.cli._files import bundled, save_model
     from mixfold.cli._settings import Settings
     from mixfold.core.errors import InvalidInputError
@@ -80,7 +80,7 @@ def fit(
         option or [],
         init,
         n_init,
-        passes,
+        max_iter,
         o.listed(columns),
         seed,
         threads,
@@ -90,8 +90,7 @@ def fit(
     model.set_params(checkpoint=checkpoint, resume=going_on, cluster=cluster, engine=engine)
     data = found_files(bundled(files), csv)
     _check_outputs(model, output, force, [*data, Path(init)])
-    planned = passes or getattr(model.learner, "passes", None)
-    watch = Watch(progress, planned, n_init)
+    watch = Watch(progress, budget_of(model.learner, max_iter), n_init)
     _learn(model, with_csv(data, csv), weights, watch, output)
     save_model(model, output)
     _summarize(model, watch, output)
@@ -117,6 +116,7 @@ def _learn(model: Any, data: Any, weights: str | None, watch: Watch, output: Pat
     """Fit; after an interrupt save what there is and say so."""
     from mixfold.cli._files import save_model
     from mixfold.cli._stopped import Stopped
+    from mixfold.cli._tables import counted
     from mixfold.cli._termination import INTERRUPTED, TERMINATED, Terminated
 
     model.progress = watch
@@ -131,9 +131,13 @@ def _learn(model: Any, data: Any, weights: str | None, watch: Watch, output: Pat
         again = ""
         if model.checkpoint is not None and model.checkpoint.is_file():
             again = f"; go on with --checkpoint {model.checkpoint} --resume"
+        stopped = watch.fit
+        rows = f"{stopped.row:,} rows"
+        if stopped.passes:
+            rows = f"{counted(stopped.passes, 'pass')} over {stopped.length:,} rows and {rows} more"
         raise Stopped(
-            f"{how} in pass {watch.fit.passes + 1}; what was learned from "
-            f"{model.n_seen_:,} rows is saved in {output}{again}",
+            f"{how} in pass {stopped.passes + 1}; what was learned from {rows} is saved in "
+            f"{output}{again}",
             code,
         ) from None
     finally:
@@ -141,16 +145,16 @@ def _learn(model: Any, data: Any, weights: str | None, watch: Watch, output: Pat
 
 
 def _summarize(model: Any, watch: Watch, output: Path) -> None:
-    from mixfold.cli._tables import components, console, print_plain, reached_per_row
+    from mixfold.cli._tables import components, console, counted, print_plain, reached_per_row
 
     out = console(output)
     components(model, out)
     if watch.fit is not None:
         done = watch.fit
-        reached, passes = reached_per_row(done.log_likelihood, done.bound), done.passes
+        best = f", best of {watch.starts} starts" if watch.starts > 1 else ""
         out.print(
-            f"log-likelihood {reached}, {passes} pass{'es' * (passes != 1)}, "
-            f"{model.n_seen_:,} rows, {watch.seconds:.2f} s"
+            f"log-likelihood {reached_per_row(done.log_likelihood, done.bound)}{best}, "
+            f"{counted(done.length, 'row')}, {counted(done.passes, 'pass')}, {watch.seconds:.2f} s"
         )
     if not model.converged_:
         out.print("[yellow]not converged: more passes may give a better model[/]")

@@ -44,7 +44,8 @@ def inspect(
                 ("file", str(model)),
                 ("family", _described(mixture.model_.family)),
                 ("learner", _learner(mixture, learner)),
-                ("rows seen", f"{mixture.n_seen_:,}"),
+                ("rows", f"{mixture.n_rows_:,}"),
+                ("passes", f"{mixture.n_iter_:,}" if mixture.n_iter_ else "rows came as a stream"),
                 ("log-likelihood", reached),
                 ("converged", "yes" if mixture.converged_ else "no"),
                 ("degeneracies", str(mixture.degeneracies_)),
@@ -68,10 +69,10 @@ def inspect(
 
 def _learner(mixture: Any, rule: Any) -> str:
     """The learner that was asked for and, where that was another, the one it has chosen."""
-    from mixfold.core.registry import name_of
+    from mixfold.core.registry import canonical, name_of
 
     asked = getattr(mixture, "learner", rule)
-    name = asked if isinstance(asked, str) else name_of(asked)
+    name = canonical("learners", asked) if isinstance(asked, str) else name_of(asked)
     return _described(rule) if name == name_of(rule) else f"{name}: {_described(rule)}"
 
 

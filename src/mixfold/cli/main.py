@@ -13,15 +13,17 @@ FAILED, USER_ERROR, NEEDED = 1, 2, ("typer", "rich")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command.
+    """Run one command, by default that of the process, which is to end then.
 
     0 is success, 1 a failure of the system such as too little memory, 2 a mistake of the user's,
     130 an interrupt, 143 a termination.
     """
-    with usable_streams(), terminations() as termination:
+    with usable_streams(), terminations(last=arguments is None) as termination:
         try:
             code = _run(arguments)
+            termination.ending = True
         except KeyboardInterrupt:
+            termination.ending = True
             ended = termination.received
             code = _say("terminated", TERMINATED) if ended else _say("interrupted", INTERRUPTED)
         except SystemExit:  # typer's, when whoever read our output has gone

@@ -33,5 +33,5 @@ def merge(
     save_model(merged, output)
     out = console(output)
     components(merged, out)
-    out.print(f"{len(models)} models of {merged.n_seen_:,} rows")
+    out.print(f"{len(models)} models of {merged._now().n_rows:,} rows")
     print_plain(out, f"saved in {output}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -67,11 +66,11 @@ class _Total:
 def _scored(mixture: Any, source: Source, total: _Total, shown: Display) -> Iterator[Columns]:
     import numpy as np
 
-    from mixfold.cli._bar import clock
+    from mixfold.cli._bar import Pace, Report
     from mixfold.core.arrays import largest_log_joint
     from mixfold.core.errors import SourceError
 
-    began = time.monotonic()
+    pace, length = Pace(), source.length
     for log_density, responsibilities in mixture.iter_posteriors(source):
         total.log_density += float(log_density.sum())
         total.bound += float(largest_log_joint(log_density, responsibilities).sum())
@@ -79,9 +78,8 @@ def _scored(mixture: Any, source: Source, total: _Total, shown: Display) -> Iter
         label = responsibilities.argmax(axis=1).astype(np.int32)
         shares = {f"responsibility_{k}": r for k, r in enumerate(responsibilities.T)}
         yield {"log_density": log_density, "label": label, **shares}
-        spent, left = time.monotonic() - began, ""
-        if source.length:
-            left = f"{clock(spent * (source.length / total.rows - 1.0))} left"
-        shown.show("scoring", total.rows, source.length, left, "")
+        share = total.rows / length if length else None
+        left = pace.left(total.rows, length - total.rows) if length else ""
+        shown.show(Report("scoring", total.rows, length, share, left))
     if not total.rows:
         raise SourceError("the files have no rows to score")

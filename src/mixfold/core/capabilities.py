@@ -71,6 +71,18 @@ class StandardDeviations(Protocol):
         """(K, d)."""
 
 
+@runtime_checkable
+class CovarianceMatrices(Protocol):
+    """Covariances, and their inverses, in scikit-learn's shapes."""
+
+    @property
+    def form(self) -> Literal["triangular", "diagonal"]:
+        """Whether they are matrices or vectors."""
+
+    def precision_roots(self, params: Params) -> Array:
+        """scikit-learn's `precisions_cholesky_`."""
+
+
 # initialisers
 
 

@@ -9,33 +9,66 @@ from typing import Any
 
 from mixfold.core.errors import unknown_name
 
+# scikit-learn's names of what has another name here
+SCIKIT_LEARN_NAMES = {
+    "starts": {"random": "random-labels", "random-from-data": "random-rows"},
+}
+
 
 @cache
 def names(package: str) -> tuple[str, ...]:
     """Names of everything a package of mixfold offers, e.g. `names("families")`."""
     path = import_module(f"mixfold.{package}").__path__
     modules = (m.name for m in pkgutil.iter_modules(path))
-    return tuple(sorted(_spelt(m) for m in modules if not m.startswith("_")))
+    return tuple(sorted(_name_of_file(m) for m in modules if not m.startswith("_")))
 
 
-def _spelt(name: str) -> str:
-    return name.lower().replace("_", "-").replace("-plus-plus", "++")
+def _name_of_file(file: str) -> str:
+    return file.lower().replace("_", "-").replace("-plus-plus", "++")
+
+
+def _letters(name: str) -> str:
+    """What all spellings of a name share: "OnlineEM", "online-em" and "online_em" are one."""
+    return name.lower().replace("++", "plusplus").replace("-", "").replace("_", "")
+
+
+def canonical(package: str, name: str) -> str:
+    """The name of a package's class, however it is spelt, as `names` lists it."""
+    known = {_letters(one): one for one in names(package)}
+    for other, one in SCIKIT_LEARN_NAMES.get(package, {}).items():
+        known[_letters(other)] = one
+    found = known.get(_letters(name)) if isinstance(name, str) else None
+    if found is None:
+        kind = package.removesuffix("s").replace("familie", "family")
+        also = SCIKIT_LEARN_NAMES.get(package, {})
+        raise unknown_name(kind, name, [*names(package), *also])
+    return found
 
 
 def find(package: str, name: str) -> Any:
-    """The class called `name` in a package; spelling with - or _ is the same."""
-    key = _spelt(name)
-    if key not in names(package):
-        raise unknown_name(
-            package.removesuffix("s").replace("familie", "family"), name, names(package)
-        )
-    file = key.replace("++", "-plus-plus").replace("-", "_")
+    """The class called `name` in a package; "OnlineEM", "online-em" and "online_em" are one."""
+    file = canonical(package, name).replace("++", "-plus-plus").replace("-", "_")
     module = import_module(f"mixfold.{package}.{file}")
-    squeezed = file.replace("_", "")
     for attribute in vars(module):
-        if attribute.lower() == squeezed and isinstance(getattr(module, attribute), type):
+        if attribute.lower() == _letters(file) and isinstance(getattr(module, attribute), type):
             return getattr(module, attribute)
     raise AttributeError(f"{module.__name__} has no class called like its file")
+
+
+def make(package: str, given: Any) -> Any:
+    """An object of a package: `given` itself, or where that is a name, the class with defaults."""
+    return find(package, given)() if isinstance(given, str) else given
+
+
+def make_fields(thing: object, *fields: str) -> None:
+    """Put objects in the place of names in fields of a frozen value: a schedule for "power"."""
+    for field in fields:
+        object.__setattr__(thing, field, make(f"{field}s", getattr(thing, field)))
+
+
+def is_called(given: Any, name: str) -> bool:
+    """Whether `given` is the name, however it is spelt."""
+    return isinstance(given, str) and _letters(given) == _letters(name)
 
 
 @cache
@@ -49,4 +82,4 @@ def name_of(thing: object) -> str:
     given: str | None = getattr(type(thing), "registered_as", None)
     if given is not None:
         return given
-    return _spelt(type(thing).__module__.rsplit(".", 1)[-1])
+    return _name_of_file(type(thing).__module__.rsplit(".", 1)[-1])

@@ -1,96 +1,117 @@
-"""Falls in a stream of numbers, by a cumulative sum."""
+"""The Page-Hinkley test, as river has it."""
 
 from __future__ import annotations
 
-from itertools import pairwise
-from math import isnan
+from dataclasses import replace
+from typing import Literal, get_args
 
 import numpy as np
 
-from mixfold.core.checks import check_above, check_array, check_kind, check_least, check_whole
-from mixfold.core.detector import Detector
-from mixfold.core.errors import InvalidInputError
+from mixfold.core.checks import (
+    check_above,
+    check_array,
+    check_count,
+    check_kind,
+    check_least,
+    check_whole,
+)
+from mixfold.core.detector import LARGEST_NUMBER, Detector, finite
+from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.value import value
 
-LOWEST = -1e300
-LEAST_SPREAD = 1e-9  # of the level: numbers that are all alike differ by rounding
-WITHIN = 0.6827  # of a Gaussian's numbers, this share is within one deviation
+Mode = Literal["up", "down", "both"]
+LARGEST_TOTAL = 1e20 * LARGEST_NUMBER
 
 
 @value
-class Heard:
-    """The last numbers, and the sum of falls."""
+class PageHinkleyState:
+    """The mean of `n` numbers and, for both directions, the sum of deviations and its extreme."""
 
-    recent: list[float]
-    total: float
+    n: int
+    mean: float
+    sum_increase: float
+    sum_decrease: float
+    min_increase: float
+    max_decrease: float
+    drift_detected: bool
 
 
 @value
 class PageHinkley(Detector):
-    """S <- max(0, S + min((m - x) / s, most) - delta); a fall where S > threshold.
+    """A change of the mean, found where a sum of deviations leaves its extreme by `threshold`.
 
-    m is the median of the last `memory` numbers and s the deviation of the steps between them: two
-    thirds are within s of the median step. So the numbers' scale does not matter, nor that they
-    rise. One number counts for at most `most` deviations, and two outliers are no fall. The first
-    `least` numbers, and as many after a fall, are only listened to.
+    m_n = mean(x_1..x_n); U <- alpha U + (x - m_n) - delta, D <- alpha D + (x - m_n) + delta. The
+    mean has risen where U - min U > threshold, and fallen where max D - D > threshold. Parameters,
+    defaults and results are those of `river.drift.PageHinkley`.
+
+    Parameters
+    ----------
+    min_instances : int, default=30
+        No change is reported before so many numbers.
+    delta : float, default=0.005
+        Changes of the mean by less than this are not to be found.
+    threshold : float, default=50.0
+        Larger values give fewer false alarms and later detections. It has the numbers' unit.
+    alpha : float, default=0.9999
+        The factor by which sums are forgotten with every number.
+    mode : {"up", "down", "both"}, default="both"
+        Whether to report that the mean has risen, that it has fallen, or either.
 
     Examples
     --------
-    >>> rule = PageHinkley(least=8)
-    >>> state, falls = rule.begin(), []
-    >>> for x in [0.1, -0.1, 0.2, 0.0] * 5 + [-3.0] * 4:
-    ...     state, fallen = rule.hear(state, x)
-    ...     falls.append(fallen)
-    >>> falls.index(True)
-    22
+    >>> detector = PageHinkley(threshold=5.0)
+    >>> for i, x in enumerate([0.1, -0.1, 0.2, 0.0] * 25 + [3.0] * 10):
+    ...     detector.update(x)
+    ...     if detector.drift_detected:
+    ...         print(f"change detected at number {i}")
+    change detected at number 101
 
     References
     ----------
     Page (1954), Continuous inspection schemes; Hinkley (1971), Inference about the change-point
-    from cumulative sum tests. Theirs has a mean for m, and s known.
+    from cumulative sum tests.
     """
 
-    delta: float = 1.0
-    threshold: float = 11.0
-    most: float = 5.0
-    memory: int = 128
-    least: int = 20
+    min_instances: int = 30
+    delta: float = 0.005
+    threshold: float = 50.0
+    alpha: float = 1 - 0.0001
+    mode: Mode = "both"
 
     def __post_init__(self) -> None:
-        check_above("delta", self.delta, 0.0)
+        check_whole("min_instances", self.min_instances)
+        check_least("delta", self.delta, 0.0)
         check_above("threshold", self.threshold, 0.0)
-        check_above("most", self.most, self.delta)
-        check_whole("least", self.least, 2)
-        check_whole("memory", self.memory, self.least)
+        check_above("alpha", self.alpha, 0.0, 1.0)
+        if self.mode not in get_args(Mode):
+            raise unknown_name("mode", self.mode, get_args(Mode))
 
-    def begin(self) -> Heard:
-        return Heard([], 0.0)
+    def init(self) -> PageHinkleyState:
+        return PageHinkleyState(0, 0.0, 0.0, 0.0, 0.0, 0.0, drift_detected=False)
 
-    def check_state(self, state: Heard) -> None:
-        check_kind("heard", state, Heard)
-        check_array("recent", np.array(state.recent), (len(state.recent),), LOWEST, -LOWEST)
-        check_least("total", state.total, 0.0)
+    def check_state(self, state: PageHinkleyState) -> None:
+        check_kind("state of the detector", state, PageHinkleyState)
+        check_count("n", state.n)
+        sums = (state.sum_increase, state.sum_decrease, state.min_increase, state.max_decrease)
+        check_array("mean", np.array([state.mean]), (1,), -LARGEST_NUMBER, LARGEST_NUMBER)
+        check_array("sums of deviations", np.array(sums), (4,), -LARGEST_TOTAL, LARGEST_TOTAL)
+        if state.min_increase > state.sum_increase or state.max_decrease < state.sum_decrease:
+            raise InvalidInputError("sums of deviations are beyond their extremes")
 
-    def hear(self, state: Heard, number: float) -> tuple[Heard, bool]:
-        if isnan(number):
-            raise InvalidInputError("a detector has heard NaN: numbers are needed")
-        number = max(float(number), LOWEST)
-        total = 0.0
-        if len(state.recent) >= self.least:
-            fall = min(self._below(state.recent, number), self.most)
-            total = max(0.0, state.total + fall - self.delta)
-        if total > self.threshold:
-            return self.begin(), True
-        return Heard([*state.recent, number][-self.memory :], total), False
+    def step(self, state: PageHinkleyState, x: float) -> PageHinkleyState:
+        if state.drift_detected:
+            state = self.init()
+        x, n = finite(x), state.n + 1
+        mean = state.mean + (x - state.mean) / n
+        increase = self.alpha * state.sum_increase + x - mean - self.delta
+        decrease = self.alpha * state.sum_decrease + x - mean + self.delta
+        lowest, highest = min(state.min_increase, increase), max(state.max_decrease, decrease)
+        after = PageHinkleyState(n, mean, increase, decrease, lowest, highest, False)
+        return replace(after, drift_detected=self._has_changed(after))
 
-    def _below(self, recent: list[float], number: float) -> float:
-        """How many deviations the number is below the level."""
-        level = _quantile(recent, 0.5)
-        steps = [after - before for before, after in pairwise(recent)]
-        usual = _quantile(steps, 0.5)
-        spread = _quantile([abs(step - usual) for step in steps], WITHIN)
-        return (level - number) / max(spread, LEAST_SPREAD * max(1.0, abs(level)))
-
-
-def _quantile(numbers: list[float], share: float) -> float:
-    return sorted(numbers)[int(share * len(numbers))]
+    def _has_changed(self, state: PageHinkleyState) -> bool:
+        if state.n < self.min_instances:
+            return False
+        risen = state.sum_increase - state.min_increase > self.threshold
+        fallen = state.max_decrease - state.sum_decrease > self.threshold
+        return (risen and self.mode != "down") or (fallen and self.mode != "up")

@@ -21,6 +21,7 @@ from mixfold.core.rows import Rows
 from mixfold.core.source import Source
 from mixfold.core.start import Start
 from mixfold.core.value import at_home, equal, is_value
+from mixfold.estimators._absent import why_absent
 from mixfold.estimators._edge import check_rows, open_data
 from mixfold.estimators._evaluation import Evaluation
 from mixfold.estimators._learned import Learned
@@ -48,7 +49,6 @@ class Density(Evaluation):
     n_init: int
     verbose: int
     columns: Any = None
-    passes: int | None = None
     checkpoint: Any = None
     checkpoint_every: float = 30.0
     resume: Any = False
@@ -151,7 +151,7 @@ class Density(Evaluation):
             self._starts(settings, problem, source, seed),
             seed=seed,
             prior_count=learner.credit(sample_size, self.n_components, source.d),
-            passes=self.passes,
+            passes=self._most_passes(),
             check=check,
             passing=passing,
             checkpoint=checkpoint,
@@ -226,6 +226,7 @@ class Density(Evaluation):
             params=learner.estimate(problem, fit.state),
             n_seen=fit.rows_seen,
             n_rows=fit.length or fit.row,
+            n_iter=fit.passes,
             history=fit.history,
             converged=bool(fit.done and learner.converged(fit.state)),
             degeneracies=int(fit.state.repairs),
@@ -296,7 +297,7 @@ class Density(Evaluation):
                     return self.partial_fit(Array(x[None], None, names))
             if not is_in_range(x) or live.outside(x):
                 columns = getattr(self, "feature_names_in_", None)
-                check_rows(self._family(), columns, Rows(x[None]), [live.n_seen])
+                check_rows(self._family(), columns, Rows(x[None]), [live.n_rows])
             live.learn(x)
         return self
 
@@ -320,7 +321,7 @@ class Density(Evaluation):
         """A working copy for row-by-row learning, once the stream has started; `x` is a row."""
         if not self.__sklearn_is_fitted__() or len(x) != self.n_features_in_:
             return None
-        check_rows(self._family(), None, Rows(x[None]), [self._now().n_seen])
+        check_rows(self._family(), None, Rows(x[None]), [self._now().n_rows])
         settings = self._settings()
         problem = settings.problem(self.n_features_in_)
         learned = self._streaming(settings, problem)
@@ -376,7 +377,20 @@ class Density(Evaluation):
             shown = model.__dict__ if model._live is None else model._attributes(model._now())
             if name in shown:
                 return shown[name]
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            if name.startswith("precisions_") and "_learned" in model.__dict__:
+                shown = model._now().precisions()
+            if name in shown:
+                return shown[name]
+        raise AttributeError(
+            f"{type(self).__name__!r} object has no attribute {name!r}{model._why_absent(name)}"
+        )
+
+    def _why_absent(self, name: str) -> str:
+        """Why an attribute of fitted models is not there, and what to do."""
+        if name not in self._shows:
+            return ""
+        learned = self.__dict__.get("_learned")
+        return ": call fit first" if learned is None else f": {why_absent(name, learned)}"
 
     def __getstate__(self) -> Any:
         """The state of a copy, which may go on learning by itself."""

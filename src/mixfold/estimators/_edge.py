@@ -15,7 +15,8 @@ from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
 from mixfold.core.learner import Learner
 from mixfold.core.limits import HEAVIEST, LARGEST, LIGHTEST
-from mixfold.core.registry import find, name_of
+from mixfold.core.places import cell_place
+from mixfold.core.registry import make, name_of
 from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows
 from mixfold.core.source import Source
@@ -34,7 +35,7 @@ from mixfold.sources.array import Array
 
 def family_from(given: Any) -> Family:
     """A family by name or as an object."""
-    family = find("families", given)() if isinstance(given, str) else given
+    family = make("families", given)
     if not isinstance(family, Family):
         raise InvalidInputError(f"family is {given!r}: give a name or a family object")
     return family
@@ -42,7 +43,7 @@ def family_from(given: Any) -> Family:
 
 def learner_from(given: Any) -> Learner:
     """A learner by name or as an object."""
-    learner = find("learners", given)() if isinstance(given, str) else given
+    learner = make("learners", given)
     if not isinstance(learner, Learner):
         raise InvalidInputError(f"learner is {given!r}: give a name or a learner object")
     return learner
@@ -77,7 +78,9 @@ def open_data(
     if is_tensor(data) and device is not None:
         named = sample_weight if isinstance(sample_weight, str) else None
         _check_no_names(columns, named, "tensors")
-        source: Source = open_tensor(estimator, data, sample_weight, device, reset, least_rows)
+        tensor = open_tensor(estimator, data, sample_weight, device, reset, least_rows)
+        check_finite(None, Rows(tensor.x), range(len(tensor.x)))
+        source: Source = tensor
     else:
         data, sample_weight = as_array(data), as_array(sample_weight)
         source = _open(estimator, data, sample_weight, columns, reset, least_rows)
@@ -117,9 +120,11 @@ def _open(
         if wanted is not None or named is not None:
             data, weight = take_columns(data, wanted, named)
             sample_weight = sample_weight if named is None else weight
-    missing = accepts_missing(estimator)
-    x = as_numbers(estimator, data, reset=reset, least_rows=least_rows, missing=missing)
-    return _weighted(x, sample_weight, getattr(estimator, "feature_names_in_", None))
+    x = as_numbers(estimator, data, reset=reset, least_rows=least_rows)
+    names = getattr(estimator, "feature_names_in_", None)
+    rows = Rows(x)
+    check_finite(names, rows.observed() if accepts_missing(estimator) else rows, range(len(x)))
+    return _weighted(x, sample_weight, names)
 
 
 def accepts_missing(estimator: Any) -> bool:
@@ -192,6 +197,18 @@ def check_rows(
         raise InvalidInputError(f"{place}: {family.support_message} in a {name_of(family)} mixture")
 
 
+def check_sample(family: Family, source: Source, rows: Rows, numbers: Sequence[int] | None) -> None:
+    """Refuse what `check_rows` does in rows drawn from a source, and find them there by number."""
+    try:
+        check_rows(family, source.columns, rows, numbers)
+    except InvalidInputError:
+        first = 0
+        for block in source.blocks() if numbers is None and source.rereadable else ():
+            check_rows(family, source.columns, block, range(first, first + len(block)))
+            first += len(block)
+        raise
+
+
 def check_finite(
     columns: Sequence[str] | None,
     rows: Rows,
@@ -234,6 +251,7 @@ def check_weights(weight: Floats, name: str = "sample_weight") -> None:
 def _first(bad: Any, columns: Any, rows: Rows, numbers: Sequence[int] | None) -> str:
     """Where the first bad value stands, and what it is."""
     row, column = np.argwhere(on_host(bad))[0]
-    which = "a row" if numbers is None else f"row {numbers[row]}"
-    name = str(column) if columns is None else repr(columns[column])
-    return f"{which}, column {name} is {on_host(rows.x[row])[column]}"
+    number = None if numbers is None else numbers[row]
+    found = on_host(rows.x[row])[column]
+    shown = str(found).replace("nan", "NaN").replace("inf", "infinity")
+    return f"{cell_place(number, column, columns)} is {shown}"

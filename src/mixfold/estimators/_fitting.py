@@ -33,7 +33,6 @@ class UnitFitting(Guarded):
     resume: Any
     random_state: Any
     verbose: int
-    passes: int | None = None
 
     def _check_checkpoint(self) -> None:
         check_least("checkpoint_every", self.checkpoint_every, 0.0)
@@ -71,7 +70,7 @@ class UnitFitting(Guarded):
             GivenStarts(problem.model.start(sample.x)),
             seed=saved.seed if saved else seed,
             prior_count=learner.credit(len(sample), 1, problem.model.d),
-            passes=self.passes,
+            passes=self._most_passes(),
             checkpoint=checkpoint,
             resumed=saved,
             progress=Lines() if self.verbose else Silent(),

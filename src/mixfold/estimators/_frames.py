@@ -57,9 +57,7 @@ def take_columns(
         return chosen, np.asarray(frame[weight], dtype=np.float64)
 
 
-def as_numbers(
-    estimator: Any, data: Any, *, reset: bool, least_rows: int, missing: bool = False
-) -> Any:
+def as_numbers(estimator: Any, data: Any, *, reset: bool, least_rows: int) -> Any:
     """A frame or array as scikit-learn makes an array of it; a column of text is named."""
     with np.errstate(invalid="ignore"), name_the_column(data):  # a sum of values may overflow
         return validate_data(
@@ -68,7 +66,7 @@ def as_numbers(
             reset=reset,
             dtype=[np.float64, np.float32],
             ensure_min_samples=least_rows,
-            ensure_all_finite="allow-nan" if missing else True,
+            ensure_all_finite=False,  # which `check_finite` sees, and says where
             order=None,
         )
 

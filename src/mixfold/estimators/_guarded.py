@@ -9,6 +9,9 @@ from typing import Any, Self
 
 from sklearn.base import BaseEstimator
 
+from mixfold.core.registry import is_called
+from mixfold.estimators._nested_params import nested_params, part_of, set_nested
+
 
 class Guarded(BaseEstimator):  # type: ignore[misc]
     """One thread learns at a time; the others read what was there before until it is done.
@@ -18,6 +21,7 @@ class Guarded(BaseEstimator):  # type: ignore[misc]
     """
 
     _writing: Any = None
+    _own_learner = ""  # the name of a learner whose parameters are those of the estimator itself
 
     def _lock(self) -> Any:
         """What a thread holds while it learns; copies have their own."""
@@ -28,6 +32,40 @@ class Guarded(BaseEstimator):  # type: ignore[misc]
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
         return twin
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The parameters by name, with `deep` also those of the family, the learner and so on.
+
+        Parameters of a part are called `family__covariance`, `learner__batch_size`. They are there
+        too where the part was given by its name, and then are its defaults.
+        """
+        found: dict[str, Any] = super().get_params(deep=False)
+        if deep:
+            for name, given in [*found.items()]:
+                part = self._part(name, given)
+                found |= {} if part is None else nested_params(name, part)
+        return found
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, those of the family or the learner by names like `learner__batch_size`.
+
+        Where the learner was given by its name, a learner object takes its place. After an error
+        all parameters are as they were.
+        """
+        now = self.get_params(deep=False)
+        for name, given in set_nested(type(self).__name__, now, params, self._part).items():
+            setattr(self, name, given)
+        return self
+
+    def _part(self, name: str, given: Any) -> Any:
+        """The family, learner or initialiser that a parameter stands for; None for all others."""
+        own = name == "learner" and is_called(given, self._own_learner)
+        return None if own else part_of(name, given)
+
+    def _most_passes(self) -> int | None:
+        """Passes that a fit makes at most; None where `max_iter` is for the own learner alone."""
+        most: int | None = None if self._own_learner else self.get_params(deep=False)["max_iter"]
+        return most
 
     @contextmanager
     def _learning(self) -> Iterator[Self]:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from mixfold.core.capabilities import CovarianceMatrices
 from mixfold.core.checks import check_count, check_kind, check_seed
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Learner
@@ -38,7 +39,8 @@ def check_learner(learner: Any, model: Model) -> None:
 class Learned:
     """Model, rule, state and everything the public attributes are made from.
 
-    `n_seen` are the rows learned with passes counted, `n_rows` without.
+    `n_seen` are the rows learned with passes counted, `n_rows` without, and `n_iter` the passes
+    that a fit has made.
     """
 
     public: ClassVar[tuple[str, ...]] = (
@@ -48,9 +50,13 @@ class Learned:
         "weights_",
         "means_",
         "covariances_",
+        "precisions_",
+        "precisions_cholesky_",
         "loadings_",
         "noise_variance_",
         "n_seen_",
+        "n_iter_",
+        "lower_bound_",
         "history_",
         "converged_",
         "degeneracies_",
@@ -64,6 +70,7 @@ class Learned:
     params: Any
     n_seen: int
     n_rows: int
+    n_iter: int
     history: History
     converged: bool
     degeneracies: int
@@ -78,7 +85,7 @@ class Learned:
         check_learner(self.learner, self.model)
         self.stream.check(self.learner, self.model)
         self.history.check()
-        for name in ("n_seen", "n_rows", "degeneracies"):
+        for name in ("n_seen", "n_rows", "n_iter", "degeneracies"):
             check_count(name, getattr(self, name))
         check_seed("seed", self.seed)
 
@@ -94,11 +101,22 @@ class Learned:
         known = state.params if state is not None and "params" in field_names(state) else None
         return known if isinstance(known, MixturePosterior) else None
 
+    @property
+    def lower_bound(self) -> float | None:
+        """What the last pass has raised, per row, where a pass is one update from all rows."""
+        state = self.stream.state
+        if self.streaming or state is None or not len(self.history):
+            return None
+        if not self.learner.gathers(state):
+            return None
+        bound, log_likelihood = self.history.bound[-1], self.history.log_likelihood[-1]
+        return float(log_likelihood if np.isnan(bound) else bound)
+
     @staticmethod
     def nothing(model: MixtureModel, learner: Any, seed: int) -> Learned:
         """Before the first row of a stream."""
         none = Stream(None, None, [])
-        return Learned(model, learner, none, None, 0, 0, no_history(), False, 0, seed, True)
+        return Learned(model, learner, none, None, 0, 0, 0, no_history(), False, 0, seed, True)
 
     def attributes(self) -> dict[str, Any]:
         """The public fitted attributes."""
@@ -110,16 +128,30 @@ class Learned:
             "weights_": self.params.weights,
             **{f"{name}_": part for name, part in shown.items()},
             "n_seen_": self.n_seen,
+            "n_rows_": self.n_rows,
+            "n_iter_": self.n_iter,
             "history_": self.history,
             "converged_": self.converged,
             "degeneracies_": self.degeneracies,
         }
+        if self.lower_bound is not None:
+            found["lower_bound_"] = self.lower_bound
         if self.posterior is not None:
             found["posterior_"] = self.posterior
         if isinstance(self.learner, DriftAware):
             drifts = [] if self.stream.state is None else self.stream.state.drifts
             found["drifts_"] = np.array(drifts, dtype=np.int64)
         return found
+
+    def precisions(self) -> dict[str, Any]:
+        """Attributes that cost an inversion, so that they are made when they are asked for."""
+        family = self.model.family
+        if not isinstance(family, CovarianceMatrices):
+            return {}
+        root = family.precision_roots(self.params.components)
+        matrices = family.form == "triangular"
+        square = root @ root.swapaxes(-1, -2) if matrices else np.square(root)
+        return {"precisions_": square, "precisions_cholesky_": root}
 
     def advance(self, problem: Problem, beginning: Beginning, rows: Rows) -> Learned:
         """With more rows of a stream."""

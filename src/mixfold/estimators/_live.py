@@ -41,9 +41,9 @@ class Live(ABC):
         self._settled: tuple[int, Learned] | None = None
 
     @property
-    def n_seen(self) -> int:
-        """Rows learned."""
-        return self._from.n_seen + self.done
+    def n_rows(self) -> int:
+        """Rows learned, each counted once."""
+        return self._from.n_rows + self.done
 
     def accepts(self, x: Any) -> bool:
         """Whether `x` is a plain row of the right length."""

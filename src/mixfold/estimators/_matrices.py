@@ -9,6 +9,7 @@ import numpy as np
 
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.limits import LARGEST
+from mixfold.core.places import row_place
 from mixfold.core.rows import Array, Rows
 
 if TYPE_CHECKING:
@@ -37,4 +38,4 @@ def check_usable(names: list[str], table: Array, numbers: Sequence[int]) -> None
             if np.isfinite(found)
             else "rows must be finite: drop or fill such rows"
         )
-        raise InvalidInputError(f"row {numbers[row]}: {names[column]} is {found}; {remedy}")
+        raise InvalidInputError(f"{row_place(numbers[row])}: {names[column]} is {found}; {remedy}")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from mixfold.core.family import Family
 from mixfold.core.learner import Learner
 from mixfold.core.problem import Problem
 from mixfold.core.source import Source
-from mixfold.estimators._edge import RowCheck
+from mixfold.estimators._edge import RowCheck, check_sample
 from mixfold.models.mixture_model import MixtureModel
 from mixfold.run.placement import DEFAULT, Placement
 from mixfold.run.starting import Beginning, Drawing
@@ -42,4 +43,5 @@ class MixtureSettings:
     def drawing(self, source: Source, n_init: int, seed: int) -> Drawing:
         """How starts are drawn from a source."""
         size = self.sample_size(source)
-        return Drawing(self.beginning, size, n_init, seed, self.check(source))
+        check = partial(check_sample, self.family, source)
+        return Drawing(self.beginning, size, n_init, seed, check)

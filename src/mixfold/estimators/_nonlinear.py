@@ -123,7 +123,7 @@ class NonlinearMixed(UnitFitting):
         learned.check()
 
     def _check_settings(self) -> None:
-        for name in ("passes", "n_threads"):
+        for name in ("max_iter", "n_threads"):
             if getattr(self, name) is not None:
                 check_whole(name, getattr(self, name))
         check_whole("evaluation_draws", self.evaluation_draws, 2)

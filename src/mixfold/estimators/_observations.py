@@ -9,6 +9,7 @@ import numpy as np
 
 from mixfold.core.engine import refuse_partitions
 from mixfold.core.errors import InvalidInputError
+from mixfold.core.places import row_place
 from mixfold.core.rows import Array as Floats
 from mixfold.core.schema import described
 from mixfold.core.source import Source
@@ -177,7 +178,9 @@ def _keys(given: Any, n: int) -> np.ndarray:
     missing = np.array([*map(is_missing, column)]) if objects else np.not_equal(column, column)
     if missing.any():
         i = int(missing.argmax())
-        raise InvalidInputError(f"groups has {column[i]} in row {i}: every row needs a group")
+        raise InvalidInputError(
+            f"groups has {column[i]} in {row_place(i)}: every row needs a group"
+        )
     column = _plain(column)
     return column if column.dtype.kind in "iufb" else column.astype(str)
 

@@ -18,6 +18,7 @@ from mixfold.core.checks import check_kind
 from mixfold.core.family import Family
 from mixfold.core.learner import Learner
 from mixfold.core.problem import Problem
+from mixfold.core.registry import is_called
 from mixfold.core.rows import Array as Floats
 from mixfold.core.source import Source, WholeArray
 from mixfold.estimators._density import Density
@@ -34,8 +35,6 @@ from mixfold.run.plan import Starts
 from mixfold.run.progress import Progress, Silent
 from mixfold.run.starting import start_for
 from mixfold.run.stream import Stream
-
-STARTS = {"kmeans": "k-means++", "k-means++": "k-means++", "random": "random-labels"}
 
 
 class GaussianMixture(Density):
@@ -66,14 +65,8 @@ class GaussianMixture(Density):
     }
     _least_rows = 2
     _ordered = False  # scikit-learn's order is that of the start
-    _shows = (
-        *Learned.public,
-        "precisions_",
-        "precisions_cholesky_",
-        "n_iter_",
-        "lower_bounds_",
-        "lower_bound_",
-    )
+    _shows = (*Learned.public, "lower_bounds_")
+    _own_learner = "em"
     _floor = 1e-14
 
     def __init__(
@@ -120,13 +113,13 @@ class GaussianMixture(Density):
         return Gaussian(self.covariance_type, floor=self._floor, reg_covar=self.reg_covar)
 
     def _learner(self) -> Learner:
-        if self.learner == "em":
-            return EM(tol=self.tol, max_passes=self.max_iter)
+        if is_called(self.learner, self._own_learner):
+            return EM(tol=self.tol, max_iter=self.max_iter)
         return learner_from(self.learner)
 
     def _start(self, family: Family, learner: Learner) -> Overrides:
         return Overrides(
-            start_for(STARTS.get(self.init_params, "random-rows"), family),
+            start_for(self.init_params, family),
             self._given("weights_init"),
             self._given("means_init"),
             self._given("precisions_init"),
@@ -184,19 +177,12 @@ class GaussianMixture(Density):
         check_kind("family", learned.model.family, Gaussian)
 
     def _attributes(self, learned: Learned) -> dict[str, Any]:
-        shown = super()._attributes(learned)
-        family = learned.model.family
-        root = family.precision_roots(learned.params.components)
-        matrices = family.form == "triangular"
-        square = root @ root.swapaxes(-1, -2) if matrices else np.square(root)
+        shown = super()._attributes(learned) | learned.precisions()
         bounds = [float(bound) for bound in learned.history.log_likelihood]
         return shown | {
-            "precisions_cholesky_": root,
-            "precisions_": square,
-            "n_iter_": len(bounds),
             "lower_bounds_": bounds,
             "lower_bound_": bounds[-1] if bounds else -np.inf,
-            "_shown": (shown["weights_"], shown["means_"], root),
+            "_shown": (shown["weights_"], shown["means_"], shown["precisions_cholesky_"]),
         }
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -230,7 +216,7 @@ class GaussianMixture(Density):
         learner = self._learner().resolve(None, model.d, True)
         stream, seed = Stream(None, None, []), self._seed()
         return Learned(
-            model, learner, stream, params, 0, 0, no_history(), False, 0, seed, streaming=False
+            model, learner, stream, params, 0, 0, 0, no_history(), False, 0, seed, streaming=False
         )
 
     def sample(self, n_samples: int = 1) -> tuple[Floats, np.ndarray]:

@@ -18,6 +18,7 @@ from mixfold.core.checks import (
 )
 from mixfold.core.errors import unknown_name
 from mixfold.core.learner import Learner
+from mixfold.core.registry import is_called
 from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows
 from mixfold.core.source import Check
@@ -66,11 +67,11 @@ class LinearMixedModel(UnitFitting, Designed):
         "expected" that of the fixed effects alone, (sum_i A_i' V_i^-1 A_i)^-1 with
         V_i = B_i Omega B_i' + sigma^2 I, as lme4 does. The two agree for balanced designs.
     learner : str or learner object, default="auto"
-        "auto" is EM with SQUAREM acceleration, up to `tol` and `max_passes`; or "em",
+        "auto" is EM with SQUAREM acceleration, up to `tol` and `max_iter`; or "em",
         "mini-batch-em", "online-em", or e.g. `MiniBatchEM(batch_size=100)`. A row is a group.
     tol : float, default=1e-13
         "auto" stops when a step gains fewer nats per observation.
-    max_passes : int, default=1000
+    max_iter : int, default=1000
         "auto" makes at most so many passes over the data.
     checkpoint : path, default=None
         Where to keep the fit while it runs, every `checkpoint_every` seconds.
@@ -132,6 +133,7 @@ class LinearMixedModel(UnitFitting, Designed):
     """
 
     _learns: ClassVar[type] = LearnedEffects
+    _own_learner = "auto"
 
     def __init__(
         self,
@@ -146,7 +148,7 @@ class LinearMixedModel(UnitFitting, Designed):
         standard_errors: str = "observed",
         learner: str | Learner = "auto",
         tol: float = 1e-13,
-        max_passes: int = 1000,
+        max_iter: int = 1000,
         checkpoint: str | Path | None = None,
         checkpoint_every: float = 30.0,
         resume: bool | str = False,
@@ -164,7 +166,7 @@ class LinearMixedModel(UnitFitting, Designed):
         self.standard_errors = standard_errors
         self.learner = learner
         self.tol = tol
-        self.max_passes = max_passes
+        self.max_iter = max_iter
         self.checkpoint = checkpoint
         self.checkpoint_every = checkpoint_every
         self.resume = resume
@@ -204,14 +206,14 @@ class LinearMixedModel(UnitFitting, Designed):
         if self.n_threads is not None:
             check_whole("n_threads", self.n_threads)
         check_least("tol", self.tol, 0.0)
-        check_whole("max_passes", self.max_passes)
+        check_whole("max_iter", self.max_iter)
         self._check_checkpoint()
         self._learner(1.0)
 
     def _learner(self, observations: float) -> Learner:
-        if self.learner == "auto":
+        if is_called(self.learner, self._own_learner):
             tol = self.tol * max(1.0, observations)
-            return EM(tol=tol, max_passes=self.max_passes, accelerate=True)
+            return EM(tol=tol, max_iter=self.max_iter, accelerate=True)
         return learner_from(self.learner)
 
     def _learn(self, data: Observations) -> None:

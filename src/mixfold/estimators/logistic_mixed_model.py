@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from mixfold.core.checks import check_kind, check_least
 from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.learner import Learner
+from mixfold.core.places import row_place
 from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows
 from mixfold.estimators._arrays import labels_of
@@ -74,7 +75,7 @@ class LogisticMixedModel(ClassifierMixin, NonlinearMixed, Designed):  # type: ig
     n_quadrature_points : int, default=None
         Points for each random effect, from 3 to 64, as nAGQ in lme4. None is 25 for one random
         effect and 15 for two. Not used for more.
-    passes : int, default=None
+    max_iter : int, default=None
         At most so many passes over the data; None leaves it to the learner.
     evaluation_draws : int, default=1000
         With three or more random effects, draws for the likelihood, the standard errors and the
@@ -141,7 +142,11 @@ class LogisticMixedModel(ClassifierMixin, NonlinearMixed, Designed):  # type: ig
     # steps with an exponent below 1 keep moving where EM is slow, and the mean of their parameters
     # has less noise than the last of them
     _simulation: ClassVar[Learner] = MonteCarloEM(
-        draws=5, schedule=Settling(full=20, exponent=0.6), passes=110, average_from=35, growth=0.15
+        draws=5,
+        schedule=Settling(full=20, exponent=0.6),
+        max_iter=110,
+        average_from=35,
+        growth=0.15,
     )
 
     def __init__(
@@ -154,7 +159,7 @@ class LogisticMixedModel(ClassifierMixin, NonlinearMixed, Designed):  # type: ig
         fit_intercept: bool = True,
         learner: str | Learner = "auto",
         n_quadrature_points: int | None = None,
-        passes: int | None = None,
+        max_iter: int | None = None,
         evaluation_draws: int = 1000,
         checkpoint: str | Path | None = None,
         checkpoint_every: float = 30.0,
@@ -170,7 +175,7 @@ class LogisticMixedModel(ClassifierMixin, NonlinearMixed, Designed):  # type: ig
         self.fit_intercept = fit_intercept
         self.learner = learner
         self.n_quadrature_points = n_quadrature_points
-        self.passes = passes
+        self.max_iter = max_iter
         self.evaluation_draws = evaluation_draws
         self.checkpoint = checkpoint
         self.checkpoint_every = checkpoint_every
@@ -222,7 +227,7 @@ class LogisticMixedModel(ClassifierMixin, NonlinearMixed, Designed):  # type: ig
         if self.learner != "auto":
             return super()._learner(n_effects, n_units)
         if n_effects <= MOST_QUADRATURE_EFFECTS:
-            return EMGradient(tol=TOL / n_units, max_passes=MOST_PASSES, accelerate=True)
+            return EMGradient(tol=TOL / n_units, max_iter=MOST_PASSES, accelerate=True)
         return self._simulation
 
     def _fit(self, data: Observations) -> None:
@@ -336,5 +341,6 @@ def check_responses(y: Floats, numbers: Sequence[int]) -> None:
     if bad.any():
         i = int(bad.argmax())
         raise InvalidInputError(
-            f"row {numbers[i]}: the response is {y[i]:g}; 0 or 1 is needed, so code it that way"
+            f"{row_place(numbers[i])}: the response is {y[i]:g}; 0 or 1 is needed, so code it that "
+            "way"
         )

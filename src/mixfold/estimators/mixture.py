@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
 from mixfold.core.checks import check_least, check_whole
+from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
 from mixfold.core.learner import Learner
 from mixfold.core.start import Start
@@ -16,7 +18,10 @@ from mixfold.run.starting import start_for
 
 
 class Mixture(Density):
-    """A finite mixture of any family, learned by any rule, from any source.
+    """A finite mixture of any family, fitted by any learner, from any source.
+
+    Components are sorted by their means, unless `init` gave them an order of its own, or rows of a
+    stream have changed them since.
 
     Parameters
     ----------
@@ -33,7 +38,7 @@ class Mixture(Density):
         second moments.
     n_init : int, default=1
         Number of starts; the one of highest likelihood is kept.
-    passes : int, default=None
+    max_iter : int, default=None
         At most so many passes over the data; None leaves it to the learner.
     columns : list of str, default=None
         Columns of a table or file to use; None is all.
@@ -56,15 +61,14 @@ class Mixture(Density):
     verbose : int, default=0
         Above 0: lines of progress on stderr.
 
-    Components stand in the order of their means, unless `init` gave them an order of its own, or
-    rows of a stream have moved them since.
-
     Attributes
     ----------
     weights_ : array of shape (K,)
     means_ : array of shape (K, d)
     covariances_ : array
         For Gaussians, in scikit-learn's shape of the covariance type; factors have none.
+    precisions_, precisions_cholesky_ : arrays
+        Inverses of the covariances and their Cholesky factors, for the same models.
     loadings_, noise_variance_ : arrays of shapes (K, rank, d) and (K, d)
         For `Gaussian("factor", rank=q)`: covariances are `loadings_[k].T @ loadings_[k]` plus the
         noise on the diagonal, as of scikit-learn's `FactorAnalysis`.
@@ -73,8 +77,15 @@ class Mixture(Density):
     model_, learner_ : MixtureModel and learner
         The mixture that was learned, and the learner for these data, such as the one that "auto"
         has chosen.
+    n_rows_ : int
+        Rows learned, each counted once.
     n_seen_ : int
-        Rows learned, passes counted.
+        Rows read in all passes together: 816 after three passes over 272 rows.
+    n_iter_ : int
+        Passes over the data that `fit` has made; 0 if all rows came by `partial_fit`.
+    lower_bound_ : float
+        The log-likelihood per row in the last pass, or the bound on it that the learner raises.
+        Only learners that update once per pass, such as EM, have one; `score` always works.
     history_ : History
         `log_likelihood`, `step_size`, `rows` and `time` of every pass or update, and `bound`, what
         a rule raises that does not raise the likelihood itself.
@@ -101,7 +112,7 @@ class Mixture(Density):
         learner: str | Learner = "auto",
         init: Any = "auto",
         n_init: int = 1,
-        passes: int | None = None,
+        max_iter: int | None = None,
         columns: Sequence[str] | None = None,
         checkpoint: str | Path | None = None,
         checkpoint_every: float = 30.0,
@@ -117,7 +128,7 @@ class Mixture(Density):
         self.learner = learner
         self.init = init
         self.n_init = n_init
-        self.passes = passes
+        self.max_iter = max_iter
         self.columns = columns
         self.checkpoint = checkpoint
         self.checkpoint_every = checkpoint_every
@@ -129,6 +140,11 @@ class Mixture(Density):
         self.verbose = verbose
 
     def _family(self) -> Family:
+        if isinstance(self.family, Integral):
+            raise InvalidInputError(
+                f"family is {self.family!r}, as the family comes before the number of components: "
+                f"write Mixture(n_components={self.family!r})"
+            )
         return family_from(self.family)
 
     def _learner(self) -> Learner:
@@ -140,7 +156,7 @@ class Mixture(Density):
     def _check_parameters(self) -> None:
         check_whole("n_components", self.n_components)
         check_whole("n_init", self.n_init)
-        for name in ("passes", "n_threads"):
+        for name in ("max_iter", "n_threads"):
             if getattr(self, name) is not None:
                 check_whole(name, getattr(self, name))
         check_least("checkpoint_every", self.checkpoint_every, 0.0)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from mixfold.core.checks import check_above, check_kind
 from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.learner import Learner
+from mixfold.core.places import cell_place
 from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows
 from mixfold.estimators._concentrations import (
@@ -74,7 +75,7 @@ class OneCompartmentModel(NonlinearMixed):
         Whether absorption begins after a lag, a fourth log-normal parameter.
     reference_weight : float, default=70.0
     learner : str or learner object, default="monte-carlo-em"
-    passes : int, default=None
+    max_iter : int, default=None
         At most so many passes over the data; None leaves it to the learner.
     evaluation_draws : int, default=1000
         Draws for the likelihood, the standard errors and the subjects' parameters.
@@ -129,7 +130,7 @@ class OneCompartmentModel(NonlinearMixed):
     >>> c = 100 * ka / (v * ka - cl) * (np.exp(-cl / v * time) - np.exp(-ka * time))
     >>> table = {"subject": subject, "time": time, "dose": np.full(240, 100.0)}
     >>> table["concentration"] = c + 0.05 * rng.normal(size=240)
-    >>> model = OneCompartmentModel(dosing="single", passes=30, random_state=0).fit(table)
+    >>> model = OneCompartmentModel(dosing="single", max_iter=30, random_state=0).fit(table)
     >>> error = (model.population_ - [1.5, 30.0, 3.0]) / model.population_std_errors_
     >>> model.parameter_names_, bool((abs(error) < 3).all())
     (['ka', 'V', 'CL'], True)
@@ -139,7 +140,9 @@ class OneCompartmentModel(NonlinearMixed):
     Kuhn and Lavielle (2005); Louis (1982).
     """
 
-    _simulation: ClassVar[Learner] = MonteCarloEM(draws=20, schedule=Settling(full=60), passes=120)
+    _simulation: ClassVar[Learner] = MonteCarloEM(
+        draws=20, schedule=Settling(full=60), max_iter=120
+    )
 
     def __init__(
         self,
@@ -155,7 +158,7 @@ class OneCompartmentModel(NonlinearMixed):
         lag: bool = False,
         reference_weight: float = 70.0,
         learner: str | Learner = "monte-carlo-em",
-        passes: int | None = None,
+        max_iter: int | None = None,
         evaluation_draws: int = 1000,
         checkpoint: str | Path | None = None,
         checkpoint_every: float = 30.0,
@@ -175,7 +178,7 @@ class OneCompartmentModel(NonlinearMixed):
         self.lag = lag
         self.reference_weight = reference_weight
         self.learner = learner
-        self.passes = passes
+        self.max_iter = max_iter
         self.evaluation_draws = evaluation_draws
         self.checkpoint = checkpoint
         self.checkpoint_every = checkpoint_every
@@ -219,7 +222,8 @@ class OneCompartmentModel(NonlinearMixed):
         for name in columns[1:]:
             if codes.values.get(name) is not None:
                 raise InvalidInputError(f"column {name!r} is not numeric; choose a numeric one")
-        return Observations(source, None, codes.values.get(columns[SUBJECT]))  # type: ignore[arg-type]
+        labels, no_design = codes.values.get(columns[SUBJECT]), cast(Any, None)
+        return Observations(source, no_design, labels)
 
     def _columns(self) -> list[str]:
         names = [self.subject, self.time, self.dose, self.concentration]
@@ -259,8 +263,8 @@ class OneCompartmentModel(NonlinearMixed):
             if low.any():
                 i = int(low.argmax())
                 raise InvalidInputError(
-                    f"row {numbers[i]}, column {columns[column]!r} is {read.x[i, column]}: numbers "
-                    f"{need} are needed; mend or drop such rows"
+                    f"{cell_place(numbers[i], column, columns)} is {read.x[i, column]}: numbers "
+                    f"{need} are needed; correct or drop such rows"
                 )
 
     def _without_ignored(self, x: NDArray[Any]) -> Floats:

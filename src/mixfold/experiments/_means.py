@@ -37,7 +37,7 @@ def simulate(n: int, seed: int) -> Array:
 
 def maximum(problem: Threads, x: Array, passes: int = 300) -> float:
     """The first mean of highest likelihood, where EM comes to rest."""
-    learner = EM(tol=0.0, max_passes=passes)
+    learner = EM(tol=0.0, max_iter=passes)
     return first_mean(problem, learner, fit_rows(problem, learner, start(), Rows(x)).state)
 
 

@@ -23,9 +23,9 @@ EPOCHS = 10
 # the paper's text says n/5 and n/10, its code ran n/50 and n/100
 PARTS = (5, 10, 50, 100)
 
-TEN_PASSES = EM(tol=0.0, max_passes=EPOCHS)
+TEN_PASSES = EM(tol=0.0, max_iter=EPOCHS)
 # components that start alike part slowly: a coarse tolerance would take that for convergence
-CONVERGED = EM(tol=1e-10, max_passes=300, accelerate=True)
+CONVERGED = EM(tol=1e-10, max_iter=300, accelerate=True)
 
 Outcome = tuple[str, MixtureParams, Fit]
 
@@ -36,7 +36,7 @@ def mini_batch(batch_size: int) -> MiniBatchEM:
         batch_size=max(1, batch_size),
         sampling="with-replacement",
         schedule=Power(0.6),
-        passes=EPOCHS,
+        max_iter=EPOCHS,
         average_from=1,
     )
 

@@ -28,8 +28,8 @@ SCHEDULES = {SLOW: Power(0.6), HARMONIC: Power(exponent=1.0, scale=1.0)}
 
 # to the end: what is compared is where a criterion leads, not how far ten passes get
 BATCH = {
-    "EM": EM(tol=1e-10, max_passes=500, accelerate=True),
-    "k-MLE": KMLE(tol=1e-12, max_passes=500),
+    "EM": EM(tol=1e-10, max_iter=500, accelerate=True),
+    "k-MLE": KMLE(tol=1e-12, max_iter=500),
 }
 
 

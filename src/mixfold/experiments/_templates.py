@@ -80,7 +80,7 @@ def wreath(data: Path | None) -> Template:
 
     table = read_table("wreath", data)
     x = np.column_stack([table[c].to_numpy() for c in table.column_names])
-    learner = EM(tol=1e-9, max_passes=1000, accelerate=True)
+    learner = EM(tol=1e-9, max_iter=1000, accelerate=True)
     mixture = Mixture("gaussian", 14, learner=learner, n_init=50, random_state=0).fit(x)
     return gaussian(mixture.weights_, mixture.means_, mixture.covariances_)
 

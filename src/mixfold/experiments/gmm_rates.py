@@ -32,11 +32,11 @@ Result = dict[str, Any]
 def methods() -> dict[str, tuple[Learner, int]]:
     """Every method, and after how many rows one looks whether it has arrived."""
     return {
-        "EM": (EM(tol=0.0, max_passes=MOST_PASSES), 0),
-        "iEM": (IncrementalEM(tol=0.0, max_passes=MOST_PASSES), 100),
-        "online EM": (OnlineEM(warmup=0, passes=MOST_PASSES), 20),
-        "oEM-vr": (VarianceReducedEM(passes=MOST_PASSES), 20),
-        "fiEM": (FastIncrementalEM(passes=MOST_PASSES), 20),
+        "EM": (EM(tol=0.0, max_iter=MOST_PASSES), 0),
+        "iEM": (IncrementalEM(tol=0.0, max_iter=MOST_PASSES), 100),
+        "online EM": (OnlineEM(warmup=0, max_iter=MOST_PASSES), 20),
+        "oEM-vr": (VarianceReducedEM(max_iter=MOST_PASSES), 20),
+        "fiEM": (FastIncrementalEM(max_iter=MOST_PASSES), 20),
     }
 
 

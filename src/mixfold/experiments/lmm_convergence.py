@@ -33,10 +33,10 @@ def methods() -> dict[str, tuple[Learner, int]]:
     """Every method, and how often in a pass one looks at it."""
 
     def incremental(batch_size: float) -> Learner:
-        return IncrementalEM(batch_size=batch_size, tol=0.0, max_passes=PASSES)
+        return IncrementalEM(batch_size=batch_size, tol=0.0, max_iter=PASSES)
 
     return {
-        "EM": (EM(tol=0.0, max_passes=PASSES), 1),
+        "EM": (EM(tol=0.0, max_iter=PASSES), 1),
         "MBEM, half": (incremental(0.5), 2),
         "MBEM, 1%": (incremental(0.01), LOOKS),
         "incremental EM": (incremental(1), LOOKS),
@@ -118,7 +118,7 @@ def path(
 
 def maximum(problem: Threads, units: Array) -> Array:
     """beta of highest likelihood: weighted least squares, since covariances are known."""
-    learner = EM(tol=1e-15, max_passes=500, accelerate=True)
+    learner = EM(tol=1e-15, max_iter=500, accelerate=True)
     fit = fit_rows(problem, learner, problem.model.start(units), Rows(units))
     beta: Array = learner.estimate(problem, fit.state).beta
     return beta

@@ -83,7 +83,7 @@ def init(rule: AnnealedSGD, start: str, first: Pictures, rep: int) -> Any:
     if start != CLASS_0:
         return Uniform(RADII.get(start, 0.1))
     enough = np.resize(first.learned, (max(K, len(first.learned)), first.learned.shape[1]))
-    params = learned(enough, replace(rule, passes=1), rep).params_
+    params = learned(enough, replace(rule, max_iter=1), rep).params_
     return MixtureParams(np.full_like(params.weights, 1.0 / len(params.weights)), params.components)
 
 

@@ -61,14 +61,14 @@ class SgdTable3(PixelStudy):
 def contest() -> dict[str, Method]:
     """The paper's two methods; EM with the same cap, from where SGD ends and from k-means++."""
     single = {name: partial(learned, learner=learner) for name, learner in methods().items()}
-    whole = partial(learned, learner=EM(tol=0.0, max_passes=12))
+    whole = partial(learned, learner=EM(tol=0.0, max_iter=12))
     return {**single, POLISHED: polished, EM_12: whole}
 
 
 def polished(x: Pixels, *, seed: int) -> Mixture:
     """Three epochs of SGD, one of EM."""
     begun = learned(x, methods()[SGD], seed)
-    return learned(x, EM(tol=0.0, max_passes=1), seed, init=begun)
+    return learned(x, EM(tol=0.0, max_iter=1), seed, init=begun)
 
 
 def replicate(found: Pictures, reps: int, out: Path) -> list[Result]:

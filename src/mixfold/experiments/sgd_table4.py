@@ -48,7 +48,7 @@ class SgdTable4(PixelStudy):
 def replicate(found: Pictures, reps: int) -> list[Result]:
     """All numbers of components on one set; the largest first, so that cores end together."""
     # so many epochs allow smaller steps than three do
-    rule = AnnealedSGD(cap=CAP, passes=EPOCHS, epsilon_end=0.001)
+    rule = AnnealedSGD(cap=CAP, max_iter=EPOCHS, epsilon_end=0.001)
 
     def one(side: int, rep: int) -> Result:
         common = {"set": found.name, "title": titled(found), "side": side, "replication": rep}

@@ -87,7 +87,7 @@ def contestants() -> dict[str, Learner]:
 def within_budget(name: str, learner: Any) -> Any:
     """The learner with its own defaults but for the number of passes."""
     known = {field.name for field in fields(learner)}
-    budget = {key: PASSES for key in ("passes", "max_passes") if key in known}
+    budget = {"max_iter": PASSES} if "max_iter" in known else {}
     return replace(learner, **budget, **SHORTER.get(name, {}))
 
 

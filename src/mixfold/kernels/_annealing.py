@@ -10,7 +10,14 @@ from mixfold.core.value import at_home
 from mixfold.families.gaussian import LOG_2PI
 from mixfold.kernels._products import Whitened, chunk_length, stretches, upload
 from mixfold.kernels._torch import Tensor, torch
-from mixfold.models.annealed import Annealed, AnnealingRule, bumps, heard, looked, tempered
+from mixfold.models.annealed import (
+    Annealed,
+    AnnealingRule,
+    bumps,
+    maybe_decay,
+    tempered,
+    update_loss,
+)
 
 Cut = tuple[slice, float]  # the rows of a batch, and what they weigh
 
@@ -123,6 +130,6 @@ def followed(
         losses = [loss / held for (_, loss), (_, held) in zip(shown, some, strict=True)]
         log_density = sum((density for density, _ in shown), log_density)
         bound = sum((loss for _, loss in shown), bound)
-        state = looked(heard(state, *losses), rule)
+        state = maybe_decay(update_loss(state, *losses), rule)
     logits, means, roots = moving.arrays()
     return replace(state, logits=logits, means=means, roots=roots), log_density, bound

@@ -25,7 +25,7 @@ from mixfold.core.statistics import Block, Statistics
 from mixfold.core.value import field_names
 from mixfold.families.gaussian import LOG_2PI
 from mixfold.kernels.reference import match, simulate
-from mixfold.models.annealed import Annealed, AnnealingRule, bumps, looked
+from mixfold.models.annealed import Annealed, AnnealingRule, bumps, maybe_decay
 from mixfold.models.bayesian_mixture import MixturePosterior
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
@@ -200,7 +200,7 @@ class NativeKernel:
         )
         batches = -(-len(rows) // batch_size)
         after = replace(state, loss=loss, first=first, wait=state.wait - batches)
-        return looked(after, rule), log_density, bound
+        return maybe_decay(after, rule), log_density, bound
 
     def row_updater(
         self, statistics: Statistics, params: MixtureParams, reference: Statistics | None = None

@@ -143,6 +143,7 @@ class ControlledEM(Learner):
     places = ("memory",)
     rereads = True
     batch_size: float
+    max_iter: int
     memory: Any = None
     precision: str = "float64"
     rho: float | None = None
@@ -154,16 +155,11 @@ class ControlledEM(Learner):
             check_above("rho", self.rho, 0.0, 1.0)
         if self.precision not in PRECISIONS:
             raise unknown_name("precision", self.precision, PRECISIONS)
-        check_whole("max_passes", self.most_passes)
+        check_whole("max_iter", self.max_iter)
         if isinstance(self.memory, PathLike):  # a path as text, which checkpoints can hold
             object.__setattr__(self, "memory", fspath(self.memory))
         if self.memory is not None and not isinstance(self.memory, str):
             raise InvalidInputError(f"memory is {self.memory!r}: None or a path is needed")
-
-    @property
-    def most_passes(self) -> int:
-        """Passes at most."""
-        raise AssertionError("every rule says how many passes it makes")
 
     def resolve(self, n: int | None, d: int, streaming: bool) -> Learner:
         if streaming:
@@ -422,7 +418,7 @@ class ControlledEM(Learner):
         )
 
     def finished(self, state: ControlledState) -> bool:
-        return state.converged or state.passes >= self.most_passes
+        return state.converged or state.passes >= self.max_iter
 
     def converged(self, state: ControlledState) -> bool:
         return state.converged or not self.tol

@@ -25,6 +25,7 @@ from mixfold.core.checks import (
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Info, Learner
 from mixfold.core.problem import Assignment, Model, Problem, RowRule
+from mixfold.core.registry import make_fields
 from mixfold.core.rows import Rows
 from mixfold.core.schedule import Schedule
 from mixfold.core.value import value
@@ -103,12 +104,13 @@ class StochasticEM(Learner):
     batch_size: float | None
     schedule: Schedule
     warmup: int
-    passes: int
+    max_iter: int
     average_from: int | None
     truncation: float | None
 
     def __post_init__(self) -> None:
-        check_whole("passes", self.passes)
+        make_fields(self, "schedule")
+        check_whole("max_iter", self.max_iter)
         if self.warmup is not None:
             check_whole("warmup", self.warmup, 0)
         if self.average_from is not None:
@@ -374,7 +376,7 @@ class StochasticEM(Learner):
         return weighted(problem.model.blend, averages, more("averaged", before, new))
 
     def finished(self, state: StochasticState) -> bool:
-        return state.passes >= self.passes
+        return state.passes >= self.max_iter
 
     def estimate(self, problem: Problem, state: StochasticState) -> Any:
         return state.params if state.average is None else state.average

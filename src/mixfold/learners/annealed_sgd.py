@@ -93,7 +93,7 @@ class AnnealedSGD(Learner):
     --------
     >>> from mixfold import AnnealedSGD, Gaussian, Mixture, datasets
     >>> x = datasets.load_faithful() / [6.0, 100.0]
-    >>> learner = AnnealedSGD(epsilon=0.002, epsilon_end=0.001, passes=60, cap=400.0)
+    >>> learner = AnnealedSGD(epsilon=0.002, epsilon_end=0.001, max_iter=60, cap=400.0)
     >>> model = Mixture(Gaussian("diag"), 4, learner=learner, random_state=0).fit(x)
     >>> bool(model.score(x) > 1.0)
     True
@@ -109,7 +109,7 @@ class AnnealedSGD(Learner):
     sample_size = 100
 
     batch_size: int = 1
-    passes: int = 3
+    max_iter: int = 3
     cap: float = 20.0
     epsilon: float | None = None
     epsilon_end: float | None = None
@@ -145,7 +145,7 @@ class AnnealedSGD(Learner):
     def __post_init__(self) -> None:
         check_whole("batch_size", self.batch_size)
         check_above("batch_size", self.batch_size, 0.0, 2**31 - 1)
-        check_whole("passes", self.passes)
+        check_whole("max_iter", self.max_iter)
         check_above("cap", self.cap, 1.0 / LARGEST_CAP, LARGEST_CAP)
         check_above("delta", self.delta, 0.0)
         check_above("sigma_end", self.sigma_end, LEAST_SIGMA, WIDEST)
@@ -305,7 +305,7 @@ class AnnealedSGD(Learner):
         return self._measured(state).params
 
     def finished(self, state: AnnealedSGDState) -> bool:
-        return state.passes >= self.passes
+        return state.passes >= self.max_iter
 
     def converged(self, state: AnnealedSGDState) -> bool:
         now = state.annealed

@@ -53,14 +53,14 @@ class Auto(Learner):
     starts: int = 10
     sample_size: int = 20_000
     tol: float = 1e-5
-    max_passes: int = 100
+    max_iter: int = 100
     batch_size: int | None = None
 
     def __post_init__(self) -> None:
         for name in ("starts", "sample_size"):
             check_whole(name, getattr(self, name))
         check_least("tol", self.tol, 0.0)
-        check_whole("max_passes", self.max_passes, 0)
+        check_whole("max_iter", self.max_iter, 0)
         if self.batch_size is not None:
             check_whole("batch_size", self.batch_size)
 
@@ -82,10 +82,10 @@ class Auto(Learner):
         self._rule(state).check_state(model, state.inner)
 
     def _fold(self) -> MiniBatchEM:
-        return MiniBatchEM(batch_size=self.batch_size or 2**16, sampling="stream", passes=1)
+        return MiniBatchEM(batch_size=self.batch_size or 2**16, sampling="stream", max_iter=1)
 
     def _polish(self) -> EM:
-        return EM(tol=self.tol, max_passes=self.max_passes, accelerate=True)
+        return EM(tol=self.tol, max_iter=self.max_iter, accelerate=True)
 
     def _rule(self, state: AutoState) -> Any:
         return self._polish() if state.polishing else self._fold()

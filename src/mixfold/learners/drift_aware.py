@@ -11,9 +11,10 @@ from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
 from mixfold.core.learner import Info, Learner
 from mixfold.core.problem import Model, Problem
+from mixfold.core.registry import make_fields
 from mixfold.core.rows import Rows, join, no_rows
 from mixfold.core.value import value
-from mixfold.detectors.page_hinkley import PageHinkley
+from mixfold.detectors.robust_cusum import RobustCusum
 from mixfold.learners.online_em import OnlineEM
 
 
@@ -22,14 +23,15 @@ class DriftAwareState:
     """The state of the rule, and the window under way.
 
     `window` holds the rows that came since a window began, and `before` the parameters of that
-    moment. `drifts` are the numbers of rows after which the rule was awakened. Of several `passes`
-    only the first is watched: the next begin with rows the rule has left behind.
+    moment. `detected` is the state of the detector. `drifts` are the numbers of rows after which
+    the rule was awakened. Of several `passes` only the first is watched: the next begin with rows
+    the rule has left behind.
     """
 
     inner: Any
     before: Any
     window: Rows
-    heard: Any
+    detected: Any
     rows: int
     drifts: list[int]
     passes: int = 0
@@ -55,12 +57,22 @@ class DriftAwareState:
 
 @value
 class DriftAware(Learner):
-    """Awakens `learner` wherever the log-likelihood of a stream falls.
+    """Restarts `learner` wherever the log-likelihood of a stream has changed.
 
     Every `window` rows, counted from the first, their mean log-likelihood under the parameters of
-    before they came goes to the `detector`. If that finds a fall, an online EM takes large steps
+    before they came goes to the `detector`. If that finds a change, an online EM takes large steps
     again, and annealed gradients are annealed again. `drifts_` of the estimator lists the rows
     after which this was so.
+
+    Parameters
+    ----------
+    learner : learner object or name, default=OnlineEM()
+        What learns from the rows, in their order.
+    detector : detector object or name, default=RobustCusum()
+        What finds the change. `RobustCusum` needs no knowledge of the scale of log-likelihoods and
+        reports falls alone; river's test is `PageHinkley(mode="down")`.
+    window : int, default=128
+        Rows behind each number that the detector is given.
 
     Examples
     --------
@@ -74,10 +86,11 @@ class DriftAware(Learner):
     """
 
     learner: Learner = OnlineEM()
-    detector: Detector = PageHinkley()
+    detector: Detector = RobustCusum()
     window: int = 128
 
     def __post_init__(self) -> None:
+        make_fields(self, "learner", "detector")
         if not isinstance(self.learner, Learner) or not hasattr(self.learner, "awaken"):
             raise InvalidInputError(
                 f"learner is {self.learner!r}, which cannot be awakened: use e.g. OnlineEM()"
@@ -88,7 +101,7 @@ class DriftAware(Learner):
                 "order: use sampling='stream'"
             )
         if not isinstance(self.detector, Detector):
-            raise InvalidInputError(f"detector is {self.detector!r}: give e.g. PageHinkley()")
+            raise InvalidInputError(f"detector is {self.detector!r}: give e.g. RobustCusum()")
         check_whole("window", self.window)
 
     @property
@@ -110,9 +123,9 @@ class DriftAware(Learner):
         return self.learner.default_start(family)
 
     @property
-    def passes(self) -> int | None:
+    def max_iter(self) -> int | None:
         """How often the rule reads all rows."""
-        return getattr(self.learner, "passes", None)
+        return getattr(self.learner, "max_iter", None)
 
     def goes_on_from(self, other: Learner) -> bool:
         if not isinstance(other, DriftAware) or type(other.detector) is not type(self.detector):
@@ -139,13 +152,13 @@ class DriftAware(Learner):
     def init(self, problem: Problem, params: Any, seen: int = 0, seed: int = 0) -> DriftAwareState:
         inner = self.learner.init(problem, params, seen, seed)
         nothing = no_rows(problem.model.d)
-        return DriftAwareState(inner, None, nothing, self.detector.begin(), 0, [])
+        return DriftAwareState(inner, None, nothing, self.detector.init(), 0, [])
 
     def check_state(self, model: Model, state: DriftAwareState) -> None:
         check_kind("state", state, DriftAwareState)
         state.check(model)
         self.learner.check_state(model, state.inner)
-        self.detector.check_state(state.heard)
+        self.detector.check_state(state.detected)
 
     def step(
         self, problem: Problem, state: DriftAwareState, rows: Rows
@@ -177,7 +190,7 @@ class DriftAware(Learner):
         return after if len(after.window) < self.window else self._judged(problem, after)
 
     def _judged(self, problem: Problem, state: DriftAwareState) -> DriftAwareState:
-        """With a whole window heard, and awakened if that was a fall."""
+        """With a whole window judged by the detector, and awakened if that was a change."""
         window, before = state.window, state.before
         state = self._between(problem, state, state.inner)
         weight = window.total_weight()
@@ -185,9 +198,8 @@ class DriftAware(Learner):
             return state
         log_density = problem.posterior(before, window, False)[0]
         mean = float(window.weights() @ log_density) / weight
-        heard, fallen = self.detector.hear(state.heard, mean)
-        state = replace(state, heard=heard)
-        if not fallen:
+        state = replace(state, detected=self.detector.step(state.detected, mean))
+        if not state.detected.drift_detected:
             return state
         inner = self.learner.awaken(problem, state.inner)  # type: ignore[attr-defined]
         return replace(state, inner=inner, drifts=[*state.drifts, state.rows])
@@ -219,8 +231,8 @@ class DriftAware(Learner):
 
     def rest(self, state: DriftAwareState) -> DriftAwareState:
         """Ready for more rows, which are watched again."""
-        begun = self.detector.begin() if state.passes > 1 else state.heard
-        return replace(state, inner=self.learner.rest(state.inner), heard=begun, passes=0)
+        begun = self.detector.init() if state.passes > 1 else state.detected
+        return replace(state, inner=self.learner.rest(state.inner), detected=begun, passes=0)
 
     def estimate(self, problem: Problem, state: DriftAwareState) -> Any:
         return self.learner.estimate(problem, state.inner)

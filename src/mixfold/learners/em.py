@@ -87,12 +87,12 @@ class EM(Learner):
     assign: ClassVar[Literal["expected", "mode"]] = "expected"
 
     tol: float = 1e-6
-    max_passes: int = 200
+    max_iter: int = 200
     accelerate: bool = False
 
     def __post_init__(self) -> None:
         check_least("tol", self.tol, 0.0)
-        check_whole("max_passes", self.max_passes, 0)
+        check_whole("max_iter", self.max_iter, 0)
 
     def resolve(self, n: int | None, d: int, streaming: bool) -> Learner:
         return OnlineEM().resolve(n, d, streaming) if streaming else self
@@ -184,7 +184,7 @@ class EM(Learner):
         return _with(state, params=back, reach=max(0.25 * state.reach, LEAST_REACH))
 
     def finished(self, state: EMState) -> bool:
-        return state.converged or state.passes >= self.max_passes
+        return state.converged or state.passes >= self.max_iter
 
     def converged(self, state: EMState) -> bool:
         return state.converged

@@ -44,7 +44,7 @@ class EMGradient(EM):
 
     Parameters
     ----------
-    tol, max_passes, accelerate : float, int, bool
+    tol, max_iter, accelerate : float, int, bool
         As of `EM`.
 
     Examples
@@ -56,7 +56,7 @@ class EMGradient(EM):
     >>> groups = np.repeat(np.arange(100), 10)
     >>> y = rng.random(1000) < 1 / (1 + np.exp(-rng.normal(size=100)[groups]))
     >>> x = rng.normal(size=(1000, 1))
-    >>> model = LogisticMixedModel(learner=EMGradient(max_passes=20)).fit(x, y, groups)
+    >>> model = LogisticMixedModel(learner=EMGradient(max_iter=20)).fit(x, y, groups)
     >>> bool((np.diff(model.history_.log_likelihood) > -1e-12).all())
     True
 

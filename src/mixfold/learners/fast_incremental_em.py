@@ -37,10 +37,6 @@ class FastIncrementalEM(ControlledEM):
 
     batch_size: float = 1
     rho: float | None = None
-    passes: int = 10
+    max_iter: int = 10
     memory: str | Path | None = None
     precision: str = "float64"
-
-    @property
-    def most_passes(self) -> int:
-        return self.passes

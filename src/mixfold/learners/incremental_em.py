@@ -36,14 +36,10 @@ class IncrementalEM(ControlledEM):
 
     batch_size: float = 1
     tol: float = 1e-6
-    max_passes: int = 100
+    max_iter: int = 100
     memory: str | Path | None = None
     precision: str = "float64"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_least("tol", self.tol, 0.0)
-
-    @property
-    def most_passes(self) -> int:
-        return self.max_passes

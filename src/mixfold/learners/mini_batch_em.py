@@ -43,7 +43,7 @@ class MiniBatchEM(StochasticEM):
     batch_size: float | None = None
     sampling: str = "auto"
     schedule: Schedule = Power()
-    passes: int = 10
+    max_iter: int = 10
     warmup: int = 0
     average_from: int | None = None
     truncation: float | None = None

@@ -47,7 +47,7 @@ class MonteCarloEM(StochasticEM):
     draws: int = 10
     batch_size: float | None = None
     schedule: Schedule = Settling()
-    passes: int = 60
+    max_iter: int = 60
     average_from: int | None = None
     growth: float = 0.0
 

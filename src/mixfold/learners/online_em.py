@@ -35,7 +35,7 @@ class OnlineEM(StochasticEM):
 
     batch_size: int = 1
     schedule: Schedule = Power()
-    passes: int = 1
+    max_iter: int = 1
     warmup: int | None = None  # type: ignore[assignment]
     average_from: int | None = None
     truncation: float | None = None

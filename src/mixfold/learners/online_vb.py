@@ -13,6 +13,7 @@ from mixfold.core.conjugate import Prior
 from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.learner import Info, Learner
 from mixfold.core.problem import Model, Problem
+from mixfold.core.registry import make_fields
 from mixfold.core.rows import Rows
 from mixfold.core.schedule import Schedule
 from mixfold.core.statistics import Statistics
@@ -94,22 +95,23 @@ class OnlineVB(Learner):
     form: Literal["stochastic", "streaming"] = "stochastic"
     batch_size: int = 256
     schedule: Schedule = Power(exponent=0.6, scale=1.0, delay=1.0)
-    passes: int = 1
+    max_iter: int = 1
     n_rows: int | None = None
     prior: Prior | MixturePosterior | None = None
 
     def __post_init__(self) -> None:
+        make_fields(self, "schedule")
         if self.form not in FORMS:
             raise unknown_name("form", self.form, FORMS)
         check_whole("batch_size", self.batch_size)
-        check_whole("passes", self.passes)
+        check_whole("max_iter", self.max_iter)
         if self.n_rows is not None:
             check_whole("n_rows", self.n_rows)
         check_prior(self.prior)
-        if self.form == "streaming" and self.passes > 1:
+        if self.form == "streaming" and self.max_iter > 1:
             raise InvalidInputError(
-                f"passes is {self.passes}: the streaming form adds every row it sees, and would "
-                "count rows more than once; use form='stochastic'"
+                f"max_iter is {self.max_iter}: the streaming form adds every row it sees, and "
+                "would count rows more than once; use form='stochastic'"
             )
 
     def resolve(self, n: int | None, d: int, streaming: bool) -> Learner:
@@ -179,7 +181,7 @@ class OnlineVB(Learner):
         return replace(state, passes=state.passes + 1), infos
 
     def finished(self, state: OnlineVBState) -> bool:
-        return state.passes >= self.passes
+        return state.passes >= self.max_iter
 
     def estimate(self, problem: Problem, state: OnlineVBState) -> Any:
         return mixture_of(problem).expected(state.params)

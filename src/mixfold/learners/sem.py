@@ -34,7 +34,7 @@ class SEM(StochasticEM):
     warmup = 0
     truncation = None
 
-    passes: int = 100
+    max_iter: int = 100
     average_from: int | None = 50
 
     def resolve(self, n: int | None, d: int, streaming: bool) -> Learner:

@@ -33,7 +33,7 @@ class StepwiseEM(OnlineEM):
     --------
     >>> from mixfold import Gaussian, Mixture, StepwiseEM, datasets
     >>> x = datasets.load_faithful() / [6.0, 100.0]
-    >>> learner = StepwiseEM(cap=400.0, passes=10)
+    >>> learner = StepwiseEM(cap=400.0, max_iter=10)
     >>> model = Mixture(Gaussian("diag"), 4, learner=learner, random_state=0).fit(x)
     >>> bool(model.score(x) > 0.5), bool(model.covariances_.min() >= 1.0 / 400.0)
     (True, True)
@@ -48,7 +48,7 @@ class StepwiseEM(OnlineEM):
     sample_size = 1_000
 
     schedule: Schedule = Floored()
-    passes: int = 3
+    max_iter: int = 3
     cap: float | None = 20.0
 
     def __post_init__(self) -> None:

@@ -33,8 +33,4 @@ class VarianceReducedEM(ControlledEM):
 
     batch_size: float = 1
     rho: float | None = None
-    passes: int = 10
-
-    @property
-    def most_passes(self) -> int:
-        return self.passes
+    max_iter: int = 10

@@ -153,7 +153,7 @@ def anneal_batch(state: Annealed, rows: Rows, rule: AnnealingRule) -> tuple[Anne
     parts: Any = {name: part.astype(state.means.dtype) for name, part in moved.items()}
     logits = state.logits + of_logits * (held - held.sum() * np.exp(logs))
     after = replace(state, logits=logits, **parts)
-    after = looked(heard(after, float(weight @ loss / weight.sum())), rule)
+    after = maybe_decay(update_loss(after, float(weight @ loss / weight.sum())), rule)
     return after, log_sum_exp(joint), loss
 
 
@@ -175,7 +175,7 @@ def log_sum_exp(joint: Array) -> Array:
     return np.asarray(peak + np.log(np.exp(joint - peak[:, None]).sum(axis=1)))
 
 
-def heard(state: Annealed, *losses: float) -> Annealed:
+def update_loss(state: Annealed, *losses: float) -> Annealed:
     """With the losses of steps taken in."""
     smooth, first = state.loss, state.first
     for loss in losses:
@@ -185,7 +185,7 @@ def heard(state: Annealed, *losses: float) -> Annealed:
     return replace(state, loss=smooth, first=first, wait=state.wait - len(losses))
 
 
-def looked(state: Annealed, rule: AnnealingRule) -> Annealed:
+def maybe_decay(state: Annealed, rule: AnnealingRule) -> Annealed:
     """Every 1 / epsilon steps: sigma and epsilon fall if the loss has settled."""
     if state.wait > 0:
         return state

@@ -15,7 +15,7 @@ LIMIT, COLUMNS = 4096, 5
 
 @value
 class History:
-    """Columns of equal length: rows seen, log-likelihood per row, step size, seconds, bound."""
+    """Columns of equal length: rows read, log-likelihood per row, step size, seconds, bound."""
 
     table: Array
 
@@ -39,7 +39,7 @@ class History:
 
     @property
     def rows(self) -> Array:
-        """Rows learned when the entry was made."""
+        """Rows read when the entry was made, in all passes together."""
         return self.table[:, 0]
 
     @property

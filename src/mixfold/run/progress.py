@@ -42,8 +42,9 @@ class Lines:
             return
         self.last = now
         left = ""
-        if length and row:
-            left = f", {(now - self.pass_began) * (length / row - 1.0):.0f} s left in this pass"
+        if length and row < length:
+            seconds = (now - self.pass_began) * (length / max(row, 1) - 1.0)
+            left = f", {seconds:.0f} s left in this pass" if row and seconds >= 1.0 else ""
         of = f" of {length:,}" if length else ""
         reached = f"log-likelihood {fit.log_likelihood:.6g}"
         print(f"mixfold: pass {passes + 1}, row {row:,}{of}, {reached}{left}", file=sys.stderr)

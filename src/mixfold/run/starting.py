@@ -12,7 +12,7 @@ from mixfold.core.errors import InvalidInputError, warn
 from mixfold.core.family import Family
 from mixfold.core.learner import Learner
 from mixfold.core.problem import Model, Problem
-from mixfold.core.registry import find
+from mixfold.core.registry import find, is_called
 from mixfold.core.rows import Rows
 from mixfold.core.source import Source
 from mixfold.core.start import Start
@@ -23,8 +23,8 @@ from mixfold.run.component_order import component_order, ranked, reorder
 from mixfold.run.loop import check_some, fit_rows
 from mixfold.starts._given import Given
 
-SHORT = EM(tol=1e-4, max_passes=8, accelerate=True)
-LONG = EM(tol=1e-5, max_passes=60, accelerate=True)
+SHORT = EM(tol=1e-4, max_iter=8, accelerate=True)
+LONG = EM(tol=1e-5, max_iter=60, accelerate=True)
 FINALISTS = 3
 
 
@@ -33,10 +33,8 @@ def start_for(init: Any, family: Family, suits: str | None = None) -> Start:
     if isinstance(init, Start):
         return init
     if isinstance(init, str):
-        if init == "auto" and suits is not None:
-            init = suits
-        if init == "auto":
-            init = family.default_init
+        if is_called(init, "auto"):
+            init = suits or family.default_init
         start: Start = find("starts", init)()
         return start
     if hasattr(init, "fit") and not hasattr(init, "params_"):

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from mixfold.core.errors import SourceError
 from mixfold.core.fingerprint import FULL_BYTES, Fingerprint
+from mixfold.core.places import row_place
 from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows, join
 from mixfold.core.source import Check, Source, block_length, no_check
@@ -229,8 +230,9 @@ class Seen:
         large = np.flatnonzero(np.abs(keys) >= WHOLE_FLOATS)
         if len(large):
             raise SourceError(
-                f"column {self.name} has {keys[large[0]]:.0f} in row {rows[large[0]]}: numbers "
-                "of groups above 2**53 cannot be told apart; store them as text"
+                f"column {self.name} has {keys[large[0]]:.0f} in "
+                f"{row_place(int(rows[large[0]]))}: numbers of groups above 2**53 cannot be told "
+                "apart; store them as text"
             )
         keys = np.array(keys, dtype=np.float64)
         ascending = keys[0] > self._largest and bool((np.diff(keys) > 0).all())
@@ -248,7 +250,8 @@ class Seen:
             i = int(again.argmax())
             raise SourceError(
                 f"the data are not sorted by {self.name}: group {self.label(float(keys[i]))} "
-                f"appears again at row {rows[i]}; sort the file by it, or fit it in memory"
+                f"appears again at {row_place(int(rows[i]))}; sort the file by it, or fit it in "
+                "memory"
             )
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mixfold.core.errors import MissingExtraError, SourceError
+from mixfold.core.places import row_place
 from mixfold.core.rows import Rows
 
 
@@ -208,8 +209,8 @@ class Selection:
         nulls = arrow().compute.indices_nonzero(array.is_null(nan_is_null=True))
         if len(nulls):
             raise SourceError(
-                f"{self.place}: column {name!r} has a missing value in row "
-                f"{first_row + nulls[0].as_py()}; fill or drop missing values first"
+                f"{self.place}: column {name!r} has a missing value in "
+                f"{row_place(first_row + nulls[0].as_py())}; fill or drop missing values first"
             )
 
 

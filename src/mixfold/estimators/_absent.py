@@ -1,0 +1,26 @@
+"""Why a model has no such attribute, and where to look instead."""
+
+from __future__ import annotations
+
+from mixfold.core.registry import name_of
+from mixfold.estimators._learned import Learned
+
+OF_GAUSSIANS = ("covariances_", "precisions_", "precisions_cholesky_")
+
+
+def why_absent(name: str, learned: Learned) -> str:
+    """The reason that a fitted model does not show an attribute that others show."""
+    learner, family = name_of(learned.learner), learned.model.family
+    none = f"the {name_of(family)} family has none"
+    if getattr(family, "covariance", None) == "factor":
+        none = "a model with factors has loadings_ and noise_variance_"
+    of_factors = 'only models of the family Gaussian("factor", rank=...) have it'
+    reasons = {
+        **dict.fromkeys(OF_GAUSSIANS, none),
+        "loadings_": of_factors,
+        "noise_variance_": of_factors,
+        "lower_bound_": f"{learner} has not ended with an update from all rows; use score(X)",
+        "posterior_": f"{learner} learns no posterior; use 'online-vb' or 'moment-matching'",
+        "drifts_": "use learner=DriftAware(...) to find changes in a stream",
+    }
+    return reasons.get(name, "nothing has been learned that it could show")

@@ -1,0 +1,120 @@
+"""Parameters of families, learners and initialisers, as parameters of the estimator they are in.
+
+`family__covariance` is the covariance of an estimator's family, `learner__schedule__exponent` the
+exponent of its learner's schedule. Families and learners are frozen: setting a parameter puts
+another one in their place, also where only a name was given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from mixfold.core.detector import Detector
+from mixfold.core.errors import InvalidInputError, unknown_name
+from mixfold.core.family import Family
+from mixfold.core.learner import Learner
+from mixfold.core.registry import find, make, name_of
+from mixfold.core.start import Start
+from mixfold.core.value import equal
+
+PACKAGES: dict[str, tuple[str, type]] = {
+    "family": ("families", Family),
+    "learner": ("learners", Learner),
+    "init": ("starts", Start),
+    "schedule": ("schedules", object),
+    "detector": ("detectors", Detector),
+}
+
+
+def part_of(name: str, given: Any) -> Any:
+    """What is meant by a parameter that has parameters of its own; None where it has none."""
+    if name not in PACKAGES:
+        return None
+    package, kind = PACKAGES[name]
+    try:
+        part = make(package, given)
+    except InvalidInputError:  # "auto", or no name of anything, which `fit` refuses
+        return None
+    return part if isinstance(part, kind) and is_dataclass(part) else None
+
+
+def nested_params(name: str, part: Any) -> dict[str, Any]:
+    """All parameters inside a part, by the names that the estimator gives them."""
+    found: dict[str, Any] = {}
+    for field in fields(part):
+        inside, inner = f"{name}__{field.name}", getattr(part, field.name)
+        found[inside] = inner
+        deeper = part_of(field.name, inner)
+        if deeper is not None:
+            found |= nested_params(inside, deeper)
+    return found
+
+
+def with_params(name: str, part: Any, params: Mapping[str, Any]) -> Any:
+    """Another part like this one, with other values of some of its parameters."""
+    now = {field.name: getattr(part, field.name) for field in fields(part)}
+    plain, nested = split_params(params)
+    for key in (*plain, *nested):
+        if key not in now:
+            raise unknown_name(f"parameter of {type(part).__name__},", key, now)
+    now |= plain
+    for key, inner in nested.items():
+        path, given = f"{name}__{key}", now[key]
+        now[key] = _changed(path, given, part_of(key, given), inner)
+    return _class_of(name.rpartition("__")[2], part)(**now)
+
+
+def _changed(path: str, given: Any, part: Any, params: Mapping[str, Any]) -> Any:
+    """What takes the place of `given`, which stands for a part; itself where nothing changes."""
+    if part is None:
+        raise InvalidInputError(
+            f"{path}={given!r} has no parameters of its own: {path}__{next(iter(params))} cannot "
+            "be set"
+        )
+    after = with_params(path, part, params)
+    return given if equal(after, part) else after
+
+
+def set_nested(
+    owner: str,
+    now: Mapping[str, Any],
+    params: Mapping[str, Any],
+    part: Callable[[str, Any], Any],
+) -> dict[str, Any]:
+    """New values of an estimator's own parameters, from parameters of them and of their parts.
+
+    `part` finds what a parameter's value stands for.
+    """
+    plain, nested = split_params(params)
+    for name in (*plain, *nested):
+        if name not in now:
+            raise unknown_name(f"parameter of {owner},", name, now)
+    changed = dict(plain)
+    for name, inner in nested.items():
+        given = {**now, **plain}[name]
+        changed[name] = _changed(name, given, part(name, given), inner)
+    return changed
+
+
+def split_params(params: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
+    """Parameters of a thing itself, and of its parts by the parts' names."""
+    plain: dict[str, Any] = {}
+    nested: dict[str, dict[str, Any]] = {}
+    for key, given in params.items():
+        name, inside, rest = key.partition("__")
+        if inside:
+            nested.setdefault(name, {})[rest] = given
+        else:
+            plain[name] = given
+    return plain, nested
+
+
+def _class_of(name: str, part: Any) -> type:
+    """The registered class: a Gaussian with factors is made by `Gaussian`, like any other."""
+    package, _ = PACKAGES[name]
+    if type(part).__module__.startswith(f"mixfold.{package}."):
+        found: type = find(package, name_of(part))
+        return found
+    return type(part)
