@@ -87,6 +87,13 @@ class Learned:
         return int(self.model.d)
 
     @property
+    def weight(self) -> float:
+        """The weight of the rows learned, passes not counted."""
+        state = self.stream.state
+        known = 0.0 if state is None else self.learner.weight_learned(state, self.n_rows)
+        return float(known) if known > 0.0 else float(self.n_rows)
+
+    @property
     def posterior(self) -> MixturePosterior | None:
         """Beliefs about the parameters, where the rule has any."""
         state = self.stream.state

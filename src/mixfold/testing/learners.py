@@ -151,7 +151,7 @@ def shards(problem: Threads, learner: Learner, before: Any, rows: Rows) -> list[
     """States of three workers, each of which has folded rows of its own."""
     n, found = len(rows), []
     for i, (start, stop) in enumerate([(0, n // 2), (n // 2, n // 2 + 7), (n // 2 + 7, n)]):
-        state = learner.branch(before, i)
+        state = learner.branch(problem.model, before, i, 3)
         state, _ = learner.step(problem, state, rows.cut(start, stop))
         found.append(state)
     return found
