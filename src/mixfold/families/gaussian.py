@@ -33,7 +33,10 @@ from mixfold.families._normal_wishart import NormalWishart
 
 __all__ = ["FactorGaussian", "FactorParams", "Gaussian", "GaussianParams"]
 
-CONJUGATES: dict[str, Conjugate] = {"full": NormalWishart(), "diag": NormalGamma()}
+CONJUGATES: dict[str, type[NormalWishart | NormalGamma]] = {
+    "full": NormalWishart,
+    "diag": NormalGamma,
+}
 LOG_2PI = float(np.log(2.0 * np.pi))
 RESOLUTION = 2.0**-52
 FACTOR = "factor"
@@ -103,7 +106,8 @@ class Gaussian(Family):
 
     @property
     def conjugate(self) -> Conjugate | None:
-        return CONJUGATES.get(self.covariance) if self.cap is None else None
+        found = CONJUGATES.get(self.covariance) if self.cap is None else None
+        return None if found is None else found(self.reg_covar)
 
     @property
     def least_variance(self) -> float:

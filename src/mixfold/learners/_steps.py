@@ -19,6 +19,7 @@ from mixfold.core.value import value
 
 EXACT_TERMS = 2**16  # of a sum over step numbers, before terms are taken together
 TERMS_PER_DOUBLING = 2**10
+ROWS_PER_DIRECTION = 5
 
 
 @value
@@ -163,6 +164,12 @@ def weighted_step(gamma: Array | float, share: Array | float) -> Array:
     return np.minimum(share * gamma / (1.0 + (share - 1.0) * gamma), 1.0)
 
 
+def relative_weights(counts: RowCounts, weights: Array) -> Array:
+    """The weights of more rows, in units of their running mean."""
+    n = counts.rows + np.arange(1.0, len(weights) + 1.0)
+    return np.asarray(weights / (_running_sum(counts.weight, weights)[1:] / n))
+
+
 def row_steps(schedule: Schedule, counts: RowCounts, weights: Array) -> Array:
     """The steps of rows that are learned one by one after those of `counts`."""
     multiples = counts.multiples(len(weights))
@@ -183,6 +190,11 @@ def batch_step(schedule: Schedule, counts: RowCounts, weight: float, size: float
     before = (counts.prior_count + (counts.behind[0] - share)) / size
     gamma = _gamma(schedule, counts, np.array([before]))
     return float(weighted_step(gamma, share / size)[0])
+
+
+def rows_of_window(k: int, d: int) -> int:
+    """Over how many rows steps should average at least, so that no component is forgotten."""
+    return ROWS_PER_DIRECTION * k * (d + 1)
 
 
 def rows_to_step(schedule: Schedule, size: int, step: float) -> float:

@@ -15,10 +15,7 @@ import numpy as np
 
 from mixfold.core.checks import (
     check_above,
-    check_count,
     check_kind,
-    check_least,
-    check_seed,
     check_whole,
 )
 from mixfold.core.errors import InvalidInputError
@@ -26,11 +23,9 @@ from mixfold.core.learner import Info, Learner
 from mixfold.core.problem import Assignment, Model, Problem, RowRule, Sequence
 from mixfold.core.rows import Rows
 from mixfold.core.schedule import Schedule
-from mixfold.core.value import value
 from mixfold.learners._batches import learn_in_batches
 from mixfold.learners._gathering import (
     Fold,
-    Gathered,
     added,
     closed,
     expecting,
@@ -56,56 +51,12 @@ from mixfold.learners._steps import (
     batch_step,
     positive_weights,
     row_steps,
+    rows_of_window,
     rows_to_step,
 )
+from mixfold.learners._stochastic_state import StochasticState
 
-ROWS_PER_DIRECTION = 5
 BRANCH = 2**32
-
-
-def rows_of_window(k: int, d: int) -> int:
-    """Over how many rows steps should average at least, so that no component is forgotten."""
-    return ROWS_PER_DIRECTION * k * (d + 1)
-
-
-@value
-class StochasticState:
-    """Statistics s, parameters theta(s), and the batch under way.
-
-    `average` is the Polyak mean of `averaged` iterates; `region` is the truncation level, and
-    `start` the point learning goes back to when an iterate leaves it. `rows` and `seed` say which
-    random numbers are next. `learned` holds what step sizes depend on; rows that wait are among its
-    rows, their weight is not in its weight.
-    """
-
-    params: Any
-    statistics: Any
-    gathered: Gathered
-    learned: RowCounts
-    rows: int
-    updates: int
-    passes: int
-    repairs: int
-    average: Any
-    averaged: int
-    start: Any
-    region: float
-    truncations: int
-    seed: int
-
-    def check(self, model: Model) -> None:
-        """Refuse what no rows of the model can have led to."""
-        averages = [] if self.average is None else [self.average]
-        for params in (self.params, self.start, *averages):
-            model.check_params(params)
-        model.check_statistics(self.statistics)
-        self.gathered.check(model, self.params)
-        self.learned.check()
-        for name in ("rows", "updates", "passes", "repairs", "averaged", "truncations"):
-            check_count(name, getattr(self, name))
-        check_least("averaged", self.averaged, len(averages))
-        check_least("region", self.region, 0.0)
-        check_seed("seed", self.seed)
 
 
 class StochasticEM(Learner):

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from mixfold.core.arrays import beside
 from mixfold.core.checks import check_above, check_count, check_kind, check_whole
 from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.family import Family
@@ -17,6 +18,7 @@ from mixfold.core.rows import Array, Rows, join, no_rows
 from mixfold.core.value import value
 from mixfold.families.gaussian import FACTOR, Gaussian
 from mixfold.learners._remarks import out_of_scale
+from mixfold.learners._steps import RowCounts, positive_weights, relative_weights
 from mixfold.models._scaling import FARTHEST, ColumnScaling, scaling_of
 from mixfold.models.annealed import LEAST_SIGMA, UNSEEN, WIDEST, Annealed, AnnealingRule, grid_rows
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
@@ -33,10 +35,14 @@ FAINT = 0.1  # what loadings begin at: their squares against the noise
 
 @value
 class AnnealedSGDState:
-    """Where annealing stands, and rows that wait for a full batch, or for their scale."""
+    """Where annealing stands, and rows that wait for a full batch, or for their scale.
+
+    Rows that wait have weights in units of their mean; `learned` counts them too.
+    """
 
     annealed: Annealed
     waiting: Rows
+    learned: RowCounts
     rows: int
     passes: int
     repairs: int
@@ -48,6 +54,7 @@ class AnnealedSGDState:
         check_kind("family", family, Gaussian)
         self.annealed.check(family, model.k, model.d)
         model.check_rows(self.waiting)
+        self.learned.check()
         if self.scaling is not None:
             self.scaling.check(model.d)
         for name in ("rows", "passes", "repairs"):
@@ -210,7 +217,7 @@ class AnnealedSGD(Learner):
             looks=0,
             loadings=self._faint(model, seed).astype(kind) if with_factors else None,
         )
-        return AnnealedSGDState(annealed, no_rows(model.d), 0, 0, 0)
+        return AnnealedSGDState(annealed, no_rows(model.d), RowCounts(0.0), 0, 0, 0)
 
     def _faint(self, model: MixtureModel, seed: int) -> Array:
         """Random loadings, LPL' about `FAINT` I with the noise at the cap."""
@@ -237,6 +244,11 @@ class AnnealedSGD(Learner):
             weighty = rows.where(rows.weight > 0.0)
             state = replace(state, rows=state.rows + len(rows) - len(weighty))
             rows = weighty
+        weights = positive_weights(rows)
+        share = relative_weights(state.learned, weights)
+        if rows.weight is not None or (share != 1.0).any():
+            rows = Rows(rows.x, beside(rows.x, share))
+        state = replace(state, learned=state.learned.after(weights))
         rows = join([state.waiting, rows]) if len(state.waiting) else rows
         if unscaled and len(rows) < FIRST:
             return replace(state, waiting=rows.copy()), []
@@ -288,6 +300,9 @@ class AnnealedSGD(Learner):
 
     def estimate(self, problem: Problem, state: AnnealedSGDState) -> MixtureParams:
         return self._measured(state).params
+
+    def weight_learned(self, state: AnnealedSGDState, rows: int) -> float:
+        return state.learned.weight * rows / state.rows if state.rows else 0.0
 
     def finished(self, state: AnnealedSGDState) -> bool:
         return state.passes >= self.passes

@@ -53,8 +53,12 @@ def from_labels(
     """The maximiser of the groups that labels make, small ones shrunk towards the whole.
 
     A group of n rows in d columns keeps n / (n + d + 1) of its own scatter, so that groups of
-    one row have a sensible size. Means move a share `pull` of the way to the common mean.
+    one row have a sensible size. Means move a share `pull` of the way to the common mean. Rows
+    are counted by their weight in units of its mean, so that a common factor does not matter.
     """
+    if rows.weight is not None:
+        weight = weights_of(rows)
+        rows = Rows(rows.x, weight / weight[weight > 0.0].mean())
     groups = statistics_of(model, rows, np.equal.outer(labels, np.arange(model.k)).astype(float))
     whole = statistics_of(replace(model, k=1), rows, np.ones((len(rows), 1)))
     own = (groups.weight / (groups.weight + model.d + 1.0))[:, None]
