@@ -95,10 +95,13 @@ class Learned:
 
     @property
     def posterior(self) -> MixturePosterior | None:
-        """Beliefs about the parameters, where the rule has any."""
+        """Beliefs about the parameters, where the rule has any, rows that wait included."""
         state = self.stream.state
         known = state.params if state is not None and "params" in field_names(state) else None
-        return known if isinstance(known, MixturePosterior) else None
+        if not isinstance(known, MixturePosterior):
+            return None
+        found: MixturePosterior = self.learner.close(Threads(self.model, 1), state).params
+        return found
 
     @staticmethod
     def nothing(model: MixtureModel, learner: Any, seed: int) -> Learned:
