@@ -366,7 +366,9 @@ def test_any_way_of_cutting_a_stream_is_the_same(family: str) -> None:
 def test_a_weight_stands_for_repetitions(family: str, learner: Any) -> None:
     x = np.round(np.abs(clusters(200)))
     counts = np.random.default_rng(0).integers(0, 4, size=200)
-    start = np.abs(CENTERS) + 0.5
+    # parameters: a start from centres counts weights in units of their mean
+    centres = np.abs(CENTERS) + 0.5
+    start = Mixture(family, 3, init=centres, learner=EM(max_passes=1)).fit(x)
     weighted = Mixture(family, 3, init=start, learner=learner).fit(x, sample_weight=counts)
     repeated = Mixture(family, 3, init=start, learner=learner).fit(np.repeat(x, counts, axis=0))
     np.testing.assert_allclose(weighted.means_, repeated.means_, rtol=1e-5)

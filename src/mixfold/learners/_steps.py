@@ -226,9 +226,10 @@ def retained(schedule: Schedule, before: RowCounts, after: RowCounts, size: floa
             middle = starts + 0.5 * (lengths - 1.0)
             terms = np.log1p(-_gamma(schedule, before, middle))
             log_retained += float(lengths @ terms)
-        gamma = _gamma(schedule, before, np.array([first + whole]))
-        rest = weighted_step(gamma, np.array([number - whole]))
-        return exp(log_retained + float(np.log1p(-rest)[0]))
+        if number > whole:
+            gamma = _gamma(schedule, before, np.array([first + whole]))
+            log_retained += float(np.log1p(-weighted_step(gamma, number - whole))[0])
+    return exp(log_retained)
 
 
 def _runs(first: float, n: int) -> list[tuple[Array, Array]]:

@@ -84,7 +84,8 @@ class OnlineVB(Learner):
 
     Statistics sbar of a batch are expected under E[log p(x, k)]. The "stochastic" form (stochastic
     variational inference) follows `schedule` towards the posterior of `n_rows` rows: as many as the
-    source has, or as came so far. In the "streaming" form each posterior is the next prior.
+    source has, or as came so far; until the first row there is nothing but the prior. In the
+    "streaming" form each posterior is the next prior.
 
     Examples
     --------
