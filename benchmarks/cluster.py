@@ -70,7 +70,7 @@ def moved(client: Client, source: Source, model: MixtureModel, params: Any) -> t
     problem, learner = Threads(model, 1), EM()
     state = learner.init(problem, params)
     passing = InShards(Dask(client), model, learner, source, no_check)
-    work, shards = Folding(model, learner, no_check), [[part] for part in passing.partitions]
+    work, shards = Folding(model, learner, no_check, 1), [[part] for part in passing.partitions]
     folded = work.begin(state, 0)
     given, result = len(pickle.dumps((work, state))), len(pickle.dumps(folded))
     (future,) = client.scatter([(work, state)], hash=False)

@@ -155,11 +155,6 @@ template <class S, class Family> MIXFOLD_INLINE int maximize(const OnlineState& 
   return Family::has_scatter && s.keep_factors ? 0 : Family::maximize(s);
 }
 
-// The step of a row of weight w is that of w rows of weight one.
-MIXFOLD_INLINE double weighted_step(double gamma, double weight) {
-  return weight == 1 ? gamma : -expm1(weight * log1p(-gamma));
-}
-
 template <class S> MIXFOLD_INLINE void share_out(const OnlineState& s, double total) {
   const auto scale = S::splat(1 / total);
   for (int k = 0; k < s.components; k += S::lanes)
@@ -315,7 +310,7 @@ void fold_rows(OnlineState& s, const OnlineState& trial, const RowRule& rule, co
     s.stale = false;
     const Response response = respond_to_row<S, Family>(s);
     log_likelihood += weight * response.log_density;
-    const double g = weighted_step(gamma[updates++], weight);
+    const double g = gamma[updates++];
     assign<S, Family, D>(s, trial, rule, g, u, response);
     s.degeneracies += step<S, Family, D>(s, rule, i, g, weight);
     if (i < hold) continue;

@@ -305,7 +305,7 @@ def test_results_do_not_grow_with_the_rows() -> None:
     problem = Threads(MixtureModel(Gaussian(), 3, 2), 1)
     params = mixture().fit(X).params_
     for learner in (EM(), OnlineEM().resolve(None, 2, False), OnlineEM(100, warmup=0)):
-        work, before = Folding(problem.model, learner, no_check), learner.init(problem, params)
+        work, before = Folding(problem.model, learner, no_check, 1), learner.init(problem, params)
         sizes = [
             len(pickle.dumps(work.fold(work.begin(before, 0), 0, Array, X[:n])))
             for n in (7, 133, 6000)

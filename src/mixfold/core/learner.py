@@ -99,6 +99,16 @@ class Learner(ABC):
     def init(self, problem: Problem, params: Any, seen: int = 0, seed: int = 0) -> Any:
         """The state before any row; `seen` rows stand behind `params` already."""
 
+    def init_after_fit(
+        self, problem: Problem, params: Any, rows: int, weight: float, seed: int = 0
+    ) -> Any:
+        """The state before rows that come after a fit of `rows` rows of that weight to `params`."""
+        return self.init(problem, params, rows, seed)
+
+    def weight_learned(self, state: Any, rows: int) -> float:
+        """What `rows` rows, all that the state was learned from in any number of passes, weigh."""
+        return float(rows)
+
     @abstractmethod
     def step(self, problem: Problem, state: Any, rows: Rows) -> tuple[Any, list[Info]]:
         """Fold rows into the state."""
@@ -125,8 +135,8 @@ class Learner(ABC):
         """Whether a pass does nothing but add up rows, so that any cut of it is exact."""
         return False
 
-    def branch(self, state: Any, number: int) -> Any:
-        """The state from which worker `number` begins; random numbers of its own, for one."""
+    def branch(self, model: Model, state: Any, number: int, of: int) -> Any:
+        """The state from which worker `number` of so many begins: with its own random numbers."""
         return state
 
     @abstractmethod

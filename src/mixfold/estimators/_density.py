@@ -356,7 +356,9 @@ class Density(Evaluation):
             return learned
         if learner.goes_on_from(learned.learner) and learned.stream.state is not None:
             return replace(learned, learner=learner, streaming=True)
-        state = learner.init(problem, learned.params, learned.n_seen, self._seed())
+        state = learner.init_after_fit(
+            problem, learned.params, learned.n_rows, learned.weight, self._seed()
+        )
         stream = Stream(None, state, [Ancestor(state, learned.n_seen, learned.n_rows)])
         return replace(learned, learner=learner, stream=stream, streaming=True)
 

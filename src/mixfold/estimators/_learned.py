@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from mixfold.backends.threads import Threads
 from mixfold.core.capabilities import CovarianceMatrices
 from mixfold.core.checks import check_count, check_kind, check_seed
 from mixfold.core.errors import InvalidInputError
@@ -95,11 +96,21 @@ class Learned:
         return int(self.model.d)
 
     @property
+    def weight(self) -> float:
+        """The weight of the rows learned, passes not counted."""
+        state = self.stream.state
+        known = 0.0 if state is None else self.learner.weight_learned(state, self.n_rows)
+        return float(known) if known > 0.0 else float(self.n_rows)
+
+    @property
     def posterior(self) -> MixturePosterior | None:
-        """Beliefs about the parameters, where the rule has any."""
+        """Beliefs about the parameters, where the rule has any, rows that wait included."""
         state = self.stream.state
         known = state.params if state is not None and "params" in field_names(state) else None
-        return known if isinstance(known, MixturePosterior) else None
+        if not isinstance(known, MixturePosterior):
+            return None
+        found: MixturePosterior = self.learner.close(Threads(self.model, 1), state).params
+        return found
 
     @property
     def lower_bound(self) -> float | None:

@@ -17,6 +17,7 @@ from mixfold.core.limits import LARGEST
 from mixfold.core.problem import Problem
 from mixfold.core.rows import Array, Rows
 from mixfold.estimators._learned import Learned
+from mixfold.learners._steps import RowCounts, row_steps
 from mixfold.learners._stochastic import StochasticEM
 from mixfold.learners.drift_aware import DriftAware
 from mixfold.run.starting import Beginning
@@ -91,6 +92,19 @@ class Live(ABC):
         """The learner's state and the number of rows learned here, of one moment."""
 
 
+class Planned(NamedTuple):
+    """Steps of rows from number `first` on, and for how many of them parameters are held."""
+
+    first: int
+    counts: RowCounts
+    gamma: Array
+    hold: int
+
+    def counts_after(self, done: int) -> RowCounts:
+        """What is behind the statistics after so many rows."""
+        return self.counts.after(np.ones(done - self.first))
+
+
 class InPlace(Live):
     """Every row is an update, on memory of its own."""
 
@@ -100,7 +114,7 @@ class InPlace(Live):
         super().__init__(learned, problem, beginning)
         self._updater, self._rule = updater, learned.learner.rule
         self._lock = Lock()  # rows are folded while other threads run
-        self._planned: tuple[int, Array, int] = 0, np.empty(0), 0
+        self._planned = Planned(0, learned.stream.state.learned, np.empty(0), 0)
         self._done: int | None = 0  # as the updater counts; None if an interrupt came between
         state = learned.stream.state
         updater.draw_from(state.seed, state.rows)
@@ -112,11 +126,10 @@ class InPlace(Live):
     def learn(self, x: Array) -> None:
         with self._lock:
             done = self._updater.rows if self._done is None else self._done
-            first, gamma, hold = self._planned
-            if done >= first + len(gamma):
-                self._planned = first, gamma, hold = self._plan(done)
-            i = done - first
-            still = 1 if i < hold else 0
+            if done >= self._planned.first + len(self._planned.gamma):
+                self._planned = self._plan(done)
+            i, gamma = done - self._planned.first, self._planned.gamma
+            still = 1 if i < self._planned.hold else 0
             try:
                 self._updater.fold(Rows(x[None]), gamma[i : i + 1], still, self._rule)
                 self._done = done + 1
@@ -124,17 +137,19 @@ class InPlace(Live):
                 self._done = None
                 raise
 
-    def _plan(self, done: int) -> tuple[int, Array, int]:
-        state = self._from.stream.state
-        plan = self._from.learner.plan(state.updates + done, state.rows + done, AHEAD)
-        return done, *plan
+    def _plan(self, done: int) -> Planned:
+        learner, state = self._from.learner, self._from.stream.state
+        counts = self._planned.counts_after(done)
+        gamma = row_steps(learner.schedule, counts, np.ones(AHEAD))
+        hold = learner.rows_held(replace(state, rows=state.rows + done), AHEAD)
+        return Planned(done, counts, gamma, hold)
 
     def moment(self) -> tuple[Any, int]:
         with self._lock:
             after, done = self._updater.state(), self._updater.rows
-            repairs = self._updater.repairs
+            repairs, planned = self._updater.repairs, self._planned
         learner, state = self._from.learner, self._from.stream.state
-        return learner.advance(state, after, done, done, repairs), done
+        return learner.advance(state, after, done, planned.counts_after(done), repairs), done
 
 
 class Stepwise(Live):

@@ -27,7 +27,13 @@ from mixfold.families._normal_wishart import (
 
 
 class NormalGamma(Conjugate):
-    """Beliefs about means and variances of columns: a normal-Wishart of one column each."""
+    """Beliefs about means and variances of columns: a normal-Wishart of one column each.
+
+    `reg_covar` is added to every variance.
+    """
+
+    def __init__(self, reg_covar: float = 0.0) -> None:
+        self.reg_covar = reg_covar
 
     compiled = "normal"
 
@@ -89,15 +95,23 @@ class NormalGamma(Conjugate):
         return NormalBeliefs(mean, kappa, nu, np.sqrt(np.maximum(v, FLOOR * np.abs(v).max(axis=0))))
 
     def expected(self, beliefs: NormalBeliefs) -> GaussianParams:
-        return GaussianParams(beliefs.mean, beliefs.factor / np.sqrt(beliefs.nu - 2.0))
+        return self._params(beliefs, beliefs.nu - 2.0)
+
+    def _params(self, beliefs: NormalBeliefs, degrees: Array) -> GaussianParams:
+        """Parameters with the variances V / degrees, and `reg_covar` added."""
+        factor = beliefs.factor / np.sqrt(degrees)
+        if self.reg_covar:
+            factor = np.sqrt(np.square(factor) + self.reg_covar)
+        return GaussianParams(beliefs.mean, factor)
 
     def surrogate(self, beliefs: NormalBeliefs) -> tuple[GaussianParams, Array]:
-        params = GaussianParams(beliefs.mean, beliefs.factor / np.sqrt(beliefs.nu))
+        params = self._params(beliefs, beliefs.nu)
         return params, log_gap(1, beliefs.nu, beliefs.kappa).sum(axis=1)
 
     def intervals(self, beliefs: NormalBeliefs, level: float) -> dict[str, tuple[Array, Array]]:
         v = np.square(beliefs.factor)
+        low, high = variance_intervals(v, beliefs.nu, level)
         return {
             "means": mean_intervals(beliefs.mean, v, beliefs.kappa, beliefs.nu, level),
-            "covariances": variance_intervals(v, beliefs.nu, level),
+            "covariances": (low + self.reg_covar, high + self.reg_covar),
         }

@@ -164,7 +164,10 @@ def check_normal(beliefs: NormalBeliefs, shape: tuple[int, ...], mean: tuple[int
 
 
 class NormalWishart(Conjugate):
-    """Beliefs about means and full covariances."""
+    """Beliefs about means and full covariances; `reg_covar` is added to every variance."""
+
+    def __init__(self, reg_covar: float = 0.0) -> None:
+        self.reg_covar = reg_covar
 
     compiled = "normal"
 
@@ -234,11 +237,18 @@ class NormalWishart(Conjugate):
         return NormalBeliefs(mean, kappa, nu, _cholesky(v))
 
     def expected(self, beliefs: NormalBeliefs) -> GaussianParams:
-        spare = beliefs.nu - beliefs.mean.shape[1] - 1.0
-        return GaussianParams(beliefs.mean, beliefs.factor / np.sqrt(spare)[:, None, None])
+        return self._params(beliefs, beliefs.nu - beliefs.mean.shape[1] - 1.0)
+
+    def _params(self, beliefs: NormalBeliefs, degrees: Array) -> GaussianParams:
+        """Parameters with the covariances V / degrees, and `reg_covar` added."""
+        factor = beliefs.factor / np.sqrt(degrees)[:, None, None]
+        if self.reg_covar:
+            added = self.reg_covar * np.eye(beliefs.mean.shape[1])
+            factor = _cholesky(_square(factor) + added)
+        return GaussianParams(beliefs.mean, factor)
 
     def surrogate(self, beliefs: NormalBeliefs) -> tuple[GaussianParams, Array]:
-        params = GaussianParams(beliefs.mean, beliefs.factor / np.sqrt(beliefs.nu)[:, None, None])
+        params = self._params(beliefs, beliefs.nu)
         return params, log_gap(beliefs.mean.shape[1], beliefs.nu, beliefs.kappa)
 
     def intervals(self, beliefs: NormalBeliefs, level: float) -> dict[str, tuple[Array, Array]]:
@@ -249,7 +259,7 @@ class NormalWishart(Conjugate):
         ends = np.quantile(_covariances(beliefs), [0.5 - 0.5 * level, 0.5 + 0.5 * level], axis=0)
         diagonal = np.arange(d)
         for end, exact in zip(ends, variance_intervals(v, freedom, level), strict=True):
-            end[:, diagonal, diagonal] = exact
+            end[:, diagonal, diagonal] = exact + self.reg_covar
         return {"means": means, "covariances": (ends[0], ends[1])}
 
 

@@ -34,7 +34,10 @@ from mixfold.families._normal_wishart import NormalWishart
 
 __all__ = ["LOG_2PI", "FactorGaussian", "FactorParams", "Gaussian", "GaussianParams"]
 
-CONJUGATES: dict[str, Conjugate] = {"full": NormalWishart(), "diag": NormalGamma()}
+CONJUGATES: dict[str, type[NormalWishart | NormalGamma]] = {
+    "full": NormalWishart,
+    "diag": NormalGamma,
+}
 RESOLUTION = 2.0**-52
 
 
@@ -284,7 +287,8 @@ class Gaussian(GaussianCapabilities):
 
     @property
     def conjugate(self) -> Conjugate | None:
-        return CONJUGATES.get(self.covariance) if self.cap is None else None
+        found = CONJUGATES.get(self.covariance) if self.cap is None else None
+        return None if found is None else found(self.reg_covar)
 
     def standard_deviations(self, params: GaussianParams) -> Array:
         (block,) = self.expected(params, np.ones(len(params.means)))

@@ -45,26 +45,22 @@ def rows_per_batch(batch_size: float, n: int | None) -> int:
     return max(1, round(batch_size * n))
 
 
-def step_of(gamma: float, count: float, batch_size: float) -> float:
-    """The step of a batch that weighs `count`: as if its rows had been parts of whole ones."""
-    return gamma if count == batch_size else float(1.0 - (1.0 - gamma) ** (count / batch_size))
-
-
 def learn_in_batches(
     problem: Problem,
     state: State,
     rows: Rows,
-    size: int,
+    size: Callable[[State], int],
     gathering: Callable[[Problem, State, Rows], State],
     update: Callable[[Problem, State], tuple[State, list[Info]]],
 ) -> tuple[State, list[Info]]:
-    """Gather rows into the batch under way, and update whenever it holds `size`."""
+    """Gather rows into the batch under way, and update whenever it holds as many as `size` says."""
     infos: list[Info] = []
     while len(rows):
-        some = rows.cut(0, max(1, size - state.gathered.n))
+        wanted = size(state)
+        some = rows.cut(0, max(1, wanted - state.gathered.n))
         rows = rows.cut(len(some), len(rows))
         state = gathering(problem, state, some)
-        if state.gathered.n >= size:
+        if state.gathered.n >= wanted:
             state, info = update(problem, state)
             infos += info
     return state, infos

@@ -33,6 +33,7 @@ from mixfold.learners._gathering import total as total_of
 from mixfold.learners._linearity import not_linear
 from mixfold.learners._memory import InMemory, OnFile, on_file
 from mixfold.learners._memory_files import open_files
+from mixfold.learners._steps import positive_weights, weighted_step
 
 Phase = Literal["fill", "update"]
 FILL: Phase = "fill"
@@ -270,7 +271,7 @@ class ControlledEM(Learner):
         if updater is not None:
             return self._one_by_one(problem, updater, state, rows)
         size = int(self.batch_size)
-        return learn_in_batches(problem, state, rows, size, self._gathering, self._update)
+        return learn_in_batches(problem, state, rows, lambda _: size, self._gathering, self._update)
 
     def _gathering(self, problem: Problem, state: ControlledState, rows: Rows) -> ControlledState:
         visit, fold = self._change(problem, state)
@@ -292,18 +293,26 @@ class ControlledEM(Learner):
         share = (self.batch_size / state.length) ** (2.0 / 3.0)
         return float(min(1.0, max(self.batch_size / window, self.batch_size / state.length), share))
 
+    def _weighted_step(self, problem: Problem, state: ControlledState, weight: float) -> float:
+        """The step of a batch of that weight; whole batches of mean weight take a step of rho."""
+        share = weight / (state.weight / state.length) / self.batch_size
+        return float(weighted_step(self.step_size(problem, state), share))
+
     def _one_by_one(
         self, problem: Problem, updater: RowUpdater, state: ControlledState, rows: Rows
     ) -> tuple[ControlledState, list[Info]]:
         visit = Visit(problem, state.params, self.precision)
         old = self._old(visit, state, rows, state.row)
-        rho = self.step_size(problem, state)
+        rho, mean_weight = self.step_size(problem, state), state.weight / state.length
         rule = RowRule(
             control="incremental" if self.incremental else "anchored",
             narrow=self.precision == "float32",
             share=1.0 / state.weight,
         )
-        gamma, so_far = np.full(len(rows), rho), state.log_likelihood
+        weights = positive_weights(rows)
+        gamma = np.zeros(len(rows))
+        gamma[: len(weights)] = weighted_step(rho, weights / mean_weight)
+        so_far = state.log_likelihood
         total, repairs, fresh = updater.fold(rows, gamma, 0, rule, old, so_far)
         assert fresh is not None
         visit.fresh.append((state.row, fresh))
@@ -330,7 +339,7 @@ class ControlledEM(Learner):
         if not weight > 0:
             return state, []
         log_likelihood, change[0] = float(change[0]), 0.0
-        rho = 1.0 - (1.0 - self.step_size(problem, state)) ** (weight / self.batch_size)
+        rho = self._weighted_step(problem, state, weight)
         statistics = self._moved(problem, state, change, weight, rho)
         params, repairs = problem.model.maximize(statistics)
         after = replace(
@@ -416,6 +425,9 @@ class ControlledEM(Learner):
             log_likelihood=0.0,
             converged=abs(now - state.before) < self.tol,
         )
+
+    def weight_learned(self, state: ControlledState, rows: int) -> float:
+        return state.weight
 
     def finished(self, state: ControlledState) -> bool:
         return state.converged or state.passes >= self.max_iter

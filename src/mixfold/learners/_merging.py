@@ -6,12 +6,20 @@ A sum of floats depends on its order, so states are first put into an order of t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Learner
-from mixfold.core.problem import Problem
+from mixfold.core.problem import Model, Problem
+from mixfold.core.rows import Array
+from mixfold.core.schedule import Schedule
 from mixfold.core.value import digest
+from mixfold.learners._steps import RowCounts, retained
+
+ROUNDING = 1e-12
 
 
 def in_order(states: Sequence[Any]) -> list[Any]:
@@ -47,6 +55,57 @@ def weighted(
         total += weight
         mean = join(mean, thing, weight / total)
     return mean
+
+
+def joined_counts(before: RowCounts, several: Sequence[RowCounts]) -> RowCounts:
+    """The rows behind all, those behind `before` counted once."""
+    return replace(before, **counted(before, several, "rows", "weight"))
+
+
+class Counting(NamedTuple):
+    """The weight that each state has gained, and how much of what was there each has retained."""
+
+    gained: Array
+    retained: Array
+    retained_by_all: float
+
+
+def counting(
+    schedule: Schedule, size: float, before: RowCounts, several: Sequence[RowCounts]
+) -> Counting:
+    """What joining needs to know of states learned in batches of `size`."""
+    kept = [retained(schedule, before, one, size) for one in several]
+    together = retained(schedule, before, joined_counts(before, several), size)
+    most = 1.0 - ROUNDING  # rows may be too light to move anything
+    weights = np.array(more("weight", before, several))
+    return Counting(weights, np.minimum(kept, most), min(together, most))
+
+
+def join_statistics(
+    model: Model,
+    before: tuple[Any, Any],
+    several: Sequence[Any],
+    counts: Counting,
+) -> tuple[Any, Any, int]:
+    """Statistics after the rows of all states, their parameters, and components repaired.
+
+    Each of `several` is a mean s_i = rho_i s_0 + (1 - rho_i) q_i of what was there before and of
+    what its own rows say. They are joined as rho s_0 + (1 - rho) q, where q is the mean of the q_i
+    by the weight of their rows, and rho is what one learner that had seen all these rows would have
+    retained. With steps 1/n that is the mean of all rows.
+    """
+    params, statistics = before
+    share = counts.gained / counts.gained.sum()
+    factors = (1.0 - counts.retained_by_all) * share / (1.0 - counts.retained)
+    if abs(factors.sum() - 1.0) > ROUNDING:
+        parts = [f * model.sums(params, s) for f, s in zip(factors, several, strict=True)]
+        sums = (1.0 - factors.sum()) * model.sums(params, statistics) + sum(parts)
+        far = model.statistics(params, sums)
+        joined = far, *model.maximize(far)
+        if not joined[-1]:
+            return joined
+    mean = weighted(lambda a, b, t: a.mix(b, t), several, counts.gained.tolist())
+    return mean, *model.maximize(mean)
 
 
 def check_same_kind(before: Any, states: Sequence[Any]) -> None:

@@ -16,10 +16,7 @@ import numpy as np
 from mixfold.core.backend_capabilities import RowUpdater, row_updater
 from mixfold.core.checks import (
     check_above,
-    check_count,
     check_kind,
-    check_least,
-    check_seed,
     check_whole,
 )
 from mixfold.core.errors import InvalidInputError
@@ -28,11 +25,9 @@ from mixfold.core.problem import Assignment, Model, Problem, RowRule
 from mixfold.core.registry import make_fields
 from mixfold.core.rows import Rows
 from mixfold.core.schedule import Schedule
-from mixfold.core.value import value
-from mixfold.learners._batches import learn_in_batches, step_of
+from mixfold.learners._batches import learn_in_batches
 from mixfold.learners._gathering import (
     Fold,
-    Gathered,
     added,
     closed,
     expecting,
@@ -45,51 +40,25 @@ from mixfold.learners._merging import (
     check_same_kind,
     check_same_pass,
     counted,
+    counting,
     in_order,
+    join_statistics,
+    joined_counts,
     learned_more,
     more,
     weighted,
 )
+from mixfold.learners._steps import (
+    RowCounts,
+    batch_step,
+    positive_weights,
+    row_steps,
+    rows_of_window,
+    rows_to_step,
+)
+from mixfold.learners._stochastic_state import StochasticState
 
-ROWS_PER_DIRECTION = 5
 BRANCH = 2**32
-
-
-@value
-class StochasticState:
-    """Statistics s, parameters theta(s), and the batch under way.
-
-    `average` is the Polyak mean of `averaged` iterates; `region` is the truncation level, and
-    `start` the point learning goes back to when an iterate leaves it. `rows` and `seed` say which
-    random numbers are next.
-    """
-
-    params: Any
-    statistics: Any
-    gathered: Gathered
-    rows: int
-    updates: int
-    passes: int
-    repairs: int
-    average: Any
-    averaged: int
-    start: Any
-    region: float
-    truncations: int
-    seed: int
-
-    def check(self, model: Model) -> None:
-        """Refuse what no rows of the model can have led to."""
-        averages = [] if self.average is None else [self.average]
-        for params in (self.params, self.start, *averages):
-            model.check_params(params)
-        model.check_statistics(self.statistics)
-        self.gathered.check(model, self.params)
-        for name in ("rows", "updates", "passes", "repairs", "averaged", "truncations"):
-            check_count(name, getattr(self, name))
-        check_least("averaged", self.averaged, len(averages))
-        check_least("region", self.region, 0.0)
-        check_seed("seed", self.seed)
 
 
 class StochasticEM(Learner):
@@ -150,8 +119,9 @@ class StochasticEM(Learner):
             params,
             problem.model.expected(params),
             nothing(problem),
+            RowCounts(float(seen)),
             rows=0,
-            updates=seen // self._size,
+            updates=0,
             passes=0,
             repairs=0,
             average=None,
@@ -162,6 +132,15 @@ class StochasticEM(Learner):
             seed=seed,
         )
 
+    def init_after_fit(
+        self, problem: Problem, params: Any, rows: int, weight: float, seed: int = 0
+    ) -> StochasticState:
+        learned = RowCounts(0.0, rows, weight, after_fit=rows > 0)
+        return replace(self.init(problem, params, seed=seed), learned=learned)
+
+    def weight_learned(self, state: StochasticState, rows: int) -> float:
+        return state.learned.weight * rows / state.rows if state.rows else 0.0
+
     def check_state(self, model: Model, state: StochasticState) -> None:
         check_kind("state", state, StochasticState)
         state.check(model)
@@ -169,10 +148,8 @@ class StochasticEM(Learner):
     def rows_to_small_steps(self, k: int, d: int) -> int:
         """Rows after which a step no longer forgets a component faster than rows can replace it."""
         assert self.batch_size is not None
-        size, window = int(self.batch_size), ROWS_PER_DIRECTION * k * (d + 1)
-        updates = np.append(0.0, np.floor(2.0 ** np.arange(0.0, 40.0, 0.125)))
-        small = self.schedule(updates + 1.0) <= size / window
-        return int(updates[small.argmax()]) * size if small.any() else 0
+        rows = rows_to_step(self.schedule, self._size, self._size / rows_of_window(k, d))
+        return 0 if rows == np.inf else int(rows)
 
     def row_by_row(self) -> bool:
         """Whether every row is an update and nothing else happens between them."""
@@ -186,11 +163,16 @@ class StochasticEM(Learner):
             updater = row_updater(problem, state.statistics, state.params)
         if updater is not None:
             return self._one_by_one(updater, state, rows)
-        return learn_in_batches(problem, state, rows, self._size, self._gathering, self._update)
+        return learn_in_batches(
+            problem, state, rows, self._rows_of_batch, self._gathering, self._update
+        )
+
+    def _rows_of_batch(self, state: StochasticState) -> int:
+        return -(-self._size // state.learned.multiple)
 
     def _gathering(self, problem: Problem, state: StochasticState, rows: Rows) -> StochasticState:
         gathered = gather(self._fold(problem, state), problem.tile, state.gathered, rows)
-        return replace(state, gathered=gathered)
+        return replace(state, gathered=gathered, learned=state.learned.with_rows(rows))
 
     def _fold(self, problem: Problem, state: StochasticState) -> Fold:
         """How rows of the batch under way are added to its sums."""
@@ -205,31 +187,39 @@ class StochasticEM(Learner):
     def _one_by_one(
         self, updater: RowUpdater, state: StochasticState, rows: Rows
     ) -> tuple[StochasticState, list[Info]]:
-        gamma, hold = self.plan(state.updates, state.rows, len(rows))
+        weights = positive_weights(rows)
+        gamma = np.zeros(len(rows))
+        gamma[: len(weights)] = row_steps(self.schedule, state.learned, weights)
         updater.draw_from(state.seed, state.rows)
+        hold = self.rows_held(state, len(rows))
         log_likelihood, repairs, _ = updater.fold(rows, gamma, hold, self.rule)
-        updates = len(rows) if rows.weight is None else int(np.count_nonzero(rows.weights()))
         info = []
-        if updates:
+        if len(weights):
             mean = log_likelihood / rows.total_weight()
-            info = [Info(len(rows), mean, float(gamma[updates - 1]))]
-        return self.advance(state, updater.state(), len(rows), updates, repairs), info
+            info = [Info(len(rows), mean, float(gamma[len(weights) - 1]))]
+        after = updater.state()
+        return self.advance(state, after, len(rows), state.learned.after(weights), repairs), info
 
-    def plan(self, updates: int, rows: int, n: int) -> tuple[np.ndarray, int]:
-        """Step sizes of the next n updates, and for how many of them theta is held."""
-        gamma = self.schedule(np.arange(updates + 1, updates + n + 1))
-        return gamma, max(0, min(n, self.warmup - rows))
+    def rows_held(self, state: StochasticState, n: int) -> int:
+        """For how many of the next n rows theta is held: those of the warm-up."""
+        return 0 if state.learned.after_fit else max(0, min(n, self.warmup - state.rows))
 
     def advance(
-        self, state: StochasticState, after: tuple[Any, Any], n: int, updates: int, repairs: int
+        self,
+        state: StochasticState,
+        after: tuple[Any, Any],
+        n: int,
+        learned: RowCounts,
+        repairs: int,
     ) -> StochasticState:
-        """The state after n more rows and one-row updates that ended in `after`."""
+        """The state after n more rows, each an update unless its weight is zero."""
         return replace(
             state,
             statistics=after[0],
             params=after[1],
+            learned=learned,
             rows=state.rows + n,
-            updates=state.updates + updates,
+            updates=state.updates + learned.rows - state.learned.rows,
             repairs=state.repairs + repairs,
         )
 
@@ -241,20 +231,25 @@ class StochasticEM(Learner):
         state = replace(state, gathered=nothing(problem), rows=state.rows + n)
         if not batch.count > 0:
             return state, []
-        gamma = self._step_size(state, batch.count)
-        info = Info(n, batch.log_likelihood / batch.count, gamma)
+        weight = float(batch.count)
+        gamma = self._step_size(state, weight)
+        info = Info(n, batch.log_likelihood / weight, gamma)
         batch = batch.normalized()
         if self.recursive:
             statistics, cut = problem.model.recursive(state.statistics, batch, gamma)
             state = replace(state, repairs=state.repairs + cut)
         else:
             statistics = state.statistics.mix(batch, gamma)
-        state = replace(state, statistics=statistics, updates=state.updates + 1)
-        if state.rows <= self.warmup:
+        learned = state.learned.with_weight(weight)
+        state = replace(state, statistics=statistics, learned=learned, updates=state.updates + 1)
+        if self._is_held(state):
             return state, [info]
         params, repairs = problem.model.maximize(statistics)
         state = replace(state, params=params, repairs=state.repairs + repairs)
         return self._averaged(problem, self._truncated(problem, state)), [info]
+
+    def _is_held(self, state: StochasticState) -> bool:
+        return state.rows <= self.warmup and not state.learned.after_fit
 
     def _batch(self, problem: Problem, state: StochasticState) -> Any:
         """Statistics of the gathered batch."""
@@ -265,10 +260,11 @@ class StochasticEM(Learner):
         sums = total(self._fold(problem, state), state.gathered)
         return problem.model.statistics(state.params, sums)
 
-    def _step_size(self, state: StochasticState, count: float) -> float:
-        """The step of the next update, for a batch whose rows weigh `count`."""
-        gamma = float(self.schedule([state.updates + 1])[0])
-        return gamma if self.batch_size is None else step_of(gamma, count, self.batch_size)
+    def _step_size(self, state: StochasticState, weight: float) -> float:
+        """The step of the next update, for a batch of that weight."""
+        if self.batch_size is None:
+            return float(self.schedule([state.updates + 1])[0])
+        return batch_step(self.schedule, state.learned, weight, self.batch_size)
 
     def _truncated(self, problem: Problem, state: StochasticState) -> StochasticState:
         """Back to the start, into a larger region, if theta has left the present one."""
@@ -305,16 +301,26 @@ class StochasticEM(Learner):
     def awaken(self, problem: Problem, state: StochasticState) -> StochasticState:
         """Steps as large as after a start, and a mean of iterates from here on."""
         k, d = problem.model.k, problem.model.d
-        first = 0 if self.batch_size is None else self.rows_to_small_steps(k, d) // self._size
-        return replace(state, updates=min(state.updates, first), average=None, averaged=0)
+        most = 0.0 if self.batch_size is None else float(self.rows_to_small_steps(k, d))
+        behind = state.learned.prior_count + state.learned.rows
+        learned = RowCounts(min(behind, most), state.gathered.n, 0.0)
+        return replace(state, learned=learned, updates=0, average=None, averaged=0)
 
     # joining
 
     def gathers(self, state: StochasticState) -> bool:
         return self.batch_size is None
 
-    def branch(self, state: StochasticState, number: int) -> StochasticState:
-        return replace(state, seed=state.seed + (number + 1) * BRANCH)
+    def branch(self, model: Model, state: StochasticState, number: int, of: int) -> StochasticState:
+        """Rows stand for as many as all workers learn meanwhile, where they can: so the workers'
+        mean comes as far as one learner with all rows would."""
+        seed, learned = state.seed + (number + 1) * BRANCH, state.learned
+        if self.batch_size is not None and of > 1:
+            step = self._size / rows_of_window(model.k, model.d)
+            limits = step / np.arange(2.0, of + 1.0)
+            rows = [rows_to_step(self.schedule, self._size, limit) for limit in limits]
+            learned = learned.in_parallel(np.array(rows))
+        return replace(state, seed=seed, learned=learned)
 
     def close(self, problem: Problem, state: StochasticState) -> StochasticState:
         return self.closed(problem, state)[0]
@@ -336,33 +342,39 @@ class StochasticEM(Learner):
             check_same_pass(before, states)
             before = self.close(problem, before)
             parts = in_order([self.close(problem, state).gathered for state in states])
-            return replace(before, gathered=added(before.gathered, parts))
+            learned = joined_counts(before.learned, [state.learned for state in states])
+            return replace(before, gathered=added(before.gathered, parts), learned=learned)
         check_same_kind(before, states)
         own = [replace(self.close(problem, state), seed=before.seed) for state in states]
         moved = learned_more(self, problem, before, own)
-        if len(moved) < 2:
-            return moved[0] if moved else before
-        return self._mean(problem, before, moved)
+        if not moved:
+            return before
+        alone = len(moved) == 1 and moved[0].learned.parallel is None
+        return moved[0] if alone else self._mean(problem, before, moved)
 
     def _mean(
         self, problem: Problem, before: StochasticState, states: States[StochasticState]
     ) -> StochasticState:
-        statistics = weighted(
-            lambda a, b, t: a.mix(b, t),
-            [state.statistics for state in states],
-            more("rows", before, states),
-        )
         after = replace(
             before,
-            statistics=statistics,
+            learned=joined_counts(before.learned, [state.learned for state in states]),
             passes=max(state.passes for state in states),
             average=self._mean_average(problem, before, states),
             region=max(state.region for state in states),
             **counted(before, states, "rows", "updates", "repairs", "averaged", "truncations"),
         )
-        if after.rows <= self.warmup:
+        weighty = [state for state in states if state.learned.weight > before.learned.weight]
+        if not weighty:
             return after
-        params, repairs = problem.model.maximize(statistics)
+        statistics, params, repairs = join_statistics(
+            problem.model,
+            (before.params, before.statistics),
+            [state.statistics for state in weighty],
+            counting(self.schedule, self._size, before.learned, [s.learned for s in weighty]),
+        )
+        after = replace(after, statistics=statistics)
+        if self._is_held(after):
+            return after
         return replace(after, params=params, repairs=after.repairs + repairs)
 
     def _mean_average(

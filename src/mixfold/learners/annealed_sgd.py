@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from mixfold.core.arrays import beside
 from mixfold.core.backend_capabilities import Annealer, required
 from mixfold.core.capabilities import LatentFactors, PrecisionRoots
 from mixfold.core.checks import check_above, check_count, check_kind, check_whole
@@ -18,6 +19,7 @@ from mixfold.core.problem import Model, Problem
 from mixfold.core.rows import Array, Rows, join, no_rows
 from mixfold.core.value import value
 from mixfold.learners._remarks import out_of_scale
+from mixfold.learners._steps import RowCounts, positive_weights, relative_weights
 from mixfold.models._scaling import FARTHEST, ColumnScaling, scaling_of
 from mixfold.models.annealed import LEAST_SIGMA, UNSEEN, WIDEST, Annealed, AnnealingRule, grid_rows
 from mixfold.models.mixture_model import MixtureParams
@@ -41,10 +43,14 @@ class Gradients(NamedTuple):
 
 @value
 class AnnealedSGDState:
-    """Where annealing stands, and rows that wait for a full batch, or for their scale."""
+    """Where annealing stands, and rows that wait for a full batch, or for their scale.
+
+    Rows that wait have weights in units of their mean; `learned` counts them too.
+    """
 
     annealed: Annealed
     waiting: Rows
+    learned: RowCounts
     rows: int
     passes: int
     repairs: int
@@ -57,6 +63,7 @@ class AnnealedSGDState:
             raise InvalidInputError(f"{model!r} has no annealed gradients")
         self.annealed.check(found.root_shape, found.n_factors, model.k, model.d)
         model.check_rows(self.waiting)
+        self.learned.check()
         if self.scaling is not None:
             self.scaling.check(model.d)
         for name in ("rows", "passes", "repairs"):
@@ -221,7 +228,7 @@ class AnnealedSGD(Learner):
             looks=0,
             loadings=loadings,
         )
-        return AnnealedSGDState(annealed, no_rows(model.d), 0, 0, 0)
+        return AnnealedSGDState(annealed, no_rows(model.d), RowCounts(0.0), 0, 0, 0)
 
     def _gradients(self, model: Model) -> Gradients:
         found = gradients_of(model)
@@ -252,6 +259,11 @@ class AnnealedSGD(Learner):
             weighty = rows.where(rows.weight > 0.0)
             state = replace(state, rows=state.rows + len(rows) - len(weighty))
             rows = weighty
+        weights = positive_weights(rows)
+        share = relative_weights(state.learned, weights)
+        if rows.weight is not None or (share != 1.0).any():
+            rows = Rows(rows.x, beside(rows.x, share))
+        state = replace(state, learned=state.learned.after(weights))
         rows = join([state.waiting, rows]) if len(state.waiting) else rows
         if unscaled and len(rows) < FIRST:
             return replace(state, waiting=rows.copy()), []
@@ -303,6 +315,9 @@ class AnnealedSGD(Learner):
 
     def estimate(self, problem: Problem, state: AnnealedSGDState) -> MixtureParams:
         return self._measured(state).params
+
+    def weight_learned(self, state: AnnealedSGDState, rows: int) -> float:
+        return state.learned.weight * rows / state.rows if state.rows else 0.0
 
     def finished(self, state: AnnealedSGDState) -> bool:
         return state.passes >= self.max_iter

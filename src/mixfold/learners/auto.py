@@ -115,8 +115,8 @@ class Auto(Learner):
     def gathers(self, state: AutoState) -> bool:
         return bool(self._rule(state).gathers(state.inner))
 
-    def branch(self, state: AutoState, number: int) -> AutoState:
-        return AutoState(self._rule(state).branch(state.inner, number), state.polishing)
+    def branch(self, model: Model, state: AutoState, number: int, of: int) -> AutoState:
+        return AutoState(self._rule(state).branch(model, state.inner, number, of), state.polishing)
 
     def merge(self, problem: Problem, before: AutoState, states: Sequence[AutoState]) -> AutoState:
         """As the rule of the stage does."""
@@ -128,6 +128,9 @@ class Auto(Learner):
                 )
         inner = [state.inner for state in states]
         return AutoState(self._rule(before).merge(problem, before.inner, inner), before.polishing)
+
+    def weight_learned(self, state: AutoState, rows: int) -> float:
+        return float(self._rule(state).weight_learned(state.inner, rows))
 
     def finished(self, state: AutoState) -> bool:
         return state.polishing and self._polish().finished(state.inner)

@@ -154,6 +154,15 @@ class DriftAware(Learner):
         nothing = no_rows(problem.model.d)
         return DriftAwareState(inner, None, nothing, self.detector.init(), 0, [])
 
+    def init_after_fit(
+        self, problem: Problem, params: Any, rows: int, weight: float, seed: int = 0
+    ) -> DriftAwareState:
+        inner = self.learner.init_after_fit(problem, params, rows, weight, seed)
+        return replace(self.init(problem, params, rows, seed), inner=inner)
+
+    def weight_learned(self, state: DriftAwareState, rows: int) -> float:
+        return float(self.learner.weight_learned(state.inner, rows))
+
     def check_state(self, model: Model, state: DriftAwareState) -> None:
         check_kind("state", state, DriftAwareState)
         state.check(model)

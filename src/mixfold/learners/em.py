@@ -39,7 +39,8 @@ class EMState:
     """Current parameters, the pass under way, and what acceleration remembers.
 
     `before` is the mean log-likelihood of the point whose M-step gave `params`; `trail` holds
-    the earlier points of an acceleration cycle, and `reach` is how far the next may go.
+    the earlier points of an acceleration cycle, and `reach` is how far the next may go. `weight` is
+    that of all rows.
     """
 
     params: Any
@@ -51,6 +52,7 @@ class EMState:
     phase: Phase
     trail: list[Any]
     reach: float
+    weight: float = 0.0
 
     def check(self, model: Model) -> None:
         """Refuse what no passes over rows of the model can have led to."""
@@ -62,6 +64,7 @@ class EMState:
         check_count("passes", self.passes)
         check_count("repairs", self.repairs)
         check_above("reach", self.reach, 0.0)
+        check_least("weight", self.weight, 0.0)
 
 
 @value
@@ -137,6 +140,7 @@ class EM(Learner):
             gathered=nothing(problem),
             passes=state.passes + 1,
             repairs=state.repairs + repairs,
+            weight=float(statistics.count),
         )
         if state.phase == EXTRAPOLATED:
             return self._judge(moved, after, now), [info]
@@ -182,6 +186,9 @@ class EM(Learner):
         if now >= state.before:
             return _with(state, params=after, before=now, reach=4.0 * state.reach)
         return _with(state, params=back, reach=max(0.25 * state.reach, LEAST_REACH))
+
+    def weight_learned(self, state: EMState, rows: int) -> float:
+        return state.weight
 
     def finished(self, state: EMState) -> bool:
         return state.converged or state.passes >= self.max_iter

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any, Protocol, runtime_checkable
 
 from mixfold.core.checks import check_kind
@@ -25,7 +25,7 @@ class NewtonMaximizer(Protocol):
 class EMGradientState(EMState):
     """The state of EM, and in `origin` the parameters from which an M-step led to `params`."""
 
-    origin: list[Any]
+    origin: list[Any] = field(default_factory=list)
 
     def check(self, model: Model) -> None:
         """Refuse what no passes over rows of the model can have led to."""

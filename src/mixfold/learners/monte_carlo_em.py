@@ -12,7 +12,8 @@ from mixfold.core.schedule import Schedule
 from mixfold.core.value import value
 from mixfold.learners._batches import check_batch_size, rows_per_batch
 from mixfold.learners._gathering import Fold, expecting
-from mixfold.learners._stochastic import StochasticEM, StochasticState
+from mixfold.learners._stochastic import StochasticEM
+from mixfold.learners._stochastic_state import StochasticState
 from mixfold.schedules.settling import Settling
 
 

@@ -17,7 +17,8 @@ class OnlineEM(StochasticEM):
     """s <- s + gamma_n (sbar(x_n; theta) - s), theta <- maximize(s), after each `batch_size` rows.
 
     The first `warmup` rows update s but not theta (None: ten per free direction of the data). The
-    start counts for as many rows as make the first steps 1 / (5 K (d + 1)).
+    start counts for as many rows as make the first steps 1 / (5 K (d + 1)). Rows that come after a
+    whole fit have no warm-up, and weigh as much as rows of the fit.
     `schedule=Constant(step)` forgets the past at a constant rate.
 
     Examples

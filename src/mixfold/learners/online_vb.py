@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from mixfold.core.checks import check_count, check_kind, check_least, check_whole
+from mixfold.core.checks import check_count, check_kind, check_whole
 from mixfold.core.conjugate import Prior
 from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.learner import Info, Learner
@@ -18,7 +18,7 @@ from mixfold.core.rows import Rows
 from mixfold.core.schedule import Schedule
 from mixfold.core.statistics import Statistics
 from mixfold.core.value import value
-from mixfold.learners._batches import learn_in_batches, step_of
+from mixfold.learners._batches import learn_in_batches
 from mixfold.learners._beliefs import (
     beliefs_before,
     check_beliefs,
@@ -28,7 +28,16 @@ from mixfold.learners._beliefs import (
     same_for_all,
 )
 from mixfold.learners._gathering import Fold, Gathered, expecting, gather, nothing, total
-from mixfold.learners._merging import counted, learned_more
+from mixfold.learners._merging import (
+    counted,
+    counting,
+    join_statistics,
+    joined_counts,
+    learned_more,
+    more,
+    weighted,
+)
+from mixfold.learners._steps import RowCounts, batch_step
 from mixfold.models.bayesian_mixture import BayesianMixture, MixturePosterior
 from mixfold.schedules.power import Power
 
@@ -39,16 +48,17 @@ FORMS = ("stochastic", "streaming")
 class OnlineVBState:
     """Beliefs before any row and now (`params`), and the batch under way.
 
-    `statistics` are those of one row on average, as the stochastic form sees them; `weight` is that
-    of the rows learned.
+    `statistics` are those of the rows learned, as the stochastic form weighs them; None before the
+    first. `learned` holds what step sizes depend on; rows that wait are among its rows, their
+    weight is not in its weight.
     """
 
     prior: MixturePosterior
     params: MixturePosterior
-    statistics: Statistics
+    statistics: Statistics | None
     gathered: Gathered
+    learned: RowCounts
     rows: int
-    weight: float
     updates: int
     passes: int
     repairs: int
@@ -57,12 +67,14 @@ class OnlineVBState:
         """Refuse what no rows of the model can have led to."""
         check_beliefs(model, self.prior, self.params)
         beliefs = BayesianMixture(model)  # type: ignore[arg-type]
-        model.check_statistics(self.statistics)
         self.gathered.check(model, beliefs.surrogate(self.params))
-        check_least("weight", self.weight, 0.0)
-        with np.errstate(all="ignore"):  # of variances that are negative
-            after = beliefs.absorb(self.prior, self.statistics * max(1.0, self.weight))
-        check_beliefs(model, after)
+        self.learned.check()
+        if self.statistics is not None:
+            model.check_statistics(self.statistics)
+            with np.errstate(all="ignore"):  # of variances that are negative
+                scaled = self.statistics.normalized() * max(1.0, self.learned.weight)
+                after = beliefs.absorb(self.prior, scaled)
+            check_beliefs(model, after)
         for name in ("rows", "updates", "passes", "repairs"):
             check_count(name, getattr(self, name))
 
@@ -73,7 +85,8 @@ class OnlineVB(Learner):
 
     Statistics sbar of a batch are expected under E[log p(x, k)]. The "stochastic" form (stochastic
     variational inference) follows `schedule` towards the posterior of `n_rows` rows: as many as the
-    source has, or as came so far. In the "streaming" form each posterior is the next prior.
+    source has, or as came so far; until the first row there is nothing but the prior. In the
+    "streaming" form each posterior is the next prior.
 
     Examples
     --------
@@ -127,8 +140,7 @@ class OnlineVB(Learner):
 
     def init(self, problem: Problem, params: Any, seen: int = 0, seed: int = 0) -> OnlineVBState:
         prior = beliefs_before(problem, params, self.prior)
-        statistics = problem.model.expected(mixture_of(problem).expected(prior))
-        return OnlineVBState(prior, prior, statistics, nothing(problem), 0, 0.0, 0, 0, 0)
+        return OnlineVBState(prior, prior, None, nothing(problem), RowCounts(0.0), 0, 0, 0, 0)
 
     def check_state(self, model: Model, state: OnlineVBState) -> None:
         check_kind("state", state, OnlineVBState)
@@ -137,12 +149,13 @@ class OnlineVB(Learner):
     def step(
         self, problem: Problem, state: OnlineVBState, rows: Rows
     ) -> tuple[OnlineVBState, list[Info]]:
-        size = self.batch_size
-        return learn_in_batches(problem, state, rows, size, self._gathering, self._update)
+        return learn_in_batches(
+            problem, state, rows, lambda _: self.batch_size, self._gathering, self._update
+        )
 
     def _gathering(self, problem: Problem, state: OnlineVBState, rows: Rows) -> OnlineVBState:
         gathered = gather(self._fold(problem, state), problem.tile, state.gathered, rows)
-        return replace(state, gathered=gathered)
+        return replace(state, gathered=gathered, learned=state.learned.with_rows(rows))
 
     def _fold(self, problem: Problem, state: OnlineVBState) -> Fold:
         return expecting(problem, mixture_of(problem).surrogate(state.params))
@@ -154,21 +167,28 @@ class OnlineVB(Learner):
         state = replace(state, gathered=nothing(problem), rows=state.rows + n)
         if not batch.count > 0:
             return state, []
-        state = replace(state, weight=state.weight + batch.count, updates=state.updates + 1)
+        weight = float(batch.count)
+        rho = 1.0
+        if self.form == "stochastic":
+            rho = batch_step(self.schedule, state.learned, weight, self.batch_size)
+        learned = state.learned.with_weight(weight)
+        state = replace(state, learned=learned, updates=state.updates + 1)
+        info = Info(n, batch.log_likelihood / weight, rho)
         if self.form == "streaming":
-            rho, statistics = 1.0, state.statistics
-            beliefs = mixture.absorb(state.params, batch)
-        else:
-            rho = step_of(float(self.schedule([state.updates])[0]), batch.count, self.batch_size)
-            statistics = state.statistics.mix(batch.normalized(), rho)
-            beliefs = mixture.absorb(state.prior, statistics * self._weight_in_all(state))
-        info = Info(n, batch.log_likelihood / batch.count, rho)
-        return replace(state, params=beliefs, statistics=statistics), [info]
+            return replace(state, params=mixture.absorb(state.params, batch)), [info]
+        batch = batch.normalized()
+        # what the prior says is no row: before the first batch there is nothing to mix with
+        statistics = batch * rho if state.statistics is None else state.statistics.mix(batch, rho)
+        return self._absorbed(mixture, state, statistics), [info]
 
-    def _weight_in_all(self, state: OnlineVBState) -> float:
-        """What all rows weigh, those to come included."""
+    def _absorbed(
+        self, mixture: BayesianMixture, state: OnlineVBState, statistics: Statistics
+    ) -> OnlineVBState:
+        """With beliefs after all rows, those to come included, which are as these statistics."""
         share = 1.0 if self.n_rows is None else self.n_rows / state.rows
-        return state.weight * share
+        everything = statistics.normalized() * (state.learned.weight * share)
+        beliefs = mixture.absorb(state.prior, everything)
+        return replace(state, params=beliefs, statistics=statistics)
 
     def close(self, problem: Problem, state: OnlineVBState) -> OnlineVBState:
         return self.closed(problem, state)[0]
@@ -182,6 +202,14 @@ class OnlineVB(Learner):
 
     def finished(self, state: OnlineVBState) -> bool:
         return state.passes >= self.max_iter
+
+    def rest(self, state: OnlineVBState) -> OnlineVBState:
+        """Ready for more rows, each of which counts as one of those learned."""
+        if not state.passes:
+            return state
+        passes, learned = state.passes, state.learned
+        learned = RowCounts(0.0, learned.rows // passes, learned.weight / passes, after_fit=True)
+        return replace(state, learned=learned, rows=state.rows // passes, passes=0)
 
     def estimate(self, problem: Problem, state: OnlineVBState) -> Any:
         return mixture_of(problem).expected(state.params)
@@ -198,17 +226,29 @@ class OnlineVB(Learner):
             return states[0] if states else before
         merged = replace(
             before,
+            learned=joined_counts(before.learned, [s.learned for s in states]),
             passes=max(s.passes for s in states),
-            **counted(before, states, "rows", "weight", "updates", "repairs"),
+            **counted(before, states, "rows", "updates", "repairs"),
         )
-        if not merged.weight > before.weight:
+        states = [s for s in states if s.learned.weight > before.learned.weight]
+        if not states:
             return merged
         mixture = mixture_of(problem)
         if self.form == "streaming":
             return replace(
                 merged, params=mixture.combine(before.params, [s.params for s in states])
             )
-        parts = [s.statistics * (s.weight - before.weight) for s in states]
-        statistics = sum(parts[1:], parts[0]).normalized()
-        beliefs = mixture.absorb(before.prior, statistics * self._weight_in_all(merged))
-        return replace(merged, statistics=statistics, params=beliefs)
+        return self._absorbed(mixture, merged, self._joined(problem, before, states))
+
+    def _joined(
+        self, problem: Problem, before: OnlineVBState, states: Sequence[OnlineVBState]
+    ) -> Statistics:
+        """Statistics of the rows of all states."""
+        several = [s.statistics.normalized() for s in states if s.statistics is not None]
+        learned = [s.learned for s in states]
+        if before.statistics is None:
+            weights = more("weight", before.learned, learned)
+            return weighted(Statistics.mix, several, weights)  # type: ignore[no-any-return]
+        known = mixture_of(problem).expected(before.params), before.statistics.normalized()
+        counts = counting(self.schedule, self.batch_size, before.learned, learned)
+        return join_statistics(problem.model, known, several, counts)[0]  # type: ignore[no-any-return]

@@ -30,12 +30,12 @@ class Folded:
 class Folding:
     """What a worker does with a partition; one thread each, since workers are many."""
 
-    def __init__(self, model: Model, learner: Learner, check: Check) -> None:
-        self.model, self.learner, self.check = model, learner, check
+    def __init__(self, model: Model, learner: Learner, check: Check, shards: int) -> None:
+        self.model, self.learner, self.check, self.shards = model, learner, check, shards
 
     def begin(self, before: Any, shard: int) -> Folded:
         """Where a shard starts from."""
-        return Folded(self.learner.branch(before, shard), 0, None)
+        return Folded(self.learner.branch(self.model, before, shard, self.shards), 0, None)
 
     def fold(self, folded: Folded, partition: int, opened: Any, *where: Any) -> Folded:
         """With the rows of a partition, none of which waits."""
@@ -95,8 +95,9 @@ class InShards:
     def moves(self, fit: Fit) -> Iterator[Moved]:
         """The state after all rows."""
         unseen = fit.passes == 0 and fit.start == 0
-        work = Folding(self.model, self.learner, self.check if unseen else no_check)
-        folded = self.engine.reduce(work, fit.state, self._shards(fit.state))
+        shards = self._shards(fit.state)
+        work = Folding(self.model, self.learner, self.check if unseen else no_check, len(shards))
+        folded = self.engine.reduce(work, fit.state, shards)
         # what a branch began with is merged away, also where there is but one
         merged = work.merge(fit.state, [folded])
         yield merged.state, [merged.shown] if merged.shown else [], merged.rows

@@ -56,9 +56,12 @@ class Stream:
         return Stream(None, state, [Ancestor(before, 0, 0)]), infos
 
     def estimate(self, problem: Problem, learner: Learner, beginning: Beginning, seed: int) -> Any:
-        """The present parameters; a provisional start while rows are waiting."""
+        """The present parameters; a provisional start while rows are waiting.
+
+        Rows that wait for their batch to be full count as they would if no more came.
+        """
         if self.state is not None:
-            return learner.estimate(problem, self.state)
+            return learner.estimate(problem, learner.close(problem, self.state))
         assert self.waiting is not None
         # one candidate: with learn_one this is drawn anew for every row that waits
         return replace(beginning, candidates=1).draw(problem, self.waiting, [seed, 0])

@@ -96,6 +96,56 @@ def rows_of_weight_zero_do_not_matter(
     assert equal(learner.estimate(problem, state), before)
 
 
+def a_common_factor_of_weights_changes_nothing(
+    model: Model, params: Any, learner: Learner, rows: Rows, cuts: list[int]
+) -> None:
+    """Weights of 0.01 or 10 throughout are as good as none, unless a prior says what a row weighs.
+
+    From a start that counts, as in `one_by_one_is_batches_of_one`.
+    """
+    problem, some = Threads(model, 1), rows.cut(0, 40)
+    if hasattr(learner.init(problem, params), "prior"):
+        return
+    expected = fold(problem, learner, params, some, [], seen=200)[0]
+    for factor in (0.01, 10.0):
+        weighted = Rows(some.x, factor * some.weights())
+        found = fold(problem, learner, params, weighted, [], seen=200)[0]
+        np.testing.assert_allclose(
+            model.unconstrained(learner.estimate(problem, found)),
+            model.unconstrained(learner.estimate(problem, expected)),
+            rtol=1e-6,
+            atol=1e-6,
+        )
+
+
+def a_weight_is_as_many_rows(
+    model: Model, params: Any, learner: Learner, rows: Rows, cuts: list[int]
+) -> None:
+    """Rows of whole weights are learned about as well as if each were there so many times.
+
+    All see as many rows, by passes. A third of the rows weighs 6: learned as if it weighed 1, the
+    weighted rows would have a lower likelihood. Learning that was sent back to its start is left
+    out, since it has seen fewer rows.
+    """
+    problem = Threads(model, 1)
+    x = rows.x[np.random.default_rng(5).permutation(len(rows))[:60]]
+    heavy = np.argsort(np.argsort(x[:, 0], kind="stable")) >= 40
+    counts = np.where(heavy, 6, 1)
+    ends = []
+    for some, passes in (
+        (Rows(x, counts.astype(np.float64)), 5),
+        (Rows(np.repeat(x, counts, axis=0)), 2),
+        (Rows(x), 5),
+    ):
+        state, _ = fold(problem, learner, params, some, [], passes, seen=100)
+        if getattr(state, "truncations", 0):
+            return
+        log_density = problem.posterior(learner.estimate(problem, state), Rows(x), False)[0]
+        ends.append(float(counts @ log_density) / float(counts.sum()))
+    weighted, repeated, plain = ends
+    assert weighted > repeated - max(0.05, 0.5 * (repeated - plain))
+
+
 def learning_raises_the_likelihood(
     model: Model, params: Any, learner: Learner, rows: Rows, cuts: list[int]
 ) -> None:
@@ -160,7 +210,7 @@ def shards(problem: Problem, learner: Learner, before: Any, rows: Rows) -> list[
     """States of three workers, each of which has folded rows of its own."""
     n, found = len(rows), []
     for i, (start, stop) in enumerate([(0, n // 2), (n // 2, n // 2 + 7), (n // 2 + 7, n)]):
-        state = learner.branch(before, i)
+        state = learner.branch(problem.model, before, i, 3)
         state, _ = learner.step(problem, state, rows.cut(start, stop))
         found.append(state)
     return found
@@ -296,6 +346,8 @@ LAWS = [
     saving_does_not_matter,
     inputs_are_not_changed,
     rows_of_weight_zero_do_not_matter,
+    a_common_factor_of_weights_changes_nothing,
+    a_weight_is_as_many_rows,
     learning_raises_the_likelihood,
     one_by_one_is_batches_of_one,
     closing_keeps_the_pass,

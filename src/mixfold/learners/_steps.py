@@ -1,0 +1,244 @@
+"""Step sizes of rows that have weights.
+
+A row of weight v counts as v rows, and a common factor of all weights cancels: weights are counted
+in units of their mean over the rows so far. With steps 1/n the statistics are then the weighted
+mean of all rows, exactly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import exp, floor
+
+import numpy as np
+
+from mixfold.core.checks import HIGHEST, check_array, check_count, check_least, check_whole
+from mixfold.core.rows import Array, Rows
+from mixfold.core.schedule import Schedule
+from mixfold.core.value import value
+
+EXACT_TERMS = 2**16  # of a sum over step numbers, before terms are taken together
+TERMS_PER_DOUBLING = 2**10
+ROWS_PER_DIRECTION = 5
+
+
+@value
+class InParallel:
+    """What a worker counts while others learn other rows: its rows stand for more than themselves.
+
+    From each of `thresholds` rows on, a row stands for one row more. `rows` and `weight` are those
+    behind the statistics, counted so; `multiple` is what the next row or batch stands for.
+    """
+
+    thresholds: Array
+    rows: int
+    weight: float
+    multiple: int
+
+    def check(self) -> None:
+        """Refuse what no rows can have led to."""
+        check_array("thresholds", self.thresholds, (len(self.thresholds),), 0.0, np.inf)
+        check_count("rows", self.rows)
+        check_least("weight", self.weight, 0.0, HIGHEST)
+        check_whole("multiple", self.multiple)
+
+    def multiples(self, prior_count: float, n: int) -> np.ndarray:
+        """What each of the next n rows stands for."""
+        found, rows, filled = np.empty(n, dtype=np.int64), prior_count + self.rows, 0
+        while filled < n:
+            multiple = 1 + int(np.searchsorted(self.thresholds, rows, side="right"))
+            most = float(n - filled)
+            if multiple <= len(self.thresholds):
+                most = min(most, np.ceil((self.thresholds[multiple - 1] - rows) / multiple))
+            more = max(1, int(most))
+            found[filled : filled + more] = multiple
+            rows, filled = rows + more * multiple, filled + more
+        return found
+
+    def next_batch(self, prior_count: float) -> InParallel:
+        """With what the rows of the next batch stand for."""
+        return replace(self, multiple=int(self.multiples(prior_count, 1)[0]))
+
+
+@value
+class RowCounts:
+    """The rows behind statistics: a number that the start counts for, and those learned.
+
+    `rows` are those of positive weight, `weight` is their total. `after_fit` says that a whole fit
+    is behind them: each new row then weighs as much as each row of the fit.
+    """
+
+    prior_count: float
+    rows: int = 0
+    weight: float = 0.0
+    after_fit: bool = False
+    parallel: InParallel | None = None
+
+    def check(self) -> None:
+        """Refuse what no rows can have led to."""
+        check_least("prior_count", self.prior_count, 0.0)
+        check_count("rows", self.rows)
+        check_least("weight", self.weight, 0.0, HIGHEST)
+        if self.parallel is not None:
+            self.parallel.check()
+
+    @property
+    def multiple(self) -> int:
+        """How many rows a row of the next batch stands for."""
+        return 1 if self.parallel is None else self.parallel.multiple
+
+    @property
+    def behind(self) -> tuple[int, float]:
+        """Rows and weight that the steps so far have taken for learned."""
+        if self.parallel is None:
+            return self.rows, self.weight
+        return self.parallel.rows, self.parallel.weight
+
+    @property
+    def mean_weight(self) -> float:
+        """What a row weighs on average; 1 before any row has come."""
+        rows, weight = self.behind
+        return weight / rows if weight > 0.0 else 1.0
+
+    def multiples(self, n: int) -> np.ndarray:
+        """How many rows each of the next n rows stands for."""
+        if self.parallel is None:
+            return np.ones(n, dtype=np.int64)
+        return self.parallel.multiples(self.prior_count, n)
+
+    def in_parallel(self, thresholds: Array) -> RowCounts:
+        """The same for a worker among others."""
+        parallel = InParallel(thresholds, self.rows, self.weight, 1)
+        return replace(self, parallel=parallel.next_batch(self.prior_count))
+
+    def after(self, weights: Array) -> RowCounts:
+        """With more rows of positive weight, added one by one."""
+        rows, weight = self.rows + len(weights), _running_sum(self.weight, weights)[-1]
+        after = replace(self, rows=rows, weight=float(weight))
+        if self.parallel is None:
+            return after
+        multiples = self.multiples(len(weights))
+        parallel = replace(
+            self.parallel,
+            rows=self.parallel.rows + int(multiples.sum()),
+            weight=float(_running_sum(self.parallel.weight, multiples * weights)[-1]),
+        )
+        return replace(after, parallel=parallel.next_batch(self.prior_count))
+
+    def with_rows(self, rows: Rows) -> RowCounts:
+        """With the number of rows that wait for their batch, though not yet their weight."""
+        n = len(rows) if rows.weight is None else len(positive_weights(rows))
+        after = replace(self, rows=self.rows + n)
+        if self.parallel is None:
+            return after
+        stand_for = self.parallel.rows + n * self.multiple
+        return replace(after, parallel=replace(self.parallel, rows=stand_for))
+
+    def with_weight(self, weight: float) -> RowCounts:
+        """With the weight of the rows that waited."""
+        after = replace(self, weight=self.weight + weight)
+        if self.parallel is None:
+            return after
+        stand_for = self.parallel.weight + weight * self.multiple
+        parallel = replace(self.parallel, weight=stand_for)
+        return replace(after, parallel=parallel.next_batch(self.prior_count))
+
+
+def _running_sum(first: float, terms: Array) -> Array:
+    """first, first + the first term, and so on: the same bits however the terms are cut."""
+    return np.asarray(np.add.accumulate(np.append(first, terms)))
+
+
+def positive_weights(rows: Rows) -> Array:
+    """The weights of the rows that count."""
+    weights = rows.weights()
+    return weights[weights > 0.0]
+
+
+def weighted_step(gamma: Array | float, share: Array | float) -> Array:
+    """The step of `share` rows, where that of one row is gamma.
+
+    A row of weight gamma / (1 - gamma), where all before it weigh 1, takes the step gamma; `share`
+    rows weigh `share` times as much.
+    """
+    return np.minimum(share * gamma / (1.0 + (share - 1.0) * gamma), 1.0)
+
+
+def relative_weights(counts: RowCounts, weights: Array) -> Array:
+    """The weights of more rows, in units of their running mean."""
+    n = counts.rows + np.arange(1.0, len(weights) + 1.0)
+    return np.asarray(weights / (_running_sum(counts.weight, weights)[1:] / n))
+
+
+def row_steps(schedule: Schedule, counts: RowCounts, weights: Array) -> Array:
+    """The steps of rows that are learned one by one after those of `counts`."""
+    multiples = counts.multiples(len(weights))
+    rows, weight = counts.behind
+    n = rows + np.cumsum(multiples, dtype=np.float64)
+    total = _running_sum(weight, multiples * weights)[1:]
+    share = multiples * weights / (total / n)
+    return weighted_step(_gamma(schedule, counts, counts.prior_count + (n - share)), share)
+
+
+def batch_step(schedule: Schedule, counts: RowCounts, weight: float, size: float) -> float:
+    """The step of a batch of that weight, whose rows `counts` has but not their weight.
+
+    A batch of `size` rows of mean weight takes the step that the schedule has for it; a number of
+    the schedule is a batch.
+    """
+    share = counts.multiple * weight / counts.with_weight(weight).mean_weight
+    before = (counts.prior_count + (counts.behind[0] - share)) / size
+    gamma = _gamma(schedule, counts, np.array([before]))
+    return float(weighted_step(gamma, share / size)[0])
+
+
+def rows_of_window(k: int, d: int) -> int:
+    """Over how many rows steps should average at least, so that no component is forgotten."""
+    return ROWS_PER_DIRECTION * k * (d + 1)
+
+
+def rows_to_step(schedule: Schedule, size: int, step: float) -> float:
+    """Rows after which steps are no longer than `step`; infinity if they never are."""
+    updates = np.append(0.0, np.floor(2.0 ** np.arange(0.0, 40.0, 0.125)))
+    short = schedule(updates + 1.0) <= step
+    return float(updates[short.argmax()] * size) if short.any() else np.inf
+
+
+def _gamma(schedule: Schedule, counts: RowCounts, before: Array) -> Array:
+    """Steps of the schedule after so many; no row of a fit is forgotten unless all rows are."""
+    numbers = np.maximum(before, 0.0) + 1.0  # a difference may be rounded
+    gamma = schedule(numbers)
+    if not counts.after_fit:
+        return gamma
+    last = schedule(np.array([np.inf]))
+    return np.minimum(gamma, np.fmax(1.0 / numbers, last))
+
+
+def retained(schedule: Schedule, before: RowCounts, after: RowCounts, size: float) -> float:
+    """How much of the statistics at `before` is left in those at `after`, from 0 to 1."""
+    began, reached = before.behind[1], after.behind[1]
+    first = (before.prior_count + began / after.mean_weight) / size
+    number = (reached - began) / after.mean_weight / size
+    whole = floor(number)
+    log_retained = 0.0
+    with np.errstate(divide="ignore"):
+        for starts, lengths in _runs(first, whole):
+            middle = starts + 0.5 * (lengths - 1.0)
+            terms = np.log1p(-_gamma(schedule, before, middle))
+            log_retained += float(lengths @ terms)
+        if number > whole:
+            gamma = _gamma(schedule, before, np.array([first + whole]))
+            log_retained += float(np.log1p(-weighted_step(gamma, number - whole))[0])
+    return exp(log_retained)
+
+
+def _runs(first: float, n: int) -> list[tuple[Array, Array]]:
+    """Numbers first, first + 1, ... as runs: single at first, then long ones far out."""
+    exact = min(n, EXACT_TERMS)
+    runs = [(first + np.arange(float(exact)), np.ones(exact))]
+    if n > exact:
+        spread = max(2, round(TERMS_PER_DOUBLING * np.log2((first + n) / (first + exact))))
+        ends = np.geomspace(first + exact, first + n, spread)
+        ends[0], ends[-1] = first + exact, first + n
+        runs.append((ends[:-1], np.diff(ends)))
+    return runs

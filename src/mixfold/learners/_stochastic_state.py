@@ -1,0 +1,51 @@
+"""The state of stochastic approximation of EM."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mixfold.core.checks import check_count, check_least, check_seed
+from mixfold.core.problem import Model
+from mixfold.core.value import value
+from mixfold.learners._gathering import Gathered
+from mixfold.learners._steps import RowCounts
+
+
+@value
+class StochasticState:
+    """Statistics s, parameters theta(s), and the batch under way.
+
+    `average` is the Polyak mean of `averaged` iterates; `region` is the truncation level, and
+    `start` the point learning goes back to when an iterate leaves it. `rows` and `seed` say which
+    random numbers are next. `learned` holds what step sizes depend on; rows that wait are among its
+    rows, their weight is not in its weight.
+    """
+
+    params: Any
+    statistics: Any
+    gathered: Gathered
+    learned: RowCounts
+    rows: int
+    updates: int
+    passes: int
+    repairs: int
+    average: Any
+    averaged: int
+    start: Any
+    region: float
+    truncations: int
+    seed: int
+
+    def check(self, model: Model) -> None:
+        """Refuse what no rows of the model can have led to."""
+        averages = [] if self.average is None else [self.average]
+        for params in (self.params, self.start, *averages):
+            model.check_params(params)
+        model.check_statistics(self.statistics)
+        self.gathered.check(model, self.params)
+        self.learned.check()
+        for name in ("rows", "updates", "passes", "repairs", "averaged", "truncations"):
+            check_count(name, getattr(self, name))
+        check_least("averaged", self.averaged, len(averages))
+        check_least("region", self.region, 0.0)
+        check_seed("seed", self.seed)
