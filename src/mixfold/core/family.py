@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from mixfold.core.checks import check_array
 from mixfold.core.conjugate import Conjugate
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Scatter, Statistics
+from mixfold.core.support import Support
 from mixfold.core.value import field_names
 
 Form = Literal["linear", "triangular", "diagonal", "factor"]
@@ -24,7 +25,13 @@ class Family(ABC):
     others, as they are expected given x and k.
     """
 
-    needs: str = "values must be finite"
+    support: ClassVar[Support] = Support()
+    """Where the values of every column can lie."""
+
+    @property
+    def needs(self) -> str:
+        """What values must be, for errors."""
+        return self.support.message
 
     @property
     def form(self) -> Form:
@@ -60,7 +67,7 @@ class Family(ABC):
 
         `x` may be a tensor on a device; use what arrays and tensors both can do.
         """
-        return None
+        return self.support.excludes(x)
 
     def check_columns(self, d: int) -> None:
         """Refuse data of d columns, where that is too few."""

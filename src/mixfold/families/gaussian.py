@@ -157,6 +157,22 @@ class Gaussian(Family):
         d = x.shape[1]
         return np.asarray(-0.5 * (square + d * LOG_2PI) - self.log_determinant(params))
 
+    def scipy_log_density(self, params: Any, x: Array) -> Array:
+        from scipy.stats import multivariate_normal
+
+        factors = self.dense(params).factor
+        covariances = factors @ factors.swapaxes(1, 2)
+        each = zip(params.means, covariances, strict=True)
+        return np.stack([multivariate_normal.logpdf(x, mu, sigma) for mu, sigma in each], axis=1)
+
+    def dense(self, params: Any) -> GaussianParams:
+        """The same components by Cholesky factors, (K, d, d)."""
+        k, d = params.means.shape
+        factor = params.factor
+        if factor.ndim == 2:
+            factor = _for_each(factor, (k, d))[:, None] * np.eye(d)
+        return GaussianParams(params.means, _for_each(factor, (k, d, d)))
+
     def from_local(
         self, params: GaussianParams, mean: Array, scatter: Array
     ) -> tuple[Array, Array]:
@@ -418,8 +434,7 @@ class FactorGaussian(Gaussian):
         loadings = rng.normal(size=(k, self.hidden, d))
         return FactorParams(3.0 * rng.normal(size=(k, d)), loadings, rng.uniform(0.5, 2.0, (k, d)))
 
-    def dense(self, params: FactorParams) -> GaussianParams:
-        """The same components by Cholesky factors, (K, d, d)."""
+    def dense(self, params: Any) -> GaussianParams:
         noise = params.noise_variance[:, None] * np.eye(params.means.shape[1])
         square = params.loadings.swapaxes(1, 2) @ params.loadings + noise
         factor = np.asarray(np.linalg.cholesky(square), dtype=np.float64)

@@ -17,6 +17,7 @@ from mixfold.core.value import field_names
 from mixfold.kernels.reference import ReferenceKernel
 from mixfold.models.bayesian_mixture import BayesianMixture
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
+from mixfold.testing._quadrature import quadrature
 
 
 def close(a: Any, b: Any, rtol: float = 1e-8, atol: float = 1e-10) -> None:
@@ -53,6 +54,41 @@ def density_is_the_linear_form(family: Family, k: int, d: int, rng: np.random.Ge
     np.testing.assert_allclose(
         family.log_density(params, x), Family.log_density(family, params, x), rtol=1e-8, atol=1e-8
     )
+
+
+def density_has_total_one(family: Family, k: int, d: int, rng: np.random.Generator) -> None:
+    """The density integrates to one, or sums to one over whole numbers.
+
+    In up to two columns: a grid over more has too many points.
+    """
+    if d > 2:
+        return
+    params = family.example(k, d, rng)
+    for component in range(k):
+        rows = family.sample(params, np.full(4000, component), rng)
+        columns = [quadrature(family.support, column) for column in rows.T]
+        points = np.stack([one.ravel() for one in np.meshgrid(*(c[0] for c in columns))], axis=1)
+        weights = np.prod([one.ravel() for one in np.meshgrid(*(c[1] for c in columns))], axis=0)
+        with np.errstate(over="ignore"):
+            density = np.exp(family.log_density(params, points)[:, component])
+        total = weights @ density
+        np.testing.assert_allclose(total, 1.0, rtol=1e-6, err_msg=f"the total of {family!r}")
+
+
+def density_equals_scipy(family: Family, k: int, d: int, rng: np.random.Generator) -> None:
+    """The density is that of scipy.stats, where scipy has the distribution."""
+    if not hasattr(family, "scipy_log_density"):
+        raise AssertionError(
+            f"{type(family).__name__} does not say which distribution of scipy.stats it equals: "
+            "give it a method scipy_log_density(params, x) that computes log p(x|k), (n, K), with "
+            "scipy.stats, or write scipy_log_density = None if scipy.stats has no such distribution"
+        )
+    if family.scipy_log_density is None:
+        return
+    params = family.example(k, d, rng)
+    x = family.sample(params, rng.integers(k, size=50), rng)
+    expected = family.scipy_log_density(params, x)
+    np.testing.assert_allclose(family.log_density(params, x), expected, rtol=1e-8, atol=1e-8)
 
 
 def weight_two_is_a_row_twice(family: Family, k: int, d: int, rng: np.random.Generator) -> None:
@@ -139,6 +175,8 @@ LAWS = [
     maximize_inverts_the_mean,
     gradient_of_log_normalizer_is_the_mean,
     density_is_the_linear_form,
+    density_has_total_one,
+    density_equals_scipy,
     weight_two_is_a_row_twice,
     sampled_moments_converge,
     coordinates_are_invertible,
