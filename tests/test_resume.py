@@ -145,6 +145,15 @@ def test_stopped_after_every_block(
     same(model.fit(data(form)), alone)  # one that is done stays as it is
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Ctrl-C interrupts, also where these tests run in the background of a shell's script."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("name", FITS)
 def test_interrupted(name: str, data: Callable[[str], Any], tmp_path: Path) -> None:
     """Ctrl-C keeps the model learned so far, and the checkpoint goes on from there."""
