@@ -120,6 +120,24 @@ def coordinates_are_invertible(family: Family, k: int, d: int, rng: np.random.Ge
     assert np.isfinite(family.log_density(moved, family.mean(params)[:, :d])).all()
 
 
+def parameters_are_counted(family: Family, k: int, d: int, rng: np.random.Generator) -> None:
+    """Free parameters are as many as there are directions in which eta can move."""
+    try:
+        family.check_columns(d)
+    except InvalidInputError:
+        return
+    params = family.example(k, d, rng)
+    coordinates, eta = family.unconstrained(params), family.natural(params)
+    moves = []
+    for index in np.ndindex(*coordinates.shape):
+        moved = coordinates.copy()
+        moved[index] += 1e-6
+        move = family.natural(family.constrained(moved, params)) - eta
+        moves.append((move / np.abs(eta).max(axis=0)).ravel() / 1e-6)
+    size = np.linalg.svd(np.array(moves), compute_uv=False)
+    assert int((size > 1e-5 * size[0]).sum()) == family.n_parameters(k, d)
+
+
 def blend_joins_its_ends(family: Family, k: int, d: int, rng: np.random.Generator) -> None:
     """blend(a, b, 0) = a and blend(a, b, 1) = b."""
     a, b = family.example(k, d, rng), family.example(k, d, rng)
@@ -180,6 +198,7 @@ LAWS = [
     weight_two_is_a_row_twice,
     sampled_moments_converge,
     coordinates_are_invertible,
+    parameters_are_counted,
     blend_joins_its_ends,
     divergence_is_the_linear_form,
     parameters_are_in_their_domain,
