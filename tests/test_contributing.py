@@ -98,7 +98,11 @@ if sys.platform != "win32":  # where processes do not fork
         done = subprocess.run(
             [sys.executable, "-c", RUNNER, *commands],
             cwd=copy,
-            env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+            env={
+                **os.environ,
+                "PYTHONDONTWRITEBYTECODE": "1",
+                "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # which takes long
+            },
             capture_output=True,
             text=True,
             check=False,
