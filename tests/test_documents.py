@@ -40,7 +40,7 @@ def test_the_readme_example_works_when_pasted(
 @pytest.fixture
 def added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The skeletons of CONTRIBUTING as new files of their packages."""
-    family, learner = python_blocks("CONTRIBUTING.md")
+    family, learner, *_ = python_blocks("CONTRIBUTING.md")
     for package, name, text in (
         ("families", "geometric", family),
         ("learners", "plain_em", learner),

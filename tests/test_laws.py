@@ -1,16 +1,11 @@
-"""The laws, over everything the registry finds."""
+"""The laws of kernels and learners, over everything the registry finds."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.csv
-import pyarrow.feather
-import pyarrow.parquet
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,7 +16,6 @@ from mixfold.core.family import Family
 from mixfold.core.learner import Learner
 from mixfold.core.registry import find_all
 from mixfold.core.rows import Rows
-from mixfold.core.source import Source
 from mixfold.detectors.robust_cusum import RobustCusum
 from mixfold.families.gaussian import Gaussian
 from mixfold.families.poisson import Poisson
@@ -46,8 +40,7 @@ from mixfold.learners.stepwise_em import StepwiseEM
 from mixfold.learners.variance_reduced_em import VarianceReducedEM
 from mixfold.models.mixture_model import MixtureModel
 from mixfold.schedules.constant import Constant
-from mixfold.sources._opening import open_source
-from mixfold.testing import families, kernels, learners, sources
+from mixfold.testing import families, kernels, learners
 
 FAMILIES: list[Family] = [v for f in find_all("families").values() for v in f.variants()]
 EASILY = RobustCusum(delta=0.1, threshold=0.2, window_size=4, min_instances=3)
@@ -93,13 +86,6 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(7)
 
 
-@pytest.mark.parametrize("law", families.LAWS, ids=lambda law: law.__name__)
-@pytest.mark.parametrize("family", FAMILIES, ids=repr)
-@pytest.mark.parametrize(("k", "d"), [(1, 1), (3, 2), (2, 5)])
-def test_family(law: Callable[..., None], family: Family, k: int, d: int) -> None:
-    law(family, k, d, rng())
-
-
 @pytest.mark.parametrize("law", kernels.LAWS, ids=lambda law: law.__name__)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("family", FAMILIES, ids=repr)
@@ -131,11 +117,13 @@ def test_kernel_without_rows() -> None:
 @pytest.mark.parametrize("law", learners.LAWS, ids=lambda law: law.__name__)
 @pytest.mark.parametrize(("family", "learner"), PAIRS, ids=repr)
 def test_learner(law: Callable[..., None], family: Family, learner: Learner) -> None:
-    model, params, x = families.example_mixture(family, 3, 2, 400, rng())
-    learner = learner.resolve(len(x), 2, False)
-    weight = rng().uniform(0.5, 2.0, size=len(x))
-    law(model, params, learner, Rows(x), [1, 8, 9, 137, 350])
-    law(model, params, learner, Rows(x.astype(np.float32), weight), [200])
+    # rows that are learned one by one in Python take long
+    n = 400 if isinstance(kernel_for(MixtureModel(family, 3, 2)), NativeKernel) else 100
+    model, params, x = families.example_mixture(family, 3, 2, n, rng())
+    learner = learner.resolve(n, 2, False)
+    weight = rng().uniform(0.5, 2.0, size=n)
+    law(model, params, learner, Rows(x), [1, 8, 9, n // 3 + 4, n - n // 8])
+    law(model, params, learner, Rows(x.astype(np.float32), weight), [n // 2])
 
 
 @pytest.mark.parametrize(
@@ -190,40 +178,3 @@ def test_em_never_goes_down(family: Family, accelerate: bool) -> None:
         now = float(problem.posterior(learner.estimate(problem, state), Rows(x), False)[0].mean())
         assert now >= reached - 1e-9
         reached = now
-
-
-def tables(x: np.ndarray, folder: Path) -> Iterator[tuple[str, Any]]:
-    import pandas as pd
-    import polars as pl
-
-    names = [f"c{j}" for j in range(x.shape[1])]
-    table = pa.table(dict(zip(names, x.T, strict=True)))
-    yield "array", x
-    yield "reversed", x[::-1][::-1]
-    yield "pandas", pd.DataFrame(x, columns=names)
-    yield "polars", pl.DataFrame(x, schema=names)
-    yield "arrow", table
-    np.save(folder / "x.npy", x)
-    yield "npy", folder / "x.npy"
-    pyarrow.parquet.write_table(table, folder / "x.parquet", row_group_size=70)
-    yield "parquet", folder / "x.parquet"
-    pyarrow.csv.write_csv(table, folder / "x.csv")
-    yield "csv", folder / "x.csv"
-    pyarrow.feather.write_feather(table, folder / "x.feather", compression="lz4", chunksize=64)
-    yield "feather", str(folder / "x.feather")
-    (folder / "parts").mkdir()
-    for i, part in enumerate((table[:100], table[100:110], table[110:])):
-        pyarrow.parquet.write_table(part, folder / "parts" / f"p{i}.parquet")
-        pyarrow.csv.write_csv(part, folder / f"p{i}.csv")
-    yield "folder", folder / "parts"
-    yield "glob", str(folder / "parts" / "*.parquet")
-    yield "csv list", [folder / f"p{i}.csv" for i in range(3)]
-    yield "blocks", [x[:3], x[3:200], x[200:]]
-    yield "iterator", iter([x[:3], x[3:200], x[200:]])
-
-
-@pytest.mark.parametrize("law", sources.LAWS, ids=lambda law: law.__name__)
-def test_source(law: Callable[[Source, np.ndarray], None], tmp_path: Path) -> None:
-    x = rng().normal(size=(333, 3))
-    for _, data in tables(x, tmp_path):
-        law(open_source(data), x)

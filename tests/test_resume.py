@@ -145,6 +145,15 @@ def test_stopped_after_every_block(
     same(model.fit(data(form)), alone)  # one that is done stays as it is
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Ctrl-C interrupts, also where these tests run in the background of a shell's script."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("name", FITS)
 def test_interrupted(name: str, data: Callable[[str], Any], tmp_path: Path) -> None:
     """Ctrl-C keeps the model learned so far, and the checkpoint goes on from there."""
@@ -203,7 +212,7 @@ from mixfold import Auto, EM, IncrementalEM, Mixture, MiniBatchEM, OnlineEM, Var
 import mixfold.sources._file, mixfold.sources.array, mixfold.sources._resampled
 import mixfold.sources.npy
 
-folder, n = sys.argv[1], 200_000
+folder = sys.argv[1]
 sources = mixfold.sources
 for module in (sources._file, sources.array, sources.npy, sources._resampled):
     module.block_length = lambda d: 8192
@@ -251,7 +260,7 @@ for name in FITS:
     kills, checkpoint = 0, os.path.join(folder, name + ".checkpoint")
     while True:
         child = fit(name, checkpoint=checkpoint, checkpoint_every=0.0, resume=True)
-        if kills < 5:
+        if kills < 3:
             killer = threading.Timer(chance.uniform(0.0, 0.6 * whole), os.kill, (child, 9))
             killer.start()
         status = os.waitpid(child, 0)[1]
@@ -268,7 +277,7 @@ for name in FITS:
 if sys.platform != "win32":  # where processes neither fork nor are killed by signals
 
     def test_killed_at_random_moments(tmp_path: Path) -> None:
-        x = rows(200_000) + np.random.default_rng(1).normal(size=(200_000, 2))
+        x = rows(80_000) + np.random.default_rng(1).normal(size=(80_000, 2))
         np.save(tmp_path / "x.npy", x)
         pa.parquet.write_table(pa.table({"a": x[:, 0], "b": x[:, 1]}), tmp_path / "x.parquet")
         seed = int.from_bytes(os.urandom(4), "little")

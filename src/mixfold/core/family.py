@@ -12,6 +12,7 @@ from mixfold.core.checks import check_array, check_kind
 from mixfold.core.params import Params
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Block, Blocks, BlockShape
+from mixfold.core.support import Support
 from mixfold.core.value import field_names
 
 
@@ -30,12 +31,18 @@ class Family(ABC):
     `maximize` makes parameters.
     """
 
-    support_message: ClassVar[str] = "values must be finite"
+    support: ClassVar[Support] = Support()
+    """Where the values of every column can lie."""
     default_init: ClassVar[str] = "k-mle++"  # the initialiser that suits the family
     accepts_missing: ClassVar[bool] = False  # whether NaN is a cell that was not observed
     statistics_depend_on_params: ClassVar[bool] = False
     """Whether the sums of rows under given responsibilities depend on the parameters, as they do
     where values that are not observed are replaced by their expectations."""
+
+    @property
+    def support_message(self) -> str:
+        """What values must be, for errors."""
+        return self.support.message
 
     # the mathematics
 
@@ -87,7 +94,7 @@ class Family(ABC):
 
         `x` may be a tensor on a device; use what arrays and tensors both can do.
         """
-        return None
+        return self.support.excludes(x)
 
     def check_columns(self, d: int) -> None:
         """Refuse data of d columns, where that is too few."""

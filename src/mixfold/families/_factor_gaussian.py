@@ -22,7 +22,7 @@ from mixfold.core.value import value
 from mixfold.families import _factor_analysis as factor_analysis
 from mixfold.families._centred_moments import CentredMoments
 from mixfold.families._factor_analysis import FactorParams, Moments
-from mixfold.families._gaussian_params import GaussianParams
+from mixfold.families._gaussian_params import GaussianParams, scipy_log_density
 
 if TYPE_CHECKING:
     from mixfold.families.gaussian import Gaussian
@@ -130,6 +130,9 @@ class FactorGaussian(CentredMoments):
         square = params.loadings.swapaxes(1, 2) @ params.loadings + noise
         factor = np.asarray(np.linalg.cholesky(square), dtype=np.float64)
         return GaussianParams(params.means, factor)
+
+    def scipy_log_density(self, params: FactorParams, x: Array) -> Array:
+        return scipy_log_density(self.dense(params), x)
 
     def n_statistics(self, d: int) -> int:
         return self._dense.n_statistics(d)

@@ -9,6 +9,7 @@ from mixfold.core.family import Family
 from mixfold.core.limits import SMALLEST
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Blocks
+from mixfold.core.support import Support
 from mixfold.core.value import value
 
 
@@ -23,13 +24,10 @@ class Positive(Family):
     """What the exponential and the Poisson family share."""
 
     floor: float
-    support_message = "values must be >= 0"
+    support = Support(low=0.0)
 
     def __post_init__(self) -> None:
         check_least("floor", self.floor, 0.0, 1.0)
-
-    def out_of_support(self, x: Array) -> np.ndarray:
-        return x < 0
 
     def check_params(self, params: MeanParams, k: int, d: int) -> None:
         check_kind("components", params, MeanParams)

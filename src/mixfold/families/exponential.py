@@ -42,6 +42,11 @@ class Exponential(Positive):
     def log_base_measure(self, x: Array) -> Array:
         return np.zeros(len(x))
 
+    def scipy_log_density(self, params: MeanParams, x: Array) -> Array:
+        from scipy.stats import expon
+
+        return np.asarray(expon.logpdf(x[:, None], scale=params.means).sum(axis=2))
+
     def to_natural(self, params: MeanParams) -> Array:
         return np.asarray(-1.0 / params.means)
 

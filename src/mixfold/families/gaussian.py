@@ -28,7 +28,7 @@ from mixfold.families._covariance import STRUCTURES
 from mixfold.families._factor_analysis import FactorParams
 from mixfold.families._factor_gaussian import FACTOR, LOG_2PI, FactorGaussian
 from mixfold.families._gaussian_capabilities import GaussianCapabilities, for_each
-from mixfold.families._gaussian_params import GaussianParams
+from mixfold.families._gaussian_params import GaussianParams, scipy_log_density
 from mixfold.families._normal_gamma import NormalGamma
 from mixfold.families._normal_wishart import NormalWishart
 
@@ -119,6 +119,14 @@ class Gaussian(GaussianCapabilities):
         square = np.square(self.centred(params, x)).sum(axis=2).T
         d = x.shape[1]
         return np.asarray(-0.5 * (square + d * LOG_2PI) - self.log_determinant(params))
+
+    def scipy_log_density(self, params: GaussianParams, x: Array) -> Array:
+        k, d = params.means.shape
+        factor = params.factor
+        if factor.ndim == 2:
+            factor = for_each(factor, (k, d))[:, None] * np.eye(d)
+        dense = GaussianParams(params.means, for_each(factor, (k, d, d)))
+        return scipy_log_density(dense, x)
 
     def from_centred(
         self, params: GaussianParams, mean: Array, scatter: Array

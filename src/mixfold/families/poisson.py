@@ -9,6 +9,7 @@ import numpy as np
 from mixfold.core.capabilities import RowUpdates
 from mixfold.core.conjugate import Conjugate
 from mixfold.core.rows import Array
+from mixfold.core.support import Support
 from mixfold.core.value import value
 from mixfold.families._gamma_rates import PoissonRates
 from mixfold.families._positive import MeanParams, Positive
@@ -28,11 +29,7 @@ class Poisson(Positive):
 
     floor: float = 1e-8
     base_measure: ClassVar[Literal["one", "factorial"]] = "factorial"
-    support_message = "counts must be whole numbers >= 0"
-
-    def out_of_support(self, x: Array) -> np.ndarray:
-        outside: np.ndarray = (x < 0) | (x != x.round())
-        return outside
+    support = Support(low=0.0, whole=True)
 
     @property
     def row_updates(self) -> RowUpdates:
@@ -46,6 +43,11 @@ class Poisson(Positive):
         from scipy.special import gammaln
 
         return np.asarray(-gammaln(x + 1.0).sum(axis=1))
+
+    def scipy_log_density(self, params: MeanParams, x: Array) -> Array:
+        from scipy.stats import poisson
+
+        return np.asarray(poisson.logpmf(x[:, None], params.means).sum(axis=2))
 
     def to_natural(self, params: MeanParams) -> Array:
         return np.log(params.means)

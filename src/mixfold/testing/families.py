@@ -18,6 +18,7 @@ from mixfold.core.value import field_names, flatten
 from mixfold.kernels.reference import ReferenceKernel
 from mixfold.models.bayesian_mixture import BayesianMixture
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
+from mixfold.testing._quadrature import quadrature
 
 
 def close(a: Any, b: Any, rtol: float = 1e-8, atol: float = 1e-10) -> None:
@@ -59,6 +60,41 @@ def density_is_the_linear_form(family: Family, k: int, d: int, rng: np.random.Ge
     )
 
 
+def density_has_total_one(family: Family, k: int, d: int, rng: np.random.Generator) -> None:
+    """The density integrates to one, or sums to one over whole numbers.
+
+    In up to two columns: a grid over more has too many points.
+    """
+    if d > 2:
+        return
+    params = family.example(k, d, rng)
+    for component in range(k):
+        rows = family.sample(params, np.full(4000, component), rng)
+        columns = [quadrature(family.support, column) for column in rows.T]
+        points = np.stack([one.ravel() for one in np.meshgrid(*(c[0] for c in columns))], axis=1)
+        weights = np.prod([one.ravel() for one in np.meshgrid(*(c[1] for c in columns))], axis=0)
+        with np.errstate(over="ignore"):
+            density = np.exp(family.log_density(params, points)[:, component])
+        total = weights @ density
+        np.testing.assert_allclose(total, 1.0, rtol=1e-6, err_msg=f"the total of {family!r}")
+
+
+def density_equals_scipy(family: Family, k: int, d: int, rng: np.random.Generator) -> None:
+    """The density is that of scipy.stats, where scipy has the distribution."""
+    if not hasattr(family, "scipy_log_density"):
+        raise AssertionError(
+            f"{type(family).__name__} does not say which distribution of scipy.stats it equals: "
+            "give it a method scipy_log_density(params, x) that computes log p(x|k), (n, K), with "
+            "scipy.stats, or write scipy_log_density = None if scipy.stats has no such distribution"
+        )
+    if family.scipy_log_density is None:
+        return
+    params = family.example(k, d, rng)
+    x = family.sample(params, rng.integers(k, size=50), rng)
+    expected = family.scipy_log_density(params, x)
+    np.testing.assert_allclose(family.log_density(params, x), expected, rtol=1e-8, atol=1e-8)
+
+
 def weight_two_is_a_row_twice(family: Family, k: int, d: int, rng: np.random.Generator) -> None:
     """Weights count rows, and weight zero is absence."""
     model, params, x = example_mixture(family, k, d, 40, rng)
@@ -88,6 +124,26 @@ def coordinates_are_invertible(family: Family, k: int, d: int, rng: np.random.Ge
     close(family.constrained(coordinates, params), params)
     moved = family.constrained(coordinates + rng.normal(size=coordinates.shape), params)
     assert np.isfinite(family.log_density(moved, family.mean(params)[:, :d])).all()
+
+
+def parameters_are_counted(family: Family, k: int, d: int, rng: np.random.Generator) -> None:
+    """Free parameters are as many as there are directions in which eta can move."""
+    if not isinstance(family, UnconstrainedCoordinates):
+        return
+    try:
+        family.check_columns(d)
+    except InvalidInputError:
+        return
+    params = family.example(k, d, rng)
+    coordinates, eta = family.unconstrained(params), family.to_natural(params)
+    moves = []
+    for index in np.ndindex(*coordinates.shape):
+        moved = coordinates.copy()
+        moved[index] += 1e-6
+        move = family.to_natural(family.constrained(moved, params)) - eta
+        moves.append((move / np.abs(eta).max(axis=0)).ravel() / 1e-6)
+    size = np.linalg.svd(np.array(moves), compute_uv=False)
+    assert int((size > 1e-5 * size[0]).sum()) == family.n_parameters(k, d)
 
 
 def blend_joins_its_ends(family: Family, k: int, d: int, rng: np.random.Generator) -> None:
@@ -174,9 +230,12 @@ LAWS = [
     maximize_inverts_the_mean,
     gradient_of_log_normalizer_is_the_mean,
     density_is_the_linear_form,
+    density_has_total_one,
+    density_equals_scipy,
     weight_two_is_a_row_twice,
     sampled_moments_converge,
     coordinates_are_invertible,
+    parameters_are_counted,
     blend_joins_its_ends,
     divergence_is_the_linear_form,
     linearity_is_as_stated,

@@ -1,0 +1,47 @@
+"""The laws of starts, on every family they serve."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from mixfold.core.errors import InvalidInputError
+from mixfold.core.family import Family
+from mixfold.core.registry import find_all
+from mixfold.core.rows import Rows
+from mixfold.core.start import Start
+from mixfold.models.mixture_model import MixtureModel
+from mixfold.testing import families, starts
+
+FAMILIES: list[Family] = [v for f in find_all("families").values() for v in f.variants()]
+STARTS: list[Start] = [start() for start in find_all("starts").values()]
+
+
+def example(family: Family, weighted: bool) -> tuple[MixtureModel, Rows]:
+    rng = np.random.default_rng(7)
+    model, _, x = families.example_mixture(family, 3, 2, 60, rng)
+    return model, Rows(x, rng.uniform(0.5, 2.0, size=len(x)) if weighted else None)
+
+
+def served(start: Start) -> list[Family]:
+    """The families for which a start draws parameters; for others it is an error."""
+    found = []
+    for family in FAMILIES:
+        try:
+            starts.draw(start, *example(family, False))
+        except InvalidInputError:
+            continue
+        found.append(family)
+    return found
+
+
+@pytest.mark.parametrize("law", starts.LAWS, ids=lambda law: law.__name__)
+@pytest.mark.parametrize("start", STARTS, ids=repr)
+def test_start(law: Callable[[Start, MixtureModel, Rows], None], start: Start) -> None:
+    fit = served(start)
+    assert fit, f"{start!r} serves no family"
+    for family in fit:
+        law(start, *example(family, False))
+        law(start, *example(family, True))
