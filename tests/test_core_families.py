@@ -431,7 +431,7 @@ def test_a_product_of_a_categorical_and_gaussians_is_fitted_as_by_hand() -> None
         (ObservedBernoulli(), observed_frequencies),
         (ImputingBernoulli(), imputed_frequencies),
     ],
-    ids=repr,
+    ids=["observed", "imputing"],
 )
 def test_cells_that_are_not_observed_are_treated_as_by_hand(
     family: Family, estimate: Callable[[Array, Array, Any], Array]

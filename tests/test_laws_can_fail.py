@@ -46,7 +46,7 @@ WRONG: dict[str, tuple[Family, str, Callable[[Any], Any], list[Law]]] = {
     "shifted log-normaliser": (Exponential(), "log_normalizer", shifted, DENSITY),
     "natural parameters": (
         Poisson(),
-        "natural",
+        "to_natural",
         scaled(1.01),
         [laws.density_equals_scipy, laws.gradient_of_log_normalizer_is_the_mean],
     ),
