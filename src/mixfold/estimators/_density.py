@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from mixfold.core.data_limits import without_limits
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
 from mixfold.core.learner import Learner
@@ -23,6 +25,7 @@ from mixfold.engines.threads import Threads
 from mixfold.estimators._edge import check_rows, engine_for, open_data
 from mixfold.estimators._evaluation import Evaluation
 from mixfold.estimators._learned import Learned
+from mixfold.estimators._limits import limited, n_degenerate, warn_of_degenerate, with_model
 from mixfold.estimators._live import Live, is_in_range, live_from
 from mixfold.estimators._placing import device_for, in_place, problem_for
 from mixfold.models.mixture_model import MixtureModel
@@ -105,7 +108,12 @@ class Density(Evaluation):
                 device=device,
             )
             model._learn(source, device)
+        self._warn_of_degenerate()
         return self
+
+    def _warn_of_degenerate(self) -> None:
+        learned, columns = self._learned, getattr(self, "feature_names_in_", None)
+        warn_of_degenerate(learned.model, learned.params, columns)
 
     def _check_outputs(self) -> None:
         """Refuse files that cannot be written before there is anything to write."""
@@ -154,11 +162,14 @@ class Density(Evaluation):
         saved = checkpoint.read() if checkpoint and self.resume else None
         resumed = self._resumed(problem, learner, saved)
         seed = resumed.seed if resumed else self._seed()
+        problem, starts = self._prepared(problem, source, seed)
+        if isinstance(passing, InShards):
+            passing.model = problem.model
         loop = Loop(
             problem,
             learner,
             source,
-            self._starts(problem, learner, source, seed),
+            starts,
             seen=learner.credit(self._sample_size(source), self.n_components, source.d),
             seed=seed,
             passes=self.passes,
@@ -210,9 +221,16 @@ class Density(Evaluation):
         most = max(self._learner().sample_size, self.n_components)
         return most if source.length is None else min(most, source.length)
 
-    def _starts(self, problem: Threads, learner: Learner, source: Source, seed: int) -> list[Any]:
-        """Functions that make the parameters of each start when its turn comes."""
+    def _prepared(self, problem: Threads, source: Source, seed: int) -> tuple[Threads, list[Any]]:
+        """The problem with limits taken from a sample, and the starts, which share the sample."""
         sample = self._sample(problem, source, seed)
+        problem = limited(problem, sample)
+        return problem, self._starts(problem, sample, source, seed)
+
+    def _starts(
+        self, problem: Threads, sample: Callable[[], Rows], source: Source, seed: int
+    ) -> list[Any]:
+        """Functions that make the parameters of each start when its turn comes."""
         beginning = self._beginning()
         number = self.n_init if beginning.random else 1
         if not source.rereadable:
@@ -220,7 +238,7 @@ class Density(Evaluation):
             number = 1
         return [lambda i=i: beginning.draw(problem, sample(), [seed, i]) for i in range(number)]
 
-    def _sample(self, problem: Threads, source: Source, seed: int) -> Any:
+    def _sample(self, problem: Threads, source: Source, seed: int) -> Callable[[], Rows]:
         kept: list[Rows] = []
 
         def sample() -> Rows:
@@ -252,18 +270,19 @@ class Density(Evaluation):
     def _remember_fit(self, problem: Threads, learner: Learner, fit: Fit) -> None:
         fit = fit.best if fit.best is not None and not fit.done else fit
         self._copies = deque[Ancestor](maxlen=MOST)
+        params = learner.estimate(problem, fit.state)
         learned = Learned(
             model=problem.model,
             learner=learner,
             stream=Stream(
                 None, at_home(learner.rest(fit.state)), [Ancestor(learner.rest(fit.origin), 0, 0)]
             ),
-            params=learner.estimate(problem, fit.state),
+            params=params,
             n_seen=fit.rows_seen,
             n_rows=fit.length or fit.row,
             history=fit.history,
             converged=bool(fit.done and learner.converged(fit.state)),
-            degeneracies=int(fit.state.repairs),
+            degeneracies=n_degenerate(problem.model, params),
             seed=0,
             streaming=False,
         )
@@ -290,9 +309,12 @@ class Density(Evaluation):
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Go on learning with more rows; the first call may have any number of them."""
+        known = self.__dict__.get("_learned")
         with self._learning() as model:
             model._check_parameters()
             model._learn_more(X, sample_weight)
+        if self._learned.stream.waiting is None and not (known and known.degeneracies):
+            self._warn_of_degenerate()
         return self
 
     def _learn_more(self, X: Any, sample_weight: Any) -> None:
@@ -304,10 +326,11 @@ class Density(Evaluation):
         seen, weight = 0, 0.0
         for rows in source.blocks():
             check_rows(self._family(), source.columns, rows, range(seen, seen + len(rows)))
+            problem = with_model(problem, learned.model)
             learned = learned.advance(problem, self._beginning(), rows)
             seen, weight = seen + len(rows), weight + rows.total_weight()
         check_some(seen, weight)
-        learned = learned.settle(problem, self._beginning())
+        learned = learned.settle(with_model(problem, learned.model), self._beginning())
         self._remember(replace(learned, stream=at_home(learned.stream)) if device else learned)
 
     def learn_many(self, X: Any) -> Self:
@@ -352,7 +375,7 @@ class Density(Evaluation):
         check_rows(self._family(), None, Rows(x[None]), [self._now().n_seen])
         problem = self._problem(self.n_features_in_)
         learned = self._streaming(problem)
-        live = live_from(learned, problem)
+        live = live_from(learned, with_model(problem, learned.model))
         if live is None:
             return None
         # what is shown is made when it is asked for
@@ -370,7 +393,7 @@ class Density(Evaluation):
         learned = self._now()
         for name, now, new in (
             ("n_components", learned.model.k, problem.model.k),
-            ("family", learned.model.family, problem.model.family),
+            ("family", without_limits(learned.model.family), problem.model.family),
         ):
             if not equal(now, new):
                 raise InvalidInputError(
@@ -383,6 +406,7 @@ class Density(Evaluation):
             return learned
         if learner.goes_on_from(learned.learner) and learned.stream.state is not None:
             return replace(learned, learner=learner, streaming=True)
+        problem = with_model(problem, learned.model)
         state = learner.init(problem, learned.params, learned.n_seen, self._seed())
         stream = Stream(None, state, [Ancestor(state, learned.n_seen, learned.n_rows)])
         return replace(learned, learner=learner, stream=stream, streaming=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from numbers import Integral
 from time import monotonic
 from typing import Any, ClassVar, Self
@@ -19,6 +20,7 @@ from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
 from mixfold.core.learner import Learner
 from mixfold.core.rows import Array as Floats
+from mixfold.core.rows import Rows
 from mixfold.core.source import Source
 from mixfold.core.start import Start
 from mixfold.engines.threads import Threads
@@ -124,7 +126,7 @@ class GaussianMixture(Density):
 
     def _learner(self) -> Learner:
         if self.learner == "em":
-            return EM(tol=self.tol, max_passes=self.max_iter)
+            return EM(tol=self.tol, max_passes=self.max_iter, criterion="step")
         return learner_from(self.learner)
 
     def _start(self) -> Start:
@@ -155,10 +157,12 @@ class GaussianMixture(Density):
             )
         return self
 
-    def _starts(self, problem: Threads, learner: Learner, source: Source, seed: int) -> list[Any]:
+    def _starts(
+        self, problem: Threads, sample: Callable[[], Rows], source: Source, seed: int
+    ) -> list[Any]:
         """Starts as scikit-learn draws them for arrays, ours for everything else."""
         if not isinstance(source, Array | Npy) or self._learner().starts > 1:
-            return super()._starts(problem, learner, source, seed)
+            return super()._starts(problem, sample, source, seed)
         if source.length < self.n_components:
             raise ValueError(
                 f"Expected n_samples >= n_components but got n_components = {self.n_components}, "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mixfold.core.checks import LOWEST, check_array, check_kind, check_least
 from mixfold.core.family import Family
@@ -10,6 +11,7 @@ from mixfold.core.limits import SMALLEST
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Statistics
 from mixfold.core.value import value
+from mixfold.core.variance_floors import TOUCHING
 
 
 @value
@@ -47,10 +49,18 @@ class Positive(Family):
 
     def maximize(self, statistics: Statistics) -> tuple[MeanParams, int]:
         share = statistics.weight / statistics.weight.sum()
-        floor = np.maximum(self.floor * (share @ statistics.mean), SMALLEST)
+        floor = self._floors(share @ statistics.mean)
         healthy = statistics.mean >= floor
         repairs = int((~healthy).any(axis=1).sum())
         return MeanParams(np.where(healthy, statistics.mean, floor)), repairs
+
+    def _floors(self, mean: Array) -> Array:
+        """The smallest mean of every column, of rows with these means."""
+        return np.maximum(self.floor * mean, SMALLEST)
+
+    def degenerate(self, params: MeanParams, weights: Array) -> NDArray[np.bool_]:
+        """Where a mean is on its floor."""
+        return params.means <= TOUCHING * self._floors(weights @ params.means)
 
     def scale(self, x: Array, weight: Array) -> Array:
         return np.asarray(np.maximum((weight / weight.sum()) @ x, SMALLEST))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from mixfold.core.checks import (
@@ -24,6 +25,13 @@ from mixfold.core.limits import LARGEST, LEAST_VARIANCE
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Scatter, Statistics, pack, unpack
 from mixfold.core.value import value
+from mixfold.core.variance_floors import (
+    SHARE,
+    TOUCHING,
+    floors,
+    lowest_variances,
+    resolved_variances,
+)
 from mixfold.families import _factor_analysis as factor_analysis
 from mixfold.families._covariance import STRUCTURES, Covariance
 from mixfold.families._factor_analysis import FactorParams, Moments
@@ -35,7 +43,6 @@ __all__ = ["FactorGaussian", "FactorParams", "Gaussian", "GaussianParams"]
 
 CONJUGATES: dict[str, Conjugate] = {"full": NormalWishart(), "diag": NormalGamma()}
 LOG_2PI = float(np.log(2.0 * np.pi))
-RESOLUTION = 2.0**-52
 FACTOR = "factor"
 
 
@@ -49,8 +56,12 @@ class Gaussian(Family):
     """Multivariate normal: t(x) = (x, xx'), maximised by mean and covariance.
 
     `floor` keeps every conditional variance above that share of the data's variance in the
-    column, so that no component can collapse; `reg_covar` is added to every variance. `cap` is the
-    largest precision: no eigenvalue of a covariance falls below 1 / cap, which is no degeneracy.
+    column, so that no component can collapse. None, the default, takes the smallest variances from
+    the resolution and the scale of the data when a fit begins: in steps of s no variance is below
+    s^2 / 12, a constant column gets a deviation of a thousandth of its value, or 0.001, and all
+    others a share of 1e-8. They are kept as `column_floors`. `reg_covar` is added to every
+    variance; where it is given, no floor is taken from the data. `cap` is the largest precision:
+    no eigenvalue of a covariance falls below 1 / cap, which is no degeneracy.
     `covariance="factor"` is full structure in high dimension, by `rank` factors: see
     `FactorGaussian`.
 
@@ -65,10 +76,11 @@ class Gaussian(Family):
     """
 
     covariance: str = "full"
-    floor: float = 1e-8
+    floor: float | None = None
     reg_covar: float = 0.0
     rank: int | None = None
     cap: float | None = None
+    column_floors: Array | None = field(default=None, repr=False)
 
     def __new__(cls, covariance: str = "full", *others: Any, **named: Any) -> Self:
         """With factors it is a `FactorGaussian`."""
@@ -83,7 +95,8 @@ class Gaussian(Family):
                 f"rank is {self.rank!r}, but covariance {self.covariance!r} has none: "
                 "use covariance='factor', or leave rank out"
             )
-        check_least("floor", self.floor, 0.0, 1.0)
+        if self.floor is not None:
+            check_least("floor", self.floor, 0.0, 1.0)
         check_least("reg_covar", self.reg_covar, 0.0, LARGEST**2)
         if self.cap is not None:
             check_above("cap", self.cap, LEAST_VARIANCE, 1.0 / LEAST_VARIANCE)
@@ -104,6 +117,53 @@ class Gaussian(Family):
     @property
     def conjugate(self) -> Conjugate | None:
         return CONJUGATES.get(self.covariance) if self.cap is None else None
+
+    @property
+    def floor_share(self) -> float:
+        """The share of a column's variance below which no component's falls."""
+        return SHARE if self.floor is None else self.floor
+
+    def lowest_variances(self, d: int) -> Array:
+        """What no variance falls below, whatever the share, (d,)."""
+        return lowest_variances(self.column_floors, d)
+
+    @property
+    def takes_limits(self) -> bool:
+        """Whether the smallest variances come from the data."""
+        return self.floor is None and self.reg_covar == 0.0 and self.cap is None
+
+    def with_limits(self, x: NDArray[np.floating]) -> Gaussian:
+        return replace(self, column_floors=resolved_variances(x))
+
+    def with_limits_of(self, params: Any, weights: Array) -> Gaussian:
+        return replace(self, column_floors=self._floors_of(params, weights))
+
+    def without_limits(self) -> Gaussian:
+        return replace(self, column_floors=None) if self.takes_limits else self
+
+    def common_limits(self, others: list[Gaussian]) -> Gaussian:
+        known = [one.column_floors for one in (self, *others) if one.column_floors is not None]
+        if not (self.takes_limits and known):
+            return self
+        return replace(self, column_floors=np.asarray(np.min(known, axis=0), dtype=np.float64))
+
+    def degenerate(self, params: Any, weights: Array) -> NDArray[np.bool_]:
+        """Where a column's variance, given the columns before it, is on its floor."""
+        found = self._free_variances(params) <= TOUCHING * self._floors_of(params, weights)
+        return np.array(np.broadcast_to(found, params.means.shape))
+
+    def _floors_of(self, params: Any, weights: Array) -> Array:
+        return self.variance_floor(self.expected(params, weights))
+
+    def _free_variances(self, params: Any) -> Array:
+        """Variances of columns given those before them, in shapes that fit (K, d)."""
+        factor = params.factor
+        diagonal = factor if factor.ndim == 2 else np.diagonal(factor, axis1=1, axis2=2)
+        return np.asarray(np.square(diagonal))
+
+    def check_columns(self, d: int) -> None:
+        if self.column_floors is not None:
+            check_array("column_floors", self.column_floors, (d,), 0.0, LARGEST_SQUARE)
 
     @property
     def least_variance(self) -> float:
@@ -226,8 +286,7 @@ class Gaussian(Family):
         share = statistics.weight / statistics.weight.sum()
         centre = share @ statistics.mean
         total = share @ (self._variances(statistics) + np.square(statistics.mean - centre))
-        least = np.maximum(np.square(RESOLUTION * centre), LEAST_VARIANCE)
-        return np.asarray(np.maximum(self.floor * total, least))
+        return floors(self.floor_share, total, centre, self.lowest_variances(len(centre)))
 
     def _variances(self, statistics: Statistics) -> Array:
         if self.scatter == "diag":
@@ -402,6 +461,7 @@ class FactorGaussian(Gaussian):
         return self.rank
 
     def check_columns(self, d: int) -> None:
+        super().check_columns(d)
         if self.hidden >= d:
             raise InvalidInputError(
                 f"rank is {self.rank}, but the data have {d} column{'s' * (d != 1)}: a rank below "
@@ -496,6 +556,12 @@ class FactorGaussian(Gaussian):
         healthy = noise > floor
         params = FactorParams(means, loadings, np.where(healthy, noise, floor))
         return params, int((~healthy).any(axis=1).sum())
+
+    def _free_variances(self, params: Any) -> Array:
+        return np.asarray(params.noise_variance)
+
+    def _floors_of(self, params: Any, weights: Array) -> Array:
+        return self.variance_floor(self._seen(self.expected(params, weights)))
 
     def sample(self, params: Any, labels: np.ndarray, rng: np.random.Generator) -> Array:
         rows = rng.standard_normal((len(labels), params.means.shape[1]))

@@ -8,10 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mixfold.core.limits import SMALLEST
 from mixfold.core.noise import words
 from mixfold.core.problem import ASSIGNMENTS, CONTROLS, Assignment, RowRule
 from mixfold.core.rows import Array, Rows
 from mixfold.core.statistics import Statistics
+from mixfold.core.variance_floors import ROUNDING
 from mixfold.families._gamma_rates import GammaBeliefs
 from mixfold.families._normal_wishart import NormalBeliefs
 from mixfold.families._positive import MeanParams
@@ -207,14 +209,18 @@ class NativeSequence:
         if isinstance(family, Gaussian):
             kind, factor = family.covariance, components.factor
             reg, least = family.reg_covar, family.least_variance
+            floors = family.floor_share, ROUNDING, family.lowest_variances(model.d)
         else:
             kind, factor = type(family).__name__.lower(), np.empty((model.k, 0))
             reg, least = 0.0, 0.0
+            share: float = family.floor  # type: ignore[attr-defined]
+            floors = share, 0.0, np.full(model.d, SMALLEST)
         theta = params.weights, components.means, factor
         s = statistics.weight, statistics.mean, statistics.scatter
-        floor: float = family.floor  # type: ignore[attr-defined]
         keep = model.only_means
-        self._mixture = _native.OnlineMixture(kind, *s, *theta, floor, reg, least, keep, keep)
+        floor, *lowest = floors
+        more = floor, reg, least, *lowest, keep, keep
+        self._mixture = _native.OnlineMixture(kind, *s, *theta, *more)
         if reference is not None:
             self._mixture.set_reference(reference.weight, reference.mean, reference.scatter)
 

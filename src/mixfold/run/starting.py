@@ -20,8 +20,8 @@ from mixfold.models.mixture_model import MixtureParams
 from mixfold.run.component_order import component_order, ranked, reorder
 from mixfold.starts._given import Given
 
-SHORT = EM(tol=1e-4, max_passes=8, accelerate=True)
-LONG = EM(tol=1e-5, max_passes=60, accelerate=True)
+SHORT = EM(tol=1e-4, max_passes=8, accelerate=True, criterion="step")
+LONG = EM(tol=1e-5, max_passes=60, accelerate=True, criterion="step")
 FINALISTS = 3
 
 
@@ -65,6 +65,12 @@ class Beginning:
     start: Start
     candidates: int = 1
     exchangeable: bool = True
+
+    @property
+    def given(self) -> MixtureParams | None:
+        """Whole parameters, where the user has given them."""
+        params = self.start.params if isinstance(self.start, Given) else None
+        return params if isinstance(params, MixtureParams) else None
 
     @property
     def random(self) -> bool:

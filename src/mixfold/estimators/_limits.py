@@ -1,0 +1,79 @@
+"""Limits of parameters that come from the data, and a word where components are on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mixfold.core.data_limits import CanDegenerate, LimitsFromData
+from mixfold.core.errors import DegenerateComponentsWarning, warn
+from mixfold.core.rows import Rows
+from mixfold.engines.threads import Threads
+from mixfold.estimators._placing import problem_for
+from mixfold.models.mixture_model import MixtureModel, MixtureParams
+
+MOST_NAMED = 5
+
+
+def with_model(problem: Threads, model: MixtureModel) -> Threads:
+    """The problem for another model, on the same device or cores."""
+    if problem.model is model:
+        return problem
+    return problem_for(model, getattr(problem, "device", None), problem.n_threads)
+
+
+def limited(problem: Threads, sample: Callable[[], Rows]) -> Threads:
+    """The problem with limits that a sample of the data suggests, where the family takes any."""
+    family = problem.model.family
+    if not (isinstance(family, LimitsFromData) and family.takes_limits):
+        return problem
+    found = family.with_limits(sample().on_host().x)
+    return with_model(problem, replace(problem.model, family=found))
+
+
+def limited_by(problem: Threads, params: MixtureParams) -> Threads:
+    """The problem with limits that given parameters suggest, where the family takes any."""
+    family = problem.model.family
+    if not (isinstance(family, LimitsFromData) and family.takes_limits):
+        return problem
+    found = family.with_limits_of(params.components, params.weights)
+    return with_model(problem, replace(problem.model, family=found))
+
+
+def degenerate(model: MixtureModel, params: MixtureParams) -> NDArray[np.bool_]:
+    """Which components are on a limit, by columns, (K, d)."""
+    if isinstance(model.family, CanDegenerate):
+        return model.family.degenerate(params.components, params.weights)
+    return np.zeros((model.k, model.d), dtype=bool)
+
+
+def n_degenerate(model: MixtureModel, params: MixtureParams) -> int:
+    """How many components are on a limit in some column."""
+    return int(degenerate(model, params).any(axis=1).sum())
+
+
+def warn_of_degenerate(
+    model: MixtureModel, params: MixtureParams, columns: Sequence[Any] | None
+) -> None:
+    """Name the columns in which components are on limits that the user has not set."""
+    family = model.family
+    if not (isinstance(family, LimitsFromData) and family.takes_limits):
+        return
+    found = degenerate(model, params).sum(axis=0)
+    named = np.flatnonzero(found)
+    if not len(named):
+        return
+    names = [str(j) if columns is None else repr(columns[j]) for j in named[:MOST_NAMED]]
+    more = f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
+    warn(
+        f"components are degenerate in column {', '.join(names)}{more} ({found.max()} of {model.k} "
+        "components): their rows have one value there, or one that other columns determine, so the "
+        "variance is kept at the least that the data's resolution allows. Leave the column out, "
+        "use fewer components, or choose the limit with Gaussian(reg_covar=...) or "
+        "Gaussian(floor=...)",
+        DegenerateComponentsWarning,
+    )
