@@ -15,9 +15,7 @@ from mixfold.learners.em import EM
 from mixfold.learners.mini_batch_em import MiniBatchEM
 from mixfold.learners.online_vb import OnlineVB
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::mixfold.core.errors.DegenerateComponentsWarning"
-)
+pytestmark = pytest.mark.filterwarnings("ignore::mixfold.core.errors.DegenerateComponentsWarning")
 
 RNG = np.random.default_rng(0)
 BASE = RNG.normal(size=(60, 3))

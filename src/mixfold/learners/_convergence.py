@@ -19,7 +19,7 @@ CRITERIA = ("remaining", "step")
 
 TOL = 0.005  # sqrt(2 tol) = 0.1 standard errors
 WINDOW = 7  # gains that the slowest share is sought in
-LEAST_RATE, MOST_RATE = 0.95, 0.9999
+LEAST_RATE, MOST_RATE = 0.99, 0.9999
 ROUNDING = 2.0**-48  # of the log-likelihood: gains below are none
 MOST_ROUNDING = 2.0**-20  # of the log-likelihood: where rows are evaluated in float32
 
