@@ -47,7 +47,7 @@ def inspect(
                 ("rows seen", f"{mixture.n_seen_:,}"),
                 ("log-likelihood", reached),
                 ("converged", "yes" if mixture.converged_ else "no"),
-                ("degenerate components", str(mixture.degeneracies_)),
+                ("degeneracies", str(mixture.degeneracies_)),
                 ("components", str(len(mixture.weights_))),
                 ("free parameters", f"{learned.model.n_parameters():,}"),
                 ("columns", _columns(list(column_names(mixture)), everything)),

@@ -25,10 +25,10 @@ from mixfold.engines.threads import Threads
 from mixfold.estimators._edge import check_rows, engine_for, open_data
 from mixfold.estimators._evaluation import Evaluation
 from mixfold.estimators._learned import Learned
-from mixfold.estimators._limits import limited, n_degenerate, warn_of_degenerate, with_model
+from mixfold.estimators._limits import limited, warn_of_degenerate, with_model
 from mixfold.estimators._live import Live, is_in_range, live_from
 from mixfold.estimators._placing import device_for, in_place, problem_for
-from mixfold.models.mixture_model import MixtureModel
+from mixfold.models.mixture_model import MixtureModel, n_degenerate
 from mixfold.run.ancestor import MOST, Ancestor
 from mixfold.run.atomic_files import check_output
 from mixfold.run.checkpoint import Checkpoint, check_checkpoint

@@ -16,11 +16,11 @@ from mixfold.core.problem import Model
 from mixfold.core.rows import Rows
 from mixfold.core.value import equal, field_names, value
 from mixfold.engines.threads import Threads
-from mixfold.estimators._limits import limited, limited_by, n_degenerate
+from mixfold.estimators._limits import limited, limited_by
 from mixfold.families.gaussian import FactorParams, Gaussian
 from mixfold.learners.drift_aware import DriftAware
 from mixfold.models.bayesian_mixture import MixturePosterior
-from mixfold.models.mixture_model import MixtureModel
+from mixfold.models.mixture_model import MixtureModel, n_degenerate
 from mixfold.run.ancestor import Ancestor, joined
 from mixfold.run.component_order import component_order, reorder
 from mixfold.run.history import History, no_history

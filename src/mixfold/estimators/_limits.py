@@ -7,14 +7,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from mixfold.core.data_limits import CanDegenerate, LimitsFromData
+from mixfold.core.data_limits import LimitsFromData
 from mixfold.core.errors import DegenerateComponentsWarning, warn
 from mixfold.core.rows import Rows
 from mixfold.engines.threads import Threads
 from mixfold.estimators._placing import problem_for
-from mixfold.models.mixture_model import MixtureModel, MixtureParams
+from mixfold.models.mixture_model import MixtureModel, MixtureParams, degenerate
 
 MOST_NAMED = 5
 
@@ -42,18 +41,6 @@ def limited_by(problem: Threads, params: MixtureParams) -> Threads:
         return problem
     found = family.with_limits_of(params.components, params.weights)
     return with_model(problem, replace(problem.model, family=found))
-
-
-def degenerate(model: MixtureModel, params: MixtureParams) -> NDArray[np.bool_]:
-    """Which components are on a limit, by columns, (K, d)."""
-    if isinstance(model.family, CanDegenerate):
-        return model.family.degenerate(params.components, params.weights)
-    return np.zeros((model.k, model.d), dtype=bool)
-
-
-def n_degenerate(model: MixtureModel, params: MixtureParams) -> int:
-    """How many components are on a limit in some column."""
-    return int(degenerate(model, params).any(axis=1).sum())
 
 
 def warn_of_degenerate(

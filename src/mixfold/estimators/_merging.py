@@ -16,7 +16,7 @@ from mixfold.core.value import digest, equal, field_names
 from mixfold.engines.threads import Threads
 from mixfold.estimators._density import Density
 from mixfold.estimators._learned import Learned
-from mixfold.estimators._limits import n_degenerate
+from mixfold.models.mixture_model import n_degenerate
 from mixfold.run.ancestor import Ancestor
 from mixfold.run.history import no_history
 from mixfold.run.stream import Stream

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mixfold.core.checks import ROUNDING, check_array, check_kind, check_whole
+from mixfold.core.data_limits import CanDegenerate
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
 from mixfold.core.rows import Array, Rows
@@ -195,3 +197,15 @@ class MixtureModel:
         lightest = 1.0 / max(float(params.weights.min()), SMALLEST_WEIGHT)
         steepest = 1.0 / max(low, SMALLEST_WEIGHT)
         return max(lightest - c1, location - c2, high - c3, steepest - c3)
+
+
+def degenerate(model: MixtureModel, params: MixtureParams) -> NDArray[np.bool_]:
+    """Which components are on a limit of their family, by columns, (K, d)."""
+    if isinstance(model.family, CanDegenerate):
+        return model.family.degenerate(params.components, params.weights)
+    return np.zeros((model.k, model.d), dtype=bool)
+
+
+def n_degenerate(model: MixtureModel, params: MixtureParams) -> int:
+    """How many components are on a limit in some column."""
+    return int(degenerate(model, params).any(axis=1).sum())

@@ -16,7 +16,7 @@ from mixfold.core.start import Start
 from mixfold.core.value import at_home, value
 from mixfold.engines.threads import Threads
 from mixfold.learners.em import EM
-from mixfold.models.mixture_model import MixtureParams
+from mixfold.models.mixture_model import MixtureParams, n_degenerate
 from mixfold.run.component_order import component_order, ranked, reorder
 from mixfold.starts._given import Given
 
@@ -91,15 +91,24 @@ class Beginning:
     def _best(self, problem: Threads, sample: Rows, seed: list[int]) -> MixtureParams:
         drawn = [self._one(problem, sample, [*seed, i]) for i in range(self.candidates)]
         tried = [learn(SHORT, problem, params, sample) for params in drawn]
-        chosen = sorted(ranked([score for _, score in tried])[:FINALISTS])
+        chosen = sorted(_best_first(problem, tried)[:FINALISTS])
         ended = [learn(LONG, problem, tried[i][0], sample) for i in chosen]
-        best: MixtureParams = ended[ranked([score for _, score in ended])[0]][0]
+        best: MixtureParams = ended[_best_first(problem, ended)[0]][0]
         return best
 
     def _one(self, problem: Threads, sample: Rows, seed: list[int]) -> MixtureParams:
         rng = np.random.default_rng(seed)
         params: MixtureParams = self.start.draw(problem.model, sample.on_host(), rng)
         return params
+
+
+def _best_first(problem: Threads, found: list[tuple[Any, float]]) -> list[int]:
+    """Numbers of parameters by score, those with the fewest degenerate components first.
+
+    The likelihood of a component that shrinks onto a few rows has no bound, so it says nothing.
+    """
+    order = ranked([score for _, score in found])
+    return sorted(order, key=lambda i: n_degenerate(problem.model, found[i][0]))
 
 
 def learn(rule: EM, problem: Threads, params: Any, sample: Rows) -> tuple[Any, float]:
