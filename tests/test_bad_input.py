@@ -35,6 +35,9 @@ from mixfold.learners.mini_batch_em import MiniBatchEM
 from mixfold.learners.online_em import OnlineEM
 from mixfold.schedules.constant import Constant
 
+# small data on which a component may be degenerate, which is tested elsewhere
+pytestmark = pytest.mark.filterwarnings("ignore::mixfold.core.errors.DegenerateComponentsWarning")
+
 X = np.random.default_rng(0).normal(size=(200, 2))
 COUNTS = np.random.default_rng(1).poisson(3.0, size=(200, 2)).astype(float)
 NAMED = pd.DataFrame(X, columns=["a", "b"])

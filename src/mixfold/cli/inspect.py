@@ -31,6 +31,7 @@ def inspect(
         reached_per_row,
         standard_deviations,
     )
+    from mixfold.core.data_limits import without_limits
 
     mixture = load_mixture(model)
     learned, history = mixture._learned, mixture.history_
@@ -42,7 +43,7 @@ def inspect(
         facts(
             [
                 ("file", str(model)),
-                ("family", _described(learned.model.family)),
+                ("family", _described(without_limits(learned.model.family))),
                 ("learner", _learner(mixture, learned.learner)),
                 ("rows seen", f"{mixture.n_seen_:,}"),
                 ("log-likelihood", reached),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mixfold.core.data_limits import LimitsFromData
-from mixfold.core.errors import DegenerateComponentsWarning, warn
+from mixfold.core.errors import DegenerateComponentsWarning, InvalidInputError, warn
 from mixfold.core.rows import Rows
 from mixfold.engines.threads import Threads
 from mixfold.estimators._placing import problem_for
@@ -39,6 +39,10 @@ def limited_by(problem: Threads, params: MixtureParams) -> Threads:
     family = problem.model.family
     if not (isinstance(family, LimitsFromData) and family.takes_limits):
         return problem
+    try:
+        problem.model.check_params(params)
+    except InvalidInputError:
+        return problem  # the start says what is wrong
     found = family.with_limits_of(params.components, params.weights)
     return with_model(problem, replace(problem.model, family=found))
 

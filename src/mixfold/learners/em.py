@@ -285,7 +285,9 @@ class EM(Learner):
         return state.converged
 
     def estimate(self, problem: Problem, state: EMState) -> Any:
-        return state.trail[-1] if state.phase in (EXTRAPOLATED, COMBINED) else state.params
+        if state.phase == COMBINED:
+            return state.trail[-2]  # whose likelihood is known not to have fallen
+        return state.trail[-1] if state.phase == EXTRAPOLATED else state.params
 
 
 def _with(state: EMState, **changes: Any) -> EMState:
