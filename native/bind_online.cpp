@@ -19,7 +19,8 @@ void construct_online(OnlineMixture* self, const std::string& name, const Parame
                       const Parameter<2>& s_mean, const Parameter<2>& s_scatter,
                       const Parameter<1>& t_weight, const Parameter<2>& t_mean,
                       const AnyParameter& t_factor, double floor, double reg, double least,
-                      bool keep_weights, bool keep_factors) {
+                      double rounding, const Parameter<1>& lowest, bool keep_weights,
+                      bool keep_factors) {
   const OnlineKind kind = online_kind(name);
   const int components = checked_components(s_mean.shape(0));
   const int d = checked_coordinates(s_mean.shape(1), triangular(kind));
@@ -29,8 +30,10 @@ void construct_online(OnlineMixture* self, const std::string& name, const Parame
   require_shape("t_weight", t_weight, components);
   require_shape("t_mean", t_mean, components, d);
   require_size("t_factor", t_factor.size(), size_t(matrices(kind, components)) * entries);
+  require_shape("lowest", lowest, d);
   require(least == 0 || !triangular(kind), "least must be 0 where covariances are matrices");
-  auto* const mixture = new (self) OnlineMixture(kind, components, d, floor, reg, least);
+  auto* const mixture =
+      new (self) OnlineMixture(kind, components, d, floor, reg, least, rounding, lowest.data());
   mixture->state().keep_weights = keep_weights;
   mixture->state().keep_factors = keep_factors;
   const OnlineState& s = mixture->state();
@@ -116,7 +119,7 @@ void bind_online(nb::module_& m) {
   nb::class_<OnlineMixture>(m, "OnlineMixture")
       .def("__init__", &construct_online, "kind"_a, "s_weight"_a, "s_mean"_a, "s_scatter"_a,
            "t_weight"_a, "t_mean"_a, "t_factor"_a, "floor"_a, "reg"_a, "least"_a,
-           "keep_weights"_a, "keep_factors"_a)
+           "rounding"_a, "lowest"_a, "keep_weights"_a, "keep_factors"_a)
       .def("fold", &fold, "rows"_a, "weights"_a.none(), "gamma"_a, "hold"_a, "assign"_a,
            "control"_a, "recursive"_a, "narrow"_a, "share"_a, "old"_a.none(),
            "log_likelihood"_a)

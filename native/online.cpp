@@ -17,9 +17,7 @@
 namespace mixfold::MIXFOLD_ISA {
 namespace {
 
-// As in core/limits.py: no mean of a positive family and no variance is below these.
-constexpr double least_mean = 1e-60, least_variance = 1e-120;
-constexpr double least_weight = 1e-300, epsilon = 0x1p-52;
+constexpr double least_weight = 1e-300;
 
 struct Response {
   double log_density, total, peak;
@@ -137,10 +135,10 @@ template <class S, class Family> MIXFOLD_INLINE void set_floors(const OnlineStat
     const double mean = overall_mean<S>(s, j);
     if constexpr (Family::has_scatter) {
       const double variance = overall_variance<S, Family>(s, j, mean);
-      const double rounding = epsilon * mean;
-      s.floors[j] = larger(larger(s.floor * variance, rounding * rounding), least_variance);
+      const double rounding = s.rounding * mean;
+      s.floors[j] = larger(larger(s.floor * variance, rounding * rounding), s.lowest[j]);
     } else {
-      s.floors[j] = larger(s.floor * mean, least_mean);
+      s.floors[j] = larger(s.floor * mean, s.lowest[j]);
     }
   }
 }

@@ -28,8 +28,8 @@ OnlineKind online_kind(const std::string& name) {
 }
 
 OnlineMixture::OnlineMixture(OnlineKind kind, int components, int d, double floor, double reg,
-                             double least)
-    : lanes_(components) {
+                             double least, double rounding, const double* lowest)
+    : lanes_(components), lowest_(lowest, lowest + d) {
   OnlineState& s = state_;
   s.kind = kind;
   s.components = components;
@@ -40,6 +40,8 @@ OnlineMixture::OnlineMixture(OnlineKind kind, int components, int d, double floo
   s.floor = floor;
   s.reg = reg;
   s.least = least;
+  s.rounding = rounding;
+  s.lowest = lowest_.data();
   s.stale = true;
   trial_ = s;
   const ptrdiff_t entries = 9 + 7 * ptrdiff_t(d) + 3 * ptrdiff_t(s.scatter_size) + s.factor_size;

@@ -22,7 +22,8 @@ int factor_size(OnlineKind kind, int d);
 
 class OnlineMixture {
  public:
-  OnlineMixture(OnlineKind kind, int components, int d, double floor, double reg, double least);
+  OnlineMixture(OnlineKind kind, int components, int d, double floor, double reg, double least,
+                double rounding, const double* lowest);
   OnlineMixture(const OnlineMixture&) = delete;
   OnlineMixture& operator=(const OnlineMixture&) = delete;
 
@@ -47,7 +48,7 @@ class OnlineMixture {
 
   ComponentLanes lanes_;
   OnlineState state_{}, trial_{};
-  std::vector<double> memory_;
+  std::vector<double> memory_, lowest_;
 };
 
 }  // namespace mixfold

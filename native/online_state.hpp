@@ -38,6 +38,10 @@ struct OnlineState {
   // `least` is a variance that is not passed downwards, as asked for; zero if there is none. It is
   // for variances alone, not for triangles.
   double floor, reg, least;
+  // What a variance or a mean of a coordinate is at least: `floor` times that of all rows, the square
+  // of `rounding` times their mean (variances alone), and the coordinate's number in `lowest`.
+  double rounding;
+  const double* lowest;
   // Parameters that stay as they are given.
   bool keep_weights, keep_factors;
 

@@ -23,6 +23,9 @@ from mixfold.experiments import study_names
 from mixfold.experiments._wanted import Wanted
 from mixfold.families._covariance import STRUCTURES
 
+# small data on which a component may be degenerate, which is tested elsewhere
+pytestmark = pytest.mark.filterwarnings("ignore::mixfold.core.errors.DegenerateComponentsWarning")
+
 COMMANDS = ("compare", "fit", "inspect", "merge", "reproduce", "sample", "score")
 SCRIPT = str(Path(sys.executable).with_name("mixfold"))
 
@@ -504,7 +507,7 @@ MISTAKES: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "option name": (
         ("fit", "rows.parquet", *FIT, "--learner", "em", "-O", "tool=1"),
-        "Did you mean 'tol'? Known: accelerate, max_iter, tol",
+        "Did you mean 'tol'? Known: accelerate, criterion, max_iter, tol",
     ),
     "option value": (
         ("fit", "rows.parquet", *FIT, "--learner", "em", "-O", "max_iter=a"),

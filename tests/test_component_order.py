@@ -187,6 +187,7 @@ def test_reordering_a_state_does_not_change_what_it_learns(
         np.testing.assert_allclose(a.factor, b.factor, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore::mixfold.core.errors.DegenerateComponentsWarning")
 @pytest.mark.parametrize("family", ["poisson", "exponential", Gaussian("factor", rank=1)])
 def test_families_go_with_their_components(family: Any) -> None:
     x = np.abs(np.round(clusters())) + 1.0
@@ -274,6 +275,7 @@ def test_instruction_sets_agree(tmp_path: Path) -> None:
 # in any file
 
 
+@pytest.mark.filterwarnings("ignore::mixfold.core.errors.DegenerateComponentsWarning")
 def test_row_groups_do_not_show(tmp_path: Path) -> None:
     """A start is drawn from some rows of a long file: the same ones, however they lie in it."""
     x = np.sort(clusters(24_000), axis=0)

@@ -15,6 +15,8 @@ from mixfold.learners.em import EM
 from mixfold.learners.mini_batch_em import MiniBatchEM
 from mixfold.learners.online_vb import OnlineVB
 
+pytestmark = pytest.mark.filterwarnings("ignore::mixfold.core.errors.DegenerateComponentsWarning")
+
 RNG = np.random.default_rng(0)
 BASE = RNG.normal(size=(60, 3))
 BLOOD = np.c_[RNG.integers(0, 40, 60), RNG.integers(1, 20, 60)].astype(float)

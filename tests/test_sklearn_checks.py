@@ -19,6 +19,9 @@ from mixfold import (
 from mixfold.families.gaussian import Gaussian
 from mixfold.learners.online_em import OnlineEM
 
+# small data on which a component may be degenerate, which is tested elsewhere
+pytestmark = pytest.mark.filterwarnings("ignore::mixfold.core.errors.DegenerateComponentsWarning")
+
 ESTIMATORS = [
     Mixture(),
     Mixture(n_components=2),

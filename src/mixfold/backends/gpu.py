@@ -67,6 +67,10 @@ class Gpu:
         self._passes: tuple[Any, Any] | None = None
         self._vain = 0
 
+    def with_model(self, model: Any) -> Gpu:
+        """Another model on the same device."""
+        return Gpu(model, self.there, self.cpu.n_threads)
+
     @classmethod
     def device(cls, engine: str) -> Any:
         """The device that a name stands for: gpu, cuda:1, torch:cpu; None for other names."""

@@ -58,6 +58,10 @@ class Threads:
         self._prepared: tuple[Any, Any] = (None, None)
         self._most_tiles = max(1, MOST_ELEMENTS // model.n_sums)
 
+    def with_model(self, model: Model) -> Threads:
+        """Another model on as many threads."""
+        return Threads(model, self.n_threads)
+
     @classmethod
     def device(cls, engine: str) -> str | None:
         """The device that a name stands for; None where the name is of another backend."""

@@ -160,7 +160,7 @@ def _summarize(model: Any, watch: Watch, output: Path) -> None:
         out.print("[yellow]not converged: more passes may give a better model[/]")
     if model.degeneracies_:
         out.print(
-            f"[yellow]{model.degeneracies_} times a component was kept from collapsing: "
+            f"[yellow]{model.degeneracies_} of {len(model.weights_)} components are degenerate: "
             "fewer components may be enough[/]"
         )
     for row in getattr(model, "drifts_", ()):

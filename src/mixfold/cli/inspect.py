@@ -31,6 +31,7 @@ def inspect(
         reached_per_row,
         standard_deviations,
     )
+    from mixfold.core.data_limits import without_limits
 
     mixture = load_mixture(model)
     learner, history = mixture.learner_, mixture.history_
@@ -42,7 +43,7 @@ def inspect(
         facts(
             [
                 ("file", str(model)),
-                ("family", _described(mixture.model_.family)),
+                ("family", _described(without_limits(mixture.model_.family))),
                 ("learner", _learner(mixture, learner)),
                 ("rows", f"{mixture.n_rows_:,}"),
                 ("passes", f"{mixture.n_iter_:,}" if mixture.n_iter_ else "rows came as a stream"),

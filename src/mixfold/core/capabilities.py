@@ -6,6 +6,7 @@ ask with `isinstance(family, Capability)`, and say what else can be used where i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 from mixfold.core.conjugate import Conjugate
@@ -159,6 +160,8 @@ class RowUpdates(NamedTuple):
     floor: float
     reg_covar: float = 0.0
     least_variance: float = 0.0
+    rounding: float = 0.0
+    lowest: Array | None = None  # of every column; None is `core.limits.SMALLEST`
 
 
 @runtime_checkable
@@ -181,6 +184,7 @@ class DevicePasses(NamedTuple):
 
     floor: float
     reg_covar: float
+    lowest_variances: Callable[[int], Array]
 
 
 @runtime_checkable

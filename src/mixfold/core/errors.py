@@ -49,12 +49,16 @@ class LearningWarning(UserWarning):
     """Learning that works, but not as well as it could."""
 
 
-def warn(message: str) -> None:
+class DegenerateComponentsWarning(LearningWarning):
+    """Components that are as narrow as the data's resolution allows, in columns that are named."""
+
+
+def warn(message: str, category: type[LearningWarning] = LearningWarning) -> None:
     """A `LearningWarning` at the line outside mixfold that asked for the work."""
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and _inside(frame.f_globals.get("__name__", "")):
         level, frame = level + 1, frame.f_back
-    warnings.warn(message, LearningWarning, stacklevel=level)
+    warnings.warn(message, category, stacklevel=level)
 
 
 def _inside(module: str) -> bool:

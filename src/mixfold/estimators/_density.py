@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from mixfold.core.data_limits import without_limits
 from mixfold.core.engine import Engine
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
@@ -25,8 +26,10 @@ from mixfold.estimators._absent import why_absent
 from mixfold.estimators._edge import check_rows, open_data
 from mixfold.estimators._evaluation import Evaluation
 from mixfold.estimators._learned import Learned
+from mixfold.estimators._limits import limited, warn_of_degenerate, with_model
 from mixfold.estimators._live import Live, is_in_range, live_from
 from mixfold.estimators._mixture_settings import MixtureSettings
+from mixfold.models.mixture_model import n_degenerate
 from mixfold.run.ancestor import MOST, Ancestor
 from mixfold.run.atomic_files import check_output
 from mixfold.run.checkpoint import Checkpoint, check_checkpoint
@@ -37,7 +40,7 @@ from mixfold.run.placement import Placement, engine_for, placement_for
 from mixfold.run.plan import FitPlan, Starts, check_served
 from mixfold.run.progress import Lines, Progress, Silent
 from mixfold.run.shards import InShards
-from mixfold.run.starting import Beginning, SampledStarts
+from mixfold.run.starting import Beginning, Sample, SampledStarts
 from mixfold.run.stream import Stream
 from mixfold.sources.array import Array
 
@@ -109,7 +112,12 @@ class Density(Evaluation):
                 device=place.tensor_device,
             )
             model._learn(settings, source, place)
+        self._warn_of_degenerate()
         return self
+
+    def _warn_of_degenerate(self) -> None:
+        learned, columns = self._learned, getattr(self, "feature_names_in_", None)
+        warn_of_degenerate(learned.model, learned.params, columns)
 
     def _check_outputs(self, learner: Learner) -> None:
         """Refuse files that cannot be written before there is anything to write."""
@@ -143,14 +151,17 @@ class Density(Evaluation):
         saved = checkpoint.read() if checkpoint and self.resume else None
         resumed = self._resumed(problem, learner, saved)
         seed = resumed.seed if resumed else self._seed()
-        sample_size = settings.sample_size(source)
+        sample = settings.sample(problem, source, self.n_init, seed)
+        problem = limited(problem, sample.rows)
+        if passing is not None:
+            passing.model = problem.model
         return FitPlan(
             problem,
             learner,
             source,
-            self._starts(settings, problem, source, seed),
+            self._starts(settings, problem, sample, seed),
             seed=seed,
-            prior_count=learner.credit(sample_size, self.n_components, source.d),
+            prior_count=learner.credit(sample.drawing.size, self.n_components, source.d),
             passes=self._most_passes(),
             check=check,
             passing=passing,
@@ -168,10 +179,9 @@ class Density(Evaluation):
                 self._remember_fit(plan, loop.fit)
 
     def _starts(
-        self, settings: MixtureSettings, problem: Problem, source: Source, seed: int
+        self, settings: MixtureSettings, problem: Problem, sample: Sample, seed: int
     ) -> Starts:
-        drawing = settings.drawing(source, self.n_init, seed)
-        return SampledStarts(problem, settings.learner, source, drawing)
+        return SampledStarts(problem, sample)
 
     def _resumed(self, problem: Problem, learner: Learner, saved: Fit | None) -> Fit | None:
         """Where to go on from, if not from the beginning."""
@@ -217,19 +227,20 @@ class Density(Evaluation):
         problem, learner = plan.problem, plan.learner
         fit = fit.best if fit.best is not None and not fit.done else fit
         self._copies = deque[Ancestor](maxlen=MOST)
+        params = learner.estimate(problem, fit.state)
         learned = Learned(
             model=problem.model,
             learner=learner,
             stream=Stream(
                 None, at_home(learner.rest(fit.state)), [Ancestor(learner.rest(fit.origin), 0, 0)]
             ),
-            params=learner.estimate(problem, fit.state),
+            params=params,
             n_seen=fit.rows_seen,
             n_rows=fit.length or fit.row,
             n_iter=fit.passes,
             history=fit.history,
             converged=bool(fit.done and learner.converged(fit.state)),
-            degeneracies=int(fit.state.repairs),
+            degeneracies=n_degenerate(problem.model, params),
             seed=0,
             streaming=False,
         )
@@ -258,9 +269,12 @@ class Density(Evaluation):
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Go on learning with more rows; the first call may have any number of them."""
+        known = self.__dict__.get("_learned")
         with self._learning() as model:
             model._check_parameters()
             model._learn_more(model._settings(), X, sample_weight)
+        if self._learned.stream.waiting is None and not (known and known.degeneracies):
+            self._warn_of_degenerate()
         return self
 
     def _learn_more(self, settings: MixtureSettings, X: Any, sample_weight: Any) -> None:
@@ -274,10 +288,11 @@ class Density(Evaluation):
         seen, weight = 0, 0.0
         for rows in source.blocks():
             check(rows, range(seen, seen + len(rows)))
+            problem = with_model(problem, learned.model)
             learned = learned.advance(problem, settings.beginning, rows)
             seen, weight = seen + len(rows), weight + rows.total_weight()
         check_some(seen, weight)
-        learned = learned.settle(problem, settings.beginning)
+        learned = learned.settle(with_model(problem, learned.model), settings.beginning)
         self._remember(
             replace(learned, stream=at_home(learned.stream)) if not place.is_default else learned
         )
@@ -325,7 +340,7 @@ class Density(Evaluation):
         settings = self._settings()
         problem = settings.problem(self.n_features_in_)
         learned = self._streaming(settings, problem)
-        live = live_from(learned, problem, settings.beginning)
+        live = live_from(learned, with_model(problem, learned.model), settings.beginning)
         if live is None:
             return None
         # what is shown is made when it is asked for
@@ -343,7 +358,7 @@ class Density(Evaluation):
         learned = self._now()
         for name, now, new in (
             ("n_components", learned.model.k, problem.model.k),
-            ("family", learned.model.family, problem.model.family),
+            ("family", without_limits(learned.model.family), problem.model.family),
         ):
             if not equal(now, new):
                 raise InvalidInputError(
@@ -356,6 +371,7 @@ class Density(Evaluation):
             return learned
         if learner.goes_on_from(learned.learner) and learned.stream.state is not None:
             return replace(learned, learner=learner, streaming=True)
+        problem = with_model(problem, learned.model)
         state = learner.init_after_fit(
             problem, learned.params, learned.n_rows, learned.weight, self._seed()
         )

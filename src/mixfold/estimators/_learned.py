@@ -17,9 +17,10 @@ from mixfold.core.learner import Learner
 from mixfold.core.problem import Model, Problem
 from mixfold.core.rows import Rows
 from mixfold.core.value import equal, field_names, value
+from mixfold.estimators._limits import limited, limited_by
 from mixfold.learners.drift_aware import DriftAware
 from mixfold.models.bayesian_mixture import MixturePosterior
-from mixfold.models.mixture_model import MixtureModel
+from mixfold.models.mixture_model import MixtureModel, n_degenerate
 from mixfold.run.ancestor import Ancestor, joined
 from mixfold.run.component_order import component_order, reorder
 from mixfold.run.history import History, no_history
@@ -166,17 +167,32 @@ class Learned:
 
     def advance(self, problem: Problem, beginning: Beginning, rows: Rows) -> Learned:
         """With more rows of a stream."""
+        if self.stream.state is None:
+            problem = self._limited(problem, beginning, rows)
         stream, infos = self.stream.learn(problem, self.learner, beginning, self.seed, rows)
         seconds = float(self.history.time[-1]) if len(self.history) else 0.0
         history = self.history.extended(infos, seconds)
         n = len(rows)
         return replace(
             self,
+            model=problem.model,
             stream=stream,
             n_seen=self.n_seen + n,
             n_rows=self.n_rows + n,
             history=history,
         )
+
+    def _limited(self, problem: Problem, beginning: Beginning, rows: Rows) -> Problem:
+        """The problem with the limits that the first rows of the stream suggest.
+
+        Where whole parameters were given, learning begins with any number of rows, so the
+        parameters say how wide columns are.
+        """
+        given = beginning.given
+        if given is not None:
+            return limited_by(problem, given)
+        first = self.stream.first_rows(problem.model, self.learner, beginning, rows)
+        return problem if first is None else limited(problem, lambda: first)
 
     def ordered(self) -> Learned:
         """With components in order, in all that the state has come from too."""
@@ -198,7 +214,9 @@ class Learned:
 
     def settle(self, problem: Problem, beginning: Beginning) -> Learned:
         """With the parameters brought up to date."""
+        waiting, state = self.stream.waiting, self.stream.state
+        if waiting is not None:
+            problem = limited(problem, lambda: waiting)
         params = self.stream.estimate(problem, self.learner, beginning, self.seed)
-        state = self.stream.state
-        degeneracies = 0 if state is None else int(state.repairs)
+        degeneracies = 0 if state is None else n_degenerate(problem.model, params)
         return replace(self, params=params, degeneracies=degeneracies, converged=state is not None)

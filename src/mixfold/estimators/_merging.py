@@ -10,11 +10,13 @@ from sklearn.utils.validation import check_is_fitted
 
 from mixfold.backends.threads import Threads
 from mixfold.core.capabilities import LatentFactors
+from mixfold.core.data_limits import LimitsFromData, without_limits
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.statistics import Statistics
 from mixfold.core.value import digest, equal, field_names
 from mixfold.estimators._density import Density
 from mixfold.estimators._learned import Learned
+from mixfold.models.mixture_model import n_degenerate
 from mixfold.run.ancestor import Ancestor
 from mixfold.run.component_order import reorder
 from mixfold.run.history import no_history
@@ -42,6 +44,7 @@ def merge(models: Sequence[Any], align: bool = False) -> Any:
     [55.0, 80.0]
     """
     models, learned = _checked(models)
+    learned = _with_common_limits(learned)
     together = _aligned(learned) if align else _of_one_lineage(learned)
     merged = type(models[0])(**models[0].get_params(deep=False))
     merged.n_features_in_ = models[0].n_features_in_
@@ -72,7 +75,7 @@ def _checked(models: Sequence[Any]) -> tuple[list[Density], list[Learned]]:
             )
     alike: list[tuple[str, Callable[[Density, Learned], Any]]] = [
         ("the kind of model", lambda m, _: type(m).__name__),
-        ("family", lambda _, one: one.model.family),
+        ("family", lambda _, one: without_limits(one.model.family)),
         ("n_components", lambda _, one: one.model.k),
         ("the number of columns", lambda _, one: one.model.d),
         ("columns", lambda m, _: [*map(str, getattr(m, "feature_names_in_", ()))] or None),
@@ -100,6 +103,15 @@ def _check_same(name: str, values: Sequence[Any]) -> None:
             )
 
 
+def _with_common_limits(learned: Sequence[Learned]) -> list[Learned]:
+    """The same with limits that serve the rows of all of them."""
+    first, *others = (one.model.family for one in learned)
+    if not isinstance(first, LimitsFromData):
+        return [*learned]
+    family = first.common_limits(others)
+    return [replace(one, model=replace(one.model, family=family)) for one in learned]
+
+
 def _of_one_lineage(learned: Sequence[Learned]) -> Learned:
     if all(map(_online, learned)):
         return _joined(learned)
@@ -121,15 +133,16 @@ def _joined(learned: Sequence[Learned]) -> Learned:
     base = _common(learned, lambda one, state: [one.learner, _without_seed(state)])
     problem = Threads(first.model, 1)
     state = first.learner.merge(problem, base.state, [one.stream.state for one in learned])
+    params = first.learner.estimate(problem, state)
     return replace(
         first,
         stream=Stream(None, state, [base]),
-        params=first.learner.estimate(problem, state),
+        params=params,
         n_seen=base.n_seen + sum(one.n_seen - base.n_seen for one in learned),
         n_rows=base.n_rows + sum(one.n_rows - base.n_rows for one in learned),
         history=no_history(),
         converged=all(one.converged for one in learned),
-        degeneracies=int(state.repairs),
+        degeneracies=n_degenerate(first.model, params),
         streaming=all(one.streaming for one in learned),
     )
 
@@ -181,7 +194,7 @@ def _averaged(
     total = expected[0] * learned[0].n_rows
     for one, statistics in zip(learned[1:], expected[1:], strict=True):
         total = total + statistics * one.n_rows
-    params, repairs = first.model.maximize(total.normalized())
+    params, _ = first.model.maximize(total.normalized())
     return replace(
         first,
         stream=Stream(None, None, [base] if base else []),
@@ -190,6 +203,6 @@ def _averaged(
         n_rows=sum(one.n_rows for one in learned),
         history=no_history(),
         converged=all(one.converged for one in learned),
-        degeneracies=sum(one.degeneracies for one in learned) + repairs,
+        degeneracies=n_degenerate(first.model, params),
         streaming=False,
     )

@@ -12,7 +12,7 @@ from mixfold.core.source import Source
 from mixfold.estimators._edge import RowCheck, check_sample
 from mixfold.models.mixture_model import MixtureModel
 from mixfold.run.placement import DEFAULT, Placement
-from mixfold.run.starting import Beginning, Drawing
+from mixfold.run.starting import Beginning, Drawing, Sample
 
 
 @dataclass(frozen=True)
@@ -40,8 +40,9 @@ class MixtureSettings:
         most = max(self.learner.sample_size, self.n_components)
         return most if source.length is None else min(most, source.length)
 
-    def drawing(self, source: Source, n_init: int, seed: int) -> Drawing:
-        """How starts are drawn from a source."""
+    def sample(self, problem: Problem, source: Source, n_init: int, seed: int) -> Sample:
+        """The rows of a source that limits and starts come from."""
         size = self.sample_size(source)
         check = partial(check_sample, self.family, source)
-        return Drawing(self.beginning, size, n_init, seed, check)
+        drawing = Drawing(self.beginning, size, n_init, seed, check)
+        return Sample(problem, self.learner, source, drawing)

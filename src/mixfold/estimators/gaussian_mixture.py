@@ -20,7 +20,7 @@ from mixfold.core.learner import Learner
 from mixfold.core.problem import Problem
 from mixfold.core.registry import is_called
 from mixfold.core.rows import Array as Floats
-from mixfold.core.source import Source, WholeArray
+from mixfold.core.source import WholeArray
 from mixfold.estimators._density import Density
 from mixfold.estimators._edge import learner_from
 from mixfold.estimators._learned import Learned
@@ -33,7 +33,7 @@ from mixfold.run.fit import Fit
 from mixfold.run.history import no_history
 from mixfold.run.plan import Starts
 from mixfold.run.progress import Progress, Silent
-from mixfold.run.starting import start_for
+from mixfold.run.starting import Sample, start_for
 from mixfold.run.stream import Stream
 
 
@@ -114,7 +114,7 @@ class GaussianMixture(Density):
 
     def _learner(self) -> Learner:
         if is_called(self.learner, self._own_learner):
-            return EM(tol=self.tol, max_iter=self.max_iter)
+            return EM(tol=self.tol, max_iter=self.max_iter, criterion="step")
         return learner_from(self.learner)
 
     def _start(self, family: Family, learner: Learner) -> Overrides:
@@ -146,11 +146,12 @@ class GaussianMixture(Density):
         return self
 
     def _starts(
-        self, settings: MixtureSettings, problem: Problem, source: Source, seed: int
+        self, settings: MixtureSettings, problem: Problem, sample: Sample, seed: int
     ) -> Starts:
         """Starts as scikit-learn draws them for arrays, ours for everything else."""
+        source = sample.source
         if not isinstance(source, WholeArray) or settings.learner.starts > 1:
-            return super()._starts(settings, problem, source, seed)
+            return super()._starts(settings, problem, sample, seed)
         if source.length < self.n_components:
             raise ValueError(
                 f"Expected n_samples >= n_components but got n_components = {self.n_components}, "

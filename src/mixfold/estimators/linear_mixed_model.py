@@ -67,10 +67,10 @@ class LinearMixedModel(UnitFitting, Designed):
         "expected" that of the fixed effects alone, (sum_i A_i' V_i^-1 A_i)^-1 with
         V_i = B_i Omega B_i' + sigma^2 I, as lme4 does. The two agree for balanced designs.
     learner : str or learner object, default="auto"
-        "auto" is EM with SQUAREM acceleration, up to `tol` and `max_iter`; or "em",
+        "auto" is EM with acceleration, up to `tol` and `max_iter`; or "em",
         "mini-batch-em", "online-em", or e.g. `MiniBatchEM(batch_size=100)`. A row is a group.
     tol : float, default=1e-13
-        "auto" stops when a step gains fewer nats per observation.
+        "auto" stops when fewer nats per observation are left to gain, as `EM` estimates it.
     max_iter : int, default=1000
         "auto" makes at most so many passes over the data.
     checkpoint : path, default=None
@@ -222,7 +222,7 @@ class LinearMixedModel(UnitFitting, Designed):
         check_some(observed.n, 1.0)
         model, scaling = self._model(data, observed.scaling), observed.scaling
         problem = Threads(model, self.n_threads)
-        learner = self._learner(observed.n / units.length)
+        learner = self._learner(observed.n)
         learner = learner.resolve(units.length, model.d, False)
         fit = self._fit_units(problem, learner, data.design, units, START_UNITS)
         params = learner.estimate(problem, fit.state)

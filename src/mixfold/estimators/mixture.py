@@ -90,9 +90,10 @@ class Mixture(Density):
         `log_likelihood`, `step_size`, `rows` and `time` of every pass or update, and `bound`, what
         a rule raises that does not raise the likelihood itself.
     converged_ : bool
-        Whether the learner came to rest by itself.
+        Whether the learner came to rest by itself: for EM and "auto", whether less than the
+        learner's `tol` nats of the log-likelihood were left.
     degeneracies_ : int
-        How often a component had to be kept from collapsing.
+        How many components are as narrow in some column as the data's resolution allows.
 
     Examples
     --------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -20,9 +20,9 @@ from mixfold.core.rows import Array
 from mixfold.core.statistics import Block, Blocks, packed_length, packed_pairs
 from mixfold.core.value import value
 from mixfold.families import _factor_analysis as factor_analysis
-from mixfold.families._centred_moments import CentredMoments
 from mixfold.families._factor_analysis import FactorParams, Moments
 from mixfold.families._gaussian_params import GaussianParams, scipy_log_density
+from mixfold.families._variance_limits import VarianceLimits
 
 if TYPE_CHECKING:
     from mixfold.families.gaussian import Gaussian
@@ -32,7 +32,7 @@ FACTOR = "factor"
 
 
 @value
-class FactorGaussian(CentredMoments):
+class FactorGaussian(VarianceLimits):
     """x = mu + L'z + e with factors z ~ N(0, I) of dimension `rank` and noise e ~ N(0, psi).
 
     Sigma = L'L + diag(psi), in O(d rank) memory and time: `Gaussian("factor", rank=q)`. Statistics
@@ -60,10 +60,11 @@ class FactorGaussian(CentredMoments):
     statistics_depend_on_params = True
 
     covariance: str = FACTOR
-    floor: float = 1e-8
+    floor: float | None = None
     reg_covar: float = 0.0
     rank: int | None = None
     cap: float | None = None
+    column_floors: Array | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.covariance != FACTOR:
@@ -93,7 +94,9 @@ class FactorGaussian(CentredMoments):
         """The family of the columns given the factors, with the same bounds of variances."""
         from mixfold.families.gaussian import Gaussian
 
-        return Gaussian("diag", self.floor, self.reg_covar, cap=self.cap)
+        return Gaussian(
+            "diag", self.floor, self.reg_covar, cap=self.cap, column_floors=self.column_floors
+        )
 
     @property
     def _dense(self) -> Gaussian:
@@ -108,6 +111,7 @@ class FactorGaussian(CentredMoments):
         return self._columns.least_variance
 
     def check_columns(self, d: int) -> None:
+        super().check_columns(d)
         if self.n_factors >= d:
             raise InvalidInputError(
                 f"rank is {self.rank}, but the data have {d} column{'s' * (d != 1)}: a rank below "
@@ -130,6 +134,13 @@ class FactorGaussian(CentredMoments):
         square = params.loadings.swapaxes(1, 2) @ params.loadings + noise
         factor = np.asarray(np.linalg.cholesky(square), dtype=np.float64)
         return GaussianParams(params.means, factor)
+
+    def _free_variances(self, params: FactorParams) -> Array:
+        return np.asarray(params.noise_variance)
+
+    def _floors_of(self, params: FactorParams, weights: Array) -> Array:
+        (block,) = self.expected(params, weights)
+        return self._columns.variance_floor(self._observed(block))
 
     def scipy_log_density(self, params: FactorParams, x: Array) -> Array:
         return scipy_log_density(self.dense(params), x)

@@ -9,9 +9,10 @@ import numpy as np
 from mixfold.core.capabilities import DevicePasses, RowUpdates, Whitened
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Block
-from mixfold.families._centred_moments import CentredMoments
+from mixfold.core.variance_floors import ROUNDING
 from mixfold.families._covariance import STRUCTURES, Covariance
 from mixfold.families._gaussian_params import GaussianParams
+from mixfold.families._variance_limits import VarianceLimits
 
 ON_DEVICES = ("full", "diag")  # structures whose M-steps can be made on a device
 
@@ -21,13 +22,10 @@ def for_each(shared: Array, shape: tuple[int, ...]) -> Array:
     return shared if shared.shape == shape else np.array(np.broadcast_to(shared, shape))
 
 
-class GaussianCapabilities(CentredMoments):
+class GaussianCapabilities(VarianceLimits):
     """Coordinates, bounds, kernels and shapes of covariances; `Gaussian` has the mathematics."""
 
     covariance: str
-    floor: float
-    reg_covar: float
-    cap: float | None
 
     @property
     def structure(self) -> Covariance:
@@ -151,13 +149,14 @@ class GaussianCapabilities(CentredMoments):
     def row_updates(self) -> RowUpdates | None:
         if self.form == "triangular" and self.cap is not None:
             return None  # none keeps the eigenvalues of matrices above a bound
-        return RowUpdates(self.covariance, self.floor, self.reg_covar, self.least_variance)
+        limits = self.reg_covar, self.least_variance
+        return RowUpdates(self.covariance, self.floor_share, *limits, ROUNDING, self.column_floors)
 
     @property
     def device_passes(self) -> DevicePasses | None:
         if self.covariance not in ON_DEVICES or self.cap is not None:
             return None
-        return DevicePasses(self.floor, self.reg_covar)
+        return DevicePasses(self.floor_share, self.reg_covar, self.lowest_variances)
 
     def to_arrays(self, params: GaussianParams) -> tuple[Array, Array]:
         return params.means, params.factor

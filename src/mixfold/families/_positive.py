@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mixfold.core.checks import LOWEST, check_array, check_kind, check_least
 from mixfold.core.family import Family
@@ -11,6 +12,7 @@ from mixfold.core.rows import Array
 from mixfold.core.statistics import Blocks
 from mixfold.core.support import Support
 from mixfold.core.value import value
+from mixfold.core.variance_floors import TOUCHING
 
 
 @value
@@ -48,10 +50,18 @@ class Positive(Family):
     def maximize(self, blocks: Blocks) -> tuple[MeanParams, int]:
         (block,) = blocks
         share = block.weight / block.weight.sum()
-        floor = np.maximum(self.floor * (share @ block.mean), SMALLEST)
+        floor = self._floors(share @ block.mean)
         healthy = block.mean >= floor
         n_degenerate = int((~healthy).any(axis=1).sum())
         return MeanParams(np.where(healthy, block.mean, floor)), n_degenerate
+
+    def _floors(self, mean: Array) -> Array:
+        """The smallest mean of every column, of rows with these means."""
+        return np.maximum(self.floor * mean, SMALLEST)
+
+    def degenerate(self, params: MeanParams, weights: Array) -> NDArray[np.bool_]:
+        """Where a mean is on its floor."""
+        return params.means <= TOUCHING * self._floors(weights @ params.means)
 
     def typical_size(self, x: Array, weight: Array) -> Array:
         """The mean of each column, (d,): what divergences are measured in."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -38,7 +38,6 @@ CONJUGATES: dict[str, type[NormalWishart | NormalGamma]] = {
     "full": NormalWishart,
     "diag": NormalGamma,
 }
-RESOLUTION = 2.0**-52
 
 
 @value
@@ -46,8 +45,12 @@ class Gaussian(GaussianCapabilities):
     """Multivariate normal: t(x) = (x, xx'), maximised by mean and covariance.
 
     `floor` keeps every conditional variance above that share of the data's variance in the
-    column, so that no component can collapse; `reg_covar` is added to every variance. `cap` is the
-    largest precision: no eigenvalue of a covariance falls below 1 / cap, which is no degeneracy.
+    column, so that no component can collapse. None, the default, takes the smallest variances from
+    the resolution and the scale of the data when a fit begins: in steps of s no variance is below
+    s^2 / 12, a constant column gets a deviation of a thousandth of its value, or 0.001, and all
+    others a share of 1e-8. They are kept as `column_floors`. `reg_covar` is added to every
+    variance; where it is given, no floor is taken from the data. `cap` is the largest precision:
+    no eigenvalue of a covariance falls below 1 / cap, which is no degeneracy.
     `covariance="factor"` is full structure in high dimension, by `rank` factors: see
     `FactorGaussian`.
 
@@ -64,10 +67,11 @@ class Gaussian(GaussianCapabilities):
     default_init = "k-means++"
 
     covariance: str = "full"
-    floor: float = 1e-8
+    floor: float | None = None
     reg_covar: float = 0.0
     rank: int | None = None
     cap: float | None = None
+    column_floors: Array | None = field(default=None, repr=False)
 
     def __new__(cls, covariance: str = "full", *others: Any, **named: Any) -> Self:
         """With factors it is a `FactorGaussian`."""
@@ -82,7 +86,8 @@ class Gaussian(GaussianCapabilities):
                 f"rank is {self.rank!r}, but covariance {self.covariance!r} has none: "
                 "use covariance='factor', or leave rank out"
             )
-        check_least("floor", self.floor, 0.0, 1.0)
+        if self.floor is not None:
+            check_least("floor", self.floor, 0.0, 1.0)
         check_least("reg_covar", self.reg_covar, 0.0, LARGEST**2)
         if self.cap is not None:
             check_above("cap", self.cap, LEAST_VARIANCE, 1.0 / LEAST_VARIANCE)
@@ -90,6 +95,16 @@ class Gaussian(GaussianCapabilities):
     @property
     def scatter(self) -> Scatter:
         return self.structure.scatter
+
+    def _floors_of(self, params: GaussianParams, weights: Array) -> Array:
+        (block,) = self.expected(params, weights)
+        return self.variance_floor(block)
+
+    def _free_variances(self, params: GaussianParams) -> Array:
+        """Variances of columns given those before them, in shapes that fit (K, d)."""
+        factor = params.factor
+        diagonal = factor if factor.ndim == 2 else np.diagonal(factor, axis1=1, axis2=2)
+        return np.asarray(np.square(diagonal))
 
     @classmethod
     def variants(cls) -> list[Self]:
@@ -225,8 +240,7 @@ class Gaussian(GaussianCapabilities):
         share = statistics.weight / statistics.weight.sum()
         centre = share @ statistics.mean
         total = share @ (self._variances(statistics) + np.square(statistics.mean - centre))
-        least = np.maximum(np.square(RESOLUTION * centre), LEAST_VARIANCE)
-        return np.asarray(np.maximum(self.floor * total, least))
+        return self.floors(total, centre)
 
     def _variances(self, statistics: Block) -> Array:
         if self.scatter == "diag":

@@ -15,8 +15,8 @@ import triton
 
 from mixfold.core.backend_capabilities import Passes
 from mixfold.core.capabilities import DevicePasses, MaximizedOnDevice
-from mixfold.core.limits import LEAST_VARIANCE
-from mixfold.families.gaussian import LOG_2PI, RESOLUTION
+from mixfold.core.variance_floors import ROUNDING
+from mixfold.families.gaussian import LOG_2PI
 from mixfold.kernels._graphs import recorded, restored
 from mixfold.kernels._moments import Moments, of_form
 from mixfold.kernels._products import Whitened
@@ -54,6 +54,7 @@ class Iterations(ABC):
         self.slots = torch().zeros((self.passes + 1, size), dtype=wide, device=x.device)
         self.log_likelihood = torch().zeros(self.passes, dtype=wide, device=x.device)
         self.healthy = torch().zeros(self.passes, dtype=torch().int32, device=x.device)
+        self.limits = limits_of(self.known, x)
         self._ended: Any = None
         self._graphs: dict[bool, Any] = {}
         self.wide = False
@@ -126,7 +127,6 @@ class SmallIterations(Iterations):
 
     def __init__(self, fused: Any, x: Tensor, weight: Tensor | None, tile: int) -> None:
         super().__init__(fused, x, weight, tile)
-        self.limits = limits_of(self.known, x)
         self.theta: Any = None
 
     def begun(self) -> list[Tensor]:
@@ -150,7 +150,7 @@ class DiagonalIterations(Iterations):
 
     def __init__(self, fused: Any, x: Tensor, weight: Tensor | None, tile: int) -> None:
         super().__init__(fused, x, weight, tile)
-        self.columns = Columns(fused.k, fused.d, fused.kp, limits_of(self.known, x))
+        self.columns = Columns(fused.k, fused.d, fused.kp, self.limits)
 
     def prepare(self, form: Whitened) -> None:
         self.wide = self.fused.wide_for(form)
@@ -177,14 +177,18 @@ class PairsIterations(Iterations):
         given = self.fused.arranged(origin, means, whitened(factor), offset)
         tiles = self.fused.moments(given, self.x, self.weight, self.tile)
         total = Moments(*(several.sum(dim=0) for several in tiles))
-        *params, self.healthy[i] = maximized(self.known, origin.double(), total)
+        *params, self.healthy[i] = maximized(self.limits, origin.double(), total)
         self.slots[i + 1] = torch().cat([part.ravel() for part in params])
         self.log_likelihood[i] = total.log_likelihood / total.weight.sum()
 
 
 def limits_of(family: DevicePasses, x: Tensor) -> Tensor:
-    """What variances may not fall below, and what is added to them."""
-    return x.new_tensor([family.floor, family.reg_covar], dtype=torch().float64)
+    """The share of `Gaussian.variance_floor`, what is added to variances, and what no variance
+    falls below: by rounding, as a share of the squared mean, and in every column.
+    """
+    lowest = family.lowest_variances(x.shape[1])
+    numbers = [family.floor, family.reg_covar, ROUNDING**2, *lowest]
+    return x.new_tensor(numbers, dtype=torch().float64)
 
 
 def whitened(factor: Tensor) -> Tensor:
@@ -193,7 +197,7 @@ def whitened(factor: Tensor) -> Tensor:
     return torch().linalg.solve_triangular(factor, eye.expand_as(factor), upper=False)
 
 
-def maximized(family: DevicePasses, origin: Tensor, total: Moments) -> tuple[Tensor, ...]:
+def maximized(limits: Tensor, origin: Tensor, total: Moments) -> tuple[Tensor, ...]:
     """Weights, means, factors, and whether nothing had to be mended.
 
     The same as `Gaussian.maximize`, from moments about an origin.
@@ -205,10 +209,10 @@ def maximized(family: DevicePasses, origin: Tensor, total: Moments) -> tuple[Ten
     variances = scatter.diagonal(dim1=1, dim2=2)
     middle = share @ centred
     spread = share @ (variances + (centred - middle).square())
-    lowest = (RESOLUTION * (origin + middle)).square().clip(min=LEAST_VARIANCE)
-    floor = torch().maximum(family.floor * spread, lowest)
+    lowest = torch().maximum(limits[2] * (origin + middle).square(), limits[3:])
+    floor = torch().maximum(limits[0] * spread, lowest)
     eye = torch().eye(scatter.shape[1], dtype=scatter.dtype, device=scatter.device)
-    factor, failed = torch().linalg.cholesky_ex(scatter + family.reg_covar * eye)
+    factor, failed = torch().linalg.cholesky_ex(scatter + limits[1] * eye)
     pivots = factor.diagonal(dim1=1, dim2=2).square()
     good = (failed == 0).all() & (held > 0).all() & (pivots > floor).all()
     return share, origin + centred, factor, good

@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 
 from mixfold.core.limits import LEAST_VARIANCE
-from mixfold.families.gaussian import LOG_2PI, RESOLUTION
+from mixfold.families.gaussian import LOG_2PI
 from mixfold.kernels._torch import Tensor, torch
 from mixfold.models.mixture_model import SMALLEST_WEIGHT
 
@@ -97,7 +97,6 @@ def maximize_columns(
     tiles,
     D,
     K,
-    RESOLUTION: tl.constexpr,
     TINY: tl.constexpr,
     KP: tl.constexpr,
     C: tl.constexpr,
@@ -121,8 +120,10 @@ def maximize_columns(
     gap = centred - middle[None, :]
     spread = tl.sum(share * (variance + gap * gap), 0)
     centre = tl.load(origin + column, column < D, other=0.0).to(tl.float64)
-    finest = RESOLUTION * (centre + middle)
-    floor = tl.maximum(tl.load(limits) * spread, tl.maximum(finest * finest, TINY))
+    mean = centre + middle
+    lowest = tl.load(limits + 3 + column, column < D, other=TINY)
+    lowest = tl.maximum(tl.load(limits + 2) * mean * mean, lowest)
+    floor = tl.maximum(tl.load(limits) * spread, lowest)
     pivot = variance + tl.load(limits + 1)
     enough = (pivot > floor[None, :]) | ~real
     at = after + K + lane[:, None] * D + column[None, :]
@@ -213,7 +214,7 @@ class Columns:
         """The slot after, the mean log-likelihood, and whether all is healthy, from weights and
         log-likelihood (T, 1 + KP) and moments (T, KP, 2, D) of tiles under `theta`."""
         given = held, moments, theta.origin, self.limits, after, self._good
-        sizes: Any = len(held), self.d, self.k, RESOLUTION, LEAST_VARIANCE, self.kp, COLUMNS
+        sizes: Any = len(held), self.d, self.k, LEAST_VARIANCE, self.kp, COLUMNS
         maximize_columns[(self.blocks,)](*given, *sizes)
         rest: Any = len(held), self.blocks, self.k, theta.wide, self.kp
         close[(1,)](held, self._far, self._good, after, *found, *rest)

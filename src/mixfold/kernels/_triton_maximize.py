@@ -56,15 +56,15 @@ def scattered(factor, local, D: tl.constexpr):
 
 @triton.jit
 @no_type_check
-def floors(share, mean, scatter, real, least, D: tl.constexpr):
+def floors(share, mean, scatter, real, limits, D: tl.constexpr):
     """`Gaussian.variance_floor`: a share of the data's variance in each column."""
     found = ()
     for i in tl.static_range(D):
         centre = tl.sum(share * mean[i], 0)
         gap = mean[i] - centre
         spread = tl.sum(tl.where(real, share * (scatter[i * (i + 3) // 2] + gap * gap), 0.0), 0)
-        lowest = tl.maximum(4.930380657631324e-32 * centre * centre, 1e-120)
-        found = found + (tl.maximum(least * spread, lowest),)
+        lowest = tl.maximum(tl.load(limits + 2) * centre * centre, tl.load(limits + 3 + i))
+        found = found + (tl.maximum(tl.load(limits) * spread, lowest),)
     return found
 
 
@@ -141,7 +141,7 @@ def maximize_small(
         mean = mean + (value,)
     scatter = scattered(old, local, D)
     share = held / count
-    floor = floors(share, mean, scatter, real, tl.load(limits), D)
+    floor = floors(share, mean, scatter, real, limits, D)
     factor, good = factored(scatter, floor, tl.load(limits + 1), real, D)
     good = good & (tl.min(tl.where(real, held, 1.0), 0) > 0.0)
     root = inverted(factor, D)

@@ -18,6 +18,7 @@ from mixfold.core.capabilities import (
     WhitenedKernel,
     conjugate_of,
 )
+from mixfold.core.limits import SMALLEST
 from mixfold.core.noise import words
 from mixfold.core.problem import ASSIGNMENTS, CONTROLS, Assignment, Model, RowRule
 from mixfold.core.rows import Array, Rows
@@ -229,7 +230,9 @@ class NativeRowUpdater:
         theta = params.weights, *self._family.to_arrays(params.components)
         (block,) = statistics.blocks
         s = block.weight, block.mean, block.scatter
-        limits = updates.floor, updates.reg_covar, updates.least_variance
+        lowest = updates.lowest
+        lowest = np.full(model.d, SMALLEST) if lowest is None else lowest
+        limits = updates.floor, updates.reg_covar, updates.least_variance, updates.rounding, lowest
         keep = model.only_means
         self._mixture = _native.OnlineMixture(updates.kind, *s, *theta, *limits, keep, keep)
         if reference is not None:

@@ -28,6 +28,7 @@ from mixfold.core.problem import Model, Problem, RowRule
 from mixfold.core.rows import Array, Rows
 from mixfold.core.value import value
 from mixfold.learners._batches import check_batch_size, learn_in_batches, rows_per_batch
+from mixfold.learners._convergence import has_converged, with_gain
 from mixfold.learners._gathering import Fold, Gathered, gather, nothing
 from mixfold.learners._gathering import total as total_of
 from mixfold.learners._linearity import not_linear
@@ -68,6 +69,7 @@ class ControlledState:
     repairs: int
     log_likelihood: float
     before: float
+    gains: list[float]
     converged: bool
 
     def check(self, model: Model) -> None:
@@ -229,6 +231,7 @@ class ControlledEM(Learner):
             repairs=0,
             log_likelihood=0.0,
             before=-np.inf,
+            gains=[],
             converged=False,
         )
 
@@ -413,6 +416,8 @@ class ControlledEM(Learner):
 
     def _turned(self, state: ControlledState) -> ControlledState:
         now = state.log_likelihood / state.weight if state.weight else -np.inf
+        n = max(state.weight, state.row)
+        gains = with_gain(state.gains, (now - state.before) * n if state.weight else np.inf)
         again = self.alternates and state.passes % 2 == 1
         return replace(
             state,
@@ -423,7 +428,8 @@ class ControlledEM(Learner):
             passes=state.passes + 1,
             before=now,
             log_likelihood=0.0,
-            converged=abs(now - state.before) < self.tol,
+            gains=gains,
+            converged=has_converged(gains, now * n, n, self.tol, "remaining"),
         )
 
     def weight_learned(self, state: ControlledState, rows: int) -> float:

@@ -12,6 +12,7 @@ from mixfold.core.learner import Info, Learner
 from mixfold.core.problem import Model, Problem
 from mixfold.core.rows import Rows
 from mixfold.core.value import value
+from mixfold.learners._convergence import TOL
 from mixfold.learners._merging import check_same_kind
 from mixfold.learners.em import EM
 from mixfold.learners.mini_batch_em import MiniBatchEM
@@ -52,8 +53,8 @@ class Auto(Learner):
 
     starts: int = 10
     sample_size: int = 20_000
-    tol: float = 1e-5
-    max_iter: int = 100
+    tol: float = TOL
+    max_iter: int = 500
     batch_size: int | None = None
 
     def __post_init__(self) -> None:

@@ -3,17 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from mixfold.core.backend_capabilities import FusedPasses
-from mixfold.core.checks import check_above, check_count, check_kind, check_least, check_whole
-from mixfold.core.errors import InvalidInputError
+from mixfold.core.checks import (
+    check_above,
+    check_array,
+    check_count,
+    check_kind,
+    check_least,
+    check_whole,
+)
+from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.learner import Info, Learner
 from mixfold.core.problem import Assignment, Model, Problem
 from mixfold.core.rows import Rows
 from mixfold.core.value import value
+from mixfold.learners._acceleration import (
+    MOST_PAIRS,
+    anderson,
+    extrapolate,
+    pairs_to_keep,
+)
+from mixfold.learners._convergence import (
+    CRITERIA,
+    ROUNDING,
+    TOL,
+    WINDOW,
+    Criterion,
+    has_converged,
+    with_gain,
+)
 from mixfold.learners._gathering import (
     Fold,
     Gathered,
@@ -27,20 +50,23 @@ from mixfold.learners._gathering import (
 from mixfold.learners._merging import check_same_pass, in_order
 from mixfold.learners.online_em import OnlineEM
 
-Phase = Literal["plain", "second", "extrapolated"]
+Phase = Literal["plain", "second", "extrapolated", "combined"]
 PLAIN: Phase = "plain"
 SECOND: Phase = "second"
 EXTRAPOLATED: Phase = "extrapolated"
+COMBINED: Phase = "combined"
 FIRST_REACH, LEAST_REACH = 4.0, 2.0
+NEAR = 1.0  # nats that a step gains: below, the likelihood is about quadratic
 
 
 @value
 class EMState:
     """Current parameters, the pass under way, and what acceleration remembers.
 
-    `before` is the mean log-likelihood of the point whose M-step gave `params`; `trail` holds
-    the earlier points of an acceleration cycle, and `reach` is how far the next may go. `weight` is
-    that of all rows.
+    `before` is the mean log-likelihood of the point whose M-step gave `params`, and `gains` are
+    those of the last plain steps, in nats of all rows. `trail` holds the earlier points of an
+    acceleration cycle, `reach` is how far the next may go, and `refused` says that the last
+    combination of steps was worse than a plain one. `weight` is that of all rows.
     """
 
     params: Any
@@ -52,11 +78,13 @@ class EMState:
     phase: Phase
     trail: list[Any]
     reach: float
+    gains: list[float]
+    refused: bool
     weight: float = 0.0
 
     def check(self, model: Model) -> None:
         """Refuse what no passes over rows of the model can have led to."""
-        if len(self.trail) != (self.phase != PLAIN):
+        if not _fits(self.trail, self.phase):
             raise InvalidInputError(f"phase is {self.phase!r} with {len(self.trail)} points before")
         for params in (self.params, *self.trail):
             model.check_params(params)
@@ -64,6 +92,8 @@ class EMState:
         check_count("passes", self.passes)
         check_count("repairs", self.repairs)
         check_above("reach", self.reach, 0.0)
+        check_array("gains", np.array(self.gains), (len(self.gains),))
+        check_least("the number of gains", len(self.gains), 0, WINDOW + 1)
         check_least("weight", self.weight, 0.0)
 
 
@@ -71,9 +101,23 @@ class EMState:
 class EM(Learner):
     """s = mean of sbar(x_i; theta) over all rows, theta = maximize(s); never goes down.
 
-    With `accelerate`, every third pass evaluates a SQUAREM extrapolation of the last two steps
-    and keeps it only if the likelihood has not fallen. Learning stops when a plain step gains
-    less than `tol` nats per row.
+    With `accelerate`, every third pass evaluates a SQUAREM extrapolation of the last two steps,
+    and near the maximum every pass evaluates Anderson's combination of the last six; either is
+    kept only if the likelihood has not fallen.
+
+    Parameters
+    ----------
+    tol : float, default=0.005
+        Learning has converged when less than so many nats of the log-likelihood of all rows are
+        left to gain, as estimated from what the last steps have gained. Estimates are then within
+        sqrt(2 tol) = 0.1 standard errors of the maximum, however many rows there are. 0 is never.
+    max_iter : int, default=1000
+        Passes after which learning stops, converged or not.
+    accelerate : bool, default=False
+        Whether to take longer steps.
+    criterion : {"remaining", "step"}, default="remaining"
+        What `tol` is compared with: what is left, or, as in scikit-learn, what a step has gained
+        per row.
 
     Examples
     --------
@@ -84,24 +128,41 @@ class EM(Learner):
 
     References
     ----------
-    Dempster, Laird and Rubin (1977); Varadhan and Roland (2008) for SQUAREM.
+    Dempster, Laird and Rubin (1977); Varadhan and Roland (2008) for SQUAREM; Henderson and Varadhan
+    (2019) for Anderson acceleration of EM; McLachlan and Krishnan (2008), section 4.9, for
+    Aitken's extrapolation of the likelihood.
     """
 
     assign: ClassVar[Literal["expected", "mode"]] = "expected"
 
-    tol: float = 1e-6
-    max_iter: int = 200
+    tol: float = TOL
+    max_iter: int = 1000
     accelerate: bool = False
+    criterion: Criterion = "remaining"
 
     def __post_init__(self) -> None:
         check_least("tol", self.tol, 0.0)
         check_whole("max_iter", self.max_iter, 0)
+        if self.criterion not in CRITERIA:
+            raise unknown_name("criterion", self.criterion, CRITERIA)
 
     def resolve(self, n: int | None, d: int, streaming: bool) -> Learner:
         return OnlineEM().resolve(n, d, streaming) if streaming else self
 
     def init(self, problem: Problem, params: Any, seen: int = 0, seed: int = 0) -> EMState:
-        return EMState(params, nothing(problem), 0, -np.inf, False, 0, PLAIN, [], FIRST_REACH)
+        return EMState(
+            params,
+            nothing(problem),
+            passes=0,
+            before=-np.inf,
+            converged=False,
+            repairs=0,
+            phase=PLAIN,
+            trail=[],
+            reach=FIRST_REACH,
+            gains=[],
+            refused=False,
+        )
 
     def step(self, problem: Problem, state: EMState, rows: Rows) -> tuple[EMState, list[Info]]:
         gathered = gather(self._fold(problem, state), problem.tile, state.gathered, rows)
@@ -132,7 +193,10 @@ class EM(Learner):
         statistics = problem.model.statistics(state.params, sums)
         if not statistics.count > 0:
             return _with(state, gathered=nothing(problem), passes=state.passes + 1), []
-        now = statistics.log_likelihood / statistics.count
+        now, n = (
+            statistics.log_likelihood / statistics.count,
+            max(statistics.count, state.gathered.n),
+        )
         info = Info(state.gathered.n, now, 1.0)
         after, repairs = problem.model.maximize(statistics)
         moved = _with(
@@ -144,11 +208,18 @@ class EM(Learner):
         )
         if state.phase == EXTRAPOLATED:
             return self._judge(moved, after, now), [info]
-        converged = abs(now - state.before) < self.tol
-        moved = _with(moved, before=now, converged=converged)
-        if self.accelerate and problem.model.has_coordinates and not converged:
-            return self._advance(problem, moved, after), [info]
+        if state.phase == COMBINED:
+            return self._judge_combined(problem.model, moved, after, now, n), [info]
+        moved = self._gained(moved, now, n)
+        if self.accelerate and problem.model.has_coordinates and not moved.converged:
+            return self._advance(problem.model, moved, after), [info]
         return _with(moved, params=after), [info]
+
+    def _gained(self, state: EMState, now: float, n: float) -> EMState:
+        """After a plain step over n rows to a mean log-likelihood of `now`."""
+        gains = with_gain(state.gains, (now - state.before) * n)
+        converged = has_converged(gains, now * n, n, self.tol, self.criterion)
+        return _with(state, before=now, gains=gains, converged=converged)
 
     def leap(
         self, problem: Problem, state: EMState, rows: Rows, most: int | None
@@ -158,23 +229,27 @@ class EM(Learner):
             return None
         fused = problem.capability(FusedPasses)
         made = None if fused is None else fused.run_passes(state.params, rows)
+        n = max(rows.total_weight(), len(rows))
         infos: list[Info] = []
         for now in [] if made is None else made.log_likelihood[:most]:
             infos.append(Info(len(rows), float(now), 1.0))
-            converged = abs(now - state.before) < self.tol
-            passes = state.passes + 1
-            state = _with(state, passes=passes, before=float(now), converged=bool(converged))
+            state = self._gained(_with(state, passes=state.passes + 1), float(now), n)
             if self.finished(state):
                 break
         if made is None or not infos:
             return None
         return _with(state, params=made.after(len(infos))), infos
 
-    def _advance(self, problem: Problem, state: EMState, after: Any) -> EMState:
-        """After a plain step: take a second one, or try the extrapolation of two."""
+    def _advance(self, model: Model, state: EMState, after: Any) -> EMState:
+        """After a plain step: take a second one, or try an extrapolation of two."""
         if state.phase == PLAIN:
             return _with(state, params=after, phase=SECOND, trail=[state.params])
-        far, reach = extrapolate(problem, state.trail[0], state.params, after, state.reach)
+        first = state.trail[0]
+        near = bool(state.gains) and abs(state.gains[-1]) < NEAR and not state.refused
+        if near and pairs_to_keep(model, after):
+            return self._combine(model, state, [first, state.params, state.params, after])
+        state = _with(state, refused=False)
+        far, reach = extrapolate(model, first, state.params, after, state.reach)
         if far is None:
             return _with(state, params=after, phase=PLAIN, trail=[])
         return _with(state, params=far, phase=EXTRAPOLATED, trail=[after], reach=reach)
@@ -190,6 +265,27 @@ class EM(Learner):
     def weight_learned(self, state: EMState, rows: int) -> float:
         return state.weight
 
+    def _combine(self, model: Model, state: EMState, trail: list[Any]) -> EMState:
+        """Try Anderson's combination of the last steps."""
+        trail = trail[-2 * pairs_to_keep(model, trail[-1]) :]
+        point = anderson(model, trail)
+        if point is None:
+            return _with(state, params=trail[-1], phase=PLAIN, trail=[], refused=True)
+        return _with(state, params=point, phase=COMBINED, trail=trail)
+
+    def _judge_combined(
+        self, model: Model, state: EMState, after: Any, now: float, n: float
+    ) -> EMState:
+        """Keep a combination that is no worse; plain steps show whether what is left is enough."""
+        gain = (now - state.before) * n
+        if gain < 0.0:
+            return _with(state, params=state.trail[-1], phase=PLAIN, trail=[], refused=True)
+        trail = [*state.trail, state.params, after]
+        state = _with(state, before=now)
+        if gain < max(self.tol, ROUNDING * abs(now) * n):
+            return _with(state, params=after, phase=PLAIN, trail=[])
+        return self._combine(model, state, trail)
+
     def finished(self, state: EMState) -> bool:
         return state.converged or state.passes >= self.max_iter
 
@@ -197,39 +293,17 @@ class EM(Learner):
         return state.converged
 
     def estimate(self, problem: Problem, state: EMState) -> Any:
-        return state.trail[0] if state.phase == EXTRAPOLATED else state.params
+        if state.phase == COMBINED:
+            return state.trail[-2]  # whose likelihood is known not to have fallen
+        return state.trail[-1] if state.phase == EXTRAPOLATED else state.params
 
 
 def _with(state: EMState, **changes: Any) -> EMState:
-    from dataclasses import replace
-
     return replace(state, **changes)
 
 
-def extrapolate(
-    problem: Problem, zero: Any, one: Any, two: Any, reach: float
-) -> tuple[Any | None, float]:
-    """SQUAREM's third step length, up to `reach`, in unconstrained coordinates.
-
-    Returns the point, or None where it would not help, and the step length.
-    """
-    model = problem.model
-    units = model.units(zero)
-    start = model.unconstrained(zero)
-    r = model.unconstrained(one) - start
-    v = model.unconstrained(two) - start - 2.0 * r
-    lengths = np.linalg.norm(r / units), np.linalg.norm(v / units)
-    if not (np.isfinite(lengths).all() and lengths[0] > lengths[1] > 0):
-        return None, reach
-    alpha = min(float(lengths[0] / lengths[1]), reach)
-    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        far = model.constrained(start + 2.0 * alpha * r + alpha**2 * v, zero)
-        return far if _is_valid(model, far) else None, alpha
-
-
-def _is_valid(model: Model, params: Any) -> bool:
-    try:
-        model.check_params(params)
-    except InvalidInputError:
-        return False
-    return True
+def _fits(trail: list[Any], phase: Phase) -> bool:
+    """Whether a phase has as many points before it as it needs."""
+    if phase == COMBINED:
+        return len(trail) % 2 == 0 and 4 <= len(trail) <= 2 * MOST_PAIRS
+    return len(trail) == (phase != PLAIN)

@@ -8,6 +8,7 @@ from typing import ClassVar
 from mixfold.core.checks import check_least
 from mixfold.core.value import value
 from mixfold.learners._controlled import ControlledEM
+from mixfold.learners._convergence import TOL
 
 
 @value
@@ -17,7 +18,8 @@ class IncrementalEM(ControlledEM):
     Every row has an entry s_i: its K responsibilities, in memory or in a file (`memory=PATH`), as
     "float64" or "float32". The first pass fills them. A batch of one row is Neal and Hinton's
     algorithm, one of all rows is EM; `batch_size` below 1 is a share of the rows. Rows are taken in
-    the order of the source. Learning stops when a pass gains less than `tol` nats per row.
+    the order of the source. Learning stops when less than
+    `tol` nats of the log-likelihood of all rows are left to gain, as `EM` estimates it.
 
     Examples
     --------
@@ -35,7 +37,7 @@ class IncrementalEM(ControlledEM):
     incremental: ClassVar[bool] = True
 
     batch_size: float = 1
-    tol: float = 1e-6
+    tol: float = TOL
     max_iter: int = 100
     memory: str | Path | None = None
     precision: str = "float64"

@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import ClassVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mixfold.core.capabilities import BoundedParameters, UnconstrainedCoordinates
 from mixfold.core.checks import ROUNDING, check_array, check_kind, check_whole
+from mixfold.core.data_limits import CanDegenerate
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
 from mixfold.core.params import Params
@@ -208,3 +210,15 @@ def _recursive_step(block: Block, batch: Block, gamma: float) -> tuple[Block, np
     t = np.where(far, 0.5, t).reshape(len(t), -1)
     weight = block.weight + gamma * (batch.weight - block.weight)
     return block.moved(weight, batch, t), np.asarray(far.reshape(len(t), -1).any(axis=1))
+
+
+def degenerate(model: MixtureModel, params: MixtureParams) -> NDArray[np.bool_]:
+    """Which components are on a limit of their family, by columns, (K, d)."""
+    if isinstance(model.family, CanDegenerate):
+        return model.family.degenerate(params.components, params.weights)
+    return np.zeros((model.k, model.d), dtype=bool)
+
+
+def n_degenerate(model: MixtureModel, params: MixtureParams) -> int:
+    """How many components are on a limit in some column."""
+    return int(degenerate(model, params).any(axis=1).sum())

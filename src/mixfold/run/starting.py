@@ -18,13 +18,13 @@ from mixfold.core.source import Source
 from mixfold.core.start import Start
 from mixfold.core.value import at_home, value
 from mixfold.learners.em import EM
-from mixfold.models.mixture_model import MixtureParams
+from mixfold.models.mixture_model import MixtureParams, n_degenerate
 from mixfold.run.component_order import component_order, ranked, reorder
 from mixfold.run.loop import check_some, fit_rows
 from mixfold.starts._given import Given
 
-SHORT = EM(tol=1e-4, max_iter=8, accelerate=True)
-LONG = EM(tol=1e-5, max_iter=60, accelerate=True)
+SHORT = EM(tol=1e-4, max_iter=8, accelerate=True, criterion="step")
+LONG = EM(tol=1e-5, max_iter=60, accelerate=True, criterion="step")
 FINALISTS = 3
 
 
@@ -61,6 +61,12 @@ class Beginning:
     exchangeable: bool = True
 
     @property
+    def given(self) -> MixtureParams | None:
+        """Whole parameters, where the user has given them."""
+        params = self.start.params if isinstance(self.start, Given) else None
+        return params if isinstance(params, MixtureParams) else None
+
+    @property
     def random(self) -> bool:
         """Whether two draws can differ."""
         return self.start.random
@@ -81,15 +87,24 @@ class Beginning:
         if not sample.total_weight() > 0.0:
             return drawn[0]
         tried = [_learned(SHORT, problem, params, sample) for params in drawn]
-        chosen = sorted(ranked([score for _, score in tried])[:FINALISTS])
+        chosen = sorted(_best_first(problem, tried)[:FINALISTS])
         ended = [_learned(LONG, problem, tried[i][0], sample) for i in chosen]
-        best: MixtureParams = ended[ranked([score for _, score in ended])[0]][0]
+        best: MixtureParams = ended[_best_first(problem, ended)[0]][0]
         return best
 
     def _one(self, problem: Problem, sample: Rows, seed: list[int]) -> MixtureParams:
         rng = np.random.default_rng(seed)
         params: MixtureParams = self.start.draw(problem.model, sample.on_host(), rng)
         return params
+
+
+def _best_first(problem: Problem, found: list[tuple[MixtureParams, float]]) -> list[int]:
+    """Numbers of parameters by score, those with the fewest degenerate components first.
+
+    The likelihood of a component that shrinks onto a few rows has no bound, so it says nothing.
+    """
+    order = ranked([score for _, score in found])
+    return sorted(order, key=lambda i: n_degenerate(problem.model, found[i][0]))
 
 
 def _learned(
@@ -114,36 +129,26 @@ class Drawing:
     check: Callable[[Rows, Sequence[int] | None], None]
 
 
-class SampledStarts:
-    """Starts from one sample of a source, which is read when the first is asked for."""
+class Sample:
+    """Rows of a source for limits and starts, which are read when they are first asked for."""
 
     def __init__(
         self, problem: Problem, learner: Learner, source: Source, drawing: Drawing
     ) -> None:
-        beginning, number = drawing.beginning, drawing.number if drawing.beginning.random else 1
-        if not source.rereadable:  # all starts but one are given up on the sample
-            candidates = max(beginning.candidates, number)
-            beginning, number = replace(beginning, candidates=candidates), 1
         self.problem, self.learner, self.source, self.drawing = problem, learner, source, drawing
-        self.beginning, self.number = beginning, number
         self._kept: Rows | None = None
 
-    @property
-    def random(self) -> bool:
-        """Whether parameters are drawn, not given."""
-        return self.beginning.random
+    def rows(self) -> Rows:
+        """The rows, checked."""
+        if self._kept is None:
+            self._kept = self._read()
+        return self._kept
 
-    def __len__(self) -> int:
-        return self.number
+    def release(self) -> None:
+        """Let go of the rows."""
+        self._kept = None
 
-    def params(self, number: int) -> MixtureParams:
-        """The parameters of one start; after the last one the sample is let go."""
-        sample = self._kept = self._sample() if self._kept is None else self._kept
-        if number + 1 == self.number:
-            self._kept = None
-        return self.beginning.draw(self.problem, sample, [self.drawing.seed, number])
-
-    def _sample(self) -> Rows:
+    def _read(self) -> Rows:
         source, k = self.source, self.problem.model.k
         rng = np.random.default_rng([self.drawing.seed, 2**31])
         rows = source.sample(self.drawing.size, rng)
@@ -158,3 +163,31 @@ class SampledStarts:
             )
         warn_of(self.learner, self.problem.model, rows)
         return rows
+
+
+class SampledStarts:
+    """Starts from one sample of a source."""
+
+    def __init__(self, problem: Problem, sample: Sample) -> None:
+        drawing = sample.drawing
+        beginning, number = drawing.beginning, drawing.number if drawing.beginning.random else 1
+        if not sample.source.rereadable:  # all starts but one are given up on the sample
+            candidates = max(beginning.candidates, number)
+            beginning, number = replace(beginning, candidates=candidates), 1
+        self.problem, self.sample, self.seed = problem, sample, drawing.seed
+        self.beginning, self.number = beginning, number
+
+    @property
+    def random(self) -> bool:
+        """Whether parameters are drawn, not given."""
+        return self.beginning.random
+
+    def __len__(self) -> int:
+        return self.number
+
+    def params(self, number: int) -> MixtureParams:
+        """The parameters of one start; after the last one the sample is let go."""
+        rows = self.sample.rows()
+        if number + 1 == self.number:
+            self.sample.release()
+        return self.beginning.draw(self.problem, rows, [self.seed, number])

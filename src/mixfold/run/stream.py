@@ -42,18 +42,28 @@ class Stream:
         if self.state is not None:
             state, infos = learner.step(problem, self.state, rows)
             return replace(self, state=state), infos
-        together = rows.copy() if self.waiting is None else join([self.waiting, rows])
-        k, d = problem.model.k, problem.model.d
-        needed = min(rows_before_start(k, d), max(learner.sample_size, k))
-        if beginning.random and len(together) < needed:
+        together = self._with(rows)
+        first = self.first_rows(problem.model, learner, beginning, rows)
+        if first is None:
             return Stream(together, None, []), []
-        first = together.cut(0, needed)
+        k, d = problem.model.k, problem.model.d
         warn_of(learner, problem.model, first)
         params = beginning.draw(problem, first, [seed, 0])
         credit = learner.credit(len(first), k, d)
         before = learner.init(problem, params, credit, seed)
         state, infos = learner.step(problem, before, together)
         return Stream(None, state, [Ancestor(before, 0, 0)]), infos
+
+    def _with(self, rows: Rows) -> Rows:
+        return rows.copy() if self.waiting is None else join([self.waiting, rows])
+
+    def first_rows(
+        self, model: Model, learner: Learner, beginning: Beginning, rows: Rows
+    ) -> Rows | None:
+        """The rows that a start is drawn from, once there are enough with these."""
+        together, k = self._with(rows), model.k
+        needed = min(rows_before_start(k, model.d), max(learner.sample_size, k))
+        return None if beginning.random and len(together) < needed else together.cut(0, needed)
 
     def estimate(self, problem: Problem, learner: Learner, beginning: Beginning, seed: int) -> Any:
         """The present parameters; a provisional start while rows are waiting.

@@ -1,0 +1,76 @@
+"""The smallest variances of Gaussian components: the one place where the rule and its numbers are.
+
+A variance is at least the largest of three numbers for its column: a share of the variance of all
+rows; the square of what float64 rounds their mean by; and what the data's resolution allows, which
+is found once, in a sample. Kernels in C++ and on GPUs are given the numbers from here.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mixfold.core.limits import LEAST_VARIANCE
+from mixfold.core.rows import Array
+
+SHARE = 1e-8  # of a column's variance
+TIED_SHARE = 1e-6  # the same where many rows have one value, on which a component can collapse
+RESOLVED = 0.01  # of a column's variance: rounding explains no more
+CONSTANT = 1e-3  # deviation of a column with one value, in units of it, or of 1 if that is larger
+ROUNDING = 2.0**-52
+TOUCHING = 1.0 + 1e-6  # times a floor: variances below count as being on it
+MOST_VALUES = 2**20  # that are sorted
+TIED_ROWS = 0.01
+QUARTILES = 1.349  # their distance in a normal distribution of deviation 1
+
+
+def floors(share: float, total: Array, centre: Array, lowest: Array) -> Array:
+    """The smallest variance of every column, of rows with these variances and means."""
+    return np.maximum(np.maximum(share * total, np.square(ROUNDING * centre)), lowest)
+
+
+def lowest_variances(columns: Array | None, d: int) -> Array:
+    """What no variance is below, whatever the rows; `columns` are numbers found in a sample."""
+    return np.full(d, LEAST_VARIANCE) if columns is None else np.maximum(columns, LEAST_VARIANCE)
+
+
+def resolved_variances(x: NDArray[np.floating]) -> Array:
+    """The smallest variance that makes sense in each column of a sample, (d,).
+
+    Values recorded in steps of s have an error of variance s^2 / 12, so no component is narrower
+    where ties show that there are steps. A column with one value has no scale: its deviation is
+    taken to be a thousandth of the value, and not below 0.001, which is scikit-learn's
+    `reg_covar`. In all others the limit is a tiny share of the column's variance.
+    """
+    most = max(1000, MOST_VALUES // x.shape[1])
+    columns = np.sort(np.ascontiguousarray(x[:: -(-len(x) // most)].T), axis=1)
+    size = np.abs(columns[:, [0, -1]]).max(axis=1).astype(np.float64)
+    gaps = np.diff(columns, axis=1).astype(np.float64)
+    tied = gaps <= 8.0 * float(np.finfo(columns.dtype).eps) * size[:, None]
+    step = np.where(tied, np.inf, gaps).min(axis=1, initial=np.inf)
+    constant, in_steps = np.isinf(step), tied.any(axis=1)
+    with np.errstate(under="ignore"):
+        spread = _spread(columns.astype(np.float64))
+        repeated = _longest_run(tied) >= max(3, TIED_ROWS * columns.shape[1])
+        error = np.square(np.where(in_steps & ~constant, step, 0.0)) / 12.0
+        found = np.where(repeated, TIED_SHARE, SHARE) * spread
+        found = np.maximum(found, np.minimum(error, RESOLVED * spread))
+        without_scale = np.square(CONSTANT * np.maximum(size, 1.0))
+    return np.where(constant, without_scale, found)
+
+
+def _spread(columns: Array) -> Array:
+    """Variances of sorted columns; where their quartiles say less, there are outliers."""
+    n = columns.shape[1]
+    variance = columns.var(axis=1)
+    quartiles = np.square((columns[:, (3 * n) // 4] - columns[:, n // 4]) / QUARTILES)
+    return np.asarray(np.where(quartiles > 0.0, np.minimum(variance, quartiles), variance))
+
+
+def _longest_run(tied: NDArray[np.bool_]) -> NDArray[np.intp]:
+    """How many rows of each column have its most frequent value."""
+    number = np.arange(tied.shape[1])
+    if not len(number):
+        return np.ones(len(tied), dtype=np.intp)
+    last = np.maximum.accumulate(np.where(tied, -1, number), axis=1)
+    return np.asarray((number - last).max(axis=1) + 1)

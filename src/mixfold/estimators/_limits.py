@@ -1,0 +1,67 @@
+"""Limits of parameters that come from the data, and a word where components are on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from mixfold.core.data_limits import LimitsFromData
+from mixfold.core.errors import DegenerateComponentsWarning, InvalidInputError, warn
+from mixfold.core.problem import Problem
+from mixfold.core.rows import Rows
+from mixfold.models.mixture_model import MixtureModel, MixtureParams, degenerate
+
+MOST_NAMED = 5
+
+
+def with_model(problem: Problem, model: MixtureModel) -> Problem:
+    """The problem for another model, on the same device or cores."""
+    return problem if problem.model is model else problem.with_model(model)
+
+
+def limited(problem: Problem, sample: Callable[[], Rows]) -> Problem:
+    """The problem with limits that a sample of the data suggests, where the family takes any."""
+    family = problem.model.family
+    if not (isinstance(family, LimitsFromData) and family.takes_limits):
+        return problem
+    found = family.with_limits(sample().on_host().x)
+    return with_model(problem, replace(problem.model, family=found))
+
+
+def limited_by(problem: Problem, params: MixtureParams) -> Problem:
+    """The problem with limits that given parameters suggest, where the family takes any."""
+    family = problem.model.family
+    if not (isinstance(family, LimitsFromData) and family.takes_limits):
+        return problem
+    try:
+        problem.model.check_params(params)
+    except InvalidInputError:
+        return problem  # the start says what is wrong
+    found = family.with_limits_of(params.components, params.weights)
+    return with_model(problem, replace(problem.model, family=found))
+
+
+def warn_of_degenerate(
+    model: MixtureModel, params: MixtureParams, columns: Sequence[Any] | None
+) -> None:
+    """Name the columns in which components are on limits that the user has not set."""
+    family = model.family
+    if not (isinstance(family, LimitsFromData) and family.takes_limits):
+        return
+    found = degenerate(model, params).sum(axis=0)
+    named = np.flatnonzero(found)
+    if not len(named):
+        return
+    names = [str(j) if columns is None else repr(columns[j]) for j in named[:MOST_NAMED]]
+    more = f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
+    warn(
+        f"components are degenerate in column {', '.join(names)}{more} ({found.max()} of {model.k} "
+        "components): their rows have one value there, or one that other columns determine, so the "
+        "variance is kept at the least that the data's resolution allows. Leave the column out, "
+        "use fewer components, or choose the limit with Gaussian(reg_covar=...) or "
+        "Gaussian(floor=...)",
+        DegenerateComponentsWarning,
+    )

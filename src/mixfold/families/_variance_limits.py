@@ -1,0 +1,84 @@
+"""The smallest variances of Gaussian components, taken from the data where none are given."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import replace
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mixfold.core.checks import LARGEST_SQUARE, check_array
+from mixfold.core.params import Params
+from mixfold.core.rows import Array
+from mixfold.core.variance_floors import (
+    SHARE,
+    TOUCHING,
+    floors,
+    lowest_variances,
+    resolved_variances,
+)
+from mixfold.families._centred_moments import CentredMoments
+
+
+class VarianceLimits(CentredMoments):
+    """Limits of variances: a share of that of a column, and what the data's resolution allows."""
+
+    floor: float | None
+    reg_covar: float
+    cap: float | None
+    column_floors: Array | None
+
+    @property
+    def floor_share(self) -> float:
+        """The share of a column's variance below which no component's falls."""
+        return SHARE if self.floor is None else self.floor
+
+    def lowest_variances(self, d: int) -> Array:
+        """What no variance falls below, whatever the share, (d,)."""
+        return lowest_variances(self.column_floors, d)
+
+    def floors(self, total: Array, centre: Array) -> Array:
+        """The smallest variance of every column, of rows with these variances and means."""
+        return floors(self.floor_share, total, centre, self.lowest_variances(len(centre)))
+
+    @property
+    def takes_limits(self) -> bool:
+        """Whether the smallest variances come from the data."""
+        return self.floor is None and self.reg_covar == 0.0 and self.cap is None
+
+    def with_limits(self, x: NDArray[np.floating]) -> Self:
+        return self._with_floors(resolved_variances(x))
+
+    def with_limits_of(self, params: Params, weights: Array) -> Self:
+        return self._with_floors(self._floors_of(params, weights))
+
+    def without_limits(self) -> Self:
+        return self._with_floors(None) if self.takes_limits else self
+
+    def common_limits(self, others: list[Self]) -> Self:
+        known = [one.column_floors for one in (self, *others) if one.column_floors is not None]
+        if not (self.takes_limits and known):
+            return self
+        return self._with_floors(np.asarray(np.min(known, axis=0), dtype=np.float64))
+
+    def _with_floors(self, column_floors: Array | None) -> Self:
+        return replace(self, column_floors=column_floors)  # type: ignore[type-var]
+
+    def degenerate(self, params: Params, weights: Array) -> NDArray[np.bool_]:
+        """Where a column's variance, given the columns before it, is on its floor."""
+        found = self._free_variances(params) <= TOUCHING * self._floors_of(params, weights)
+        return np.array(np.broadcast_to(found, params.means.shape))
+
+    @abstractmethod
+    def _floors_of(self, params: Params, weights: Array) -> Array:
+        """The smallest variance of every column, of rows from these components, (d,)."""
+
+    @abstractmethod
+    def _free_variances(self, params: Params) -> Array:
+        """Variances that have floors, in shapes that fit (K, d)."""
+
+    def check_columns(self, d: int) -> None:
+        if self.column_floors is not None:
+            check_array("column_floors", self.column_floors, (d,), 0.0, LARGEST_SQUARE)

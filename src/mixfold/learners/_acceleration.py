@@ -1,0 +1,71 @@
+"""Points to try in place of the next step of EM, from the steps before, in free coordinates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mixfold.core.errors import InvalidInputError
+from mixfold.core.problem import Model
+from mixfold.core.rows import Array
+
+MOST_PAIRS = 6
+MOST_NUMBERS = 2**22  # in all points that are kept
+RIDGE = 1e-10
+
+
+def extrapolate(
+    model: Model, zero: Any, one: Any, two: Any, reach: float
+) -> tuple[Any | None, float]:
+    """SQUAREM's third step length, up to `reach`, in unconstrained coordinates.
+
+    Returns the point, or None where it would not help, and the step length.
+    """
+    units = model.units(zero)
+    start = model.unconstrained(zero)
+    r = model.unconstrained(one) - start
+    v = model.unconstrained(two) - start - 2.0 * r
+    lengths = np.linalg.norm(r / units), np.linalg.norm(v / units)
+    if not (np.isfinite(lengths).all() and lengths[0] > lengths[1] > 0):
+        return None, reach
+    alpha = min(float(lengths[0] / lengths[1]), reach)
+    return _constrained(model, start + 2.0 * alpha * r + alpha**2 * v, zero), alpha
+
+
+def pairs_to_keep(model: Model, params: Any) -> int:
+    """How many points, each with its EM step, Anderson acceleration may remember; 0 is none."""
+    found = min(MOST_PAIRS, MOST_NUMBERS // (2 * model.unconstrained(params).size))
+    return found if found >= 2 else 0
+
+
+def anderson(model: Model, trail: Sequence[Any]) -> Any | None:
+    """The combination of EM steps whose residual is least, where steps are linear in their start.
+
+    `trail` has points and, after each, its EM step; None is where no combination is of use.
+    """
+    units = model.units(trail[0])
+    flat = np.array([(model.unconstrained(one) / units).ravel() for one in trail])
+    after = flat[1::2]
+    residual = after - flat[::2]
+    if not np.isfinite(flat).all():
+        return None
+    change, moved = np.diff(residual, axis=0), np.diff(after, axis=0)
+    square = change @ change.T
+    size = float(np.trace(square))
+    if not size > 0.0:
+        return None
+    share = np.linalg.solve(square + RIDGE * size * np.eye(len(square)), change @ residual[-1])
+    return _constrained(model, (after[-1] - share @ moved).reshape(units.shape) * units, trail[-1])
+
+
+def _constrained(model: Model, coordinates: Array, like: Any) -> Any | None:
+    """Parameters at the coordinates, or None where there are no valid ones."""
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        try:
+            found = model.constrained(coordinates, like)
+            model.check_params(found)
+        except (InvalidInputError, np.linalg.LinAlgError):
+            return None
+    return found
