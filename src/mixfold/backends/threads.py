@@ -59,7 +59,7 @@ class Threads:
         self._most_tiles = max(1, MOST_ELEMENTS // model.n_sums)
 
     @classmethod
-    def device(cls, engine: str) -> str | None:
+    def device_named(cls, engine: str) -> str | None:
         """The device that a name stands for; None where the name is of another backend."""
         return engine if engine == "cpu" else None
 

@@ -115,7 +115,3 @@ class Conjugate(ABC):
     @abstractmethod
     def intervals(self, beliefs: Any, level: float) -> dict[str, tuple[Array, Array]]:
         """Equal-tailed credible intervals of means and covariances by name."""
-
-    @abstractmethod
-    def permute(self, beliefs: Any, order: np.ndarray) -> Any:
-        """Beliefs about the components in another order."""

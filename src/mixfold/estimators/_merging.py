@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mixfold.backends.threads import Threads
+from mixfold.core.capabilities import Mergeable
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.statistics import Statistics
 from mixfold.core.value import digest, equal, field_names
@@ -110,7 +111,7 @@ def _of_one_lineage(learned: Sequence[Learned]) -> Learned:
 def _online(learned: Learned) -> bool:
     """Whether the state says how far learning has come, rather than the parameters alone."""
     learner, state = learned.learner, learned.stream.state
-    return state is not None and hasattr(learner, "merge") and not learner.gathers(state)
+    return state is not None and not learner.gathers(state) and isinstance(learner, Mergeable)
 
 
 def _joined(learned: Sequence[Learned]) -> Learned:

@@ -91,9 +91,6 @@ class GammaRates(Conjugate):
         share = np.minimum(held(before.shape, shapes), held(before.rate, rates))
         return GammaBeliefs(joined(before.shape, shapes, share), joined(before.rate, rates, share))
 
-    def permute(self, beliefs: GammaBeliefs, order: np.ndarray) -> GammaBeliefs:
-        return GammaBeliefs(beliefs.shape[order], beliefs.rate[order])
-
     def rates(self, beliefs: GammaBeliefs, level: float) -> tuple[Array, Array]:
         """Equal-tailed intervals of the rates."""
         from scipy.special import gammaincinv

@@ -21,7 +21,6 @@ from mixfold.families._normal_wishart import (
     log_gap,
     matched,
     mean_intervals,
-    permuted,
     pooled,
     variance_intervals,
 )
@@ -99,6 +98,3 @@ class NormalGamma(Conjugate):
             "means": mean_intervals(beliefs.mean, v, beliefs.kappa, beliefs.nu, level),
             "covariances": variance_intervals(v, beliefs.nu, level),
         }
-
-    def permute(self, beliefs: NormalBeliefs, order: np.ndarray) -> NormalBeliefs:
-        return permuted(beliefs, order)

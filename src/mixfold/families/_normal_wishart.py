@@ -249,9 +249,6 @@ class NormalWishart(Conjugate):
             end[:, diagonal, diagonal] = exact
         return {"means": means, "covariances": (ends[0], ends[1])}
 
-    def permute(self, beliefs: NormalBeliefs, order: np.ndarray) -> NormalBeliefs:
-        return permuted(beliefs, order)
-
 
 def updated(factor: Array, v: Array) -> Array:
     """The Cholesky factor of factor factor' + vv', column by column."""
@@ -263,13 +260,6 @@ def updated(factor: Array, v: Array) -> Array:
         factor[j + 1 :, j] = (factor[j + 1 :, j] + sine * v[j + 1 :]) / cosine
         v[j + 1 :] = cosine * v[j + 1 :] - sine * factor[j + 1 :, j]
     return factor
-
-
-def permuted(beliefs: NormalBeliefs, order: np.ndarray) -> NormalBeliefs:
-    """Beliefs about the components in another order."""
-    return NormalBeliefs(
-        beliefs.mean[order], beliefs.kappa[order], beliefs.nu[order], beliefs.factor[order]
-    )
 
 
 def _root(covariance: Array) -> Array:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from mixfold.core.noise import words
-from mixfold.core.problem import ASSIGNMENTS, CONTROLS, Assignment, RowRule
+from mixfold.core.problem import Assignment, RowRule
 from mixfold.core.rows import Array, Rows
 from mixfold.core.statistics import Statistics
 from mixfold.families._gamma_rates import GammaBeliefs
@@ -192,6 +193,12 @@ class NativeKernel:
         return NativeRowUpdater(self.model, statistics, params, reference)
 
 
+@cache
+def enumerated(assign: str, control: str) -> tuple[Any, Any]:
+    """How a row is assigned and what is taken off its statistics, as the compiled code has them."""
+    return _native.Assign[assign], _native.Control[control]
+
+
 class NativeRowUpdater:
     """One update per row, on memory of its own."""
 
@@ -251,8 +258,7 @@ class NativeRowUpdater:
             rows.weight,
             gamma,
             hold,
-            ASSIGNMENTS.index(rule.assign),
-            CONTROLS.index(rule.control),
+            *enumerated(rule.assign, rule.control),
             rule.recursive,
             rule.narrow,
             rule.share,

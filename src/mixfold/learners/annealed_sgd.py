@@ -13,6 +13,7 @@ from mixfold.core.checks import check_above, check_count, check_kind, check_whol
 from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.family import Family
 from mixfold.core.learner import Info, Learner
+from mixfold.core.limits import PRECISIONS
 from mixfold.core.problem import Model, Problem
 from mixfold.core.rows import Array, Rows, join, no_rows
 from mixfold.core.value import value
@@ -22,7 +23,6 @@ from mixfold.models._scaling import FARTHEST, ColumnScaling, scaling_of
 from mixfold.models.annealed import LEAST_SIGMA, UNSEEN, WIDEST, Annealed, AnnealingRule, grid_rows
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
-PRECISIONS = ("float32", "float64")
 SHAPES = ("diag", "full", FACTOR)
 LARGEST_CAP = 1e15
 FIRST = 256  # rows that scales are taken from
