@@ -64,23 +64,21 @@ void set_noise(OnlineMixture& mixture, const std::array<uint64_t, 4>& words) {
 
 std::tuple<double, long long, std::optional<Result>> fold(
     OnlineMixture& mixture, const RowsArray& array, const Weights& weights,
-    const Parameter<1>& gamma, int hold, int assign, int control, bool recursive, bool narrow,
-    double share, const std::optional<Parameter<2>>& old, double log_likelihood) {
+    const Parameter<1>& gamma, int hold, Assign assign, Control control, bool recursive,
+    bool narrow, double share, const std::optional<Parameter<2>>& old, double log_likelihood) {
   const Rows rows = view_rows(array);
   OnlineState& s = mixture.state();
   const double* const w = view_weights(weights, rows);
   require_shape("rows", array, rows.n, s.d);
   require_shape("gamma", gamma, rows.n);
-  require(assign >= 0 && assign <= int(Assign::draw), "assign must be 0, 1, 2 or 3");
-  require(control >= 0 && control <= int(Control::anchored), "control must be 0, 1 or 2");
   std::optional<NewArray> fresh;
-  if (Control(control) != Control::none) {
-    require(old.has_value(), "old must be given unless control is 0");
+  if (control != Control::none) {
+    require(old.has_value(), "old must be given unless control is none");
     require_shape("old", *old, rows.n, s.components);
     fresh = new_array({size_t(rows.n), size_t(s.components)});
   }
-  const RowRule rule{Assign(assign),
-                     Control(control),
+  const RowRule rule{assign,
+                     control,
                      recursive,
                      narrow,
                      share,
@@ -116,6 +114,15 @@ std::tuple<Result, Result, Result, Result, Result, Result> state(const OnlineMix
 }  // namespace
 
 void bind_online(nb::module_& m) {
+  nb::enum_<Assign>(m, "Assign")
+      .value("expected", Assign::expected)
+      .value("mode", Assign::mode)
+      .value("lookahead", Assign::lookahead)
+      .value("draw", Assign::draw);
+  nb::enum_<Control>(m, "Control")
+      .value("none", Control::none)
+      .value("incremental", Control::incremental)
+      .value("anchored", Control::anchored);
   nb::class_<OnlineMixture>(m, "OnlineMixture")
       .def("__init__", &construct_online, "kind"_a, "s_weight"_a, "s_mean"_a, "s_scatter"_a,
            "t_weight"_a, "t_mean"_a, "t_factor"_a, "floor"_a, "reg"_a, "least"_a,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -152,7 +153,10 @@ def online(rng: np.random.Generator, s: Sizes, kind: str) -> Made:
     scatter = np.ones((s.k, spread)) if not matrices else packed_identity(s.k, s.d)
     factor = {"full": (s.k, s.d, s.d), "tied": (1, s.d, s.d), "spherical": (s.k, 1)}.get(kind)
     share, mean = positive(rng, s.k), positive(rng, s.k, s.d)
-    control = int(rng.integers(3))
+    native = import_module("mixfold._native")
+    assignments, controls = list(native.Assign), list(native.Control)
+    control = controls[int(rng.integers(len(controls)))]
+    steered = control is not native.Control.none
     arguments: dict[str, Any] = {
         "kind": kind,
         "s_weight": share,
@@ -171,17 +175,17 @@ def online(rng: np.random.Generator, s: Sizes, kind: str) -> Made:
         **weights(rng, s),
         "gamma": np.full(s.n, 0.05),
         "hold": int(rng.integers(4)),
-        "assign": int(rng.integers(4)),
+        "assign": assignments[int(rng.integers(len(assignments)))],
         "control": control,
         "recursive": bool(rng.integers(2)),
         "narrow": bool(rng.integers(2)),
         "share": 1.0 / max(s.n, 1),
         "log_likelihood": 0.0,
     }
-    if control:
+    if steered:
         arguments["old"] = responsibilities(rng, s)
     after: list[Shape] = [(s.k,), (s.k, s.d), (s.k, spread), (s.k,), (s.k, s.d)]
-    shapes = [(), (), *([(s.n, s.k)] if control else []), *after, arguments["t_factor"].shape]
+    shapes = [(), (), *([(s.n, s.k)] if steered else []), *after, arguments["t_factor"].shape]
     return "OnlineMixture", arguments, shapes, ()
 
 

@@ -57,8 +57,8 @@ class Gpu:
     def __init__(self, model: Any, device: Any = "cuda", n_threads: int | None = None) -> None:
         self.model = model
         self.cpu = Threads(model, n_threads)
-        self.there = torch().device(device)
-        self.on_device = GpuKernel(self.model, self.there)
+        self.device = torch().device(device)
+        self.on_device = GpuKernel(self.model, self.device)
         self.tile = device_tile(model.d)
         self.sent: int = self.tile * max(1, BLOCK_ELEMENTS // (self.tile * model.d))
         self.piece = self.tile * max(1, PIECE_ELEMENTS // (self.tile * model.d))
@@ -69,10 +69,10 @@ class Gpu:
 
     def with_model(self, model: Any) -> Gpu:
         """Another model on the same device."""
-        return Gpu(model, self.there, self.cpu.n_threads)
+        return Gpu(model, self.device, self.cpu.n_threads)
 
     @classmethod
-    def device(cls, engine: str) -> Any:
+    def device_named(cls, engine: str) -> Any:
         """The device that a name stands for: gpu, cuda:1, torch:cpu; None for other names."""
         return device_called(engine)
 
@@ -225,7 +225,7 @@ class Gpu:
         try:
             return work(placed)
         except torch().OutOfMemoryError:
-            say_short_of_memory(self.there)
+            say_short_of_memory(self.device)
         del placed
         self.forget()
         return work(source)
@@ -235,15 +235,15 @@ class Gpu:
         if not isinstance(source, WholeArray) or source.length is None:
             return None
         size = source.length * source.d * source.dtype.itemsize
-        if size > SHARE_OF_MEMORY * free_memory(self.there):
+        if size > SHARE_OF_MEMORY * free_memory(self.device):
             return None
         try:
             rows = source.whole()
-            how = self.there, self.sent, self.cpu.n_threads
+            how = self.device, self.sent, self.cpu.n_threads
             weight = None if rows.weight is None else resident(rows.weight, *how)
             placed = TensorSource(resident(rows.x, *how), weight)
         except torch().OutOfMemoryError:
-            say_short_of_memory(self.there)
+            say_short_of_memory(self.device)
             return None
         placed.columns = source.columns
         return placed
@@ -261,7 +261,7 @@ class Gpu:
         if not isinstance(rows.x, np.ndarray):
             return rows_at_a_time(rows, length or self.piece)
         if self._feed is None:
-            self._feed = Feed(self.there, self.cpu.n_threads)
+            self._feed = Feed(self.device, self.cpu.n_threads)
         return self._feed.pieces(rows, length or self.sent)
 
     def _sparing(self, work: Callable[[], T]) -> T:
@@ -273,7 +273,7 @@ class Gpu:
                 raise
             self.piece = self.sent = self.tile
             self._feed = None
-        say_short_of_memory(self.there)
+        say_short_of_memory(self.device)
         return work()
 
 

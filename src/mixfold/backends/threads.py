@@ -63,7 +63,7 @@ class Threads:
         return Threads(model, self.n_threads)
 
     @classmethod
-    def device(cls, engine: str) -> str | None:
+    def device_named(cls, engine: str) -> str | None:
         """The device that a name stands for; None where the name is of another backend."""
         return engine if engine == "cpu" else None
 

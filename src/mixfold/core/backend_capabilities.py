@@ -1,7 +1,7 @@
-"""What a backend or a kernel can do beyond an E-step, for the learners that need it.
+"""What only some backends, kernels and learners can do, as small protocols.
 
-A learner asks for a capability by its protocol, `problem.capability(Annealer)`, and gets the object
-that has it, or None.
+A learner asks its backend for a capability by the protocol, `problem.capability(Annealer)`, and
+gets the object that has it, or None. What a learner can do is found with `isinstance`.
 """
 
 from __future__ import annotations
@@ -89,6 +89,18 @@ class DeviceDensities(Protocol):
 
     def densities(self, params: Any, rows: Rows, latent: bool) -> tuple[Any, Any]:
         """What `posterior` returns, as tensors of the device."""
+        ...
+
+
+@runtime_checkable
+class Mergeable(Protocol):
+    """A learner whose states can be joined."""
+
+    def merge(self, problem: Any, before: Any, states: Any) -> Any:
+        """The state in place of several, each learned from rows of its own since `before`.
+
+        It does not depend on the order of the states, and can be merged again.
+        """
         ...
 
 

@@ -42,10 +42,8 @@ class Learner(ABC):
     the state it has. Components of an `exchangeable` rule may stand in any order. A start is the
     best of `starts` candidates, drawn from about `sample_size` rows.
 
-    A rule whose states can be joined has one method more, `merge(problem, before, states)`: the
-    state in place of several that were learned, each from rows of its own, from the state `before`.
-    It does not depend on the order of the states, closes those that are not, and what it returns
-    can be merged again. See `learners/_merging.py`.
+    A rule whose states can be joined is `Mergeable` too: see `core/capabilities.py` and
+    `learners/_merging.py`. Its `merge` closes states that are not closed.
     """
 
     places: ClassVar[tuple[str, ...]] = ()  # fields that name files, which no model file holds

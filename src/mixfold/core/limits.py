@@ -10,3 +10,4 @@ LARGEST = 1e60
 SMALLEST = 1e-60
 LEAST_VARIANCE = 1e-120
 LIGHTEST, HEAVIEST = 1e-200, 1e30  # weights of rows, besides zero
+PRECISIONS = ("float32", "float64")  # of arrays that a learner keeps

@@ -31,15 +31,13 @@ class Assignment:
 
 EXPECTED = Assignment()
 
-ASSIGNMENTS = ("expected", "mode", "lookahead", "draw")
-CONTROLS = ("none", "incremental", "anchored")
-
 
 @value
 class RowRule:
     """What one update per row does: see `learners/_stochastic.py` and `learners/_controlled.py`.
 
-    `narrow` keeps responsibilities as float32; `share` is one over the weight of all rows.
+    `assign` and `control` are names of the enumerations `Assign` and `Control` of the compiled
+    module. `narrow` keeps responsibilities as float32; `share` is one over the weight of all rows.
     """
 
     assign: str = "expected"

@@ -9,6 +9,7 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 
 from mixfold.backends.threads import Threads
+from mixfold.core.backend_capabilities import Mergeable
 from mixfold.core.capabilities import LatentFactors
 from mixfold.core.data_limits import LimitsFromData, without_limits
 from mixfold.core.errors import InvalidInputError
@@ -123,7 +124,7 @@ def _of_one_lineage(learned: Sequence[Learned]) -> Learned:
 def _online(learned: Learned) -> bool:
     """Whether the state says how far learning has come, rather than the parameters alone."""
     learner, state = learned.learner, learned.stream.state
-    return state is not None and hasattr(learner, "merge") and not learner.gathers(state)
+    return state is not None and not learner.gathers(state) and isinstance(learner, Mergeable)
 
 
 def _joined(learned: Sequence[Learned]) -> Learned:

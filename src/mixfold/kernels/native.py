@@ -20,7 +20,7 @@ from mixfold.core.capabilities import (
 )
 from mixfold.core.limits import SMALLEST
 from mixfold.core.noise import words
-from mixfold.core.problem import ASSIGNMENTS, CONTROLS, Assignment, Model, RowRule
+from mixfold.core.problem import Assignment, Model, RowRule
 from mixfold.core.rows import Array, Rows
 from mixfold.core.statistics import Block, Statistics
 from mixfold.core.value import field_names
@@ -215,6 +215,12 @@ class NativeKernel:
         return NativeRowUpdater(self.model, self._updates, statistics, params, reference)
 
 
+@cache
+def enumerated(assign: str, control: str) -> tuple[Any, Any]:
+    """How a row is assigned and what is taken off its statistics, as the compiled code has them."""
+    return _native.Assign[assign], _native.Control[control]
+
+
 class NativeRowUpdater:
     """One update per row, on memory of its own."""
 
@@ -272,8 +278,7 @@ class NativeRowUpdater:
             rows.weight,
             gamma,
             hold,
-            ASSIGNMENTS.index(rule.assign),
-            CONTROLS.index(rule.control),
+            *enumerated(rule.assign, rule.control),
             rule.recursive,
             rule.narrow,
             rule.share,

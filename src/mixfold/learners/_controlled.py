@@ -23,7 +23,7 @@ from mixfold.core.checks import (
 )
 from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.learner import Info, Learner
-from mixfold.core.limits import LIGHTEST
+from mixfold.core.limits import LIGHTEST, PRECISIONS
 from mixfold.core.problem import Model, Problem, RowRule
 from mixfold.core.rows import Array, Rows
 from mixfold.core.value import value
@@ -39,7 +39,6 @@ from mixfold.learners._steps import positive_weights, weighted_step
 Phase = Literal["fill", "update"]
 FILL: Phase = "fill"
 UPDATE: Phase = "update"
-PRECISIONS = ("float32", "float64")
 ROWS_PER_DIRECTION = 50
 
 

@@ -15,6 +15,7 @@ from mixfold.core.checks import check_above, check_count, check_kind, check_whol
 from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.family import Family
 from mixfold.core.learner import Info, Learner
+from mixfold.core.limits import PRECISIONS
 from mixfold.core.problem import Model, Problem
 from mixfold.core.rows import Array, Rows, join, no_rows
 from mixfold.core.value import value
@@ -24,7 +25,6 @@ from mixfold.models._scaling import FARTHEST, ColumnScaling, scaling_of
 from mixfold.models.annealed import LEAST_SIGMA, UNSEEN, WIDEST, Annealed, AnnealingRule, grid_rows
 from mixfold.models.mixture_model import MixtureParams
 
-PRECISIONS = ("float32", "float64")
 LARGEST_CAP = 1e15
 FIRST = 256  # rows that scales are taken from
 LONGEST, NEARER = 0.02, 0.4  # steps that are not given

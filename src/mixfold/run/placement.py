@@ -49,7 +49,7 @@ def placement_for(engine: Any, data: Any) -> Placement:
         return next((Placement(*pair) for pair in found if pair[1] is not None), DEFAULT)
     if isinstance(engine, str):
         for kind in kinds:
-            device = kind.device(engine)
+            device = kind.device_named(engine)
             if device is not None:
                 return Placement(kind, device)
     served = ", ".join(kind.served for kind in kinds)

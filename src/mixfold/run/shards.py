@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from mixfold.backends.threads import Threads
+from mixfold.core.backend_capabilities import Mergeable
 from mixfold.core.engine import Engine
 from mixfold.core.errors import InvalidInputError, in_partition
 from mixfold.core.learner import Info, Learner
@@ -53,7 +54,8 @@ class Folding:
     def merge(self, before: Any, folded: Sequence[Folded]) -> Folded:
         """One from several."""
         states = [one.state for one in folded]
-        state = self.learner.merge(Threads(self.model, 1), before, states)  # type: ignore[attr-defined]
+        assert isinstance(self.learner, Mergeable)
+        state = self.learner.merge(Threads(self.model, 1), before, states)
         rows = sum(one.rows for one in folded)
         return Folded(state, rows, together([one.shown for one in folded]))
 
@@ -79,7 +81,7 @@ class InShards:
     def __init__(
         self, engine: Engine, model: Model, learner: Learner, source: Source, check: Check
     ) -> None:
-        if not hasattr(learner, "merge"):
+        if not isinstance(learner, Mergeable):
             raise InvalidInputError(
                 f"learner is {learner!r}, which cannot be shared out among workers: use 'em', "
                 "'online-em', 'mini-batch-em' or 'auto'"

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from mixfold.backends.threads import Threads
+from mixfold.core.backend_capabilities import Mergeable
 from mixfold.core.learner import Info, Learner
 from mixfold.core.limits import LARGEST
 from mixfold.core.problem import Model, Problem
@@ -326,7 +327,7 @@ def states_are_in_their_domain(
             found += [state, learner.close(problem, state)]
         state, _ = learner.end_pass(problem, state)
         found += [state, learner.rest(state)]
-    if hasattr(learner, "merge"):
+    if isinstance(learner, Mergeable):
         found.append(learner.merge(problem, before, shards(problem, learner, before, some)))
     for one in found:
         check_types(one)
