@@ -14,8 +14,9 @@ import pytest
 from mixfold import MiniBatchEM, Mixture, OnlineVB, RecursiveEM
 from mixfold.core.rows import Rows
 from mixfold.engines.threads import Threads
+from mixfold.families._positive import MeanParams
 from mixfold.families.gaussian import Gaussian
-from mixfold.families.poisson import MeanParams, Poisson
+from mixfold.families.poisson import Poisson
 from mixfold.learners.exact_mle import ExactMLE
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
