@@ -102,7 +102,7 @@ class Planned(NamedTuple):
 
     def counts_after(self, done: int) -> RowCounts:
         """What is behind the statistics after so many rows."""
-        return self.counts.after(np.ones(done - self.first))
+        return self.counts.after(done - self.first)
 
 
 class InPlace(Live):
@@ -140,7 +140,7 @@ class InPlace(Live):
     def _plan(self, done: int) -> Planned:
         learner, state = self._from.learner, self._from.stream.state
         counts = self._planned.counts_after(done)
-        gamma = row_steps(learner.schedule, counts, np.ones(AHEAD))
+        gamma = row_steps(learner.schedule, counts, AHEAD)
         hold = learner.rows_held(replace(state, rows=state.rows + done), AHEAD)
         return Planned(done, counts, gamma, hold)
 

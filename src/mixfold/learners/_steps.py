@@ -111,8 +111,18 @@ class RowCounts:
         parallel = InParallel(thresholds, self.rows, self.weight, 1)
         return replace(self, parallel=parallel.next_batch(self.prior_count))
 
-    def after(self, weights: Array) -> RowCounts:
-        """With more rows of positive weight, added one by one."""
+    @property
+    def unweighted(self) -> bool:
+        """Whether a row has always counted as one."""
+        return self.parallel is None and self.weight == self.rows
+
+    def after(self, weights: Array | int) -> RowCounts:
+        """With more rows of these positive weights, or so many without, added one by one."""
+        if isinstance(weights, int):
+            if self.unweighted:
+                n = self.rows + weights
+                return replace(self, rows=n, weight=float(n))
+            weights = np.ones(weights)
         rows, weight = self.rows + len(weights), _running_sum(self.weight, weights)[-1]
         after = replace(self, rows=rows, weight=float(weight))
         if self.parallel is None:
@@ -155,6 +165,11 @@ def positive_weights(rows: Rows) -> Array:
     return weights[weights > 0.0]
 
 
+def weights_or_number(rows: Rows) -> Array | int:
+    """The weights of the rows that count, or how many they are where none are given."""
+    return len(rows) if rows.weight is None else positive_weights(rows)
+
+
 def weighted_step(gamma: Array | float, share: Array | float) -> Array:
     """The step of `share` rows, where that of one row is gamma.
 
@@ -170,8 +185,16 @@ def relative_weights(counts: RowCounts, weights: Array) -> Array:
     return np.asarray(weights / (_running_sum(counts.weight, weights)[1:] / n))
 
 
-def row_steps(schedule: Schedule, counts: RowCounts, weights: Array) -> Array:
-    """The steps of rows that are learned one by one after those of `counts`."""
+def row_steps(schedule: Schedule, counts: RowCounts, weights: Array | int) -> Array:
+    """The steps of rows that are learned one by one after those of `counts`.
+
+    They have these weights, all positive, or are so many without.
+    """
+    if isinstance(weights, int):
+        if counts.unweighted:
+            before = counts.prior_count + np.arange(counts.rows, counts.rows + float(weights))
+            return _gamma(schedule, counts, before)
+        weights = np.ones(weights)
     multiples = counts.multiples(len(weights))
     rows, weight = counts.behind
     n = rows + np.cumsum(multiples, dtype=np.float64)

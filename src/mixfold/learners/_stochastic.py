@@ -51,10 +51,10 @@ from mixfold.learners._merging import (
 from mixfold.learners._steps import (
     RowCounts,
     batch_step,
-    positive_weights,
     row_steps,
     rows_of_window,
     rows_to_step,
+    weights_or_number,
 )
 from mixfold.learners._stochastic_state import StochasticState
 
@@ -187,16 +187,16 @@ class StochasticEM(Learner):
     def _one_by_one(
         self, updater: RowUpdater, state: StochasticState, rows: Rows
     ) -> tuple[StochasticState, list[Info]]:
-        weights = positive_weights(rows)
-        gamma = np.zeros(len(rows))
-        gamma[: len(weights)] = row_steps(self.schedule, state.learned, weights)
+        weights = weights_or_number(rows)
+        steps = row_steps(self.schedule, state.learned, weights)
+        gamma = np.append(steps, np.zeros(len(rows) - len(steps)))
         updater.draw_from(state.seed, state.rows)
         hold = self.rows_held(state, len(rows))
         log_likelihood, repairs, _ = updater.fold(rows, gamma, hold, self.rule)
         info = []
-        if len(weights):
+        if len(steps):
             mean = log_likelihood / rows.total_weight()
-            info = [Info(len(rows), mean, float(gamma[len(weights) - 1]))]
+            info = [Info(len(rows), mean, float(steps[-1]))]
         after = updater.state()
         return self.advance(state, after, len(rows), state.learned.after(weights), repairs), info
 
