@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mixfold.core.data_limits import LimitsFromData
 from mixfold.core.errors import DegenerateComponentsWarning, InvalidInputError, warn
@@ -16,6 +17,7 @@ from mixfold.estimators._placing import problem_for
 from mixfold.models.mixture_model import MixtureModel, MixtureParams, degenerate
 
 MOST_NAMED = 5
+MOST_TIMES = 100
 
 
 def with_model(problem: Threads, model: MixtureModel) -> Threads:
@@ -30,8 +32,16 @@ def limited(problem: Threads, sample: Callable[[], Rows]) -> Threads:
     family = problem.model.family
     if not (isinstance(family, LimitsFromData) and family.takes_limits):
         return problem
-    found = family.with_limits(sample().on_host().x)
+    found = family.with_limits(_repeated(sample().on_host()))
     return with_model(problem, replace(problem.model, family=found))
+
+
+def _repeated(rows: Rows) -> NDArray[np.floating]:
+    """Rows as often as their weights say, so that weight 2 is a row twice; none of weight 0."""
+    if rows.weight is None or not rows.weight.any():
+        return rows.x
+    times = np.clip(np.rint(rows.weight), 1, MOST_TIMES).astype(np.intp)
+    return np.repeat(rows.x, np.where(rows.weight > 0, times, 0), axis=0)
 
 
 def limited_by(problem: Threads, params: MixtureParams) -> Threads:
