@@ -142,6 +142,15 @@ def test_a_column_that_begins_to_vary_late(learner: str) -> None:
     assert scores[-1] > -3.0
 
 
+def test_a_weight_of_two_is_a_row_twice() -> None:
+    weight = np.arange(600) % 3
+    whole = fitted(np.repeat(CONTINUOUS, weight, axis=0))
+    model = Mixture(n_components=2, random_state=0).fit(CONTINUOUS, sample_weight=weight)
+    np.testing.assert_array_equal(
+        model._learned.model.family.column_floors, whole._learned.model.family.column_floors
+    )
+
+
 # what a user sets
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mixfold.core.data_limits import LimitsFromData
 from mixfold.core.errors import DegenerateComponentsWarning, InvalidInputError, warn
@@ -15,6 +16,7 @@ from mixfold.core.rows import Rows
 from mixfold.models.mixture_model import MixtureModel, MixtureParams, degenerate
 
 MOST_NAMED = 5
+MOST_TIMES = 100
 
 
 def with_model(problem: Problem, model: MixtureModel) -> Problem:
@@ -27,8 +29,20 @@ def limited(problem: Problem, sample: Callable[[], Rows]) -> Problem:
     family = problem.model.family
     if not (isinstance(family, LimitsFromData) and family.takes_limits):
         return problem
-    found = family.with_limits(sample().on_host().x)
+    found = family.with_limits(_repeated(sample().on_host()))
     return with_model(problem, replace(problem.model, family=found))
+
+
+def _repeated(rows: Rows) -> NDArray[np.floating]:
+    """Rows as often as their weights say, so that weight 2 is a row twice; none of weight 0.
+
+    The lightest row counts once, so that a common factor of all weights does not matter.
+    """
+    if rows.weight is None or not rows.weight.any():
+        return rows.x
+    lightest = rows.weight[rows.weight > 0].min()
+    times = np.clip(np.rint(rows.weight / lightest), 1, MOST_TIMES).astype(np.intp)
+    return np.repeat(rows.x, np.where(rows.weight > 0, times, 0), axis=0)
 
 
 def limited_by(problem: Problem, params: MixtureParams) -> Problem:
