@@ -15,7 +15,7 @@ from mixfold.core.errors import ModelFileError
 from mixfold.core.value import checksum, flatten
 from mixfold.run.atomic_files import replacing
 
-FORMAT, VERSION = "mixfold", 6
+FORMAT, VERSION = "mixfold", 7
 
 
 def write(path: str | Path, kind: str, content: Any) -> None:
