@@ -149,17 +149,27 @@ class Gaussian(Family):
 
     def degenerate(self, params: Any, weights: Array) -> NDArray[np.bool_]:
         """Where a column's variance, given the columns before it, is on its floor."""
-        found = self._free_variances(params) <= TOUCHING * self._floors_of(params, weights)
-        return np.array(np.broadcast_to(found, params.means.shape))
+        if self.cap is not None:
+            return np.zeros(params.means.shape, dtype=bool)
+        floor, found = self._floors_of(params, weights), np.empty(params.means.shape, dtype=bool)
+        for k in range(len(found)):  # one by one: there may be tens of thousands of columns
+            found[k] = self._column_variances(params, k)[1] <= TOUCHING * floor
+        return found
 
     def _floors_of(self, params: Any, weights: Array) -> Array:
-        return self.variance_floor(self.expected(params, weights))
+        """What `variance_floor` is for the mixture itself."""
+        centre = weights @ params.means
+        total = np.zeros_like(centre)
+        for k, (weight, mean) in enumerate(zip(weights, params.means, strict=True)):
+            total += weight * (self._column_variances(params, k)[0] + np.square(mean - centre))
+        return floors(self.floor_share, total, centre, self.lowest_variances(len(centre)))
 
-    def _free_variances(self, params: Any) -> Array:
-        """Variances of columns given those before them, in shapes that fit (K, d)."""
-        factor = params.factor
-        diagonal = factor if factor.ndim == 2 else np.diagonal(factor, axis1=1, axis2=2)
-        return np.asarray(np.square(diagonal))
+    def _column_variances(self, params: Any, k: int) -> tuple[Array, Array]:
+        """Variances of columns in a component, and those given the columns before."""
+        factor = params.factor[min(k, len(params.factor) - 1)]
+        if factor.ndim == 1:
+            return np.square(factor), np.square(factor)
+        return np.square(factor).sum(axis=1), np.square(np.diagonal(factor))
 
     def check_columns(self, d: int) -> None:
         if self.column_floors is not None:
@@ -557,11 +567,9 @@ class FactorGaussian(Gaussian):
         params = FactorParams(means, loadings, np.where(healthy, noise, floor))
         return params, int((~healthy).any(axis=1).sum())
 
-    def _free_variances(self, params: Any) -> Array:
-        return np.asarray(params.noise_variance)
-
-    def _floors_of(self, params: Any, weights: Array) -> Array:
-        return self.variance_floor(self._seen(self.expected(params, weights)))
+    def _column_variances(self, params: Any, k: int) -> tuple[Array, Array]:
+        noise = params.noise_variance[k]
+        return np.square(params.loadings[k]).sum(axis=0) + noise, noise
 
     def sample(self, params: Any, labels: np.ndarray, rng: np.random.Generator) -> Array:
         rows = rng.standard_normal((len(labels), params.means.shape[1]))
