@@ -61,6 +61,7 @@ def least_eigenvalue(model: Any) -> float:
     ],
     ids=repr,
 )
+@pytest.mark.filterwarnings("ignore::mixfold.core.errors.DegenerateComponentsWarning")
 def test_no_variance_falls_below_what_the_cap_allows(covariance: str, learner: Any) -> None:
     x = narrow()
     model = Mixture(Gaussian(covariance, cap=CAP), 3, learner=learner, random_state=0).fit(x)
@@ -151,6 +152,7 @@ def test_steps_fall_to_a_floor() -> None:
 
 
 @pytest.mark.parametrize("batch_size", [1, 16])
+@pytest.mark.filterwarnings("ignore::mixfold.core.errors.DegenerateComponentsWarning")
 def test_stepwise_em_alone_caps_precisions(batch_size: int, tmp_path: Path) -> None:
     x = narrow(600)
     learner = StepwiseEM(batch_size=batch_size)

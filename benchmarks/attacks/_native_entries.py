@@ -168,6 +168,8 @@ def online(rng: np.random.Generator, s: Sizes, kind: str) -> Made:
         "floor": 1e-6,
         "reg": 0.0 if spread == 0 else 1e-6,
         "least": 0.0,
+        "rounding": 0.0 if spread == 0 else 2.0**-52,
+        "lowest": np.full(s.d, 1e-60),
         "weight": share.copy(),
         "mean": mean.copy(),
         "scatter": scatter.copy(),
@@ -196,7 +198,7 @@ def packed_identity(k: int, d: int) -> np.ndarray:
 
 
 PARAMETERS = ["s_weight", "s_mean", "s_scatter", "t_weight", "t_mean", "t_factor"]
-CONSTRUCTED = ["kind", *PARAMETERS, "floor", "reg", "least"]
+CONSTRUCTED = ["kind", *PARAMETERS, "floor", "reg", "least", "rounding", "lowest"]
 REFERENCE = ["weight", "mean", "scatter"]
 
 

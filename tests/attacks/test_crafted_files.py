@@ -93,6 +93,12 @@ def extra(tree: Tree, arrays: Arrays) -> tuple[Tree, Arrays]:
     return tree, arrays
 
 
+def another_family(tree: Tree, arrays: Arrays) -> tuple[Tree, Arrays]:
+    """Another family, and none of the arrays of the first."""
+    tree, arrays = part(CAP, {"value": "Poisson", "fields": {"floor": 0.1}})(tree, arrays)
+    return tree, {name: one for name, one in arrays.items() if name != f"content.{LIMITS}"}
+
+
 def missing(tree: Tree, arrays: Arrays) -> tuple[Tree, Arrays]:
     del at(tree, ("fields", "learned", "fields"))["degeneracies"]
     return tree, arrays
@@ -123,6 +129,7 @@ MEMORY = {
     },
 }
 CAP = "learned.model.family"
+LIMITS = f"{CAP}.column_floors"
 WEIGHTS, FACTOR = "learned.params.weights", "learned.params.components.factor"
 STATE = "learned.stream.state"
 INIT = [name for name in Mixture().get_params(False) if name not in PLACES].index("init")
@@ -137,7 +144,9 @@ REFUSED: dict[str, tuple[str, Change, str]] = {
     "not triangular": ("em", array(FACTOR, lambda f: f + 0.1), "not lower triangular"),
     "other columns": ("em", array(FACTOR, lambda f: f[:, :1, :1]), "factor has shape"),
     "float32": ("em", array(FACTOR, lambda f: f.astype(np.float32)), "float32"),
-    "another family": ("em", part(CAP, {"value": "Poisson", "fields": {"floor": 0.1}}), "Mean"),
+    "another family": ("em", another_family, "Mean"),
+    "limits of other columns": ("em", array(LIMITS, lambda f: f[1:]), "column_floors has shape"),
+    "limits below 0": ("em", array(LIMITS, entry(-1.0)), "column_floors has -1"),
     "no components": ("em", no_components, "k is 0"),
     "no components of beliefs": ("moment matching", no_components, "k is 0"),
     "nu = -inf": ("moment matching", array(f"{STATE}.params.components.nu", entry(-np.inf)), "nu"),

@@ -19,7 +19,7 @@ RESOLVED = 0.01  # of a column's variance: rounding explains no more
 CONSTANT = 1e-3  # deviation of a column with one value, in units of it, or of 1 if that is larger
 ROUNDING = 2.0**-52
 TOUCHING = 1.0 + 1e-6  # times a floor: variances below count as being on it
-MOST_VALUES = 2**20  # that are sorted
+MOST_VALUES, VALUES_TOGETHER = 2**20, 2**18  # that are sorted
 TIED_ROWS = 0.01
 QUARTILES = 1.349  # their distance in a normal distribution of deviation 1
 
@@ -42,11 +42,20 @@ def resolved_variances(x: NDArray[np.floating]) -> Array:
     taken to be a thousandth of the value, and not below 0.001, which is scikit-learn's
     `reg_covar`. In all others the limit is a tiny share of the column's variance.
     """
-    most = max(1000, MOST_VALUES // x.shape[1])
-    columns = np.sort(np.ascontiguousarray(x[:: -(-len(x) // most)].T), axis=1)
+    d = x.shape[1]
+    rows = x[:: -(-len(x) // max(1000, MOST_VALUES // d))]
+    together = max(1, VALUES_TOGETHER // len(rows))
+    parts = [rows[:, first : first + together] for first in range(0, d, together)]
+    return np.concatenate([_resolved(np.ascontiguousarray(part.T)) for part in parts])
+
+
+def _resolved(columns: NDArray[np.floating]) -> Array:
+    """What `resolved_variances` returns, of columns that are the rows of an array."""
+    columns = np.sort(columns, axis=1)
     size = np.abs(columns[:, [0, -1]]).max(axis=1).astype(np.float64)
     gaps = np.diff(columns, axis=1).astype(np.float64)
-    tied = gaps <= 8.0 * float(np.finfo(columns.dtype).eps) * size[:, None]
+    near = np.maximum(np.abs(columns[:, 1:]), np.abs(columns[:, :-1])).astype(np.float64)
+    tied = gaps <= 8.0 * float(np.finfo(columns.dtype).eps) * near
     step = np.where(tied, np.inf, gaps).min(axis=1, initial=np.inf)
     constant, in_steps = np.isinf(step), tied.any(axis=1)
     with np.errstate(under="ignore"):

@@ -135,12 +135,9 @@ class FactorGaussian(VarianceLimits):
         factor = np.asarray(np.linalg.cholesky(square), dtype=np.float64)
         return GaussianParams(params.means, factor)
 
-    def _free_variances(self, params: FactorParams) -> Array:
-        return np.asarray(params.noise_variance)
-
-    def _floors_of(self, params: FactorParams, weights: Array) -> Array:
-        (block,) = self.expected(params, weights)
-        return self._columns.variance_floor(self._observed(block))
+    def _column_variances(self, params: FactorParams, k: int) -> tuple[Array, Array]:
+        noise = params.noise_variance[k]
+        return np.square(params.loadings[k]).sum(axis=0) + noise, noise
 
     def scipy_log_density(self, params: FactorParams, x: Array) -> Array:
         return scipy_log_density(self.dense(params), x)

@@ -68,16 +68,24 @@ class VarianceLimits(CentredMoments):
 
     def degenerate(self, params: Params, weights: Array) -> NDArray[np.bool_]:
         """Where a column's variance, given the columns before it, is on its floor."""
-        found = self._free_variances(params) <= TOUCHING * self._floors_of(params, weights)
-        return np.array(np.broadcast_to(found, params.means.shape))
+        if self.cap is not None:
+            return np.zeros(params.means.shape, dtype=bool)
+        floor, found = self._floors_of(params, weights), np.empty(params.means.shape, dtype=bool)
+        for k in range(len(found)):  # one by one: there may be tens of thousands of columns
+            found[k] = self._column_variances(params, k)[1] <= TOUCHING * floor
+        return found
 
-    @abstractmethod
     def _floors_of(self, params: Params, weights: Array) -> Array:
         """The smallest variance of every column, of rows from these components, (d,)."""
+        centre = weights @ params.means
+        total = np.zeros_like(centre)
+        for k, (weight, mean) in enumerate(zip(weights, params.means, strict=True)):
+            total += weight * (self._column_variances(params, k)[0] + np.square(mean - centre))
+        return self.floors(total, centre)
 
     @abstractmethod
-    def _free_variances(self, params: Params) -> Array:
-        """Variances that have floors, in shapes that fit (K, d)."""
+    def _column_variances(self, params: Params, k: int) -> tuple[Array, Array]:
+        """Variances of columns in component k, and those that have floors, (d,) each."""
 
     def check_columns(self, d: int) -> None:
         if self.column_floors is not None:

@@ -96,15 +96,12 @@ class Gaussian(GaussianCapabilities):
     def scatter(self) -> Scatter:
         return self.structure.scatter
 
-    def _floors_of(self, params: GaussianParams, weights: Array) -> Array:
-        (block,) = self.expected(params, weights)
-        return self.variance_floor(block)
+    def _column_variances(self, params: GaussianParams, k: int) -> tuple[Array, Array]:
+        factor = params.factor[min(k, len(params.factor) - 1)]
+        if factor.ndim == 1:
+            return np.square(factor), np.square(factor)
+        return np.square(factor).sum(axis=1), np.square(np.diagonal(factor))
 
-    def _free_variances(self, params: GaussianParams) -> Array:
-        """Variances of columns given those before them, in shapes that fit (K, d)."""
-        factor = params.factor
-        diagonal = factor if factor.ndim == 2 else np.diagonal(factor, axis1=1, axis2=2)
-        return np.asarray(np.square(diagonal))
 
     @classmethod
     def variants(cls) -> list[Self]:
