@@ -4,7 +4,8 @@ A page is run from top to bottom, like a notebook, in an empty folder. After a `
 what it prints and the value of its last line, after an `sh` block what its commands print; a `text`
 block that follows holds that output. A comment `<!-- setup` ... `-->` holds Python that readers do
 not see, such as making the files an example reads; `<!-- not run: why -->` goes before a block that
-cannot be run everywhere. A picture that a block saves and the page shows is renewed too.
+cannot be run everywhere, `<!-- ci -->` before one that `.ci/run` runs. A picture that a block saves
+and the page shows is renewed too.
 
     python docs/run_blocks.py README.md docs/tutorial.md           # compare
     python docs/run_blocks.py --write README.md docs/tutorial.md   # renew the outputs
@@ -28,7 +29,7 @@ from pathlib import Path
 
 PIECES = re.compile(
     r"<!-- setup\n(?P<setup>.*?)-->"
-    r"|(?P<skip><!-- not run: (?P<why>[^>]+) -->\n)?"
+    r"|(?P<skip><!-- (?:not run: [^>]+|ci) -->\n)?"
     r"^```(?P<kind>python|sh)\n(?P<code>.*?)^```\n(?:\n?^```text\n(?P<output>.*?)^```\n)?",
     re.DOTALL | re.MULTILINE,
 )

@@ -1,8 +1,8 @@
 """
 # Clusters of Old Faithful
 
-Eruptions of the geyser are short or long, and the waiting time goes with them. Two Gaussian components describe
-both kinds; the ellipses hold one and two standard deviations.
+Eruptions of the geyser are short or long, and the waiting time goes with them. Two Gaussian
+components describe both kinds; the ellipses hold one and two standard deviations.
 """
 
 import matplotlib.pyplot as plt

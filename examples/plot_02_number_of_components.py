@@ -1,8 +1,8 @@
 """
 # How many components?
 
-The Bayesian information criterion against the number of components, for the chemistry of 178 wines of three
-cultivars. The smallest value chooses the model.
+The Bayesian information criterion against the number of components, for the chemistry of 178
+wines of three cultivars. The smallest value chooses the model.
 """
 
 import matplotlib.pyplot as plt

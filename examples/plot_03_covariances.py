@@ -1,8 +1,8 @@
 """
 # Shapes of covariance
 
-The same three components of the iris data with full, tied, diagonal and spherical covariances, and the agreement
-of the clusters with the three species (adjusted Rand index; 1 is perfect).
+The same three components of the iris data with full, tied, diagonal and spherical covariances,
+and the agreement of the clusters with the three species (adjusted Rand index; 1 is perfect).
 """
 
 import matplotlib.pyplot as plt

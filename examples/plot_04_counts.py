@@ -1,8 +1,9 @@
 """
 # Counts: visits to a doctor
 
-How often people of the RAND health insurance experiment saw a doctor in a year. One Poisson distribution cannot
-describe it; a mixture of four, people who go rarely and people who go often, does.
+How often people of the RAND health insurance experiment saw a doctor in a year. One Poisson
+distribution cannot describe it; a mixture of four, people who go rarely and people who go
+often, does.
 """
 
 import matplotlib.pyplot as plt

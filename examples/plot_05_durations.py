@@ -1,8 +1,8 @@
 """
 # Durations: strikes
 
-Days that strikes in American manufacturing lasted. A mixture of two exponential distributions has a survival
-curve closer to the observed one than a single distribution has.
+Days that strikes in American manufacturing lasted. A mixture of two exponential distributions
+has a survival curve closer to the observed one than a single distribution has.
 """
 
 import matplotlib.pyplot as plt

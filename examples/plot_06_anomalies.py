@@ -1,8 +1,8 @@
 """
 # Unusual rows
 
-A mixture is fitted to measurements of benign breast tumours alone. The log density of new rows then tells malignant
-tumours, which it has never seen, from other benign ones.
+A mixture is fitted to measurements of benign breast tumours alone. The log density of new rows
+then tells malignant tumours, which it has never seen, from other benign ones.
 """
 
 import matplotlib.pyplot as plt

@@ -1,8 +1,8 @@
 """
 # Colours of a photograph
 
-Every pixel is a row of red, green and blue. Each is replaced by the mean of its component, so that sixteen
-colours remain.
+Every pixel is a row of red, green and blue. Each is replaced by the mean of its component, so
+that sixteen colours remain.
 """
 
 import matplotlib.pyplot as plt

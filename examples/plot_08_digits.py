@@ -1,8 +1,8 @@
 """
 # Handwritten digits, one row at a time
 
-`AnnealedSGD` learns pictures of 64 pixels row by row. Its components lie on a grid, and neighbours are alike,
-since they learn together at first.
+`AnnealedSGD` learns pictures of 64 pixels row by row. Its components lie on a grid, and
+neighbours are alike, since they learn together at first.
 """
 
 import matplotlib.pyplot as plt
@@ -11,7 +11,7 @@ from sklearn.datasets import load_digits
 from mixfold import AnnealedSGD, Gaussian, Mixture
 
 rows = load_digits().data / 16.0
-learner = AnnealedSGD(passes=20)
+learner = AnnealedSGD(max_iter=20)
 model = Mixture(Gaussian("diag"), 25, learner=learner, random_state=0).fit(rows)
 
 figure, panels = plt.subplots(5, 5, figsize=(5, 5), layout="constrained")

@@ -1,8 +1,9 @@
 """
 # Learning from a stream
 
-Pixels of a photograph arrive in random order, in blocks of 200. After every block the model is scored on 3,000
-other pixels; the dashed line is the score of a model that was fitted to all rows of the stream at once.
+Pixels of a photograph arrive in random order, in blocks of 200. After every block the model is
+scored on 3,000 other pixels; the dashed line is the score of a model that was fitted to all
+rows of the stream at once.
 """
 
 import matplotlib.pyplot as plt

@@ -1,8 +1,8 @@
 """
 # A stream that changes
 
-First come pictures of the digits 0 to 4, then 5 to 9. `DriftAware` notices that the likelihood falls, and lets the
-learner take large steps again.
+First come pictures of the digits 0 to 4, then 5 to 9. `DriftAware` notices that the likelihood
+falls, and lets the learner take large steps again.
 """
 
 import matplotlib.pyplot as plt

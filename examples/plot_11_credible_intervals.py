@@ -1,8 +1,8 @@
 """
 # How sure are the estimates?
 
-`MomentMatching` learns a posterior distribution, row by row. The bands are 90% credible intervals of the mean
-waiting time of both kinds of eruptions.
+`MomentMatching` learns a posterior distribution, row by row. The bands are 90% credible
+intervals of the mean waiting time of both kinds of eruptions.
 """
 
 import matplotlib.pyplot as plt

@@ -1,8 +1,8 @@
 """
 # Groups: investment of firms
 
-Eleven American firms over twenty years (Grunfeld 1958). A linear mixed-effects model gives all firms a common
-slope, and every firm an intercept of its own, drawn from a normal distribution.
+Eleven American firms over twenty years (Grunfeld 1958). A linear mixed-effects model gives all
+firms a common slope, and every firm an intercept of its own, drawn from a normal distribution.
 """
 
 import matplotlib.pyplot as plt

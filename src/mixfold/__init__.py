@@ -1,4 +1,4 @@
-"""Mixture models from data that does not fit: streams, large files, mini-batches.
+"""Mixture models for data of any size: tables, files larger than memory, streams, clusters.
 
 Every family, learner, schedule, start and estimator is a name of this package; each is imported
 when it is first used, so that `import mixfold` costs next to nothing.

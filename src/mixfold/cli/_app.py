@@ -47,7 +47,7 @@ def mixfold_(
         bool, typer.Option("--version", help="Print the version.", callback=_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Mixture models from data that does not fit in memory.
+    """Mixture models for data of any size: files, folders and streams.
 
     Example: mixfold fit @faithful -k 2; mixfold inspect model.mixfold
     """

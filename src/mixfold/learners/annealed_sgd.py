@@ -78,23 +78,44 @@ class AnnealedSGDState:
 
 @value
 class AnnealedSGD(Learner):
-    """theta <- theta + eps grad of max_k sum_j g_kj(sigma) log w_j N_j(x), row by row.
+    """Stochastic gradient ascent of a bound of the likelihood, annealed over a grid of components.
 
-    g is a bump of width sigma on a periodic grid of components, as nearly square as K allows: it
-    drags along components that no row has chosen yet. Whenever the loss has settled, sigma and eps
-    fall by a tenth: sigma from sqrt(K) / 2 to `sigma_end`, eps from 0.02 to 0.005 unless they are
-    given. Batches take longer steps, of 0.04 to the end from 8 rows on; a `cap` above 20 shortens
-    them in proportion. Weights are a softmax. Precisions are D'D, with D diagonal or upper
-    triangular as the family has it, and no entry of its diagonal passes the root of `cap`; with
-    factors D is that of the noise alone. No row is needed to start: means begin near zero,
-    precisions at the cap, loadings at small random numbers, so data should be scaled to [0, 1] or
-    thereabouts. With `scale` the first 256 rows wait, and columns are learned in units of their
-    deviations from their means there; what is learned is told in the data's own units. Values
-    beyond 1e12 in size, in the units of learning, count as 1e12. `history_` has both
-    the log-likelihood and, as `bound`, what is raised.
+    theta <- theta + eps grad of max_k sum_j g_kj(sigma) log w_j N_j(x), row by row. g is a Gaussian
+    kernel of width sigma on a periodic grid of components, as nearly square as K allows, so that
+    components which no row has chosen yet learn with their neighbours. Whenever the loss stops
+    improving, sigma and eps are multiplied by `decay`. Weights are a softmax. Precisions are D'D,
+    with D diagonal or upper triangular as the family has it; for factor analysers D belongs to the
+    noise.
 
-    Steps of diagonal and full components are compiled. Those of factors are products of matrices:
-    single rows are slow, and a `batch_size` of 20 to 100 is advised.
+    Use it for hundreds or thousands of columns, or where no good initialisation is known: means
+    begin near zero and precisions at `cap`, so the data should be scaled to about [0, 1].
+
+    Updates of diagonal and full components are compiled. For factor analysers single rows are slow:
+    use a `batch_size` of 20 to 100. Values beyond 1e12 in size count as 1e12.
+
+    Parameters
+    ----------
+    batch_size : int, default=1
+        Rows per update.
+    max_iter : int, default=3
+        The largest number of passes over the data.
+    cap : float, default=20.0
+        The largest precision. A value above 20 makes steps shorter in proportion.
+    epsilon, epsilon_end : float or None, default=None
+        First and smallest step size. None is 0.02 and 0.005, and more for batches.
+    sigma : float or None, default=None
+        First width of the kernel; None is sqrt(K) / 2.
+    sigma_end : float, default=0.01
+        Smallest width of the kernel.
+    delta : float, default=0.05
+        The loss counts as settled if it has gained less than this fraction of all that was gained.
+    decay : float, default=0.9
+        Factor of sigma and epsilon when the loss has settled.
+    precision : {"float32", "float64"}, default="float32"
+        Type of the numbers that are computed with.
+    scale : bool, default=False
+        Whether columns are scaled by their standard deviations in the first 256 rows. Results are
+        in the units of the data.
 
     Examples
     --------

@@ -39,9 +39,25 @@ class AutoState:
 
 @value
 class Auto(Learner):
-    """A start on a bounded sample, one mini-batch pass, then accelerated EM to convergence.
+    """The best of several initialisations, one pass of mini-batch EM, then accelerated EM.
 
-    A source that can be read only once gets the first two. With `partial_fit` it is online EM.
+    Use it unless there is a reason not to. A source that can be read only once gets the first two
+    steps; `partial_fit` is online EM.
+
+    Parameters
+    ----------
+    starts : int, default=10
+        How many initialisations are tried.
+    sample_size : int, default=20000
+        How many rows they are tried on.
+    tol : float, default=0.005
+        Learning has converged when less than so many nats of the log-likelihood of all rows are
+        left to gain, as estimated from the gains of the last steps. Estimates are then within
+        sqrt(2 tol) = 0.1 standard errors of the maximum, however many rows there are. 0 is never.
+    max_iter : int, default=500
+        The largest number of passes of accelerated EM.
+    batch_size : int or None, default=None
+        Rows per update of mini-batch EM; None is chosen by the number of rows.
 
     Examples
     --------

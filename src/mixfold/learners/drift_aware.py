@@ -57,22 +57,21 @@ class DriftAwareState:
 
 @value
 class DriftAware(Learner):
-    """Restarts `learner` wherever the log-likelihood of a stream has changed.
+    """Restarts another learner when the log-likelihood of a stream falls.
 
-    Every `window` rows, counted from the first, their mean log-likelihood under the parameters of
-    before they came goes to the `detector`. If that finds a change, an online EM takes large steps
-    again, and annealed gradients are annealed again. `drifts_` of the estimator lists the rows
-    after which this was so.
+    After every `window` rows their mean log-likelihood, under the parameters before they were
+    learned, goes to the `detector`. When it detects a fall, online EM takes large steps again, and
+    annealed gradients are annealed again. `drifts_` of the estimator lists the rows after which
+    this happened. Use it for streams that change now and then.
 
     Parameters
     ----------
-    learner : learner object or name, default=OnlineEM()
-        What learns from the rows, in their order.
-    detector : detector object or name, default=RobustCusum()
-        What finds the change. `RobustCusum` needs no knowledge of the scale of log-likelihoods and
-        reports falls alone; river's test is `PageHinkley(mode="down")`.
+    learner : learner or str, default=OnlineEM()
+        The learner that is restarted.
+    detector : detector or str, default=RobustCusum()
+        What detects a fall.
     window : int, default=128
-        Rows behind each number that the detector is given.
+        Rows whose mean log-likelihood is one value for the detector.
 
     Examples
     --------

@@ -99,25 +99,28 @@ class EMState:
 
 @value
 class EM(Learner):
-    """s = mean of sbar(x_i; theta) over all rows, theta = maximize(s); never goes down.
+    """Expectation maximisation over all rows, with optional acceleration.
 
-    With `accelerate`, every third pass evaluates a SQUAREM extrapolation of the last two steps,
-    and near the maximum every pass evaluates Anderson's combination of the last six; either is
-    kept only if the likelihood has not fallen.
+    s = mean of sbar(x_i; theta) over all rows, theta = maximize(s); the likelihood never decreases.
+    With `accelerate`, every third pass evaluates a SQUAREM extrapolation of the last two steps, and
+    near the maximum every pass evaluates Anderson's combination of the last six; either is kept
+    only if the likelihood has not decreased.
+
+    Use it to compare with the literature, and where a deterministic and monotone fit is wanted.
 
     Parameters
     ----------
     tol : float, default=0.005
         Learning has converged when less than so many nats of the log-likelihood of all rows are
-        left to gain, as estimated from what the last steps have gained. Estimates are then within
+        left to gain, as estimated from the gains of the last steps. Estimates are then within
         sqrt(2 tol) = 0.1 standard errors of the maximum, however many rows there are. 0 is never.
     max_iter : int, default=1000
-        Passes after which learning stops, converged or not.
+        The largest number of passes over the data.
     accelerate : bool, default=False
         Whether to take longer steps.
     criterion : {"remaining", "step"}, default="remaining"
-        What `tol` is compared with: what is left, or, as in scikit-learn, what a step has gained
-        per row.
+        What `tol` is compared with: the likelihood that is left to gain, or, as in scikit-learn,
+        what a step has gained per row.
 
     Examples
     --------

@@ -39,13 +39,22 @@ class EMGradient(EM):
     """EM whose M-step is one Newton step of the expected complete log-likelihood.
 
     Such a step is nearly as good as an exact M-step near the maximum, but may lower the likelihood
-    elsewhere. A pass shows whether it has: then the step is halved, until it has not. Use it for
-    logistic mixed models with one or two random effects, where it is the default.
+    elsewhere. Then it is halved, until the likelihood has not decreased. Use it for models whose
+    M-step has no closed form, such as logistic mixed models with one or two random effects, where
+    it is the default.
 
     Parameters
     ----------
-    tol, max_iter, accelerate : float, int, bool
-        As of `EM`.
+    tol : float, default=0.005
+        Learning has converged when less than so many nats of the log-likelihood of all rows are
+        left to gain, as estimated from the gains of the last steps. Estimates are then within
+        sqrt(2 tol) = 0.1 standard errors of the maximum, however many rows there are. 0 is never.
+    max_iter : int, default=1000
+        The largest number of passes over the data.
+    accelerate : bool, default=False
+        Whether to take longer steps.
+    criterion : {"remaining", "step"}, default="remaining"
+        What `tol` is compared with, as of `EM`.
 
     Examples
     --------

@@ -12,10 +12,29 @@ from mixfold.schedules.power import Power
 
 @value
 class ExactMLE(OnlineEM):
-    """m <- m + (t(x_n) - m) / n: after every row the maximum likelihood of all rows so far.
+    """Online maximum likelihood: m <- m + (t(x_n) - m) / n.
 
-    It is online EM with steps 1/n, and exact for one component, where every responsibility is 1
-    and the start is forgotten.
+    It is online EM with steps 1/n. Use it for one component, where it is exact after every row and
+    forgets its initialisation.
+
+    Parameters
+    ----------
+    batch_size : int, default=1
+        Rows per update.
+    schedule : schedule, default=Power(1.0)
+        The step size of every update, such as `Power(0.6)` or `Constant(0.01)`.
+    max_iter : int, default=1
+        The largest number of passes over the data.
+    warmup : int or None, default=0
+        So many rows at the beginning update the statistics but not the parameters. None is ten rows
+        per free direction of the data.
+    average_from : int or None, default=None
+        The estimate is the mean of the parameters from this update on (Polyak averaging). None
+        takes the parameters of the last update.
+    truncation : float or None, default=None
+        Learning returns to its initial parameters when a weight falls below 1 / c, a location
+        exceeds c or a variance leaves [1 / c, c], where c is this value and grows by one every
+        time. None is no truncation.
 
     Examples
     --------

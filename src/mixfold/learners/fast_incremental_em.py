@@ -11,14 +11,28 @@ from mixfold.learners._controlled import ControlledEM
 
 @value
 class FastIncrementalEM(ControlledEM):
-    """s <- s + rho (S + sbar_i(theta) - s_i - s), theta <- maximize(s).
+    """Incremental EM with small steps and a control variate (SAGA).
 
-    S is the mean of the rows' entries s_i, kept as in `IncrementalEM`; the first pass fills them.
-    `rho` None is m^(-2/3) for m batches in a pass, or a batch in 50 K (d + 1) rows if that is less.
-    The paper draws rows at random and renews entry and mean with each. Here rows come in the order
-    of the source, and every pass renews all entries under the parameters of its beginning: entries
-    made under parameters that change with the place would not have S for a mean there, and s would
-    swing ever wider from pass to pass.
+    s <- s + rho (S + sbar_i(theta) - s_i - s), theta <- maximize(s), where S is the mean of the
+    stored contributions s_i. Use it for very many rows, with memory for K numbers per row. The
+    paper draws rows at random and renews one contribution at a time; here rows come in the order of
+    the source and every pass renews all contributions under the parameters at its beginning, since
+    otherwise s oscillates more and more.
+
+    Parameters
+    ----------
+    batch_size : float, default=1
+        Rows per update; below 1 it is a fraction of all rows.
+    rho : float or None, default=None
+        The step size. None is m^(-2/3) for m batches in a pass, or a batch in 50 K (d + 1) rows if
+        that is less.
+    max_iter : int, default=10
+        The largest number of passes over the data.
+    memory : path or None, default=None
+        Files for the responsibilities of all rows (`PATH.0` and `PATH.1`); None keeps them in
+        memory.
+    precision : {"float64", "float32"}, default="float64"
+        How responsibilities are stored.
 
     Examples
     --------

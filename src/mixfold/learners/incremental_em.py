@@ -13,13 +13,28 @@ from mixfold.learners._convergence import TOL
 
 @value
 class IncrementalEM(ControlledEM):
-    """S <- S + sum over a batch of (sbar_i(theta) - s_i) / n, theta <- maximize(S).
+    """EM in which a batch replaces its own former contribution to the statistics.
 
-    Every row has an entry s_i: its K responsibilities, in memory or in a file (`memory=PATH`), as
-    "float64" or "float32". The first pass fills them. A batch of one row is Neal and Hinton's
-    algorithm, one of all rows is EM; `batch_size` below 1 is a share of the rows. Rows are taken in
-    the order of the source. Learning stops when less than
-    `tol` nats of the log-likelihood of all rows are left to gain, as `EM` estimates it.
+    S <- S + sum over a batch of (sbar_i(theta) - s_i) / n, theta <- maximize(S). Use it where
+    reading the data is slow and there is memory for K numbers per row: it needs about half of EM's
+    passes. One row per update is Neal and Hinton's algorithm, all rows are EM. Rows are taken in
+    the order of the source.
+
+    Parameters
+    ----------
+    batch_size : float, default=1
+        Rows per update; below 1 it is a fraction of all rows.
+    tol : float, default=0.005
+        Learning has converged when less than so many nats of the log-likelihood of all rows are
+        left to gain, as estimated from the gains of the last steps. Estimates are then within
+        sqrt(2 tol) = 0.1 standard errors of the maximum, however many rows there are. 0 is never.
+    max_iter : int, default=100
+        The largest number of passes over the data.
+    memory : path or None, default=None
+        Files for the responsibilities of all rows (`PATH.0` and `PATH.1`); None keeps them in
+        memory.
+    precision : {"float64", "float32"}, default="float64"
+        How responsibilities are stored.
 
     Examples
     --------

@@ -13,10 +13,24 @@ from mixfold.learners.online_k_mle import OnlineKMLE
 
 @value
 class KMLE(EM):
-    """EM with all of a row's responsibility on argmax_k w_k p(x | k): classification EM.
+    """Hard clustering: every row counts for its most likely component alone (classification EM).
 
-    It raises the complete-data likelihood, not the likelihood, and is biased where components
-    overlap. `init="k-mle++"` is its usual start.
+    It maximises the complete-data likelihood and is biased where components overlap. Use it where
+    clusters are well separated and labels are all that is wanted; `init="k-mle++"` suits it.
+
+    Parameters
+    ----------
+    tol : float, default=0.005
+        Learning has converged when less than so many nats of the log-likelihood of all rows are
+        left to gain, as estimated from the gains of the last steps. Estimates are then within
+        sqrt(2 tol) = 0.1 standard errors of the maximum, however many rows there are. 0 is never.
+    max_iter : int, default=1000
+        The largest number of passes over the data.
+    accelerate : bool, default=False
+        Whether to take longer steps.
+    criterion : {"remaining", "step"}, default="remaining"
+        What `tol` is compared with: the likelihood that is left to gain, or, as in scikit-learn,
+        what a step has gained per row.
 
     Examples
     --------

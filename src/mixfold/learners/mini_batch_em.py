@@ -17,15 +17,33 @@ SAMPLINGS = ("auto", "stream", "with-replacement", "without-replacement")
 
 @value
 class MiniBatchEM(StochasticEM):
-    """s <- s + gamma_r (mean of sbar over N rows - s), theta <- maximize(s).
+    """EM with an update after every batch.
 
-    `batch_size` is a number of rows, or a fraction of all rows if below 1; None is a twentieth of
-    the rows, between 32 and 8192, and 1024 where their number is not known. `sampling` draws
-    batches "with-replacement", "without-replacement" or in "stream" order; "auto" shuffles what
-    can be indexed and streams the rest. Where batches are small, the start counts for so many that
-    a step takes no more than a row in 5 K (d + 1). `average_from` starts Polyak averaging at that
-    update. `truncation` is the paper's c: an iterate with a weight below 1/c, a location above c or
-    a variance outside [1/c, c] sends learning back to its start, and c grows by one.
+    s <- s + gamma_r (mean of sbar over N rows - s), theta <- maximize(s). Use it for very much data
+    and few passes. Where batches are small, the initial parameters count for so many that a step
+    replaces no more than a row in 5 K (d + 1).
+
+    Parameters
+    ----------
+    batch_size : float or None, default=None
+        Rows per update; below 1 a fraction of all rows. None is a twentieth of the rows, between 32
+        and 8192, or 1024 where their number is not known.
+    sampling : {"auto", "with-replacement", "without-replacement", "stream"}, default="auto"
+        How batches are drawn; "auto" shuffles what can be indexed and takes the rest in order.
+    schedule : schedule, default=Power(0.6)
+        The step size of every update, such as `Power(0.6)` or `Constant(0.01)`.
+    max_iter : int, default=10
+        The largest number of passes over the data.
+    warmup : int or None, default=0
+        So many rows at the beginning update the statistics but not the parameters. None is ten rows
+        per free direction of the data.
+    average_from : int or None, default=None
+        The estimate is the mean of the parameters from this update on (Polyak averaging). None
+        takes the parameters of the last update.
+    truncation : float or None, default=None
+        Learning returns to its initial parameters when a weight falls below 1 / c, a location
+        exceeds c or a variance leaves [1 / c, c], where c is this value and grows by one every
+        time. None is no truncation.
 
     Examples
     --------

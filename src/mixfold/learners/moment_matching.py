@@ -44,12 +44,18 @@ class MomentMatchingState:
 
 @value
 class MomentMatching(Learner):
-    """phi <- the phi whose moments are those of the exact posterior after the next row.
+    """Bayesian moment matching: a posterior distribution in one pass, without step sizes.
 
-    One pass, no step size. The exact posterior after a row is a mixture of K products of a
-    Dirichlet and conjugate distributions; it is replaced by the one product that has its means of
-    weights and parameters, and its variances summed over weights and over the entries of a
-    parameter. `prior` is a `Prior`, the `posterior_` of a model, or None: around the start.
+    After every row the exact posterior, a mixture of K products of a Dirichlet and conjugate
+    distributions, is replaced by the one product with the same means of weights and parameters and
+    the same variances, summed over weights and over the entries of a parameter. Use it for streams
+    where uncertainty matters.
+
+    Parameters
+    ----------
+    prior : Prior, posterior or None, default=None
+        A `Prior`, or the `posterior_` of a model; None is a vague prior about the initial
+        parameters.
 
     Examples
     --------

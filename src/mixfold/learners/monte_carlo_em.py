@@ -19,13 +19,28 @@ from mixfold.schedules.settling import Settling
 
 @value
 class MonteCarloEM(StochasticEM):
-    """s <- s + gamma_r (mean of sbar over draws of z | x; theta - s), theta <- maximize(s).
+    """EM whose E-step is the mean of random draws.
 
-    For models whose posterior has no closed form; with any other it is EM with noise. Each row has
-    `draws` draws, and `growth` times `draws` more with every update, rounded down. A batch is a
-    whole pass (None), a number of rows, or a share of them if below 1. Steps of size 1 find the
-    place, then steps 1/t average the noise away (SAEM). Where EM is slow, steps t^-0.6 and the mean
-    of the parameters since update `average_from` have less noise.
+    s <- s + gamma_r (mean of sbar over draws of z | x; theta - s), theta <- maximize(s). Steps of
+    size 1 come first, then steps 1/t that average the noise (SAEM). Use it for models whose
+    posterior has no closed form. Where EM is slow, steps t^-0.6 and the mean of the parameters from
+    update `average_from` on have less noise.
+
+    Parameters
+    ----------
+    draws : int, default=10
+        Draws per row.
+    batch_size : float or None, default=None
+        Rows per update; below 1 a fraction of all rows, None a whole pass.
+    schedule : schedule, default=Settling()
+        The step size of every update, such as `Power(0.6)` or `Constant(0.01)`.
+    max_iter : int, default=60
+        The largest number of passes over the data.
+    average_from : int or None, default=None
+        The estimate is the mean of the parameters from this update on (Polyak averaging). None
+        takes the parameters of the last update.
+    growth : float, default=0.0
+        So many times `draws` more draws with every update, rounded down.
 
     Examples
     --------

@@ -14,12 +14,30 @@ from mixfold.schedules.power import Power
 
 @value
 class OnlineEM(StochasticEM):
-    """s <- s + gamma_n (sbar(x_n; theta) - s), theta <- maximize(s), after each `batch_size` rows.
+    """EM with an update after every row or small batch.
 
-    The first `warmup` rows update s but not theta (None: ten per free direction of the data). The
-    start counts for as many rows as make the first steps 1 / (5 K (d + 1)). Rows that come after a
-    whole fit have no warm-up, and weigh as much as rows of the fit.
-    `schedule=Constant(step)` forgets the past at a constant rate.
+    s <- s + gamma_n (sbar(x_n; theta) - s), theta <- maximize(s), after each `batch_size` rows. Use
+    it for streams; `schedule=Constant(step)` forgets the past at a constant rate. The initial
+    parameters count for as many rows as make the first step 1 / (5 K (d + 1)).
+
+    Parameters
+    ----------
+    batch_size : int, default=1
+        Rows per update.
+    schedule : schedule, default=Power(0.6)
+        The step size of every update, such as `Power(0.6)` or `Constant(0.01)`.
+    max_iter : int, default=1
+        The largest number of passes over the data.
+    warmup : int or None, default=None
+        So many rows at the beginning update the statistics but not the parameters. None is ten rows
+        per free direction of the data.
+    average_from : int or None, default=None
+        The estimate is the mean of the parameters from this update on (Polyak averaging). None
+        takes the parameters of the last update.
+    truncation : float or None, default=None
+        Learning returns to its initial parameters when a weight falls below 1 / c, a location
+        exceeds c or a variance leaves [1 / c, c], where c is this value and grows by one every
+        time. None is no truncation.
 
     Examples
     --------

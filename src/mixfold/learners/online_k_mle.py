@@ -13,11 +13,32 @@ STRATEGIES = {"argmax": "mode", "lookahead": "lookahead", "sample": "draw"}
 
 @value
 class OnlineKMLE(OnlineEM):
-    """Online EM with all of a row's responsibility on one component.
+    """Online EM in which a row counts for one component alone.
 
-    `strategy` "argmax" takes the most likely one, "lookahead" the one most likely after the M-step
-    it would cause, "sample" draws it from the responsibilities. Only the last does not push
-    overlapping components apart.
+    Use it for hard clustering of streams. Only the strategy "sample" does not push overlapping
+    components apart.
+
+    Parameters
+    ----------
+    batch_size : int, default=1
+        Rows per update.
+    schedule : schedule, default=Power(0.6)
+        The step size of every update, such as `Power(0.6)` or `Constant(0.01)`.
+    max_iter : int, default=1
+        The largest number of passes over the data.
+    warmup : int or None, default=None
+        So many rows at the beginning update the statistics but not the parameters. None is ten rows
+        per free direction of the data.
+    average_from : int or None, default=None
+        The estimate is the mean of the parameters from this update on (Polyak averaging). None
+        takes the parameters of the last update.
+    truncation : float or None, default=None
+        Learning returns to its initial parameters when a weight falls below 1 / c, a location
+        exceeds c or a variance leaves [1 / c, c], where c is this value and grows by one every
+        time. None is no truncation.
+    strategy : {"argmax", "lookahead", "sample"}, default="argmax"
+        The most likely component, the one that would be most likely after the M-step it causes, or
+        one that is drawn from the responsibilities.
 
     Examples
     --------

@@ -81,12 +81,28 @@ class OnlineVBState:
 
 @value
 class OnlineVB(Learner):
-    """phi <- (1 - rho_t) phi + rho_t (prior + N mean of sbar), or phi <- phi + sum of sbar.
+    """Online variational Bayes: a posterior distribution from batches.
 
-    Statistics sbar of a batch are expected under E[log p(x, k)]. The "stochastic" form (stochastic
-    variational inference) follows `schedule` towards the posterior of `n_rows` rows: as many as the
-    source has, or as came so far; until the first row there is nothing but the prior. In the
-    "streaming" form each posterior is the next prior.
+    phi <- (1 - rho_t) phi + rho_t (prior + N mean of sbar), or phi <- phi + sum of sbar, with
+    statistics that are expected under E[log p(x, k)]. Use it where rows can be read more than once,
+    or come in batches.
+
+    Parameters
+    ----------
+    form : {"stochastic", "streaming"}, default="stochastic"
+        "stochastic" takes steps towards the posterior of `n_rows` rows; in the "streaming" form
+        each posterior is the prior of the next batch.
+    batch_size : int, default=256
+        Rows per update.
+    schedule : schedule, default=Power(0.6, delay=1)
+        The step size of every update, such as `Power(0.6)` or `Constant(0.01)`.
+    max_iter : int, default=1
+        The largest number of passes over the data.
+    n_rows : int or None, default=None
+        Rows of the whole data; None is their number, or that of the rows learned so far.
+    prior : Prior, posterior or None, default=None
+        A `Prior`, or the `posterior_` of a model; None is a vague prior about the initial
+        parameters.
 
     Examples
     --------

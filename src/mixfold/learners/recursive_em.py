@@ -14,12 +14,30 @@ from mixfold.schedules.power import Power
 
 @value
 class RecursiveEM(OnlineEM):
-    """theta <- theta + gamma_n Ic(theta)^-1 grad log f(x_n; theta), Ic of the complete data.
+    """Titterington's recursion: natural-gradient steps in the parameters themselves.
 
-    In weights and mean parameters: w_k += gamma (r_k - w_k), m_k += gamma r_k (t(x) - m_k) / w_k,
-    gamma_n = 1/n. Online EM takes the same step in other coordinates, and divides by the weight
-    after the step. Where a step would leave the domain it is cut to half the way to the border;
-    `degeneracies_` counts those.
+    w_k += gamma (r_k - w_k), m_k += gamma r_k (t(x) - m_k) / w_k, with gamma_n = 1/n. Online EM
+    takes the same step in other coordinates. A step that would leave the domain is cut to half the
+    way to its border. Use it for streams when the initial parameters are good.
+
+    Parameters
+    ----------
+    batch_size : int, default=1
+        Rows per update.
+    schedule : schedule, default=Power(1.0)
+        The step size of every update, such as `Power(0.6)` or `Constant(0.01)`.
+    max_iter : int, default=1
+        The largest number of passes over the data.
+    warmup : int or None, default=None
+        So many rows at the beginning update the statistics but not the parameters. None is ten rows
+        per free direction of the data.
+    average_from : int or None, default=None
+        The estimate is the mean of the parameters from this update on (Polyak averaging). None
+        takes the parameters of the last update.
+    truncation : float or None, default=None
+        Learning returns to its initial parameters when a weight falls below 1 / c, a location
+        exceeds c or a variance leaves [1 / c, c], where c is this value and grows by one every
+        time. None is no truncation.
 
     Examples
     --------

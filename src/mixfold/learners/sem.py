@@ -11,10 +11,18 @@ from mixfold.schedules.constant import Constant
 
 @value
 class SEM(StochasticEM):
-    """Draw a label for every row, theta <- maximize of the rows so labelled; again.
+    """Stochastic EM: a component is drawn for every row, and parameters are fitted to the draws.
 
-    The iterates are a Markov chain about the maximum; the estimate is their mean from pass number
-    `average_from` on.
+    The parameters form a Markov chain about the maximum, and their mean is the estimate. Use it to
+    leave poor local optima.
+
+    Parameters
+    ----------
+    max_iter : int, default=100
+        The largest number of passes over the data.
+    average_from : int or None, default=50
+        The estimate is the mean of the parameters from this update on (Polyak averaging). None
+        takes the parameters of the last update.
 
     Examples
     --------

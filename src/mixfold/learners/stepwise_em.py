@@ -22,12 +22,33 @@ STEP = 0.01  # as if of gradients: how far from zero rows may lie for means that
 
 @value
 class StepwiseEM(OnlineEM):
-    """s <- s + rho_t (mean of sbar over a batch - s), rho_t = max(rho_inf, rho_0 t^-(1/2 + alpha)).
+    """Online EM for many columns: bounded precisions, and steps that decrease to a minimum.
 
-    The rival of `AnnealedSGD` in its paper, as `OnlineEM` with other settings: means begin near
-    zero and precisions at `cap`, which they never pass; the first `warmup` rows update s but not
-    theta (None: a tenth of the rows, or ten per column where their number is not known). Rows
-    learned after a fit have no warm-up. Data should be scaled to [0, 1] or thereabouts.
+    s <- s + rho_t (mean of sbar over a batch - s), rho_t = max(rho_inf, rho_0 t^-(1/2 + alpha)).
+    Means begin near zero and precisions at `cap`, so the data should be scaled to about [0, 1]. Use
+    it as an alternative to `AnnealedSGD`. By default the first tenth of the rows does not change
+    parameters, or ten rows per column where the number of rows is not known.
+
+    Parameters
+    ----------
+    batch_size : int, default=1
+        Rows per update.
+    schedule : schedule, default=Floored()
+        The step size of every update, such as `Power(0.6)` or `Constant(0.01)`.
+    max_iter : int, default=3
+        The largest number of passes over the data.
+    warmup : int or None, default=None
+        So many rows at the beginning update the statistics but not the parameters. None is ten rows
+        per free direction of the data.
+    average_from : int or None, default=None
+        The estimate is the mean of the parameters from this update on (Polyak averaging). None
+        takes the parameters of the last update.
+    truncation : float or None, default=None
+        Learning returns to its initial parameters when a weight falls below 1 / c, a location
+        exceeds c or a variance leaves [1 / c, c], where c is this value and grows by one every
+        time. None is no truncation.
+    cap : float or None, default=20.0
+        The largest precision; None is no bound.
 
     Examples
     --------

@@ -10,11 +10,22 @@ from mixfold.learners._controlled import ControlledEM
 
 @value
 class VarianceReducedEM(ControlledEM):
-    """s <- s + rho (sbar_i(theta) - sbar_i(anchor) + S_anchor - s), theta <- maximize(s).
+    """Online EM with a control variate from a reference pass (SVRG).
 
-    Every other pass makes S_anchor, the statistics of all rows under the parameters of the moment;
-    it is an EM step too. No row is remembered. `rho` None is m^(-2/3) for m batches in a pass, or
-    a batch in 50 K (d + 1) rows if that is less.
+    s <- s + rho (sbar_i(theta) - sbar_i(reference) + S_reference - s), theta <- maximize(s). Every
+    other pass computes S_reference, the statistics of all rows under the parameters at that moment,
+    and is an EM step as well. Use it like `FastIncrementalEM` where there is no memory for numbers
+    per row.
+
+    Parameters
+    ----------
+    batch_size : float, default=1
+        Rows per update; below 1 it is a fraction of all rows.
+    rho : float or None, default=None
+        The step size. None is m^(-2/3) for m batches in a pass, or a batch in 50 K (d + 1) rows if
+        that is less.
+    max_iter : int, default=10
+        The largest number of passes over the data.
 
     Examples
     --------
