@@ -105,6 +105,19 @@ def weight_two_is_a_row_twice(family: Family, k: int, d: int, rng: np.random.Gen
     np.testing.assert_allclose(weighted, repeated, rtol=1e-9, atol=1e-9)
 
 
+def weights_have_no_unit(family: Family, k: int, d: int, rng: np.random.Generator) -> None:
+    """A common factor of all weights changes nothing, also where a component is degenerate."""
+    params = family.example(k, d, rng)
+    x = family.sample(params, rng.integers(k, size=40), rng)
+    x[:20] = [float(np.clip(0.0, support.low, support.high)) for support in family.supports(d)]
+    labels = np.where(np.arange(40) < 20, 0, np.arange(40) % k)
+    responsibilities = np.eye(k)[labels]
+    found = [family.maximize(family.blocks_of(x, v * responsibilities)) for v in (1.0, 1e3, 1e-3)]
+    for other, n_degenerate in found[1:]:
+        close(other, found[0][0], rtol=1e-7)
+        assert n_degenerate == found[0][1]
+
+
 def sampled_moments_converge(family: Family, k: int, d: int, rng: np.random.Generator) -> None:
     """The mean of t(x) over samples approaches E[t(x)]."""
     params = family.example(k, d, rng)
@@ -233,6 +246,7 @@ LAWS = [
     density_has_total_one,
     density_equals_scipy,
     weight_two_is_a_row_twice,
+    weights_have_no_unit,
     sampled_moments_converge,
     coordinates_are_invertible,
     parameters_are_counted,
