@@ -571,7 +571,7 @@ def test_what_a_family_lacks_is_refused_with_a_remedy() -> None:
             fitted(family, start, x, learner)
     with pytest.raises(InvalidInputError, match="use 'k-mle\\+\\+'"):
         Mixture(family, 3, init="uniform").fit(x)
-    with pytest.raises(InvalidInputError, match="codes must be whole numbers"):
+    with pytest.raises(InvalidInputError, match="values must be whole numbers from 0 to 3"):
         fitted(family, start, x + 0.5, "em")
 
 
