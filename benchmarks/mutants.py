@@ -40,7 +40,7 @@ TESTS: dict[str, list[str]] = {
         "tests/test_start_laws.py",
         "tests/test_laws.py -k test_kernel",
         "tests/test_positive_families.py tests/test_caps.py tests/test_factor_parameter_count.py",
-        "tests/test_degenerate_count.py tests/test_variance_floors.py",
+        "tests/test_gaussian_components.py tests/test_variance_floors.py",
         "tests/test_factor.py",
         "tests/test_laws.py -k 'test_learner and domain and EM'",
         "tests/test_gaussian_mixture.py",

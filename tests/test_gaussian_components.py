@@ -1,10 +1,11 @@
-"""Components without variance are counted, one by one; limits of what a family can be told."""
+"""Degenerate components are counted; parameters outside their limits; other units of columns."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
+from mixfold import GaussianMixture
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.limits import LEAST_VARIANCE
 from mixfold.families.gaussian import Gaussian
@@ -37,3 +38,25 @@ def test_caps_have_limits(cap: float) -> None:
     with pytest.raises(InvalidInputError, match=r"^cap "):
         Gaussian(cap=cap)
     Gaussian(cap=1.0 / LEAST_VARIANCE)
+
+
+@pytest.mark.parametrize("family", [Gaussian("full"), Gaussian("diag"), Gaussian("factor", rank=2)])
+def test_parameters_of_columns_in_other_units(family: Gaussian) -> None:
+    """p(offset + scale x) differs from p(x) by the product of the scales alone."""
+    rng = np.random.default_rng(0)
+    params = family.example(2, 3, rng)
+    x = family.sample(params, np.zeros(20, dtype=int), rng)
+    offset, scale = np.array([1.0, -20.0, 300.0]), np.array([0.5, 2.0, 7.0])
+    moved = family.log_density(params.rescaled(offset, scale), offset + scale * x)
+    np.testing.assert_allclose(
+        moved, family.log_density(params, x) - np.log(scale).sum(), rtol=1e-9
+    )
+
+
+@pytest.mark.parametrize("covariance", ["diag", "spherical"])
+def test_one_precision_that_is_not_positive_is_refused(covariance: str) -> None:
+    precisions = np.array([[1.0, 2.0], [3.0, -1.0]])
+    given = precisions if covariance == "diag" else precisions[1]
+    model = GaussianMixture(2, covariance_type=covariance, precisions_init=given)
+    with pytest.raises(ValueError, match="positive"):
+        model.fit(np.random.default_rng(0).normal(size=(30, 2)))
