@@ -63,12 +63,13 @@ def skeletons(document: str) -> dict[str, Skeleton]:
     return found
 
 
+KINDS = {"families", "learners", "sources", "schedules", "starts", "detectors", "experiments"}
 SKELETONS = skeletons((ROOT / "CONTRIBUTING.md").read_text())
 
 
 def test_there_is_a_skeleton_for_each_kind() -> None:
     packages = {skeleton.path.split("/")[2] for skeleton in SKELETONS.values()}
-    assert packages >= {"families", "learners", "sources", "schedules", "starts", "experiments"}
+    assert packages == KINDS
     for skeleton in SKELETONS.values():
         assert skeleton.commands, skeleton.path
         assert all(c.split()[0] in ("pytest", "mixfold") for c in skeleton.commands)

@@ -304,8 +304,14 @@ class FactorGaussian(VarianceLimits):
         return location, float(noise.min()), float((along + noise.max(axis=1)).max())
 
     def n_parameters(self, k: int, d: int) -> int:
+        """Means, loadings up to a rotation, noise; no more than a full covariance has.
+
+        Beyond Ledermann's bound, where (d - q)^2 < d + q, factors are as many as are needed for
+        any covariance: see Lawley and Maxwell (1971), Factor Analysis as a Statistical Method.
+        """
         q = self.n_factors
-        return k * (2 * d + d * q - q * (q - 1) // 2)
+        covariance = d * q - q * (q - 1) // 2 + d
+        return k * (d + min(covariance, d * (d + 1) // 2))
 
     def standard_deviations(self, params: FactorParams) -> Array:
         return np.sqrt(self.variances(params))
