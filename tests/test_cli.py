@@ -215,7 +215,7 @@ def test_fields_of_a_family_are_options_too(run: Run) -> None:
 def test_progress_is_shown_when_asked_for(run: Run, rows: str) -> None:
     code, _, err = run("fit", rows, "-k", "2", "--learner", "em", "--progress")
     assert code == 0
-    assert err.startswith("mixfold: pass 1 of at most 200, 600 of 600 rows")
+    assert err.startswith("mixfold: pass 1 of at most 1000, 600 of 600 rows")
 
 
 # score, inspect, sample

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.special import logsumexp
+from scipy.stats import bernoulli, rv_discrete
 
 import mixfold
 from mixfold import EM, Mixture
@@ -24,6 +25,7 @@ from mixfold.core.family import Family
 from mixfold.core.learner import Learner
 from mixfold.core.rows import Array, Rows
 from mixfold.core.statistics import Block, Blocks, BlockShape
+from mixfold.core.support import Support
 from mixfold.core.value import equal, value
 from mixfold.families.gaussian import Gaussian
 from mixfold.learners.fast_incremental_em import FastIncrementalEM
@@ -51,10 +53,15 @@ class CodedCategorical(Family):
     """One column of codes 0..L-1: t(x) is one-hot, eta = log p."""
 
     levels: int = 4
-    support_message = "codes must be whole numbers below the number of levels"
 
-    def out_of_support(self, x: Array) -> np.ndarray:
-        return np.asarray((x < 0) | (x >= self.levels) | (x != x.round()))
+    @property
+    def support(self) -> Support:
+        return Support(0.0, self.levels - 1.0, whole=True)
+
+    def scipy_log_density(self, params: OddsParams, x: Array) -> Array:
+        codes = range(self.levels)
+        each = (rv_discrete(values=(codes, p)).logpmf(x[:, 0]) for p in params.probabilities)
+        return np.stack(list(each), axis=1)
 
     def n_statistics(self, d: int) -> int:
         return self.levels
@@ -113,6 +120,13 @@ class PairFamily(Family):
         found = [f.out_of_support(part) for f, part in self._pairs(x)]
         zeros = [np.zeros(part.shape, dtype=bool) for part in self._parts(x)]
         return np.hstack([z if f is None else f for f, z in zip(found, zeros, strict=True)])
+
+    def supports(self, d: int) -> tuple[Support, ...]:
+        return (*self.first.supports(self.split), *self.second.supports(d - self.split))
+
+    def scipy_log_density(self, params: PairParams, x: Array) -> Array:
+        factors: Any = zip(self._pairs(x), (params.first, params.second), strict=True)
+        return np.asarray(sum(f.scipy_log_density(own, part) for (f, part), own in factors))
 
     def _pairs(self, x: Array) -> list[tuple[Family, Array]]:
         return list(zip((self.first, self.second), self._parts(x), strict=True))
@@ -197,6 +211,10 @@ class ObservedBernoulli(Family):
     """Zeros and ones, of which NaN are not observed: every cell has a weight of its own."""
 
     accepts_missing = True
+    support = Support(0.0, 1.0, whole=True)
+
+    def scipy_log_density(self, params: OddsParams, x: Array) -> Array:
+        return np.asarray(bernoulli.logpmf(x[:, None], params.probabilities).sum(axis=2))
 
     def out_of_support(self, x: Array) -> np.ndarray:
         return np.asarray((x != 0) & (x != 1) & ~np.isnan(x))
@@ -301,6 +319,7 @@ class ImputingBernoulli(ObservedBernoulli):
 PAIR = PairFamily()
 COMPLETE: list[tuple[Family, int]] = [
     (CodedCategorical(), 1),
+    (PAIR, 2),
     (PAIR, 3),
     (PairFamily(CodedCategorical(3), Gaussian("full")), 3),
     (ObservedBernoulli(), 5),

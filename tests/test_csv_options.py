@@ -96,10 +96,10 @@ def test_missing_values_have_names(write: Write) -> None:
     with pytest.raises(SourceError, match=r"'a' is string, not numeric"):
         rows(file)
     for texts in (["?"], ["-", "?"]):
-        with pytest.raises(SourceError, match=r"'a' has a missing value in row 7"):
+        with pytest.raises(SourceError, match=r"'a' has a missing value in row 8"):
             rows(CsvFiles(file, null_values=texts))
     empty = write(with_gap)
-    with pytest.raises(SourceError, match=r"'a' has a missing value in row 7"):
+    with pytest.raises(SourceError, match=r"'a' has a missing value in row 8"):
         rows(CsvFiles(empty, null_values=["?"]))
 
 

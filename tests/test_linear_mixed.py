@@ -689,7 +689,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"formula": "y ~ 0"}, "no effects"),
     ({"formula": "y ~ bs(x, 2)"}, "scale and poly alone are known; make it a column"),
     ({"formula": "y ~ x + I(2 * x)"}, r"'I\(2 \* x\)' is a linear combination of Intercept, x"),
-    ({"formula": "y ~ log(x)"}, r"row \d+: log\(x\) is (nan|-inf)"),
+    ({"formula": "y ~ log(x)"}, r"row \d+ .*: log\(x\) is (nan|-inf)"),
     ({"formula": "kind ~ x"}, "not numeric"),
     ({"random": "x ~ x"}, "random effects"),
     ({"random": "~ I(0 * x)"}, "zero in every row"),
@@ -724,7 +724,7 @@ def test_files_that_are_not_sorted_are_refused(tmp_path: Path) -> None:
     for group, shown in (("school", r"\d+"), ("name", r"school \d+")):
         path = tmp_path / f"{group}.parquet"
         pq.write_table(pa.Table.from_pandas(table_of(30)), path)
-        message = rf"not sorted by '{group}': group {shown} appears again at row \d+; sort"
+        message = rf"not sorted by '{group}': group {shown} appears again at row \d+ .*; sort"
         with pytest.raises(MixfoldError, match=message):
             LinearMixedModel("y ~ x", group=group).fit(path)
 

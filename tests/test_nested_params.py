@@ -169,6 +169,7 @@ def test_attributes_follow_what_is_learned() -> None:
         ("gaussian", "em", "drifts_", "DriftAware"),
     ],
 )
+@pytest.mark.filterwarnings("ignore::mixfold.errors.DegenerateComponentsWarning")
 def test_attributes_that_are_not_there_say_why(
     family: Any, learner: str, name: str, reason: str
 ) -> None:

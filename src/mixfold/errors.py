@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from mixfold.core.errors import (
     ClusterError,
+    DegenerateComponentsWarning,
     InvalidInputError,
     LearningWarning,
     MissingExtraError,
@@ -29,6 +30,7 @@ from mixfold.core.errors import (
 
 __all__ = [
     "ClusterError",
+    "DegenerateComponentsWarning",
     "InvalidInputError",
     "LearningWarning",
     "MissingExtraError",

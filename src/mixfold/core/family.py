@@ -31,18 +31,11 @@ class Family(ABC):
     `maximize` makes parameters.
     """
 
-    support: ClassVar[Support] = Support()
-    """Where the values of every column can lie."""
     default_init: ClassVar[str] = "k-mle++"  # the initialiser that suits the family
     accepts_missing: ClassVar[bool] = False  # whether NaN is a cell that was not observed
     statistics_depend_on_params: ClassVar[bool] = False
     """Whether the sums of rows under given responsibilities depend on the parameters, as they do
     where values that are not observed are replaced by their expectations."""
-
-    @property
-    def support_message(self) -> str:
-        """What values must be, for errors."""
-        return self.support.message
 
     # the mathematics
 
@@ -88,6 +81,20 @@ class Family(ABC):
         return [cls()]
 
     # what is accepted
+
+    @property
+    def support(self) -> Support:
+        """Where the values of a column can lie; here anywhere."""
+        return Support()
+
+    def supports(self, d: int) -> tuple[Support, ...]:
+        """Where the values of each of d columns can lie."""
+        return (self.support,) * d
+
+    @property
+    def support_message(self) -> str:
+        """What values must be, for errors."""
+        return self.support.message
 
     def out_of_support(self, x: Array) -> np.ndarray | None:
         """Where `x` lies outside the family's support, (n, d); None if that cannot be.

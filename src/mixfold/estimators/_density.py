@@ -110,6 +110,7 @@ class Density(Evaluation):
                 reset=True,
                 least_rows=model._least_rows,
                 device=place.tensor_device,
+                missing=settings.family.accepts_missing,
             )
             model._learn(settings, source, place)
         self._warn_of_degenerate()
@@ -281,7 +282,13 @@ class Density(Evaluation):
         first = not self.__sklearn_is_fitted__()
         place = placement_for(self.engine, X)
         source = open_data(
-            self, X, sample_weight, self.columns, reset=first, device=place.tensor_device
+            self,
+            X,
+            sample_weight,
+            self.columns,
+            reset=first,
+            device=place.tensor_device,
+            missing=settings.family.accepts_missing,
         )
         problem, check = settings.problem(source.d, place), settings.check(source)
         learned = self._streaming(settings, problem)

@@ -69,10 +69,12 @@ def open_data(
     reset: bool,
     least_rows: int = 1,
     device: Any = None,
+    missing: bool = False,
 ) -> Source:
     """A source over whatever the user gave; arrays are validated as scikit-learn does.
 
-    A tensor goes to the device or, where that is None, becomes an array.
+    A tensor goes to the device or, where that is None, becomes an array. With `missing`, cells of
+    arrays may be NaN.
     """
     check_column_list(columns)
     if is_tensor(data) and device is not None:
@@ -83,7 +85,7 @@ def open_data(
         source: Source = tensor
     else:
         data, sample_weight = as_array(data), as_array(sample_weight)
-        source = _open(estimator, data, sample_weight, columns, reset, least_rows)
+        source = _open(estimator, data, sample_weight, columns, reset, least_rows, missing)
     if source.length == 0:
         raise InvalidInputError("the data have no rows: at least one is needed")
     return source
@@ -96,6 +98,7 @@ def _open(
     columns: Sequence[str] | None,
     reset: bool,
     least_rows: int,
+    missing: bool,
 ) -> Source:
     if is_source(data):
         if sample_weight is not None and not isinstance(sample_weight, str):
@@ -122,15 +125,9 @@ def _open(
             sample_weight = sample_weight if named is None else weight
     x = as_numbers(estimator, data, reset=reset, least_rows=least_rows)
     names = getattr(estimator, "feature_names_in_", None)
-    rows = Rows(x)
-    check_finite(names, rows.observed() if accepts_missing(estimator) else rows, range(len(x)))
+    if not missing:
+        check_finite(names, Rows(x), range(len(x)))
     return _weighted(x, sample_weight, names)
-
-
-def accepts_missing(estimator: Any) -> bool:
-    """Whether cells of the estimator's data may be NaN, which the families of mixtures say."""
-    given = getattr(estimator, "family", None)
-    return given is not None and family_from(given).accepts_missing
 
 
 def _check_no_names(columns: Any, sample_weight: Any, given: str) -> None:

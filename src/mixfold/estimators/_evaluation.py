@@ -40,8 +40,9 @@ class Evaluation(DensityMixin, Guarded):  # type: ignore[misc]
 
     def _rows(self, X: Any, learned: Learned, device: Any = None) -> Iterator[Rows]:
         """Blocks of data that are fit to be evaluated."""
-        source = open_data(self, X, None, None, reset=False, device=device)
         family, first = learned.model.family, 0
+        missing = family.accepts_missing
+        source = open_data(self, X, None, None, reset=False, device=device, missing=missing)
         for rows in source.blocks():
             check_rows(family, source.columns, rows, range(first, first + len(rows)))
             first += len(rows)

@@ -85,12 +85,13 @@ def name_the_column(data: Any) -> Iterator[None]:
         if not bad:
             raise
         remedy = "leave it out, or make numbers of its values"
+        label = f"column {bad[0]!r}" if is_frame(data) else f"column {bad[0] + 1} (counted from 1)"
         if is_frame(data):
             good = [name for name in found if name not in bad]
             remedy = NUMERIC_COLUMNS + (f"; numeric columns are {listed(good)}" if good else "")
         kind = TypeError if isinstance(error, TypeError) else InvalidInputError
         raise kind(
-            f"column {bad[0]!r} has {found[bad[0]]!r}, which is not a number ({error}); {remedy}"
+            f"{label} has {found[bad[0]]!r}, which is not a number ({error}); {remedy}"
         ) from None
 
 
@@ -117,6 +118,7 @@ def _not_a_number(column: np.ndarray) -> Any:
         try:
             float(found)
         except (TypeError, ValueError):
-            if not is_missing(found):
+            # what is complex is refused as scikit-learn does
+            if not (is_missing(found) or isinstance(found, complex)):
                 return found
     return None

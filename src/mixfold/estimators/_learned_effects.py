@@ -36,6 +36,7 @@ class LearnedEffects:
     effects: Floats | None
     n_groups: int
     n_seen: int
+    n_iter: int
     history: History
     converged: bool
     degeneracies: int
@@ -49,7 +50,7 @@ class LearnedEffects:
         self.scaling.check(p, q)
         check_array("information", self.information, (p, p), -LARGEST_SUM, LARGEST_SUM)
         self.history.check()
-        for name in ("n_groups", "n_seen", "degeneracies"):
+        for name in ("n_groups", "n_seen", "n_iter", "degeneracies"):
             check_count(name, getattr(self, name))
         if self.effects is not None:
             check_array("effects", self.effects, (self.n_groups, q), -LARGEST_SUM, LARGEST_SUM)
@@ -75,6 +76,7 @@ class LearnedEffects:
             "log_likelihood_": self.log_likelihood,
             "n_groups_": self.n_groups,
             "n_seen_": self.n_seen,
+            "n_iter_": self.n_iter,
             "history_": self.history,
             "converged_": self.converged,
             "degeneracies_": self.degeneracies,

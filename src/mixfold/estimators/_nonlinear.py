@@ -65,6 +65,7 @@ class LearnedUnits:
     effect_covariances: Floats
     weight: float
     n_seen: int
+    n_iter: int
     history: History
     degeneracies: int
 
@@ -86,6 +87,7 @@ class LearnedUnits:
         check_least("log_likelihood_std_error", self.log_likelihood_std_error, 0.0)
         self.history.check()
         check_count("n_seen", self.n_seen)
+        check_count("n_iter", self.n_iter)
         check_count("degeneracies", self.degeneracies)
 
 
@@ -164,6 +166,7 @@ class NonlinearMixed(UnitFitting):
                 effect_covariances=seen.covariances,
                 weight=seen.weight,
                 n_seen=fit.rows_seen,
+                n_iter=fit.passes,
                 history=fit.history,
                 degeneracies=int(fit.state.repairs),
             )
@@ -175,7 +178,7 @@ class NonlinearMixed(UnitFitting):
         self.params_ = learned.params
         self.log_likelihood_ = learned.log_likelihood
         self.log_likelihood_std_error_ = learned.log_likelihood_std_error
-        self.n_seen_ = learned.n_seen
+        self.n_seen_, self.n_iter_ = learned.n_seen, learned.n_iter
         self.history_ = learned.history
         self.degeneracies_ = learned.degeneracies
         self.__dict__.update(self._attributes(learned))

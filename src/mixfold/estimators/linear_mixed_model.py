@@ -102,6 +102,8 @@ class LinearMixedModel(UnitFitting, Designed):
         `predict_random`.
     n_groups_, n_seen_ : int
         Groups, and groups learned with passes counted.
+    n_iter_ : int
+        Passes over the data.
     history_ : History
         `log_likelihood` per group, `step_size`, `rows` and `time` of every pass or update.
     converged_ : bool
@@ -240,6 +242,7 @@ class LinearMixedModel(UnitFitting, Designed):
                 effects=ended.effects if units.random_access else None,
                 n_groups=units.length,
                 n_seen=fit.rows_seen,
+                n_iter=fit.passes,
                 history=fit.history,
                 converged=bool(learner.converged(fit.state)),
                 degeneracies=int(fit.state.repairs),

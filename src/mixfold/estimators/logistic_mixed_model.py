@@ -114,6 +114,8 @@ class LogisticMixedModel(ClassifierMixin, NonlinearMixed, Designed):  # type: ig
         Cov[z_i | y_i].
     n_groups_, n_seen_ : int
         Groups, and groups learned with passes counted.
+    n_iter_ : int
+        Passes over the data.
     history_ : History
         `log_likelihood` per group and `step_size` of every pass.
     degeneracies_ : int
@@ -227,7 +229,8 @@ class LogisticMixedModel(ClassifierMixin, NonlinearMixed, Designed):  # type: ig
         if self.learner != "auto":
             return super()._learner(n_effects, n_units)
         if n_effects <= MOST_QUADRATURE_EFFECTS:
-            return EMGradient(tol=TOL / n_units, max_iter=MOST_PASSES, accelerate=True)
+            tol = TOL / n_units
+            return EMGradient(tol, max_iter=MOST_PASSES, accelerate=True, criterion="step")
         return self._simulation
 
     def _fit(self, data: Observations) -> None:

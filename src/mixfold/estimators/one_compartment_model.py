@@ -116,6 +116,8 @@ class OneCompartmentModel(NonlinearMixed):
         `log_likelihood` and `step_size` of every pass.
     n_seen_ : int
         Subjects seen, once per pass.
+    n_iter_ : int
+        Passes over the data.
     degeneracies_ : int
         How often a variance or the noise was raised to its floor, 1e-8 for eigenvalues of Omega
         and 1e-6 of the size of concentrations for the noise.

@@ -103,7 +103,8 @@ def regressed(moments: Moments) -> tuple[Array, Array]:
     roots = 1.0 / np.sqrt(np.maximum(size, LEAST_VARIANCE))
     whiten = (directions * roots[:, None]) @ directions.swapaxes(1, 2)
     loadings = whiten @ moments.cross
-    explained = np.square(loadings).sum(axis=1)
+    with np.errstate(over="ignore"):  # of rows at the end of the range of numbers
+        explained = np.square(loadings).sum(axis=1)
     rest = moments.variance - explained
     # by rounding alone factors explain more than there is
     more, there = (rest < 0.0) & (explained > 0.0), np.maximum(moments.variance, 0.0)

@@ -102,7 +102,6 @@ class Gaussian(GaussianCapabilities):
             return np.square(factor), np.square(factor)
         return np.square(factor).sum(axis=1), np.square(np.diagonal(factor))
 
-
     @classmethod
     def variants(cls) -> list[Self]:
         plain = [cls(covariance=name) for name in STRUCTURES]

@@ -10,7 +10,7 @@ from mixfold.core.learner import Info
 from mixfold.core.problem import Model, Problem
 from mixfold.core.value import value
 from mixfold.learners._gathering import nothing
-from mixfold.learners.em import EM, EXTRAPOLATED, PLAIN, EMState
+from mixfold.learners.em import COMBINED, EM, EXTRAPOLATED, PLAIN, EMState
 
 
 @runtime_checkable
@@ -96,7 +96,7 @@ class EMGradient(EM):
         if not statistics.count > 0:
             return super().end_pass(problem, state)
         now = statistics.log_likelihood / statistics.count
-        judged = state.phase == EXTRAPOLATED
+        judged = state.phase in (EXTRAPOLATED, COMBINED)
         if state.origin and not judged and state.before - now > self.tol:
             return self._halve(problem, state), [Info(state.gathered.n, now, 1.0)]
         after: Any

@@ -34,12 +34,12 @@ def from_labels(
 
     A group of n rows in d columns keeps n / (n + d + 1) of its own scatter, so that groups of
     one row have a sensible size. Means of statistics without a scatter move the fraction `pull` of
-    the way to the common mean. Rows are counted by their weight in units of its mean, so that a
-    common factor does not matter.
+    the way to the common mean. The lightest row counts as one, so that a common factor of weights
+    does not matter, and a row of weight 2 is that row twice.
     """
     if rows.weight is not None:
         weight = weights_of(rows)
-        rows = Rows(rows.x, weight / weight[weight > 0.0].mean())
+        rows = Rows(rows.x, weight / weight[weight > 0.0].min())
     found = statistics_of(model, rows, np.equal.outer(labels, np.arange(model.k)).astype(float))
     whole = statistics_of(replace(model, k=1), rows, np.ones((len(rows), 1)))
     more = found.count / (found.count + model.k) / model.k
