@@ -147,7 +147,7 @@ def test_mean_statistics_are_the_mean_of_statistics() -> None:
 def test_the_likelihood_never_falls(covariance: Any, accelerate: bool) -> None:
     model, x = units(40, 2, covariance=covariance, n_points=7)
     far = LogisticMixedParams(np.array([4.0, -6.0]), np.diag([0.01, 9.0]))
-    learner = EMGradient(tol=1e-9, accelerate=accelerate, max_iter=60, criterion="step")
+    learner = EMGradient(tol=1e-9, accelerate=accelerate, max_iter=100, criterion="step")
     problem = Threads(model, 1)
     state: Any = learner.init(problem, far)
     kept: list[float] = []
