@@ -26,10 +26,10 @@ from mixfold import EM, Mixture
 from mixfold.backends.threads import Threads
 from mixfold.core.source import Source, no_check
 from mixfold.engines.dask import Dask, graph
+from mixfold.fitting.fit import Fit
+from mixfold.fitting.history import no_history
+from mixfold.fitting.sharded_pass import Folding, ShardedPass
 from mixfold.models.mixture_model import MixtureModel
-from mixfold.run.fit import Fit
-from mixfold.run.history import no_history
-from mixfold.run.shards import Folding, InShards
 from mixfold.sources._opening import open_source
 from mixfold.testing.families import example_mixture
 from parquet_pass import make
@@ -67,9 +67,9 @@ def sent(dask_worker: Any) -> list[str]:
 
 def moved(client: Client, source: Source, model: MixtureModel, params: Any) -> tuple[int, int]:
     """Bytes between workers, and to and from them, in one iteration."""
-    problem, learner = Threads(model, 1), EM()
-    state = learner.init(problem, params)
-    passing = InShards(Dask(client), model, learner, source, no_check)
+    backend, learner = Threads(model, 1), EM()
+    state = learner.init(backend, params)
+    passing = ShardedPass(Dask(client), model, learner, source, no_check)
     work, shards = Folding(model, learner, no_check, 1), [[part] for part in passing.partitions]
     folded = work.begin(state, 0)
     given, result = len(pickle.dumps((work, state))), len(pickle.dumps(folded))
@@ -77,7 +77,7 @@ def moved(client: Client, source: Source, model: MixtureModel, params: Any) -> t
     tasks = len(cloudpickle.dumps(dict(graph(future, shards).__dask_graph__())))
     before = Counter(key for keys in client.run(sent).values() for key in keys)
     for _ in range(PASSES):
-        list(passing.moves(Fit(state, no_history(), passes=1)))
+        list(passing.states(Fit(state, no_history(), passes=1)))
     after = Counter(key for keys in client.run(sent).values() for key in keys)
     sizes = {"_first": result, "_merge": result}
     between = sum(sizes.get(kind, given) * n for kind, n in (after - before).items())

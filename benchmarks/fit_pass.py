@@ -23,25 +23,25 @@ PASSES = 6
 MORE = [(100_000, 50, 10, "diag", 2.0), (60_000, 784, 10, "diag", 2.0)]
 
 
-def kernel_seconds(problem: Threads, params: MixtureParams, x: np.ndarray) -> float:
+def kernel_seconds(backend: Threads, params: MixtureParams, x: np.ndarray) -> float:
     """One E-step over all rows at once and an M-step."""
     began = time.perf_counter()
-    sums = problem.fold(params, Rows(x), np.zeros(problem.model.n_sums))
-    problem.model.maximize(problem.model.statistics(params, sums))
+    sums = backend.fold(params, Rows(x), np.zeros(backend.model.n_sums))
+    backend.model.maximize(backend.model.statistics(params, sums))
     return time.perf_counter() - began
 
 
 def compared(x: np.ndarray, params: MixtureParams, covariance: str, rounds: int) -> list[float]:
     """Least seconds of a pass of `fit` and of the kernel, made in turn."""
     family, k = Gaussian(covariance), len(params.weights)
-    problem = Threads(MixtureModel(family, k, x.shape[1]), THREADS)
+    backend = Threads(MixtureModel(family, k, x.shape[1]), THREADS)
     learner = EM(tol=0.0, max_iter=PASSES)
     model = Mixture(family, k, learner=learner, init=params, n_threads=THREADS)
     best = [np.inf, np.inf]
     for _ in range(rounds):
         best[0] = min(best[0], passes_of_fit(model, x).min())
         for _ in range(PASSES - 1):
-            best[1] = min(best[1], kernel_seconds(problem, params, x))
+            best[1] = min(best[1], kernel_seconds(backend, params, x))
     return best
 
 

@@ -90,9 +90,9 @@ def product_rate() -> float:
 
 def of_engine(model: Mixture, x: torch.Tensor, covariance: str) -> float:
     """Seconds per pass while many are made."""
-    problem = Gpu(MixtureModel(Gaussian(covariance), model.n_components, x.shape[1]), "cuda")
+    backend = Gpu(MixtureModel(Gaussian(covariance), model.n_components, x.shape[1]), "cuda")
     rows: Any = Rows(x)
-    made = problem.run_passes(model.params_, rows)
+    made = backend.run_passes(model.params_, rows)
     assert made is not None, "no passes on the device"
     number = len(made.log_likelihood)
     assert number, "a component was to be mended"
@@ -100,7 +100,7 @@ def of_engine(model: Mixture, x: torch.Tensor, covariance: str) -> float:
     def run() -> None:
         nonlocal made
         assert made is not None
-        made = problem.run_passes(made.after(number), rows)
+        made = backend.run_passes(made.after(number), rows)
         assert made is not None
         assert len(made.log_likelihood) == number
 
@@ -147,8 +147,8 @@ def statistics_agree(model: Mixture, x: torch.Tensor, covariance: str) -> float:
     there: Any = Rows(some)
     here = Rows(some.double().cpu().numpy())
     found, expected = (
-        shape.statistics(model.params_, problem.fold(model.params_, rows, zero))
-        for problem, rows in ((Gpu(shape, "cuda"), there), (Threads(shape), here))
+        shape.statistics(model.params_, backend.fold(model.params_, rows, zero))
+        for backend, rows in ((Gpu(shape, "cuda"), there), (Threads(shape), here))
     )
     gaps = []
     for name in ("weight", "mean", "scatter", "log_likelihood"):
@@ -186,8 +186,8 @@ def streamed(n: int = 40_000_000, d: int = 32, k: int = 16) -> str:
     pinned = torch.empty(some.shape, pin_memory=True)
 
     def fold(n_threads: int | None) -> float:
-        problem = Gpu(shape, "cuda", n_threads)
-        return float(x.nbytes) / best(lambda: problem.fold(params, Rows(x), zero), 3)
+        backend = Gpu(shape, "cuda", n_threads)
+        return float(x.nbytes) / best(lambda: backend.fold(params, Rows(x), zero), 3)
 
     rates = {
         "folded": fold(None),

@@ -35,14 +35,14 @@ def narrow_against_wide() -> None:
         print(f"| n={n:,} d={d} K={k} | {wide:.1f} | {narrow:.1f} | {wide / narrow:.2f}x |")
 
 
-def iteration(problem: Threads, params: MixtureParams, x: np.ndarray) -> Callable[[], object]:
+def iteration(backend: Threads, params: MixtureParams, x: np.ndarray) -> Callable[[], object]:
     """One E and M step of a kernel that no user can choose."""
     learner = EM(tol=0.0)
-    state = learner.init(problem, params)
+    state = learner.init(backend, params)
 
     def iterate() -> None:
-        after, _ = learner.step(problem, state, Rows(x))
-        learner.end_pass(problem, after)
+        after, _ = learner.step(backend, state, Rows(x))
+        learner.end_pass(backend, after)
 
     return iterate
 
@@ -56,10 +56,10 @@ def native_against_reference() -> None:
     for family in families:
         x = family.sample(MeanParams(means), labels, rng)
         params = MixtureParams(np.full(3, 1 / 3), MeanParams(means))
-        problem = Threads(MixtureModel(family, 3, 1), THREADS)
-        slow = Threads(problem.model, THREADS)
-        slow.kernel = ReferenceKernel(problem.model)
-        fast = best_alternating({"native": iteration(problem, params, x)}, 9)["native"] * 1e3
+        backend = Threads(MixtureModel(family, 3, 1), THREADS)
+        slow = Threads(backend.model, THREADS)
+        slow.kernel = ReferenceKernel(backend.model)
+        fast = best_alternating({"native": iteration(backend, params, x)}, 9)["native"] * 1e3
         numpy = best_alternating({"numpy": iteration(slow, params, x)}, 2)["numpy"] * 1e3
         name = type(family).__name__
         print(f"| {name} n={n:,} K=3 | {fast:.1f} | {numpy:.0f} | {numpy / fast:.0f}x |")

@@ -41,11 +41,11 @@ def our_iteration(groups: int) -> Callable[[], object]:
     a, y, _ = example(groups)
     units = unit_rows(a, a, y - a @ [4.0, 9.0], np.arange(0, len(y), PER_GROUP))
     model = LinearMixed(2, 2)
-    problem, learner = Threads(model, THREADS), EM(tol=0.0)
-    state = learner.init(problem, model.start(units))
+    backend, learner = Threads(model, THREADS), EM(tol=0.0)
+    state = learner.init(backend, model.start(units))
 
     def iterate() -> None:
-        learner.end_pass(problem, learner.step(problem, state, Rows(units))[0])
+        learner.end_pass(backend, learner.step(backend, state, Rows(units))[0])
 
     return iterate
 

@@ -41,8 +41,8 @@ def speeds() -> None:
     """Rows per second."""
     print("| work | seconds | rows/s | wanted |\n|---|---|---|---|")
     for covariance, n, d, k, wanted in CASES:
-        problem, prior, rows = example(covariance, n, d, k)
-        matcher = required(problem, MomentMatcher)
+        backend, prior, rows = example(covariance, n, d, k)
+        matcher = required(backend, MomentMatcher)
         seconds = best_alternating({"match": partial(matcher.match, prior, rows)}, 3)["match"]
         least = "" if wanted is None else f"{wanted:,.0f}"
         print(
@@ -57,16 +57,16 @@ def drift(d: int = 10) -> None:
     model = MixtureModel(Gaussian(), 1, d)
     params = MixtureParams(np.ones(1), model.family.example(1, d, rng))
     prior = BayesianMixture(model).prior(params, Prior())
-    problem, beliefs = Threads(model, 1), prior
+    backend, posterior = Threads(model, 1), prior
     origin = prior.components.mean[0]
     total, square = np.zeros(d), np.zeros((d, d))
     for _ in range(0, LONG, BLOCK):
         x = rng.normal(size=(BLOCK, d)) @ root.T + 5.0
-        beliefs = required(problem, MomentMatcher).match(beliefs, Rows(x))[0]
+        posterior = required(backend, MomentMatcher).match(posterior, Rows(x))[0]
         total += (x - origin).sum(axis=0)
         square += (x - origin).T @ (x - origin)
-    factor, before = beliefs.components.factor[0], prior.components.factor[0]
-    v = before @ before.T + square - np.outer(total, total) / beliefs.components.kappa[0]
+    factor, before = posterior.components.factor[0], prior.components.factor[0]
+    v = before @ before.T + square - np.outer(total, total) / posterior.components.kappa[0]
     whiten = np.linalg.inv(factor)
     error = np.abs(whiten.T @ whiten @ v - np.eye(d)).max()
     print(f"\nafter {LONG:,} rows, d={d}: largest entry of |W V - I| {error:.1e} (wanted 1e-8)")

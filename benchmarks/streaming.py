@@ -63,14 +63,14 @@ def all_learners(d: int, k: int, n: int = 100_000) -> dict[str, float]:
     x = Rows(rng.normal(size=(n, d)) + 4.0 * rng.integers(k, size=(n, 1)))
     model = MixtureModel(Gaussian(), k, d)
     start = MixtureParams(np.full(k, 1.0 / k), model.family.example(k, d, rng))
-    problem = Threads(model, 1)
+    backend = Threads(model, 1)
     works: dict[str, Callable[[], object]] = {}
     for name, learner in LEARNERS.items():
         rule = learner.resolve(n, d, False)
-        state = rule.init(problem, start, 1000)
+        state = rule.init(backend, start, 1000)
         if rule.rereads:
-            state, _ = rule.end_pass(problem, rule.step(problem, state, x)[0])
-        works[name] = partial(rule.step, problem, state, x)
+            state, _ = rule.end_pass(backend, rule.step(backend, state, x)[0])
+        works[name] = partial(rule.step, backend, state, x)
     return {name: n / seconds / 1e6 for name, seconds in best_alternating(works, 25).items()}
 
 

@@ -19,12 +19,12 @@ from mixfold.core.backend_capabilities import Annealer, required
 from mixfold.core.errors import InvalidInputError, LearningWarning
 from mixfold.core.rows import Array, Rows
 from mixfold.core.value import equal
+from mixfold.initializers.around_mean import AroundMean
 from mixfold.kernels.reference import ReferenceKernel
 from mixfold.models._annealed_roots import factors
 from mixfold.models._scaling import scaling_of
 from mixfold.models.annealed import anneal_batch, bumps, grid_rows, log_weights, seen
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
-from mixfold.starts.around_mean import AroundMean
 from mixfold.testing import families, learners
 
 
@@ -398,16 +398,16 @@ def test_factors_begin_at_something_where_rows_say_nothing() -> None:
 def test_far_rows_do_not_throw_factors_about(far: float) -> None:
     rule = AnnealedSGD(batch_size=1)
     model, state = begun(rule, 4, 12, Gaussian("factor", rank=2))
-    problem = Threads(model, 1)
+    backend = Threads(model, 1)
     for step in range(10):
         before = np.linalg.norm(state.annealed.loadings, axis=(1, 2))
         x = np.full((1, 12), far) * (-1.0) ** step
-        state, _ = rule.step(problem, state, Rows(x))
+        state, _ = rule.step(backend, state, Rows(x))
         now = state.annealed
         assert (np.linalg.norm(now.loadings, axis=(1, 2)) <= 2.0 * before * (1.0 + 1e-5)).all()
         assert np.abs(now.means).max() <= 4.0 * far
         assert (now.roots >= 1e-3 * np.sqrt(20.0) * (1.0 - 1e-6)).all()
-        assert np.isfinite(problem.posterior(state.params, Rows(x))[0]).all()
+        assert np.isfinite(backend.posterior(state.params, Rows(x))[0]).all()
 
 
 def test_a_far_row_is_forgotten() -> None:

@@ -20,7 +20,7 @@ from mixfold.core.family import Family
 from mixfold.core.rows import Array, Rows
 from mixfold.core.statistics import Block, Statistics, pack
 from mixfold.core.value import equal, field_names
-from mixfold.families._normal_wishart import NormalBeliefs
+from mixfold.families._normal_wishart import NormalWishartPosterior
 from mixfold.families.exponential import Exponential
 from mixfold.families.poisson import Poisson
 from mixfold.kernels.reference import ReferenceKernel
@@ -31,8 +31,8 @@ from mixfold.testing import families
 CONJUGATE: list[Family] = [Gaussian(), Gaussian("diag"), Poisson(), Exponential()]
 
 
-def matched(problem: Threads, beliefs: Any, rows: Rows) -> tuple[Any, float, int]:
-    return required(problem, MomentMatcher).match(beliefs, rows)
+def matched(backend: Threads, posterior: Any, rows: Rows) -> tuple[Any, float, int]:
+    return required(backend, MomentMatcher).match(posterior, rows)
 
 
 def close(a: Any, b: Any, rtol: float = 1e-9) -> None:
@@ -52,7 +52,7 @@ def example(family: Family, k: int, d: int, n: int) -> tuple[BayesianMixture, An
 
 
 def two_gaussians() -> tuple[BayesianMixture, MixturePosterior]:
-    components = NormalBeliefs(
+    components = NormalWishartPosterior(
         np.array([[-1.0], [2.0]]),
         np.array([0.7, 1.3]),
         np.array([5.0, 6.5]),
@@ -92,16 +92,16 @@ def exact_moments(prior: MixturePosterior, x: Array) -> dict[str, Array]:
     return {name: chance @ m for name, m in moments(alpha, mean, kappa, nu, v).items()}
 
 
-def found_moments(beliefs: MixturePosterior) -> dict[str, Array]:
-    b = beliefs.components
-    return moments(beliefs.alpha, b.mean[:, 0], b.kappa, b.nu, b.factor[:, 0, 0] ** 2)
+def found_moments(posterior: MixturePosterior) -> dict[str, Array]:
+    b = posterior.components
+    return moments(posterior.alpha, b.mean[:, 0], b.kappa, b.nu, b.factor[:, 0, 0] ** 2)
 
 
 @pytest.mark.parametrize("x", [0.4, -3.0, 5.0])
 def test_one_row_has_the_moments_of_the_exact_posterior(x: float) -> None:
     mixture, prior = two_gaussians()
-    problem = Threads(mixture.model, 1)
-    found = found_moments(matched(problem, prior, Rows(np.array([[x]])))[0])
+    backend = Threads(mixture.model, 1)
+    found = found_moments(matched(backend, prior, Rows(np.array([[x]])))[0])
     for name, exact in exact_moments(prior, np.array([x])).items():
         np.testing.assert_allclose(found[name], exact, rtol=1e-10, atol=1e-10, err_msg=name)
 
@@ -139,9 +139,9 @@ def test_one_component_is_bayes_rule(family: Family) -> None:
 @pytest.mark.parametrize("family", CONJUGATE, ids=repr)
 def test_parts_combine_to_the_whole(family: Family) -> None:
     mixture, prior, x = example(family, 1, 3, 90)
-    problem = Threads(mixture.model, 1)
-    whole = matched(problem, prior, Rows(x))[0]
-    parts = [matched(problem, prior, Rows(x[a:b]))[0] for a, b in pairwise([0, 20, 50, 90])]
+    backend = Threads(mixture.model, 1)
+    whole = matched(backend, prior, Rows(x))[0]
+    parts = [matched(backend, prior, Rows(x[a:b]))[0] for a, b in pairwise([0, 20, 50, 90])]
     close(mixture.combine(prior, parts), whole)
     close(mixture.combine(prior, parts[:1]), parts[0])
 
@@ -167,9 +167,9 @@ def test_parts_that_came_to_doubt_combine_to_what_they_can_mean(family: Family) 
 @pytest.mark.parametrize("family", CONJUGATE, ids=repr)
 def test_weight_two_is_a_row_twice_for_one_component(family: Family) -> None:
     mixture, prior, x = example(family, 1, 2, 30)
-    problem = Threads(mixture.model, 1)
-    twice = matched(problem, prior, Rows(np.repeat(x, 2, axis=0)))
-    weighted = matched(problem, prior, Rows(x, np.full(30, 2.0)))
+    backend = Threads(mixture.model, 1)
+    twice = matched(backend, prior, Rows(np.repeat(x, 2, axis=0)))
+    weighted = matched(backend, prior, Rows(x, np.full(30, 2.0)))
     close(twice[0], weighted[0])
     assert twice[1] == pytest.approx(weighted[1], rel=1e-10)
 
@@ -177,29 +177,30 @@ def test_weight_two_is_a_row_twice_for_one_component(family: Family) -> None:
 @pytest.mark.parametrize("family", CONJUGATE, ids=repr)
 def test_surrogates_give_the_expected_log_density(family: Family) -> None:
     mixture, prior, x = example(family, 2, 2, 60)
-    beliefs = matched(Threads(mixture.model, 1), prior, Rows(x))[0]
+    posterior = matched(Threads(mixture.model, 1), prior, Rows(x))[0]
     rng = np.random.default_rng(0)
-    draws = [mixture.model.log_joint(p, x[:5]) for p in drawn(mixture, beliefs, 4000, rng)]
-    surrogate = mixture.model.log_joint(mixture.surrogate(beliefs), x[:5])
+    draws = [mixture.model.log_joint(p, x[:5]) for p in drawn(mixture, posterior, 4000, rng)]
+    expected_log_params = mixture.model.log_joint(mixture.expected_log_params(posterior), x[:5])
     error = np.std(draws, axis=0) / np.sqrt(len(draws))
-    assert (np.abs(np.mean(draws, axis=0) - surrogate) < 5.0 * error).all()
+    assert (np.abs(np.mean(draws, axis=0) - expected_log_params) < 5.0 * error).all()
 
 
 def drawn(
-    mixture: BayesianMixture, beliefs: MixturePosterior, n: int, rng: np.random.Generator
+    mixture: BayesianMixture, posterior: MixturePosterior, n: int, rng: np.random.Generator
 ) -> list[MixtureParams]:
     """Parameters drawn from beliefs."""
     return [
-        MixtureParams(rng.dirichlet(beliefs.alpha), _one(mixture, beliefs, rng)) for _ in range(n)
+        MixtureParams(rng.dirichlet(posterior.alpha), _one(mixture, posterior, rng))
+        for _ in range(n)
     ]
 
 
-def _one(mixture: BayesianMixture, beliefs: MixturePosterior, rng: np.random.Generator) -> Any:
+def _one(mixture: BayesianMixture, posterior: MixturePosterior, rng: np.random.Generator) -> Any:
     from mixfold.families._positive import MeanParams
     from mixfold.families.gaussian import GaussianParams
 
-    b = beliefs.components
-    if not isinstance(b, NormalBeliefs):
+    b = posterior.components
+    if not isinstance(b, NormalWishartPosterior):
         rates = rng.gamma(b.shape, 1.0 / b.rate)
         poisson = isinstance(mixture.model.family, Poisson)
         return MeanParams(rates if poisson else 1.0 / rates)
@@ -216,9 +217,9 @@ def _one(mixture: BayesianMixture, beliefs: MixturePosterior, rng: np.random.Gen
 @pytest.mark.parametrize("family", CONJUGATE, ids=repr)
 def test_intervals_hold_what_is_drawn(family: Family) -> None:
     mixture, prior, x = example(family, 2, 2, 60)
-    beliefs = matched(Threads(mixture.model, 1), prior, Rows(x))[0]
+    posterior = matched(Threads(mixture.model, 1), prior, Rows(x))[0]
     rng = np.random.default_rng(1)
-    draws = drawn(mixture, beliefs, 2000, rng)
+    draws = drawn(mixture, posterior, 2000, rng)
     values = {
         "weights": np.array([p.weights for p in draws]),
         "means": np.array([p.components.means for p in draws]),
@@ -226,7 +227,7 @@ def test_intervals_hold_what_is_drawn(family: Family) -> None:
     if isinstance(family, Gaussian):
         covariances = family.structure.covariances
         values["covariances"] = np.array([covariances(p.components.factor) for p in draws])
-    intervals = mixture.intervals(beliefs, 0.9)
+    intervals = mixture.intervals(posterior, 0.9)
     assert set(intervals) == set(values)
     for name, (low, high) in intervals.items():
         inside = ((values[name] >= low) & (values[name] <= high)).mean(axis=0)
@@ -235,22 +236,22 @@ def test_intervals_hold_what_is_drawn(family: Family) -> None:
 
 def test_the_predictive_density_is_a_t_distribution() -> None:
     mixture, prior, x = example(Gaussian(), 1, 3, 40)
-    beliefs = matched(Threads(mixture.model, 1), prior, Rows(x))[0]
-    b = beliefs.components
+    posterior = matched(Threads(mixture.model, 1), prior, Rows(x))[0]
+    b = posterior.components
     freedom = b.nu[0] - 2
     shape = b.factor[0] @ b.factor[0].T * (b.kappa[0] + 1) / (b.kappa[0] * freedom)
     t = stats.multivariate_t(b.mean[0], shape, df=freedom)
-    np.testing.assert_allclose(mixture.predictive(beliefs, x), t.logpdf(x), rtol=1e-10)
+    np.testing.assert_allclose(mixture.predictive(posterior, x), t.logpdf(x), rtol=1e-10)
 
 
 def test_foreseen_densities_of_rows_are_their_evidence() -> None:
     mixture, prior, x = example(Gaussian("diag"), 1, 2, 40)
-    problem = Threads(mixture.model, 1)
-    foreseen, beliefs = 0.0, prior
+    backend = Threads(mixture.model, 1)
+    foreseen, posterior = 0.0, prior
     for row in x:
-        foreseen += float(mixture.predictive(beliefs, row[None])[0])
-        beliefs = matched(problem, beliefs, Rows(row[None]))[0]
-    assert matched(problem, prior, Rows(x))[1] == pytest.approx(foreseen, rel=1e-12)
+        foreseen += float(mixture.predictive(posterior, row[None])[0])
+        posterior = matched(backend, posterior, Rows(row[None]))[0]
+    assert matched(backend, prior, Rows(x))[1] == pytest.approx(foreseen, rel=1e-12)
 
 
 @pytest.mark.parametrize("family", CONJUGATE, ids=repr)
@@ -271,12 +272,12 @@ def test_units_of_columns_do_not_matter() -> None:
     b = prior.components
     scaled = MixturePosterior(
         prior.alpha,
-        NormalBeliefs(b.mean * scale, b.kappa, b.nu, b.factor * scale[:, None]),
+        NormalWishartPosterior(b.mean * scale, b.kappa, b.nu, b.factor * scale[:, None]),
     )
-    problem = Threads(mixture.model, 1)
+    backend = Threads(mixture.model, 1)
     found, plain = (
-        matched(problem, scaled, Rows(x * scale))[0],
-        matched(problem, prior, Rows(x))[0],
+        matched(backend, scaled, Rows(x * scale))[0],
+        matched(backend, prior, Rows(x))[0],
     )
     np.testing.assert_allclose(found.components.kappa, plain.components.kappa, rtol=1e-7)
     np.testing.assert_allclose(found.components.nu, plain.components.nu, rtol=1e-7)

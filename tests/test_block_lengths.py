@@ -10,9 +10,9 @@ import pytest
 
 from mixfold import Mixture
 from mixfold.core.value import equal
+from mixfold.fitting import pass_runner as passing
 from mixfold.learners.em import EM
 from mixfold.learners.online_em import OnlineEM
-from mixfold.run import passing
 from mixfold.sources.array import Array
 
 N, FIRST = 1000, 64
@@ -36,9 +36,9 @@ def fit(monkeypatch: pytest.MonkeyPatch) -> Fit:
 
         step = type(learner).step
 
-        def seeing(self: Any, problem: Any, state: Any, some: Any) -> Any:
+        def seeing(self: Any, backend: Any, state: Any, some: Any) -> Any:
             seen.append(len(some))
-            return step(self, problem, state, some)
+            return step(self, backend, state, some)
 
         with monkeypatch.context() as patch:
             patch.setattr(type(learner), "step", seeing)

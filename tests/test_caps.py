@@ -68,7 +68,7 @@ def test_no_variance_falls_below_what_the_cap_allows(covariance: str, learner: A
     if covariance == "tied":
         model.covariances_ = model.covariances_[None]
     assert least_eigenvalue(model) >= (1.0 - 1e-9) / CAP
-    assert model.degeneracies_ == 0
+    assert model.n_degenerate_ == 0
     free = Mixture(Gaussian(covariance), 3, learner=learner, random_state=0).fit(x)
     if covariance != "spherical":
         assert np.abs(free.covariances_).min() < 1e-3
@@ -109,10 +109,10 @@ def test_compiled_steps_have_the_same_cap(covariance: str) -> None:
     components = model.family.example(3, 4, np.random.default_rng(1))
     start = MixtureParams(np.full(3, 1.0 / 3.0), components)
     ends = []
-    for problem in (Threads(model, 1), Threads(model, 1, ReferenceKernel(model))):
-        state, _ = learner.step(problem, learner.init(problem, start), Rows(0.1 * narrow()))
+    for backend in (Threads(model, 1), Threads(model, 1, ReferenceKernel(model))):
+        state, _ = learner.step(backend, learner.init(backend, start), Rows(0.1 * narrow()))
         ends.append(state)
-    assert (ends[0].repairs, ends[1].repairs) == (0, 0)
+    assert (ends[0].n_degenerate, ends[1].n_degenerate) == (0, 0)
     found, expected = (end.params.components for end in ends)
     np.testing.assert_allclose(found.factor, expected.factor, rtol=1e-9)
     np.testing.assert_allclose(found.means, expected.means, rtol=1e-9)
@@ -159,7 +159,7 @@ def test_stepwise_em_alone_caps_precisions(batch_size: int, tmp_path: Path) -> N
     model = Mixture(Gaussian("diag"), 3, learner=learner, random_state=0).fit(x)
     assert model.covariances_.min() == pytest.approx(1.0 / CAP)
     assert model.covariances_.max() > 1.1 / CAP
-    assert model.degeneracies_ == 0
+    assert model.n_degenerate_ == 0
     model.save(tmp_path / "m")
     again = mixfold.load(tmp_path / "m").partial_fit(narrow(50, seed=1))
     assert again.covariances_.min() == pytest.approx(1.0 / CAP)
@@ -177,11 +177,11 @@ def test_stepwise_em_is_online_em_with_other_settings() -> None:
     assert (begun.components.factor == np.sqrt(1.0 / CAP)).all()
     learner = OnlineEM(schedule=Floored(), warmup=40, max_iter=3)
     family = Gaussian("diag", cap=CAP)
-    problem = Threads(MixtureModel(family, 3, 4), 1)
-    state = learner.init(problem, begun)
+    backend = Threads(MixtureModel(family, 3, 4), 1)
+    state = learner.init(backend, begun)
     for _ in range(3):
-        state, _ = learner.step(problem, state, Rows(x))
-        state, _ = learner.end_pass(problem, state)
+        state, _ = learner.step(backend, state, Rows(x))
+        state, _ = learner.end_pass(backend, state)
     given = Mixture(Gaussian("diag"), 3, learner="stepwise-em", init=begun).fit(x)
     assert equal(state.params, given.params_)
     np.testing.assert_allclose(stepwise.means_, given.means_, rtol=1e-9)
@@ -192,10 +192,10 @@ def test_stepwise_em_warms_up_once() -> None:
     model = Mixture(Gaussian("diag"), 3, learner="stepwise-em", random_state=0)
     learner: Any = model._learner().resolve(400, 4, False)
     assert learner.warmup == 40
-    problem = Threads(MixtureModel(Gaussian("diag", cap=CAP), 3, 4), 1)
+    backend = Threads(MixtureModel(Gaussian("diag", cap=CAP), 3, 4), 1)
     components = GaussianParams(x[:3], np.full((3, 4), 0.3))
-    state = learner.init(problem, MixtureParams(np.full(3, 1.0 / 3.0), components))
-    held, _ = learner.step(problem, state, Rows(x[:40]))
+    state = learner.init(backend, MixtureParams(np.full(3, 1.0 / 3.0), components))
+    held, _ = learner.step(backend, state, Rows(x[:40]))
     assert equal(held.params, state.params)
     assert not equal(held.statistics, state.statistics)
     model.fit(x)

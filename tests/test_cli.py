@@ -88,7 +88,7 @@ def test_help_offers_whatever_the_registry_finds(run: Run) -> None:
     listed = run("fit", "@faithful", "-k", "2", "--learner", "?")[2]
     assert all(name in listed for name in names("learners"))
     listed = run("fit", "@faithful", "-k", "2", "--init", "?")[2]
-    assert all(name in listed for name in names("starts"))
+    assert all(name in listed for name in names("initializers"))
     assert all(name in text for name in STRUCTURES)
     studies = "".join(run("reproduce", "--help")[1].split())
     assert all(name in studies for name in study_names())
@@ -175,7 +175,7 @@ def test_bundled_data_and_other_families(run: Run) -> None:
     assert "±" not in out
 
 
-@pytest.mark.parametrize("init", ["auto", *registry.names("starts")])
+@pytest.mark.parametrize("init", ["auto", *registry.names("initializers")])
 def test_every_start_can_be_had_by_its_name(run: Run, init: str) -> None:
     code, _, err = run("fit", "@faithful", "-k", "2", "--init", init)
     assert (code, err) == (0, "")
@@ -283,7 +283,7 @@ def test_inspect_tells_all(run: Run, model: str) -> None:
         f"{fitted.n_seen_ // fitted.n_iter_:,} ",
     ):
         assert text in out
-    for text in ("log-likelihood", "degeneracies", "length, wait", "±", "converged", "weight"):
+    for text in ("log-likelihood", "n_degenerate", "length, wait", "±", "converged", "weight"):
         assert text in out
     assert f"{fitted.weights_[0]:.4f}" in out
 

@@ -84,10 +84,10 @@ def test_partitions_make_up_the_part(held: bool, file: Path) -> None:
 
 def test_workers_read_their_part_of_a_file(file: Path) -> None:
     part = Part(open_files([file], None, None), 700, EVERY, held=False)
-    assert part.travels
+    assert part.is_remote_readable
     for one in part.partitions(100):
         assert (everything(pickle.loads(pickle.dumps(one))) == everything(one)).all()
-    assert not Part(Array(rows(70)), 70, EVERY, held=False).travels
+    assert not Part(Array(rows(70)), 70, EVERY, held=False).is_remote_readable
 
 
 def everything(source: Source) -> np.ndarray:

@@ -85,9 +85,9 @@ def test_divergence_is_the_closed_form_where_there_is_one() -> None:
     )
     ratio = variances[0] / variances[1]
     expected = 0.5 * (ratio + 0.49 / variances[1] - 1.0 - np.log(ratio))
-    problem = Threads(true.model)
-    assert divergence(problem, true, learned.params) == pytest.approx(expected, rel=1e-9)
-    assert divergence(problem, true, true.params) == 0.0
+    backend = Threads(true.model)
+    assert divergence(backend, true, learned.params) == pytest.approx(expected, rel=1e-9)
+    assert divergence(backend, true, true.params) == 0.0
 
 
 def test_slope_of_a_power_law_is_its_exponent() -> None:
@@ -185,8 +185,8 @@ def test_a_start_is_drawn_from_the_first_rows_alone() -> None:
     stream = online_kmle.stream_of(online_kmle.two_gaussians((6.0, 1.0)), 1000, 3)
     changed = Rows(np.concatenate([stream.rows.x[:FIRST], np.zeros((900, 1))]))
     rng = np.random.default_rng([1000, 3])
-    stream.problem.model.sample(online_kmle.two_gaussians((6.0, 1.0)).params, 1000, rng)
-    again = type(stream).begin(stream.problem, changed, rng, 3)
+    stream.backend.model.sample(online_kmle.two_gaussians((6.0, 1.0)).params, 1000, rng)
+    again = type(stream).begin(stream.backend, changed, rng, 3)
     assert np.array_equal(again.start.components.means, stream.start.components.means)
 
 

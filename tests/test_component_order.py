@@ -37,8 +37,8 @@ from mixfold.core.registry import find_all
 from mixfold.core.rows import Rows
 from mixfold.core.value import equal
 from mixfold.families.gaussian import GaussianParams
+from mixfold.fitting.component_order import component_order, levels, ranked, reorder
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
-from mixfold.run.component_order import component_order, levels, ranked, reorder
 
 FAITHFUL = datasets.load_faithful()
 
@@ -166,21 +166,21 @@ def test_reordering_a_state_does_not_change_what_it_learns(
     family, order = Gaussian(covariance), np.array([2, 0, 1])
     learner = learner.resolve(600, 2, False)
     model = MixtureModel(family, 3, 2)
-    problem, rows = Threads(model, 1), Rows(clusters())
+    backend, rows = Threads(model, 1), Rows(clusters())
     params = Mixture(family, 3, random_state=0, learner="em", max_iter=1).fit(clusters()).params_
-    state = learner.init(problem, params, 100)
+    state = learner.init(backend, params, 100)
     for _ in range(2):
-        state = learner.end_pass(problem, learner.step(problem, state, rows)[0])[0]
+        state = learner.end_pass(backend, learner.step(backend, state, rows)[0])[0]
     random = isinstance(learner, SEM | MonteCarloEM | OnlineKMLE)  # draws are of numbers
-    state = learner.rest(state)
+    state = learner.compact(state)
     turned = reorder(state, order)
     states = [(state, turned)]
     if not (learner.rereads or random):
-        after = [learner.step(problem, one, rows)[0] for one in (state, turned)]
+        after = [learner.step(backend, one, rows)[0] for one in (state, turned)]
         states.append((after[0], after[1]))
     for one, other in states:
-        expected = reorder(learner.estimate(problem, one), order)
-        found = learner.estimate(problem, other)
+        expected = reorder(learner.estimate(backend, one), order)
+        found = learner.estimate(backend, other)
         np.testing.assert_allclose(found.weights, expected.weights, rtol=1e-9)
         a, b = found.components, expected.components
         np.testing.assert_allclose(a.means, b.means, rtol=1e-9)

@@ -63,7 +63,7 @@ def skeletons(document: str) -> dict[str, Skeleton]:
     return found
 
 
-KINDS = {"families", "learners", "sources", "schedules", "starts", "detectors", "experiments"}
+KINDS = {"families", "learners", "sources", "schedules", "initializers", "detectors", "experiments"}
 SKELETONS = skeletons((ROOT / "CONTRIBUTING.md").read_text())
 
 

@@ -605,6 +605,6 @@ def test_blocks_of_two_kinds_of_weights_add_up() -> None:
     for one, other in ((total.weight, whole.weight), (total.mean, whole.mean)):
         np.testing.assert_allclose(one, other)
     assert equal(replace(whole * 2.0, weight=whole.weight), whole)
-    problem = Threads(MixtureModel(family, 3, 4), 1)
+    backend = Threads(MixtureModel(family, 3, 4), 1)
     params = MixtureParams(np.full(3, 1 / 3), family.example(3, 4, rng()))
-    assert np.isfinite(problem.posterior(params, Rows(x))[0]).all()
+    assert np.isfinite(backend.posterior(params, Rows(x))[0]).all()

@@ -18,8 +18,8 @@ from mixfold.cli import _bar, _trial
 from mixfold.cli._bar import Budget, Report, Watch, budget_of
 from mixfold.cli.main import main
 from mixfold.errors import InvalidInputError, SourceError
-from mixfold.run.fit import Fit
-from mixfold.run.history import no_history
+from mixfold.fitting.fit import Fit
+from mixfold.fitting.history import no_history
 
 
 @pytest.fixture(autouse=True)

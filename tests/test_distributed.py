@@ -38,12 +38,12 @@ from mixfold.core.registry import find_all
 from mixfold.core.source import no_check
 from mixfold.core.value import digest, equal
 from mixfold.families.gaussian import Gaussian
+from mixfold.fitting.fit import Fit
+from mixfold.fitting.sharded_pass import Folding
 from mixfold.learners.em import EM
 from mixfold.learners.mini_batch_em import MiniBatchEM
 from mixfold.learners.online_em import OnlineEM
 from mixfold.models.mixture_model import MixtureModel
-from mixfold.run.fit import Fit
-from mixfold.run.shards import Folding
 from mixfold.sources._opening import open_source
 from mixfold.sources.array import Array
 
@@ -303,10 +303,10 @@ def test_an_interrupt_keeps_what_was_learned(parquet: Path) -> None:
 
 
 def test_results_do_not_grow_with_the_rows() -> None:
-    problem = Threads(MixtureModel(Gaussian(), 3, 2), 1)
+    backend = Threads(MixtureModel(Gaussian(), 3, 2), 1)
     params = mixture().fit(X).params_
     for learner in (EM(), OnlineEM().resolve(None, 2, False), OnlineEM(100, warmup=0)):
-        work, before = Folding(problem.model, learner, no_check, 1), learner.init(problem, params)
+        work, before = Folding(backend.model, learner, no_check, 1), learner.init(backend, params)
         sizes = [
             len(pickle.dumps(work.fold(work.begin(before, 0), 0, Array, X[:n])))
             for n in (7, 133, 6000)
@@ -318,7 +318,7 @@ def test_results_do_not_grow_with_the_rows() -> None:
 def test_descriptions_do_not_grow_with_the_rows(parquet: Path) -> None:
     parts = open_source(parquet).partitions()
     assert len(parts) > 10
-    assert all(len(pickle.dumps(part.described())) < 1000 for part in parts)
+    assert all(len(pickle.dumps(part.recipe())) < 1000 for part in parts)
 
 
 @pytest.mark.parametrize("n", [1, 7, 8, 9, 64, 65, 1000])
@@ -412,18 +412,18 @@ def test_what_a_cluster_cannot_do(parquet: Path) -> None:
 
 
 def test_states_of_different_passes_are_refused() -> None:
-    problem = Threads(MixtureModel(Gaussian(), 3, 2), 1)
+    backend = Threads(MixtureModel(Gaussian(), 3, 2), 1)
     learner = EM()
-    before = learner.init(problem, mixture().fit(X).params_)
-    after, _ = learner.end_pass(problem, learner.step(problem, before, Array(X).whole())[0])
+    before = learner.init(backend, mixture().fit(X).params_)
+    after, _ = learner.end_pass(backend, learner.step(backend, before, Array(X).whole())[0])
     with pytest.raises(InvalidInputError, match="pass 1"):
-        learner.merge(problem, before, [before, after])
+        learner.merge(backend, before, [before, after])
     online = OnlineEM(warmup=0)
-    other: Any = online.init(problem, before.params)
+    other: Any = online.init(backend, before.params)
     with pytest.raises(InvalidInputError, match=r"a StochasticState cannot .* EMState"):
-        learner.merge(problem, before, [other])
+        learner.merge(backend, before, [other])
     with pytest.raises(InvalidInputError, match=r"a EMState cannot .* StochasticState"):
-        online.merge(problem, other, [before])  # type: ignore[list-item]
+        online.merge(backend, other, [before])  # type: ignore[list-item]
 
 
 def test_a_missing_extra(monkeypatch: pytest.MonkeyPatch, parquet: Path) -> None:

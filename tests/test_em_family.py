@@ -17,6 +17,8 @@ from mixfold.core.registry import find_all
 from mixfold.core.rows import Rows
 from mixfold.core.statistics import Block, Blocks
 from mixfold.core.value import equal
+from mixfold.fitting.checkpoint import Checkpoint
+from mixfold.fitting.fit import Fit
 from mixfold.kernels.reference import ReferenceKernel
 from mixfold.learners.em import EM
 from mixfold.learners.exact_mle import ExactMLE
@@ -30,8 +32,6 @@ from mixfold.learners.recursive_em import RecursiveEM
 from mixfold.learners.sem import SEM
 from mixfold.learners.variance_reduced_em import VarianceReducedEM
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
-from mixfold.run.checkpoint import Checkpoint
-from mixfold.run.fit import Fit
 from mixfold.schedules.power import Power
 from mixfold.testing import families
 from mixfold.testing.learners import fold
@@ -56,14 +56,14 @@ EXACT: list[Learner] = [
 @pytest.mark.parametrize("d", [1, 3, 6])
 def test_one_component_is_exact_maximum_likelihood(family: Family, d: int) -> None:
     model, params, x = families.example_mixture(family, 1, d, 500, np.random.default_rng(5))
-    problem = Threads(model, 1)
+    backend = Threads(model, 1)
     ends = []
     for learner in EXACT:
         rule = learner.resolve(len(x), d, False)
-        state, _ = fold(problem, rule, params, Rows(x), [100], passes=1)
-        ends.append(rule.estimate(problem, state))
+        state, _ = fold(backend, rule, params, Rows(x), [100], passes=1)
+        ends.append(rule.estimate(backend, state))
     assert all(equal(ends[0], other) for other in ends)
-    batch, _ = fold(problem, EM(), params, Rows(x), [], passes=1)
+    batch, _ = fold(backend, EM(), params, Rows(x), [], passes=1)
     np.testing.assert_allclose(
         model.unconstrained(ends[0]), model.unconstrained(batch.params), rtol=1e-9, atol=1e-9
     )
@@ -76,9 +76,9 @@ def test_rows_draw_the_same_components_in_compiled_code(k: int) -> None:
     rule = OnlineKMLE(strategy="sample", warmup=20).resolve(600, 2, False)
     ends = []
     for kernel in (None, ReferenceKernel(model)):
-        problem = Threads(model, 1, kernel)
-        state, _ = fold(problem, rule, params, Rows(x, weight), [100, 101], passes=1)
-        ends.append(model.unconstrained(rule.estimate(problem, state)))
+        backend = Threads(model, 1, kernel)
+        state, _ = fold(backend, rule, params, Rows(x, weight), [100, 101], passes=1)
+        ends.append(model.unconstrained(rule.estimate(backend, state)))
     np.testing.assert_allclose(ends[0], ends[1], rtol=1e-6, atol=1e-6)
 
 
@@ -104,10 +104,10 @@ def _blocks(means: list[float], variances: list[float]) -> Blocks:
 
 def learned(learner: Learner, passes: int) -> np.ndarray:
     model, params, rows = overlapping()
-    problem = Threads(model, 1)
+    backend = Threads(model, 1)
     rule = learner.resolve(len(rows), 1, False)
-    state, _ = fold(problem, rule, params, rows, [1000], passes=passes)
-    return model.unconstrained(rule.estimate(problem, state))
+    state, _ = fold(backend, rule, params, rows, [1000], passes=passes)
+    return model.unconstrained(rule.estimate(backend, state))
 
 
 def test_a_batch_of_all_rows_is_em() -> None:
@@ -154,19 +154,19 @@ def test_hard_assignments_are_biased(learner: Learner) -> None:
 
 def test_k_mle_raises_the_complete_likelihood() -> None:
     model, params, rows = overlapping()
-    problem, rule, reached = Threads(model, 1), KMLE(), -np.inf
+    backend, rule, reached = Threads(model, 1), KMLE(), -np.inf
     for _ in range(15):
         now = model.log_joint(params, rows.x).max(axis=1).sum()
         assert now >= reached - 1e-9
         reached = now
-        params = fold(problem, rule, params, rows, [], passes=1)[0].params
+        params = fold(backend, rule, params, rows, [], passes=1)[0].params
 
 
 def test_recursive_em_is_projected_and_says_so() -> None:
     model, params, rows = overlapping()
-    problem, rule = Threads(model, 1), RecursiveEM(warmup=0)
-    state, _ = fold(problem, rule, params, rows, [], passes=1)
-    assert state.repairs > 0
+    backend, rule = Threads(model, 1), RecursiveEM(warmup=0)
+    state, _ = fold(backend, rule, params, rows, [], passes=1)
+    assert state.n_degenerate > 0
     assert np.isfinite(model.unconstrained(state.params)).all()
 
 

@@ -182,8 +182,8 @@ def test_truncation_that_never_happens_changes_no_bit() -> None:
     template = templates.elki()
     rng = np.random.default_rng(0)
     x, labels = template.model.sample(template.params, 2000, rng)
-    source, problem = Array(x), Threads(template.model)
-    contest = Contest(problem, source, random_labels(template.model, source, rng), seed=0)
+    source, backend = Array(x), Threads(template.model)
+    contest = Contest(backend, source, random_labels(template.model, source, rng), seed=0)
     learner = contest._learner(10)
     plain = contest.learn(learner)
     truncated = contest.learn(replace(learner, truncation=1000.0))
@@ -194,9 +194,9 @@ def test_truncation_that_never_happens_changes_no_bit() -> None:
     assert list(outcomes) == ["n/10", "n/10 P", "n/10 T", "n/10 PT"]
     assert equal(outcomes["n/10"], plain.state.params)
     assert equal(outcomes["n/10 PT"], plain.state.average)
-    log_likelihood, _ = evaluate(problem, plain.state.params, source, labels)
+    log_likelihood, _ = evaluate(backend, plain.state.params, source, labels)
     assert log_likelihood == pytest.approx(
-        problem.posterior(plain.state.params, source.whole(), False)[0].mean()
+        backend.posterior(plain.state.params, source.whole(), False)[0].mean()
     )
 
 

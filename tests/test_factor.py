@@ -266,7 +266,7 @@ def test_constant_columns_are_floored_and_counted() -> None:
     x = analysers(1, 5, 2, 300)
     x[:, 2] = 7.0
     model = fitted(x, 1)
-    assert model.degeneracies_ > 0
+    assert model.n_degenerate_ > 0
     assert np.isfinite(model.score(x))
 
 

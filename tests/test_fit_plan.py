@@ -17,15 +17,15 @@ from mixfold.core.errors import InvalidInputError, ModelFileError
 from mixfold.core.rows import Rows
 from mixfold.core.value import equal
 from mixfold.families.gaussian import Gaussian
+from mixfold.fitting import initialization as starting
+from mixfold.fitting.fit import Fit
+from mixfold.fitting.history import no_history
+from mixfold.fitting.loop import Loop, fit_rows
+from mixfold.fitting.plan import FitPlan, GivenStarts
 from mixfold.learners.auto import Auto
 from mixfold.learners.em import EM
 from mixfold.learners.incremental_em import IncrementalEM
 from mixfold.models.mixture_model import MixtureModel
-from mixfold.run import starting
-from mixfold.run.fit import Fit
-from mixfold.run.history import no_history
-from mixfold.run.loop import Loop, fit_rows
-from mixfold.run.plan import FitPlan, GivenStarts
 from mixfold.sources.array import Array
 from mixfold.sources.iterable import Iterable
 
@@ -77,7 +77,7 @@ def test_a_fit_asks_once(learner: str, n_init: int, asked: Asked, resolved: Aske
     assert asked == {
         ("families", "gaussian"): 1,
         ("learners", learner): 1,
-        ("starts", "random-rows"): 1,
+        ("initializers", "random-rows"): 1,
     }
     assert sum(resolved.values()) == 1
 
@@ -100,7 +100,7 @@ def test_rows_learned_one_by_one_do_not_ask(asked: Asked) -> None:
     assert asked == before
 
 
-def problem() -> Threads:
+def backend() -> Threads:
     return Threads(MixtureModel(Gaussian(), 2, 2), 1)
 
 
@@ -112,15 +112,15 @@ def test_a_plan_refuses_what_cannot_be_fitted() -> None:
     params = start()
     once = Iterable(iter([rows()]), lambda block, names: (Rows(block), None))
     with pytest.raises(InvalidInputError, match="only once"):
-        FitPlan(problem(), IncrementalEM(), once, GivenStarts(params))
+        FitPlan(backend(), IncrementalEM(), once, GivenStarts(params))
     beyond = Fit(None, no_history(), start=1)
     with pytest.raises(ModelFileError, match="start number 1, of 1"):
-        FitPlan(problem(), EM(), Array(rows()), GivenStarts(params), resumed=beyond)
+        FitPlan(backend(), EM(), Array(rows()), GivenStarts(params), resumed=beyond)
 
 
 def test_a_plan_may_be_run_again() -> None:
     params = start()
-    plan = FitPlan(problem(), EM(tol=0.0, max_iter=5), Array(rows()), GivenStarts(params))
+    plan = FitPlan(backend(), EM(tol=0.0, max_iter=5), Array(rows()), GivenStarts(params))
     one, two = Loop(plan).run(), Loop(plan).run()
     assert equal(one.state, two.state)
     assert one.passes == 5
@@ -129,11 +129,11 @@ def test_a_plan_may_be_run_again() -> None:
 def test_rows_in_memory_are_learned_by_the_same_loop() -> None:
     params = start()
     rule = EM(tol=1e-6, max_iter=50, accelerate=True)
-    found = fit_rows(problem(), rule, params, Rows(rows()))
-    state = rule.init(problem(), params)
+    found = fit_rows(backend(), rule, params, Rows(rows()))
+    state = rule.init(backend(), params)
     while not rule.finished(state):
-        state, _ = rule.step(problem(), state, Rows(rows()))
-        state, _ = rule.end_pass(problem(), state)
+        state, _ = rule.step(backend(), state, Rows(rows()))
+        state, _ = rule.end_pass(backend(), state)
     assert equal(found.state, state)
     assert found.done
 

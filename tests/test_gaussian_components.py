@@ -19,8 +19,8 @@ def test_components_of_equal_rows_are_counted(covariance: str, constant: int) ->
     for k in range(constant):
         x[labels == k] = k
     family = Gaussian(covariance)
-    params, n_degenerate = family.maximize(family.blocks_of(x, np.eye(3)[labels]))
-    assert n_degenerate == constant
+    params, count_degenerate = family.maximize(family.blocks_of(x, np.eye(3)[labels]))
+    assert count_degenerate == constant
     assert np.isfinite(family.log_density(params, x)).all()
 
 

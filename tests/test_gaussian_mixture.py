@@ -435,7 +435,7 @@ def test_where_scikit_learn_raises() -> None:
             Original(3, random_state=0, **settings).fit(singular)
         ours = fitted(GaussianMixture, singular, **settings)
         assert np.isfinite(ours.score_samples(singular)).all()
-        assert ours.degeneracies_ > 0
+        assert ours.n_degenerate_ > 0
     ones = np.ones((10, 2))
     for covariance in COVARIANCES:
         ours = fitted(

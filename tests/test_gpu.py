@@ -27,11 +27,11 @@ from mixfold.core.learner import Learner
 from mixfold.core.registry import find_all
 from mixfold.core.rows import Rows, join
 from mixfold.core.value import at_home, equal
+from mixfold.fitting.fit import Fit
 from mixfold.kernels import _products
 from mixfold.kernels.gpu import GpuKernel
 from mixfold.learners.em import EM
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
-from mixfold.run.fit import Fit
 from mixfold.sources.tensor import Tensor
 from mixfold.testing import backends, families, sources
 
@@ -115,12 +115,12 @@ def test_engine(
     weight = rng().integers(0, 3, size=n).astype(np.float64)
     for far in (0.0, 1e4):
         model, params, x = example(family, k, d, n, far)
-        problem = Gpu(model, device)
+        backend = Gpu(model, device)
         for rows in (Rows(x), Rows(x, weight), Rows(x[::-1], weight)):
-            law(problem, params, rows, 1e-12)
-            law(problem, params, placed(rows.copy(), device), 1e-12)
+            law(backend, params, rows, 1e-12)
+            law(backend, params, placed(rows.copy(), device), 1e-12)
         narrow = placed(Rows(x.astype(np.float32), weight), device)
-        law(problem, params, narrow, 1e-6)
+        law(backend, params, narrow, 1e-6)
 
 
 def test_families_without_a_kernel_are_refused(device: str) -> None:
@@ -187,11 +187,11 @@ def test_annealing_equals_that_of_threads(
     if weight is not None:
         weight[200:400] = 0.0
     rule = AnnealedSGD(batch_size=batch_size, precision=precision, epsilon=0.04, delta=2.0)
-    problem = Gpu(model, device)
-    start = rule.init(problem, params).annealed
+    backend = Gpu(model, device)
+    start = rule.init(backend, params).annealed
     rows = Rows(x, weight)
-    found = problem.anneal(start, placed(rows, device), rule.rule(4), batch_size)
-    expected = required(backends.reference(problem), Annealer).anneal(
+    found = backend.anneal(start, placed(rows, device), rule.rule(4), batch_size)
+    expected = required(backends.reference(backend), Annealer).anneal(
         start, rows, rule.rule(4), batch_size
     )
     assert found[0].looks == expected[0].looks
@@ -478,16 +478,16 @@ def test_rows_that_are_too_many_at_once_go_tile_by_tile(
     device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     params, x = mixture(device, learner="em").fit(blobs()).params_, blobs()
-    problem = Gpu(MixtureModel(Gaussian(), 3, 2), device)
-    sums, tile = GpuKernel.sums, problem.tile
-    expected = problem.fold(params, Rows(x), np.zeros(problem.model.n_sums))
+    backend = Gpu(MixtureModel(Gaussian(), 3, 2), device)
+    sums, tile = GpuKernel.sums, backend.tile
+    expected = backend.fold(params, Rows(x), np.zeros(backend.model.n_sums))
 
     def scarce(kernel: Any, prepared: Any, some: Any, *others: Any) -> Any:
         return sums(kernel, prepared, some, *others) if len(some) <= tile else short_of_memory()
 
     monkeypatch.setattr(GpuKernel, "sums", scarce)
     with pytest.warns(RuntimeWarning, match="too little memory"):
-        found = problem.fold(params, Rows(x), np.zeros(problem.model.n_sums))
+        found = backend.fold(params, Rows(x), np.zeros(backend.model.n_sums))
     assert equal(found, expected)
 
 

@@ -78,7 +78,7 @@ def example(
     return model, replace(params, components=components), (x + far).astype(np.float32)
 
 
-def problem(model: MixtureModel, device: torch.device) -> Gpu:
+def backend(model: MixtureModel, device: torch.device) -> Gpu:
     made = Gpu(model, device)
     made.on_device = GpuKernel(model, made.device, fused=True)
     return made
@@ -103,7 +103,7 @@ def test_statistics_are_those_of_the_cpu(
 ) -> None:
     model, params, x = example(covariance, k, d, n, far)
     assert kind.supports(model)
-    kernel = problem(model, device)
+    kernel = backend(model, device)
     kernel.on_device._fused = kind(model)
     weight: Any = rng().integers(0, 3, size=n) + 0.5
     for w in (None, weight):
@@ -137,7 +137,7 @@ def test_rows_taken_in_stretches_give_the_same_bits(
     rows = Rows(torch.tensor(x, device=device), torch.ones(len(x), device=device))
     found = []
     for _ in range(2):
-        kernel = problem(model, device)
+        kernel = backend(model, device)
         made = kernel.run_passes(params, rows)
         assert made is not None
         sums = kernel.fold(params, rows, np.zeros(model.n_sums))
@@ -156,7 +156,7 @@ def test_passes_on_the_device_are_those_of_the_cpu(
 ) -> None:
     """Several runs of several passes, and one that goes back."""
     model, params, x = example(covariance, k, d, 100)
-    kernel, home = problem(model, device), Threads(model)
+    kernel, home = backend(model, device), Threads(model)
     rows = Rows(
         torch.tensor(x, device=device), torch.tensor(rng().uniform(size=200), device=device)
     )
@@ -189,7 +189,7 @@ def test_a_pass_that_must_mend_is_left_to_the_cpu(
 ) -> None:
     model, params, x = example(covariance, k, 2, 100)
     x[:, 1] = 1.0
-    kernel = problem(model, device)
+    kernel = backend(model, device)
     made = kernel.run_passes(params, Rows(torch.tensor(x, device=device)))
     assert made is not None
     assert len(made.log_likelihood) == 0
@@ -199,7 +199,7 @@ def test_a_pass_that_must_mend_is_left_to_the_cpu(
 def test_other_m_steps_are_made_at_home(family: Gaussian, device: torch.device) -> None:
     model = MixtureModel(family, 2, 2)
     rows = Rows(torch.zeros((5, 2), device=device))
-    assert problem(model, device).run_passes(None, rows) is None
+    assert backend(model, device).run_passes(None, rows) is None
 
 
 def test_a_fit_that_leaps(device: torch.device, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,14 +208,14 @@ def test_a_fit_that_leaps(device: torch.device, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(
         GpuKernel, "__init__", lambda self, model, device: chosen(self, model, device, True)
     )
-    leap = EM.leap
+    run_passes = EM.run_passes
 
     def counted(*given: Any) -> Any:
-        leapt = leap(*given)
+        leapt = run_passes(*given)
         made.append(0 if leapt is None else len(leapt[1]))
         return leapt
 
-    monkeypatch.setattr(EM, "leap", counted)
+    monkeypatch.setattr(EM, "run_passes", counted)
     _, _, x = example("full", 2, 2, 200)
     settings: dict[str, Any] = {"n_components": 2, "random_state": 0}
     learner = EM(tol=1e-4)
@@ -246,7 +246,7 @@ def test_annealing_in_batches_is_that_of_the_cpu(weighted: bool, device: torch.d
     start = replace(learner.init(Threads(model), params).annealed, wait=12)
     weight: Any = rng().integers(1, 3, size=n).astype(np.float64) if weighted else None
     given: Any = None if weight is None else torch.tensor(weight, device=device)
-    kernel = problem(model, device)
+    kernel = backend(model, device)
     rule, rows = learner.rule(k), Rows(x, weight)
     found, *shown = kernel.anneal(start, Rows(torch.tensor(x, device=device), given), rule, 15)
     assert kernel.on_device._kept is not None
@@ -264,7 +264,7 @@ def test_batches_that_weigh_nothing_are_passed_over(device: torch.device) -> Non
     start = learner.init(Threads(model), params).annealed
     weight = np.repeat([1.0, 0.0, 1.0], 20)
     given: Any = Rows(torch.tensor(x, device=device), torch.tensor(weight, device=device))
-    found = problem(model, device).anneal(start, given, learner.rule(4), 20)[0]
+    found = backend(model, device).anneal(start, given, learner.rule(4), 20)[0]
     expected = reference.anneal(start, Rows(x, weight), learner.rule(4), 20)[0]
     np.testing.assert_allclose(found.means, expected.means, atol=1e-6)
     assert found.wait == expected.wait
@@ -277,7 +277,7 @@ def test_a_row_beyond_float32_spoils_nothing(
 ) -> None:
     model, params, x = example(covariance, k, d, n)
     x[1, 0] = 1e21
-    kernel = problem(model, device)
+    kernel = backend(model, device)
     sums = kernel.fold(params, Rows(torch.tensor(x, device=device)), np.zeros(model.n_sums))
     assert np.isfinite(sums[0])
     weights = sums[1:].reshape(k, -1)[:, 0]
@@ -291,7 +291,7 @@ def test_passes_that_need_more_digits_get_them(device: torch.device) -> None:
     rows = Rows(torch.tensor(x, device=device))
     components = GaussianParams(np.repeat([[0.0], [40.0]], 4, axis=1), np.full((2, 4), 10.0))
     start = MixtureParams(np.full(2, 0.5), components)
-    kernel = problem(model, device)
+    kernel = backend(model, device)
     made = kernel.run_passes(start, rows)
     assert made is not None
     assert len(made.log_likelihood) == 1
@@ -314,7 +314,7 @@ def home_after(model: MixtureModel, params: MixtureParams, x: Any, passes: int) 
 def test_passes_that_come_to_nothing_are_given_up(device: torch.device) -> None:
     model, params, x = example("full", 2, 2, 100)
     x[:, 1] = 1.0
-    kernel, rows = problem(model, device), Rows(torch.tensor(x, device=device))
+    kernel, rows = backend(model, device), Rows(torch.tensor(x, device=device))
     made = [kernel.run_passes(params, rows) for _ in range(gpu.MOST_VAIN + 1)]
     assert made[-1] is None
     assert all(m is not None for m in made[:-1])

@@ -128,7 +128,7 @@ def test_gaussians(name: str, covariance: str, learner: str) -> None:
     collapse = name in ("one value", "zeros") or covariance in ("full", "tied")
     if name in MUST_BE_MENDED and collapse and learner in ("auto", "em", "accelerated em"):
         largest = [model for model in models if model.n_components == 6]
-        assert all(model.degeneracies_ > 0 for model in largest)
+        assert all(model.n_degenerate_ > 0 for model in largest)
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
@@ -138,7 +138,7 @@ def test_positive_families(family: str, learner: str) -> None:
         models = check_all(family, LEARNERS[learner], x)
         assert models
         if name in ("zeros", "a column of zeros") and learner not in BAYESIAN:
-            assert all(model.degeneracies_ > 0 for model in models)
+            assert all(model.n_degenerate_ > 0 for model in models)
 
 
 @pytest.mark.parametrize("family", ["poisson", "exponential", Gaussian()])

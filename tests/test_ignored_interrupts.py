@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import mixfold
-from mixfold.run.fit import Fit
+from mixfold.fitting.fit import Fit
 
 SCRIPT = Path(sys.executable).parent / "mixfold"
 

@@ -67,16 +67,16 @@ def test_joined_means_are_the_mean_of_all_rows(weighted: bool) -> None:
     weight = rng.uniform(0.2, 3.0, size=400) if weighted else None
     rows = Rows(x, weight)
     model = MixtureModel(Poisson(), 1, 1)
-    problem, learner = Threads(model, 1), ExactMLE()
-    before = learner.init(problem, MixtureParams(np.ones(1), MeanParams(np.ones((1, 1)))))
+    backend, learner = Threads(model, 1), ExactMLE()
+    before = learner.init(backend, MixtureParams(np.ones(1), MeanParams(np.ones((1, 1)))))
     for begin, cuts in ((0, (30, 35, 130)), (130, (150, 290, 400))):
         ends = [begin, *cuts]
-        states = [learner.step(problem, before, rows.cut(*span))[0] for span in pairwise(ends)]
-        before = learner.merge(problem, before, states)
+        states = [learner.step(backend, before, rows.cut(*span))[0] for span in pairwise(ends)]
+        before = learner.merge(backend, before, states)
     expected = float(np.average(x[:, 0], weights=weight))
     assert before.params.components.means == pytest.approx(expected, rel=1e-9)
     # and the next row weighs what it weighs among all
-    after, _ = learner.step(problem, before, Rows(np.array([[50.0]]), rows.cut(0, 1).weight))
+    after, _ = learner.step(backend, before, Rows(np.array([[50.0]]), rows.cut(0, 1).weight))
     total, last = rows.total_weight(), rows.cut(0, 1).total_weight()
     expected = (expected * total + 50.0 * last) / (total + last)
     assert after.params.components.means == pytest.approx(expected, rel=1e-9)
@@ -86,17 +86,17 @@ def test_workers_together_retain_what_one_learner_would() -> None:
     """Of the start there is as much left as the counts of rows say."""
     x = np.full((4000, D), 2.0)
     model = MixtureModel(Gaussian("diag"), 1, D)
-    problem, learner = Threads(model, 1), MiniBatchEM(batch_size=100, sampling="stream")
+    backend, learner = Threads(model, 1), MiniBatchEM(batch_size=100, sampling="stream")
     params = MixtureParams(np.ones(1), model.family.example(1, D, np.random.default_rng(0)))
-    before = learner.init(problem, params, 5000)
+    before = learner.init(backend, params, 5000)
     branches = [learner.branch(model, before, i, 4) for i in range(4)]
     states = [
-        learner.step(problem, branch, Rows(part))[0]
+        learner.step(backend, branch, Rows(part))[0]
         for branch, part in zip(branches, np.split(x, 4), strict=True)
     ]
     assert states[0].learned.multiple == 4
-    joined = learner.merge(problem, before, states)
-    alone = learner.step(problem, before, Rows(x))[0]
+    joined = learner.merge(backend, before, states)
+    alone = learner.step(backend, before, Rows(x))[0]
     assert (joined.learned.rows, joined.learned.weight) == (4000, 4000.0)
     np.testing.assert_allclose(
         joined.params.components.means, alone.params.components.means, rtol=1e-9

@@ -169,12 +169,12 @@ def test_em_never_goes_down(family: Family, accelerate: bool) -> None:
 
     model, _, x = families.example_mixture(family, 3, 2, 500, rng())
     start = families.example_mixture(family, 3, 2, 1, np.random.default_rng(1))[1]
-    learner, problem = EM(tol=0.0, accelerate=accelerate), Threads(model, 1)
-    state = learner.init(problem, start)
+    learner, backend = EM(tol=0.0, accelerate=accelerate), Threads(model, 1)
+    state = learner.init(backend, start)
     reached = -np.inf
     for _ in range(40):
-        state, _ = learner.step(problem, state, Rows(x))
-        state, _ = learner.end_pass(problem, state)
-        now = float(problem.posterior(learner.estimate(problem, state), Rows(x), False)[0].mean())
+        state, _ = learner.step(backend, state, Rows(x))
+        state, _ = learner.end_pass(backend, state)
+        now = float(backend.posterior(learner.estimate(backend, state), Rows(x), False)[0].mean())
         assert now >= reached - 1e-9
         reached = now

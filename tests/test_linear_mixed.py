@@ -23,19 +23,19 @@ from scipy.stats import multivariate_normal
 import mixfold
 from mixfold import LinearMixedModel
 from mixfold.backends.threads import Threads
+from mixfold.core.backend import Assignment
 from mixfold.core.errors import InvalidInputError, MissingExtraError, MixfoldError, ModelFileError
 from mixfold.core.learner import Learner
-from mixfold.core.problem import Assignment
 from mixfold.core.registry import find_all
 from mixfold.core.rows import Array, Rows
 from mixfold.core.statistics import Totals, pack, unpack
 from mixfold.core.value import equal, field_names
 from mixfold.estimators._units import padded
+from mixfold.fitting.checkpoint import Checkpoint
 from mixfold.kernels.choice import tile_length
 from mixfold.learners.em import EM
 from mixfold.learners.mini_batch_em import MiniBatchEM
 from mixfold.models.linear_mixed import LinearMixed, LinearMixedParams, unit_rows
-from mixfold.run.checkpoint import Checkpoint
 from mixfold.sources._grouped import Grouped
 from mixfold.sources._opening import open_source
 from mixfold.testing import learners, sources
@@ -96,8 +96,8 @@ def test_the_e_step_agrees_with_dense_matrices(p: int, q: int) -> None:
     groups, params = simulated(40, p, q)
     model, x = LinearMixed(p, q), units(groups)
     weight = np.random.default_rng(1).integers(0, 4, size=40).astype(np.float64)
-    problem = Threads(model, 1)
-    log_density, latent = problem.posterior(params, Rows(x))
+    backend = Threads(model, 1)
+    log_density, latent = backend.posterior(params, Rows(x))
     assert latent is not None
     expected = np.zeros(model.n_sums)
     for i, group in enumerate(groups):
@@ -119,12 +119,12 @@ def test_the_e_step_agrees_with_dense_matrices(p: int, q: int) -> None:
         ]
         parts += [np.kron(b.T @ r, z), np.outer(bb, pack(zz)).ravel(), pack(zz)]
         expected += weight[i] * np.hstack(parts)
-    found = problem.fold(params, Rows(x, weight), np.zeros(model.n_sums))
+    found = backend.fold(params, Rows(x, weight), np.zeros(model.n_sums))
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
-    moments = problem.moments(params, Rows(x, weight), latent, np.zeros(model.n_sums))
+    moments = backend.moments(params, Rows(x, weight), latent, np.zeros(model.n_sums))
     np.testing.assert_allclose(moments[1:], expected[1:], rtol=1e-9, atol=1e-9)
     assert moments[0] == 0.0
-    none = problem.moments(params, Rows(x, weight), 0.0 * latent, np.zeros(model.n_sums))
+    none = backend.moments(params, Rows(x, weight), 0.0 * latent, np.zeros(model.n_sums))
     assert not none.any()  # linear: rules that control variance add differences of latent vectors
 
 
@@ -149,9 +149,9 @@ def test_a_group_of_weight_two_is_the_group_twice(p: int, q: int) -> None:
     groups, params = simulated(30, p, q)
     x, times = units(groups), np.random.default_rng(2).integers(0, 4, size=30)
     model = LinearMixed(p, q)
-    problem, zero = Threads(model, 1), np.zeros(model.n_sums)
-    weighted = problem.fold(params, Rows(x, times.astype(np.float64)), zero)
-    repeated = problem.fold(params, Rows(np.repeat(x, times, axis=0)), zero)
+    backend, zero = Threads(model, 1), np.zeros(model.n_sums)
+    weighted = backend.fold(params, Rows(x, times.astype(np.float64)), zero)
+    repeated = backend.fold(params, Rows(np.repeat(x, times, axis=0)), zero)
     np.testing.assert_allclose(weighted, repeated, rtol=1e-9)
 
 
@@ -163,15 +163,15 @@ def test_parameters_statistics_and_coordinates_are_inverses(
     _, params = simulated(30, p, q)
     model = LinearMixed(p, q, covariance)
     params = model.maximize(model.expected(params))[0]
-    back, repairs = model.maximize(model.expected(params))
-    assert repairs == 0
+    back, n_degenerate = model.maximize(model.expected(params))
+    assert n_degenerate == 0
     for other in (back, model.constrained(model.unconstrained(params), params)):
         for name in field_names(params):
             expected = getattr(params, name)
             np.testing.assert_allclose(getattr(other, name), expected, rtol=1e-9, atol=1e-12)
     statistics = model.expected(params)
     assert equal(model.statistics(params, model.sums(params, statistics)), statistics)
-    assert model.unconstrained(params).shape == model.units(params).shape
+    assert model.unconstrained(params).shape == model.coordinate_scales(params).shape
     for distance in (-1e9, -1e3, 1e3, 1e9):
         far = model.constrained(model.unconstrained(params) + distance, params)
         assert np.isfinite(model.unconstrained(far)).all()
@@ -200,11 +200,11 @@ def log_likelihood(model: LinearMixed, x: Array, params: LinearMixedParams) -> f
 
 
 def learned(model: LinearMixed, x: Array) -> LinearMixedParams:
-    rule, problem = EM(tol=1e-14, max_iter=3000, accelerate=True), Threads(model, 1)
-    state = rule.init(problem, model.start(x))
+    rule, backend = EM(tol=1e-14, max_iter=3000, accelerate=True), Threads(model, 1)
+    state = rule.init(backend, model.start(x))
     while not rule.finished(state):
-        state, _ = rule.end_pass(problem, rule.step(problem, state, Rows(x))[0])
-    params: LinearMixedParams = rule.estimate(problem, state)
+        state, _ = rule.end_pass(backend, rule.step(backend, state, Rows(x))[0])
+    params: LinearMixedParams = rule.estimate(backend, state)
     return params
 
 
@@ -230,11 +230,11 @@ def test_where_em_rests_the_gradient_is_zero(covariance: Any) -> None:
 def test_em_never_goes_down(accelerate: bool) -> None:
     groups, _ = simulated(60, 2, 2)
     x, model = units(groups), LinearMixed(2, 2)
-    rule, problem = EM(tol=0.0, accelerate=accelerate), Threads(model, 1)
-    state, reached = rule.init(problem, model.start(x)), -np.inf
+    rule, backend = EM(tol=0.0, accelerate=accelerate), Threads(model, 1)
+    state, reached = rule.init(backend, model.start(x)), -np.inf
     for _ in range(30):
-        state, _ = rule.end_pass(problem, rule.step(problem, state, Rows(x))[0])
-        now = log_likelihood(model, x, rule.estimate(problem, state))
+        state, _ = rule.end_pass(backend, rule.step(backend, state, Rows(x))[0])
+        now = log_likelihood(model, x, rule.estimate(backend, state))
         assert now >= reached - 1e-9
         reached = now
 
@@ -242,8 +242,8 @@ def test_em_never_goes_down(accelerate: bool) -> None:
 def test_titteringtons_step_agrees_with_the_information_and_stays_inside() -> None:
     groups, params = simulated(60, 2, 2)
     x, model = units(groups), LinearMixed(2, 2)
-    problem = Threads(model, 1)
-    sums = problem.fold(params, Rows(x), np.zeros(model.n_sums))
+    backend = Threads(model, 1)
+    sums = backend.fold(params, Rows(x), np.zeros(model.n_sums))
     batch = model.statistics(params, sums).normalized()
     gamma = 1e-6
     moved, _ = model.maximize(model.recursive(model.expected(params), batch, gamma)[0])
@@ -254,7 +254,7 @@ def test_titteringtons_step_agrees_with_the_information_and_stays_inside() -> No
     np.testing.assert_allclose(step, em.beta - params.beta, rtol=1e-4, atol=1e-8)
     step = (moved.omega - params.omega) / gamma
     np.testing.assert_allclose(step, omega - params.omega, rtol=1e-3, atol=1e-8)
-    one = problem.fold(params, Rows(x[:1] * 1e-6), np.zeros(model.n_sums))
+    one = backend.fold(params, Rows(x[:1] * 1e-6), np.zeros(model.n_sums))
     tiny = model.statistics(params, one)
     cut, _ = model.recursive(model.expected(params), tiny, 1.0)
     assert model.maximize(cut)[0].noise_variance > 0

@@ -148,26 +148,26 @@ def test_the_likelihood_never_falls(covariance: Any, accelerate: bool) -> None:
     model, x = units(40, 2, covariance=covariance, n_points=7)
     far = LogisticMixedParams(np.array([4.0, -6.0]), np.diag([0.01, 9.0]))
     learner = EMGradient(tol=1e-9, accelerate=accelerate, max_iter=100, criterion="step")
-    problem = Threads(model, 1)
-    state: Any = learner.init(problem, far)
+    backend = Threads(model, 1)
+    state: Any = learner.init(backend, far)
     kept: list[float] = []
     while not learner.finished(state):
-        state, _ = learner.step(problem, state, Rows(x))
-        state, _ = learner.end_pass(problem, state)
+        state, _ = learner.step(backend, state, Rows(x))
+        state, _ = learner.end_pass(backend, state)
         kept.append(state.before)
     assert learner.converged(state) or not accelerate
     assert np.diff(kept).min() > -1e-9
     if covariance == "diag":
-        assert learner.estimate(problem, state).covariance[0, 1] == 0.0
+        assert learner.estimate(backend, state).covariance[0, 1] == 0.0
 
 
 def test_a_step_that_lowers_the_likelihood_is_halved() -> None:
     """Far out, the curvature is nearly zero, and a Newton step goes much too far."""
     model, x = units(40, 1)
     far = LogisticMixedParams(np.array([9.0, -9.0]), np.array([[1.0]]))
-    problem, seen = Threads(model, 1), []
+    backend, seen = Threads(model, 1), []
     for rule in (EM(tol=0.0), EMGradient(tol=0.0)):
-        _, infos = learners.fold(problem, rule, far, Rows(x), [], passes=25)
+        _, infos = learners.fold(backend, rule, far, Rows(x), [], passes=25)
         seen.append([info.log_likelihood for info in infos])
     assert np.diff(seen[0]).min() < -0.1
     accepted = np.maximum.accumulate(seen[1])
@@ -212,17 +212,17 @@ def test_three_effects_settle_whatever_the_seed() -> None:
 
 def test_draws_grow() -> None:
     model, x = units(5, 3)
-    problem = Threads(model, 1)
+    backend = Threads(model, 1)
     params = LogisticMixedParams(np.zeros(model.n_fixed), np.eye(3))
     asked: list[int] = []
-    fold = problem.fold
+    fold = backend.fold
 
     def counted(params: Any, rows: Rows, sums: Array, assignment: Any) -> Array:
         asked.append(assignment.draws)
         return fold(params, rows, sums, assignment)
 
-    problem.fold = counted  # type: ignore[method-assign, assignment]
-    learners.fold(problem, MonteCarloEM(draws=4, growth=0.3), params, Rows(x), [], passes=4)
+    backend.fold = counted  # type: ignore[method-assign, assignment]
+    learners.fold(backend, MonteCarloEM(draws=4, growth=0.3), params, Rows(x), [], passes=4)
     assert asked == [4, 5, 6, 7]
 
 

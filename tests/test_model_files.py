@@ -29,11 +29,11 @@ from mixfold.core.registry import find_all
 from mixfold.core.value import equal, value
 from mixfold.families.gaussian import Gaussian
 from mixfold.families.poisson import Poisson
+from mixfold.fitting.checkpoint import Checkpoint
+from mixfold.fitting.files import VERSION, write
 from mixfold.learners.em import EM
 from mixfold.learners.mini_batch_em import MiniBatchEM
 from mixfold.learners.online_em import OnlineEM
-from mixfold.run.checkpoint import Checkpoint
-from mixfold.run.files import VERSION, write
 from mixfold.schedules.constant import Constant
 
 COUNTS = np.random.default_rng(0).poisson(3.0, size=(300, 2)).astype(float)

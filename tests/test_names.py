@@ -24,7 +24,7 @@ from mixfold.errors import InvalidInputError
 from mixfold.families.gaussian import Gaussian
 from mixfold.models.mixture_model import MixtureModel
 
-PACKAGES = ("detectors", "estimators", "families", "learners", "schedules", "starts")
+PACKAGES = ("detectors", "estimators", "families", "learners", "schedules", "initializers")
 
 
 def blobs(n: int = 300, seed: int = 0) -> np.ndarray:

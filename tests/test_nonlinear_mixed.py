@@ -14,9 +14,9 @@ from scipy.special import expit
 import mixfold
 from mixfold import LogisticMixedModel, OneCompartmentModel, datasets
 from mixfold.backends.threads import Threads
+from mixfold.core.backend import Assignment
 from mixfold.core.backend_capabilities import RowUpdates
 from mixfold.core.errors import InvalidInputError, ModelFileError, SourceError
-from mixfold.core.problem import Assignment
 from mixfold.core.rows import Array, Rows
 from mixfold.core.statistics import Totals
 from mixfold.core.value import equal
@@ -255,17 +255,17 @@ def test_threads_do_not_matter() -> None:
 def test_parameters_survive_every_change_of_coordinates(
     model: RandomEffects, params: Any, x: Array
 ) -> None:
-    again, repairs = model.maximize(model.expected(params))
+    again, n_degenerate = model.maximize(model.expected(params))
     back = model.constrained(model.unconstrained(params), params)
     half = model.blend(params, params, 0.5)
     for other in (again, back, half):
         for field in fields(params):
             assert np.allclose(getattr(other, field.name), getattr(params, field.name))
-    assert repairs == 0
+    assert n_degenerate == 0
     statistics = model.expected(params)
     assert equal(model.statistics(params, model.sums(params, statistics)), statistics)
-    assert model.units(params).shape == model.unconstrained(params).shape
-    assert model.overreach(params, (1e3, 1e3, 1e3)) < 0
+    assert model.coordinate_scales(params).shape == model.unconstrained(params).shape
+    assert model.truncation_excess(params, (1e3, 1e3, 1e3)) < 0
 
 
 # the others compare densities of rows, which have no closed form here
@@ -287,14 +287,14 @@ def test_learners_keep_their_laws(
 def test_passes_raise_the_likelihood_and_batches_agree() -> None:
     model, x = logistic_units(300, 1)
     began = LogisticMixedParams(np.array([0.5, 0.0]), np.array([[0.2]]))
-    problem, ends = Threads(model, 1), []
+    backend, ends = Threads(model, 1), []
     for rule in (
         MonteCarloEM(draws=10, schedule=Settling(15), max_iter=30),
         MonteCarloEM(draws=10, batch_size=60, schedule=Settling(30), max_iter=15),
     ):
         learner = rule.resolve(len(x), model.d, False)
-        state, infos = learners.fold(problem, learner, began, Rows(x), [], passes=rule.max_iter)
-        ends.append(learner.estimate(problem, state))
+        state, infos = learners.fold(backend, learner, began, Rows(x), [], passes=rule.max_iter)
+        ends.append(learner.estimate(backend, state))
         assert infos[-1].log_likelihood > infos[0].log_likelihood
     assert np.allclose(ends[0].mean, ends[1].mean, atol=0.1)
     assert np.allclose(ends[0].covariance, ends[1].covariance, atol=0.3)
@@ -303,23 +303,23 @@ def test_passes_raise_the_likelihood_and_batches_agree() -> None:
 def test_collapsed_variances_are_mended_and_counted() -> None:
     model, _ = pk_units(1)
     params = replace(pk_params(model), covariance=np.zeros((3, 3)))
-    mended, repairs = model.maximize(model.expected(params))
-    assert repairs == 3
+    mended, n_degenerate = model.maximize(model.expected(params))
+    assert n_degenerate == 3
     assert np.linalg.eigvalsh(mended.covariance).min() > 0
 
 
 def test_a_closed_form_is_not_pretended() -> None:
     model, x = logistic_units(5, 3)
     params = LogisticMixedParams(np.array([-0.4, 0.9]), np.eye(3))
-    problem = Threads(model, 1)
+    backend = Threads(model, 1)
     for call in (
-        lambda: problem.fold(params, Rows(x), np.zeros(model.n_sums)),
-        lambda: problem.posterior(params, Rows(x)),
+        lambda: backend.fold(params, Rows(x), np.zeros(model.n_sums)),
+        lambda: backend.posterior(params, Rows(x)),
         lambda: model.mode(x),
     ):
         with pytest.raises(InvalidInputError, match="monte-carlo-em"):
             call()
-    assert problem.capability(RowUpdates) is None
+    assert backend.capability(RowUpdates) is None
 
 
 # estimators

@@ -106,14 +106,14 @@ def test_data_without_noise_leave_a_floor_that_is_counted(error: Any) -> None:
     assert np.isfinite(model.log_likelihood_)
     assert model.log_likelihood_ > 0
     assert model.noise_.min() > 1e-8
-    assert model.degeneracies_ > 0
+    assert model.n_degenerate_ > 0
 
 
 def test_a_deviation_that_is_not_there_leaves_the_other_standard_errors() -> None:
     table = events(15, 4, additive=0.0, proportional=0.15)
     model = OneCompartmentModel(error="combined", **FAIR).fit(table)
     assert model.noise_[0] < 1e-4
-    assert model.degeneracies_ > 0
+    assert model.n_degenerate_ > 0
     assert np.isnan(model.noise_std_errors_[0])
     assert 0 < model.noise_std_errors_[1] < 0.1
     assert np.all(model.population_std_errors_ < 0.5 * model.population_)

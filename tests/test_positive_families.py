@@ -52,11 +52,11 @@ def test_zeros_are_moved_off_zero() -> None:
 def test_a_component_of_zeros_is_floored_and_counted(family: Positive) -> None:
     means = np.array([[0.0, 0.0], [0.0, 5.0], [3.0, 1.0]])
     weight = np.array([1.0, 2.0, 5.0])
-    params, n_degenerate = family.maximize((Block.of_means(weight, means),))
+    params, count_degenerate = family.maximize((Block.of_means(weight, means),))
     whole = weight @ means / weight.sum()
     floor = family.floor * whole
     np.testing.assert_allclose(params.means, np.maximum(means, floor), rtol=1e-12)
-    assert n_degenerate == 2
+    assert count_degenerate == 2
 
 
 def test_half_way_between_parameters() -> None:

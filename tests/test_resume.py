@@ -19,6 +19,8 @@ import pytest
 from mixfold import Mixture
 from mixfold.core.value import equal
 from mixfold.families.gaussian import Gaussian
+from mixfold.fitting.checkpoint import Checkpoint
+from mixfold.fitting.fit import Fit
 from mixfold.learners.auto import Auto
 from mixfold.learners.em import EM
 from mixfold.learners.fast_incremental_em import FastIncrementalEM
@@ -28,8 +30,6 @@ from mixfold.learners.online_em import OnlineEM
 from mixfold.learners.online_k_mle import OnlineKMLE
 from mixfold.learners.sem import SEM
 from mixfold.learners.variance_reduced_em import VarianceReducedEM
-from mixfold.run.checkpoint import Checkpoint
-from mixfold.run.fit import Fit
 
 BLOCK = 200
 
@@ -108,7 +108,7 @@ def same(a: Any, b: Any) -> None:
     assert equal(one.stream.state, two.stream.state)
     assert equal(one.history.table[:, :3].copy(), two.history.table[:, :3].copy())
     assert (one.n_seen, one.converged) == (two.n_seen, two.converged)
-    assert one.degeneracies == two.degeneracies
+    assert one.n_degenerate == two.n_degenerate
 
 
 class Stopped(Exception):
@@ -226,7 +226,7 @@ FITS = {
     "online": ("x.parquet", dict(learner=OnlineEM())),
     "on-file": ("x.parquet", dict(learner=IncrementalEM(memory=folder + "/r", max_iter=6))),
     "anchored": ("x.parquet", dict(learner=VarianceReducedEM(batch_size=999, max_iter=6))),
-    "starts": ("x.parquet", dict(learner=EM(tol=0.0, max_iter=5), n_init=2)),
+    "initializers": ("x.parquet", dict(learner=EM(tol=0.0, max_iter=5), n_init=2)),
 }
 
 

@@ -9,14 +9,14 @@ import pytest
 
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
+from mixfold.core.initializer import Initializer
 from mixfold.core.registry import find_all
 from mixfold.core.rows import Rows
-from mixfold.core.start import Start
 from mixfold.models.mixture_model import MixtureModel
 from mixfold.testing import families, starts
 
 FAMILIES: list[Family] = [v for f in find_all("families").values() for v in f.variants()]
-STARTS: list[Start] = [start() for start in find_all("starts").values()]
+STARTS: list[Initializer] = [start() for start in find_all("initializers").values()]
 
 
 def example(family: Family, weighted: bool) -> tuple[MixtureModel, Rows]:
@@ -25,7 +25,7 @@ def example(family: Family, weighted: bool) -> tuple[MixtureModel, Rows]:
     return model, Rows(x, rng.uniform(0.5, 2.0, size=len(x)) if weighted else None)
 
 
-def served(start: Start) -> list[Family]:
+def served(start: Initializer) -> list[Family]:
     """The families for which a start draws parameters; for others it is an error."""
     found = []
     for family in FAMILIES:
@@ -39,7 +39,7 @@ def served(start: Start) -> list[Family]:
 
 @pytest.mark.parametrize("law", starts.LAWS, ids=lambda law: law.__name__)
 @pytest.mark.parametrize("start", STARTS, ids=repr)
-def test_start(law: Callable[[Start, MixtureModel, Rows], None], start: Start) -> None:
+def test_start(law: Callable[[Initializer, MixtureModel, Rows], None], start: Initializer) -> None:
     fit = served(start)
     assert fit, f"{start!r} serves no family"
     for family in fit:

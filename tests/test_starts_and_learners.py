@@ -19,18 +19,18 @@ from mixfold.core.rows import Rows
 from mixfold.core.value import equal
 from mixfold.families.gaussian import Gaussian, GaussianParams
 from mixfold.families.poisson import Poisson
+from mixfold.fitting.initialization import Initialization
+from mixfold.initializers.k_means_plus_plus import KMeansPlusPlus
+from mixfold.initializers.k_mle_plus_plus import KMlePlusPlus
+from mixfold.initializers.random_labels import RandomLabels
+from mixfold.initializers.random_rows import RandomRows
 from mixfold.learners.auto import Auto
 from mixfold.learners.em import EM
 from mixfold.learners.mini_batch_em import MiniBatchEM
 from mixfold.learners.online_em import OnlineEM
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
-from mixfold.run.starting import Beginning
 from mixfold.schedules.constant import Constant
 from mixfold.schedules.power import Power
-from mixfold.starts.k_means_plus_plus import KMeansPlusPlus
-from mixfold.starts.k_mle_plus_plus import KMlePlusPlus
-from mixfold.starts.random_labels import RandomLabels
-from mixfold.starts.random_rows import RandomRows
 
 CENTERS = np.array([[0.0, 0.0], [9.0, 0.0], [0.0, 9.0]])
 
@@ -251,21 +251,21 @@ def test_truncation_sends_learning_back() -> None:
     """With c = 2 a variance of about 4 lies outside the first regions: c must grow to hold it."""
     x = np.random.default_rng(0).normal(scale=2.0, size=(400, 1))
     model = MixtureModel(Gaussian(), 1, 1)
-    problem = Threads(model, 1)
+    backend = Threads(model, 1)
     params = MixtureParams(np.ones(1), GaussianParams(np.zeros((1, 1)), np.ones((1, 1, 1))))
     learner = MiniBatchEM(batch_size=20, truncation=2.0)
-    state = learner.init(problem, params)
+    state = learner.init(backend, params)
     assert (state.region, state.truncations) == (0.0, 0)
     seen = []
     for i in range(0, len(x), 20):
-        state, _ = learner.step(problem, state, Rows(x[i : i + 20]))
+        state, _ = learner.step(backend, state, Rows(x[i : i + 20]))
         seen.append((state.truncations, state.region))
         if state.truncations > (seen[-2][0] if len(seen) > 1 else 0):
             assert equal(state.params, params)  # back at the start
     assert state.truncations == state.region >= 2
     assert state.truncations < len(seen)  # in the end the region was large enough
-    assert model.overreach(state.params, (2.0, 2.0, 2.0)) <= state.region
-    free = MiniBatchEM(batch_size=20).step(problem, learner.init(problem, params), Rows(x))[0]
+    assert model.truncation_excess(state.params, (2.0, 2.0, 2.0)) <= state.region
+    free = MiniBatchEM(batch_size=20).step(backend, learner.init(backend, params), Rows(x))[0]
     assert free.truncations == 0
     assert state.params.components.factor[0, 0, 0] > 1.5
 
@@ -283,17 +283,17 @@ def test_polyak_averages_iterates() -> None:
     x = clusters(600)
     learner = MiniBatchEM(batch_size=30, max_iter=1, sampling="stream")
     model = MixtureModel(Gaussian("diag"), 3, 2)
-    problem = Threads(model, 1)
+    backend = Threads(model, 1)
     params = KMeansPlusPlus().draw(model, Rows(x), np.random.default_rng(0))
-    state, iterates = learner.init(problem, params), []
+    state, iterates = learner.init(backend, params), []
     for i in range(0, len(x), 30):
-        state, _ = learner.step(problem, state, Rows(x[i : i + 30]))
+        state, _ = learner.step(backend, state, Rows(x[i : i + 30]))
         iterates.append(state.params)
     averaging = MiniBatchEM(batch_size=30, max_iter=1, sampling="stream", average_from=8)
-    averaged, _ = averaging.step(problem, averaging.init(problem, params), Rows(x))
+    averaged, _ = averaging.step(backend, averaging.init(backend, params), Rows(x))
     assert averaged.averaged == len(iterates) - 7
     assert equal(averaged.params, state.params)  # averaging does not touch the training
-    found = averaging.estimate(problem, averaged)
+    found = averaging.estimate(backend, averaged)
     late = iterates[7:]
     np.testing.assert_allclose(found.weights, np.mean([p.weights for p in late], axis=0))
     means = np.mean([p.components.means for p in late], axis=0)
@@ -301,8 +301,8 @@ def test_polyak_averages_iterates() -> None:
     variances = np.mean([np.square(p.components.factor) for p in late], axis=0)
     np.testing.assert_allclose(np.square(found.components.factor), variances)
     never = MiniBatchEM(batch_size=30, average_from=10_000)
-    state, _ = never.step(problem, never.init(problem, params), Rows(x))
-    assert equal(never.estimate(problem, state), state.params)
+    state, _ = never.step(backend, never.init(backend, params), Rows(x))
+    assert equal(never.estimate(backend, state), state.params)
 
 
 # online EM
@@ -508,7 +508,7 @@ def test_auto_draws_its_start_from_as_many_rows_as_it_says(monkeypatch: pytest.M
 def test_a_learner_is_refused_before_a_start_is_drawn(
     family: Any, learner: str, why: str, method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Beginning, "draw", lambda *given: pytest.fail("a start was drawn"))
+    monkeypatch.setattr(Initialization, "draw", lambda *given: pytest.fail("a start was drawn"))
     with pytest.raises(InvalidInputError, match=why):
         getattr(Mixture(family, 2, learner=learner), method)(np.ones((30, 2)))
 
@@ -516,6 +516,6 @@ def test_a_learner_is_refused_before_a_start_is_drawn(
 def test_counts_learned_stepwise_begin_where_counts_do() -> None:
     x = np.random.default_rng(0).poisson(4.0, size=(300, 2)).astype(float)
     model = Mixture("poisson", 2, learner="stepwise-em", random_state=0).fit(x)
-    starts = [one._settings().beginning.start for one in (model, Mixture("poisson", 2))]
+    starts = [one._settings().initialization.start for one in (model, Mixture("poisson", 2))]
     assert equal(*starts)
     assert np.abs(model.weights_ @ model.means_ - x.mean(axis=0)).max() < 0.5

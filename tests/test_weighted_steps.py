@@ -94,9 +94,9 @@ def test_what_is_retained_is_the_product_of_steps(schedule: Any, n: int) -> None
 def test_weights_and_rows_without_weights_mix() -> None:
     """A row without a weight weighs 1, also after rows that weigh more or less."""
     model = MixtureModel(Poisson(), 1, 1)
-    problem, learner = Threads(model, 1), ExactMLE()
+    backend, learner = Threads(model, 1), ExactMLE()
     params = MixtureParams(np.ones(1), model.family.example(1, 1, np.random.default_rng(0)))
-    state = learner.init(problem, params)
-    state, _ = learner.step(problem, state, Rows(np.array([[4.0], [8.0]]), np.array([5.0, 4.0])))
-    state, _ = learner.step(problem, state, Rows(np.array([[48.0]])))
+    state = learner.init(backend, params)
+    state, _ = learner.step(backend, state, Rows(np.array([[4.0], [8.0]]), np.array([5.0, 4.0])))
+    state, _ = learner.step(backend, state, Rows(np.array([[48.0]])))
     assert state.params.components.means == pytest.approx(10.0, rel=1e-12)

@@ -16,6 +16,7 @@ from mixfold import Mixture
 from mixfold.core.errors import MixfoldError
 from mixfold.core.value import flatten
 from mixfold.families.gaussian import Gaussian
+from mixfold.fitting.reading import read
 from mixfold.learners.annealed_sgd import AnnealedSGD
 from mixfold.learners.auto import Auto
 from mixfold.learners.drift_aware import DriftAware
@@ -27,7 +28,6 @@ from mixfold.learners.moment_matching import MomentMatching
 from mixfold.learners.online_em import OnlineEM
 from mixfold.learners.online_vb import OnlineVB
 from mixfold.learners.sem import SEM
-from mixfold.run.reading import read
 
 COUNTS = np.random.default_rng(0).poisson(4.0, size=(160, 2)).astype(float)
 NAMES = ["a", "b"]

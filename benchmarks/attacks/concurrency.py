@@ -61,7 +61,7 @@ def begun(model: Any, rows: np.ndarray) -> Any:
 
 
 def learned(model: Any) -> list[Any]:
-    """All that rows determine; which copies were made of a model shows in its ancestors alone."""
+    """All that rows determine; which copies were made of a model shows in its snapshots alone."""
     now = model._now()
     return [now.stream.waiting, now.stream.state, now.params, now.n_seen, now.n_rows]
 

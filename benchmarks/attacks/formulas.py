@@ -35,9 +35,9 @@ from mixfold.estimators._formula_nodes import (
 )
 from mixfold.estimators._learned_effects import LearnedEffects
 from mixfold.estimators._saving import SavedModel, taken_apart
+from mixfold.fitting.files import write
+from mixfold.fitting.reading import read
 from mixfold.learners.em import EM
-from mixfold.run.files import write
-from mixfold.run.reading import read
 
 from . import Attack
 from ._formula_texts import CODE, MARK, endless_text, hostile_text, random_text

@@ -17,7 +17,7 @@ import numpy as np
 import mixfold
 from attacks import Attack
 from mixfold.cli.main import main
-from mixfold.run.atomic_files import SUFFIX
+from mixfold.fitting.atomic_files import SUFFIX
 
 LONGEST = 0.6  # seconds from the first checkpoint to the kill
 PATIENCE = 60.0
@@ -26,7 +26,7 @@ PATIENCE = 60.0
 SCRIPT = """
 import sys
 from mixfold.cli.main import main
-from mixfold.run.checkpoint import Checkpoint
+from mixfold.fitting.checkpoint import Checkpoint
 
 keep = Checkpoint.keep
 

@@ -64,7 +64,7 @@ def during(memory: Path, kind: Any, act: Callable[[], None]) -> None:
     assert equal(model.params_, mixture(None, kind).fit(rows()).params_), "the bits differ"
 
 
-def refusal(act: Callable[[], object]) -> str | None:
+def why_unsupported(act: Callable[[], object]) -> str | None:
     """What an error of mixfold says, if there is one."""
     try:
         act()
@@ -76,7 +76,7 @@ def refusal(act: Callable[[], object]) -> str | None:
 def is_refused(fit: Callable[[], object], files: list[Path]) -> None:
     """A fit must be refused and leave these files as they were."""
     before = [file.read_bytes() for file in files]
-    message = refusal(fit)
+    message = why_unsupported(fit)
     assert message is not None, "it was accepted"
     assert any(str(file) in message for file in files), message
     assert [file.read_bytes() for file in files] == before, "a file was changed"
@@ -155,7 +155,7 @@ def a_damaged_file(memory: Path, rng: np.random.Generator) -> None:
         file = Path(f"{memory}.{rng.integers(2)}")
         file.write_bytes(DAMAGES[damage](file.read_bytes() or b"?", rng))
     again = mixture(memory, kind, resume=True, **kept)
-    message = refusal(lambda: again.fit(rows()))
+    message = why_unsupported(lambda: again.fit(rows()))
     if message is None:
         assert equal(again.params_, alone.params_), f"{damage}: the bits differ"
     else:

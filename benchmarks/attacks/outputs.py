@@ -16,8 +16,8 @@ import numpy as np
 import mixfold
 from attacks import Attack
 from mixfold.cli.main import main
-from mixfold.run.atomic_files import SUFFIX
-from mixfold.run.files import kind_of
+from mixfold.fitting.atomic_files import SUFFIX
+from mixfold.fitting.files import kind_of
 
 Rng = np.random.Generator
 FOREIGN = b"a thesis, not a model"

@@ -33,7 +33,7 @@ OTHERS = {
     "merge": "mixfold.estimators._merging",
 }
 PUBLIC_MODULES = ("datasets", "errors")
-PUBLIC_PACKAGES = ("detectors", "estimators", "families", "learners", "schedules", "starts")
+PUBLIC_PACKAGES = ("detectors", "estimators", "families", "learners", "schedules", "initializers")
 
 
 def __getattr__(name: str) -> Any:

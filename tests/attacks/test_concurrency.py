@@ -134,7 +134,7 @@ def test_copies_made_while_learning_can_be_merged() -> None:
         other.partial_fit(x[:10])
         merged = merge([model, other])
         assert merged._now().n_rows == model._now().n_rows + 10
-        assert merged._now().stream.ancestors[0].n_rows == common
+        assert merged._now().stream.snapshots[0].n_rows == common
 
 
 def test_reading_between_rows_does_not_show() -> None:

@@ -23,10 +23,10 @@ from mixfold import Gaussian, IncrementalEM, Mixture, OnlineEM
 from mixfold.core.errors import ModelFileError
 from mixfold.core.value import flatten
 from mixfold.estimators._saving import PLACES
+from mixfold.fitting.checkpoint import Checkpoint, Saved
+from mixfold.fitting.files import write
+from mixfold.fitting.reading import read
 from mixfold.learners.drift_aware import DriftAware
-from mixfold.run.checkpoint import Checkpoint, Saved
-from mixfold.run.files import write
-from mixfold.run.reading import read
 
 Change = Callable[[Tree, Arrays], tuple[Tree, Arrays]]
 
@@ -100,7 +100,7 @@ def another_family(tree: Tree, arrays: Arrays) -> tuple[Tree, Arrays]:
 
 
 def missing(tree: Tree, arrays: Arrays) -> tuple[Tree, Arrays]:
-    del at(tree, ("fields", "learned", "fields"))["degeneracies"]
+    del at(tree, ("fields", "learned", "fields"))["n_degenerate"]
     return tree, arrays
 
 

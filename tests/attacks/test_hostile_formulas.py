@@ -46,7 +46,7 @@ from mixfold.estimators._formula_nodes import (
 from mixfold.estimators._formula_parser import parse_formulas
 from mixfold.estimators._formula_tree import FormulaTree
 from mixfold.estimators._saving import SavedModel
-from mixfold.run.files import write
+from mixfold.fitting.files import write
 
 ISSUE = f"y ~ I(x * ('`' and (__import__('os').system('touch {MARK}'), 1.0)[1] or '`'))"
 

@@ -15,7 +15,7 @@ from mixfold import Mixture
 native = import_module("mixfold._native")
 
 
-def beliefs(k: int, d: int) -> dict[str, np.ndarray]:
+def posterior(k: int, d: int) -> dict[str, np.ndarray]:
     return {
         "alpha": np.ones(k),
         "mean": np.zeros((k, d)),
@@ -31,7 +31,7 @@ def test_hostile_calls(tmp_path: Path) -> None:
 
 def test_no_component_is_an_error() -> None:
     with pytest.raises(ValueError, match=r"between 1 and .* components; there are 0"):
-        native.match_gaussian(np.ones((3, 2)), None, **beliefs(0, 2))
+        native.match_gaussian(np.ones((3, 2)), None, **posterior(0, 2))
     nothing = np.ones((0, 2))
     with pytest.raises(ValueError, match=r"between 1 and .* components; there are 0"):
         native.match_rates(np.ones((3, 2)), None, np.ones(0), nothing, nothing, True)
@@ -39,13 +39,13 @@ def test_no_component_is_an_error() -> None:
 
 def test_no_column_is_an_error() -> None:
     with pytest.raises(ValueError, match=r"between 1 and .* coordinates; there are 0"):
-        native.match_gaussian(np.ones((3, 0)), None, **beliefs(2, 0))
+        native.match_gaussian(np.ones((3, 0)), None, **posterior(2, 0))
 
 
 @pytest.mark.parametrize("nu", [-np.inf, -1e300, -1.0, 0.0, np.nan])
 @pytest.mark.parametrize("weights", [None, np.array([2.0, 0.5, 3.0])])
 def test_degrees_of_freedom_outside_their_domain(nu: float, weights: np.ndarray | None) -> None:
-    given = beliefs(2, 3) | {"nu": np.array([5.0, nu])}
+    given = posterior(2, 3) | {"nu": np.array([5.0, nu])}
     with pytest.raises(ValueError, match="nu must be above"):
         native.match_gaussian(np.ones((3, 3)), weights, **given)
 
@@ -55,12 +55,12 @@ def test_loops_end_whatever_the_numbers() -> None:
     ones = np.ones((2, 2))
     for weight in (-1e300, -np.inf, np.nan, -3.0):
         weights = np.full(3, weight)
-        native.match_gaussian(np.ones((3, 3)), weights, **beliefs(2, 3))
+        native.match_gaussian(np.ones((3, 3)), weights, **posterior(2, 3))
         native.match_rates(np.ones((3, 2)), weights, np.ones(2), ones, ones, True)
 
 
 def test_errors_name_the_argument_and_both_shapes() -> None:
-    given = beliefs(2, 3) | {"alpha": np.ones(5)}
+    given = posterior(2, 3) | {"alpha": np.ones(5)}
     with pytest.raises(ValueError, match=r"alpha must have shape \(2,\); it has shape \(5,\)"):
         native.match_gaussian(np.ones((3, 3)), None, **given)
 
@@ -91,7 +91,7 @@ def test_fields_of_records_give_the_same_bits() -> None:
     ]
     assert means[0].tobytes() == means[1].tobytes()
     assert (model.predict(records["x"]) == model.predict(x)).all()
-    given = beliefs(2, 2)
+    given = posterior(2, 2)
     results = [native.match_gaussian(rows, weight, **given)[-2] for rows in (records["x"], x)]
     assert results[0] == results[1]
     assert results[0] == native.match_gaussian(x, records["weight"], **given)[-2]

@@ -26,8 +26,8 @@ from mixfold.cli._terminal import shown, usable_streams
 from mixfold.cli.main import main
 from mixfold.core.errors import LearningWarning, ModelFileError, OutputError
 from mixfold.core.value import equal
-from mixfold.run.atomic_files import SUFFIX, replacing
-from mixfold.run.fit import Fit
+from mixfold.fitting.atomic_files import SUFFIX, replacing
+from mixfold.fitting.fit import Fit
 
 SCRIPT = str(Path(sys.executable).with_name("mixfold"))
 X = np.random.default_rng(0).normal(size=(60, 2))
@@ -281,7 +281,7 @@ def test_a_checkpoint_that_needs_an_overwritten_memory_is_removed(
     """Better none than one from which a fit goes on to a wrong result."""
     rule = IncrementalEM(memory=str(tmp_path / "memory"), max_iter=4, tol=0.0)
     model = kept_in(tmp_path, learner=rule)
-    monkeypatch.setattr("mixfold.run.checkpoint.write", failing_after(2))
+    monkeypatch.setattr("mixfold.fitting.checkpoint.write", failing_after(2))
     with pytest.warns(LearningWarning, match="No space left"):
         model.fit(X)
     assert not (tmp_path / "c").exists()
@@ -289,7 +289,7 @@ def test_a_checkpoint_that_needs_an_overwritten_memory_is_removed(
 
 def failing_after(calls: int) -> Callable[..., None]:
     """A function that writes so many files, and then none."""
-    from mixfold.run.files import write
+    from mixfold.fitting.files import write
 
     left = [None] * calls
 
@@ -305,7 +305,7 @@ def failing_after(calls: int) -> Callable[..., None]:
 def test_mixed_models_go_on_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     y, groups = X @ [1.0, 2.0], np.repeat(np.arange(12), 5)
     expected = LinearMixedModel().fit(X, y, groups)
-    monkeypatch.setattr("mixfold.run.checkpoint.write", failing_after(0))
+    monkeypatch.setattr("mixfold.fitting.checkpoint.write", failing_after(0))
     model = LinearMixedModel(checkpoint=tmp_path / "c", checkpoint_every=0.0)
     with pytest.warns(LearningWarning, match="No space left"):
         model.fit(X, y, groups)
@@ -375,7 +375,7 @@ def test_sigterm_saves_like_an_interrupt(run: Run, monkeypatch: pytest.MonkeyPat
     handler = signal.getsignal(signal.SIGTERM)
     monkeypatch.setattr(_bar.Watch, "_title", lambda *_: signal.raise_signal(signal.SIGTERM))
     # one more SIGTERM while what was learned is saved does no harm
-    terminating(monkeypatch, "mixfold.run.files.replacing", before=False)
+    terminating(monkeypatch, "mixfold.fitting.files.replacing", before=False)
     keep = ("--checkpoint", "c", "-o", "t.mixfold")
     code, out, err = run("fit", "in", "-k", "2", "--learner", "em", *keep)
     assert (code, out) == (143, "")

@@ -12,7 +12,8 @@ import numpy as np
 from mixfold.backends._devices import SHARE_OF_MEMORY, device_called, free_memory
 from mixfold.backends._feeding import Feed, resident
 from mixfold.backends.threads import Threads
-from mixfold.core.arrays import beside, concatenated, is_tensor, on_host
+from mixfold.core.arrays import concatenated, is_tensor, on_host, to_device_of
+from mixfold.core.backend import EXPECTED, Assignment, RowRule
 from mixfold.core.backend_capabilities import (
     Annealer,
     MomentMatcher,
@@ -22,7 +23,6 @@ from mixfold.core.backend_capabilities import (
     row_updater,
 )
 from mixfold.core.noise import uniforms
-from mixfold.core.problem import EXPECTED, Assignment, RowRule
 from mixfold.core.rows import Array, Rows, rows_at_a_time
 from mixfold.core.source import Source, WholeArray
 from mixfold.kernels._products import stretches
@@ -133,7 +133,7 @@ class Gpu:
             prepared, first = self._upload(params), 0
             found: list[Tensor] = []
             for some in self._pieces(rows):
-                given = beside(some.x, latent[first : first + len(some)])
+                given = to_device_of(some.x, latent[first : first + len(some)])
                 tiles = self.on_device.moments(prepared, some.x, some.weight, given, self.tile)
                 found.append(tiles)
                 first += len(some)
@@ -206,9 +206,9 @@ class Gpu:
 
     # what the CPU does
 
-    def match(self, beliefs: Any, rows: Rows) -> tuple[Any, float, int]:
-        """Beliefs after rows, one by one, their log density as it was foreseen, and repairs."""
-        return required(self.cpu, MomentMatcher).match(beliefs, rows.on_host())
+    def match(self, posterior: Any, rows: Rows) -> tuple[Any, float, int]:
+        """The posterior after rows, their predictive log density, and degenerate components."""
+        return required(self.cpu, MomentMatcher).match(posterior, rows.on_host())
 
     def row_updater(self, statistics: Any, params: Any, reference: Any = None) -> RowUpdater | None:
         """A working copy for one update per row, where the CPU has one."""
@@ -304,7 +304,7 @@ def one_hot(labels: Tensor, k: int) -> Tensor:
 def drawn(shares: Tensor, noise: Array) -> Tensor:
     """The mean of draws of a label for each row, one for each column of uniform numbers."""
     reach, whole = shares.cumsum(dim=1), shares.sum(dim=1, keepdim=True)
-    levels = (level[:, None] * whole for level in beside(shares, noise).T)
+    levels = (level[:, None] * whole for level in to_device_of(shares, noise).T)
     labels = ((reach > level).to(torch().uint8).argmax(dim=1) for level in levels)
     return sum(one_hot(label, shares.shape[1]) for label in labels) / noise.shape[1]
 
@@ -333,9 +333,9 @@ class HostRowUpdater:
         return self._updater.rows
 
     @property
-    def repairs(self) -> int:
-        """Components mended so far."""
-        return self._updater.repairs
+    def n_degenerate(self) -> int:
+        """Degenerate components so far."""
+        return self._updater.n_degenerate
 
     def draw_from(self, seed: int, first: int) -> None:
         """Rows that are assigned by drawing take the numbers of rows number `first` and on."""

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from mixfold.core.problem import EXPECTED, Assignment, Model
+from mixfold.core.backend import EXPECTED, Assignment, Model
 from mixfold.core.rows import Array, Rows
 from mixfold.core.source import Source
 from mixfold.kernels.choice import MOST_ELEMENTS, Kernel, kernel_for, tile_length

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
 from mixfold.cli._terminal import can_show
 from mixfold.cli._termination import end_undisturbed
-from mixfold.run.fit import Fit
+from mixfold.fitting.fit import Fit
 
 
 class Report(NamedTuple):

@@ -66,8 +66,8 @@ def _identity(path: Path) -> tuple[int, int]:
 
 def check_model_output(path: Path, force: bool) -> None:
     """Refuse a path where a model cannot be written, or where another file would be lost."""
-    from mixfold.run.atomic_files import check_output
-    from mixfold.run.files import may_replace
+    from mixfold.fitting.atomic_files import check_output
+    from mixfold.fitting.files import may_replace
 
     check_output(path)
     if not force and not may_replace(path, "model"):

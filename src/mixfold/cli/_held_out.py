@@ -39,8 +39,8 @@ class Part(Source):
         return self.source.random_access
 
     @property
-    def travels(self) -> bool:
-        return self.source.travels
+    def is_remote_readable(self) -> bool:
+        return self.source.is_remote_readable
 
     def partitions(self, length: int | None = None) -> Sequence[Part]:
         parts, first = [], self.first

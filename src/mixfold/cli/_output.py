@@ -12,7 +12,7 @@ from typing import IO, Any, Protocol
 import numpy as np
 
 from mixfold.core.errors import InvalidInputError
-from mixfold.run.atomic_files import check_output, is_special, replacing
+from mixfold.fitting.atomic_files import check_output, is_special, replacing
 from mixfold.sources._table import arrow
 
 Columns = dict[str, np.ndarray]

@@ -52,7 +52,7 @@ class Settings:
         if Path(self.init).suffix or Path(self.init).is_file():
             return load_mixture(Path(self.init)).params_
         if not is_called(self.init, "auto"):
-            find("starts", self.init)
+            find("initializers", self.init)
         return self.init
 
     def _family(self) -> Any:

@@ -17,7 +17,7 @@ from rich.table import Table
 from mixfold.cli._output import column_names
 from mixfold.cli._terminal import can_show, shown
 from mixfold.core.capabilities import StandardDeviations
-from mixfold.run.atomic_files import is_special
+from mixfold.fitting.atomic_files import is_special
 
 WIDTH_OF_FILES = 100
 FIRST_COLUMNS, GAP = 23, 3

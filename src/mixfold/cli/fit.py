@@ -98,7 +98,7 @@ def fit(
 
 def _check_outputs(model: Any, output: Path, force: bool, inputs: list[Location]) -> None:
     from mixfold.cli._files import check_apart, check_model_output
-    from mixfold.run.checkpoint import check_checkpoint
+    from mixfold.fitting.checkpoint import check_checkpoint
 
     outputs = [output]
     if model.checkpoint is not None:
@@ -158,9 +158,9 @@ def _summarize(model: Any, watch: Watch, output: Path) -> None:
         )
     if not model.converged_:
         out.print("[yellow]not converged: more passes may give a better model[/]")
-    if model.degeneracies_:
+    if model.n_degenerate_:
         out.print(
-            f"[yellow]{model.degeneracies_} of {len(model.weights_)} components are degenerate: "
+            f"[yellow]{model.n_degenerate_} of {len(model.weights_)} components are degenerate: "
             "fewer components may be enough[/]"
         )
     for row in getattr(model, "drifts_", ()):

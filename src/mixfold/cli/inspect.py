@@ -49,7 +49,7 @@ def inspect(
                 ("passes", f"{mixture.n_iter_:,}" if mixture.n_iter_ else "rows came as a stream"),
                 ("log-likelihood", reached),
                 ("converged", "yes" if mixture.converged_ else "no"),
-                ("degeneracies", str(mixture.degeneracies_)),
+                ("n_degenerate", str(mixture.n_degenerate_)),
                 ("components", str(len(mixture.weights_))),
                 ("free parameters", f"{mixture.model_.n_parameters():,}"),
                 ("columns", _columns(list(column_names(mixture)), everything)),

@@ -44,7 +44,7 @@ def copied(x: Any) -> Any:
     return np.array(x, order="C") if isinstance(x, np.ndarray) else x.contiguous().clone()
 
 
-def beside(x: Any, values: Any) -> Any:
+def to_device_of(x: Any, values: Any) -> Any:
     """The values of an array that is here, or where `x` is, as an array where `x` is."""
     if not is_tensor(x) or is_tensor(values):
         return values
@@ -56,7 +56,7 @@ def concatenated(parts: Sequence[Any]) -> Any:
     tensors = [part for part in parts if not isinstance(part, np.ndarray)]
     if not tensors:
         return np.concatenate(parts)
-    return _library().cat([beside(tensors[0], part) for part in parts])
+    return _library().cat([to_device_of(tensors[0], part) for part in parts])
 
 
 def largest_log_joint(log_density: Any, responsibilities: Any) -> np.ndarray:

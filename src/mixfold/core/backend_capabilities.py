@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
+from mixfold.core.backend import Backend, RowRule
 from mixfold.core.errors import InvalidInputError
-from mixfold.core.problem import Problem, RowRule
 from mixfold.core.rows import Array, Rows
 
 C = TypeVar("C")
@@ -20,7 +20,7 @@ C = TypeVar("C")
 class MomentMatcher(Protocol):
     """Bayesian moment matching, row by row."""
 
-    def match(self, beliefs: Any, rows: Rows) -> tuple[Any, float, int]:
+    def match(self, posterior: Any, rows: Rows) -> tuple[Any, float, int]:
         """The posterior after rows, their predictive log density, and degenerate components."""
         ...
 
@@ -67,7 +67,7 @@ class RowUpdater(Protocol):
     @property
     def rows(self) -> int: ...
     @property
-    def repairs(self) -> int: ...
+    def n_degenerate(self) -> int: ...
     def draw_from(self, seed: int, first: int) -> None: ...
     def state(self) -> tuple[Any, Any]: ...
 
@@ -96,7 +96,7 @@ class DeviceDensities(Protocol):
 class Mergeable(Protocol):
     """A learner whose states can be joined."""
 
-    def merge(self, problem: Any, before: Any, states: Any) -> Any:
+    def merge(self, backend: Any, before: Any, states: Any) -> Any:
         """The state in place of several, each learned from rows of its own since `before`.
 
         It does not depend on the order of the states, and can be merged again.
@@ -104,20 +104,20 @@ class Mergeable(Protocol):
         ...
 
 
-def required(problem: Problem, kind: type[C]) -> C:
+def required(backend: Backend, kind: type[C]) -> C:
     """A capability without which a learner cannot work."""
-    found = problem.capability(kind)
+    found = backend.capability(kind)
     if found is None:
         raise InvalidInputError(
-            f"{type(problem).__name__} has no {kind.__name__} for {problem.model!r}: use another "
+            f"{type(backend).__name__} has no {kind.__name__} for {backend.model!r}: use another "
             "learner"
         )
     return found
 
 
 def row_updater(
-    problem: Problem, statistics: Any, params: Any, reference: Any = None
+    backend: Backend, statistics: Any, params: Any, reference: Any = None
 ) -> RowUpdater | None:
     """A working copy for one update per row, where the backend has one."""
-    updates = problem.capability(RowUpdates)
+    updates = backend.capability(RowUpdates)
     return None if updates is None else updates.row_updater(statistics, params, reference)

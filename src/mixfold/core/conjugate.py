@@ -1,4 +1,4 @@
-"""What a conjugate prior is: beliefs about K components in batched arrays."""
+"""What a conjugate prior is: posteriors of K components in batched arrays."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mixfold.core.rows import Array
 from mixfold.core.statistics import Blocks
 from mixfold.core.value import value
 
-REACH = 1e-20  # a row that is less probably a component's leaves its beliefs as they are
+REACH = 1e-20  # a row that is less probably a component's leaves its posterior as it is
 
 
 @value
@@ -72,9 +72,9 @@ def joined(before: Array, parts: Sequence[Array], share: Array) -> Array:
 
 
 class Conjugate(ABC):
-    """Beliefs about the parameters of K components that Bayes' rule keeps in their family.
+    """Posteriors of the parameters of K components that Bayes' rule keeps in their family.
 
-    `c` are the probabilities (K,) that a row belongs to each component. Beliefs are values.
+    `c` are the probabilities (K,) that a row belongs to each component. Posteriors are values.
     """
 
     compiled: ClassVar[Literal["normal", "poisson", "exponential"] | None] = None
@@ -82,40 +82,40 @@ class Conjugate(ABC):
 
     @abstractmethod
     def prior(self, params: Params, prior: Prior) -> Params:
-        """Beliefs before any row, around the parameters of a start."""
+        """The prior, about initial parameters."""
 
     @abstractmethod
-    def check(self, beliefs: Params, k: int, d: int) -> None:
-        """Refuse beliefs outside their domain, or of other than K components in d columns."""
+    def check(self, posterior: Params, k: int, d: int) -> None:
+        """Refuse a posterior outside its domain, or of other than K components in d columns."""
 
     @abstractmethod
-    def log_evidence(self, beliefs: Params, x: Array, weight: Array) -> Array:
-        """log of the density of rows as weighty as `weight` (n,) says, under beliefs, (n, K)."""
+    def log_evidence(self, posterior: Params, x: Array, weight: Array) -> Array:
+        """Predictive log density of rows of these weights (n,), (n, K)."""
 
     @abstractmethod
-    def match(self, beliefs: Params, x: Array, weight: float, c: Array) -> tuple[Params, int]:
-        """Beliefs with the moments of c (beliefs and the row) + (1 - c) beliefs; repairs made."""
+    def match(self, posterior: Params, x: Array, weight: float, c: Array) -> tuple[Params, int]:
+        """With the moments of c (posterior and row) + (1 - c) posterior; degenerate ones."""
 
     @abstractmethod
-    def absorb(self, beliefs: Params, blocks: Blocks) -> Params:
-        """Beliefs after rows that are known to belong where the blocks say."""
+    def absorb(self, posterior: Params, blocks: Blocks) -> Params:
+        """The posterior after rows that are known to belong where the blocks say."""
 
     @abstractmethod
     def combine(self, before: Params, parts: Sequence[Params]) -> Params:
-        """Beliefs after all rows, from those after some of them each: before + sum(part - before).
+        """The posterior after all rows, from those after some of them: before + sum(part - before).
 
         The sum is over natural parameters. Of `before` counts what all parts still hold: if one
         has come to doubt it, the rest would otherwise be weighed with negative knowledge.
         """
 
     @abstractmethod
-    def expected(self, beliefs: Params) -> Params:
+    def expected(self, posterior: Params) -> Params:
         """The family's parameters on average."""
 
     @abstractmethod
-    def surrogate(self, beliefs: Params) -> tuple[Params, Array]:
+    def expected_log_params(self, posterior: Params) -> tuple[Params, Array]:
         """Parameters and constants (K,): log density + constant is E[log p(x | k)]."""
 
     @abstractmethod
-    def intervals(self, beliefs: Params, level: float) -> dict[str, tuple[Array, Array]]:
+    def intervals(self, posterior: Params, level: float) -> dict[str, tuple[Array, Array]]:
         """Equal-tailed credible intervals of means and covariances by name."""

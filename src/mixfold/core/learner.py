@@ -1,14 +1,14 @@
-"""What a learning rule is: pure functions of a small state."""
+"""What a learner is: pure functions of a small state."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Literal
 
+from mixfold.core.backend import Backend, Model
 from mixfold.core.checks import check_count
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
-from mixfold.core.problem import Model, Problem
 from mixfold.core.rows import Rows
 from mixfold.core.value import is_value, value
 
@@ -19,7 +19,7 @@ Order = Literal["stream", "with-replacement", "without-replacement"]
 class Info:
     """What one update or pass has shown: mean log-likelihood of its rows and the step size.
 
-    `bound` is the mean of what the rule raises, where that is not the log-likelihood.
+    `bound` is the mean of what the learner maximises, where that is not the log-likelihood.
     """
 
     rows: int
@@ -36,13 +36,13 @@ def rows_before_start(k: int, d: int) -> int:
 class Learner(ABC):
     """state + rows -> state. Hyper-parameters are the fields of a frozen dataclass.
 
-    A state is a value with at least the fields `params` and `repairs`. The same rows in blocks
-    of any sizes give the same state to the bit. A rule that `rereads` needs a source that can be
+    A state is a value with at least the fields `params` and `n_degenerate`. The same rows in blocks
+    of any sizes give the same state to the bit. A learner that `rereads` needs a source that can be
     read again, in the same order; one that `goes_on` can learn more rows after a whole fit from
     the state it has. Components of an `exchangeable` rule may stand in any order. A start is the
     best of `starts` candidates, drawn from about `sample_size` rows.
 
-    A rule whose states can be joined is `Mergeable` too: see `core/capabilities.py` and
+    A learner whose states can be merged is `Mergeable` too: see `core/capabilities.py` and
     `learners/_merging.py`. Its `merge` closes states that are not closed.
     """
 
@@ -50,86 +50,86 @@ class Learner(ABC):
     starts = 1
     sample_size = 20_000
     rereads = False
-    goes_on = False
+    supports_warm_start = False
     exchangeable = True
 
-    def default_start(self, family: Family) -> str | None:
-        """The name of a start that suits the rule, where it has a wish of its own."""
+    def default_initializer(self, family: Family) -> str | None:
+        """The name of an initializer that suits the learner, where there is one."""
         return None
 
-    def goes_on_from(self, other: Learner) -> bool:
-        """Whether the rule can learn more rows from the state that `other` has left."""
-        return self.goes_on and isinstance(other, type(self))
+    def can_continue_from(self, other: Learner) -> bool:
+        """Whether the learner can learn more rows from the state that `other` has left."""
+        return self.supports_warm_start and isinstance(other, type(self))
 
     def release(self, state: Any) -> None:
         """Close files that a state uses; it can still go on."""
         return
 
-    def refusal(self, model: Model) -> str | None:
-        """Why the rule cannot learn the model, and what can; None where it can."""
+    def why_unsupported(self, model: Model) -> str | None:
+        """Why the learner cannot learn the model, and what can; None where it can."""
         return None
 
     def serves(self, model: Model) -> bool:
-        """Whether the rule can learn the model."""
-        return self.refusal(model) is None
+        """Whether the learner can learn the model."""
+        return self.why_unsupported(model) is None
 
-    def remarks(self, model: Model, rows: Rows) -> list[str]:
-        """What the user should know before learning begins; `rows` are some of the data."""
+    def warnings(self, model: Model, rows: Rows) -> list[str]:
+        """Warnings before learning begins; `rows` are some of the data."""
         return []
 
     def bounded(self, family: Family) -> Family:
-        """The family as the rule learns it, where it bounds what parameters can be."""
+        """The family as the learner learns it, where it bounds what parameters can be."""
         return family
 
     def resolve(self, n: int | None, d: int, streaming: bool) -> Learner:
-        """The rule that fits what is known of the data: its length, or that it never ends."""
+        """The learner that fits what is known of the data: its length, or that it never ends."""
         return self
 
     def order(self, random_access: bool) -> Order:
         """In which order rows are to be drawn from the source."""
         return "stream"
 
-    def credit(self, sample: int, k: int, d: int) -> int:
+    def prior_count(self, sample: int, k: int, d: int) -> int:
         """How many rows a start drawn from `sample` rows counts for."""
         return 0
 
     @abstractmethod
-    def init(self, problem: Problem, params: Any, seen: int = 0, seed: int = 0) -> Any:
+    def init(self, backend: Backend, params: Any, seen: int = 0, seed: int = 0) -> Any:
         """The state before any row; `seen` rows stand behind `params` already."""
 
     def init_after_fit(
-        self, problem: Problem, params: Any, rows: int, weight: float, seed: int = 0
+        self, backend: Backend, params: Any, rows: int, weight: float, seed: int = 0
     ) -> Any:
         """The state before rows that come after a fit of `rows` rows of that weight to `params`."""
-        return self.init(problem, params, rows, seed)
+        return self.init(backend, params, rows, seed)
 
     def weight_learned(self, state: Any, rows: int) -> float:
         """What `rows` rows, all that the state was learned from in any number of passes, weigh."""
         return float(rows)
 
     @abstractmethod
-    def step(self, problem: Problem, state: Any, rows: Rows) -> tuple[Any, list[Info]]:
+    def step(self, backend: Backend, state: Any, rows: Rows) -> tuple[Any, list[Info]]:
         """Fold rows into the state."""
 
     @abstractmethod
-    def end_pass(self, problem: Problem, state: Any) -> tuple[Any, list[Info]]:
+    def end_pass(self, backend: Backend, state: Any) -> tuple[Any, list[Info]]:
         """The source has come to its end once."""
 
-    def leap(
-        self, problem: Problem, state: Any, rows: Rows, most: int | None
+    def run_passes(
+        self, backend: Backend, state: Any, rows: Rows, most: int | None
     ) -> tuple[Any, list[Info]] | None:
         """Several passes over all rows at once, at most so many; None where one is to be made."""
         return None
 
-    def close(self, problem: Problem, state: Any) -> Any:
+    def flushed(self, backend: Backend, state: Any) -> Any:
         """The state with the rows that wait folded in: it holds none, and can travel."""
         return state
 
-    def closed(self, problem: Problem, state: Any) -> tuple[Any, list[Info]]:
+    def flush(self, backend: Backend, state: Any) -> tuple[Any, list[Info]]:
         """What `close` returns, with what the rows that waited have shown."""
-        return self.close(problem, state), []
+        return self.flushed(backend, state), []
 
-    def gathers(self, state: Any) -> bool:
+    def is_reduction(self, state: Any) -> bool:
         """Whether a pass does nothing but add up rows, so that any cut of it is exact."""
         return False
 
@@ -142,7 +142,7 @@ class Learner(ABC):
         """Whether another pass is pointless."""
 
     def converged(self, state: Any) -> bool:
-        """Whether learning has come to rest, where the rule can tell."""
+        """Whether learning has come to rest, where the learner can tell."""
         return True
 
     def check_state(self, model: Model, state: Any) -> None:
@@ -150,12 +150,12 @@ class Learner(ABC):
         if not is_value(state):
             raise InvalidInputError(f"the state is a {type(state).__name__}: a value is needed")
         model.check_params(state.params)
-        check_count("repairs", state.repairs)
+        check_count("n_degenerate", state.n_degenerate)
 
-    def rest(self, state: Any) -> Any:
+    def compact(self, state: Any) -> Any:
         """The state without what only another pass would need."""
         return state
 
-    def estimate(self, problem: Problem, state: Any) -> Any:
+    def estimate(self, backend: Backend, state: Any) -> Any:
         """The parameters to evaluate; they can differ from those being trained."""
         return state.params

@@ -11,7 +11,7 @@ from mixfold.core.errors import unknown_name
 
 # scikit-learn's names of what has another name here
 SCIKIT_LEARN_NAMES = {
-    "starts": {"random": "random-labels", "random-from-data": "random-rows"},
+    "initializers": {"random": "random-labels", "random-from-data": "random-rows"},
 }
 
 

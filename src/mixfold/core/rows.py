@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mixfold.core.arrays import beside, concatenated, copied, on_host
+from mixfold.core.arrays import concatenated, copied, on_host, to_device_of
 from mixfold.core.checks import check_array
 from mixfold.core.limits import HEAVIEST, LARGEST
 from mixfold.core.value import value
@@ -80,7 +80,7 @@ def join(parts: Sequence[Rows]) -> Rows:
     if all(p.weight is None for p in parts):
         return Rows(x)
     weights = [np.ones(len(p)) if p.weight is None else p.weight for p in parts]
-    return Rows(x, concatenated([beside(x, weight) for weight in weights]))
+    return Rows(x, concatenated([to_device_of(x, weight) for weight in weights]))
 
 
 def rows_at_a_time(rows: Rows, length: int) -> Iterator[Rows]:

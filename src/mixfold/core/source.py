@@ -98,7 +98,7 @@ class Source(ABC):
         """Whether `take` works."""
         return False
 
-    def at_hand(self) -> Rows | None:
+    def resident(self) -> Rows | None:
         """All rows at once, where they lie on a device."""
         return None
 
@@ -118,11 +118,11 @@ class Source(ABC):
         return [self]
 
     @property
-    def travels(self) -> bool:
+    def is_remote_readable(self) -> bool:
         """Whether workers elsewhere can read it by themselves."""
         return False
 
-    def described(self) -> tuple[Any, ...]:
+    def recipe(self) -> tuple[Any, ...]:
         """A function and its arguments that make this source where a worker is."""
         return same, self
 

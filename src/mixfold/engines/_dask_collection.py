@@ -40,7 +40,7 @@ class Collection(Source):
         return self._length
 
     @property
-    def travels(self) -> bool:
+    def is_remote_readable(self) -> bool:
         return True
 
     def fingerprint(self, limit: int = FULL_BYTES) -> Fingerprint:
@@ -69,7 +69,7 @@ class Collection(Source):
             if left <= 0:
                 break
             share = -(-left // len(parts))
-            asked = [delayed(_first_rows)(share, part.number, *part.described()) for part in parts]
+            asked = [delayed(_first_rows)(share, part.number, *part.recipe()) for part in parts]
             with on_cluster():
                 found += compute(*asked)
         return join(found).cut(0, n)
@@ -89,14 +89,14 @@ class Chunk(Source):
         return self._d
 
     @property
-    def travels(self) -> bool:
+    def is_remote_readable(self) -> bool:
         return True
 
-    def described(self) -> tuple[Any, ...]:
+    def recipe(self) -> tuple[Any, ...]:
         return opened, self.block, self.d, self.columns, self.weight
 
     def blocks(self, start: int = 0, length: int | None = None) -> Iterator[Rows]:
-        make, block, *how = self.described()
+        make, block, *how = self.recipe()
         with on_cluster():
             computed = block.compute()
         yield from make(computed, *how).blocks(start, length)

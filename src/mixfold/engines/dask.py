@@ -82,27 +82,27 @@ def graph(given: Any, shards: Sequence[Sequence[Source]]) -> Any:
     first, fold, merge = (delayed(task, pure=False) for task in (_first, _fold, _merge))
     leaves, number = [], 0
     for i, (start, *rest) in enumerate(shards):
-        folded = first(given, i, number, *start.described())
+        folded = first(given, i, number, *start.recipe())
         for n, partition in enumerate(rest, number + 1):
-            folded = fold(given, folded, n, *partition.described())
+            folded = fold(given, folded, n, *partition.recipe())
         number += 1 + len(rest)
         leaves.append(folded)
     return tree(leaves, lambda parts: merge(given, parts))
 
 
-Given = tuple[Work, Any]
+FromParams = tuple[Work, Any]
 
 
-def _first(given: Given, shard: int, partition: int, opened: Any, *where: Any) -> Any:
+def _first(given: FromParams, shard: int, partition: int, opened: Any, *where: Any) -> Any:
     work, before = given
     return work.fold(work.begin(before, shard), partition, opened, *where)
 
 
-def _fold(given: Given, folded: Any, partition: int, opened: Any, *where: Any) -> Any:
+def _fold(given: FromParams, folded: Any, partition: int, opened: Any, *where: Any) -> Any:
     return given[0].fold(folded, partition, opened, *where)
 
 
-def _merge(given: Given, parts: list[Any]) -> Any:
+def _merge(given: FromParams, parts: list[Any]) -> Any:
     return given[0].merge(given[1], parts)
 
 

@@ -1,1 +1,1 @@
-"""scikit-learn faces."""
+"""Estimators with the interface of scikit-learn."""

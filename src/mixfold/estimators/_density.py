@@ -11,37 +11,37 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from mixfold.core.backend import Backend
 from mixfold.core.data_limits import without_limits
 from mixfold.core.engine import Engine
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
+from mixfold.core.initializer import Initializer
 from mixfold.core.learner import Learner
-from mixfold.core.problem import Problem
 from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows
 from mixfold.core.source import Source
-from mixfold.core.start import Start
 from mixfold.core.value import at_home, equal, is_value
 from mixfold.estimators._absent import why_absent
 from mixfold.estimators._edge import check_rows, open_data
 from mixfold.estimators._evaluation import Evaluation
 from mixfold.estimators._learned import Learned
 from mixfold.estimators._limits import limited, warn_of_degenerate, with_model
-from mixfold.estimators._live import Live, is_in_range, live_from
 from mixfold.estimators._mixture_settings import MixtureSettings
-from mixfold.models.mixture_model import n_degenerate
-from mixfold.run.ancestor import MOST, Ancestor
-from mixfold.run.atomic_files import check_output
-from mixfold.run.checkpoint import Checkpoint, check_checkpoint
-from mixfold.run.fit import Fit
-from mixfold.run.identity import DATA, LEARNER, MODEL, is_forced
-from mixfold.run.loop import Loop, check_some
-from mixfold.run.placement import Placement, engine_for, placement_for
-from mixfold.run.plan import FitPlan, Starts, check_served
-from mixfold.run.progress import Lines, Progress, Silent
-from mixfold.run.shards import InShards
-from mixfold.run.starting import Beginning, Sample, SampledStarts
-from mixfold.run.stream import Stream
+from mixfold.estimators._row_stream import RowStream, is_in_range, live_from
+from mixfold.fitting.atomic_files import check_output
+from mixfold.fitting.checkpoint import Checkpoint, check_checkpoint
+from mixfold.fitting.fit import Fit
+from mixfold.fitting.identity import DATA, LEARNER, MODEL, is_forced
+from mixfold.fitting.initialization import Initialization, Sample, SampledStarts
+from mixfold.fitting.loop import Loop, check_some
+from mixfold.fitting.placement import Placement, engine_for, placement_for
+from mixfold.fitting.plan import FitPlan, Starts, check_served
+from mixfold.fitting.progress import Lines, Progress, Silent
+from mixfold.fitting.sharded_pass import ShardedPass
+from mixfold.fitting.snapshot import MOST, Snapshot
+from mixfold.fitting.stream import Stream
+from mixfold.models.mixture_model import count_degenerate
 from mixfold.sources.array import Array
 
 
@@ -66,15 +66,15 @@ class Density(Evaluation):
     def _learner(self) -> Learner:
         raise AssertionError("every estimator names its learner")
 
-    def _start(self, family: Family, learner: Learner) -> Start:
+    def _start(self, family: Family, learner: Learner) -> Initializer:
         raise AssertionError("every estimator names its start")
 
     def _settings(self) -> MixtureSettings:
         """What the parameters stand for; a call asks for it once."""
         family, learner = self._family(), self._learner()
         start = self._start(family, learner)
-        beginning = Beginning(start, learner.starts, learner.exchangeable)
-        return MixtureSettings(family, learner, beginning, self.n_components, self.n_threads)
+        initialization = Initialization(start, learner.starts, learner.exchangeable)
+        return MixtureSettings(family, learner, initialization, self.n_components, self.n_threads)
 
     def _check_parameters(self) -> None:
         raise AssertionError("every estimator checks its parameters")
@@ -83,7 +83,7 @@ class Density(Evaluation):
     _ordered = True  # whether a fit ends with components in order
     _learns: ClassVar[type] = Learned
     _shows: tuple[str, ...] = Learned.public
-    _live: Live | None = None  # what learns rows one by one
+    _live: RowStream | None = None  # what learns rows one by one
 
     # learning
 
@@ -134,11 +134,11 @@ class Density(Evaluation):
 
     def _learn(self, settings: MixtureSettings, source: Source, place: Placement) -> None:
         with engine_for(self.cluster, source, place) as engine:
-            plan = self._plan(settings, source, settings.problem(source.d, place), engine)
-            plan.problem.run_resident(lambda rows: self._run(replace(plan, source=rows)), source)
+            plan = self._plan(settings, source, settings.backend(source.d, place), engine)
+            plan.backend.run_resident(lambda rows: self._run(replace(plan, source=rows)), source)
 
     def _plan(
-        self, settings: MixtureSettings, source: Source, problem: Problem, engine: Engine | None
+        self, settings: MixtureSettings, source: Source, backend: Backend, engine: Engine | None
     ) -> FitPlan:
         learner, check = (
             settings.learner.resolve(source.length, source.d, False),
@@ -146,23 +146,23 @@ class Density(Evaluation):
         )
         passing = None
         if engine is not None:
-            passing = InShards(engine, problem.model, learner, source, check)
-        start = settings.beginning.start
-        checkpoint = self._checkpoint(problem, learner, source, passing, start)
+            passing = ShardedPass(engine, backend.model, learner, source, check)
+        start = settings.initialization.start
+        checkpoint = self._checkpoint(backend, learner, source, passing, start)
         saved = checkpoint.read() if checkpoint and self.resume else None
-        resumed = self._resumed(problem, learner, saved)
+        resumed = self._resumed(backend, learner, saved)
         seed = resumed.seed if resumed else self._seed()
-        sample = settings.sample(problem, source, self.n_init, seed)
-        problem = limited(problem, sample.rows)
+        sample = settings.sample(backend, source, self.n_init, seed)
+        backend = limited(backend, sample.rows)
         if passing is not None:
-            passing.model = problem.model
+            passing.model = backend.model
         return FitPlan(
-            problem,
+            backend,
             learner,
             source,
-            self._starts(settings, problem, sample, seed),
+            self._starts(settings, backend, sample, seed),
             seed=seed,
-            prior_count=learner.credit(sample.drawing.size, self.n_components, source.d),
+            prior_count=learner.prior_count(sample.drawing.size, self.n_components, source.d),
             passes=self._most_passes(),
             check=check,
             passing=passing,
@@ -180,21 +180,21 @@ class Density(Evaluation):
                 self._remember_fit(plan, loop.fit)
 
     def _starts(
-        self, settings: MixtureSettings, problem: Problem, sample: Sample, seed: int
+        self, settings: MixtureSettings, backend: Backend, sample: Sample, seed: int
     ) -> Starts:
-        return SampledStarts(problem, sample)
+        return SampledStarts(backend, sample)
 
-    def _resumed(self, problem: Problem, learner: Learner, saved: Fit | None) -> Fit | None:
+    def _resumed(self, backend: Backend, learner: Learner, saved: Fit | None) -> Fit | None:
         """Where to go on from, if not from the beginning."""
         return saved
 
     def _checkpoint(
         self,
-        problem: Problem,
+        backend: Backend,
         learner: Learner,
         source: Source,
-        passing: InShards | None,
-        start: Start,
+        passing: ShardedPass | None,
+        start: Initializer,
     ) -> Checkpoint | None:
         force = is_forced(self.resume)
         if self.checkpoint is None:
@@ -208,7 +208,7 @@ class Density(Evaluation):
             "the number of rows": source.length,
             "the number of partitions": None if passing is None else len(passing.partitions),
             DATA: source.fingerprint(),
-            MODEL: problem.model,
+            MODEL: backend.model,
             LEARNER: learner,
             "init": start if is_value(start) else type(start).__name__,
             "n_init": self.n_init,
@@ -225,15 +225,17 @@ class Density(Evaluation):
         return Lines() if self.verbose else Silent()
 
     def _remember_fit(self, plan: FitPlan, fit: Fit) -> None:
-        problem, learner = plan.problem, plan.learner
+        backend, learner = plan.backend, plan.learner
         fit = fit.best if fit.best is not None and not fit.done else fit
-        self._copies = deque[Ancestor](maxlen=MOST)
-        params = learner.estimate(problem, fit.state)
+        self._copies = deque[Snapshot](maxlen=MOST)
+        params = learner.estimate(backend, fit.state)
         learned = Learned(
-            model=problem.model,
+            model=backend.model,
             learner=learner,
             stream=Stream(
-                None, at_home(learner.rest(fit.state)), [Ancestor(learner.rest(fit.origin), 0, 0)]
+                None,
+                at_home(learner.compact(fit.state)),
+                [Snapshot(learner.compact(fit.origin), 0, 0)],
             ),
             params=params,
             n_seen=fit.rows_seen,
@@ -241,7 +243,7 @@ class Density(Evaluation):
             n_iter=fit.passes,
             history=fit.history,
             converged=bool(fit.done and learner.converged(fit.state)),
-            degeneracies=n_degenerate(problem.model, params),
+            n_degenerate=count_degenerate(backend.model, params),
             seed=0,
             streaming=False,
         )
@@ -257,7 +259,7 @@ class Density(Evaluation):
         for name in self._shows:
             self.__dict__.pop(name, None)
         self._learned, self._live = learned, None
-        self.__dict__.setdefault("_copies", deque[Ancestor](maxlen=MOST))
+        self.__dict__.setdefault("_copies", deque[Snapshot](maxlen=MOST))
         shown = self._attributes(learned)
         self._shows = tuple(dict.fromkeys((*type(self)._shows, *shown)))  # families add their own
         self.__dict__.update(shown)
@@ -274,7 +276,7 @@ class Density(Evaluation):
         with self._learning() as model:
             model._check_parameters()
             model._learn_more(model._settings(), X, sample_weight)
-        if self._learned.stream.waiting is None and not (known and known.degeneracies):
+        if self._learned.stream.waiting is None and not (known and known.n_degenerate):
             self._warn_of_degenerate()
         return self
 
@@ -290,16 +292,16 @@ class Density(Evaluation):
             device=place.tensor_device,
             missing=settings.family.accepts_missing,
         )
-        problem, check = settings.problem(source.d, place), settings.check(source)
-        learned = self._streaming(settings, problem)
+        backend, check = settings.backend(source.d, place), settings.check(source)
+        learned = self._streaming(settings, backend)
         seen, weight = 0, 0.0
         for rows in source.blocks():
             check(rows, range(seen, seen + len(rows)))
-            problem = with_model(problem, learned.model)
-            learned = learned.advance(problem, settings.beginning, rows)
+            backend = with_model(backend, learned.model)
+            learned = learned.advance(backend, settings.initialization, rows)
             seen, weight = seen + len(rows), weight + rows.total_weight()
         check_some(seen, weight)
-        learned = learned.settle(with_model(problem, learned.model), settings.beginning)
+        learned = learned.settle(with_model(backend, learned.model), settings.initialization)
         self._remember(
             replace(learned, stream=at_home(learned.stream)) if not place.is_default else learned
         )
@@ -339,33 +341,33 @@ class Density(Evaluation):
             x = [x[name] for name in names]
         return np.asarray(x, dtype=np.float64).reshape(-1), None if names is None else list(names)
 
-    def _live_for(self, x: Floats) -> Live | None:
+    def _live_for(self, x: Floats) -> RowStream | None:
         """A working copy for row-by-row learning, once the stream has started; `x` is a row."""
         if not self.__sklearn_is_fitted__() or len(x) != self.n_features_in_:
             return None
         check_rows(self._family(), None, Rows(x[None]), [self._now().n_rows])
         settings = self._settings()
-        problem = settings.problem(self.n_features_in_)
-        learned = self._streaming(settings, problem)
-        live = live_from(learned, with_model(problem, learned.model), settings.beginning)
+        backend = settings.backend(self.n_features_in_)
+        learned = self._streaming(settings, backend)
+        live = live_from(learned, with_model(backend, learned.model), settings.initialization)
         if live is None:
             return None
         # what is shown is made when it is asked for
         kept = {name: part for name, part in self.__dict__.items() if name not in self._shows}
-        kept.setdefault("_copies", deque[Ancestor](maxlen=MOST))
+        kept.setdefault("_copies", deque[Snapshot](maxlen=MOST))
         self.__dict__ = kept | {"_learned": learned, "_live": live}
         return live
 
-    def _streaming(self, settings: MixtureSettings, problem: Problem) -> Learned:
+    def _streaming(self, settings: MixtureSettings, backend: Backend) -> Learned:
         """What has been learned, in the form that streams."""
-        learner = settings.learner.resolve(None, problem.model.d, True)
-        check_served(learner, problem.model)
+        learner = settings.learner.resolve(None, backend.model.d, True)
+        check_served(learner, backend.model)
         if not self.__sklearn_is_fitted__():
-            return Learned.nothing(problem.model, learner, self._seed())
+            return Learned.nothing(backend.model, learner, self._seed())
         learned = self._now()
         for name, now, new in (
-            ("n_components", learned.model.k, problem.model.k),
-            ("family", without_limits(learned.model.family), problem.model.family),
+            ("n_components", learned.model.k, backend.model.k),
+            ("family", without_limits(learned.model.family), backend.model.family),
         ):
             if not equal(now, new):
                 raise InvalidInputError(
@@ -373,25 +375,25 @@ class Density(Evaluation):
                     "keep it, or call fit to start anew"
                 )
         if "_copies" in self.__dict__:
-            learned = learned.descending(self._copies.copy())
+            learned = learned.with_snapshots(self._copies.copy())
         if learned.streaming:
             return learned
-        if learner.goes_on_from(learned.learner) and learned.stream.state is not None:
+        if learner.can_continue_from(learned.learner) and learned.stream.state is not None:
             return replace(learned, learner=learner, streaming=True)
-        problem = with_model(problem, learned.model)
+        backend = with_model(backend, learned.model)
         state = learner.init_after_fit(
-            problem, learned.params, learned.n_rows, learned.weight, self._seed()
+            backend, learned.params, learned.n_rows, learned.weight, self._seed()
         )
-        stream = Stream(None, state, [Ancestor(state, learned.n_seen, learned.n_rows)])
+        stream = Stream(None, state, [Snapshot(state, learned.n_seen, learned.n_rows)])
         return replace(learned, learner=learner, stream=stream, streaming=True)
 
     def _now(self) -> Learned:
         """What has been learned, rows of `learn_one` included."""
         here = self.__dict__  # once: another thread may put another one in its place
-        live: Live | None = here.get("_live")
+        live: RowStream | None = here.get("_live")
         if live is not None:
             now, copies = live.settled(), here["_copies"].copy()
-            return now.descending(one for one in copies if one.n_seen < now.n_seen)
+            return now.with_snapshots(one for one in copies if one.n_seen < now.n_seen)
         learned: Learned = here["_learned"]
         return learned
 

@@ -25,7 +25,7 @@ from mixfold.estimators._observations import (
     open_known,
     positions,
 )
-from mixfold.run.loop import check_some
+from mixfold.fitting.loop import check_some
 
 
 class Effects(NamedTuple):

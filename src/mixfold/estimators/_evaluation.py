@@ -20,9 +20,9 @@ from mixfold.estimators._edge import check_rows, open_data, seed_from
 from mixfold.estimators._guarded import Guarded
 from mixfold.estimators._learned import Learned
 from mixfold.estimators._placing import evaluated
+from mixfold.fitting.loop import check_some
+from mixfold.fitting.placement import placement_for
 from mixfold.models.bayesian_mixture import BayesianMixture, MixturePosterior
-from mixfold.run.loop import check_some
-from mixfold.run.placement import placement_for
 
 
 class Evaluation(DensityMixin, Guarded):  # type: ignore[misc]
@@ -53,9 +53,9 @@ class Evaluation(DensityMixin, Guarded):  # type: ignore[misc]
         check_is_fitted(self)
         model, place = self._twin(), placement_for(self.engine, X)
         learned = model._now()
-        problem = place.backend(learned.model, self.n_threads)
+        backend = place.backend(learned.model, self.n_threads)
         for rows in model._rows(X, learned, place.tensor_device):
-            yield from evaluated(problem, learned.params, rows, responsibilities, X)
+            yield from evaluated(backend, learned.params, rows, responsibilities, X)
 
     def iter_posteriors(self, X: Any) -> Iterator[tuple[Any, Any]]:
         """log p(x) and responsibilities (n, K) of some rows after the other.
@@ -94,7 +94,7 @@ class Evaluation(DensityMixin, Guarded):  # type: ignore[misc]
     def _beliefs(self, learned: Learned) -> tuple[BayesianMixture, MixturePosterior]:
         if learned.posterior is None:
             raise InvalidInputError(
-                f"{type(learned.learner).__name__} learns parameters, not beliefs about them: use "
+                f"{type(learned.learner).__name__} learns parameters, not their posterior: use "
                 "learner='moment-matching' or 'online-vb'"
             )
         return BayesianMixture(learned.model), learned.posterior
@@ -107,15 +107,15 @@ class Evaluation(DensityMixin, Guarded):  # type: ignore[misc]
         check_is_fitted(self)
         model = self._twin()
         learned = model._now()
-        mixture, beliefs = self._beliefs(learned)
+        mixture, posterior = self._beliefs(learned)
         blocks = model._rows(X, learned)
-        return np.concatenate([mixture.predictive(beliefs, rows.x) for rows in blocks])
+        return np.concatenate([mixture.predictive(posterior, rows.x) for rows in blocks])
 
     def expected_parameters(self) -> Any:
-        """The parameters averaged over beliefs, as a `MixtureParams`."""
+        """The posterior means of the parameters, as a `MixtureParams`."""
         check_is_fitted(self)
-        mixture, beliefs = self._beliefs(self._now())
-        return mixture.expected(beliefs)
+        mixture, posterior = self._beliefs(self._now())
+        return mixture.expected(posterior)
 
     def credible_intervals(self, level: float = 0.95) -> dict[str, tuple[Floats, Floats]]:
         """Lower and upper ends of intervals that hold a parameter with probability `level`.
@@ -125,8 +125,8 @@ class Evaluation(DensityMixin, Guarded):  # type: ignore[misc]
         """
         check_above("level", level, 0.0, 1.0)
         check_is_fitted(self)
-        mixture, beliefs = self._beliefs(self._now())
-        return mixture.intervals(beliefs, float(level))
+        mixture, posterior = self._beliefs(self._now())
+        return mixture.intervals(posterior, float(level))
 
     def _criterion(self, X: Any, penalty: Callable[[int, int, float], float]) -> float:
         total, n, entropy = 0.0, 0, 0.0

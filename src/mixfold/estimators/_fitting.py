@@ -8,18 +8,18 @@ from typing import Any, Self
 
 import numpy as np
 
+from mixfold.core.backend import Backend
 from mixfold.core.checks import check_least
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Learner
-from mixfold.core.problem import Problem
 from mixfold.estimators._edge import seed_from
 from mixfold.estimators._guarded import Guarded
-from mixfold.run.checkpoint import Checkpoint, check_checkpoint
-from mixfold.run.fit import Fit
-from mixfold.run.identity import DATA, LEARNER, MODEL, is_forced
-from mixfold.run.loop import Loop
-from mixfold.run.plan import FitPlan, GivenStarts
-from mixfold.run.progress import Lines, Silent
+from mixfold.fitting.checkpoint import Checkpoint, check_checkpoint
+from mixfold.fitting.fit import Fit
+from mixfold.fitting.identity import DATA, LEARNER, MODEL, is_forced
+from mixfold.fitting.loop import Loop
+from mixfold.fitting.plan import FitPlan, GivenStarts
+from mixfold.fitting.progress import Lines, Silent
 from mixfold.sources._grouped import Grouped
 
 START_BYTES = 2**26
@@ -54,22 +54,22 @@ class UnitFitting(Guarded):
                 ) from error
 
     def _fit_units(
-        self, problem: Problem, learner: Learner, design: Any, units: Grouped, start_units: int
+        self, backend: Backend, learner: Learner, design: Any, units: Grouped, start_units: int
     ) -> Fit:
         """Learn from a start that some units suggest, or go on from the checkpoint."""
         seed = seed_from(self.random_state)
         start_units = max(1, min(start_units, START_BYTES // (8 * units.d)))
-        what = {MODEL: problem.model, LEARNER: learner, "the design": design}
+        what = {MODEL: backend.model, LEARNER: learner, "the design": design}
         checkpoint = self._checkpoint(what, units)
         saved = checkpoint.read() if checkpoint and self.resume else None
         sample = units.sample(start_units, np.random.default_rng([seed, 2**31]))
         plan = FitPlan(
-            problem,
+            backend,
             learner,
             units,
-            GivenStarts(problem.model.start(sample.x)),
+            GivenStarts(backend.model.start(sample.x)),
             seed=saved.seed if saved else seed,
-            prior_count=learner.credit(len(sample), 1, problem.model.d),
+            prior_count=learner.prior_count(len(sample), 1, backend.model.d),
             passes=self._most_passes(),
             checkpoint=checkpoint,
             resumed=saved,

@@ -29,7 +29,7 @@ from mixfold.estimators._formula_nodes import (
 from mixfold.estimators._formula_text import formula_text
 from mixfold.estimators._formula_values import polynomials
 from mixfold.estimators._matrices import check_usable
-from mixfold.run.loop import check_some
+from mixfold.fitting.loop import check_some
 from mixfold.sources._grouped import check_rereadable
 
 CHUNK = 4096

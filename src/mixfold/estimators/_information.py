@@ -16,7 +16,7 @@ STEP = 1e-4
 
 
 def observed_information(
-    problem: Threads, params: LinearMixedParams, units: Source, expected: Array
+    backend: Threads, params: LinearMixedParams, units: Source, expected: Array
 ) -> Array:
     """I_bb - I_bv I_vv^-1 I_vb, from the observed information of effects b and variances v.
 
@@ -24,14 +24,14 @@ def observed_information(
     derivatives are differences of scores, two passes per variance. Where the variances lie on the
     border of their domain they have no curvature, and I_bb is returned.
     """
-    p, free = problem.model.p, problem.model.free_variances()
+    p, free = backend.model.p, backend.model.free_variances()
     steps = STEP * _lengths(params)
     columns = []
     for k in np.flatnonzero(free).tolist():
         moved = [_moved(params, k, sign * steps[k]) for sign in (1.0, -1.0)]
         if any(np.linalg.eigvalsh(m.omega).min() <= 0 or m.noise_variance <= 0 for m in moved):
             return expected
-        up, down = (_score(problem, m, units) for m in moved)
+        up, down = (_score(backend, m, units) for m in moved)
         columns.append((down - up) / (2.0 * steps[k]))
     if not columns:
         return expected
@@ -58,9 +58,9 @@ def _moved(params: LinearMixedParams, k: int, step: float) -> LinearMixedParams:
     return replace(params, omega=omega, noise_variance=float(variances[-1]))
 
 
-def _score(problem: Threads, params: LinearMixedParams, units: Source) -> Array:
-    sums = np.zeros(problem.model.n_sums)
+def _score(backend: Threads, params: LinearMixedParams, units: Source) -> Array:
+    sums = np.zeros(backend.model.n_sums)
     for rows in units.blocks():
-        sums = problem.fold(params, rows, sums)
-    score: Array = problem.model.score(params, problem.model.statistics(params, sums))
+        sums = backend.fold(params, rows, sums)
+    score: Array = backend.model.score(params, backend.model.statistics(params, sums))
     return score

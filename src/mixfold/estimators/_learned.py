@@ -10,23 +10,23 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mixfold.backends.threads import Threads
+from mixfold.core.backend import Backend, Model
 from mixfold.core.capabilities import CovarianceMatrices
 from mixfold.core.checks import check_count, check_kind, check_seed
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Learner
-from mixfold.core.problem import Model, Problem
 from mixfold.core.rows import Rows
 from mixfold.core.value import equal, field_names, value
 from mixfold.estimators._limits import limited, limited_by
+from mixfold.fitting.component_order import component_order, reorder
+from mixfold.fitting.history import History, no_history
+from mixfold.fitting.initialization import Initialization
+from mixfold.fitting.plan import check_served
+from mixfold.fitting.snapshot import Snapshot, joined
+from mixfold.fitting.stream import Stream
 from mixfold.learners.drift_aware import DriftAware
 from mixfold.models.bayesian_mixture import MixturePosterior
-from mixfold.models.mixture_model import MixtureModel, n_degenerate
-from mixfold.run.ancestor import Ancestor, joined
-from mixfold.run.component_order import component_order, reorder
-from mixfold.run.history import History, no_history
-from mixfold.run.plan import check_served
-from mixfold.run.starting import Beginning
-from mixfold.run.stream import Stream
+from mixfold.models.mixture_model import MixtureModel, count_degenerate
 
 
 def check_learner(learner: Any, model: Model) -> None:
@@ -61,7 +61,7 @@ class Learned:
         "lower_bound_",
         "history_",
         "converged_",
-        "degeneracies_",
+        "n_degenerate_",
         "posterior_",
         "drifts_",
     )
@@ -75,7 +75,7 @@ class Learned:
     n_iter: int
     history: History
     converged: bool
-    degeneracies: int
+    n_degenerate: int
     seed: int
     streaming: bool
 
@@ -87,7 +87,7 @@ class Learned:
         check_learner(self.learner, self.model)
         self.stream.check(self.learner, self.model)
         self.history.check()
-        for name in ("n_seen", "n_rows", "n_iter", "degeneracies"):
+        for name in ("n_seen", "n_rows", "n_iter", "n_degenerate"):
             check_count(name, getattr(self, name))
         check_seed("seed", self.seed)
 
@@ -105,12 +105,12 @@ class Learned:
 
     @property
     def posterior(self) -> MixturePosterior | None:
-        """Beliefs about the parameters, where the rule has any, rows that wait included."""
+        """The posterior of the parameters, where the learner has one, rows that wait included."""
         state = self.stream.state
         known = state.params if state is not None and "params" in field_names(state) else None
         if not isinstance(known, MixturePosterior):
             return None
-        found: MixturePosterior = self.learner.close(Threads(self.model, 1), state).params
+        found: MixturePosterior = self.learner.flushed(Threads(self.model, 1), state).params
         return found
 
     @property
@@ -119,7 +119,7 @@ class Learned:
         state = self.stream.state
         if self.streaming or state is None or not len(self.history):
             return None
-        if not self.learner.gathers(state):
+        if not self.learner.is_reduction(state):
             return None
         bound, log_likelihood = self.history.bound[-1], self.history.log_likelihood[-1]
         return float(log_likelihood if np.isnan(bound) else bound)
@@ -144,7 +144,7 @@ class Learned:
             "n_iter_": self.n_iter,
             "history_": self.history,
             "converged_": self.converged,
-            "degeneracies_": self.degeneracies,
+            "n_degenerate_": self.n_degenerate,
         }
         if self.lower_bound is not None:
             found["lower_bound_"] = self.lower_bound
@@ -165,58 +165,58 @@ class Learned:
         square = root @ root.swapaxes(-1, -2) if matrices else np.square(root)
         return {"precisions_": square, "precisions_cholesky_": root}
 
-    def advance(self, problem: Problem, beginning: Beginning, rows: Rows) -> Learned:
+    def advance(self, backend: Backend, initialization: Initialization, rows: Rows) -> Learned:
         """With more rows of a stream."""
         if self.stream.state is None:
-            problem = self._limited(problem, beginning, rows)
-        stream, infos = self.stream.learn(problem, self.learner, beginning, self.seed, rows)
+            backend = self._limited(backend, initialization, rows)
+        stream, infos = self.stream.learn(backend, self.learner, initialization, self.seed, rows)
         seconds = float(self.history.time[-1]) if len(self.history) else 0.0
         history = self.history.extended(infos, seconds)
         n = len(rows)
         return replace(
             self,
-            model=problem.model,
+            model=backend.model,
             stream=stream,
             n_seen=self.n_seen + n,
             n_rows=self.n_rows + n,
             history=history,
         )
 
-    def _limited(self, problem: Problem, beginning: Beginning, rows: Rows) -> Problem:
+    def _limited(self, backend: Backend, initialization: Initialization, rows: Rows) -> Backend:
         """The problem with the limits that the first rows of the stream suggest.
 
         Where whole parameters were given, learning begins with any number of rows, so the
         parameters say how wide columns are.
         """
-        given = beginning.given
+        given = initialization.given
         if given is not None:
-            return limited_by(problem, given)
-        first = self.stream.first_rows(problem.model, self.learner, beginning, rows)
-        return problem if first is None else limited(problem, lambda: first)
+            return limited_by(backend, given)
+        first = self.stream.first_rows(backend.model, self.learner, initialization, rows)
+        return backend if first is None else limited(backend, lambda: first)
 
     def ordered(self) -> Learned:
         """With components in order, in all that the state has come from too."""
         order = component_order(self.model, self.params)
         return replace(self, stream=reorder(self.stream, order), params=reorder(self.params, order))
 
-    def present(self) -> list[Ancestor]:
+    def present(self) -> list[Snapshot]:
         """The state from which a copy goes on, if there is one yet."""
         state = self.stream.state
-        return [] if state is None else [Ancestor(state, self.n_seen, self.n_rows)]
+        return [] if state is None else [Snapshot(state, self.n_seen, self.n_rows)]
 
-    def descending(self, copies: Iterable[Ancestor]) -> Learned:
-        """With the states that copies went on from among its ancestors."""
-        known = self.stream.ancestors
-        ancestors = joined(known, copies) if known else known
-        if len(ancestors) == len(known) and all(map(is_, ancestors, known)):
+    def with_snapshots(self, copies: Iterable[Snapshot]) -> Learned:
+        """With the states that copies continued from among its snapshots."""
+        known = self.stream.snapshots
+        snapshots = joined(known, copies) if known else known
+        if len(snapshots) == len(known) and all(map(is_, snapshots, known)):
             return self
-        return replace(self, stream=replace(self.stream, ancestors=ancestors))
+        return replace(self, stream=replace(self.stream, snapshots=snapshots))
 
-    def settle(self, problem: Problem, beginning: Beginning) -> Learned:
+    def settle(self, backend: Backend, initialization: Initialization) -> Learned:
         """With the parameters brought up to date."""
         waiting, state = self.stream.waiting, self.stream.state
         if waiting is not None:
-            problem = limited(problem, lambda: waiting)
-        params = self.stream.estimate(problem, self.learner, beginning, self.seed)
-        degeneracies = 0 if state is None else n_degenerate(problem.model, params)
-        return replace(self, params=params, degeneracies=degeneracies, converged=state is not None)
+            backend = limited(backend, lambda: waiting)
+        params = self.stream.estimate(backend, self.learner, initialization, self.seed)
+        n_degenerate = 0 if state is None else count_degenerate(backend.model, params)
+        return replace(self, params=params, n_degenerate=n_degenerate, converged=state is not None)

@@ -15,9 +15,9 @@ from mixfold.estimators._effects import ArrayDesign, Scaling
 from mixfold.estimators._formula import FormulaDesign
 from mixfold.estimators._learned import check_learner
 from mixfold.estimators._observations import check_labels
+from mixfold.fitting.history import History
 from mixfold.kernels.linear_mixed import LinearMixedKernel
 from mixfold.models.linear_mixed import LinearMixed, LinearMixedParams
-from mixfold.run.history import History
 from mixfold.sources._grouped import Grouped
 
 
@@ -39,7 +39,7 @@ class LearnedEffects:
     n_iter: int
     history: History
     converged: bool
-    degeneracies: int
+    n_degenerate: int
 
     def check(self) -> None:
         """Refuse what no learning can have led to."""
@@ -50,7 +50,7 @@ class LearnedEffects:
         self.scaling.check(p, q)
         check_array("information", self.information, (p, p), -LARGEST_SUM, LARGEST_SUM)
         self.history.check()
-        for name in ("n_groups", "n_seen", "n_iter", "degeneracies"):
+        for name in ("n_groups", "n_seen", "n_iter", "n_degenerate"):
             check_count(name, getattr(self, name))
         if self.effects is not None:
             check_array("effects", self.effects, (self.n_groups, q), -LARGEST_SUM, LARGEST_SUM)
@@ -79,7 +79,7 @@ class LearnedEffects:
             "n_iter_": self.n_iter,
             "history_": self.history,
             "converged_": self.converged,
-            "degeneracies_": self.degeneracies,
+            "n_degenerate_": self.n_degenerate,
         }
         if self.effects is not None:
             found |= {"groups_": np.asarray(self.groups), "random_effects_": self.effects}
@@ -96,20 +96,20 @@ class Ended(NamedTuple):
     effects: Floats
 
 
-def look(problem: Threads, params: LinearMixedParams, scaling: Scaling, units: Grouped) -> Ended:
+def look(backend: Threads, params: LinearMixedParams, scaling: Scaling, units: Grouped) -> Ended:
     """Likelihood, information about fixed effects, and random effects of all groups."""
-    kernel = LinearMixedKernel(problem.model)
+    kernel = LinearMixedKernel(backend.model)
     prepared = kernel.prepare(params)
-    total, information = 0.0, np.zeros((problem.model.p, problem.model.p))
+    total, information = 0.0, np.zeros((backend.model.p, backend.model.p))
     densities, numbers, effects = [], [], []
     for keys, rows in units.keyed_blocks():
-        log_density, latent = problem.posterior(params, rows)
+        log_density, latent = backend.posterior(params, rows)
         assert latent is not None
         total += float(rows.weights() @ log_density)
         information += kernel.information(prepared, rows)
         densities.append(log_density)
         numbers.append(keys)
-        effects.append(scaling.effects(latent[:, 1 : 1 + problem.model.q]))
+        effects.append(scaling.effects(latent[:, 1 : 1 + backend.model.q]))
     return Ended(
         total,
         information,

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mixfold.core.backend import Backend
 from mixfold.core.data_limits import LimitsFromData
 from mixfold.core.errors import DegenerateComponentsWarning, InvalidInputError, warn
-from mixfold.core.problem import Problem
 from mixfold.core.rows import Rows
 from mixfold.models.mixture_model import MixtureModel, MixtureParams, degenerate
 
@@ -19,18 +19,18 @@ MOST_NAMED = 5
 MOST_TIMES = 100
 
 
-def with_model(problem: Problem, model: MixtureModel) -> Problem:
+def with_model(backend: Backend, model: MixtureModel) -> Backend:
     """The problem for another model, on the same device or cores."""
-    return problem if problem.model is model else problem.with_model(model)
+    return backend if backend.model is model else backend.with_model(model)
 
 
-def limited(problem: Problem, sample: Callable[[], Rows]) -> Problem:
+def limited(backend: Backend, sample: Callable[[], Rows]) -> Backend:
     """The problem with limits that a sample of the data suggests, where the family takes any."""
-    family = problem.model.family
+    family = backend.model.family
     if not (isinstance(family, LimitsFromData) and family.takes_limits):
-        return problem
+        return backend
     found = family.with_limits(_repeated(sample().on_host()))
-    return with_model(problem, replace(problem.model, family=found))
+    return with_model(backend, replace(backend.model, family=found))
 
 
 def _repeated(rows: Rows) -> NDArray[np.floating]:
@@ -45,17 +45,17 @@ def _repeated(rows: Rows) -> NDArray[np.floating]:
     return np.repeat(rows.x, np.where(rows.weight > 0, times, 0), axis=0)
 
 
-def limited_by(problem: Problem, params: MixtureParams) -> Problem:
+def limited_by(backend: Backend, params: MixtureParams) -> Backend:
     """The problem with limits that given parameters suggest, where the family takes any."""
-    family = problem.model.family
+    family = backend.model.family
     if not (isinstance(family, LimitsFromData) and family.takes_limits):
-        return problem
+        return backend
     try:
-        problem.model.check_params(params)
+        backend.model.check_params(params)
     except InvalidInputError:
-        return problem  # the start says what is wrong
+        return backend  # the start says what is wrong
     found = family.with_limits_of(params.components, params.weights)
-    return with_model(problem, replace(problem.model, family=found))
+    return with_model(backend, replace(backend.model, family=found))
 
 
 def warn_of_degenerate(

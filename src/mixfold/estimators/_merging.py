@@ -17,11 +17,11 @@ from mixfold.core.statistics import Statistics
 from mixfold.core.value import digest, equal, field_names
 from mixfold.estimators._density import Density
 from mixfold.estimators._learned import Learned
-from mixfold.models.mixture_model import n_degenerate
-from mixfold.run.ancestor import Ancestor
-from mixfold.run.component_order import reorder
-from mixfold.run.history import no_history
-from mixfold.run.stream import Stream
+from mixfold.fitting.component_order import reorder
+from mixfold.fitting.history import no_history
+from mixfold.fitting.snapshot import Snapshot
+from mixfold.fitting.stream import Stream
+from mixfold.models.mixture_model import count_degenerate
 
 
 def merge(models: Sequence[Any], align: bool = False) -> Any:
@@ -124,7 +124,7 @@ def _of_one_lineage(learned: Sequence[Learned]) -> Learned:
 def _online(learned: Learned) -> bool:
     """Whether the state says how far learning has come, rather than the parameters alone."""
     learner, state = learned.learner, learned.stream.state
-    return state is not None and not learner.gathers(state) and isinstance(learner, Mergeable)
+    return state is not None and not learner.is_reduction(state) and isinstance(learner, Mergeable)
 
 
 def _joined(learned: Sequence[Learned]) -> Learned:
@@ -132,9 +132,9 @@ def _joined(learned: Sequence[Learned]) -> Learned:
     first = learned[0]
     _check_same("the learner's rule", [one.learner for one in learned])
     base = _common(learned, lambda one, state: [one.learner, _without_seed(state)])
-    problem = Threads(first.model, 1)
-    state = first.learner.merge(problem, base.state, [one.stream.state for one in learned])
-    params = first.learner.estimate(problem, state)
+    backend = Threads(first.model, 1)
+    state = first.learner.merge(backend, base.state, [one.stream.state for one in learned])
+    params = first.learner.estimate(backend, state)
     return replace(
         first,
         stream=Stream(None, state, [base]),
@@ -143,7 +143,7 @@ def _joined(learned: Sequence[Learned]) -> Learned:
         n_rows=base.n_rows + sum(one.n_rows - base.n_rows for one in learned),
         history=no_history(),
         converged=all(one.converged for one in learned),
-        degeneracies=n_degenerate(first.model, params),
+        n_degenerate=count_degenerate(first.model, params),
         streaming=all(one.streaming for one in learned),
     )
 
@@ -152,9 +152,9 @@ def _without_seed(state: Any) -> Any:
     return replace(state, seed=0) if "seed" in field_names(state) else state
 
 
-def _common(learned: Sequence[Learned], key: Callable[[Learned, Any], Any]) -> Ancestor:
-    """The latest ancestor that all have."""
-    lineages = [{digest(key(one, a.state)): a for a in one.stream.ancestors} for one in learned]
+def _common(learned: Sequence[Learned], key: Callable[[Learned, Any], Any]) -> Snapshot:
+    """The latest snapshot that all have."""
+    lineages = [{digest(key(one, a.state)): a for a in one.stream.snapshots} for one in learned]
     for name in reversed(lineages[0]):
         if all(name in lineage for lineage in lineages):
             return lineages[0][name]
@@ -171,8 +171,8 @@ def _aligned(learned: Sequence[Learned]) -> Learned:
 
     if any(one.posterior is not None for one in learned):
         raise InvalidInputError(
-            f"align is True, but {type(learned[0].learner).__name__} learns beliefs, and without "
-            "a common start nothing says which prior to divide out: give all models the same init"
+            f"align is True, but {type(learned[0].learner).__name__} learns a posterior, and "
+            "without a common start nothing says which prior to divide out: give all models the same init"
         )
     first, expected = learned[0], []
     like = first.model.expected(first.params)
@@ -188,7 +188,7 @@ def _aligned(learned: Sequence[Learned]) -> Learned:
 
 
 def _averaged(
-    learned: Sequence[Learned], expected: Sequence[Statistics], base: Ancestor | None
+    learned: Sequence[Learned], expected: Sequence[Statistics], base: Snapshot | None
 ) -> Learned:
     """Parameters of the mean of statistics by rows; there is no state to go on from but these."""
     first = learned[0]
@@ -204,6 +204,6 @@ def _averaged(
         n_rows=sum(one.n_rows for one in learned),
         history=no_history(),
         converged=all(one.converged for one in learned),
-        degeneracies=n_degenerate(first.model, params),
+        n_degenerate=count_degenerate(first.model, params),
         streaming=False,
     )

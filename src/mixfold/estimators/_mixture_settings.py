@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
+from mixfold.core.backend import Backend
 from mixfold.core.family import Family
 from mixfold.core.learner import Learner
-from mixfold.core.problem import Problem
 from mixfold.core.source import Source
 from mixfold.estimators._edge import RowCheck, check_sample
+from mixfold.fitting.initialization import Drawing, Initialization, Sample
+from mixfold.fitting.placement import DEFAULT, Placement
 from mixfold.models.mixture_model import MixtureModel
-from mixfold.run.placement import DEFAULT, Placement
-from mixfold.run.starting import Beginning, Drawing, Sample
 
 
 @dataclass(frozen=True)
@@ -21,11 +21,11 @@ class MixtureSettings:
 
     family: Family
     learner: Learner
-    beginning: Beginning
+    initialization: Initialization
     n_components: int
     n_threads: int | None
 
-    def problem(self, d: int, place: Placement = DEFAULT) -> Problem:
+    def backend(self, d: int, place: Placement = DEFAULT) -> Backend:
         """The mixture of d columns, bound to where it is computed."""
         family = self.learner.bounded(self.family)
         family.check_columns(d)
@@ -40,9 +40,9 @@ class MixtureSettings:
         most = max(self.learner.sample_size, self.n_components)
         return most if source.length is None else min(most, source.length)
 
-    def sample(self, problem: Problem, source: Source, n_init: int, seed: int) -> Sample:
+    def sample(self, backend: Backend, source: Source, n_init: int, seed: int) -> Sample:
         """The rows of a source that limits and starts come from."""
         size = self.sample_size(source)
         check = partial(check_sample, self.family, source)
-        drawing = Drawing(self.beginning, size, n_init, seed, check)
-        return Sample(problem, self.learner, source, drawing)
+        drawing = Drawing(self.initialization, size, n_init, seed, check)
+        return Sample(backend, self.learner, source, drawing)

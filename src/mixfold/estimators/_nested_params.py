@@ -14,15 +14,15 @@ from typing import Any
 from mixfold.core.detector import Detector
 from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.family import Family
+from mixfold.core.initializer import Initializer
 from mixfold.core.learner import Learner
 from mixfold.core.registry import find, make, name_of
-from mixfold.core.start import Start
 from mixfold.core.value import equal
 
 PACKAGES: dict[str, tuple[str, type]] = {
     "family": ("families", Family),
     "learner": ("learners", Learner),
-    "init": ("starts", Start),
+    "init": ("initializers", Initializer),
     "schedule": ("schedules", object),
     "detector": ("detectors", Detector),
 }

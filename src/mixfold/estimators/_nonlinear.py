@@ -13,6 +13,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from mixfold.backends.threads import Threads
+from mixfold.core.backend import Assignment
 from mixfold.core.checks import (
     LARGEST_SUM,
     check_above,
@@ -23,7 +24,6 @@ from mixfold.core.checks import (
     check_whole,
 )
 from mixfold.core.learner import Learner
-from mixfold.core.problem import Assignment
 from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows, join, no_rows
 from mixfold.core.value import value
@@ -31,9 +31,9 @@ from mixfold.estimators._edge import learner_from
 from mixfold.estimators._fitting import UnitFitting
 from mixfold.estimators._learned import check_learner
 from mixfold.estimators._observations import Observations, check_labels, storable
+from mixfold.fitting.history import History
 from mixfold.kernels._simulation import SimulationKernel, Summary
 from mixfold.models._random_effects import RandomEffects
-from mixfold.run.history import History
 from mixfold.sources._grouped import Grouped
 
 START_UNITS = 2000
@@ -67,7 +67,7 @@ class LearnedUnits:
     n_seen: int
     n_iter: int
     history: History
-    degeneracies: int
+    n_degenerate: int
 
     def check(self) -> None:
         """Refuse what no learning can have led to."""
@@ -88,7 +88,7 @@ class LearnedUnits:
         self.history.check()
         check_count("n_seen", self.n_seen)
         check_count("n_iter", self.n_iter)
-        check_count("degeneracies", self.degeneracies)
+        check_count("n_degenerate", self.n_degenerate)
 
 
 class Look(NamedTuple):
@@ -144,12 +144,12 @@ class NonlinearMixed(UnitFitting):
         n_features: int,
         scaling: Any = None,
     ) -> None:
-        problem = Threads(model, self.n_threads)
+        backend = Threads(model, self.n_threads)
         learner = self._learner(model.n_effects, units.length).resolve(units.length, units.d, False)
-        fit = self._fit_units(problem, learner, data.design, units, START_UNITS)
-        params = learner.estimate(problem, fit.state)
+        fit = self._fit_units(backend, learner, data.design, units, START_UNITS)
+        params = learner.estimate(backend, fit.state)
         # another seed than learning has had
-        seen = look(problem, params, units, self.evaluation_draws, fit.seed + 1)
+        seen = look(backend, params, units, self.evaluation_draws, fit.seed + 1)
         self._remember(
             LearnedUnits(
                 model=model,
@@ -168,7 +168,7 @@ class NonlinearMixed(UnitFitting):
                 n_seen=fit.rows_seen,
                 n_iter=fit.passes,
                 history=fit.history,
-                degeneracies=int(fit.state.repairs),
+                n_degenerate=int(fit.state.n_degenerate),
             )
         )
 
@@ -180,7 +180,7 @@ class NonlinearMixed(UnitFitting):
         self.log_likelihood_std_error_ = learned.log_likelihood_std_error
         self.n_seen_, self.n_iter_ = learned.n_seen, learned.n_iter
         self.history_ = learned.history
-        self.degeneracies_ = learned.degeneracies
+        self.n_degenerate_ = learned.n_degenerate
         self.__dict__.update(self._attributes(learned))
 
     def _now(self) -> LearnedUnits:
@@ -211,9 +211,9 @@ class NonlinearMixed(UnitFitting):
         save(self, path)
 
 
-def look(problem: Threads, params: Any, units: Grouped, draws: int, seed: int) -> Look:
+def look(backend: Threads, params: Any, units: Grouped, draws: int, seed: int) -> Look:
     """Draw the effects of every unit once more, many times, at the learned parameters."""
-    kernel = problem.kernel
+    kernel = backend.kernel
     assert isinstance(kernel, SimulationKernel)
     parts: list[Summary] = []
 
@@ -223,8 +223,8 @@ def look(problem: Threads, params: Any, units: Grouped, draws: int, seed: int) -
 
     keys, weights, numbered = [], [], enumerate(pieces(units, TOGETHER))
     # as many at a time as there are threads, so that memory stays bounded
-    while several := list(islice(numbered, problem.n_threads)):
-        found = problem.map(summarize, [(i * TOGETHER, rows) for i, (_, rows) in several])
+    while several := list(islice(numbered, backend.n_threads)):
+        found = backend.map(summarize, [(i * TOGETHER, rows) for i, (_, rows) in several])
         parts += found
         keys += [labels for _, (labels, _) in several]
         weights += [rows.weights() for _, (_, rows) in several]

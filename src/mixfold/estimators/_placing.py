@@ -9,9 +9,9 @@ import numpy as np
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from mixfold.core.arrays import as_array, is_tensor
+from mixfold.core.backend import Backend
 from mixfold.core.backend_capabilities import DeviceDensities
 from mixfold.core.errors import InvalidInputError
-from mixfold.core.problem import Problem
 from mixfold.core.rows import Rows, rows_at_a_time
 from mixfold.kernels._torch import torch
 from mixfold.sources.tensor import Tensor
@@ -42,15 +42,15 @@ def _as_floats(x: Any) -> Any:
 
 
 def evaluated(
-    problem: Problem, params: Any, rows: Rows, latent: bool, given: Any
+    backend: Backend, params: Any, rows: Rows, latent: bool, given: Any
 ) -> Iterator[tuple[Any, Any]]:
     """log p(x) of rows and, if wanted, responsibilities, part by part.
 
     If tensors were given, tensors are returned, on the device they came from.
     """
-    there = problem.capability(DeviceDensities) if is_tensor(given) else None
+    there = backend.capability(DeviceDensities) if is_tensor(given) else None
     if there is None:
-        yield problem.posterior(params, rows, latent)
+        yield backend.posterior(params, rows, latent)
         return
     for some in rows_at_a_time(rows, there.sent):
         log_density, shares = there.densities(params, some, latent)

@@ -15,9 +15,9 @@ from mixfold.core.registry import find_all
 from mixfold.core.schema import described, fits
 from mixfold.core.value import is_value, value
 from mixfold.estimators._density import Density
+from mixfold.fitting.files import write
+from mixfold.fitting.reading import read
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
-from mixfold.run.files import write
-from mixfold.run.reading import read
 
 # where fits are kept, and what computes them: of the program that fits, not of the model
 PLACES = ("checkpoint", "checkpoint_every", "resume", "cluster", "engine")

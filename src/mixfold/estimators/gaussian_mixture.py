@@ -14,10 +14,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_array, check_is_fitted
 
+from mixfold.core.backend import Backend
 from mixfold.core.checks import check_kind
 from mixfold.core.family import Family
 from mixfold.core.learner import Learner
-from mixfold.core.problem import Problem
 from mixfold.core.registry import is_called
 from mixfold.core.rows import Array as Floats
 from mixfold.core.source import WholeArray
@@ -25,16 +25,16 @@ from mixfold.estimators._density import Density
 from mixfold.estimators._edge import learner_from
 from mixfold.estimators._learned import Learned
 from mixfold.estimators._mixture_settings import MixtureSettings
-from mixfold.estimators._sklearn_starts import Overrides, ScikitLearnStarts
+from mixfold.estimators._sklearn_initializers import Overrides, ScikitLearnStarts
 from mixfold.families.gaussian import Gaussian
+from mixfold.fitting.fit import Fit
+from mixfold.fitting.history import no_history
+from mixfold.fitting.initialization import Sample, initializer_for
+from mixfold.fitting.plan import Starts
+from mixfold.fitting.progress import Progress, Silent
+from mixfold.fitting.stream import Stream
 from mixfold.learners.em import EM
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
-from mixfold.run.fit import Fit
-from mixfold.run.history import no_history
-from mixfold.run.plan import Starts
-from mixfold.run.progress import Progress, Silent
-from mixfold.run.starting import Sample, start_for
-from mixfold.run.stream import Stream
 
 
 class GaussianMixture(Density):
@@ -119,7 +119,7 @@ class GaussianMixture(Density):
 
     def _start(self, family: Family, learner: Learner) -> Overrides:
         return Overrides(
-            start_for(self.init_params, family),
+            initializer_for(self.init_params, family),
             self._given("weights_init"),
             self._given("means_init"),
             self._given("precisions_init"),
@@ -146,28 +146,28 @@ class GaussianMixture(Density):
         return self
 
     def _starts(
-        self, settings: MixtureSettings, problem: Problem, sample: Sample, seed: int
+        self, settings: MixtureSettings, backend: Backend, sample: Sample, seed: int
     ) -> Starts:
         """Starts as scikit-learn draws them for arrays, ours for everything else."""
         source = sample.source
         if not isinstance(source, WholeArray) or settings.learner.starts > 1:
-            return super()._starts(settings, problem, sample, seed)
+            return super()._starts(settings, backend, sample, seed)
         if source.length < self.n_components:
             raise ValueError(
                 f"Expected n_samples >= n_components but got n_components = {self.n_components}, "
                 f"n_samples = {source.length}"
             )
-        start = settings.beginning.start
+        start = settings.initialization.start
         assert isinstance(start, Overrides)
         rng = check_random_state(seed if self.random_state is None else self.random_state)
-        return ScikitLearnStarts(problem.model, source, start, self.init_params, rng, self.n_init)
+        return ScikitLearnStarts(backend.model, source, start, self.init_params, rng, self.n_init)
 
-    def _resumed(self, problem: Problem, learner: Learner, saved: Fit | None) -> Fit | None:
+    def _resumed(self, backend: Backend, learner: Learner, saved: Fit | None) -> Fit | None:
         if not (self.warm_start and self.__sklearn_is_fitted__() and isinstance(learner, EM)):
             return saved
         from dataclasses import replace
 
-        state = learner.init(problem, self._now().params)
+        state = learner.init(backend, self._now().params)
         return Fit(replace(state, before=self.lower_bound_), no_history(), origin=state)
 
     def _progress(self) -> Progress:

@@ -30,9 +30,9 @@ from mixfold.estimators._information import observed_information
 from mixfold.estimators._learned_effects import Ended, LearnedEffects, look
 from mixfold.estimators._matrices import finite_matrices
 from mixfold.estimators._observations import Observations, storable
+from mixfold.fitting.loop import check_some
 from mixfold.learners.em import EM
 from mixfold.models.linear_mixed import LinearMixed, LinearMixedParams
-from mixfold.run.loop import check_some
 from mixfold.sources._grouped import Fold, Grouped
 
 START_UNITS = 20_000
@@ -223,12 +223,12 @@ class LinearMixedModel(UnitFitting, Designed):
         units = self._units(data, observed.fold, observed.see)
         check_some(observed.n, 1.0)
         model, scaling = self._model(data, observed.scaling), observed.scaling
-        problem = Threads(model, self.n_threads)
+        backend = Threads(model, self.n_threads)
         learner = self._learner(observed.n)
         learner = learner.resolve(units.length, model.d, False)
-        fit = self._fit_units(problem, learner, data.design, units, START_UNITS)
-        params = learner.estimate(problem, fit.state)
-        ended = look(problem, params, scaling, units)
+        fit = self._fit_units(backend, learner, data.design, units, START_UNITS)
+        params = learner.estimate(backend, fit.state)
+        ended = look(backend, params, scaling, units)
         self._remember(
             LearnedEffects(
                 model=model,
@@ -237,7 +237,7 @@ class LinearMixedModel(UnitFitting, Designed):
                 scaling=scaling,
                 params=params,
                 log_likelihood=ended.log_likelihood,
-                information=self._information(problem, params, units, ended.information),
+                information=self._information(backend, params, units, ended.information),
                 groups=storable(data.labels(ended.keys)) if units.random_access else None,
                 effects=ended.effects if units.random_access else None,
                 n_groups=units.length,
@@ -245,16 +245,16 @@ class LinearMixedModel(UnitFitting, Designed):
                 n_iter=fit.passes,
                 history=fit.history,
                 converged=bool(learner.converged(fit.state)),
-                degeneracies=int(fit.state.repairs),
+                n_degenerate=int(fit.state.n_degenerate),
             )
         )
 
     def _information(
-        self, problem: Threads, params: LinearMixedParams, units: Grouped, expected: Floats
+        self, backend: Threads, params: LinearMixedParams, units: Grouped, expected: Floats
     ) -> Floats:
         if self.standard_errors == "expected":
             return expected
-        return observed_information(problem, params, units, expected)
+        return observed_information(backend, params, units, expected)
 
     def _units(self, data: Observations, fold: Fold, see: Check) -> Grouped:
         """Groups as rows; `see` looks at every observation once."""
@@ -307,8 +307,8 @@ class LinearMixedModel(UnitFitting, Designed):
 
         units = self._units(data, partial(learned.scaling.fold, learned.design), see)
         check_some(units.length, 1.0)
-        problem = Threads(learned.model, self.n_threads)
-        return data, look(problem, learned.params, learned.scaling, units)
+        backend = Threads(learned.model, self.n_threads)
+        return data, look(backend, learned.params, learned.scaling, units)
 
     def predict_random(
         self, X: Any, y: Any = None, groups: Any = None, Z: Any = None

@@ -10,11 +10,11 @@ from typing import Any
 from mixfold.core.checks import check_least, check_whole
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
+from mixfold.core.initializer import Initializer
 from mixfold.core.learner import Learner
-from mixfold.core.start import Start
 from mixfold.estimators._density import Density
 from mixfold.estimators._edge import family_from, learner_from
-from mixfold.run.starting import start_for
+from mixfold.fitting.initialization import initializer_for
 
 
 class Mixture(Density):
@@ -88,7 +88,7 @@ class Mixture(Density):
         Only learners that update once per pass, such as EM, have one; `score` always works.
     history_ : History
         `log_likelihood`, `step_size`, `rows` and `time` of every pass or update, and `bound`, what
-        a rule raises that does not raise the likelihood itself.
+        a learner maximises, where that is not the likelihood itself.
     converged_ : bool
         Whether the learner came to rest by itself: for EM and "auto", whether less than the
         learner's `tol` nats of the log-likelihood were left.
@@ -151,8 +151,8 @@ class Mixture(Density):
     def _learner(self) -> Learner:
         return learner_from(self.learner)
 
-    def _start(self, family: Family, learner: Learner) -> Start:
-        return start_for(self.init, family, learner.default_start(family))
+    def _start(self, family: Family, learner: Learner) -> Initializer:
+        return initializer_for(self.init, family, learner.default_initializer(family))
 
     def _check_parameters(self) -> None:
         check_whole("n_components", self.n_components)

@@ -32,6 +32,7 @@ from mixfold.estimators._edge import check_finite
 from mixfold.estimators._nonlinear import LearnedUnits, NonlinearMixed, symmetric
 from mixfold.estimators._observations import Observations, positions
 from mixfold.estimators._units import padded, units_of
+from mixfold.fitting.loop import check_some
 from mixfold.learners.monte_carlo_em import MonteCarloEM
 from mixfold.models._gaussian_effects import Structure, entries
 from mixfold.models._residual_errors import ERRORS
@@ -40,7 +41,6 @@ from mixfold.models.pharmacokinetic import (
     Pharmacokinetic,
     PharmacokineticParams,
 )
-from mixfold.run.loop import check_some
 from mixfold.schedules.settling import Settling
 from mixfold.sources._grouped import Grouped
 from mixfold.sources._opening import open_source

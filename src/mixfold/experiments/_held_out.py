@@ -95,7 +95,7 @@ def compete(
             "columns": columns,
             "split": rep,
             "method": name,
-            "k": races[name].problem.model.k,
+            "k": races[name].backend.model.k,
             "log_likelihood": log_likelihood,
             "seconds": seconds,
         }

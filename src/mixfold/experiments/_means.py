@@ -8,17 +8,17 @@ from mixfold.backends.threads import Threads
 from mixfold.core.learner import Learner
 from mixfold.core.rows import Array, Rows
 from mixfold.families.gaussian import Gaussian, GaussianParams
+from mixfold.fitting.loop import fit_rows
 from mixfold.learners.em import EM
 from mixfold.models.means_only import MeansOnly
 from mixfold.models.mixture_model import MixtureParams
-from mixfold.run.loop import fit_rows
 
 WEIGHTS = np.array([0.2, 0.8])
 TRUTH = np.array([[0.5], [-0.5]])
 START = np.array([[1.0], [-1.0]])
 
 
-def problem() -> Threads:
+def backend() -> Threads:
     """0.2 N(0.5, 1) + 0.8 N(-0.5, 1), means to be learned."""
     return Threads(MeansOnly(Gaussian("spherical"), 2, 1, WEIGHTS, np.ones((2, 1))))
 
@@ -35,12 +35,12 @@ def simulate(n: int, seed: int) -> Array:
     return np.asarray(TRUTH[labels] + rng.standard_normal((n, 1)))
 
 
-def maximum(problem: Threads, x: Array, passes: int = 300) -> float:
+def maximum(backend: Threads, x: Array, passes: int = 300) -> float:
     """The first mean of highest likelihood, where EM comes to rest."""
     learner = EM(tol=0.0, max_iter=passes)
-    return first_mean(problem, learner, fit_rows(problem, learner, start(), Rows(x)).state)
+    return first_mean(backend, learner, fit_rows(backend, learner, start(), Rows(x)).state)
 
 
-def first_mean(problem: Threads, learner: Learner, state: object) -> float:
+def first_mean(backend: Threads, learner: Learner, state: object) -> float:
     """The mean of the lighter component."""
-    return float(learner.estimate(problem, state).components.means[0, 0])
+    return float(learner.estimate(backend, state).components.means[0, 0])

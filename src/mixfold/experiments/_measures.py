@@ -41,7 +41,7 @@ def coordinates(model: MixtureModel, params: MixtureParams) -> tuple[Array, Arra
     return (1.0 / means if isinstance(model.family, Exponential) else means), nothing
 
 
-def divergence(problem: Threads, template: Template, params: MixtureParams) -> float:
+def divergence(backend: Threads, template: Template, params: MixtureParams) -> float:
     """Kullback-Leibler divergence of learned from true in one column, by quadrature."""
     components = template.params.components
     means = components.means
@@ -50,19 +50,19 @@ def divergence(problem: Threads, template: Template, params: MixtureParams) -> f
     reach = REACH * widest.max()
     grid = np.linspace(means.min() - reach, means.max() + reach, POINTS)
     rows = Rows(grid[:, None])
-    log_p, log_q = (problem.posterior(p, rows, False)[0] for p in (template.params, params))
+    log_p, log_q = (backend.posterior(p, rows, False)[0] for p in (template.params, params))
     # by rounding alone it could be negative
     return max(0.0, float(np.trapezoid(np.exp(log_p) * (log_p - log_q), grid)))
 
 
 def evaluate(
-    problem: Threads, params: MixtureParams, source: Source, labels: np.ndarray
+    backend: Threads, params: MixtureParams, source: Source, labels: np.ndarray
 ) -> tuple[float, float]:
     """Log-likelihood per row of all rows, and the adjusted Rand index of their labels."""
-    k, first, total = problem.model.k, 0, 0.0
+    k, first, total = backend.model.k, 0, 0.0
     counts = np.zeros((int(labels.max()) + 1) * k, dtype=np.int64)
     for rows in source.blocks():
-        log_density, shares = problem.posterior(params, rows)
+        log_density, shares = backend.posterior(params, rows)
         assert shares is not None
         truth = labels[first : first + len(rows)].astype(np.int64)
         counts += np.bincount(truth * k + shares.argmax(axis=1), minlength=len(counts))

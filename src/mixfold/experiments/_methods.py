@@ -10,14 +10,14 @@ import numpy as np
 from mixfold.backends.threads import Threads
 from mixfold.core.learner import Learner
 from mixfold.core.source import Source
+from mixfold.fitting.fit import Fit
+from mixfold.fitting.loop import Loop
+from mixfold.fitting.plan import FitPlan, GivenStarts
+from mixfold.initializers._assignment import statistics_of
 from mixfold.learners.em import EM
 from mixfold.learners.mini_batch_em import MiniBatchEM
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
-from mixfold.run.fit import Fit
-from mixfold.run.loop import Loop
-from mixfold.run.plan import FitPlan, GivenStarts
 from mixfold.schedules.power import Power
-from mixfold.starts._assignment import statistics_of
 
 EPOCHS = 10
 # the paper's text says n/5 and n/10, its code ran n/50 and n/100
@@ -55,18 +55,18 @@ def random_labels(model: MixtureModel, source: Source, rng: np.random.Generator)
 class Contest:
     """Learners on the same rows, from the same start, with the same random numbers."""
 
-    def __init__(self, problem: Threads, source: Source, start: MixtureParams, seed: int) -> None:
-        self.problem, self.source, self.start, self.seed = problem, source, start, seed
+    def __init__(self, backend: Threads, source: Source, start: MixtureParams, seed: int) -> None:
+        self.backend, self.source, self.start, self.seed = backend, source, start, seed
 
     def learn(self, learner: Learner) -> Fit:
         """Learn from the start; `seconds` of the result is learning alone."""
         starts = GivenStarts(self.start)
-        return Loop(FitPlan(self.problem, learner, self.source, starts, seed=self.seed)).run()
+        return Loop(FitPlan(self.backend, learner, self.source, starts, seed=self.seed)).run()
 
     def em(self, name: str, learner: EM) -> Outcome:
         """Whole passes over the data."""
         fit = self.learn(learner)
-        return name, learner.estimate(self.problem, fit.state), fit
+        return name, learner.estimate(self.backend, fit.state), fit
 
     def mini_batches(self, part: int) -> Iterator[Outcome]:
         """Batches of n / part rows: the last iterate, and the average under a P."""

@@ -16,15 +16,15 @@ from mixfold.core.learner import Learner
 from mixfold.core.rows import Array, Rows
 from mixfold.experiments._templates import gaussian
 from mixfold.families.gaussian import Gaussian
+from mixfold.fitting.initialization import Initialization
+from mixfold.fitting.loop import fit_rows
+from mixfold.initializers.k_means_plus_plus import KMeansPlusPlus
 from mixfold.learners.auto import Auto
 from mixfold.learners.moment_matching import MomentMatching
 from mixfold.learners.online_em import OnlineEM
 from mixfold.learners.online_vb import OnlineVB
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
-from mixfold.run.loop import fit_rows
-from mixfold.run.starting import Beginning
 from mixfold.schedules.power import Power
-from mixfold.starts.k_means_plus_plus import KMeansPlusPlus
 
 SHARDS = 5
 # rows that a start is drawn from, at most
@@ -40,22 +40,22 @@ Work = TypeVar("Work")
 class Race:
     """Rows in random order, and the start of all methods; one thread."""
 
-    problem: Threads
+    backend: Threads
     rows: Rows
     start: MixtureParams
 
     @classmethod
     def begin(cls, x: Array, k: int, seed: int, candidates: int = 1) -> Race:
         """k-means++ on a sample; of several candidates the best after EM on the sample."""
-        problem = Threads(MixtureModel(Gaussian(floor=FLOOR), k, x.shape[1]), 1)
-        beginning = Beginning(KMeansPlusPlus(), candidates)
-        return cls(problem, Rows(x), beginning.draw(problem, Rows(x[:SAMPLE]), [seed, k]))
+        backend = Threads(MixtureModel(Gaussian(floor=FLOOR), k, x.shape[1]), 1)
+        initialization = Initialization(KMeansPlusPlus(), candidates)
+        return cls(backend, Rows(x), initialization.draw(backend, Rows(x[:SAMPLE]), [seed, k]))
 
     def held_out(self, params: MixtureParams, judged: Array) -> float:
         """Log-likelihood per row, with the variance floor that not all methods have."""
-        model = self.problem.model
+        model = self.backend.model
         floored = model.maximize(model.expected(params))[0]
-        return float(self.problem.posterior(floored, Rows(judged), False)[0].mean())
+        return float(self.backend.posterior(floored, Rows(judged), False)[0].mean())
 
 
 # parameters, and seconds of CPU time
@@ -97,12 +97,12 @@ def single(learner: Learner) -> Method:
 
 
 def _to_the_end(learner: Learner, race: Race) -> MixtureParams:
-    problem, model = race.problem, race.problem.model
+    backend, model = race.backend, race.backend.model
     rule = learner.resolve(len(race.rows), model.d, False)
     sample = min(SAMPLE, len(race.rows))
-    prior_count = rule.credit(sample, model.k, model.d)
-    state = fit_rows(problem, rule, race.start, race.rows, prior_count).state
-    params: MixtureParams = rule.estimate(problem, state)
+    prior_count = rule.prior_count(sample, model.k, model.d)
+    state = fit_rows(backend, rule, race.start, race.rows, prior_count).state
+    params: MixtureParams = rule.estimate(backend, state)
     return params
 
 
@@ -113,17 +113,17 @@ def distributed(common: float) -> Method:
     """
 
     def run(race: Race) -> Learned:
-        problem, rule, n = race.problem, MomentMatching(), len(race.rows)
+        backend, rule, n = race.backend, MomentMatching(), len(race.rows)
 
         def read(state: Any, a: int, b: int) -> tuple[Any, float]:
-            return clocked(lambda: rule.step(problem, state, race.rows.cut(a, b))[0])
+            return clocked(lambda: rule.step(backend, state, race.rows.cut(a, b))[0])
 
         ends = [int(end) for end in np.linspace(round(common * n), n, SHARDS + 1)]
-        before, begun = read(rule.init(problem, race.start), 0, ends[0])
+        before, begun = read(rule.init(backend, race.start), 0, ends[0])
         shards = [read(before, a, b) for a, b in pairwise(ends)]
-        merged, merging = clocked(lambda: rule.merge(problem, before, [s for s, _ in shards]))
+        merged, merging = clocked(lambda: rule.merge(backend, before, [s for s, _ in shards]))
         seconds = begun + max(spent for _, spent in shards) + merging
-        return rule.estimate(problem, merged), seconds
+        return rule.estimate(backend, merged), seconds
 
     return run
 
@@ -133,7 +133,7 @@ def scikit(race: Race) -> Learned:
     from sklearn.mixture import GaussianMixture
 
     components = race.start.components
-    roots = race.problem.model.family.whiten(components)
+    roots = race.backend.model.family.whiten(components)
     precisions = roots.swapaxes(1, 2) @ roots
     batch = GaussianMixture(
         len(components.means),

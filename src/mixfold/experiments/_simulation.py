@@ -65,9 +65,9 @@ def replicate(template: Template, n: int, rep: int) -> list[Result]:
     """All methods on one data set from one start."""
     rng = np.random.default_rng([n, rep])
     x, labels = template.model.sample(template.params, n, rng)
-    source, problem = Array(x), Threads(template.model)
+    source, backend = Array(x), Threads(template.model)
     start = random_labels(template.model, source, rng)
-    contest = Contest(problem, source, start, rep)
+    contest = Contest(backend, source, start, rep)
     outcomes = chain(
         [contest.em("EM", TEN_PASSES), contest.em("EM (converged)", CONVERGED)],
         *(contest.truncated_too(part) for part in PARTS),
@@ -75,7 +75,7 @@ def replicate(template: Template, n: int, rep: int) -> list[Result]:
 
     def measured(outcome: Outcome) -> Result:
         method, params, fit = outcome
-        log_likelihood, ari = evaluate(problem, params, source, labels)
+        log_likelihood, ari = evaluate(backend, params, source, labels)
         return {
             "replication": rep,
             "method": method,

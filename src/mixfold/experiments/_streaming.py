@@ -11,15 +11,15 @@ import numpy as np
 from mixfold.backends.threads import Threads
 from mixfold.core.learner import Learner
 from mixfold.core.rows import Rows
+from mixfold.fitting.loop import fit_rows
+from mixfold.initializers.k_mle_plus_plus import KMlePlusPlus
 from mixfold.learners.em import EM
 from mixfold.learners.k_mle import KMLE
 from mixfold.learners.online_em import OnlineEM
 from mixfold.learners.online_k_mle import STRATEGIES, OnlineKMLE
 from mixfold.learners.recursive_em import RecursiveEM
 from mixfold.models.mixture_model import MixtureParams
-from mixfold.run.loop import fit_rows
 from mixfold.schedules.power import Power
-from mixfold.starts.k_mle_plus_plus import KMlePlusPlus
 
 # the rows the start is drawn from; they count as seen
 FIRST = 100
@@ -49,34 +49,34 @@ def online_learners(schedule: Power) -> dict[str, Learner]:
 class Stream:
     """Rows in the order they come, and the start that the first of them gave."""
 
-    problem: Threads
+    backend: Threads
     rows: Rows
     start: MixtureParams
     seed: int
 
     @classmethod
-    def begin(cls, problem: Threads, rows: Rows, rng: np.random.Generator, seed: int) -> Stream:
+    def begin(cls, backend: Threads, rows: Rows, rng: np.random.Generator, seed: int) -> Stream:
         """k-MLE++ and k-MLE on the first rows, as the slides start."""
         first = rows.cut(0, FIRST)
-        drawn = KMlePlusPlus().draw(problem.model, first, rng)
+        drawn = KMlePlusPlus().draw(backend.model, first, rng)
         batch = BATCH["k-MLE"]
-        start = batch.estimate(problem, fit_rows(problem, batch, drawn, first).state)
-        return cls(problem, rows, start, seed)
+        start = batch.estimate(backend, fit_rows(backend, batch, drawn, first).state)
+        return cls(backend, rows, start, seed)
 
     def online(self, learner: Learner, marks: Sequence[int]) -> Iterator[MixtureParams]:
         """What an online learner holds when so many rows have come."""
-        rule = learner.resolve(None, self.problem.model.d, True)
-        state, before = rule.init(self.problem, self.start, FIRST, self.seed), FIRST
+        rule = learner.resolve(None, self.backend.model.d, True)
+        state, before = rule.init(self.backend, self.start, FIRST, self.seed), FIRST
         for now in marks:
-            state, _ = rule.step(self.problem, state, self.rows.cut(before, now))
+            state, _ = rule.step(self.backend, state, self.rows.cut(before, now))
             before = now
-            yield rule.estimate(self.problem, state)
+            yield rule.estimate(self.backend, state)
 
     def batch(self, learner: EM, marks: Sequence[int]) -> Iterator[MixtureParams]:
         """What whole passes over all rows so far lead to."""
         for now in marks:
-            fit = fit_rows(self.problem, learner, self.start, self.rows.cut(0, now))
-            yield learner.estimate(self.problem, fit.state)
+            fit = fit_rows(self.backend, learner, self.start, self.rows.cut(0, now))
+            yield learner.estimate(self.backend, fit.state)
 
     def seconds_per_update(self, rounds: int) -> dict[str, float]:
         """Least CPU time of each online learner for a row, and of k-MLE to learn all rows again."""

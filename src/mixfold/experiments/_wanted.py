@@ -10,7 +10,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Wanted:
-    """How much of it, from what data folder, where results go, and who hears how far it is."""
+    """How much of it, from what data folder, where results go, and where progress is reported."""
 
     out: Path
     report: Callable[[str], None]

@@ -111,7 +111,7 @@ def replicate(task: str, rep: int, learned: Digits, judged: Digits) -> list[Resu
 def fresh(learner: Learner, seed: int) -> Mixture:
     """A mixture that has seen nothing."""
     family = Gaussian("diag", reg_covar=NOISE)
-    start = learner.default_start(family) or "random-rows"
+    start = learner.default_initializer(family) or "random-rows"
     return Mixture(family, K, learner=learner, init=start, random_state=seed)
 
 

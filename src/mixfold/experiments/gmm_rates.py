@@ -10,7 +10,7 @@ import numpy as np
 from mixfold.backends.threads import Threads
 from mixfold.core.learner import Learner
 from mixfold.core.rows import Array, Rows
-from mixfold.experiments._means import first_mean, maximum, problem, simulate, start
+from mixfold.experiments._means import backend, first_mean, maximum, simulate, start
 from mixfold.experiments._wanted import Wanted
 from mixfold.experiments._writing import draw_lines, write_csv, write_markdown
 from mixfold.learners.em import EM
@@ -68,7 +68,7 @@ class GmmRates:
 
 def replicate(n: int, rep: int) -> list[Result]:
     """All methods on the same rows from the same start."""
-    x, bound = simulate(n, rep), problem()
+    x, bound = simulate(n, rep), backend()
     target = maximum(bound, x)
     results = []
     for name, (learner, stride) in methods().items():

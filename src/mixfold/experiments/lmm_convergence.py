@@ -14,10 +14,10 @@ from mixfold.core.learner import Learner
 from mixfold.core.rows import Array, Rows
 from mixfold.experiments._wanted import Wanted
 from mixfold.experiments._writing import new_figure, write_csv, write_markdown
+from mixfold.fitting.loop import fit_rows
 from mixfold.learners.em import EM
 from mixfold.learners.incremental_em import IncrementalEM
 from mixfold.models.linear_mixed import LinearMixed, unit_rows
-from mixfold.run.loop import fit_rows
 
 TRUTH = np.array([4.0, 9.0])
 STARTS = ((1.0, 5.0), (3.0, 7.0))
@@ -79,11 +79,11 @@ def simulate(n: int, seed: int) -> Array:
 
 def compare(units: Array, start: tuple[float, float], rep: int) -> list[Result]:
     """Every method's path to the maximum."""
-    problem = Threads(model())
-    best = maximum(problem, units)
+    backend = Threads(model())
+    best = maximum(backend, units)
     results: list[Result] = []
     for name, (learner, looks) in methods().items():
-        for passes, beta in path(problem, learner, units, start, looks):
+        for passes, beta in path(backend, learner, units, start, looks):
             results.append(
                 {
                     "replication": rep,
@@ -99,28 +99,28 @@ def compare(units: Array, start: tuple[float, float], rep: int) -> list[Result]:
 
 
 def path(
-    problem: Threads, learner: Learner, units: Array, start: tuple[float, float], looks: int
+    backend: Threads, learner: Learner, units: Array, start: tuple[float, float], looks: int
 ) -> list[tuple[float, Array]]:
     """Passes made so far and beta, at every look."""
-    rule = learner.resolve(len(units), problem.model.d, False)
-    begin = replace(problem.model.start(units), beta=np.array(start))
-    state, found = rule.init(problem, begin), [(0.0, np.array(start))]
+    rule = learner.resolve(len(units), backend.model.d, False)
+    begin = replace(backend.model.start(units), beta=np.array(start))
+    state, found = rule.init(backend, begin), [(0.0, np.array(start))]
     cuts = np.linspace(0, len(units), looks + 1).astype(int)
     for made in range(PASSES):
         for i, (first, last) in enumerate(pairwise(cuts)):
-            state, _ = rule.step(problem, state, Rows(units[first:last]))
+            state, _ = rule.step(backend, state, Rows(units[first:last]))
             if i + 1 == looks:
-                state, _ = rule.end_pass(problem, state)
-            beta = rule.estimate(problem, state).beta
+                state, _ = rule.end_pass(backend, state)
+            beta = rule.estimate(backend, state).beta
             found.append((made + (i + 1) / looks, beta))
     return found
 
 
-def maximum(problem: Threads, units: Array) -> Array:
+def maximum(backend: Threads, units: Array) -> Array:
     """beta of highest likelihood: weighted least squares, since covariances are known."""
     learner = EM(tol=1e-15, max_iter=500, accelerate=True)
-    fit = fit_rows(problem, learner, problem.model.start(units), Rows(units))
-    beta: Array = learner.estimate(problem, fit.state).beta
+    fit = fit_rows(backend, learner, backend.model.start(units), Rows(units))
+    beta: Array = learner.estimate(backend, fit.state).beta
     return beta
 
 

@@ -69,13 +69,13 @@ def digits(path: Path, n: int | None) -> tuple[Floats, np.ndarray]:
 def replicate(x: Floats, labels: np.ndarray, rep: int) -> list[Result]:
     """All methods on the same digits from one start."""
     source, model = Array(x), MixtureModel(Gaussian(), K, x.shape[1])
-    problem = Threads(model)
+    backend = Threads(model)
     start = random_labels(model, source, np.random.default_rng(rep))
-    contest = Contest(problem, source, start, rep)
+    contest = Contest(backend, source, start, rep)
     common = {"components": x.shape[1], "replication": rep}
     results = [{**common, **_k_means(x, labels, rep)}]
     for method, params, fit in [contest.em("EM", TEN_PASSES), *contest.mini_batches(10)]:
-        log_likelihood, ari = evaluate(problem, params, source, labels)
+        log_likelihood, ari = evaluate(backend, params, source, labels)
         results.append({**common, **_measured(method, fit.seconds, log_likelihood, ari)})
     return results
 

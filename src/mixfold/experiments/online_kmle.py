@@ -98,7 +98,7 @@ def replicate(overlap: tuple[float, float], n: int, rep: int) -> list[Result]:
             measured = {
                 "rows": rows,
                 "squared_error": squared_error(template, params),
-                "divergence": divergence(stream.problem, template, params),
+                "divergence": divergence(stream.backend, template, params),
                 "lightest": float(params.weights.min()),
             }
             results.append({**common, **measured})

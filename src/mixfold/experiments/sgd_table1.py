@@ -23,9 +23,9 @@ from mixfold.experiments._annealing import (
 from mixfold.experiments._pixel_study import PixelStudy
 from mixfold.experiments._pixels import CLASSES, SETS, Pictures
 from mixfold.experiments._writing import write_markdown
+from mixfold.initializers.uniform import Uniform
 from mixfold.learners.annealed_sgd import AnnealedSGD
 from mixfold.models.mixture_model import MixtureParams
-from mixfold.starts.uniform import Uniform
 
 # means of final log-likelihoods: radius 0.1, 0.3, 0.5, centroids of class 0, no annealing
 PUBLISHED = {

@@ -18,14 +18,14 @@ from mixfold.experiments._measures import evaluate
 from mixfold.experiments._wanted import Wanted
 from mixfold.experiments._writing import draw_boxes, write_csv, write_markdown
 from mixfold.families.gaussian import Gaussian
+from mixfold.fitting.loop import Loop
+from mixfold.fitting.plan import FitPlan, GivenStarts
+from mixfold.initializers.k_means_plus_plus import KMeansPlusPlus
 from mixfold.learners.drift_aware import DriftAware
 from mixfold.learners.online_k_mle import STRATEGIES
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
-from mixfold.run.loop import Loop
-from mixfold.run.plan import FitPlan, GivenStarts
 from mixfold.schedules.settling import Settling
 from mixfold.sources.array import Array
-from mixfold.starts.k_means_plus_plus import KMeansPlusPlus
 
 PASSES = 10
 HELD_OUT = 0.3
@@ -95,7 +95,7 @@ def within_budget(name: str, learner: Any) -> Any:
 class Trial:
     """One split of the rows into those to learn from and those to judge by; one start."""
 
-    problem: Threads
+    backend: Threads
     learned: Array
     judged: Array
     labels: np.ndarray
@@ -110,27 +110,27 @@ class Trial:
         held, rest = np.split(order, [round(HELD_OUT * len(order))])
         learned, judged = standardised(labelled.x[rest], labelled.x[held])
         family = Gaussian(labelled.covariance, floor=FLOOR)
-        problem = Threads(MixtureModel(family, labelled.k, learned.shape[1]))
+        backend = Threads(MixtureModel(family, labelled.k, learned.shape[1]))
         source = Array(learned)
-        start = KMeansPlusPlus().draw(problem.model, source.whole(), rng)
-        return cls(problem, source, Array(judged), labelled.labels[held], start, rep)
+        start = KMeansPlusPlus().draw(backend.model, source.whole(), rng)
+        return cls(backend, source, Array(judged), labelled.labels[held], start, rep)
 
     def judge(self, learner: Learner) -> Result:
         """What the learner makes of the start."""
-        model, n = self.problem.model, self.learned.length
+        model, n = self.backend.model, self.learned.length
         rule = learner.resolve(n, model.d, False)
         plan = FitPlan(
-            self.problem,
+            self.backend,
             rule,
             self.learned,
             GivenStarts(self.start),
             seed=self.seed,
-            prior_count=rule.credit(n, model.k, model.d),
+            prior_count=rule.prior_count(n, model.k, model.d),
             passes=PASSES,
         )
         fit = Loop(plan).run()
-        params = rule.estimate(self.problem, fit.state)
-        log_likelihood, ari = evaluate(self.problem, params, self.judged, self.labels)
+        params = rule.estimate(self.backend, fit.state)
+        log_likelihood, ari = evaluate(self.backend, params, self.judged, self.labels)
         return {
             "log_likelihood": log_likelihood,
             "ari": ari,

@@ -23,7 +23,7 @@ def cholesky_floored(covariance: Array, floor: Array) -> tuple[Array, int]:
     """Cholesky factors of (K, d, d) whose pivots stay above `floor` (d,).
 
     A pivot is the variance of a column given those before it. Where it falls to the floor the
-    column is made independent of the later ones. Returns the factors and how many were mended.
+    column is made independent of the later ones. Returns the factors and how many were degenerate.
     """
     try:
         factor = np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
@@ -35,16 +35,16 @@ def cholesky_floored(covariance: Array, floor: Array) -> tuple[Array, int]:
 
 def _mend(covariance: Array, floor: Array) -> tuple[Array, int]:
     factor = np.zeros_like(covariance)
-    mended = np.zeros(len(covariance), dtype=bool)
+    degenerate = np.zeros(len(covariance), dtype=bool)
     for j in range(covariance.shape[1]):
         done = factor[:, j, :j]
         pivot = covariance[:, j, j] - np.square(done).sum(axis=1)
         healthy = pivot > floor[j]
-        mended |= ~healthy
+        degenerate |= ~healthy
         factor[:, j, j] = np.sqrt(np.where(healthy, pivot, floor[j]))
         below = covariance[:, j + 1 :, j] - np.einsum("kij,kj->ki", factor[:, j + 1 :, :j], done)
         factor[:, j + 1 :, j] = np.where(healthy[:, None], below / factor[:, j, j, None], 0.0)
-    return factor, int(mended.sum())
+    return factor, int(degenerate.sum())
 
 
 def widened(covariance: Array, least: float) -> Array:
@@ -83,9 +83,9 @@ class Covariance(ABC):
     def factorize(
         self, weight: Array, scatter: Array, reg: float, least: float, floor: Array
     ) -> tuple[Array, int]:
-        """Factor of the structured covariance nearest to the scatter, and repairs made.
+        """Factor of the structured covariance nearest to the scatter; how many degenerate.
 
-        No direction has a variance below `least`, which is not a repair.
+        No direction has a variance below `least`, which does not count as degenerate.
         """
 
     @abstractmethod

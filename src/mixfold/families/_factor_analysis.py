@@ -112,7 +112,7 @@ def regressed(moments: Moments) -> tuple[Array, Array]:
     return loadings * np.sqrt(share)[:, None], rest
 
 
-def turned(moments: Moments, like: Moments) -> Moments:
+def rotated(moments: Moments, like: Moments) -> Moments:
     """Moments of rotated factors: those whose products with columns come nearest to others."""
     left, _, right = np.linalg.svd(like.cross @ moments.cross.swapaxes(1, 2))
     turn = left @ right

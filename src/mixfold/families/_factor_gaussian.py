@@ -259,7 +259,7 @@ class FactorGaussian(VarianceLimits):
         (block,), (other,) = blocks, like
         d = block.mean.shape[1] - self.n_factors
         pair = (self._moments(one.scatter, d) for one in (block, other))
-        return (replace(block, scatter=factor_analysis.packed(factor_analysis.turned(*pair))),)
+        return (replace(block, scatter=factor_analysis.packed(factor_analysis.rotated(*pair))),)
 
     def symmetric_kl(self, a: FactorParams, b: FactorParams) -> Array:
         """The same as the general form, without its cancellation far from zero."""

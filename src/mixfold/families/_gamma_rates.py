@@ -1,4 +1,4 @@
-"""Conjugate beliefs about products of Poisson or exponential distributions: gamma."""
+"""Conjugate posteriors of products of Poisson or exponential distributions: gamma."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from mixfold.core.statistics import Blocks
 from mixfold.core.value import value
 from mixfold.families._positive import MeanParams
 
-LEAST_SHAPE = 0.1  # above one: beliefs that know less have a mean all the same
+LEAST_SHAPE = 0.1  # above one, so that the mean exists
 LARGE_SHAPE = 1e6  # from where on two terms of a series are exact
-LEAST_COUNT = 0.1  # that beliefs begin with: those of less could not learn from zeros
+LEAST_COUNT = 0.1  # of a prior: with less it could not learn from zeros
 
 
 @value
-class GammaBeliefs:
+class GammaPosterior:
     """The rate of every column is Gamma(shape, rate), both (K, d)."""
 
     shape: Array
@@ -39,12 +39,12 @@ def log_gap(shape: Array) -> Array:
 
 
 class GammaRates(Conjugate):
-    """Beliefs about rates; a row adds to shape and rate."""
+    """Posteriors of rates; a row adds to shape and rate."""
 
-    def check(self, beliefs: GammaBeliefs, k: int, d: int) -> None:
-        check_kind("components", beliefs, GammaBeliefs)
-        check_array("shape", beliefs.shape, (k, d), LOWEST, LARGEST_SQUARE)
-        check_array("rate", beliefs.rate, (k, d), LOWEST, LARGEST_SQUARE)
+    def check(self, posterior: GammaPosterior, k: int, d: int) -> None:
+        check_kind("components", posterior, GammaPosterior)
+        check_array("shape", posterior.shape, (k, d), LOWEST, LARGEST_SQUARE)
+        check_array("rate", posterior.rate, (k, d), LOWEST, LARGEST_SQUARE)
 
     @abstractmethod
     def gain(self, x: Array, weight: Array) -> tuple[Array, Array]:
@@ -60,18 +60,18 @@ class GammaRates(Conjugate):
             raise InvalidInputError(f"means of the prior are {means[0]!r}: they must be above 0")
         return params.means if means is None else means
 
-    def log_evidence(self, beliefs: GammaBeliefs, x: Array, weight: Array) -> Array:
+    def log_evidence(self, posterior: GammaPosterior, x: Array, weight: Array) -> Array:
         from scipy.special import gammaln
 
-        a, b = beliefs.shape, beliefs.rate
+        a, b = posterior.shape, posterior.rate
         shape, rate = self.gain(x[:, None], weight[:, None, None])
         terms = gammaln(a + shape) - gammaln(a) + a * np.log(b) - (a + shape) * np.log(b + rate)
         return np.asarray(terms.sum(axis=2) + (weight * self.log_base_measure(x))[:, None])
 
     def match(
-        self, beliefs: GammaBeliefs, x: Array, weight: float, c: Array
-    ) -> tuple[GammaBeliefs, int]:
-        a, b = beliefs.shape, beliefs.rate
+        self, posterior: GammaPosterior, x: Array, weight: float, c: Array
+    ) -> tuple[GammaPosterior, int]:
+        a, b = posterior.shape, posterior.rate
         shape, rate = self.gain(x, np.asarray(weight))
         near, c = (c >= REACH)[:, None], c[:, None]
         # all in units of the mean a / b, which may be very small or large
@@ -80,37 +80,41 @@ class GammaRates(Conjugate):
         spread = c * np.square(after) / (a + shape) + (1.0 - c) / a
         variance = spread + c * (1.0 - c) * np.square(after - 1.0)
         found = np.square(mean) / variance
-        return GammaBeliefs(np.where(near, found, a), np.where(near, found / mean * (b / a), b)), 0
+        return GammaPosterior(
+            np.where(near, found, a), np.where(near, found / mean * (b / a), b)
+        ), 0
 
-    def absorb(self, beliefs: GammaBeliefs, blocks: Blocks) -> GammaBeliefs:
+    def absorb(self, posterior: GammaPosterior, blocks: Blocks) -> GammaPosterior:
         (block,) = blocks
         shape, rate = self.gain(block.mean, block.weight[:, None])
-        return GammaBeliefs(beliefs.shape + shape, beliefs.rate + rate)
+        return GammaPosterior(posterior.shape + shape, posterior.rate + rate)
 
-    def combine(self, before: GammaBeliefs, parts: Sequence[GammaBeliefs]) -> GammaBeliefs:
+    def combine(self, before: GammaPosterior, parts: Sequence[GammaPosterior]) -> GammaPosterior:
         shapes, rates = [p.shape for p in parts], [p.rate for p in parts]
         share = np.minimum(held(before.shape, shapes), held(before.rate, rates))
-        return GammaBeliefs(joined(before.shape, shapes, share), joined(before.rate, rates, share))
+        return GammaPosterior(
+            joined(before.shape, shapes, share), joined(before.rate, rates, share)
+        )
 
-    def rates(self, beliefs: GammaBeliefs, level: float) -> tuple[Array, Array]:
+    def rates(self, posterior: GammaPosterior, level: float) -> tuple[Array, Array]:
         """Equal-tailed intervals of the rates."""
         from scipy.special import gammaincinv
 
         tail = 0.5 - 0.5 * level
         return (
-            gammaincinv(beliefs.shape, tail) / beliefs.rate,
-            gammaincinv(beliefs.shape, 1.0 - tail) / beliefs.rate,
+            gammaincinv(posterior.shape, tail) / posterior.rate,
+            gammaincinv(posterior.shape, 1.0 - tail) / posterior.rate,
         )
 
 
 class PoissonRates(GammaRates):
-    """Beliefs about the means of counts."""
+    """Posteriors of the means of counts."""
 
     compiled = "poisson"
 
-    def prior(self, params: MeanParams, prior: Prior) -> GammaBeliefs:
+    def prior(self, params: MeanParams, prior: Prior) -> GammaPosterior:
         means = np.maximum(self._means(params, prior), LEAST_COUNT)
-        return GammaBeliefs(prior.kappa * means, np.full_like(means, prior.kappa))
+        return GammaPosterior(prior.kappa * means, np.full_like(means, prior.kappa))
 
     def gain(self, x: Array, weight: Array) -> tuple[Array, Array]:
         return weight * x, weight * np.ones_like(x)
@@ -120,28 +124,28 @@ class PoissonRates(GammaRates):
 
         return np.asarray(-gammaln(x + 1.0).sum(axis=1))
 
-    def expected(self, beliefs: GammaBeliefs) -> MeanParams:
-        return MeanParams(np.maximum(beliefs.shape / beliefs.rate, SMALLEST))
+    def expected(self, posterior: GammaPosterior) -> MeanParams:
+        return MeanParams(np.maximum(posterior.shape / posterior.rate, SMALLEST))
 
-    def surrogate(self, beliefs: GammaBeliefs) -> tuple[MeanParams, Array]:
-        gap, mean = log_gap(beliefs.shape), beliefs.shape / beliefs.rate
+    def expected_log_params(self, posterior: GammaPosterior) -> tuple[MeanParams, Array]:
+        gap, mean = log_gap(posterior.shape), posterior.shape / posterior.rate
         # exp(digamma(shape)) / rate, and what it is above the mean
         means = np.maximum(mean * np.exp(gap), SMALLEST)
         return MeanParams(means), (mean * np.expm1(gap)).sum(axis=1)
 
-    def intervals(self, beliefs: GammaBeliefs, level: float) -> dict[str, tuple[Array, Array]]:
-        return {"means": self.rates(beliefs, level)}
+    def intervals(self, posterior: GammaPosterior, level: float) -> dict[str, tuple[Array, Array]]:
+        return {"means": self.rates(posterior, level)}
 
 
 class ExponentialRates(GammaRates):
-    """Beliefs about the reciprocals of mean waiting times."""
+    """Posteriors of the reciprocals of mean waiting times."""
 
     compiled = "exponential"
 
-    def prior(self, params: MeanParams, prior: Prior) -> GammaBeliefs:
+    def prior(self, params: MeanParams, prior: Prior) -> GammaPosterior:
         means = self._means(params, prior)
         # one more than kappa rows: the mean waiting time has then a mean itself
-        return GammaBeliefs(np.full_like(means, 1.0 + prior.kappa), prior.kappa * means)
+        return GammaPosterior(np.full_like(means, 1.0 + prior.kappa), prior.kappa * means)
 
     def gain(self, x: Array, weight: Array) -> tuple[Array, Array]:
         return weight * np.ones_like(x), weight * x
@@ -149,14 +153,14 @@ class ExponentialRates(GammaRates):
     def log_base_measure(self, x: Array) -> Array:
         return np.zeros(len(x))
 
-    def expected(self, beliefs: GammaBeliefs) -> MeanParams:
-        means = beliefs.rate / np.maximum(beliefs.shape - 1.0, LEAST_SHAPE)
+    def expected(self, posterior: GammaPosterior) -> MeanParams:
+        means = posterior.rate / np.maximum(posterior.shape - 1.0, LEAST_SHAPE)
         return MeanParams(np.maximum(means, SMALLEST))
 
-    def surrogate(self, beliefs: GammaBeliefs) -> tuple[MeanParams, Array]:
-        means = np.maximum(beliefs.rate / beliefs.shape, SMALLEST)
-        return MeanParams(means), log_gap(beliefs.shape).sum(axis=1)
+    def expected_log_params(self, posterior: GammaPosterior) -> tuple[MeanParams, Array]:
+        means = np.maximum(posterior.rate / posterior.shape, SMALLEST)
+        return MeanParams(means), log_gap(posterior.shape).sum(axis=1)
 
-    def intervals(self, beliefs: GammaBeliefs, level: float) -> dict[str, tuple[Array, Array]]:
-        low, high = self.rates(beliefs, level)
+    def intervals(self, posterior: GammaPosterior, level: float) -> dict[str, tuple[Array, Array]]:
+        low, high = self.rates(posterior, level)
         return {"means": (1.0 / high, 1.0 / low)}

@@ -1,4 +1,4 @@
-"""Conjugate beliefs about Gaussians with diagonal covariances: d Gaussians of one column each."""
+"""Conjugate posteriors of Gaussians with diagonal covariances: d Gaussians of one column each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mixfold.core.statistics import Blocks
 from mixfold.families._gaussian_params import GaussianParams
 from mixfold.families._normal_wishart import (
     FLOOR,
-    NormalBeliefs,
+    NormalWishartPosterior,
     check_normal,
     degrees,
     log_evidence,
@@ -27,7 +27,7 @@ from mixfold.families._normal_wishart import (
 
 
 class NormalGamma(Conjugate):
-    """Beliefs about means and variances of columns: a normal-Wishart of one column each.
+    """Posteriors of means and variances of columns: a normal-Wishart of one column each.
 
     `reg_covar` is added to every variance.
     """
@@ -37,11 +37,11 @@ class NormalGamma(Conjugate):
 
     compiled = "normal"
 
-    def check(self, beliefs: NormalBeliefs, k: int, d: int) -> None:
-        check_normal(beliefs, (k, d), (k, d))
-        check_array("factor", beliefs.factor, (k, d), LOWEST, LARGEST_SQUARE)
+    def check(self, posterior: NormalWishartPosterior, k: int, d: int) -> None:
+        check_normal(posterior, (k, d), (k, d))
+        check_array("factor", posterior.factor, (k, d), LOWEST, LARGEST_SQUARE)
 
-    def prior(self, params: GaussianParams, prior: Prior) -> NormalBeliefs:
+    def prior(self, params: GaussianParams, prior: Prior) -> NormalWishartPosterior:
         k, d = params.means.shape
         nu = degrees(prior, 1)
         means, variance = prior.given("means", (k, d)), prior.given("covariance", (k, d))
@@ -50,68 +50,78 @@ class NormalGamma(Conjugate):
                 f"covariance of the prior is {variance[0]!r}: variances above 0 are needed"
             )
         factor = params.factor if variance is None else np.sqrt(variance)
-        return NormalBeliefs(
+        return NormalWishartPosterior(
             params.means.copy() if means is None else means,
             np.full((k, d), prior.kappa),
             np.full((k, d), nu),
             factor * np.sqrt(nu - 2.0),
         )
 
-    def log_evidence(self, beliefs: NormalBeliefs, x: Array, weight: Array) -> Array:
-        q = np.square((x[:, None] - beliefs.mean) / beliefs.factor)
-        columns = log_evidence(1, beliefs, np.log(beliefs.factor), q, weight[:, None, None])
+    def log_evidence(self, posterior: NormalWishartPosterior, x: Array, weight: Array) -> Array:
+        q = np.square((x[:, None] - posterior.mean) / posterior.factor)
+        columns = log_evidence(1, posterior, np.log(posterior.factor), q, weight[:, None, None])
         return np.asarray(columns.sum(axis=2))
 
     def match(
-        self, beliefs: NormalBeliefs, x: Array, weight: float, c: Array
-    ) -> tuple[NormalBeliefs, int]:
-        near, e = (c >= REACH)[:, None], x - beliefs.mean
-        q = np.square(e / beliefs.factor)
-        to = matched(1, beliefs.kappa, beliefs.nu, q, c[:, None], weight)
-        factor = np.sqrt(to.scale * (np.square(beliefs.factor) + to.spread * np.square(e)))
-        after = NormalBeliefs(
-            np.where(near, beliefs.mean + to.shift * e, beliefs.mean),
-            np.where(near, to.kappa, beliefs.kappa),
-            np.where(near, to.nu, beliefs.nu),
-            np.where(near, factor, beliefs.factor),
+        self, posterior: NormalWishartPosterior, x: Array, weight: float, c: Array
+    ) -> tuple[NormalWishartPosterior, int]:
+        near, e = (c >= REACH)[:, None], x - posterior.mean
+        q = np.square(e / posterior.factor)
+        to = matched(1, posterior.kappa, posterior.nu, q, c[:, None], weight)
+        factor = np.sqrt(to.scale * (np.square(posterior.factor) + to.spread * np.square(e)))
+        after = NormalWishartPosterior(
+            np.where(near, posterior.mean + to.shift * e, posterior.mean),
+            np.where(near, to.kappa, posterior.kappa),
+            np.where(near, to.nu, posterior.nu),
+            np.where(near, factor, posterior.factor),
         )
         return after, int((near & to.floored).any(axis=1).sum())
 
-    def absorb(self, beliefs: NormalBeliefs, blocks: Blocks) -> NormalBeliefs:
+    def absorb(self, posterior: NormalWishartPosterior, blocks: Blocks) -> NormalWishartPosterior:
         (block,) = blocks
         n = block.weight[:, None]
-        kappa, delta = beliefs.kappa + n, block.mean - beliefs.mean
-        spread = beliefs.kappa * n / kappa * np.square(delta)
-        v = np.square(beliefs.factor) + n * block.scatter + spread
-        return NormalBeliefs(beliefs.mean + n / kappa * delta, kappa, beliefs.nu + n, np.sqrt(v))
+        kappa, delta = posterior.kappa + n, block.mean - posterior.mean
+        spread = posterior.kappa * n / kappa * np.square(delta)
+        v = np.square(posterior.factor) + n * block.scatter + spread
+        return NormalWishartPosterior(
+            posterior.mean + n / kappa * delta, kappa, posterior.nu + n, np.sqrt(v)
+        )
 
-    def combine(self, before: NormalBeliefs, parts: Sequence[NormalBeliefs]) -> NormalBeliefs:
+    def combine(
+        self, before: NormalWishartPosterior, parts: Sequence[NormalWishartPosterior]
+    ) -> NormalWishartPosterior:
         kappa, nu, mean, share = pooled(before, parts)
 
-        def natural(beliefs: NormalBeliefs) -> Array:
-            return np.square(beliefs.factor) + beliefs.kappa * np.square(beliefs.mean - mean)
+        def natural(posterior: NormalWishartPosterior) -> Array:
+            return np.square(posterior.factor) + posterior.kappa * np.square(posterior.mean - mean)
 
         v = joined(natural(before), [natural(p) for p in parts], share)
-        return NormalBeliefs(mean, kappa, nu, np.sqrt(np.maximum(v, FLOOR * np.abs(v).max(axis=0))))
+        return NormalWishartPosterior(
+            mean, kappa, nu, np.sqrt(np.maximum(v, FLOOR * np.abs(v).max(axis=0)))
+        )
 
-    def expected(self, beliefs: NormalBeliefs) -> GaussianParams:
-        return self._params(beliefs, beliefs.nu - 2.0)
+    def expected(self, posterior: NormalWishartPosterior) -> GaussianParams:
+        return self._params(posterior, posterior.nu - 2.0)
 
-    def _params(self, beliefs: NormalBeliefs, degrees: Array) -> GaussianParams:
+    def _params(self, posterior: NormalWishartPosterior, degrees: Array) -> GaussianParams:
         """Parameters with the variances V / degrees, and `reg_covar` added."""
-        factor = beliefs.factor / np.sqrt(degrees)
+        factor = posterior.factor / np.sqrt(degrees)
         if self.reg_covar:
             factor = np.sqrt(np.square(factor) + self.reg_covar)
-        return GaussianParams(beliefs.mean, factor)
+        return GaussianParams(posterior.mean, factor)
 
-    def surrogate(self, beliefs: NormalBeliefs) -> tuple[GaussianParams, Array]:
-        params = self._params(beliefs, beliefs.nu)
-        return params, log_gap(1, beliefs.nu, beliefs.kappa).sum(axis=1)
+    def expected_log_params(
+        self, posterior: NormalWishartPosterior
+    ) -> tuple[GaussianParams, Array]:
+        params = self._params(posterior, posterior.nu)
+        return params, log_gap(1, posterior.nu, posterior.kappa).sum(axis=1)
 
-    def intervals(self, beliefs: NormalBeliefs, level: float) -> dict[str, tuple[Array, Array]]:
-        v = np.square(beliefs.factor)
-        low, high = variance_intervals(v, beliefs.nu, level)
+    def intervals(
+        self, posterior: NormalWishartPosterior, level: float
+    ) -> dict[str, tuple[Array, Array]]:
+        v = np.square(posterior.factor)
+        low, high = variance_intervals(v, posterior.nu, level)
         return {
-            "means": mean_intervals(beliefs.mean, v, beliefs.kappa, beliefs.nu, level),
+            "means": mean_intervals(posterior.mean, v, posterior.kappa, posterior.nu, level),
             "covariances": (low + self.reg_covar, high + self.reg_covar),
         }

@@ -1,4 +1,4 @@
-"""Conjugate beliefs about Gaussians with full covariances, and what diagonal ones share with them.
+"""Conjugate posteriors of Gaussians with full covariances, and what diagonal ones share with them.
 
 mu | Lambda ~ N(mean, (kappa Lambda)^-1), Lambda ~ Wishart(nu, W). Kept is the Cholesky factor of
 V = W^-1: it changes with a row by a rank-one update that only adds, so that W, its inverse and its
@@ -30,7 +30,7 @@ LEAST_SPARE = 1.5  # degrees of freedom above d that matching moments leaves at 
 
 
 @value
-class NormalBeliefs:
+class NormalWishartPosterior:
     """Means (K, d), kappa and nu (K,) and factors (K, d, d); all (K, d) if diagonal."""
 
     mean: Array
@@ -41,7 +41,7 @@ class NormalBeliefs:
 
 @value
 class Matched:
-    """A row's effect on beliefs: mean + shift e, V = scale (V + spread ee')."""
+    """A row's effect on a posterior: mean + shift e, V = scale (V + spread ee')."""
 
     shift: Array
     scale: Array
@@ -87,9 +87,11 @@ def log_gamma_ratio(d: int, nu: Array, weight: Array) -> Array:
     return np.asarray(rise.sum(axis=-1))
 
 
-def log_evidence(d: int, beliefs: NormalBeliefs, log_root: Array, q: Array, weight: Array) -> Array:
+def log_evidence(
+    d: int, posterior: NormalWishartPosterior, log_root: Array, q: Array, weight: Array
+) -> Array:
     """log of the density of a row of some weight: of a t distribution where it is one."""
-    kappa, nu = beliefs.kappa, beliefs.nu
+    kappa, nu = posterior.kappa, posterior.nu
     nu, weight = np.broadcast_arrays(nu, weight)
     beta = kappa * weight / (kappa + weight)
     shrunk = 0.5 * d * np.log(kappa / (kappa + weight)) + log_gamma_ratio(d, nu, weight)
@@ -119,7 +121,7 @@ def log_gap(d: int, nu: Array, kappa: Array) -> Array:
 def mean_intervals(
     mean: Array, v: Array, kappa: Array, freedom: Array, level: float
 ) -> tuple[Array, Array]:
-    """Of means, whose beliefs are t distributions of `freedom` degrees."""
+    """Of means, whose posteriors are t distributions of `freedom` degrees."""
     from scipy.special import stdtrit
 
     half = stdtrit(freedom, 0.5 + 0.5 * level) * np.sqrt(v / (kappa * freedom))
@@ -127,7 +129,7 @@ def mean_intervals(
 
 
 def variance_intervals(v: Array, freedom: Array, level: float) -> tuple[Array, Array]:
-    """Of variances, whose beliefs are inverse chi-squared."""
+    """Of variances, whose posteriors are inverse chi-squared."""
     from scipy.special import gammainccinv
 
     low, high = 0.5 - 0.5 * level, 0.5 + 0.5 * level
@@ -135,7 +137,7 @@ def variance_intervals(v: Array, freedom: Array, level: float) -> tuple[Array, A
 
 
 def pooled(
-    before: NormalBeliefs, parts: Sequence[NormalBeliefs]
+    before: NormalWishartPosterior, parts: Sequence[NormalWishartPosterior]
 ) -> tuple[Array, Array, Array, Array]:
     """kappa, nu and mean whose natural parameters are joined, and the share of `before` held."""
     d = before.mean.shape[1] if before.kappa.ndim == 1 else 1
@@ -152,111 +154,119 @@ def _wide(a: Array, more: int) -> Array:
     return a.reshape(a.shape + (1,) * more)
 
 
-def check_normal(beliefs: NormalBeliefs, shape: tuple[int, ...], mean: tuple[int, ...]) -> None:
-    """Refuse beliefs whose covariances have no mean; `shape` is that of kappa and nu."""
-    check_kind("components", beliefs, NormalBeliefs)
-    check_array("mean", beliefs.mean, mean)
-    check_array("kappa", beliefs.kappa, shape, LOWEST, LARGEST_SQUARE)
-    check_array("nu", beliefs.nu, shape, 0.0, LARGEST_SQUARE)
+def check_normal(
+    posterior: NormalWishartPosterior, shape: tuple[int, ...], mean: tuple[int, ...]
+) -> None:
+    """Refuse posteriors whose covariances have no mean; `shape` is that of kappa and nu."""
+    check_kind("components", posterior, NormalWishartPosterior)
+    check_array("mean", posterior.mean, mean)
+    check_array("kappa", posterior.kappa, shape, LOWEST, LARGEST_SQUARE)
+    check_array("nu", posterior.nu, shape, 0.0, LARGEST_SQUARE)
     d = mean[1] if len(shape) == 1 else 1
-    if not (beliefs.nu > d + 1.0).all():
-        raise InvalidInputError(f"nu is {beliefs.nu.min()}: it must be above {d + 1}")
+    if not (posterior.nu > d + 1.0).all():
+        raise InvalidInputError(f"nu is {posterior.nu.min()}: it must be above {d + 1}")
 
 
 class NormalWishart(Conjugate):
-    """Beliefs about means and full covariances; `reg_covar` is added to every variance."""
+    """Posteriors of means and full covariances; `reg_covar` is added to every variance."""
 
     def __init__(self, reg_covar: float = 0.0) -> None:
         self.reg_covar = reg_covar
 
     compiled = "normal"
 
-    def check(self, beliefs: NormalBeliefs, k: int, d: int) -> None:
-        check_normal(beliefs, (k,), (k, d))
-        check_lower("factor", beliefs.factor, (k, d, d), LARGEST_SQUARE)
+    def check(self, posterior: NormalWishartPosterior, k: int, d: int) -> None:
+        check_normal(posterior, (k,), (k, d))
+        check_lower("factor", posterior.factor, (k, d, d), LARGEST_SQUARE)
 
-    def prior(self, params: GaussianParams, prior: Prior) -> NormalBeliefs:
+    def prior(self, params: GaussianParams, prior: Prior) -> NormalWishartPosterior:
         k, d = params.means.shape
         nu = degrees(prior, d)
         means = prior.given("means", (k, d))
         covariance = prior.given("covariance", (k, d, d))
         factor = params.factor if covariance is None else _root(covariance)
-        return NormalBeliefs(
+        return NormalWishartPosterior(
             params.means.copy() if means is None else means,
             np.full(k, prior.kappa),
             np.full(k, nu),
             factor * np.sqrt(nu - d - 1.0),
         )
 
-    def log_evidence(self, beliefs: NormalBeliefs, x: Array, weight: Array) -> Array:
-        q = np.stack([np.square(u).sum(axis=0) for u in self._whitened(beliefs, x)], axis=1)
-        roots = np.diagonal(beliefs.factor, axis1=1, axis2=2)
+    def log_evidence(self, posterior: NormalWishartPosterior, x: Array, weight: Array) -> Array:
+        q = np.stack([np.square(u).sum(axis=0) for u in self._whitened(posterior, x)], axis=1)
+        roots = np.diagonal(posterior.factor, axis1=1, axis2=2)
         log_root = np.log(roots).sum(axis=1)
-        return log_evidence(x.shape[1], beliefs, log_root, q, weight[:, None])
+        return log_evidence(x.shape[1], posterior, log_root, q, weight[:, None])
 
-    def _whitened(self, beliefs: NormalBeliefs, x: Array) -> list[Array]:
+    def _whitened(self, posterior: NormalWishartPosterior, x: Array) -> list[Array]:
         from scipy.linalg import solve_triangular
 
-        pairs = zip(beliefs.factor, beliefs.mean, strict=True)
+        pairs = zip(posterior.factor, posterior.mean, strict=True)
         return [solve_triangular(factor, (x - mean).T, lower=True) for factor, mean in pairs]
 
     def match(
-        self, beliefs: NormalBeliefs, x: Array, weight: float, c: Array
-    ) -> tuple[NormalBeliefs, int]:
-        q = np.array([np.square(u).sum() for u in self._whitened(beliefs, x[None])])
-        to = matched(len(x), beliefs.kappa, beliefs.nu, q, c, weight)
-        near, e = c >= REACH, x - beliefs.mean
-        factor = beliefs.factor.copy()
+        self, posterior: NormalWishartPosterior, x: Array, weight: float, c: Array
+    ) -> tuple[NormalWishartPosterior, int]:
+        q = np.array([np.square(u).sum() for u in self._whitened(posterior, x[None])])
+        to = matched(len(x), posterior.kappa, posterior.nu, q, c, weight)
+        near, e = c >= REACH, x - posterior.mean
+        factor = posterior.factor.copy()
         for k in np.flatnonzero(near):
             factor[k] = np.sqrt(to.scale[k]) * updated(factor[k], np.sqrt(to.spread[k]) * e[k])
-        after = NormalBeliefs(
-            np.where(near[:, None], beliefs.mean + to.shift[:, None] * e, beliefs.mean),
-            np.where(near, to.kappa, beliefs.kappa),
-            np.where(near, to.nu, beliefs.nu),
+        after = NormalWishartPosterior(
+            np.where(near[:, None], posterior.mean + to.shift[:, None] * e, posterior.mean),
+            np.where(near, to.kappa, posterior.kappa),
+            np.where(near, to.nu, posterior.nu),
             factor,
         )
         return after, int((near & to.floored).sum())
 
-    def absorb(self, beliefs: NormalBeliefs, blocks: Blocks) -> NormalBeliefs:
+    def absorb(self, posterior: NormalWishartPosterior, blocks: Blocks) -> NormalWishartPosterior:
         (block,) = blocks
-        n, kappa = block.weight, beliefs.kappa + block.weight
-        delta = block.mean - beliefs.mean
+        n, kappa = block.weight, posterior.kappa + block.weight
+        delta = block.mean - posterior.mean
         scatter = n[:, None, None] * unpack(block.scatter, delta.shape[1])
-        v = _square(beliefs.factor) + scatter + _outer(beliefs.kappa * n / kappa, delta)
-        mean = beliefs.mean + (n / kappa)[:, None] * delta
-        return NormalBeliefs(mean, kappa, beliefs.nu + n, _cholesky(v))
+        v = _square(posterior.factor) + scatter + _outer(posterior.kappa * n / kappa, delta)
+        mean = posterior.mean + (n / kappa)[:, None] * delta
+        return NormalWishartPosterior(mean, kappa, posterior.nu + n, _cholesky(v))
 
-    def combine(self, before: NormalBeliefs, parts: Sequence[NormalBeliefs]) -> NormalBeliefs:
+    def combine(
+        self, before: NormalWishartPosterior, parts: Sequence[NormalWishartPosterior]
+    ) -> NormalWishartPosterior:
         kappa, nu, mean, share = pooled(before, parts)
 
-        def natural(beliefs: NormalBeliefs) -> Array:
+        def natural(posterior: NormalWishartPosterior) -> Array:
             # V + kappa mean mean' is natural; about the common mean little of it cancels
-            return _square(beliefs.factor) + _outer(beliefs.kappa, beliefs.mean - mean)
+            return _square(posterior.factor) + _outer(posterior.kappa, posterior.mean - mean)
 
         v = joined(natural(before), [natural(p) for p in parts], share[:, None, None])
-        return NormalBeliefs(mean, kappa, nu, _cholesky(v))
+        return NormalWishartPosterior(mean, kappa, nu, _cholesky(v))
 
-    def expected(self, beliefs: NormalBeliefs) -> GaussianParams:
-        return self._params(beliefs, beliefs.nu - beliefs.mean.shape[1] - 1.0)
+    def expected(self, posterior: NormalWishartPosterior) -> GaussianParams:
+        return self._params(posterior, posterior.nu - posterior.mean.shape[1] - 1.0)
 
-    def _params(self, beliefs: NormalBeliefs, degrees: Array) -> GaussianParams:
+    def _params(self, posterior: NormalWishartPosterior, degrees: Array) -> GaussianParams:
         """Parameters with the covariances V / degrees, and `reg_covar` added."""
-        factor = beliefs.factor / np.sqrt(degrees)[:, None, None]
+        factor = posterior.factor / np.sqrt(degrees)[:, None, None]
         if self.reg_covar:
-            added = self.reg_covar * np.eye(beliefs.mean.shape[1])
+            added = self.reg_covar * np.eye(posterior.mean.shape[1])
             factor = _cholesky(_square(factor) + added)
-        return GaussianParams(beliefs.mean, factor)
+        return GaussianParams(posterior.mean, factor)
 
-    def surrogate(self, beliefs: NormalBeliefs) -> tuple[GaussianParams, Array]:
-        params = self._params(beliefs, beliefs.nu)
-        return params, log_gap(beliefs.mean.shape[1], beliefs.nu, beliefs.kappa)
+    def expected_log_params(
+        self, posterior: NormalWishartPosterior
+    ) -> tuple[GaussianParams, Array]:
+        params = self._params(posterior, posterior.nu)
+        return params, log_gap(posterior.mean.shape[1], posterior.nu, posterior.kappa)
 
-    def intervals(self, beliefs: NormalBeliefs, level: float) -> dict[str, tuple[Array, Array]]:
-        d = beliefs.mean.shape[1]
-        v = np.diagonal(_square(beliefs.factor), axis1=1, axis2=2)
-        freedom = (beliefs.nu - d + 1.0)[:, None]
-        means = mean_intervals(beliefs.mean, v, beliefs.kappa[:, None], freedom, level)
-        ends = np.quantile(_covariances(beliefs), [0.5 - 0.5 * level, 0.5 + 0.5 * level], axis=0)
+    def intervals(
+        self, posterior: NormalWishartPosterior, level: float
+    ) -> dict[str, tuple[Array, Array]]:
+        d = posterior.mean.shape[1]
+        v = np.diagonal(_square(posterior.factor), axis1=1, axis2=2)
+        freedom = (posterior.nu - d + 1.0)[:, None]
+        means = mean_intervals(posterior.mean, v, posterior.kappa[:, None], freedom, level)
+        ends = np.quantile(_covariances(posterior), [0.5 - 0.5 * level, 0.5 + 0.5 * level], axis=0)
         diagonal = np.arange(d)
         for end, exact in zip(ends, variance_intervals(v, freedom, level), strict=True):
             end[:, diagonal, diagonal] = exact + self.reg_covar
@@ -288,7 +298,7 @@ def _root(covariance: Array) -> Array:
 
 
 def _cholesky(v: Array) -> Array:
-    """Of matrices whose rounding errors, or beliefs that know less than before, may spoil them."""
+    """Of matrices whose rounding errors, or posteriors wider than before, may spoil them."""
     least = FLOOR * np.abs(np.diagonal(v, axis1=1, axis2=2)).max(axis=0)
     return cholesky_floored(v, np.maximum(least, LEAST_VARIANCE))[0]
 
@@ -301,12 +311,12 @@ def _outer(scale: Array, delta: Array) -> Array:
     return np.asarray(scale[:, None, None] * delta[:, :, None] * delta[:, None, :])
 
 
-def _covariances(beliefs: NormalBeliefs) -> Array:
+def _covariances(posterior: NormalWishartPosterior) -> Array:
     """Draws of the covariances, (draws, K, d, d): L A^-T A^-1 L', A after Bartlett."""
     rng = np.random.default_rng(0)
-    k, d = beliefs.mean.shape
+    k, d = posterior.mean.shape
     a = np.tril(rng.standard_normal((DRAWS, k, d, d)), -1)
-    freedom = beliefs.nu[:, None] - np.arange(d)
+    freedom = posterior.nu[:, None] - np.arange(d)
     a[..., np.arange(d), np.arange(d)] = np.sqrt(rng.chisquare(freedom, size=(DRAWS, k, d)))
-    root = beliefs.factor @ np.linalg.inv(a).swapaxes(2, 3)
+    root = posterior.factor @ np.linalg.inv(a).swapaxes(2, 3)
     return np.asarray(root @ root.swapaxes(2, 3))

@@ -52,8 +52,8 @@ class Positive(Family):
         share = block.weight / block.weight.sum()
         floor = self._floors(share @ block.mean)
         healthy = block.mean >= floor
-        n_degenerate = int((~healthy).any(axis=1).sum())
-        return MeanParams(np.where(healthy, block.mean, floor)), n_degenerate
+        count_degenerate = int((~healthy).any(axis=1).sum())
+        return MeanParams(np.where(healthy, block.mean, floor)), count_degenerate
 
     def _floors(self, mean: Array) -> Array:
         """The smallest mean of every column, of rows with these means."""

@@ -248,10 +248,10 @@ class Gaussian(GaussianCapabilities):
     def maximize(self, blocks: Blocks) -> tuple[GaussianParams, int]:
         (statistics,) = blocks
         floor = self.variance_floor(statistics)
-        factor, repairs = self.structure.factorize(
+        factor, n_degenerate = self.structure.factorize(
             statistics.weight, statistics.scatter, self.reg_covar, self.least_variance, floor
         )
-        return GaussianParams(statistics.mean, factor), repairs
+        return GaussianParams(statistics.mean, factor), n_degenerate
 
     def sample(self, params: GaussianParams, labels: np.ndarray, rng: np.random.Generator) -> Array:
         k, d = params.means.shape

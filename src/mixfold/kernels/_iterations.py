@@ -35,7 +35,7 @@ class Iterations(ABC):
     """Several passes of EM at once over the same rows.
 
     Parameters before each pass and after the last are the rows of `slots`: weights, means and
-    factors. A pass that needs a component mended, or more digits than its kernel has, is not
+    factors. A pass in which a component is degenerate, or more digits than its kernel has, is not
     healthy: it and those after it are of no use, and it is to be made by itself.
     """
 
@@ -64,9 +64,9 @@ class Iterations(ABC):
 
         `form()` is `params` on the device, or None where float32 cannot hold them.
         """
-        goes_on, self._ended = params is self._ended, None
+        supports_warm_start, self._ended = params is self._ended, None
         with torch().cuda.device_of(self.x):
-            if goes_on:
+            if supports_warm_start:
                 self.slots[0] = self.slots[self.passes]
             else:
                 there = form()
@@ -198,7 +198,7 @@ def whitened(factor: Tensor) -> Tensor:
 
 
 def maximized(limits: Tensor, origin: Tensor, total: Moments) -> tuple[Tensor, ...]:
-    """Weights, means, factors, and whether nothing had to be mended.
+    """Weights, means, factors, and whether no component is degenerate.
 
     The same as `Gaussian.maximize`, from moments about an origin.
     """

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp, ndtri
 
+from mixfold.core.backend import Assignment
 from mixfold.core.noise import uniforms
-from mixfold.core.problem import Assignment
 from mixfold.core.rows import Array
 from mixfold.models._random_effects import Conditional
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mixfold.core.problem import Assignment
+from mixfold.core.backend import Assignment
 from mixfold.core.rows import Array, Rows
 from mixfold.core.statistics import Totals
 from mixfold.kernels._metropolis import draw, shape_at_mode, shape_of

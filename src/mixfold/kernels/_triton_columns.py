@@ -101,7 +101,7 @@ def maximize_columns(
     KP: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Means and factors, and whether none is to be mended."""
+    """Means and factors, and whether none is degenerate."""
     column = tl.program_id(0) * C + tl.arange(0, C)
     lane = tl.arange(0, KP)
     real = (lane < K)[:, None] & (column < D)[None, :]
@@ -152,10 +152,10 @@ def close(
     weight = weigh(held, tiles, lane, KP)
     count = tl.sum(weight, 0)
     tl.store(after + lane, weight / count, lane < K)
-    heard = count * 0.0
+    total_log_likelihood = count * 0.0
     for tile in range(tiles):
-        heard += tl.load(held + tile * (1 + KP))
-    tl.store(log_likelihood, heard / count)
+        total_log_likelihood += tl.load(held + tile * (1 + KP))
+    tl.store(log_likelihood, total_log_likelihood / count)
     fit = tl.min(((weight > 0.0) | (lane >= K)).to(tl.int32), 0)
     for first in range(0, blocks, 32):
         block = first + tl.arange(0, 32)

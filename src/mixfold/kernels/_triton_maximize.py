@@ -123,7 +123,7 @@ def maximize_small(
     T: tl.constexpr = D * (D + 1) // 2
     lane = tl.arange(0, KP)
     real = lane < K
-    total, heard = totals(sums, tiles, lane, real, K, 1 + D + T)
+    total, log_likelihoods = totals(sums, tiles, lane, real, K, 1 + D + T)
     held = total[0]
     count = tl.sum(held, 0)
     some = tl.where(real & (held > 0.0), held, 1.0)
@@ -163,5 +163,5 @@ def maximize_small(
                 real,
             )
     tl.store(at, constant.to(tl.float32), real)
-    tl.store(log_likelihood + lane * 0, heard / count, lane == 0)
+    tl.store(log_likelihood + lane * 0, log_likelihoods / count, lane == 0)
     tl.store(healthy + lane * 0, tl.zeros_like(lane) + good.to(tl.int32), lane == 0)

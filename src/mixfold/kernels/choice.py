@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any, Protocol
 
-from mixfold.core.problem import Assignment, Model
+from mixfold.core.backend import Assignment, Model
 from mixfold.core.rows import Array, Rows
 from mixfold.kernels.factor import FactorKernel
 from mixfold.kernels.native import NativeKernel

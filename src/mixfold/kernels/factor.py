@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mixfold.core.backend import Model
 from mixfold.core.capabilities import LatentFactors
-from mixfold.core.problem import Model
 from mixfold.core.rows import Array, Rows
 from mixfold.families._factor_analysis import Moments, Posterior, packed, posterior
 from mixfold.families.gaussian import LOG_2PI

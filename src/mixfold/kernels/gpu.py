@@ -5,9 +5,9 @@ from __future__ import annotations
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
+from mixfold.core.backend import Model
 from mixfold.core.capabilities import IdentityKernel, WhitenedKernel
 from mixfold.core.errors import InvalidInputError
-from mixfold.core.problem import Model
 from mixfold.kernels._annealing import anneal
 from mixfold.kernels._products import Products
 from mixfold.kernels._torch import Tensor, torch

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import ndtri
 
+from mixfold.core.backend import Assignment
 from mixfold.core.noise import uniforms
-from mixfold.core.problem import Assignment
 from mixfold.core.rows import Array, Rows
 from mixfold.core.statistics import lower_triangle, pack
 from mixfold.models.linear_mixed import LinearMixed, LinearMixedParams

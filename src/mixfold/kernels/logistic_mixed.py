@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mixfold.core.problem import Assignment
+from mixfold.core.backend import Assignment
 from mixfold.core.rows import Array, Rows
 from mixfold.kernels._quadrature import quadrature
 from mixfold.kernels._simulation import SimulationKernel, Summary, summary

@@ -1,4 +1,4 @@
-"""The face of the compiled kernels: the same sums as the reference, faster."""
+"""The compiled kernels: the same sums as the reference, faster."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from mixfold.core.backend import Assignment, Model, RowRule
 from mixfold.core.capabilities import (
     CompiledRowUpdates,
     IdentityKernel,
@@ -20,7 +21,6 @@ from mixfold.core.capabilities import (
 )
 from mixfold.core.limits import SMALLEST
 from mixfold.core.noise import words
-from mixfold.core.problem import Assignment, Model, RowRule
 from mixfold.core.rows import Array, Rows
 from mixfold.core.statistics import Block, Statistics
 from mixfold.core.value import field_names
@@ -149,20 +149,25 @@ class NativeKernel:
         """log p(x) of every row and the mean of draws of its label."""
         return simulate(self, prepared, rows, assignment)
 
-    def match(self, beliefs: MixturePosterior, rows: Rows) -> tuple[MixturePosterior, float, int]:
-        """Beliefs after rows, one by one, their log density as it was foreseen, and repairs."""
+    def match(self, posterior: MixturePosterior, rows: Rows) -> tuple[MixturePosterior, float, int]:
+        """The posterior after rows, their predictive log density, and degenerate components."""
         conjugate = conjugate_of(self.model.family)
         kind = None if conjugate is None else conjugate.compiled
         if kind is None:
-            return match(self.model, beliefs, rows)
-        known = beliefs.components
-        given = rows.x, rows.weight, beliefs.alpha, *(getattr(known, n) for n in field_names(known))
-        n_degenerate = 0
+            return match(self.model, posterior, rows)
+        known = posterior.components
+        given = (
+            rows.x,
+            rows.weight,
+            posterior.alpha,
+            *(getattr(known, n) for n in field_names(known)),
+        )
+        count_degenerate = 0
         if kind == "normal":
-            alpha, *arrays, log_density, n_degenerate = _native.match_gaussian(*given)
+            alpha, *arrays, log_density, count_degenerate = _native.match_gaussian(*given)
         else:
             alpha, *arrays, log_density = _native.match_rates(*given, kind == "poisson")
-        return MixturePosterior(alpha, type(known)(*arrays)), log_density, n_degenerate
+        return MixturePosterior(alpha, type(known)(*arrays)), log_density, count_degenerate
 
     def anneal(
         self, state: Annealed, rows: Rows, rule: AnnealingRule, batch_size: int
@@ -251,9 +256,9 @@ class NativeRowUpdater:
         return self._mixture.rows  # type: ignore[no-any-return]
 
     @property
-    def repairs(self) -> int:
-        """Components mended so far."""
-        return self._mixture.degeneracies  # type: ignore[no-any-return]
+    def n_degenerate(self) -> int:
+        """Degenerate components so far."""
+        return self._mixture.n_degenerate  # type: ignore[no-any-return]
 
     def draw_from(self, seed: int, first: int) -> None:
         """Rows that are assigned by drawing take the numbers of rows number `first` and on."""
@@ -270,7 +275,7 @@ class NativeRowUpdater:
     ) -> tuple[float, int, Array | None]:
         """Learn rows in order, keeping theta fixed for the first `hold` of them.
 
-        Returns their log-likelihood on top of the one given, how many components were mended, and
+        Returns their log-likelihood on top of the one given, how many were degenerate, and
         what takes the place of the responsibilities `old` that the rule asks for.
         """
         result: tuple[float, int, Array | None] = self._mixture.fold(

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from mixfold.core.backend import Assignment, Model
 from mixfold.core.noise import uniforms
-from mixfold.core.problem import Assignment, Model
 from mixfold.core.rows import Array, Rows
 from mixfold.models.annealed import Annealed, AnnealingRule, anneal_batch
 from mixfold.models.bayesian_mixture import BayesianMixture, MixturePosterior
@@ -66,9 +66,9 @@ class ReferenceKernel:
         """log w_k p(x | k), (n, K)."""
         return self.model.log_joint(prepared, x.astype(np.float64, copy=False))
 
-    def match(self, beliefs: MixturePosterior, rows: Rows) -> tuple[MixturePosterior, float, int]:
-        """Beliefs after rows, one by one, their log density as it was foreseen, and repairs."""
-        return match(self.model, beliefs, rows)
+    def match(self, posterior: MixturePosterior, rows: Rows) -> tuple[MixturePosterior, float, int]:
+        """The posterior after rows, their predictive log density, and degenerate components."""
+        return match(self.model, posterior, rows)
 
     def anneal(
         self, state: Annealed, rows: Rows, rule: AnnealingRule, batch_size: int
@@ -78,15 +78,15 @@ class ReferenceKernel:
 
 
 def match(
-    model: MixtureModel, beliefs: MixturePosterior, rows: Rows
+    model: MixtureModel, posterior: MixturePosterior, rows: Rows
 ) -> tuple[MixturePosterior, float, int]:
     """Bayesian moment matching, row by row."""
-    mixture, log_density, repairs = BayesianMixture(model), 0.0, 0
+    mixture, log_density, n_degenerate = BayesianMixture(model), 0.0, 0
     for x, weight in zip(rows.x.astype(np.float64, copy=False), rows.weights(), strict=True):
         if weight > 0.0:
-            beliefs, foreseen, mended = mixture.match(beliefs, x, float(weight))
-            log_density, repairs = log_density + foreseen, repairs + mended
-    return beliefs, log_density, repairs
+            posterior, foreseen, more = mixture.match(posterior, x, float(weight))
+            log_density, n_degenerate = log_density + foreseen, n_degenerate + more
+    return posterior, log_density, n_degenerate
 
 
 def anneal(

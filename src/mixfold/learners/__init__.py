@@ -1,1 +1,1 @@
-"""Learning rules, one per file."""
+"""Learners, one per file."""

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from mixfold.core.backend import Model
 from mixfold.core.errors import InvalidInputError
-from mixfold.core.problem import Model
 from mixfold.core.rows import Array
 
 MOST_PAIRS = 6
@@ -23,7 +23,7 @@ def extrapolate(
 
     Returns the point, or None where it would not help, and the step length.
     """
-    units = model.units(zero)
+    units = model.coordinate_scales(zero)
     start = model.unconstrained(zero)
     r = model.unconstrained(one) - start
     v = model.unconstrained(two) - start - 2.0 * r
@@ -45,7 +45,7 @@ def anderson(model: Model, trail: Sequence[Any]) -> Any | None:
 
     `trail` has points and, after each, its EM step; None is where no combination is of use.
     """
-    units = model.units(trail[0])
+    units = model.coordinate_scales(trail[0])
     flat = np.array([(model.unconstrained(one) / units).ravel() for one in trail])
     after = flat[1::2]
     residual = after - flat[::2]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
+from mixfold.core.backend import Backend
 from mixfold.core.checks import check_above
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Info
-from mixfold.core.problem import Problem
 from mixfold.core.rows import Rows
 from mixfold.learners._gathering import Gathered
 
@@ -46,12 +46,12 @@ def rows_per_batch(batch_size: float, n: int | None) -> int:
 
 
 def learn_in_batches(
-    problem: Problem,
+    backend: Backend,
     state: State,
     rows: Rows,
     size: Callable[[State], int],
-    gathering: Callable[[Problem, State, Rows], State],
-    update: Callable[[Problem, State], tuple[State, list[Info]]],
+    gathering: Callable[[Backend, State, Rows], State],
+    update: Callable[[Backend, State], tuple[State, list[Info]]],
 ) -> tuple[State, list[Info]]:
     """Gather rows into the batch under way, and update whenever it holds as many as `size` says."""
     infos: list[Info] = []
@@ -59,8 +59,8 @@ def learn_in_batches(
         wanted = size(state)
         some = rows.cut(0, max(1, wanted - state.gathered.n))
         rows = rows.cut(len(some), len(rows))
-        state = gathering(problem, state, some)
+        state = gathering(backend, state, some)
         if state.gathered.n >= wanted:
-            state, info = update(problem, state)
+            state, info = update(backend, state)
             infos += info
     return state, infos

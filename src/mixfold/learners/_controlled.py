@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from mixfold.core.backend import Backend, Model, RowRule
 from mixfold.core.backend_capabilities import RowUpdater, row_updater
 from mixfold.core.checks import (
     HIGHEST,
@@ -24,7 +25,6 @@ from mixfold.core.checks import (
 from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.learner import Info, Learner
 from mixfold.core.limits import LIGHTEST, PRECISIONS
-from mixfold.core.problem import Model, Problem, RowRule
 from mixfold.core.rows import Array, Rows
 from mixfold.core.value import value
 from mixfold.learners._batches import check_batch_size, learn_in_batches, rows_per_batch
@@ -56,7 +56,7 @@ class ControlledState:
     statistics: Any
     reference: Any
     anchor: Any
-    beginning: Any
+    initialization: Any
     memory: InMemory | OnFile | None
     filling: Gathered
     gathered: Gathered
@@ -65,7 +65,7 @@ class ControlledState:
     length: int
     weight: float
     passes: int
-    repairs: int
+    n_degenerate: int
     log_likelihood: float
     before: float
     gains: list[float]
@@ -73,13 +73,13 @@ class ControlledState:
 
     def check(self, model: Model) -> None:
         """Refuse what no passes over rows of the model can have led to."""
-        for params in (self.params, self.anchor, self.beginning):
+        for params in (self.params, self.anchor, self.initialization):
             model.check_params(params)
         for statistics in (self.statistics, self.reference):
             model.check_statistics(statistics)
-        self.filling.check(model, self.beginning, 1)
+        self.filling.check(model, self.initialization, 1)
         self.gathered.check(model, None, 1)
-        for name in ("row", "length", "passes", "repairs"):
+        for name in ("row", "length", "passes", "n_degenerate"):
             check_count(name, getattr(self, name))
         if self.weight != 0.0:
             check_least("weight", self.weight, LIGHTEST, HIGHEST)
@@ -100,23 +100,23 @@ class Visit:
     After the sums of the model comes the weight of the rows.
     """
 
-    def __init__(self, problem: Problem, params: Any, precision: str) -> None:
-        self.problem, self.params, self.precision = problem, params, precision
+    def __init__(self, backend: Backend, params: Any, precision: str) -> None:
+        self.backend, self.params, self.precision = backend, params, precision
         self.fresh: list[tuple[int, Array]] = []
 
     def latent(self, params: Any, rows: Rows) -> tuple[Array, Array]:
         """log p(x), and latent vectors as the memory keeps them: what is added is taken off."""
-        log_density, latent = self.problem.posterior(params, rows)
+        log_density, latent = self.backend.posterior(params, rows)
         assert latent is not None
         return log_density, latent.astype(self.precision).astype(np.float64)
 
     def add(self, rows: Rows, sums: Array, first: int, old: Array | float) -> Array:
         """Sums with rows number `first` .. of the pass."""
         log_density, latent = self.latent(self.params, rows)
-        moments = self.problem.moments(self.params, rows, latent - old, sums[:-1])
+        moments = self.backend.moments(self.params, rows, latent - old, sums[:-1])
         weights, weight = rows.weights(), sums[-1]
-        for i in range(0, len(rows), self.problem.tile):
-            tile = slice(i, i + self.problem.tile)
+        for i in range(0, len(rows), self.backend.tile):
+            tile = slice(i, i + self.backend.tile)
             moments[0] += weights[tile] @ log_density[tile]
             weight += weights[tile].sum()
         self.fresh.append((first, latent))
@@ -208,26 +208,26 @@ class ControlledEM(Learner):
 
     # learning
 
-    def refusal(self, model: Model) -> str | None:
+    def why_unsupported(self, model: Model) -> str | None:
         return not_linear(self, model)
 
-    def init(self, problem: Problem, params: Any, seen: int = 0, seed: int = 0) -> ControlledState:
-        expected = problem.model.expected(params)
+    def init(self, backend: Backend, params: Any, seen: int = 0, seed: int = 0) -> ControlledState:
+        expected = backend.model.expected(params)
         return ControlledState(
             params,
             expected,
             expected,
             params,
             params,
-            self._memory(problem.model.n_latent),
-            nothing(problem, 1),
-            nothing(problem, 1),
+            self._memory(backend.model.n_latent),
+            nothing(backend, 1),
+            nothing(backend, 1),
             FILL,
             row=0,
             length=0,
             weight=0.0,
             passes=0,
-            repairs=0,
+            n_degenerate=0,
             log_likelihood=0.0,
             before=-np.inf,
             gains=[],
@@ -235,27 +235,27 @@ class ControlledEM(Learner):
         )
 
     def step(
-        self, problem: Problem, state: ControlledState, rows: Rows
+        self, backend: Backend, state: ControlledState, rows: Rows
     ) -> tuple[ControlledState, list[Info]]:
         self._attach(state)
         begin, infos = state.row, list[Info]()
         if state.phase == UPDATE:
-            state, infos = self._learn(problem, state, rows)
+            state, infos = self._learn(backend, state, rows)
         state = replace(state, row=begin + len(rows))
         if state.phase == FILL or self.follows:
-            visit, fold = self._filling(problem, state)
-            filling = gather(fold, problem.tile, state.filling, rows)
+            visit, fold = self._filling(backend, state)
+            filling = gather(fold, backend.tile, state.filling, rows)
             state = replace(state, filling=filling, memory=visit.written(state.memory))
         return state, infos
 
-    def _filling(self, problem: Problem, state: ControlledState) -> tuple[Visit, Fold]:
+    def _filling(self, backend: Backend, state: ControlledState) -> tuple[Visit, Fold]:
         """How the reference is made: rows add what they say under the pass's first parameters."""
-        visit = Visit(problem, state.beginning, self.precision)
+        visit = Visit(backend, state.initialization, self.precision)
         return visit, lambda rows, sums, first: visit.add(rows, sums, first, 0.0)
 
-    def _change(self, problem: Problem, state: ControlledState) -> tuple[Visit, Fold]:
+    def _change(self, backend: Backend, state: ControlledState) -> tuple[Visit, Fold]:
         """How a batch is gathered: rows add what they say now, less what they said."""
-        visit = Visit(problem, state.params, self.precision)
+        visit = Visit(backend, state.params, self.precision)
         begin = state.row - state.gathered.n
 
         def fold(rows: Rows, sums: Array, offset: int) -> Array:
@@ -265,47 +265,47 @@ class ControlledEM(Learner):
         return visit, fold
 
     def _learn(
-        self, problem: Problem, state: ControlledState, rows: Rows
+        self, backend: Backend, state: ControlledState, rows: Rows
     ) -> tuple[ControlledState, list[Info]]:
         updater = None
         if self.batch_size == 1:
-            updater = row_updater(problem, state.statistics, state.params, state.reference)
+            updater = row_updater(backend, state.statistics, state.params, state.reference)
         if updater is not None:
-            return self._one_by_one(problem, updater, state, rows)
+            return self._one_by_one(backend, updater, state, rows)
         size = int(self.batch_size)
-        return learn_in_batches(problem, state, rows, lambda _: size, self._gathering, self._update)
+        return learn_in_batches(backend, state, rows, lambda _: size, self._gathering, self._update)
 
-    def _gathering(self, problem: Problem, state: ControlledState, rows: Rows) -> ControlledState:
-        visit, fold = self._change(problem, state)
-        gathered = gather(fold, problem.tile, state.gathered, rows)
+    def _gathering(self, backend: Backend, state: ControlledState, rows: Rows) -> ControlledState:
+        visit, fold = self._change(backend, state)
+        gathered = gather(fold, backend.tile, state.gathered, rows)
         state = replace(state, gathered=gathered, row=state.row + len(rows))
         return self._remembering(state, visit)
 
     def _remembering(self, state: ControlledState, visit: Visit) -> ControlledState:
         return replace(state, memory=visit.written(state.memory)) if self.incremental else state
 
-    def step_size(self, problem: Problem, state: ControlledState) -> float:
+    def step_size(self, backend: Backend, state: ControlledState) -> float:
         """rho, by default the number of batches to the power -2/3, or less.
 
         Changes have signs, and few rows could take a covariance out of its domain.
         """
         if self.rho is not None:
             return self.rho
-        window = ROWS_PER_DIRECTION * problem.model.k * (problem.model.d + 1)
+        window = ROWS_PER_DIRECTION * backend.model.k * (backend.model.d + 1)
         share = (self.batch_size / state.length) ** (2.0 / 3.0)
         return float(min(1.0, max(self.batch_size / window, self.batch_size / state.length), share))
 
-    def _weighted_step(self, problem: Problem, state: ControlledState, weight: float) -> float:
+    def _weighted_step(self, backend: Backend, state: ControlledState, weight: float) -> float:
         """The step of a batch of that weight; whole batches of mean weight take a step of rho."""
         share = weight / (state.weight / state.length) / self.batch_size
-        return float(weighted_step(self.step_size(problem, state), share))
+        return float(weighted_step(self.step_size(backend, state), share))
 
     def _one_by_one(
-        self, problem: Problem, updater: RowUpdater, state: ControlledState, rows: Rows
+        self, backend: Backend, updater: RowUpdater, state: ControlledState, rows: Rows
     ) -> tuple[ControlledState, list[Info]]:
-        visit = Visit(problem, state.params, self.precision)
+        visit = Visit(backend, state.params, self.precision)
         old = self._old(visit, state, rows, state.row)
-        rho, mean_weight = self.step_size(problem, state), state.weight / state.length
+        rho, mean_weight = self.step_size(backend, state), state.weight / state.length
         rule = RowRule(
             control="incremental" if self.incremental else "anchored",
             narrow=self.precision == "float32",
@@ -315,7 +315,7 @@ class ControlledEM(Learner):
         gamma = np.zeros(len(rows))
         gamma[: len(weights)] = weighted_step(rho, weights / mean_weight)
         so_far = state.log_likelihood
-        total, repairs, fresh = updater.fold(rows, gamma, 0, rule, old, so_far)
+        total, n_degenerate, fresh = updater.fold(rows, gamma, 0, rule, old, so_far)
         assert fresh is not None
         visit.fresh.append((state.row, fresh))
         statistics, params = updater.state()
@@ -323,41 +323,41 @@ class ControlledEM(Learner):
             self._remembering(state, visit),
             params=params,
             statistics=statistics,
-            repairs=state.repairs + repairs,
+            n_degenerate=state.n_degenerate + n_degenerate,
             log_likelihood=total,
         )
         weight = rows.total_weight()
         return after, [Info(len(rows), (total - so_far) / weight, rho)] if weight else []
 
     def _update(
-        self, problem: Problem, state: ControlledState
+        self, backend: Backend, state: ControlledState
     ) -> tuple[ControlledState, list[Info]]:
         """One update with the gathered batch."""
         n = state.gathered.n
-        visit, fold = self._change(problem, state)
+        visit, fold = self._change(backend, state)
         sums = total_of(fold, state.gathered)
-        state = replace(self._remembering(state, visit), gathered=nothing(problem, 1))
+        state = replace(self._remembering(state, visit), gathered=nothing(backend, 1))
         change, weight = sums[:-1], float(sums[-1])
         if not weight > 0:
             return state, []
         log_likelihood, change[0] = float(change[0]), 0.0
-        rho = self._weighted_step(problem, state, weight)
-        statistics = self._moved(problem, state, change, weight, rho)
-        params, repairs = problem.model.maximize(statistics)
+        rho = self._weighted_step(backend, state, weight)
+        statistics = self._moved(backend, state, change, weight, rho)
+        params, n_degenerate = backend.model.maximize(statistics)
         after = replace(
             state,
             params=params,
             statistics=statistics,
-            repairs=state.repairs + repairs,
+            n_degenerate=state.n_degenerate + n_degenerate,
             log_likelihood=state.log_likelihood + log_likelihood,
         )
         return after, [Info(n, log_likelihood / weight, rho)]
 
     def _moved(
-        self, problem: Problem, state: ControlledState, change: Array, weight: float, rho: float
+        self, backend: Backend, state: ControlledState, change: Array, weight: float, rho: float
     ) -> Any:
         """Statistics after a batch of that weight; the sums are linear in them."""
-        model, params = problem.model, state.params
+        model, params = backend.model, state.params
         sums = model.sums(params, state.statistics)
         if self.incremental:
             return model.statistics(params, sums + change / state.weight)
@@ -365,55 +365,55 @@ class ControlledEM(Learner):
         return model.statistics(params, (1.0 - rho) * sums + rho * target)
 
     def end_pass(
-        self, problem: Problem, state: ControlledState
+        self, backend: Backend, state: ControlledState
     ) -> tuple[ControlledState, list[Info]]:
         infos: list[Info] = []
         self._attach(state)
         if state.gathered.n:
-            state, infos = self._update(problem, state)
+            state, infos = self._update(backend, state)
         fills = state.phase == FILL
         if fills or self.follows:
-            state, filled = self._filled(problem, state)
+            state, filled = self._filled(backend, state)
             if fills:
-                state, infos = self._begun(problem, state), filled
-        return self._turned(state), infos
+                state, infos = self._begun(backend, state), filled
+        return self._next_phase(state), infos
 
     def _filled(
-        self, problem: Problem, state: ControlledState
+        self, backend: Backend, state: ControlledState
     ) -> tuple[ControlledState, list[Info]]:
         """The reference is complete."""
-        visit, fold = self._filling(problem, state)
+        visit, fold = self._filling(backend, state)
         sums = total_of(fold, state.filling)
-        state = replace(state, filling=nothing(problem, 1), memory=visit.written(state.memory))
+        state = replace(state, filling=nothing(backend, 1), memory=visit.written(state.memory))
         weight = float(sums[-1])
         if not weight > 0:
             return state, []
-        reference = problem.model.statistics(state.beginning, sums[:-1])
+        reference = backend.model.statistics(state.initialization, sums[:-1])
         info = Info(state.row, reference.log_likelihood / weight, 1.0)
         after = replace(
             state,
             reference=reference.normalized(),
-            anchor=state.beginning,
+            anchor=state.initialization,
             length=state.row,
             weight=weight,
         )
         return after, [info]
 
-    def _begun(self, problem: Problem, state: ControlledState) -> ControlledState:
+    def _begun(self, backend: Backend, state: ControlledState) -> ControlledState:
         """A pass that did nothing else was an EM step."""
         if not state.weight > 0:
             return state
-        params, repairs = problem.model.maximize(state.reference)
+        params, n_degenerate = backend.model.maximize(state.reference)
         return replace(
             state,
             params=params,
             statistics=state.reference,
             phase=UPDATE,
-            repairs=state.repairs + repairs,
+            n_degenerate=state.n_degenerate + n_degenerate,
             log_likelihood=state.reference.log_likelihood * state.weight,
         )
 
-    def _turned(self, state: ControlledState) -> ControlledState:
+    def _next_phase(self, state: ControlledState) -> ControlledState:
         now = state.log_likelihood / state.weight if state.weight else -np.inf
         n = max(state.weight, state.row)
         gains = with_gain(state.gains, (now - state.before) * n if state.weight else np.inf)
@@ -421,8 +421,8 @@ class ControlledEM(Learner):
         return replace(
             state,
             phase=FILL if again else state.phase,
-            beginning=state.params,
-            memory=None if state.memory is None else state.memory.turned(),
+            initialization=state.params,
+            memory=None if state.memory is None else state.memory.swapped(),
             row=0,
             passes=state.passes + 1,
             before=now,
@@ -440,5 +440,5 @@ class ControlledEM(Learner):
     def converged(self, state: ControlledState) -> bool:
         return state.converged or not self.tol
 
-    def rest(self, state: ControlledState) -> ControlledState:
+    def compact(self, state: ControlledState) -> ControlledState:
         return replace(state, memory=None)

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from mixfold.core.backend import EXPECTED, Assignment, Backend, Model
 from mixfold.core.checks import LARGEST_SUM, check_array, check_count, check_least
 from mixfold.core.errors import InvalidInputError
-from mixfold.core.problem import EXPECTED, Assignment, Model, Problem
 from mixfold.core.rows import Array, Rows, join, no_rows
 from mixfold.core.value import value
 
@@ -52,17 +52,17 @@ class Gathered:
             raise InvalidInputError("sums are of no rows, and not zero: all rows wait")
 
 
-def nothing(problem: Problem, more: int = 0) -> Gathered:
+def nothing(backend: Backend, more: int = 0) -> Gathered:
     """Before the first row of a batch; with room for `more` sums than the model's."""
-    return Gathered(np.zeros(problem.model.n_sums + more), no_rows(problem.model.d), 0)
+    return Gathered(np.zeros(backend.model.n_sums + more), no_rows(backend.model.d), 0)
 
 
-def expecting(problem: Problem, params: Any, assignment: Assignment = EXPECTED) -> Fold:
+def expecting(backend: Backend, params: Any, assignment: Assignment = EXPECTED) -> Fold:
     """Adds the expectations of rows under `params`; `assignment.first` is the batch's first row."""
 
     def fold(rows: Rows, sums: Array, offset: int) -> Array:
         rule = replace(assignment, first=assignment.first + offset)
-        return problem.fold(params, rows, sums, rule)
+        return backend.fold(params, rows, sums, rule)
 
     return fold
 

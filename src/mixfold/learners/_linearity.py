@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from mixfold.core.backend import Model
 from mixfold.core.learner import Learner
-from mixfold.core.problem import Model
 
 
 def not_linear(learner: Learner, model: Model) -> str | None:

@@ -80,7 +80,7 @@ class InMemory:
             return replace(self, segments=segments)
         return replace(self, fresh=segments)
 
-    def turned(self) -> InMemory:
+    def swapped(self) -> InMemory:
         """At the end of a pass."""
         return self if self.fresh is None else replace(self, segments=self.fresh, fresh=[])
 
@@ -155,7 +155,7 @@ class OnFile:
             return replace(self, row=row, last=last)
         return replace(self, row=row, sums=np.append(self.sums, np.uint32(last)), last=0)
 
-    def turned(self) -> OnFile:
+    def swapped(self) -> OnFile:
         """At the end of a pass: what was written is what is read."""
         partial = [np.uint32(self.last)] if self.row % SEGMENT else []
         known = np.append(self.sums, partial).astype(np.uint32)

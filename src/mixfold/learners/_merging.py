@@ -1,4 +1,4 @@
-"""Joining states that were learned from one ancestor.
+"""Joining states that were learned from a common one.
 
 A sum of floats depends on its order, so states are first put into an order of their own.
 """
@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mixfold.core.backend import Backend, Model
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Learner
-from mixfold.core.problem import Model, Problem
 from mixfold.core.rows import Array
 from mixfold.core.schedule import Schedule
 from mixfold.core.value import digest
@@ -28,11 +28,11 @@ def in_order(states: Sequence[Any]) -> list[Any]:
 
 
 def learned_more(
-    learner: Learner, problem: Problem, before: Any, states: Sequence[Any]
+    learner: Learner, backend: Backend, before: Any, states: Sequence[Any]
 ) -> list[Any]:
     """Those states, closed and in order, that have seen rows since `before`."""
     check_same_kind(before, states)
-    ended = [learner.close(problem, state) for state in states]
+    ended = [learner.flushed(backend, state) for state in states]
     return in_order([state for state in ended if state.rows > before.rows])
 
 
@@ -87,7 +87,7 @@ def join_statistics(
     several: Sequence[Any],
     counts: Counting,
 ) -> tuple[Any, Any, int]:
-    """Statistics after the rows of all states, their parameters, and components repaired.
+    """Statistics after the rows of all states, their parameters, and degenerate components.
 
     Each of `several` is a mean s_i = rho_i s_0 + (1 - rho_i) q_i of what was there before and of
     what its own rows say. They are joined as rho s_0 + (1 - rho) q, where q is the mean of the q_i

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from mixfold.core.backend import Assignment, Backend, Model, RowRule
 from mixfold.core.backend_capabilities import RowUpdater, row_updater
 from mixfold.core.checks import (
     check_above,
@@ -21,7 +22,6 @@ from mixfold.core.checks import (
 )
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Info, Learner
-from mixfold.core.problem import Assignment, Model, Problem, RowRule
 from mixfold.core.registry import make_fields
 from mixfold.core.rows import Rows
 from mixfold.core.schedule import Schedule
@@ -98,7 +98,7 @@ class StochasticEM(Learner):
     def _size(self) -> int:
         return maxsize if self.batch_size is None else int(self.batch_size)
 
-    def refusal(self, model: Model) -> str | None:
+    def why_unsupported(self, model: Model) -> str | None:
         if self.assign == "lookahead" and not model.has_labels:
             return (
                 "strategy='lookahead' tries every label, and this model has none: "
@@ -111,19 +111,21 @@ class StochasticEM(Learner):
             )
         return None
 
-    def init(self, problem: Problem, params: Any, seen: int = 0, seed: int = 0) -> StochasticState:
+    def init(self, backend: Backend, params: Any, seen: int = 0, seed: int = 0) -> StochasticState:
         region = 0.0
         if self.truncation is not None:
-            region = float(max(0.0, np.ceil(problem.model.overreach(params, self._bounds()))))
+            region = float(
+                max(0.0, np.ceil(backend.model.truncation_excess(params, self._bounds())))
+            )
         return StochasticState(
             params,
-            problem.model.expected(params),
-            nothing(problem),
+            backend.model.expected(params),
+            nothing(backend),
             RowCounts(float(seen)),
             rows=0,
             updates=0,
             passes=0,
-            repairs=0,
+            n_degenerate=0,
             average=None,
             averaged=0,
             start=params,
@@ -133,10 +135,10 @@ class StochasticEM(Learner):
         )
 
     def init_after_fit(
-        self, problem: Problem, params: Any, rows: int, weight: float, seed: int = 0
+        self, backend: Backend, params: Any, rows: int, weight: float, seed: int = 0
     ) -> StochasticState:
         learned = RowCounts(0.0, rows, weight, after_fit=rows > 0)
-        return replace(self.init(problem, params, seed=seed), learned=learned)
+        return replace(self.init(backend, params, seed=seed), learned=learned)
 
     def weight_learned(self, state: StochasticState, rows: int) -> float:
         return state.learned.weight * rows / state.rows if state.rows else 0.0
@@ -156,28 +158,28 @@ class StochasticEM(Learner):
         return self.batch_size == 1 and self.average_from is None and self.truncation is None
 
     def step(
-        self, problem: Problem, state: StochasticState, rows: Rows
+        self, backend: Backend, state: StochasticState, rows: Rows
     ) -> tuple[StochasticState, list[Info]]:
         updater = None
         if self.row_by_row():
-            updater = row_updater(problem, state.statistics, state.params)
+            updater = row_updater(backend, state.statistics, state.params)
         if updater is not None:
             return self._one_by_one(updater, state, rows)
         return learn_in_batches(
-            problem, state, rows, self._rows_of_batch, self._gathering, self._update
+            backend, state, rows, self._rows_of_batch, self._gathering, self._update
         )
 
     def _rows_of_batch(self, state: StochasticState) -> int:
         return -(-self._size // state.learned.multiple)
 
-    def _gathering(self, problem: Problem, state: StochasticState, rows: Rows) -> StochasticState:
-        gathered = gather(self._fold(problem, state), problem.tile, state.gathered, rows)
+    def _gathering(self, backend: Backend, state: StochasticState, rows: Rows) -> StochasticState:
+        gathered = gather(self._fold(backend, state), backend.tile, state.gathered, rows)
         return replace(state, gathered=gathered, learned=state.learned.with_rows(rows))
 
-    def _fold(self, problem: Problem, state: StochasticState) -> Fold:
+    def _fold(self, backend: Backend, state: StochasticState) -> Fold:
         """How rows of the batch under way are added to its sums."""
         rule = Assignment(self.assign, self.draws, state.seed, state.rows)
-        return expecting(problem, state.params, rule)
+        return expecting(backend, state.params, rule)
 
     @property
     def rule(self) -> RowRule:
@@ -192,13 +194,15 @@ class StochasticEM(Learner):
         gamma = np.append(steps, np.zeros(len(rows) - len(steps)))
         updater.draw_from(state.seed, state.rows)
         hold = self.rows_held(state, len(rows))
-        log_likelihood, repairs, _ = updater.fold(rows, gamma, hold, self.rule)
+        log_likelihood, n_degenerate, _ = updater.fold(rows, gamma, hold, self.rule)
         info = []
         if len(steps):
             mean = log_likelihood / rows.total_weight()
             info = [Info(len(rows), mean, float(steps[-1]))]
         after = updater.state()
-        return self.advance(state, after, len(rows), state.learned.after(weights), repairs), info
+        return self.advance(
+            state, after, len(rows), state.learned.after(weights), n_degenerate
+        ), info
 
     def rows_held(self, state: StochasticState, n: int) -> int:
         """For how many of the next n rows theta is held: those of the warm-up."""
@@ -210,7 +214,7 @@ class StochasticEM(Learner):
         after: tuple[Any, Any],
         n: int,
         learned: RowCounts,
-        repairs: int,
+        n_degenerate: int,
     ) -> StochasticState:
         """The state after n more rows, each an update unless its weight is zero."""
         return replace(
@@ -220,15 +224,15 @@ class StochasticEM(Learner):
             learned=learned,
             rows=state.rows + n,
             updates=state.updates + learned.rows - state.learned.rows,
-            repairs=state.repairs + repairs,
+            n_degenerate=state.n_degenerate + n_degenerate,
         )
 
     def _update(
-        self, problem: Problem, state: StochasticState
+        self, backend: Backend, state: StochasticState
     ) -> tuple[StochasticState, list[Info]]:
         """One step of stochastic approximation with the gathered batch."""
-        batch, n = self._batch(problem, state), state.gathered.n
-        state = replace(state, gathered=nothing(problem), rows=state.rows + n)
+        batch, n = self._batch(backend, state), state.gathered.n
+        state = replace(state, gathered=nothing(backend), rows=state.rows + n)
         if not batch.count > 0:
             return state, []
         weight = float(batch.count)
@@ -236,29 +240,29 @@ class StochasticEM(Learner):
         info = Info(n, batch.log_likelihood / weight, gamma)
         batch = batch.normalized()
         if self.recursive:
-            statistics, cut = problem.model.recursive(state.statistics, batch, gamma)
-            state = replace(state, repairs=state.repairs + cut)
+            statistics, cut = backend.model.recursive(state.statistics, batch, gamma)
+            state = replace(state, n_degenerate=state.n_degenerate + cut)
         else:
             statistics = state.statistics.mix(batch, gamma)
         learned = state.learned.with_weight(weight)
         state = replace(state, statistics=statistics, learned=learned, updates=state.updates + 1)
         if self._is_held(state):
             return state, [info]
-        params, repairs = problem.model.maximize(statistics)
-        state = replace(state, params=params, repairs=state.repairs + repairs)
-        return self._averaged(problem, self._truncated(problem, state)), [info]
+        params, n_degenerate = backend.model.maximize(statistics)
+        state = replace(state, params=params, n_degenerate=state.n_degenerate + n_degenerate)
+        return self._averaged(backend, self._truncated(backend, state)), [info]
 
     def _is_held(self, state: StochasticState) -> bool:
         return state.rows <= self.warmup and not state.learned.after_fit
 
-    def _batch(self, problem: Problem, state: StochasticState) -> Any:
+    def _batch(self, backend: Backend, state: StochasticState) -> Any:
         """Statistics of the gathered batch."""
         if self.assign == "lookahead":
             row = state.gathered.waiting
             gamma = self._step_size(state, row.total_weight())
-            return look_ahead(problem, state.params, state.statistics, row, gamma)
-        sums = total(self._fold(problem, state), state.gathered)
-        return problem.model.statistics(state.params, sums)
+            return look_ahead(backend, state.params, state.statistics, row, gamma)
+        sums = total(self._fold(backend, state), state.gathered)
+        return backend.model.statistics(state.params, sums)
 
     def _step_size(self, state: StochasticState, weight: float) -> float:
         """The step of the next update, for a batch of that weight."""
@@ -266,41 +270,41 @@ class StochasticEM(Learner):
             return float(self.schedule([state.updates + 1])[0])
         return batch_step(self.schedule, state.learned, weight, self.batch_size)
 
-    def _truncated(self, problem: Problem, state: StochasticState) -> StochasticState:
+    def _truncated(self, backend: Backend, state: StochasticState) -> StochasticState:
         """Back to the start, into a larger region, if theta has left the present one."""
         if self.truncation is None:
             return state
-        if problem.model.overreach(state.params, self._bounds()) <= state.region:
+        if backend.model.truncation_excess(state.params, self._bounds()) <= state.region:
             return state
         return replace(
             state,
             params=state.start,
-            statistics=problem.model.expected(state.start),
+            statistics=backend.model.expected(state.start),
             region=state.region + 1,
             truncations=state.truncations + 1,
         )
 
-    def _averaged(self, problem: Problem, state: StochasticState) -> StochasticState:
+    def _averaged(self, backend: Backend, state: StochasticState) -> StochasticState:
         """Polyak: a running mean of the iterates from number `average_from` on."""
         if self.average_from is None or state.updates < self.average_from:
             return state
         n = state.averaged + 1
         if n == 1:
             return replace(state, average=state.params, averaged=1)
-        average = problem.model.blend(state.average, state.params, 1.0 / n)
+        average = backend.model.blend(state.average, state.params, 1.0 / n)
         return replace(state, average=average, averaged=n)
 
     def end_pass(
-        self, problem: Problem, state: StochasticState
+        self, backend: Backend, state: StochasticState
     ) -> tuple[StochasticState, list[Info]]:
         infos: list[Info] = []
         if state.gathered.n:
-            state, infos = self._update(problem, state)
+            state, infos = self._update(backend, state)
         return replace(state, passes=state.passes + 1), infos
 
-    def awaken(self, problem: Problem, state: StochasticState) -> StochasticState:
+    def restart(self, backend: Backend, state: StochasticState) -> StochasticState:
         """Steps as large as after a start, and a mean of iterates from here on."""
-        k, d = problem.model.k, problem.model.d
+        k, d = backend.model.k, backend.model.d
         most = 0.0 if self.batch_size is None else float(self.rows_to_small_steps(k, d))
         behind = state.learned.prior_count + state.learned.rows
         learned = RowCounts(min(behind, most), state.gathered.n, 0.0)
@@ -308,7 +312,7 @@ class StochasticEM(Learner):
 
     # joining
 
-    def gathers(self, state: StochasticState) -> bool:
+    def is_reduction(self, state: StochasticState) -> bool:
         return self.batch_size is None
 
     def branch(self, model: Model, state: StochasticState, number: int, of: int) -> StochasticState:
@@ -322,52 +326,50 @@ class StochasticEM(Learner):
             learned = learned.in_parallel(np.array(rows))
         return replace(state, seed=seed, learned=learned)
 
-    def close(self, problem: Problem, state: StochasticState) -> StochasticState:
-        return self.closed(problem, state)[0]
+    def flushed(self, backend: Backend, state: StochasticState) -> StochasticState:
+        return self.flush(backend, state)[0]
 
-    def closed(
-        self, problem: Problem, state: StochasticState
-    ) -> tuple[StochasticState, list[Info]]:
+    def flush(self, backend: Backend, state: StochasticState) -> tuple[StochasticState, list[Info]]:
         """An unfinished batch takes the shorter step it takes at the end of a pass."""
         if self.batch_size is None:
-            gathered = closed(self._fold(problem, state), state.gathered)
+            gathered = closed(self._fold(backend, state), state.gathered)
             return replace(state, gathered=gathered), []
-        return self._update(problem, state) if state.gathered.n else (state, [])
+        return self._update(backend, state) if state.gathered.n else (state, [])
 
     def merge(
-        self, problem: Problem, before: StochasticState, states: States[StochasticState]
+        self, backend: Backend, before: StochasticState, states: States[StochasticState]
     ) -> StochasticState:
         """Sums of a whole pass are added; else s is the mean by rows learned since `before`."""
         if self.batch_size is None:
             check_same_pass(before, states)
-            before = self.close(problem, before)
-            parts = in_order([self.close(problem, state).gathered for state in states])
+            before = self.flushed(backend, before)
+            parts = in_order([self.flushed(backend, state).gathered for state in states])
             learned = joined_counts(before.learned, [state.learned for state in states])
             return replace(before, gathered=added(before.gathered, parts), learned=learned)
         check_same_kind(before, states)
-        own = [replace(self.close(problem, state), seed=before.seed) for state in states]
-        moved = learned_more(self, problem, before, own)
+        own = [replace(self.flushed(backend, state), seed=before.seed) for state in states]
+        moved = learned_more(self, backend, before, own)
         if not moved:
             return before
         alone = len(moved) == 1 and moved[0].learned.parallel is None
-        return moved[0] if alone else self._mean(problem, before, moved)
+        return moved[0] if alone else self._mean(backend, before, moved)
 
     def _mean(
-        self, problem: Problem, before: StochasticState, states: States[StochasticState]
+        self, backend: Backend, before: StochasticState, states: States[StochasticState]
     ) -> StochasticState:
         after = replace(
             before,
             learned=joined_counts(before.learned, [state.learned for state in states]),
             passes=max(state.passes for state in states),
-            average=self._mean_average(problem, before, states),
+            average=self._mean_average(backend, before, states),
             region=max(state.region for state in states),
-            **counted(before, states, "rows", "updates", "repairs", "averaged", "truncations"),
+            **counted(before, states, "rows", "updates", "n_degenerate", "averaged", "truncations"),
         )
         weighty = [state for state in states if state.learned.weight > before.learned.weight]
         if not weighty:
             return after
-        statistics, params, repairs = join_statistics(
-            problem.model,
+        statistics, params, n_degenerate = join_statistics(
+            backend.model,
             (before.params, before.statistics),
             [state.statistics for state in weighty],
             counting(self.schedule, self._size, before.learned, [s.learned for s in weighty]),
@@ -375,20 +377,20 @@ class StochasticEM(Learner):
         after = replace(after, statistics=statistics)
         if self._is_held(after):
             return after
-        return replace(after, params=params, repairs=after.repairs + repairs)
+        return replace(after, params=params, n_degenerate=after.n_degenerate + n_degenerate)
 
     def _mean_average(
-        self, problem: Problem, before: StochasticState, states: States[StochasticState]
+        self, backend: Backend, before: StochasticState, states: States[StochasticState]
     ) -> Any:
         """The mean of the states' means of iterates, by how many more are behind each."""
         new = [state for state in states if state.averaged > before.averaged]
         if not new:
             return before.average
         averages = [state.average for state in new]
-        return weighted(problem.model.blend, averages, more("averaged", before, new))
+        return weighted(backend.model.blend, averages, more("averaged", before, new))
 
     def finished(self, state: StochasticState) -> bool:
         return state.passes >= self.max_iter
 
-    def estimate(self, problem: Problem, state: StochasticState) -> Any:
+    def estimate(self, backend: Backend, state: StochasticState) -> Any:
         return state.params if state.average is None else state.average

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from mixfold.core.backend import Model
 from mixfold.core.checks import check_count, check_least, check_seed
-from mixfold.core.problem import Model
 from mixfold.core.value import value
 from mixfold.learners._gathering import Gathered
 from mixfold.learners._steps import RowCounts
@@ -28,7 +28,7 @@ class StochasticState:
     rows: int
     updates: int
     passes: int
-    repairs: int
+    n_degenerate: int
     average: Any
     averaged: int
     start: Any
@@ -44,7 +44,7 @@ class StochasticState:
         model.check_statistics(self.statistics)
         self.gathered.check(model, self.params)
         self.learned.check()
-        for name in ("rows", "updates", "passes", "repairs", "averaged", "truncations"):
+        for name in ("rows", "updates", "passes", "n_degenerate", "averaged", "truncations"):
             check_count(name, getattr(self, name))
         check_least("averaged", self.averaged, len(averages))
         check_least("region", self.region, 0.0)

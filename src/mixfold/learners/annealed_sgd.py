@@ -8,7 +8,8 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from mixfold.core.arrays import beside
+from mixfold.core.arrays import to_device_of
+from mixfold.core.backend import Backend, Model
 from mixfold.core.backend_capabilities import Annealer, required
 from mixfold.core.capabilities import LatentFactors, PrecisionRoots
 from mixfold.core.checks import check_above, check_count, check_kind, check_whole
@@ -16,10 +17,9 @@ from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.family import Family
 from mixfold.core.learner import Info, Learner
 from mixfold.core.limits import PRECISIONS
-from mixfold.core.problem import Model, Problem
 from mixfold.core.rows import Array, Rows, join, no_rows
 from mixfold.core.value import value
-from mixfold.learners._remarks import out_of_scale
+from mixfold.learners._scale_warning import out_of_scale
 from mixfold.learners._steps import RowCounts, positive_weights, relative_weights
 from mixfold.models._scaling import FARTHEST, ColumnScaling, scaling_of
 from mixfold.models.annealed import LEAST_SIGMA, UNSEEN, WIDEST, Annealed, AnnealingRule, grid_rows
@@ -53,7 +53,7 @@ class AnnealedSGDState:
     learned: RowCounts
     rows: int
     passes: int
-    repairs: int
+    n_degenerate: int
     scaling: ColumnScaling | None = None
 
     def check(self, model: Model) -> None:
@@ -66,7 +66,7 @@ class AnnealedSGDState:
         self.learned.check()
         if self.scaling is not None:
             self.scaling.check(model.d)
-        for name in ("rows", "passes", "repairs"):
+        for name in ("rows", "passes", "n_degenerate"):
             check_count(name, getattr(self, name))
 
     @property
@@ -132,7 +132,7 @@ class AnnealedSGD(Learner):
     high-dimensional streaming data.
     """
 
-    goes_on = True
+    supports_warm_start = True
     exchangeable = False  # components have places on a grid
     sample_size = 100
 
@@ -166,7 +166,7 @@ class AnnealedSGD(Learner):
             return self.epsilon_end
         return min(self.first_step, 0.25 * self.batch_size * min(LONGEST, self.first_step))
 
-    def default_start(self, family: Family) -> str | None:
+    def default_initializer(self, family: Family) -> str | None:
         """Means near zero, or where that is the mean of scaled rows."""
         return "around-mean" if self.scale else "uniform"
 
@@ -194,7 +194,7 @@ class AnnealedSGD(Learner):
                 "product must be below 1"
             )
 
-    def refusal(self, model: Model) -> str | None:
+    def why_unsupported(self, model: Model) -> str | None:
         if gradients_of(model) is not None:
             return None
         return (
@@ -203,10 +203,10 @@ class AnnealedSGD(Learner):
             "or a learner of the EM kind"
         )
 
-    def goes_on_from(self, other: Learner) -> bool:
-        return super().goes_on_from(other) and getattr(other, "scale", None) == self.scale
+    def can_continue_from(self, other: Learner) -> bool:
+        return super().can_continue_from(other) and getattr(other, "scale", None) == self.scale
 
-    def remarks(self, model: Model, rows: Rows) -> list[str]:
+    def warnings(self, model: Model, rows: Rows) -> list[str]:
         said = uneven_grid(model.k)
         if self.scale:
             return said
@@ -226,8 +226,8 @@ class AnnealedSGD(Learner):
             most,
         )
 
-    def init(self, problem: Problem, params: Any, seen: int = 0, seed: int = 0) -> AnnealedSGDState:
-        model: Any = problem.model
+    def init(self, backend: Backend, params: Any, seen: int = 0, seed: int = 0) -> AnnealedSGDState:
+        model: Any = backend.model
         kind, farthest = np.dtype(self.precision), LARGEST_FLOAT32 if self.scale else FARTHEST
         found = self._gradients(model)
         full = len(found.root_shape) == 2
@@ -261,10 +261,10 @@ class AnnealedSGD(Learner):
         size = sqrt(FAINT / (self.cap * shape[2]))
         return size * np.random.default_rng(seed).standard_normal(shape)
 
-    def awaken(self, problem: Problem, state: AnnealedSGDState) -> AnnealedSGDState:
+    def restart(self, backend: Backend, state: AnnealedSGDState) -> AnnealedSGDState:
         """Hot again, with what has been learned; the loss has not been seen."""
         now = state.annealed
-        hot = self.init(problem, state.params).annealed
+        hot = self.init(backend, state.params).annealed
         learned = {name: getattr(now, name) for name in ("logits", "means", "roots", "loadings")}
         return replace(state, annealed=replace(hot, **learned))
 
@@ -273,7 +273,7 @@ class AnnealedSGD(Learner):
         state.check(model)
 
     def step(
-        self, problem: Problem, state: AnnealedSGDState, rows: Rows
+        self, backend: Backend, state: AnnealedSGDState, rows: Rows
     ) -> tuple[AnnealedSGDState, list[Info]]:
         unscaled = self.scale and state.scaling is None
         if rows.weight is not None:  # what weighs nothing has no place in a batch
@@ -283,7 +283,7 @@ class AnnealedSGD(Learner):
         weights = positive_weights(rows)
         share = relative_weights(state.learned, weights)
         if rows.weight is not None or (share != 1.0).any():
-            rows = Rows(rows.x, beside(rows.x, share))
+            rows = Rows(rows.x, to_device_of(rows.x, share))
         state = replace(state, learned=state.learned.after(weights))
         rows = join([state.waiting, rows]) if len(state.waiting) else rows
         if unscaled and len(rows) < FIRST:
@@ -291,7 +291,7 @@ class AnnealedSGD(Learner):
         if unscaled:
             state = self._scaled(state, rows.cut(0, FIRST))
         whole = len(rows) - len(rows) % self.batch_size
-        after, info = self._learn(problem, state, rows.cut(0, whole))
+        after, info = self._learn(backend, state, rows.cut(0, whole))
         return replace(after, waiting=rows.cut(whole, len(rows)).copy()), info
 
     def _scaled(self, state: AnnealedSGDState, rows: Rows) -> AnnealedSGDState:
@@ -300,14 +300,14 @@ class AnnealedSGD(Learner):
         return replace(state, annealed=replace(state.annealed, means=means), scaling=scaling)
 
     def _learn(
-        self, problem: Problem, state: AnnealedSGDState, rows: Rows
+        self, backend: Backend, state: AnnealedSGDState, rows: Rows
     ) -> tuple[AnnealedSGDState, list[Info]]:
         if rows.weight is not None:
             rows = Rows(rows.x, rows.weight.clip(max=HEAVIEST))
         weight = rows.total_weight()
         if not weight > 0.0:
             return replace(state, rows=state.rows + len(rows)), []
-        rule = self.rule(problem.model.k, self._gradients(problem.model).cap)
+        rule = self.rule(backend.model.k, self._gradients(backend.model).cap)
         volume = 0.0
         if state.scaling is not None:
             rows = rows.on_host()
@@ -315,18 +315,18 @@ class AnnealedSGD(Learner):
             rows, volume = Rows(x, rows.weight), state.scaling.log_volume
         else:
             rows = Rows(rows.x.clip(-FARTHEST, FARTHEST), rows.weight)
-        annealer = required(problem, Annealer)
+        annealer = required(backend, Annealer)
         annealed, *sums = annealer.anneal(state.annealed, rows, rule, self.batch_size)
         log_likelihood, bound = (total / weight - volume for total in sums)
         info = Info(len(rows), log_likelihood, annealed.epsilon, bound)
         return replace(state, annealed=annealed, rows=state.rows + len(rows)), [info]
 
     def end_pass(
-        self, problem: Problem, state: AnnealedSGDState
+        self, backend: Backend, state: AnnealedSGDState
     ) -> tuple[AnnealedSGDState, list[Info]]:
         state = self._measured(state)
-        after, info = self._learn(problem, state, state.waiting)
-        nothing = no_rows(problem.model.d)
+        after, info = self._learn(backend, state, state.waiting)
+        nothing = no_rows(backend.model.d)
         return replace(after, waiting=nothing, passes=state.passes + 1), info
 
     def _measured(self, state: AnnealedSGDState) -> AnnealedSGDState:
@@ -334,7 +334,7 @@ class AnnealedSGD(Learner):
         wanted = self.scale and state.scaling is None and len(state.waiting) > 0
         return self._scaled(state, state.waiting) if wanted else state
 
-    def estimate(self, problem: Problem, state: AnnealedSGDState) -> MixtureParams:
+    def estimate(self, backend: Backend, state: AnnealedSGDState) -> MixtureParams:
         return self._measured(state).params
 
     def weight_learned(self, state: AnnealedSGDState, rows: int) -> float:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from mixfold.core.backend import Backend, Model
 from mixfold.core.checks import check_kind, check_least, check_whole
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Info, Learner
-from mixfold.core.problem import Model, Problem
 from mixfold.core.rows import Rows
 from mixfold.core.value import value
 from mixfold.learners._convergence import TOL
@@ -32,9 +32,9 @@ class AutoState:
         return self.inner.params
 
     @property
-    def repairs(self) -> int:
-        """Components mended."""
-        return int(self.inner.repairs)
+    def n_degenerate(self) -> int:
+        """Degenerate components."""
+        return int(self.inner.n_degenerate)
 
 
 @value
@@ -74,7 +74,7 @@ class Auto(Learner):
     batch_size: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("starts", "sample_size"):
+        for name in ("initializers", "sample_size"):
             check_whole(name, getattr(self, name))
         check_least("tol", self.tol, 0.0)
         check_whole("max_iter", self.max_iter, 0)
@@ -91,7 +91,7 @@ class Auto(Learner):
         most = min(2**19, max(1024, 2**22 // d))
         return replace(self, batch_size=most if n is None else min(most, max(1024, n // 32)))
 
-    def credit(self, sample: int, k: int, d: int) -> int:
+    def prior_count(self, sample: int, k: int, d: int) -> int:
         return sample
 
     def check_state(self, model: Model, state: AutoState) -> None:
@@ -107,36 +107,36 @@ class Auto(Learner):
     def _rule(self, state: AutoState) -> Any:
         return self._polish() if state.polishing else self._fold()
 
-    def init(self, problem: Problem, params: Any, seen: int = 0, seed: int = 0) -> AutoState:
-        return AutoState(self._fold().init(problem, params, seen), False)
+    def init(self, backend: Backend, params: Any, seen: int = 0, seed: int = 0) -> AutoState:
+        return AutoState(self._fold().init(backend, params, seen), False)
 
-    def step(self, problem: Problem, state: AutoState, rows: Rows) -> tuple[AutoState, list[Info]]:
-        inner, infos = self._rule(state).step(problem, state.inner, rows)
+    def step(self, backend: Backend, state: AutoState, rows: Rows) -> tuple[AutoState, list[Info]]:
+        inner, infos = self._rule(state).step(backend, state.inner, rows)
         return AutoState(inner, state.polishing), infos
 
-    def end_pass(self, problem: Problem, state: AutoState) -> tuple[AutoState, list[Info]]:
-        inner, infos = self._rule(state).end_pass(problem, state.inner)
+    def end_pass(self, backend: Backend, state: AutoState) -> tuple[AutoState, list[Info]]:
+        inner, infos = self._rule(state).end_pass(backend, state.inner)
         if state.polishing:
             return AutoState(inner, True), infos
-        params = self._fold().estimate(problem, inner)
-        polished = replace(self._polish().init(problem, params), repairs=inner.repairs)
+        params = self._fold().estimate(backend, inner)
+        polished = replace(self._polish().init(backend, params), n_degenerate=inner.n_degenerate)
         return AutoState(polished, True), infos
 
-    def close(self, problem: Problem, state: AutoState) -> AutoState:
-        return self.closed(problem, state)[0]
+    def flushed(self, backend: Backend, state: AutoState) -> AutoState:
+        return self.flush(backend, state)[0]
 
-    def closed(self, problem: Problem, state: AutoState) -> tuple[AutoState, list[Info]]:
-        inner, infos = self._rule(state).closed(problem, state.inner)
+    def flush(self, backend: Backend, state: AutoState) -> tuple[AutoState, list[Info]]:
+        inner, infos = self._rule(state).flush(backend, state.inner)
         return AutoState(inner, state.polishing), infos
 
-    def gathers(self, state: AutoState) -> bool:
-        return bool(self._rule(state).gathers(state.inner))
+    def is_reduction(self, state: AutoState) -> bool:
+        return bool(self._rule(state).is_reduction(state.inner))
 
     def branch(self, model: Model, state: AutoState, number: int, of: int) -> AutoState:
         return AutoState(self._rule(state).branch(model, state.inner, number, of), state.polishing)
 
-    def merge(self, problem: Problem, before: AutoState, states: Sequence[AutoState]) -> AutoState:
-        """As the rule of the stage does."""
+    def merge(self, backend: Backend, before: AutoState, states: Sequence[AutoState]) -> AutoState:
+        """As the learner of the stage does."""
         check_same_kind(before, states)
         for state in states:
             if state.polishing != before.polishing:
@@ -144,7 +144,7 @@ class Auto(Learner):
                     "states of different stages of Auto cannot be merged: merge before a pass ends"
                 )
         inner = [state.inner for state in states]
-        return AutoState(self._rule(before).merge(problem, before.inner, inner), before.polishing)
+        return AutoState(self._rule(before).merge(backend, before.inner, inner), before.polishing)
 
     def weight_learned(self, state: AutoState, rows: int) -> float:
         return float(self._rule(state).weight_learned(state.inner, rows))
@@ -155,5 +155,5 @@ class Auto(Learner):
     def converged(self, state: AutoState) -> bool:
         return state.polishing and self._polish().converged(state.inner)
 
-    def estimate(self, problem: Problem, state: AutoState) -> Any:
-        return self._rule(state).estimate(problem, state.inner)
+    def estimate(self, backend: Backend, state: AutoState) -> Any:
+        return self._rule(state).estimate(backend, state.inner)

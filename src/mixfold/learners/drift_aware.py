@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from mixfold.core.backend import Backend, Model
 from mixfold.core.checks import check_count, check_kind, check_whole
 from mixfold.core.detector import Detector
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
 from mixfold.core.learner import Info, Learner
-from mixfold.core.problem import Model, Problem
 from mixfold.core.registry import make_fields
 from mixfold.core.rows import Rows, join, no_rows
 from mixfold.core.value import value
@@ -20,12 +20,12 @@ from mixfold.learners.online_em import OnlineEM
 
 @value
 class DriftAwareState:
-    """The state of the rule, and the window under way.
+    """The state of the learner, and the window under way.
 
     `window` holds the rows that came since a window began, and `before` the parameters of that
     moment. `detected` is the state of the detector. `drifts` are the numbers of rows after which
-    the rule was awakened. Of several `passes` only the first is watched: the next begin with rows
-    the rule has left behind.
+    the learner was restarted. Of several `passes` only the first is watched: others begin with rows
+    the learner has left behind.
     """
 
     inner: Any
@@ -50,9 +50,9 @@ class DriftAwareState:
         return self.inner.params
 
     @property
-    def repairs(self) -> int:
-        """Components mended."""
-        return int(self.inner.repairs)
+    def n_degenerate(self) -> int:
+        """Degenerate components."""
+        return int(self.inner.n_degenerate)
 
 
 @value
@@ -90,9 +90,9 @@ class DriftAware(Learner):
 
     def __post_init__(self) -> None:
         make_fields(self, "learner", "detector")
-        if not isinstance(self.learner, Learner) or not hasattr(self.learner, "awaken"):
+        if not isinstance(self.learner, Learner) or not hasattr(self.learner, "restart"):
             raise InvalidInputError(
-                f"learner is {self.learner!r}, which cannot be awakened: use e.g. OnlineEM()"
+                f"learner is {self.learner!r}, which cannot be restarted: use e.g. OnlineEM()"
             )
         if self.learner.order(False) != "stream":
             raise InvalidInputError(
@@ -118,26 +118,28 @@ class DriftAware(Learner):
         """Whether components may stand in any order."""
         return bool(self.learner.exchangeable)
 
-    def default_start(self, family: Family) -> str | None:
-        return self.learner.default_start(family)
+    def default_initializer(self, family: Family) -> str | None:
+        return self.learner.default_initializer(family)
 
     @property
     def max_iter(self) -> int | None:
-        """How often the rule reads all rows."""
+        """How often the learner reads all rows."""
         return getattr(self.learner, "max_iter", None)
 
-    def goes_on_from(self, other: Learner) -> bool:
+    def can_continue_from(self, other: Learner) -> bool:
         if not isinstance(other, DriftAware) or type(other.detector) is not type(self.detector):
             return False
         if type(other.learner) is not type(self.learner):
             return False
-        return not self.learner.goes_on or bool(self.learner.goes_on_from(other.learner))
+        return not self.learner.supports_warm_start or bool(
+            self.learner.can_continue_from(other.learner)
+        )
 
-    def refusal(self, model: Model) -> str | None:
-        return self.learner.refusal(model)
+    def why_unsupported(self, model: Model) -> str | None:
+        return self.learner.why_unsupported(model)
 
-    def remarks(self, model: Model, rows: Rows) -> list[str]:
-        return list(self.learner.remarks(model, rows))
+    def warnings(self, model: Model, rows: Rows) -> list[str]:
+        return list(self.learner.warnings(model, rows))
 
     def bounded(self, family: Family) -> Family:
         return self.learner.bounded(family)
@@ -145,19 +147,19 @@ class DriftAware(Learner):
     def resolve(self, n: int | None, d: int, streaming: bool) -> Learner:
         return replace(self, learner=self.learner.resolve(n, d, streaming))
 
-    def credit(self, sample: int, k: int, d: int) -> int:
-        return int(self.learner.credit(sample, k, d))
+    def prior_count(self, sample: int, k: int, d: int) -> int:
+        return int(self.learner.prior_count(sample, k, d))
 
-    def init(self, problem: Problem, params: Any, seen: int = 0, seed: int = 0) -> DriftAwareState:
-        inner = self.learner.init(problem, params, seen, seed)
-        nothing = no_rows(problem.model.d)
+    def init(self, backend: Backend, params: Any, seen: int = 0, seed: int = 0) -> DriftAwareState:
+        inner = self.learner.init(backend, params, seen, seed)
+        nothing = no_rows(backend.model.d)
         return DriftAwareState(inner, None, nothing, self.detector.init(), 0, [])
 
     def init_after_fit(
-        self, problem: Problem, params: Any, rows: int, weight: float, seed: int = 0
+        self, backend: Backend, params: Any, rows: int, weight: float, seed: int = 0
     ) -> DriftAwareState:
-        inner = self.learner.init_after_fit(problem, params, rows, weight, seed)
-        return replace(self.init(problem, params, rows, seed), inner=inner)
+        inner = self.learner.init_after_fit(backend, params, rows, weight, seed)
+        return replace(self.init(backend, params, rows, seed), inner=inner)
 
     def weight_learned(self, state: DriftAwareState, rows: int) -> float:
         return float(self.learner.weight_learned(state.inner, rows))
@@ -169,67 +171,65 @@ class DriftAware(Learner):
         self.detector.check_state(state.detected)
 
     def step(
-        self, problem: Problem, state: DriftAwareState, rows: Rows
+        self, backend: Backend, state: DriftAwareState, rows: Rows
     ) -> tuple[DriftAwareState, list[Info]]:
         if state.passes:
-            inner, infos = self.learner.step(problem, state.inner, rows)
+            inner, infos = self.learner.step(backend, state.inner, rows)
             return replace(state, inner=inner, rows=state.rows + len(rows)), infos
         infos = []
         while len(rows):
             room = max(1, self.window - len(state.window))
             some, rows = rows.cut(0, room), rows.cut(room, len(rows))
-            inner, more = self.learner.step(problem, state.inner, some)
-            state = self.watched(problem, state, inner, some)
+            inner, more = self.learner.step(backend, state.inner, some)
+            state = self.watched(backend, state, inner, some)
             infos += more
         return state, infos
 
     def watched(
-        self, problem: Problem, state: DriftAwareState, inner: Any, rows: Rows
+        self, backend: Backend, state: DriftAwareState, inner: Any, rows: Rows
     ) -> DriftAwareState:
-        """With rows of one window, from which the rule has learned `inner`."""
+        """With rows of one window, from which the learner has learned `inner`."""
         first = not len(state.window)
         after = replace(
             state,
             inner=inner,
-            before=self.estimate(problem, state) if first else state.before,
+            before=self.estimate(backend, state) if first else state.before,
             window=rows.copy() if first else join([state.window, rows]),
             rows=state.rows + len(rows),
         )
-        return after if len(after.window) < self.window else self._judged(problem, after)
+        return after if len(after.window) < self.window else self._judged(backend, after)
 
-    def _judged(self, problem: Problem, state: DriftAwareState) -> DriftAwareState:
-        """With a whole window judged by the detector, and awakened if that was a change."""
+    def _judged(self, backend: Backend, state: DriftAwareState) -> DriftAwareState:
+        """With a whole window judged by the detector; a change restarts the learner."""
         window, before = state.window, state.before
-        state = self._between(problem, state, state.inner)
+        state = self._between(backend, state, state.inner)
         weight = window.total_weight()
         if not weight > 0.0:
             return state
-        log_density = problem.posterior(before, window, False)[0]
+        log_density = backend.posterior(before, window, False)[0]
         mean = float(window.weights() @ log_density) / weight
         state = replace(state, detected=self.detector.step(state.detected, mean))
         if not state.detected.drift_detected:
             return state
-        inner = self.learner.awaken(problem, state.inner)  # type: ignore[attr-defined]
+        inner = self.learner.restart(backend, state.inner)  # type: ignore[attr-defined]
         return replace(state, inner=inner, drifts=[*state.drifts, state.rows])
 
     def end_pass(
-        self, problem: Problem, state: DriftAwareState
+        self, backend: Backend, state: DriftAwareState
     ) -> tuple[DriftAwareState, list[Info]]:
-        inner, infos = self.learner.end_pass(problem, state.inner)
-        return replace(self._between(problem, state, inner), passes=state.passes + 1), infos
+        inner, infos = self.learner.end_pass(backend, state.inner)
+        return replace(self._between(backend, state, inner), passes=state.passes + 1), infos
 
-    def _between(self, problem: Problem, state: DriftAwareState, inner: Any) -> DriftAwareState:
+    def _between(self, backend: Backend, state: DriftAwareState, inner: Any) -> DriftAwareState:
         """Without a window: the next begins with the next row."""
-        return replace(state, inner=inner, before=None, window=no_rows(problem.model.d))
+        return replace(state, inner=inner, before=None, window=no_rows(backend.model.d))
 
-    def close(self, problem: Problem, state: DriftAwareState) -> DriftAwareState:
-        return self.closed(problem, state)[0]
+    def flushed(self, backend: Backend, state: DriftAwareState) -> DriftAwareState:
+        return self.flush(backend, state)[0]
 
-    def closed(
-        self, problem: Problem, state: DriftAwareState
-    ) -> tuple[DriftAwareState, list[Info]]:
-        inner, infos = self.learner.closed(problem, state.inner)
-        return self._between(problem, state, inner), infos
+    def flush(self, backend: Backend, state: DriftAwareState) -> tuple[DriftAwareState, list[Info]]:
+        inner, infos = self.learner.flush(backend, state.inner)
+        return self._between(backend, state, inner), infos
 
     def finished(self, state: DriftAwareState) -> bool:
         return bool(self.learner.finished(state.inner))
@@ -237,10 +237,10 @@ class DriftAware(Learner):
     def converged(self, state: DriftAwareState) -> bool:
         return bool(self.learner.converged(state.inner))
 
-    def rest(self, state: DriftAwareState) -> DriftAwareState:
+    def compact(self, state: DriftAwareState) -> DriftAwareState:
         """Ready for more rows, which are watched again."""
         begun = self.detector.init() if state.passes > 1 else state.detected
-        return replace(state, inner=self.learner.rest(state.inner), detected=begun, passes=0)
+        return replace(state, inner=self.learner.compact(state.inner), detected=begun, passes=0)
 
-    def estimate(self, problem: Problem, state: DriftAwareState) -> Any:
-        return self.learner.estimate(problem, state.inner)
+    def estimate(self, backend: Backend, state: DriftAwareState) -> Any:
+        return self.learner.estimate(backend, state.inner)

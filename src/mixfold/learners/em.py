@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from mixfold.core.backend import Assignment, Backend, Model
 from mixfold.core.backend_capabilities import FusedPasses
 from mixfold.core.checks import (
     check_above,
@@ -19,7 +20,6 @@ from mixfold.core.checks import (
 )
 from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.learner import Info, Learner
-from mixfold.core.problem import Assignment, Model, Problem
 from mixfold.core.rows import Rows
 from mixfold.core.value import value
 from mixfold.learners._acceleration import (
@@ -74,7 +74,7 @@ class EMState:
     passes: int
     before: float
     converged: bool
-    repairs: int
+    n_degenerate: int
     phase: Phase
     trail: list[Any]
     reach: float
@@ -90,7 +90,7 @@ class EMState:
             model.check_params(params)
         self.gathered.check(model, self.params)
         check_count("passes", self.passes)
-        check_count("repairs", self.repairs)
+        check_count("n_degenerate", self.n_degenerate)
         check_above("reach", self.reach, 0.0)
         check_array("gains", np.array(self.gains), (len(self.gains),))
         check_least("the number of gains", len(self.gains), 0, WINDOW + 1)
@@ -152,14 +152,14 @@ class EM(Learner):
     def resolve(self, n: int | None, d: int, streaming: bool) -> Learner:
         return OnlineEM().resolve(n, d, streaming) if streaming else self
 
-    def init(self, problem: Problem, params: Any, seen: int = 0, seed: int = 0) -> EMState:
+    def init(self, backend: Backend, params: Any, seen: int = 0, seed: int = 0) -> EMState:
         return EMState(
             params,
-            nothing(problem),
+            nothing(backend),
             passes=0,
             before=-np.inf,
             converged=False,
-            repairs=0,
+            n_degenerate=0,
             phase=PLAIN,
             trail=[],
             reach=FIRST_REACH,
@@ -167,55 +167,55 @@ class EM(Learner):
             refused=False,
         )
 
-    def step(self, problem: Problem, state: EMState, rows: Rows) -> tuple[EMState, list[Info]]:
-        gathered = gather(self._fold(problem, state), problem.tile, state.gathered, rows)
+    def step(self, backend: Backend, state: EMState, rows: Rows) -> tuple[EMState, list[Info]]:
+        gathered = gather(self._fold(backend, state), backend.tile, state.gathered, rows)
         return _with(state, gathered=gathered), []
 
-    def _fold(self, problem: Problem, state: EMState) -> Fold:
-        return expecting(problem, state.params, Assignment(self.assign))
+    def _fold(self, backend: Backend, state: EMState) -> Fold:
+        return expecting(backend, state.params, Assignment(self.assign))
 
     def check_state(self, model: Model, state: EMState) -> None:
         check_kind("state", state, EMState)
         state.check(model)
 
-    def close(self, problem: Problem, state: EMState) -> EMState:
-        return _with(state, gathered=closed(self._fold(problem, state), state.gathered))
+    def flushed(self, backend: Backend, state: EMState) -> EMState:
+        return _with(state, gathered=closed(self._fold(backend, state), state.gathered))
 
-    def gathers(self, state: EMState) -> bool:
+    def is_reduction(self, state: EMState) -> bool:
         return True
 
-    def merge(self, problem: Problem, before: EMState, states: Sequence[EMState]) -> EMState:
+    def merge(self, backend: Backend, before: EMState, states: Sequence[EMState]) -> EMState:
         """The sums of a pass over all rows, in no order."""
         check_same_pass(before, states)
-        before = self.close(problem, before)
-        parts = in_order([self.close(problem, state).gathered for state in states])
+        before = self.flushed(backend, before)
+        parts = in_order([self.flushed(backend, state).gathered for state in states])
         return _with(before, gathered=added(before.gathered, parts))
 
-    def end_pass(self, problem: Problem, state: EMState) -> tuple[EMState, list[Info]]:
-        sums = total(self._fold(problem, state), state.gathered)
-        statistics = problem.model.statistics(state.params, sums)
+    def end_pass(self, backend: Backend, state: EMState) -> tuple[EMState, list[Info]]:
+        sums = total(self._fold(backend, state), state.gathered)
+        statistics = backend.model.statistics(state.params, sums)
         if not statistics.count > 0:
-            return _with(state, gathered=nothing(problem), passes=state.passes + 1), []
+            return _with(state, gathered=nothing(backend), passes=state.passes + 1), []
         now, n = (
             statistics.log_likelihood / statistics.count,
             max(statistics.count, state.gathered.n),
         )
         info = Info(state.gathered.n, now, 1.0)
-        after, repairs = problem.model.maximize(statistics)
+        after, n_degenerate = backend.model.maximize(statistics)
         moved = _with(
             state,
-            gathered=nothing(problem),
+            gathered=nothing(backend),
             passes=state.passes + 1,
-            repairs=state.repairs + repairs,
+            n_degenerate=state.n_degenerate + n_degenerate,
             weight=float(statistics.count),
         )
         if state.phase == EXTRAPOLATED:
             return self._judge(moved, after, now), [info]
         if state.phase == COMBINED:
-            return self._judge_combined(problem.model, moved, after, now, n), [info]
+            return self._judge_combined(backend.model, moved, after, now, n), [info]
         moved = self._gained(moved, now, n)
-        if self.accelerate and problem.model.has_coordinates and not moved.converged:
-            return self._advance(problem.model, moved, after), [info]
+        if self.accelerate and backend.model.has_coordinates and not moved.converged:
+            return self._advance(backend.model, moved, after), [info]
         return _with(moved, params=after), [info]
 
     def _gained(self, state: EMState, now: float, n: float) -> EMState:
@@ -224,13 +224,13 @@ class EM(Learner):
         converged = has_converged(gains, now * n, n, self.tol, self.criterion)
         return _with(state, before=now, gains=gains, converged=converged)
 
-    def leap(
-        self, problem: Problem, state: EMState, rows: Rows, most: int | None
+    def run_passes(
+        self, backend: Backend, state: EMState, rows: Rows, most: int | None
     ) -> tuple[EMState, list[Info]] | None:
         """Plain passes, until they converge or the engine wants one made by itself."""
         if self.accelerate or self.assign != "expected":
             return None
-        fused = problem.capability(FusedPasses)
+        fused = backend.capability(FusedPasses)
         made = None if fused is None else fused.run_passes(state.params, rows)
         n = max(rows.total_weight(), len(rows))
         infos: list[Info] = []
@@ -295,7 +295,7 @@ class EM(Learner):
     def converged(self, state: EMState) -> bool:
         return state.converged
 
-    def estimate(self, problem: Problem, state: EMState) -> Any:
+    def estimate(self, backend: Backend, state: EMState) -> Any:
         if state.phase == COMBINED:
             return state.trail[-2]  # whose likelihood is known not to have fallen
         return state.trail[-1] if state.phase == EXTRAPOLATED else state.params

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import field, replace
 from typing import Any, Protocol, runtime_checkable
 
+from mixfold.core.backend import Backend, Model
 from mixfold.core.checks import check_kind
 from mixfold.core.learner import Info
-from mixfold.core.problem import Model, Problem
 from mixfold.core.value import value
 from mixfold.learners._gathering import nothing
 from mixfold.learners.em import COMBINED, EM, EXTRAPOLATED, PLAIN, EMState
@@ -74,7 +74,7 @@ class EMGradient(EM):
     Lange (1995), A gradient algorithm locally equivalent to the EM algorithm.
     """
 
-    def refusal(self, model: Model) -> str | None:
+    def why_unsupported(self, model: Model) -> str | None:
         if isinstance(model, NewtonMaximizer):
             return None
         return (
@@ -82,35 +82,35 @@ class EMGradient(EM):
             "is exact: use learner='em'"
         )
 
-    def init(self, problem: Problem, params: Any, seen: int = 0, seed: int = 0) -> EMGradientState:
-        began = super().init(problem, params, seen, seed)
+    def init(self, backend: Backend, params: Any, seen: int = 0, seed: int = 0) -> EMGradientState:
+        began = super().init(backend, params, seen, seed)
         return EMGradientState(**vars(began), origin=[])
 
     def check_state(self, model: Model, state: Any) -> None:
         check_kind("state", state, EMGradientState)
         state.check(model)
 
-    def end_pass(self, problem: Problem, state: Any) -> tuple[Any, list[Info]]:
-        state = self.close(problem, state)
-        statistics = problem.model.statistics(state.params, state.gathered.sums)
+    def end_pass(self, backend: Backend, state: Any) -> tuple[Any, list[Info]]:
+        state = self.flushed(backend, state)
+        statistics = backend.model.statistics(state.params, state.gathered.sums)
         if not statistics.count > 0:
-            return super().end_pass(problem, state)
+            return super().end_pass(backend, state)
         now = statistics.log_likelihood / statistics.count
         judged = state.phase in (EXTRAPOLATED, COMBINED)
         if state.origin and not judged and state.before - now > self.tol:
-            return self._halve(problem, state), [Info(state.gathered.n, now, 1.0)]
+            return self._halve(backend, state), [Info(state.gathered.n, now, 1.0)]
         after: Any
-        after, infos = super().end_pass(problem, state)
+        after, infos = super().end_pass(backend, state)
         if judged and now < state.before:  # back to the M-step before the extrapolation
             return after, infos
         return replace(after, origin=[state.params]), infos
 
-    def _halve(self, problem: Problem, state: Any) -> Any:
-        model: Any = problem.model
+    def _halve(self, backend: Backend, state: Any) -> Any:
+        model: Any = backend.model
         return replace(
             state,
             params=model.halfway(state.origin[0], state.params),
-            gathered=nothing(problem),
+            gathered=nothing(backend),
             passes=state.passes + 1,
             phase=PLAIN,
             trail=[],

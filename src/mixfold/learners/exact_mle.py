@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mixfold.core.problem import Model
+from mixfold.core.backend import Model
 from mixfold.core.schedule import Schedule
 from mixfold.core.value import value
 from mixfold.learners._linearity import not_linear
@@ -52,8 +52,8 @@ class ExactMLE(OnlineEM):
     schedule: Schedule = Power(exponent=1.0, scale=1.0)
     warmup: int | None = 0
 
-    def refusal(self, model: Model) -> str | None:
-        return super().refusal(model) or not_linear(self, model)
+    def why_unsupported(self, model: Model) -> str | None:
+        return super().why_unsupported(model) or not_linear(self, model)
 
-    def credit(self, sample: int, k: int, d: int) -> int:
-        return 0 if k == 1 else super().credit(sample, k, d)
+    def prior_count(self, sample: int, k: int, d: int) -> int:
+        return 0 if k == 1 else super().prior_count(sample, k, d)

@@ -78,7 +78,7 @@ class MiniBatchEM(StochasticEM):
             return replace(self, batch_size=1024 if n is None else min(8192, max(32, n // 20)))
         return replace(self, batch_size=rows_per_batch(self.batch_size, n))
 
-    def credit(self, sample: int, k: int, d: int) -> int:
+    def prior_count(self, sample: int, k: int, d: int) -> int:
         return self.rows_to_small_steps(k, d)
 
     def order(self, random_access: bool) -> Order:

@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from mixfold.core.backend import Backend, Model
 from mixfold.core.backend_capabilities import MomentMatcher, required
 from mixfold.core.checks import check_count, check_kind
 from mixfold.core.conjugate import Prior
 from mixfold.core.learner import Info, Learner
-from mixfold.core.problem import Model, Problem
 from mixfold.core.rows import Rows
 from mixfold.core.value import value
-from mixfold.learners._beliefs import (
+from mixfold.learners._merging import counted, learned_more
+from mixfold.learners._prior import (
     beliefs_before,
     check_beliefs,
     check_prior,
@@ -21,24 +22,23 @@ from mixfold.learners._beliefs import (
     no_prior,
     same_for_all,
 )
-from mixfold.learners._merging import counted, learned_more
 from mixfold.models.bayesian_mixture import MixturePosterior
 
 
 @value
 class MomentMatchingState:
-    """Beliefs before any row and now; `params` are these beliefs."""
+    """The prior, and the posterior, which is `params`."""
 
     prior: MixturePosterior
     params: MixturePosterior
     rows: int
     passes: int
-    repairs: int
+    n_degenerate: int
 
     def check(self, model: Model) -> None:
         """Refuse what no rows of the model can have led to."""
         check_beliefs(model, self.prior, self.params)
-        for name in ("rows", "passes", "repairs"):
+        for name in ("rows", "passes", "n_degenerate"):
             check_count(name, getattr(self, name))
 
 
@@ -70,7 +70,7 @@ class MomentMatching(Learner):
     Bayesian moment matching.
     """
 
-    goes_on = True
+    supports_warm_start = True
     starts = 4
     sample_size = 2_000
 
@@ -84,13 +84,13 @@ class MomentMatching(Learner):
         """Whether the prior leaves open which component is which."""
         return same_for_all(self.prior)
 
-    def refusal(self, model: Model) -> str | None:
+    def why_unsupported(self, model: Model) -> str | None:
         return no_prior(model)
 
     def init(
-        self, problem: Problem, params: Any, seen: int = 0, seed: int = 0
+        self, backend: Backend, params: Any, seen: int = 0, seed: int = 0
     ) -> MomentMatchingState:
-        prior = beliefs_before(problem, params, self.prior)
+        prior = beliefs_before(backend, params, self.prior)
         return MomentMatchingState(prior, prior, 0, 0, 0)
 
     def check_state(self, model: Model, state: MomentMatchingState) -> None:
@@ -98,38 +98,41 @@ class MomentMatching(Learner):
         state.check(model)
 
     def step(
-        self, problem: Problem, state: MomentMatchingState, rows: Rows
+        self, backend: Backend, state: MomentMatchingState, rows: Rows
     ) -> tuple[MomentMatchingState, list[Info]]:
-        matcher = required(problem, MomentMatcher)
-        beliefs, log_density, repairs = matcher.match(state.params, rows)
+        matcher = required(backend, MomentMatcher)
+        posterior, log_density, n_degenerate = matcher.match(state.params, rows)
         after = replace(
-            state, params=beliefs, rows=state.rows + len(rows), repairs=state.repairs + repairs
+            state,
+            params=posterior,
+            rows=state.rows + len(rows),
+            n_degenerate=state.n_degenerate + n_degenerate,
         )
         weight = rows.total_weight()
         return after, [Info(len(rows), log_density / weight, 1.0)] if weight else []
 
     def end_pass(
-        self, problem: Problem, state: MomentMatchingState
+        self, backend: Backend, state: MomentMatchingState
     ) -> tuple[MomentMatchingState, list[Info]]:
         return replace(state, passes=state.passes + 1), []
 
     def finished(self, state: MomentMatchingState) -> bool:
         return state.passes > 0
 
-    def estimate(self, problem: Problem, state: MomentMatchingState) -> Any:
-        return mixture_of(problem).expected(state.params)
+    def estimate(self, backend: Backend, state: MomentMatchingState) -> Any:
+        return mixture_of(backend).expected(state.params)
 
     def merge(
-        self, problem: Problem, before: MomentMatchingState, states: Sequence[MomentMatchingState]
+        self, backend: Backend, before: MomentMatchingState, states: Sequence[MomentMatchingState]
     ) -> MomentMatchingState:
         """Posteriors multiply, and what they began from is divided out."""
-        states = learned_more(self, problem, before, states)
+        states = learned_more(self, backend, before, states)
         if len(states) < 2:
             return states[0] if states else before
-        beliefs = mixture_of(problem).combine(before.params, [s.params for s in states])
+        posterior = mixture_of(backend).combine(before.params, [s.params for s in states])
         return replace(
             before,
-            params=beliefs,
+            params=posterior,
             passes=max(s.passes for s in states),
-            **counted(before, states, "rows", "repairs"),
+            **counted(before, states, "rows", "n_degenerate"),
         )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from mixfold.core.backend import Assignment, Backend
 from mixfold.core.checks import check_least
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Learner
-from mixfold.core.problem import Assignment, Problem
 from mixfold.core.schedule import Schedule
 from mixfold.core.value import value
 from mixfold.learners._batches import check_batch_size, rows_per_batch
@@ -73,10 +73,10 @@ class MonteCarloEM(StochasticEM):
         if self.batch_size is not None:
             check_batch_size(self.batch_size)
 
-    def _fold(self, problem: Problem, state: StochasticState) -> Fold:
+    def _fold(self, backend: Backend, state: StochasticState) -> Fold:
         draws = int(self.draws * (1.0 + self.growth * state.updates))
         rule = Assignment("draw", draws, state.seed, state.rows)
-        return expecting(problem, state.params, rule)
+        return expecting(backend, state.params, rule)
 
     def resolve(self, n: int | None, d: int, streaming: bool) -> Learner:
         if self.batch_size is None:

@@ -63,7 +63,7 @@ class OnlineEM(StochasticEM):
         super().__post_init__()
         check_whole("batch_size", self.batch_size)
 
-    def credit(self, sample: int, k: int, d: int) -> int:
+    def prior_count(self, sample: int, k: int, d: int) -> int:
         return max(min(sample, rows_before_start(k, d)), self.rows_to_small_steps(k, d))
 
     def resolve(self, n: int | None, d: int, streaming: bool) -> Learner:

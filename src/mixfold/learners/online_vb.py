@@ -8,25 +8,17 @@ from typing import Any, Literal
 
 import numpy as np
 
+from mixfold.core.backend import Backend, Model
 from mixfold.core.checks import check_count, check_kind, check_whole
 from mixfold.core.conjugate import Prior
 from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.learner import Info, Learner
-from mixfold.core.problem import Model, Problem
 from mixfold.core.registry import make_fields
 from mixfold.core.rows import Rows
 from mixfold.core.schedule import Schedule
 from mixfold.core.statistics import Statistics
 from mixfold.core.value import value
 from mixfold.learners._batches import learn_in_batches
-from mixfold.learners._beliefs import (
-    beliefs_before,
-    check_beliefs,
-    check_prior,
-    mixture_of,
-    no_prior,
-    same_for_all,
-)
 from mixfold.learners._gathering import Fold, Gathered, expecting, gather, nothing, total
 from mixfold.learners._merging import (
     counted,
@@ -37,6 +29,14 @@ from mixfold.learners._merging import (
     more,
     weighted,
 )
+from mixfold.learners._prior import (
+    beliefs_before,
+    check_beliefs,
+    check_prior,
+    mixture_of,
+    no_prior,
+    same_for_all,
+)
 from mixfold.learners._steps import RowCounts, batch_step
 from mixfold.models.bayesian_mixture import BayesianMixture, MixturePosterior
 from mixfold.schedules.power import Power
@@ -46,7 +46,7 @@ FORMS = ("stochastic", "streaming")
 
 @value
 class OnlineVBState:
-    """Beliefs before any row and now (`params`), and the batch under way.
+    """The prior, the posterior (`params`), and the batch under way.
 
     `statistics` are those of the rows learned, as the stochastic form weighs them; None before the
     first. `learned` holds what step sizes depend on; rows that wait are among its rows, their
@@ -61,21 +61,21 @@ class OnlineVBState:
     rows: int
     updates: int
     passes: int
-    repairs: int
+    n_degenerate: int
 
     def check(self, model: Model) -> None:
         """Refuse what no rows of the model can have led to."""
         check_beliefs(model, self.prior, self.params)
-        beliefs = BayesianMixture(model)  # type: ignore[arg-type]
-        self.gathered.check(model, beliefs.surrogate(self.params))
+        posterior = BayesianMixture(model)  # type: ignore[arg-type]
+        self.gathered.check(model, posterior.expected_log_params(self.params))
         self.learned.check()
         if self.statistics is not None:
             model.check_statistics(self.statistics)
             with np.errstate(all="ignore"):  # of variances that are negative
                 scaled = self.statistics.normalized() * max(1.0, self.learned.weight)
-                after = beliefs.absorb(self.prior, scaled)
+                after = posterior.absorb(self.prior, scaled)
             check_beliefs(model, after)
-        for name in ("rows", "updates", "passes", "repairs"):
+        for name in ("rows", "updates", "passes", "n_degenerate"):
             check_count(name, getattr(self, name))
 
 
@@ -117,7 +117,7 @@ class OnlineVB(Learner):
     Wibisono, Wilson and Jordan (2013), Streaming variational Bayes.
     """
 
-    goes_on = True
+    supports_warm_start = True
     starts = 4
     sample_size = 2_000
 
@@ -151,36 +151,36 @@ class OnlineVB(Learner):
         """Whether the prior leaves open which component is which."""
         return same_for_all(self.prior)
 
-    def refusal(self, model: Model) -> str | None:
+    def why_unsupported(self, model: Model) -> str | None:
         return no_prior(model)
 
-    def init(self, problem: Problem, params: Any, seen: int = 0, seed: int = 0) -> OnlineVBState:
-        prior = beliefs_before(problem, params, self.prior)
-        return OnlineVBState(prior, prior, None, nothing(problem), RowCounts(0.0), 0, 0, 0, 0)
+    def init(self, backend: Backend, params: Any, seen: int = 0, seed: int = 0) -> OnlineVBState:
+        prior = beliefs_before(backend, params, self.prior)
+        return OnlineVBState(prior, prior, None, nothing(backend), RowCounts(0.0), 0, 0, 0, 0)
 
     def check_state(self, model: Model, state: OnlineVBState) -> None:
         check_kind("state", state, OnlineVBState)
         state.check(model)
 
     def step(
-        self, problem: Problem, state: OnlineVBState, rows: Rows
+        self, backend: Backend, state: OnlineVBState, rows: Rows
     ) -> tuple[OnlineVBState, list[Info]]:
         return learn_in_batches(
-            problem, state, rows, lambda _: self.batch_size, self._gathering, self._update
+            backend, state, rows, lambda _: self.batch_size, self._gathering, self._update
         )
 
-    def _gathering(self, problem: Problem, state: OnlineVBState, rows: Rows) -> OnlineVBState:
-        gathered = gather(self._fold(problem, state), problem.tile, state.gathered, rows)
+    def _gathering(self, backend: Backend, state: OnlineVBState, rows: Rows) -> OnlineVBState:
+        gathered = gather(self._fold(backend, state), backend.tile, state.gathered, rows)
         return replace(state, gathered=gathered, learned=state.learned.with_rows(rows))
 
-    def _fold(self, problem: Problem, state: OnlineVBState) -> Fold:
-        return expecting(problem, mixture_of(problem).surrogate(state.params))
+    def _fold(self, backend: Backend, state: OnlineVBState) -> Fold:
+        return expecting(backend, mixture_of(backend).expected_log_params(state.params))
 
-    def _update(self, problem: Problem, state: OnlineVBState) -> tuple[OnlineVBState, list[Info]]:
-        mixture, n = mixture_of(problem), state.gathered.n
-        sums = total(self._fold(problem, state), state.gathered)
-        batch: Any = problem.model.statistics(mixture.surrogate(state.params), sums)
-        state = replace(state, gathered=nothing(problem), rows=state.rows + n)
+    def _update(self, backend: Backend, state: OnlineVBState) -> tuple[OnlineVBState, list[Info]]:
+        mixture, n = mixture_of(backend), state.gathered.n
+        sums = total(self._fold(backend, state), state.gathered)
+        batch: Any = backend.model.statistics(mixture.expected_log_params(state.params), sums)
+        state = replace(state, gathered=nothing(backend), rows=state.rows + n)
         if not batch.count > 0:
             return state, []
         weight = float(batch.count)
@@ -200,26 +200,26 @@ class OnlineVB(Learner):
     def _absorbed(
         self, mixture: BayesianMixture, state: OnlineVBState, statistics: Statistics
     ) -> OnlineVBState:
-        """With beliefs after all rows, those to come included, which are as these statistics."""
+        """With the posterior after all rows, if those to come are as these statistics."""
         share = 1.0 if self.n_rows is None else self.n_rows / state.rows
         everything = statistics.normalized() * (state.learned.weight * share)
-        beliefs = mixture.absorb(state.prior, everything)
-        return replace(state, params=beliefs, statistics=statistics)
+        posterior = mixture.absorb(state.prior, everything)
+        return replace(state, params=posterior, statistics=statistics)
 
-    def close(self, problem: Problem, state: OnlineVBState) -> OnlineVBState:
-        return self.closed(problem, state)[0]
+    def flushed(self, backend: Backend, state: OnlineVBState) -> OnlineVBState:
+        return self.flush(backend, state)[0]
 
-    def closed(self, problem: Problem, state: OnlineVBState) -> tuple[OnlineVBState, list[Info]]:
-        return self._update(problem, state) if state.gathered.n else (state, [])
+    def flush(self, backend: Backend, state: OnlineVBState) -> tuple[OnlineVBState, list[Info]]:
+        return self._update(backend, state) if state.gathered.n else (state, [])
 
-    def end_pass(self, problem: Problem, state: OnlineVBState) -> tuple[OnlineVBState, list[Info]]:
-        state, infos = self.closed(problem, state)
+    def end_pass(self, backend: Backend, state: OnlineVBState) -> tuple[OnlineVBState, list[Info]]:
+        state, infos = self.flush(backend, state)
         return replace(state, passes=state.passes + 1), infos
 
     def finished(self, state: OnlineVBState) -> bool:
         return state.passes >= self.max_iter
 
-    def rest(self, state: OnlineVBState) -> OnlineVBState:
+    def compact(self, state: OnlineVBState) -> OnlineVBState:
         """Ready for more rows, each of which counts as one of those learned."""
         if not state.passes:
             return state
@@ -227,37 +227,37 @@ class OnlineVB(Learner):
         learned = RowCounts(0.0, learned.rows // passes, learned.weight / passes, after_fit=True)
         return replace(state, learned=learned, rows=state.rows // passes, passes=0)
 
-    def estimate(self, problem: Problem, state: OnlineVBState) -> Any:
-        return mixture_of(problem).expected(state.params)
+    def estimate(self, backend: Backend, state: OnlineVBState) -> Any:
+        return mixture_of(backend).expected(state.params)
 
     def merge(
-        self, problem: Problem, before: OnlineVBState, states: Sequence[OnlineVBState]
+        self, backend: Backend, before: OnlineVBState, states: Sequence[OnlineVBState]
     ) -> OnlineVBState:
         """Posteriors multiply and the prior is divided out, or statistics are averaged.
 
         The latter in the stochastic form, where every posterior is already that of all rows.
         """
-        states = learned_more(self, problem, before, states)
+        states = learned_more(self, backend, before, states)
         if len(states) < 2:
             return states[0] if states else before
         merged = replace(
             before,
             learned=joined_counts(before.learned, [s.learned for s in states]),
             passes=max(s.passes for s in states),
-            **counted(before, states, "rows", "updates", "repairs"),
+            **counted(before, states, "rows", "updates", "n_degenerate"),
         )
         states = [s for s in states if s.learned.weight > before.learned.weight]
         if not states:
             return merged
-        mixture = mixture_of(problem)
+        mixture = mixture_of(backend)
         if self.form == "streaming":
             return replace(
                 merged, params=mixture.combine(before.params, [s.params for s in states])
             )
-        return self._absorbed(mixture, merged, self._joined(problem, before, states))
+        return self._absorbed(mixture, merged, self._joined(backend, before, states))
 
     def _joined(
-        self, problem: Problem, before: OnlineVBState, states: Sequence[OnlineVBState]
+        self, backend: Backend, before: OnlineVBState, states: Sequence[OnlineVBState]
     ) -> Statistics:
         """Statistics of the rows of all states."""
         several = [s.statistics.normalized() for s in states if s.statistics is not None]
@@ -265,6 +265,6 @@ class OnlineVB(Learner):
         if before.statistics is None:
             weights = more("weight", before.learned, learned)
             return weighted(Statistics.mix, several, weights)  # type: ignore[no-any-return]
-        known = mixture_of(problem).expected(before.params), before.statistics.normalized()
+        known = mixture_of(backend).expected(before.params), before.statistics.normalized()
         counts = counting(self.schedule, self.batch_size, before.learned, learned)
-        return join_statistics(problem.model, known, several, counts)[0]  # type: ignore[no-any-return]
+        return join_statistics(backend.model, known, several, counts)[0]  # type: ignore[no-any-return]

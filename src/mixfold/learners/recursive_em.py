@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from mixfold.core.problem import Model
+from mixfold.core.backend import Model
 from mixfold.core.schedule import Schedule
 from mixfold.core.value import value
 from mixfold.learners._linearity import not_linear
@@ -55,5 +55,5 @@ class RecursiveEM(OnlineEM):
 
     schedule: Schedule = Power(exponent=1.0, scale=1.0)
 
-    def refusal(self, model: Model) -> str | None:
-        return super().refusal(model) or not_linear(self, model)
+    def why_unsupported(self, model: Model) -> str | None:
+        return super().why_unsupported(model) or not_linear(self, model)

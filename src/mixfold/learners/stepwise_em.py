@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from mixfold.core.backend import Model
 from mixfold.core.capabilities import CappedPrecision, CommonSpread
 from mixfold.core.checks import check_above
 from mixfold.core.family import Family
 from mixfold.core.learner import Learner
-from mixfold.core.problem import Model
 from mixfold.core.rows import Rows
 from mixfold.core.schedule import Schedule
 from mixfold.core.value import value
-from mixfold.learners._remarks import out_of_scale
+from mixfold.learners._scale_warning import out_of_scale
 from mixfold.learners.online_em import OnlineEM
 from mixfold.schedules.floored import Floored
 
@@ -65,7 +65,7 @@ class StepwiseEM(OnlineEM):
     Gepperth and Pfülb (2021) for the settings.
     """
 
-    goes_on = True
+    supports_warm_start = True
     sample_size = 1_000
 
     schedule: Schedule = Floored()
@@ -77,7 +77,7 @@ class StepwiseEM(OnlineEM):
         if self.cap is not None:
             check_above("cap", self.cap, 0.0)
 
-    def default_start(self, family: Family) -> str | None:
+    def default_initializer(self, family: Family) -> str | None:
         return "uniform" if isinstance(family, CommonSpread) else None
 
     def bounded(self, family: Family) -> Family:
@@ -85,10 +85,10 @@ class StepwiseEM(OnlineEM):
             return family
         return family.capped(self.cap)
 
-    def remarks(self, model: Model, rows: Rows) -> list[str]:
+    def warnings(self, model: Model, rows: Rows) -> list[str]:
         return [] if self.cap is None else out_of_scale(rows, STEP, self.cap)
 
-    def credit(self, sample: int, k: int, d: int) -> int:
+    def prior_count(self, sample: int, k: int, d: int) -> int:
         return 0
 
     def resolve(self, n: int | None, d: int, streaming: bool) -> Learner:

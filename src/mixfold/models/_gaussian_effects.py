@@ -67,7 +67,7 @@ def entries(q: int, structure: Structure) -> tuple[np.ndarray, np.ndarray]:
     return lower_triangle(q) if structure == "full" else (np.arange(q), np.arange(q))
 
 
-def mended(covariance: Array, structure: Structure) -> tuple[Array, int]:
+def raise_to_floor(covariance: Array, structure: Structure) -> tuple[Array, int]:
     """The nearest covariance whose eigenvalues keep off zero, and how many of them did not."""
     if structure == "diag":
         covariance = np.diag(np.diag(covariance))

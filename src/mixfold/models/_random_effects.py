@@ -22,7 +22,7 @@ from mixfold.models._gaussian_effects import GaussianEffects, Structure
 
 
 def no_closed_form() -> InvalidInputError:
-    """What is said to a rule that wants the posterior itself."""
+    """The error for a learner that needs the posterior itself."""
     return InvalidInputError(
         "the posterior of a nonlinear mixed model has no closed form: use learner='monte-carlo-em'"
     )
@@ -156,7 +156,7 @@ class RandomEffects(ABC):
 
     @abstractmethod
     def maximize(self, statistics: Totals) -> tuple[Any, int]:
-        """Parameters of highest expected likelihood, and how many variances were mended."""
+        """Parameters of highest expected likelihood, and how many variances are on their floor."""
 
     @abstractmethod
     def expected(self, params: Any) -> Totals:
@@ -190,7 +190,7 @@ class RandomEffects(ABC):
     def mode(self, latent: Array) -> Array:
         raise no_closed_form()
 
-    def units(self, params: Any) -> Array:
+    def coordinate_scales(self, params: Any) -> Array:
         """The natural length of each unconstrained coordinate."""
         return np.ones_like(self.unconstrained(params))
 
@@ -199,7 +199,7 @@ class RandomEffects(ABC):
         pairs = ((getattr(a, f.name), getattr(b, f.name)) for f in fields(a))
         return type(a)(*((1.0 - t) * one + t * two for one, two in pairs))
 
-    def overreach(self, params: Any, bounds: tuple[float, float, float]) -> float:
+    def truncation_excess(self, params: Any, bounds: tuple[float, float, float]) -> float:
         """How many levels the truncation region must grow to hold `params`; <= 0 is inside."""
         values = np.linalg.eigvalsh(params.covariance)
         location = float(np.abs(params.mean).max())

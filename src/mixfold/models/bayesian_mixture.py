@@ -1,4 +1,4 @@
-"""Beliefs about a mixture: Dirichlet over its weights, conjugate over its components."""
+"""The posterior of a mixture: Dirichlet for its weights, conjugate for its components."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mixfold.models.mixture_model import SMALLEST_WEIGHT, MixtureModel, MixtureP
 
 @value
 class MixturePosterior:
-    """Weights are Dir(alpha), alpha (K,); `components` are the family's conjugate beliefs."""
+    """Weights are Dir(alpha), alpha (K,); `components` are the family's conjugate posteriors."""
 
     alpha: Array
     components: Params
@@ -27,7 +27,7 @@ class MixturePosterior:
 
 @value
 class BayesianMixture:
-    """What can be done with beliefs about the parameters of a mixture."""
+    """What can be done with a posterior of the parameters of a mixture."""
 
     model: MixtureModel
 
@@ -38,84 +38,86 @@ class BayesianMixture:
         assert found is not None, "learners say which families they serve"
         return found
 
-    def check(self, beliefs: MixturePosterior) -> None:
-        """Refuse beliefs outside their domain, or about another number of components or columns."""
-        check_kind("posterior", beliefs, MixturePosterior)
-        check_array("alpha", beliefs.alpha, (self.model.k,), LOWEST)
-        self.conjugate.check(beliefs.components, self.model.k, self.model.d)
+    def check(self, posterior: MixturePosterior) -> None:
+        """Refuse a posterior outside its domain, or of other numbers of components or columns."""
+        check_kind("posterior", posterior, MixturePosterior)
+        check_array("alpha", posterior.alpha, (self.model.k,), LOWEST)
+        self.conjugate.check(posterior.components, self.model.k, self.model.d)
 
     def prior(self, params: MixtureParams, prior: Prior) -> MixturePosterior:
-        """Beliefs before any row, around the parameters of a start."""
+        """The prior, about initial parameters."""
         components = self.conjugate.prior(params.components, prior)
         return MixturePosterior(np.full(self.model.k, prior.alpha), components)
 
-    def log_evidence(self, beliefs: MixturePosterior, x: Array, weight: Array) -> Array:
+    def log_evidence(self, posterior: MixturePosterior, x: Array, weight: Array) -> Array:
         """log of the chance that a row is component k's, and there, (n, K)."""
         from scipy.special import gammaln
 
-        alpha, w = beliefs.alpha, weight[:, None]
+        alpha, w = posterior.alpha, weight[:, None]
         share = gammaln(alpha + w) - gammaln(alpha)
         total = gammaln(alpha.sum() + w) - gammaln(alpha.sum())
-        inside = self.conjugate.log_evidence(beliefs.components, x, weight)
+        inside = self.conjugate.log_evidence(posterior.components, x, weight)
         return np.asarray(share - total + inside)
 
-    def predictive(self, beliefs: MixturePosterior, x: Array) -> Array:
+    def predictive(self, posterior: MixturePosterior, x: Array) -> Array:
         """log p(x | rows learned), (n,)."""
         from scipy.special import logsumexp
 
-        return np.asarray(logsumexp(self.log_evidence(beliefs, x, np.ones(len(x))), axis=1))
+        return np.asarray(logsumexp(self.log_evidence(posterior, x, np.ones(len(x))), axis=1))
 
     def match(
-        self, beliefs: MixturePosterior, x: Array, weight: float
+        self, posterior: MixturePosterior, x: Array, weight: float
     ) -> tuple[MixturePosterior, float, int]:
-        """Beliefs with the moments of the exact posterior after a row, its log density; repairs."""
-        log_joint = self.log_evidence(beliefs, x[None], np.array([weight]))[0]
+        """The posterior with the moments of the exact one after a row, and its log density."""
+        log_joint = self.log_evidence(posterior, x[None], np.array([weight]))[0]
         peak = log_joint.max()
         share = np.exp(log_joint - peak)
         total = share.sum()
         c = share / total
-        components, repairs = self.conjugate.match(beliefs.components, x, weight, c)
-        alpha = matched_weights(beliefs.alpha, weight, c)
-        return MixturePosterior(alpha, components), float(peak + np.log(total)), repairs
+        components, n_degenerate = self.conjugate.match(posterior.components, x, weight, c)
+        alpha = matched_weights(posterior.alpha, weight, c)
+        return MixturePosterior(alpha, components), float(peak + np.log(total)), n_degenerate
 
-    def absorb(self, beliefs: MixturePosterior, statistics: Statistics) -> MixturePosterior:
-        """Beliefs after rows that are known to belong where the statistics say."""
-        components = self.conjugate.absorb(beliefs.components, statistics.blocks)
-        return MixturePosterior(beliefs.alpha + statistics.weight, components)
+    def absorb(self, posterior: MixturePosterior, statistics: Statistics) -> MixturePosterior:
+        """The posterior after rows that are known to belong where the statistics say."""
+        components = self.conjugate.absorb(posterior.components, statistics.blocks)
+        return MixturePosterior(posterior.alpha + statistics.weight, components)
 
     def combine(
         self, before: MixturePosterior, parts: Sequence[MixturePosterior]
     ) -> MixturePosterior:
-        """Beliefs after all rows, from those after some of them each, all learned from `before`."""
+        """The posterior after all rows, from those after some each, learned from `before`."""
         alphas = [part.alpha for part in parts]
         alpha = joined(before.alpha, alphas, held(before.alpha, alphas))
         components = self.conjugate.combine(before.components, [p.components for p in parts])
         return MixturePosterior(alpha, components)
 
-    def expected(self, beliefs: MixturePosterior) -> MixtureParams:
+    def expected(self, posterior: MixturePosterior) -> MixtureParams:
         """Parameters on average."""
-        weights = beliefs.alpha / beliefs.alpha.sum()
-        return MixtureParams(weights, self.conjugate.expected(beliefs.components))
+        weights = posterior.alpha / posterior.alpha.sum()
+        return MixtureParams(weights, self.conjugate.expected(posterior.components))
 
-    def surrogate(self, beliefs: MixturePosterior) -> MixtureParams:
+    def expected_log_params(self, posterior: MixturePosterior) -> MixtureParams:
         """Parameters whose log joint density is E[log p(x, k)]; weights sum to less than 1."""
         from scipy.special import digamma
 
-        components, gap = self.conjugate.surrogate(beliefs.components)
-        log_weight = digamma(beliefs.alpha) - digamma(beliefs.alpha.sum()) + gap
+        components, gap = self.conjugate.expected_log_params(posterior.components)
+        log_weight = digamma(posterior.alpha) - digamma(posterior.alpha.sum()) + gap
         return MixtureParams(np.maximum(np.exp(log_weight), SMALLEST_WEIGHT), components)
 
-    def intervals(self, beliefs: MixturePosterior, level: float) -> dict[str, tuple[Array, Array]]:
+    def intervals(
+        self, posterior: MixturePosterior, level: float
+    ) -> dict[str, tuple[Array, Array]]:
         """Equal-tailed credible intervals by name of the parameter."""
         from scipy.special import betaincinv
 
-        alpha, rest = beliefs.alpha, beliefs.alpha.sum() - beliefs.alpha
+        alpha, rest = posterior.alpha, posterior.alpha.sum() - posterior.alpha
         if self.model.k == 1:
             weights = np.ones(1), np.ones(1)
         else:
             tails = 0.5 - 0.5 * level, 0.5 + 0.5 * level
             weights = betaincinv(alpha, rest, tails[0]), betaincinv(alpha, rest, tails[1])
-        return {"weights": weights, **self.conjugate.intervals(beliefs.components, level)}
+        return {"weights": weights, **self.conjugate.intervals(posterior.components, level)}
 
 
 def matched_weights(alpha: Array, weight: float, c: Array) -> Array:

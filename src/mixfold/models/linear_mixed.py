@@ -190,7 +190,7 @@ class LinearMixed:
         return Totals(np.hstack(parts), 1.0, 0.0)
 
     def maximize(self, statistics: Totals) -> tuple[LinearMixedParams, int]:
-        """Parameters of highest expected likelihood, and how many of them were mended."""
+        """Parameters of highest expected likelihood, and how many of them were degenerate."""
         s = self.split(statistics.values)
         left, right = self._normal_equations(s)
         theta = self._unexpanded(np.zeros(self.p))
@@ -238,16 +238,18 @@ class LinearMixed:
         left, right = self._normal_equations(s)
         return float(s.square - 2.0 * theta @ right + theta @ left @ theta)
 
-    def _mended(self, params: LinearMixedParams, repairs: int) -> tuple[LinearMixedParams, int]:
+    def _mended(
+        self, params: LinearMixedParams, n_degenerate: int
+    ) -> tuple[LinearMixedParams, int]:
         """Variances of at least the floor, and what is known as it is known."""
         omega, noise = self.omega, self.noise_variance
         if omega is None:
             omega, low = floored(params.omega, self.covariance)
-            repairs += low
+            n_degenerate += low
         if noise is None:
             noise = max(params.noise_variance, LEAST_VARIANCE)
-            repairs += not params.noise_variance >= LEAST_VARIANCE
-        return replace(params, omega=omega, noise_variance=float(noise)), repairs
+            n_degenerate += not params.noise_variance >= LEAST_VARIANCE
+        return replace(params, omega=omega, noise_variance=float(noise)), n_degenerate
 
     def mode(self, latent: Array) -> Array:
         """Latent vectors of random effects that are certain: 1, mu, then mu mu'."""
@@ -297,8 +299,8 @@ class LinearMixed:
         cut = noise <= 0.0
         noise = 0.5 * now.noise_variance if cut else noise
         moved = LinearMixedParams(beta, omega, noise, gram, random_gram, observations)
-        params, repairs = self._mended(moved, int(cut))
-        return self.expected(params), repairs
+        params, n_degenerate = self._mended(moved, int(cut))
+        return self.expected(params), n_degenerate
 
     def unconstrained(self, params: LinearMixedParams) -> Array:
         """Coordinates (1, .): beta, log-Cholesky factor of Omega, log sigma^2."""
@@ -317,7 +319,7 @@ class LinearMixed:
         moved = replace(like, beta=beta, omega=factor @ factor.T, noise_variance=noise)
         return self._mended(moved, 0)[0]
 
-    def units(self, params: LinearMixedParams) -> Array:
+    def coordinate_scales(self, params: LinearMixedParams) -> Array:
         """The natural length of each unconstrained coordinate."""
         information = np.diag(unpack(params.gram, self.p)) / params.noise_variance
         beta = 1.0 / np.sqrt(np.maximum(information, LEAST_VARIANCE))
@@ -339,7 +341,9 @@ class LinearMixed:
             (1.0 - t) * a.observations + t * b.observations,
         )
 
-    def overreach(self, params: LinearMixedParams, bounds: tuple[float, float, float]) -> float:
+    def truncation_excess(
+        self, params: LinearMixedParams, bounds: tuple[float, float, float]
+    ) -> float:
         """How many levels the truncation region must grow to hold `params`; <= 0 is inside."""
         _, location, spread = bounds
         variances = np.append(np.linalg.eigvalsh(params.omega), params.noise_variance)
@@ -386,7 +390,7 @@ def least_squares(gram: Array, cross: Array) -> tuple[Array, int]:
 
 
 def floored(omega: Array, covariance: Covariance) -> tuple[Array, int]:
-    """A covariance with no variance below the floor, and whether it had to be mended."""
+    """A covariance with no variance below the floor, and whether it had to be raised."""
     if covariance == "diag":
         variances = np.diag(omega)
         low = int((variances < LEAST_VARIANCE).any())
@@ -395,5 +399,5 @@ def floored(omega: Array, covariance: Covariance) -> tuple[Array, int]:
     floor = max(LEAST_VARIANCE, LEAST_SHARE * float(size.max()))
     if size.min() >= floor:
         return omega, 0
-    mended = (directions * np.maximum(size, floor)) @ directions.T
-    return 0.5 * (mended + mended.T), 1
+    raised = (directions * np.maximum(size, floor)) @ directions.T
+    return 0.5 * (raised + raised.T), 1

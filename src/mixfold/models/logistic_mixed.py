@@ -25,7 +25,7 @@ from mixfold.models._gaussian_effects import (
     entries,
     from_log_cholesky,
     log_cholesky,
-    mended,
+    raise_to_floor,
 )
 from mixfold.models._random_effects import Conditional, RandomEffects, table_of
 
@@ -172,8 +172,8 @@ class LogisticMixed(RandomEffects):
             step[:p] = _ridge_solve(h[:p, :p], b[:p] - h[:p, p:] @ (theta + step)[p:])
         expansion += np.eye(self.n_effects)
         second = expansion @ (second / statistics.count) @ expansion.T
-        omega, repairs = mended(0.5 * (second + second.T), self.covariance)
-        return LogisticMixedParams(step[:p], omega), repairs
+        omega, n_degenerate = raise_to_floor(0.5 * (second + second.T), self.covariance)
+        return LogisticMixedParams(step[:p], omega), n_degenerate
 
     def halfway(self, start: LogisticMixedParams, end: LogisticMixedParams) -> LogisticMixedParams:
         """Parameters between two points, for a Newton step that went too far."""

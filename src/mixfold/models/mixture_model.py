@@ -147,10 +147,10 @@ class MixtureModel:
         return Statistics(params.weights.copy(), blocks, 1.0, 0.0)
 
     def maximize(self, statistics: Statistics) -> tuple[MixtureParams, int]:
-        """Parameters of highest expected likelihood, and how many components were mended."""
+        """Parameters of highest expected likelihood, and how many components were degenerate."""
         weights = np.maximum(statistics.weight / statistics.weight.sum(), SMALLEST_WEIGHT)
-        components, n_degenerate = self.family.maximize(statistics.blocks)
-        return MixtureParams(weights / weights.sum(), components), n_degenerate
+        components, count_degenerate = self.family.maximize(statistics.blocks)
+        return MixtureParams(weights / weights.sum(), components), count_degenerate
 
     def log_joint(self, params: MixtureParams, x: Array) -> Array:
         """log w_k p(x | k), (n, K)."""
@@ -183,7 +183,7 @@ class MixtureModel:
         components = self._coordinates.constrained(coordinates[:, 1:], like.components)
         return MixtureParams(weights / weights.sum(), components)
 
-    def units(self, params: MixtureParams) -> Array:
+    def coordinate_scales(self, params: MixtureParams) -> Array:
         """The natural length of each unconstrained coordinate."""
         scales = self._coordinates.coordinate_scales(params.components)
         return np.hstack([np.ones((self.k, 1)), scales])
@@ -193,7 +193,7 @@ class MixtureModel:
         weights = (1.0 - t) * a.weights + t * b.weights
         return MixtureParams(weights, self.family.blend(a.components, b.components, t))
 
-    def overreach(self, params: MixtureParams, bounds: tuple[float, float, float]) -> float:
+    def truncation_excess(self, params: MixtureParams, bounds: tuple[float, float, float]) -> float:
         """How many levels the truncation region must grow to hold `params`; <= 0 is inside."""
         bounded = cast(BoundedParameters, self.family)  # learners ask for has_bounds
         location, low, high = bounded.parameter_bounds(params.components)
@@ -219,6 +219,6 @@ def degenerate(model: MixtureModel, params: MixtureParams) -> NDArray[np.bool_]:
     return np.zeros((model.k, model.d), dtype=bool)
 
 
-def n_degenerate(model: MixtureModel, params: MixtureParams) -> int:
+def count_degenerate(model: MixtureModel, params: MixtureParams) -> int:
     """How many components are on a limit in some column."""
     return int(degenerate(model, params).any(axis=1).sum())

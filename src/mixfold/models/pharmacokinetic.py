@@ -24,7 +24,7 @@ from mixfold.models._gaussian_effects import (
     entries,
     from_log_cholesky,
     log_cholesky,
-    mended,
+    raise_to_floor,
 )
 from mixfold.models._one_compartment import OneCompartment
 from mixfold.models._random_effects import Conditional, RandomEffects, table_of
@@ -151,9 +151,9 @@ class Pharmacokinetic(RandomEffects):
         first, second, residual = self._parts(statistics)
         mean = first / statistics.count
         omega = second / statistics.count - mean[:, None] * mean
-        omega, repairs = mended(omega, self.covariance)
+        omega, n_degenerate = raise_to_floor(omega, self.covariance)
         noise, raised = ERRORS[self.error].maximize(residual)
-        return PharmacokineticParams(mean, omega, noise), repairs + raised
+        return PharmacokineticParams(mean, omega, noise), n_degenerate + raised
 
     def expected(self, params: PharmacokineticParams) -> Totals:
         second = params.covariance + params.mean[:, None] * params.mean

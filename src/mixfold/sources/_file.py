@@ -80,7 +80,7 @@ class TableFile(Batches):
         return PIECE
 
     @property
-    def travels(self) -> bool:
+    def is_remote_readable(self) -> bool:
         return True
 
     @abstractmethod

@@ -34,8 +34,8 @@ class Concatenated(Source):
         return sum(n for n in lengths if n is not None) if None not in lengths else None
 
     @property
-    def travels(self) -> bool:
-        return all(part.travels for part in self.parts)
+    def is_remote_readable(self) -> bool:
+        return all(part.is_remote_readable for part in self.parts)
 
     def fingerprint(self, limit: int = FULL_BYTES) -> Fingerprint:
         share = limit // len(self.parts)

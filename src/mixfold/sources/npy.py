@@ -88,7 +88,7 @@ class Npy(Source):
             return location_fingerprint(self.path, limit, PIECE)
 
     @property
-    def travels(self) -> bool:
+    def is_remote_readable(self) -> bool:
         return True
 
     def blocks(self, start: int = 0, length: int | None = None) -> Iterator[Rows]:

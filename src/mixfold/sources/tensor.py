@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mixfold.core.arrays import beside
+from mixfold.core.arrays import to_device_of
 from mixfold.core.rows import Rows
 from mixfold.sources._held import Held
 
@@ -30,12 +30,12 @@ class Tensor(Held):
         for first in range(start, self.length, step):
             yield rows.cut(first, first + step)
 
-    def at_hand(self) -> Rows:
+    def resident(self) -> Rows:
         return Rows(self.x, self.weight)
 
     def take(self, indices: np.ndarray) -> Rows:
         """Rows by number, on the device."""
-        chosen = beside(self.x, indices)
+        chosen = to_device_of(self.x, indices)
         return Rows(self.x[chosen], None if self.weight is None else self.weight[chosen])
 
     def head(self, n: int) -> Rows:

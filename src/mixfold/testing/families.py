@@ -33,8 +33,8 @@ def close(a: Any, b: Any, rtol: float = 1e-8, atol: float = 1e-10) -> None:
 def maximize_inverts_the_mean(family: Family, k: int, d: int, rng: np.random.Generator) -> None:
     """maximize(expected(theta)) = theta."""
     params = family.example(k, d, rng)
-    found, repairs = family.maximize(family.expected(params, np.full(k, 1.0 / k)))
-    assert repairs == 0
+    found, n_degenerate = family.maximize(family.expected(params, np.full(k, 1.0 / k)))
+    assert n_degenerate == 0
     close(found, params)
 
 
@@ -113,9 +113,9 @@ def weights_have_no_unit(family: Family, k: int, d: int, rng: np.random.Generato
     labels = np.where(np.arange(40) < 20, 0, np.arange(40) % k)
     responsibilities = np.eye(k)[labels]
     found = [family.maximize(family.blocks_of(x, v * responsibilities)) for v in (1.0, 1e3, 1e-3)]
-    for other, n_degenerate in found[1:]:
+    for other, count_degenerate in found[1:]:
         close(other, found[0][0], rtol=1e-7)
-        assert n_degenerate == found[0][1]
+        assert count_degenerate == found[0][1]
 
 
 def sampled_moments_converge(family: Family, k: int, d: int, rng: np.random.Generator) -> None:
@@ -188,10 +188,10 @@ def parameters_are_in_their_domain(
         model.check_params(found)
     if conjugate_of(family) is not None:
         mixture = BayesianMixture(model)
-        beliefs = mixture.prior(params, Prior())
+        posterior = mixture.prior(params, Prior())
         for row in x:
-            beliefs = mixture.match(beliefs, row, 1.0)[0]
-            mixture.check(beliefs)
+            posterior = mixture.match(posterior, row, 1.0)[0]
+            mixture.check(posterior)
     for name in field_names(params.components):
         array = getattr(params.components, name)
         for bad in (*(np.full_like(array, n) for n in (np.nan, np.inf)), array[1:], array[..., 1:]):

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from mixfold.backends.threads import Threads
+from mixfold.core.backend import Backend, Model
 from mixfold.core.backend_capabilities import Mergeable
 from mixfold.core.learner import Info, Learner
 from mixfold.core.limits import LARGEST
-from mixfold.core.problem import Model, Problem
 from mixfold.core.rows import Array, Rows
 from mixfold.core.schema import check_types
 from mixfold.core.value import equal, flatten, unflatten
@@ -19,7 +19,7 @@ from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 
 def fold(
-    problem: Problem,
+    backend: Backend,
     learner: Learner,
     params: Any,
     rows: Rows,
@@ -28,12 +28,12 @@ def fold(
     seen: int = 0,
 ) -> tuple[Any, list[Info]]:
     """The state after whole passes over rows that arrive in blocks."""
-    state, infos = learner.init(problem, params, seen), []
+    state, infos = learner.init(backend, params, seen), []
     for _ in range(passes):
         for start, stop in zip([0, *cuts], [*cuts, len(rows)], strict=True):
-            state, more = learner.step(problem, state, rows.cut(start, stop))
+            state, more = learner.step(backend, state, rows.cut(start, stop))
             infos += more
-        state, more = learner.end_pass(problem, state)
+        state, more = learner.end_pass(backend, state)
         infos += more
     return state, infos
 
@@ -42,9 +42,9 @@ def blocks_do_not_matter(
     model: Model, params: Any, learner: Learner, rows: Rows, cuts: list[int]
 ) -> None:
     """The same rows in blocks of any sizes give the same bits."""
-    problem = Threads(model, 1)
-    whole = fold(problem, learner, params, rows, [])[0]
-    assert equal(whole, fold(problem, learner, params, rows, cuts)[0])
+    backend = Threads(model, 1)
+    whole = fold(backend, learner, params, rows, [])[0]
+    assert equal(whole, fold(backend, learner, params, rows, cuts)[0])
 
 
 def threads_do_not_matter(
@@ -59,28 +59,28 @@ def saving_does_not_matter(
     model: Model, params: Any, learner: Learner, rows: Rows, cuts: list[int]
 ) -> None:
     """A state saved and loaded in mid-stream goes on to the same bits."""
-    problem = Threads(model, 1)
+    backend = Threads(model, 1)
     half = len(rows) // 2 + 1
-    state, _ = learner.step(problem, learner.init(problem, params), rows.cut(0, half))
+    state, _ = learner.step(backend, learner.init(backend, params), rows.cut(0, half))
     arrays: dict[str, np.ndarray] = {}
     loaded = unflatten(flatten(state, "state", arrays), arrays)
-    assert equal(_ended(problem, learner, state, rows), _ended(problem, learner, loaded, rows))
+    assert equal(_ended(backend, learner, state, rows), _ended(backend, learner, loaded, rows))
 
 
-def _ended(problem: Problem, learner: Learner, state: Any, rows: Rows) -> Any:
-    state, _ = learner.step(problem, state, rows.cut(len(rows) // 2 + 1, len(rows)))
-    return learner.end_pass(problem, state)[0]
+def _ended(backend: Backend, learner: Learner, state: Any, rows: Rows) -> Any:
+    state, _ = learner.step(backend, state, rows.cut(len(rows) // 2 + 1, len(rows)))
+    return learner.end_pass(backend, state)[0]
 
 
 def inputs_are_not_changed(
     model: Model, params: Any, learner: Learner, rows: Rows, cuts: list[int]
 ) -> None:
     """Rows, parameters and states are as before after a step."""
-    problem = Threads(model, 2)
+    backend = Threads(model, 2)
     before_rows, before_params = rows.copy(), _copied(params)
-    state = learner.init(problem, params)
+    state = learner.init(backend, params)
     before_state = _copied(state)
-    learner.step(problem, state, rows)
+    learner.step(backend, state, rows)
     assert equal(Rows(np.ascontiguousarray(rows.x), rows.weight), before_rows)
     assert equal(params, before_params)
     assert equal(state, before_state)
@@ -90,11 +90,11 @@ def rows_of_weight_zero_do_not_matter(
     model: Model, params: Any, learner: Learner, rows: Rows, cuts: list[int]
 ) -> None:
     """Parameters stay put when every row weighs nothing."""
-    problem = Threads(model, 1)
+    backend = Threads(model, 1)
     nothing = Rows(rows.x, np.zeros(len(rows)))
-    state, _ = fold(problem, learner, params, nothing, cuts, passes=1)
-    before = learner.estimate(problem, learner.init(problem, params))
-    assert equal(learner.estimate(problem, state), before)
+    state, _ = fold(backend, learner, params, nothing, cuts, passes=1)
+    before = learner.estimate(backend, learner.init(backend, params))
+    assert equal(learner.estimate(backend, state), before)
 
 
 def a_common_factor_of_weights_changes_nothing(
@@ -104,18 +104,18 @@ def a_common_factor_of_weights_changes_nothing(
 
     From a start that counts, as in `one_by_one_is_batches_of_one`.
     """
-    problem, some = Threads(model, 1), rows.cut(0, 40)
-    if hasattr(learner.init(problem, params), "prior"):
+    backend, some = Threads(model, 1), rows.cut(0, 40)
+    if hasattr(learner.init(backend, params), "prior"):
         return
-    expected = fold(problem, learner, params, some, [], seen=200)[0]
+    expected = fold(backend, learner, params, some, [], seen=200)[0]
     for factor in (0.01, 10.0):
         weighted = Rows(some.x, factor * some.weights())
-        found = fold(problem, learner, params, weighted, [], seen=200)[0]
-        now, then = (learner.estimate(problem, state) for state in (found, expected))
+        found = fold(backend, learner, params, weighted, [], seen=200)[0]
+        now, then = (learner.estimate(backend, state) for state in (found, expected))
         if model.has_coordinates:
             now, then = model.unconstrained(now), model.unconstrained(then)
         else:
-            now, then = (problem.posterior(params, some, False)[0] for params in (now, then))
+            now, then = (backend.posterior(params, some, False)[0] for params in (now, then))
         np.testing.assert_allclose(now, then, rtol=1e-6, atol=1e-6)
 
 
@@ -128,7 +128,7 @@ def a_weight_is_as_many_rows(
     weighted rows would have a lower likelihood. Learning that was sent back to its start is left
     out, since it has seen fewer rows.
     """
-    problem = Threads(model, 1)
+    backend = Threads(model, 1)
     x = rows.x[np.random.default_rng(5).permutation(len(rows))[:60]]
     heavy = np.argsort(np.argsort(x[:, 0], kind="stable")) >= 40
     counts = np.where(heavy, 6, 1)
@@ -138,10 +138,10 @@ def a_weight_is_as_many_rows(
         (Rows(np.repeat(x, counts, axis=0)), 2),
         (Rows(x), 5),
     ):
-        state, _ = fold(problem, learner, params, some, [], passes, seen=100)
+        state, _ = fold(backend, learner, params, some, [], passes, seen=100)
         if getattr(state, "truncations", 0):
             return
-        log_density = problem.posterior(learner.estimate(problem, state), Rows(x), False)[0]
+        log_density = backend.posterior(learner.estimate(backend, state), Rows(x), False)[0]
         ends.append(float(counts @ log_density) / float(counts.sum()))
     weighted, repeated, plain = ends
     assert weighted > repeated - max(0.05, 0.5 * (repeated - plain))
@@ -151,11 +151,11 @@ def learning_raises_the_likelihood(
     model: Model, params: Any, learner: Learner, rows: Rows, cuts: list[int]
 ) -> None:
     """From a bad start, some passes end better than they began."""
-    problem = Threads(model, 1)
+    backend = Threads(model, 1)
     bad = elsewhere(model, params)
-    state, _ = fold(problem, learner, bad, rows, cuts, passes=3, seen=20)
-    learned = problem.posterior(learner.estimate(problem, state), rows, False)[0]
-    began = problem.posterior(bad, rows, False)[0]
+    state, _ = fold(backend, learner, bad, rows, cuts, passes=3, seen=20)
+    learned = backend.posterior(learner.estimate(backend, state), rows, False)[0]
+    began = backend.posterior(bad, rows, False)[0]
     weight = np.ones(len(rows)) if rows.weight is None else rows.weight
     assert float(weight @ learned) > float(weight @ began) - 0.05 * float(weight.sum())
 
@@ -165,7 +165,9 @@ def elsewhere(model: Model, params: Any) -> Any:
     if isinstance(model, MixtureModel):
         other = model.family.example(model.k, model.d, np.random.default_rng(1))
         return MixtureParams(np.full(model.k, 1.0 / model.k), other)
-    return model.constrained(model.unconstrained(params) + 0.5 * model.units(params), params)
+    return model.constrained(
+        model.unconstrained(params) + 0.5 * model.coordinate_scales(params), params
+    )
 
 
 def coordinates(model: Model, params: Any) -> Array:
@@ -189,9 +191,9 @@ def one_by_one_is_batches_of_one(
         return
     some = rows.cut(0, 60)
     ends = []
-    for problem in (Threads(model, 1), Threads(model, 1, ReferenceKernel(model))):
-        state, _ = fold(problem, learner, params, some, [], seen=200)
-        ends.append(learner.estimate(problem, state))
+    for backend in (Threads(model, 1), Threads(model, 1, ReferenceKernel(model))):
+        state, _ = fold(backend, learner, params, some, [], seen=200)
+        ends.append(learner.estimate(backend, state))
     found, expected = (coordinates(model, params) for params in ends)
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
 
@@ -200,19 +202,19 @@ def closing_keeps_the_pass(
     model: Model, params: Any, learner: Learner, rows: Rows, cuts: list[int]
 ) -> None:
     """A state that was closed ends its pass as one that was not."""
-    problem = Threads(model, 1)
-    state, _ = learner.step(problem, learner.init(problem, params), rows)
-    closed = learner.close(problem, state)
-    assert equal(learner.close(problem, closed), closed)
-    assert equal(learner.end_pass(problem, closed)[0], learner.end_pass(problem, state)[0])
+    backend = Threads(model, 1)
+    state, _ = learner.step(backend, learner.init(backend, params), rows)
+    closed = learner.flushed(backend, state)
+    assert equal(learner.flushed(backend, closed), closed)
+    assert equal(learner.end_pass(backend, closed)[0], learner.end_pass(backend, state)[0])
 
 
-def shards(problem: Problem, learner: Learner, before: Any, rows: Rows) -> list[Any]:
+def shards(backend: Backend, learner: Learner, before: Any, rows: Rows) -> list[Any]:
     """States of three workers, each of which has folded rows of its own."""
     n, found = len(rows), []
     for i, (start, stop) in enumerate([(0, n // 2), (n // 2, n // 2 + 7), (n // 2 + 7, n)]):
-        state = learner.branch(problem.model, before, i, 3)
-        state, _ = learner.step(problem, state, rows.cut(start, stop))
+        state = learner.branch(backend.model, before, i, 3)
+        state, _ = learner.step(backend, state, rows.cut(start, stop))
         found.append(state)
     return found
 
@@ -224,16 +226,16 @@ def the_order_of_states_does_not_matter(
     merge = getattr(learner, "merge", None)
     if merge is None:
         return
-    problem = Threads(model, 1)
-    before = learner.init(problem, params, 20)
-    states = shards(problem, learner, before, rows)
+    backend = Threads(model, 1)
+    before = learner.init(backend, params, 20)
+    states = shards(backend, learner, before, rows)
     copies = _copied([before, *states])
-    merged = merge(problem, before, states)
-    assert equal(merge(problem, before, states[::-1]), merged)
-    assert equal(merge(problem, before, [states[1], states[2], states[0]]), merged)
+    merged = merge(backend, before, states)
+    assert equal(merge(backend, before, states[::-1]), merged)
+    assert equal(merge(backend, before, [states[1], states[2], states[0]]), merged)
     assert equal([before, *states], copies)
-    assert equal(learner.close(problem, merged), merged)
-    learner.end_pass(problem, learner.step(problem, merged, rows)[0])
+    assert equal(learner.flushed(backend, merged), merged)
+    learner.end_pass(backend, learner.step(backend, merged, rows)[0])
 
 
 def merging_nothing_changes_nothing(
@@ -243,26 +245,26 @@ def merging_nothing_changes_nothing(
     merge = getattr(learner, "merge", None)
     if merge is None:
         return
-    problem = Threads(model, 1)
-    before = learner.init(problem, params)
-    assert equal(merge(problem, before, [before, before]), before)
-    state, _ = learner.step(problem, before, rows)
-    closed = learner.close(problem, state)
-    assert equal(merge(problem, before, [state]), closed)
-    assert equal(merge(problem, before, [before, state, before]), closed)
+    backend = Threads(model, 1)
+    before = learner.init(backend, params)
+    assert equal(merge(backend, before, [before, before]), before)
+    state, _ = learner.step(backend, before, rows)
+    closed = learner.flushed(backend, state)
+    assert equal(merge(backend, before, [state]), closed)
+    assert equal(merge(backend, before, [before, state, before]), closed)
 
 
 def gathered_passes_add_up(
     model: Model, params: Any, learner: Learner, rows: Rows, cuts: list[int]
 ) -> None:
     """Where a pass only gathers, merging what shards have gathered is the pass over all rows."""
-    problem = Threads(model, 1)
-    before = learner.init(problem, params)
-    if not learner.gathers(before) or hasattr(before, "seed"):  # drawn numbers differ
+    backend = Threads(model, 1)
+    before = learner.init(backend, params)
+    if not learner.is_reduction(before) or hasattr(before, "seed"):  # drawn numbers differ
         return
-    merged = learner.merge(problem, before, shards(problem, learner, before, rows))  # type: ignore[attr-defined]
-    together = learner.end_pass(problem, merged)[0].params
-    whole = fold(problem, learner, params, rows, [], passes=1)[0].params
+    merged = learner.merge(backend, before, shards(backend, learner, before, rows))  # type: ignore[attr-defined]
+    together = learner.end_pass(backend, merged)[0].params
+    whole = fold(backend, learner, params, rows, [], passes=1)[0].params
     precision = 1e-9 if rows.x.dtype == np.float64 else 1e-5
     np.testing.assert_allclose(
         coordinates(model, together), coordinates(model, whole), precision, precision
@@ -275,14 +277,14 @@ def extreme_rows_leave_valid_parameters(
     """Rows as large and as small as are accepted leave finite parameters that learn on."""
     if not isinstance(model, MixtureModel):
         return
-    problem = Threads(model, 1)
+    backend = Threads(model, 1)
     ordinary = rows.cut(0, 90)
     extreme = with_extremes(model, ordinary, np.random.default_rng(len(cuts)))
-    state, _ = fold(problem, learner, params, extreme, [min(cuts[-1], 60)], passes=1)
-    _assert_valid(problem, learner, state, ordinary)
-    state, _ = learner.step(problem, state, ordinary)
-    state, _ = learner.end_pass(problem, state)
-    _assert_valid(problem, learner, state, ordinary)
+    state, _ = fold(backend, learner, params, extreme, [min(cuts[-1], 60)], passes=1)
+    _assert_valid(backend, learner, state, ordinary)
+    state, _ = learner.step(backend, state, ordinary)
+    state, _ = learner.end_pass(backend, state)
+    _assert_valid(backend, learner, state, ordinary)
 
 
 def with_extremes(model: MixtureModel, rows: Rows, rng: np.random.Generator) -> Rows:
@@ -298,16 +300,16 @@ def with_extremes(model: MixtureModel, rows: Rows, rng: np.random.Generator) -> 
     return Rows(x if outside is None else np.where(outside, np.abs(x).round(), x), rows.weight)
 
 
-def _assert_valid(problem: Problem, learner: Learner, state: Any, ordinary: Rows) -> None:
+def _assert_valid(backend: Backend, learner: Learner, state: Any, ordinary: Rows) -> None:
     """Everything learned is finite, and ordinary rows have densities and responsibilities."""
-    params = learner.estimate(problem, state)
+    params = learner.estimate(backend, state)
     arrays: dict[str, np.ndarray] = {}
     flatten([state, params], "learned", arrays)
     for name, array in arrays.items():
         assert np.isfinite(array).all(), f"{name} is {array}"
     assert (params.weights >= 0).all()
     np.testing.assert_allclose(params.weights.sum(), 1.0)
-    log_density, latent = problem.posterior(params, ordinary)
+    log_density, latent = backend.posterior(params, ordinary)
     assert latent is not None
     assert np.isfinite(log_density).all()
     np.testing.assert_allclose(latent.sum(axis=1), 1.0)
@@ -317,22 +319,22 @@ def states_are_in_their_domain(
     model: Model, params: Any, learner: Learner, rows: Rows, cuts: list[int]
 ) -> None:
     """Every state passes the checks that states in files must pass; so does the learner."""
-    problem, some = Threads(model, 1), rows.cut(0, 40)
+    backend, some = Threads(model, 1), rows.cut(0, 40)
     assert equal(learner.resolve(None, model.d, False), learner)
-    before = state = learner.init(problem, params, 20)
+    before = state = learner.init(backend, params, 20)
     found = [state]
     for _ in range(2):
         for start, stop in ((0, 1), (1, 13), (13, 40)):
-            state, _ = learner.step(problem, state, some.cut(start, stop))
-            found += [state, learner.close(problem, state)]
-        state, _ = learner.end_pass(problem, state)
-        found += [state, learner.rest(state)]
+            state, _ = learner.step(backend, state, some.cut(start, stop))
+            found += [state, learner.flushed(backend, state)]
+        state, _ = learner.end_pass(backend, state)
+        found += [state, learner.compact(state)]
     if isinstance(learner, Mergeable):
-        found.append(learner.merge(problem, before, shards(problem, learner, before, some)))
+        found.append(learner.merge(backend, before, shards(backend, learner, before, some)))
     for one in found:
         check_types(one)
         learner.check_state(model, one)
-        model.check_params(learner.estimate(problem, one))
+        model.check_params(learner.estimate(backend, one))
 
 
 def _copied(thing: Any) -> Any:

@@ -6,18 +6,18 @@ from typing import Any
 
 import numpy as np
 
+from mixfold.core.initializer import Initializer
 from mixfold.core.rows import Rows
-from mixfold.core.start import Start
 from mixfold.core.value import equal
 from mixfold.models.mixture_model import MixtureModel
 
 
-def draw(start: Start, model: MixtureModel, rows: Rows, seed: int = 0) -> Any:
+def draw(start: Initializer, model: MixtureModel, rows: Rows, seed: int = 0) -> Any:
     """Parameters from a generator of that seed."""
     return start.draw(model, rows, np.random.default_rng(seed))
 
 
-def parameters_are_valid(start: Start, model: MixtureModel, rows: Rows) -> None:
+def parameters_are_valid(start: Initializer, model: MixtureModel, rows: Rows) -> None:
     """Any number of rows, from one on and alike or not, gives parameters in their domain."""
     alike = Rows(np.repeat(rows.x[:1], 20, axis=0))
     for some in (rows, rows.cut(0, 1), rows.cut(0, model.k), alike):
@@ -27,14 +27,14 @@ def parameters_are_valid(start: Start, model: MixtureModel, rows: Rows) -> None:
         assert np.isfinite(density).all()
 
 
-def the_seed_decides(start: Start, model: MixtureModel, rows: Rows) -> None:
+def the_seed_decides(start: Initializer, model: MixtureModel, rows: Rows) -> None:
     """The same generator gives the same bits; a start that is not random needs none."""
     assert equal(draw(start, model, rows), draw(start, model, rows))
     if not start.random:
         assert equal(draw(start, model, rows), draw(start, model, rows, seed=1))
 
 
-def inputs_are_not_changed(start: Start, model: MixtureModel, rows: Rows) -> None:
+def inputs_are_not_changed(start: Initializer, model: MixtureModel, rows: Rows) -> None:
     """Rows are as they were."""
     before = rows.copy()
     draw(start, model, rows)

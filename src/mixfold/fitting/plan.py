@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from mixfold.core.backend import Backend, Model
 from mixfold.core.errors import InvalidInputError, ModelFileError
 from mixfold.core.learner import Learner
-from mixfold.core.problem import Model, Problem
 from mixfold.core.source import Check, Source, no_check
-from mixfold.run.checkpoint import Checkpoint
-from mixfold.run.fit import Fit
-from mixfold.run.passing import Passing
-from mixfold.run.progress import Progress, Silent
+from mixfold.fitting.checkpoint import Checkpoint
+from mixfold.fitting.fit import Fit
+from mixfold.fitting.pass_runner import PassRunner
+from mixfold.fitting.progress import Progress, Silent
 
 
 class Starts(Protocol):
@@ -46,7 +46,7 @@ class GivenStarts:
 
 def check_served(learner: Learner, model: Model) -> None:
     """Refuse a model that the learner cannot learn."""
-    why = learner.refusal(model)
+    why = learner.why_unsupported(model)
     if why is not None:
         raise InvalidInputError(why)
 
@@ -59,7 +59,7 @@ class FitPlan:
     `prior_count` is how many rows the start counts for; `resumed` is where to go on from.
     """
 
-    problem: Problem
+    backend: Backend
     learner: Learner
     source: Source
     starts: Starts
@@ -67,13 +67,13 @@ class FitPlan:
     prior_count: int = 0
     passes: int | None = None
     check: Check = no_check
-    passing: Passing | None = None
+    passing: PassRunner | None = None
     checkpoint: Checkpoint | None = None
     resumed: Fit | None = None
     progress: Progress = field(default_factory=Silent)
 
     def __post_init__(self) -> None:
-        check_served(self.learner, self.problem.model)
+        check_served(self.learner, self.backend.model)
         if self.learner.rereads and not self.source.rereadable:
             raise InvalidInputError(
                 f"{type(self.learner).__name__} goes back to rows it has seen, and this source can "

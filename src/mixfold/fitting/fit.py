@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from mixfold.core.backend import Model
 from mixfold.core.checks import check_count, check_kind, check_least, check_seed
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Learner
-from mixfold.core.problem import Model
 from mixfold.core.value import value
-from mixfold.run.history import History
+from mixfold.fitting.history import History
 
 
 @value
@@ -57,5 +57,5 @@ class Fit:
 
     @property
     def bound(self) -> float:
-        """What the rule raises, per row, when last seen; NaN where it is the log-likelihood."""
+        """What the learner maximises, per row, at last; NaN where it is the log-likelihood."""
         return float(self.history.bound[-1]) if len(self.history) else float("nan")

@@ -6,15 +6,15 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from mixfold.backends.threads import Threads
+from mixfold.core.backend import Model
 from mixfold.core.backend_capabilities import Mergeable
 from mixfold.core.engine import Engine
 from mixfold.core.errors import InvalidInputError, in_partition
 from mixfold.core.learner import Info, Learner
-from mixfold.core.problem import Model
 from mixfold.core.source import Check, Source, no_check
 from mixfold.core.value import value
-from mixfold.run.fit import Fit
-from mixfold.run.passing import Moved
+from mixfold.fitting.fit import Fit
+from mixfold.fitting.pass_runner import Moved
 
 SHARDS = 8
 
@@ -40,15 +40,15 @@ class Folding:
 
     def fold(self, folded: Folded, partition: int, opened: Any, *where: Any) -> Folded:
         """With the rows of a partition, none of which waits."""
-        problem = Threads(self.model, 1)
+        backend = Threads(self.model, 1)
         state, infos, n = folded.state, [folded.shown], 0
         with in_partition(partition):
             for rows in opened(*where).blocks():
                 self.check(rows, range(n, n + len(rows)))
-                state, more = self.learner.step(problem, state, rows)
+                state, more = self.learner.step(backend, state, rows)
                 infos += more
                 n += len(rows)
-        state, more = self.learner.closed(problem, state)
+        state, more = self.learner.flush(backend, state)
         return Folded(state, folded.rows + n, together([*infos, *more]))
 
     def merge(self, before: Any, folded: Sequence[Folded]) -> Folded:
@@ -70,7 +70,7 @@ def together(infos: Sequence[Info | None]) -> Info | None:
     return Info(rows, total / rows, given[-1].step_size)
 
 
-class InShards:
+class ShardedPass:
     """Partition by partition, wherever the engine has them folded, then merged.
 
     Where a pass only gathers, every partition is a shard of its own. Else a shard is a chain of
@@ -94,7 +94,7 @@ class InShards:
         self.engine, self.model, self.learner, self.check = engine, model, learner, check
         self.partitions = source.partitions()
 
-    def moves(self, fit: Fit) -> Iterator[Moved]:
+    def states(self, fit: Fit) -> Iterator[Moved]:
         """The state after all rows."""
         unseen = fit.passes == 0 and fit.start == 0
         shards = self._shards(fit.state)
@@ -104,11 +104,11 @@ class InShards:
         merged = work.merge(fit.state, [folded])
         yield merged.state, [merged.shown] if merged.shown else [], merged.rows
 
-    def leap(self, fit: Fit, most: int | None) -> Moved | None:
+    def run_passes(self, fit: Fit, most: int | None) -> Moved | None:
         """Nothing: passes are made one by one."""
         return None
 
     def _shards(self, state: Any) -> list[Sequence[Source]]:
         parts = self.partitions
-        n = len(parts) if self.learner.gathers(state) else min(SHARDS, len(parts))
+        n = len(parts) if self.learner.is_reduction(state) else min(SHARDS, len(parts))
         return [parts[len(parts) * i // n : len(parts) * (i + 1) // n] for i in range(n)]

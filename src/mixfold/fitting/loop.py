@@ -7,15 +7,15 @@ from dataclasses import replace
 from math import isnan
 from typing import Any
 
+from mixfold.core.backend import Backend
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Info, Learner
-from mixfold.core.problem import Problem
 from mixfold.core.rows import Rows
-from mixfold.run.component_order import ranked
-from mixfold.run.fit import Fit
-from mixfold.run.history import no_history
-from mixfold.run.passing import InBlocks
-from mixfold.run.plan import FitPlan, GivenStarts
+from mixfold.fitting.component_order import ranked
+from mixfold.fitting.fit import Fit
+from mixfold.fitting.history import no_history
+from mixfold.fitting.pass_runner import LocalPass
+from mixfold.fitting.plan import FitPlan, GivenStarts
 from mixfold.sources.array import Array
 
 
@@ -23,9 +23,9 @@ class Loop:
     """Folds a source into a learner's state, by default block after block."""
 
     def __init__(self, plan: FitPlan) -> None:
-        self.plan, self.learner, self.problem = plan, plan.learner, plan.problem
-        self.passing = plan.passing or InBlocks(
-            plan.problem, plan.learner, plan.source, plan.seed, plan.check
+        self.plan, self.learner, self.backend = plan, plan.learner, plan.backend
+        self.passing = plan.passing or LocalPass(
+            plan.backend, plan.learner, plan.source, plan.seed, plan.check
         )
         self.fit = Fit(None, no_history())
 
@@ -56,13 +56,13 @@ class Loop:
     def _begun(self, start: int) -> Fit:
         plan = self.plan
         params = plan.starts.params(start)
-        state = self.learner.init(self.problem, params, plan.prior_count, plan.seed)
+        state = self.learner.init(self.backend, params, plan.prior_count, plan.seed)
         return Fit(state, no_history(), start, seed=plan.seed, origin=state)
 
     def _leap(self) -> bool:
         """Make several passes at once, if that can be done."""
         most = None if self.plan.passes is None else self.plan.passes - self.fit.passes
-        leapt = self.passing.leap(self.fit, most)
+        leapt = self.passing.run_passes(self.fit, most)
         if leapt is None:
             return False
         state, infos, rows = leapt
@@ -72,7 +72,7 @@ class Loop:
         return True
 
     def _one_pass(self) -> None:
-        for state, infos, row in self.passing.moves(self.fit):
+        for state, infos, row in self.passing.states(self.fit):
             self.fit = self._moved(self.fit, state, infos, row)
             self._tell()
 
@@ -95,7 +95,7 @@ class Loop:
 
     def _end_pass(self) -> None:
         fit = self.fit
-        state, infos = self.learner.end_pass(self.problem, fit.state)
+        state, infos = self.learner.end_pass(self.backend, fit.state)
         after = replace(
             self._moved(fit, state, infos, fit.row), passes=fit.passes + 1, row=0, length=fit.row
         )
@@ -130,12 +130,12 @@ class Loop:
 
 
 def fit_rows(
-    problem: Problem, learner: Learner, params: Any, rows: Rows, prior_count: int = 0
+    backend: Backend, learner: Learner, params: Any, rows: Rows, prior_count: int = 0
 ) -> Fit:
     """The fit of rows in memory, from given parameters."""
     source = Array(rows.x, rows.weight)
     return Loop(
-        FitPlan(problem, learner, source, GivenStarts(params), prior_count=prior_count)
+        FitPlan(backend, learner, source, GivenStarts(params), prior_count=prior_count)
     ).run()
 
 

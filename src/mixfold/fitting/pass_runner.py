@@ -7,12 +7,12 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
+from mixfold.core.backend import Backend
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Info, Learner
-from mixfold.core.problem import Problem
 from mixfold.core.rows import Rows
 from mixfold.core.source import Check, Source, block_length
-from mixfold.run.fit import Fit
+from mixfold.fitting.fit import Fit
 from mixfold.sources._prefetch import prefetched
 from mixfold.sources._resampled import Resampled
 
@@ -21,26 +21,26 @@ BUSY_SECONDS = 0.25
 Moved = tuple[Any, list[Info], int]
 
 
-class Passing(Protocol):
+class PassRunner(Protocol):
     """A way through the data: states, what they have shown, and how many rows are behind each.
 
-    `leap` makes several passes at once, at most so many, where it can.
+    `run_passes` makes several passes at once, at most so many, where it can.
     """
 
-    def moves(self, fit: Fit) -> Iterator[Moved]: ...
-    def leap(self, fit: Fit, most: int | None) -> Moved | None: ...
+    def states(self, fit: Fit) -> Iterator[Moved]: ...
+    def run_passes(self, fit: Fit, most: int | None) -> Moved | None: ...
 
 
-class InBlocks:
+class LocalPass:
     """Block after block, in this process, in the order the learner wants."""
 
     def __init__(
-        self, problem: Problem, learner: Learner, source: Source, seed: int, check: Check
+        self, backend: Backend, learner: Learner, source: Source, seed: int, check: Check
     ) -> None:
-        self.problem, self.learner, self.source = problem, learner, source
+        self.backend, self.learner, self.source = backend, learner, source
         self.seed, self.check = seed, check
         length = block_length(source.d)
-        self._length = length - length % problem.tile or length
+        self._length = length - length % backend.tile or length
         self.order = learner.order(source.random_access)
         if self.order != "stream" and not source.random_access:
             raise InvalidInputError(
@@ -48,7 +48,7 @@ class InBlocks:
                 "a .npy file: use sampling='stream'"
             )
 
-    def moves(self, fit: Fit) -> Iterator[Moved]:
+    def states(self, fit: Fit) -> Iterator[Moved]:
         """The states after each block that is still to come."""
         numbers, blocks = self._blocks(fit)
         # a pass with replacement may be the first to see a row
@@ -58,21 +58,21 @@ class InBlocks:
         for rows in blocks:
             if unseen:
                 self.check(rows, numbers[row : row + len(rows)])
-            state, infos = self.learner.step(self.problem, state, rows)
+            state, infos = self.learner.step(self.backend, state, rows)
             row += len(rows)
             yield state, infos, row
 
-    def leap(self, fit: Fit, most: int | None) -> Moved | None:
+    def run_passes(self, fit: Fit, most: int | None) -> Moved | None:
         """The state after several passes; the first is never one of them, for rows are checked."""
-        rows = self.source.at_hand()
+        rows = self.source.resident()
         if rows is None or fit.passes == 0 or fit.row > 0 or self.order != "stream":
             return None
-        leapt = self.learner.leap(self.problem, fit.state, rows, most)
+        leapt = self.learner.run_passes(self.backend, fit.state, rows, most)
         return None if leapt is None else (*leapt, len(rows))
 
     def _blocks(self, fit: Fit) -> tuple[Sequence[int], Iterator[Rows]]:
         """The numbers of the rows of this pass, and the blocks still to come."""
-        length = self.problem.block_length(self.source)
+        length = self.backend.block_length(self.source)
         if self.order == "stream":
             return range(sys.maxsize), self._in_order(fit, length)
         drawn = Resampled(self.source, self.order, [self.seed, fit.start, fit.passes])
@@ -82,7 +82,7 @@ class InBlocks:
     def _in_order(self, fit: Fit, length: int | None) -> Iterator[Rows]:
         if not self.source.in_memory:
             return self._ahead(self.source.blocks(fit.row, length))
-        if length is None and self.learner.gathers(fit.state):
+        if length is None and self.learner.is_reduction(fit.state):
             return self._growing(fit.row)
         return self.source.blocks(fit.row, length)
 
@@ -104,4 +104,4 @@ class InBlocks:
 
     def _ahead(self, blocks: Iterator[Rows]) -> Iterator[Rows]:
         """Blocks read by a thread; on a device work is in order within one thread alone."""
-        return blocks if self.source.at_hand() is not None else prefetched(blocks)
+        return blocks if self.source.resident() is not None else prefetched(blocks)

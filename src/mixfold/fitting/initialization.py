@@ -8,62 +8,62 @@ from typing import Any
 
 import numpy as np
 
+from mixfold.core.backend import Backend, Model
 from mixfold.core.errors import InvalidInputError, warn
 from mixfold.core.family import Family
+from mixfold.core.initializer import Initializer
 from mixfold.core.learner import Learner
-from mixfold.core.problem import Model, Problem
 from mixfold.core.registry import find, is_called
 from mixfold.core.rows import Rows
 from mixfold.core.source import Source
-from mixfold.core.start import Start
 from mixfold.core.value import at_home, value
+from mixfold.fitting.component_order import component_order, ranked, reorder
+from mixfold.fitting.loop import check_some, fit_rows
+from mixfold.initializers._from_params import FromParams
 from mixfold.learners.em import EM
-from mixfold.models.mixture_model import MixtureParams, n_degenerate
-from mixfold.run.component_order import component_order, ranked, reorder
-from mixfold.run.loop import check_some, fit_rows
-from mixfold.starts._given import Given
+from mixfold.models.mixture_model import MixtureParams, count_degenerate
 
 SHORT = EM(tol=1e-4, max_iter=8, accelerate=True, criterion="step")
 LONG = EM(tol=1e-5, max_iter=60, accelerate=True, criterion="step")
 FINALISTS = 3
 
 
-def start_for(init: Any, family: Family, suits: str | None = None) -> Start:
+def initializer_for(init: Any, family: Family, suits: str | None = None) -> Initializer:
     """The start a user has named, or given; "auto" is the one that suits the learner."""
-    if isinstance(init, Start):
+    if isinstance(init, Initializer):
         return init
     if isinstance(init, str):
         if is_called(init, "auto"):
             init = suits or family.default_init
-        start: Start = find("starts", init)()
+        start: Initializer = find("initializers", init)()
         return start
     if hasattr(init, "fit") and not hasattr(init, "params_"):
         raise InvalidInputError(f"init is {init!r}, which is not fitted: call its fit first")
-    return Given(getattr(init, "params_", init))
+    return FromParams(getattr(init, "params_", init))
 
 
 def warn_of(learner: Learner, model: Model, sample: Rows) -> None:
     """Say what the learner has to remark before it begins."""
-    for remark in learner.remarks(model, sample.on_host()):
+    for remark in learner.warnings(model, sample.on_host()):
         warn(remark)
 
 
 @value
-class Beginning:
+class Initialization:
     """How parameters are first drawn.
 
     Several candidates are learned for a few passes over the sample, the best of them to the end.
     Parameters that are drawn, not given, are put into order where the learner is `exchangeable`.
     """
 
-    start: Start
+    start: Initializer
     candidates: int = 1
     exchangeable: bool = True
 
     @property
     def given(self) -> MixtureParams | None:
         """Whole parameters, where the user has given them."""
-        params = self.start.params if isinstance(self.start, Given) else None
+        params = self.start.params if isinstance(self.start, FromParams) else None
         return params if isinstance(params, MixtureParams) else None
 
     @property
@@ -71,48 +71,48 @@ class Beginning:
         """Whether two draws can differ."""
         return self.start.random
 
-    def draw(self, problem: Problem, sample: Rows, seed: list[int]) -> MixtureParams:
+    def draw(self, backend: Backend, sample: Rows, seed: list[int]) -> MixtureParams:
         """Parameters from a sample; the same for the same seed and sample."""
         if not self.random:
-            return self._one(problem, sample, seed)
+            return self._one(backend, sample, seed)
         if self.candidates == 1:
-            best = self._one(problem, sample, seed)
+            best = self._one(backend, sample, seed)
         else:
-            best = self._best(problem, sample, seed)
+            best = self._best(backend, sample, seed)
         best = at_home(best)
-        return reorder(best, component_order(problem.model, best)) if self.exchangeable else best
+        return reorder(best, component_order(backend.model, best)) if self.exchangeable else best
 
-    def _best(self, problem: Problem, sample: Rows, seed: list[int]) -> MixtureParams:
-        drawn = [self._one(problem, sample, [*seed, i]) for i in range(self.candidates)]
+    def _best(self, backend: Backend, sample: Rows, seed: list[int]) -> MixtureParams:
+        drawn = [self._one(backend, sample, [*seed, i]) for i in range(self.candidates)]
         if not sample.total_weight() > 0.0:
             return drawn[0]
-        tried = [_learned(SHORT, problem, params, sample) for params in drawn]
-        chosen = sorted(_best_first(problem, tried)[:FINALISTS])
-        ended = [_learned(LONG, problem, tried[i][0], sample) for i in chosen]
-        best: MixtureParams = ended[_best_first(problem, ended)[0]][0]
+        tried = [_learned(SHORT, backend, params, sample) for params in drawn]
+        chosen = sorted(_best_first(backend, tried)[:FINALISTS])
+        ended = [_learned(LONG, backend, tried[i][0], sample) for i in chosen]
+        best: MixtureParams = ended[_best_first(backend, ended)[0]][0]
         return best
 
-    def _one(self, problem: Problem, sample: Rows, seed: list[int]) -> MixtureParams:
+    def _one(self, backend: Backend, sample: Rows, seed: list[int]) -> MixtureParams:
         rng = np.random.default_rng(seed)
-        params: MixtureParams = self.start.draw(problem.model, sample.on_host(), rng)
+        params: MixtureParams = self.start.draw(backend.model, sample.on_host(), rng)
         return params
 
 
-def _best_first(problem: Problem, found: list[tuple[MixtureParams, float]]) -> list[int]:
+def _best_first(backend: Backend, found: list[tuple[MixtureParams, float]]) -> list[int]:
     """Numbers of parameters by score, those with the fewest degenerate components first.
 
     The likelihood of a component that shrinks onto a few rows has no bound, so it says nothing.
     """
     order = ranked([score for _, score in found])
-    return sorted(order, key=lambda i: n_degenerate(problem.model, found[i][0]))
+    return sorted(order, key=lambda i: count_degenerate(backend.model, found[i][0]))
 
 
 def _learned(
-    rule: EM, problem: Problem, params: MixtureParams, sample: Rows
+    rule: EM, backend: Backend, params: MixtureParams, sample: Rows
 ) -> tuple[MixtureParams, float]:
     """EM on the sample: parameters and their log-likelihood per row."""
-    state = fit_rows(problem, rule, params, sample).state
-    return rule.estimate(problem, state), state.before
+    state = fit_rows(backend, rule, params, sample).state
+    return rule.estimate(backend, state), state.before
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class Drawing:
     `check` sees the rows of the sample, with their numbers where these are known.
     """
 
-    beginning: Beginning
+    initialization: Initialization
     size: int
     number: int
     seed: int
@@ -133,9 +133,9 @@ class Sample:
     """Rows of a source for limits and starts, which are read when they are first asked for."""
 
     def __init__(
-        self, problem: Problem, learner: Learner, source: Source, drawing: Drawing
+        self, backend: Backend, learner: Learner, source: Source, drawing: Drawing
     ) -> None:
-        self.problem, self.learner, self.source, self.drawing = problem, learner, source, drawing
+        self.backend, self.learner, self.source, self.drawing = backend, learner, source, drawing
         self._kept: Rows | None = None
 
     def rows(self) -> Rows:
@@ -149,7 +149,7 @@ class Sample:
         self._kept = None
 
     def _read(self) -> Rows:
-        source, k = self.source, self.problem.model.k
+        source, k = self.source, self.backend.model.k
         rng = np.random.default_rng([self.drawing.seed, 2**31])
         rows = source.sample(self.drawing.size, rng)
         first_rows = source.length is None and source.engine is None
@@ -161,26 +161,29 @@ class Sample:
                 f"Expected n_samples >= n_components but got n_components = {k}, "
                 f"n_samples = {len(rows)}"
             )
-        warn_of(self.learner, self.problem.model, rows)
+        warn_of(self.learner, self.backend.model, rows)
         return rows
 
 
 class SampledStarts:
     """Starts from one sample of a source."""
 
-    def __init__(self, problem: Problem, sample: Sample) -> None:
+    def __init__(self, backend: Backend, sample: Sample) -> None:
         drawing = sample.drawing
-        beginning, number = drawing.beginning, drawing.number if drawing.beginning.random else 1
+        initialization, number = (
+            drawing.initialization,
+            drawing.number if drawing.initialization.random else 1,
+        )
         if not sample.source.rereadable:  # all starts but one are given up on the sample
-            candidates = max(beginning.candidates, number)
-            beginning, number = replace(beginning, candidates=candidates), 1
-        self.problem, self.sample, self.seed = problem, sample, drawing.seed
-        self.beginning, self.number = beginning, number
+            candidates = max(initialization.candidates, number)
+            initialization, number = replace(initialization, candidates=candidates), 1
+        self.backend, self.sample, self.seed = backend, sample, drawing.seed
+        self.initialization, self.number = initialization, number
 
     @property
     def random(self) -> bool:
         """Whether parameters are drawn, not given."""
-        return self.beginning.random
+        return self.initialization.random
 
     def __len__(self) -> int:
         return self.number
@@ -190,4 +193,4 @@ class SampledStarts:
         rows = self.sample.rows()
         if number + 1 == self.number:
             self.sample.release()
-        return self.beginning.draw(self.problem, rows, [self.seed, number])
+        return self.initialization.draw(self.backend, rows, [self.seed, number])

@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from mixfold.core.checks import check_whole
+from mixfold.core.initializer import Initializer
 from mixfold.core.rows import Array, Rows
-from mixfold.core.start import Start
 from mixfold.core.value import value
 from mixfold.families.gaussian import Gaussian
+from mixfold.initializers._assignment import from_centers, spread_centers, weights_of
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
-from mixfold.starts._assignment import from_centers, spread_centers, weights_of
 
 
 @value
-class KMeans(Start):
+class KMeans(Initializer):
     """k-means++, then Lloyd's iterations: each centre moves to the mean of the rows nearest to it.
 
     It is what scikit-learn calls "kmeans". At most `max_iter` iterations are made.

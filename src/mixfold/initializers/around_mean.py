@@ -5,16 +5,16 @@ from __future__ import annotations
 import numpy as np
 
 from mixfold.core.checks import check_above
+from mixfold.core.initializer import Initializer
 from mixfold.core.rows import Rows
 from mixfold.core.source import block_length
-from mixfold.core.start import Start
 from mixfold.core.value import value
+from mixfold.initializers._assignment import of_one_spread, weights_of, with_spread
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
-from mixfold.starts._assignment import of_one_spread, weights_of, with_spread
 
 
 @value
-class AroundMean(Start):
+class AroundMean(Initializer):
     """Means drawn uniformly within `radius` deviations of the rows' mean, equal weights."""
 
     radius: float = 0.1

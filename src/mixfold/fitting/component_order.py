@@ -73,7 +73,7 @@ def ranked(scores: list[float]) -> list[int]:
 def reorder(thing: T, order: np.ndarray) -> T:
     """A tree of values with the components of every mixture in it in another order.
 
-    Only parameters, statistics and beliefs are of components; what else a state has stays.
+    Only parameters, statistics and posteriors are of components; what else a state has stays.
     """
     found: Any = thing
     if isinstance(thing, list):

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from mixfold.backends.threads import Threads
+from mixfold.core.backend import Backend, Model
 from mixfold.core.engine import Engine
 from mixfold.core.errors import InvalidInputError
-from mixfold.core.problem import Model, Problem
 from mixfold.core.registry import find_all
 from mixfold.core.source import Source
 
@@ -32,9 +32,9 @@ class Placement:
         """The device that tensors go to; None where they become arrays."""
         return None if self.is_default else self.device
 
-    def backend(self, model: Model, n_threads: int | None) -> Problem:
+    def backend(self, model: Model, n_threads: int | None) -> Backend:
         """A model bound to this place."""
-        bound: Problem = self.kind.on(model, self.device, n_threads)
+        bound: Backend = self.kind.on(model, self.device, n_threads)
         return bound
 
 
@@ -68,7 +68,7 @@ def engine_for(cluster: Any, source: Source, place: Placement) -> Iterator[Engin
             "leave engine out, or use neither cluster nor data that lie on a cluster"
         )
     kind = engine_called(source.engine if cluster is None else cluster)
-    if kind.remote and not source.travels:
+    if kind.remote and not source.is_remote_readable:
         raise InvalidInputError(
             f"cluster is {cluster!r}, but workers cannot read rows that are in the memory of this "
             "process: give files or a collection of the cluster, or leave cluster out to use all "

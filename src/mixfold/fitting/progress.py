@@ -6,7 +6,7 @@ import sys
 import time
 from typing import Protocol
 
-from mixfold.run.fit import Fit
+from mixfold.fitting.fit import Fit
 
 
 class Progress(Protocol):

@@ -7,12 +7,12 @@ from typing import Any, NoReturn
 import numpy as np
 
 from mixfold.core.errors import InvalidInputError
+from mixfold.core.initializer import Initializer
 from mixfold.core.limits import LARGEST
 from mixfold.core.rows import Rows
-from mixfold.core.start import Start
 from mixfold.core.value import flatten, value
+from mixfold.initializers._assignment import from_centers, from_labels
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
-from mixfold.starts._assignment import from_centers, from_labels
 
 
 def shapes(components: Any) -> tuple[Any, list[tuple[int, ...]]]:
@@ -22,7 +22,7 @@ def shapes(components: Any) -> tuple[Any, list[tuple[int, ...]]]:
 
 
 @value
-class Given(Start):
+class FromParams(Initializer):
     """Whole parameters, or means alone, which then are centres of the rows nearest to them."""
 
     params: Any

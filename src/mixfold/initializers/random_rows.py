@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from mixfold.core.initializer import Initializer
 from mixfold.core.rows import Rows
-from mixfold.core.start import Start
 from mixfold.core.value import value
+from mixfold.initializers._assignment import from_centers
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
-from mixfold.starts._assignment import from_centers
 
 
 @value
-class RandomRows(Start):
+class RandomRows(Initializer):
     """K rows drawn uniformly, each the centre of the rows nearest to it."""
 
     def draw(self, model: MixtureModel, rows: Rows, rng: np.random.Generator) -> MixtureParams:

@@ -12,15 +12,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from mixfold.core.backend import Backend
 from mixfold.core.backend_capabilities import RowUpdater, row_updater
 from mixfold.core.limits import LARGEST
-from mixfold.core.problem import Problem
 from mixfold.core.rows import Array, Rows
 from mixfold.estimators._learned import Learned
+from mixfold.fitting.initialization import Initialization
 from mixfold.learners._steps import RowCounts, row_steps
 from mixfold.learners._stochastic import StochasticEM
 from mixfold.learners.drift_aware import DriftAware
-from mixfold.run.starting import Beginning
 
 AHEAD = 1024
 FEW = 32
@@ -33,12 +33,12 @@ def is_in_range(x: Array) -> bool:
     return bool(np.maximum.reduce(np.abs(x)) < LARGEST)  # NaN is not below
 
 
-class Live(ABC):
+class RowStream(ABC):
     """A stream that goes on from what has been learned."""
 
-    def __init__(self, learned: Learned, problem: Problem, beginning: Beginning) -> None:
-        self._from, self.problem, self.beginning = learned, problem, beginning
-        self._d = problem.model.d
+    def __init__(self, learned: Learned, backend: Backend, initialization: Initialization) -> None:
+        self._from, self.backend, self.initialization = learned, backend, initialization
+        self._d = backend.model.d
         self._settled: tuple[int, Learned] | None = None
 
     @property
@@ -65,7 +65,7 @@ class Live(ABC):
         if kept is not None and kept[0] == self.done:
             return kept[1]
         state, done = self.moment()
-        learned = self._with(state, done).settle(self.problem, self.beginning)
+        learned = self._with(state, done).settle(self.backend, self.initialization)
         self._settled = done, learned
         return learned
 
@@ -105,13 +105,17 @@ class Planned(NamedTuple):
         return self.counts.after(done - self.first)
 
 
-class InPlace(Live):
+class CompiledRowStream(RowStream):
     """Every row is an update, on memory of its own."""
 
     def __init__(
-        self, learned: Learned, problem: Problem, beginning: Beginning, updater: RowUpdater
+        self,
+        learned: Learned,
+        backend: Backend,
+        initialization: Initialization,
+        updater: RowUpdater,
     ) -> None:
-        super().__init__(learned, problem, beginning)
+        super().__init__(learned, backend, initialization)
         self._updater, self._rule = updater, learned.learner.rule
         self._lock = Lock()  # rows are folded while other threads run
         self._planned = Planned(0, learned.stream.state.learned, np.empty(0), 0)
@@ -147,16 +151,16 @@ class InPlace(Live):
     def moment(self) -> tuple[Any, int]:
         with self._lock:
             after, done = self._updater.state(), self._updater.rows
-            repairs, planned = self._updater.repairs, self._planned
+            n_degenerate, planned = self._updater.n_degenerate, self._planned
         learner, state = self._from.learner, self._from.stream.state
-        return learner.advance(state, after, done, planned.counts_after(done), repairs), done
+        return learner.advance(state, after, done, planned.counts_after(done), n_degenerate), done
 
 
-class Stepwise(Live):
+class BatchedRowStream(RowStream):
     """State after state, as the learner makes them."""
 
-    def __init__(self, learned: Learned, problem: Problem, beginning: Beginning) -> None:
-        super().__init__(learned, problem, beginning)
+    def __init__(self, learned: Learned, backend: Backend, initialization: Initialization) -> None:
+        super().__init__(learned, backend, initialization)
         self._now: tuple[Any, int] = learned.stream.state, 0
 
     @property
@@ -165,7 +169,7 @@ class Stepwise(Live):
 
     def learn(self, x: Array) -> None:
         state, done = self._now
-        state, _ = self._from.learner.step(self.problem, state, Rows(x[None]))
+        state, _ = self._from.learner.step(self.backend, state, Rows(x[None]))
         self._now = state, done + 1
 
     def moment(self) -> tuple[Any, int]:
@@ -177,23 +181,23 @@ class Window(NamedTuple):
     learned before."""
 
     before: Any
-    inner: Live
+    inner: RowStream
     rows: Array
     first: int
 
 
-class Watched(Live):
+class DriftRowStream(RowStream):
     """Learning that is watched: within a window nothing happens but what the inner rule does."""
 
-    def __init__(self, learned: Learned, problem: Problem, beginning: Beginning) -> None:
-        super().__init__(learned, problem, beginning)
+    def __init__(self, learned: Learned, backend: Backend, initialization: Initialization) -> None:
+        super().__init__(learned, backend, initialization)
         self._window = self._begun(learned.stream.state, 0)
 
     def _begun(self, state: Any, first: int) -> Window:
         rule, stream = self._from.learner, self._from.stream
         inner = replace(self._from, learner=rule.learner, stream=replace(stream, state=state.inner))
         room = np.empty((max(1, rule.window - len(state.window)), self._d))
-        return Window(state, live_on(inner, self.problem, self.beginning), room, first)
+        return Window(state, live_on(inner, self.backend, self.initialization), room, first)
 
     @property
     def done(self) -> int:
@@ -213,22 +217,24 @@ class Watched(Live):
         if not done:
             return window.before, window.first
         rows = Rows(window.rows[:done])
-        state = self._from.learner.watched(self.problem, window.before, inner, rows)
+        state = self._from.learner.watched(self.backend, window.before, inner, rows)
         return state, window.first + done
 
 
-def live_from(learned: Learned, problem: Problem, beginning: Beginning) -> Live | None:
+def live_from(
+    learned: Learned, backend: Backend, initialization: Initialization
+) -> RowStream | None:
     """What goes on from the stream's state, if it has one yet."""
-    return None if learned.stream.state is None else live_on(learned, problem, beginning)
+    return None if learned.stream.state is None else live_on(learned, backend, initialization)
 
 
-def live_on(learned: Learned, problem: Problem, beginning: Beginning) -> Live:
+def live_on(learned: Learned, backend: Backend, initialization: Initialization) -> RowStream:
     """What goes on from the stream's state."""
     state, learner = learned.stream.state, learned.learner
     if isinstance(learner, DriftAware):
-        return Watched(learned, problem, beginning)
+        return DriftRowStream(learned, backend, initialization)
     if isinstance(learner, StochasticEM) and learner.row_by_row():
-        updater = row_updater(problem, state.statistics, state.params)
+        updater = row_updater(backend, state.statistics, state.params)
         if updater is not None:
-            return InPlace(learned, problem, beginning, updater)
-    return Stepwise(learned, problem, beginning)
+            return CompiledRowStream(learned, backend, initialization, updater)
+    return BatchedRowStream(learned, backend, initialization)

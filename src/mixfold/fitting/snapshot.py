@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from mixfold.core.backend import Model
 from mixfold.core.checks import check_count
 from mixfold.core.learner import Learner
-from mixfold.core.problem import Model
 from mixfold.core.value import value
 
 MOST = 8
 
 
 @value
-class Ancestor:
+class Snapshot:
     """A state from which learning went on, perhaps in several places, and the rows behind it.
 
     `n_seen` counts passes, `n_rows` does not.
@@ -31,14 +31,14 @@ class Ancestor:
         check_count("n_rows", self.n_rows)
 
 
-def joined(ancestors: list[Ancestor], more: Iterable[Ancestor]) -> list[Ancestor]:
+def joined(snapshots: list[Snapshot], more: Iterable[Snapshot]) -> list[Snapshot]:
     """With those that came after the first, each once, in the order of their rows.
 
     Beyond a limit the first and the latest are kept.
     """
-    found = {a.n_seen: a for a in ancestors}
+    found = {a.n_seen: a for a in snapshots}
     for one in more:
-        if one.n_seen > ancestors[0].n_seen:
+        if one.n_seen > snapshots[0].n_seen:
             found.setdefault(one.n_seen, one)
     in_order = [found[n] for n in sorted(found)]
     return in_order if len(in_order) <= MOST else [in_order[0], *in_order[-(MOST - 1) :]]

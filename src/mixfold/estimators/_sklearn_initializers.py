@@ -8,14 +8,14 @@ import numpy as np
 from sklearn.cluster import KMeans, kmeans_plusplus
 
 from mixfold.core.checks import check_array
+from mixfold.core.initializer import Initializer
 from mixfold.core.rows import Array, Rows
 from mixfold.core.source import WholeArray
-from mixfold.core.start import Start
 from mixfold.core.statistics import Statistics, pack
 from mixfold.core.value import value
 from mixfold.families.gaussian import Gaussian
+from mixfold.initializers._assignment import statistics_of
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
-from mixfold.starts._assignment import statistics_of
 
 
 def responsibilities(init_params: str, rows: Rows, k: int, rng: np.random.RandomState) -> Array:
@@ -64,10 +64,10 @@ def check_shape(name: str, given: Array | None, shape: tuple[int, ...]) -> None:
 
 
 @value
-class Overrides(Start):
+class Overrides(Initializer):
     """Another start with the weights, means or precisions a user has given put in its place."""
 
-    start: Start
+    start: Initializer
     weights: Array | None
     means: Array | None
     precisions: Array | None

@@ -10,7 +10,7 @@ import numpy as np
 from mixfold.core.rows import Rows
 
 
-class Start(ABC):
+class Initializer(ABC):
     """Parameters before any learning."""
 
     random: bool = True

@@ -9,11 +9,11 @@ from typing import Any
 
 from mixfold.core.errors import InvalidInputError, ModelFileError, OutputError, warn
 from mixfold.core.value import value
-from mixfold.run.atomic_files import check_output
-from mixfold.run.files import check_savable, kind_of, may_replace, write
-from mixfold.run.fit import Fit
-from mixfold.run.identity import LEARNER, MODEL, Identity, check_same, stored
-from mixfold.run.reading import read
+from mixfold.fitting.atomic_files import check_output
+from mixfold.fitting.files import check_savable, kind_of, may_replace, write
+from mixfold.fitting.fit import Fit
+from mixfold.fitting.identity import LEARNER, MODEL, Identity, check_same, stored
+from mixfold.fitting.reading import read
 
 
 @value

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from mixfold.core.initializer import Initializer
 from mixfold.core.rows import Rows
-from mixfold.core.start import Start
 from mixfold.core.value import value
+from mixfold.initializers._assignment import from_centers, spread_centers
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
-from mixfold.starts._assignment import from_centers, spread_centers
 
 
 @value
-class KMlePlusPlus(Start):
+class KMlePlusPlus(Initializer):
     """k-means++ with the Bregman divergence of the family in place of the squared distance.
 
     Reference: Saint-Jean and Nielsen (2015); Nielsen (2012).

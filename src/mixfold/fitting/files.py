@@ -13,7 +13,7 @@ import numpy as np
 
 from mixfold.core.errors import ModelFileError
 from mixfold.core.value import checksum, flatten
-from mixfold.run.atomic_files import replacing
+from mixfold.fitting.atomic_files import replacing
 
 FORMAT, VERSION = "mixfold", 7
 

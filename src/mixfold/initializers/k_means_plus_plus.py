@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
+from mixfold.core.initializer import Initializer
 from mixfold.core.rows import Rows
-from mixfold.core.start import Start
 from mixfold.core.value import value
 from mixfold.families.gaussian import Gaussian
+from mixfold.initializers._assignment import from_centers, spread_centers
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
-from mixfold.starts._assignment import from_centers, spread_centers
 
 
 @value
-class KMeansPlusPlus(Start):
+class KMeansPlusPlus(Initializer):
     """K rows drawn with probability proportional to the squared distance from those before.
 
     Reference: Arthur and Vassilvitskii (2007).

@@ -6,15 +6,15 @@ import numpy as np
 
 from mixfold.core.capabilities import CappedPrecision
 from mixfold.core.checks import check_above
+from mixfold.core.initializer import Initializer
 from mixfold.core.rows import Rows
-from mixfold.core.start import Start
 from mixfold.core.value import value
+from mixfold.initializers._assignment import of_one_spread
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
-from mixfold.starts._assignment import of_one_spread
 
 
 @value
-class Uniform(Start):
+class Uniform(Initializer):
     """Means drawn uniformly from a box of half-width `radius` around zero, equal weights.
 
     Precisions are the family's cap where it has one, else those of some rows.

@@ -14,9 +14,9 @@ import numpy as np
 from mixfold.core.errors import MixfoldError, ModelFileError
 from mixfold.core.registry import find_all
 from mixfold.core.value import checksum, unflatten
-from mixfold.run.files import FORMAT, VERSION
+from mixfold.fitting.files import FORMAT, VERSION
 
-WITH_VALUES = ("families", "schedules", "detectors", "models", "learners", "starts")
+WITH_VALUES = ("families", "schedules", "detectors", "models", "learners", "initializers")
 LONGEST_HEADER = 2**26  # bytes
 TYPES = {
     name: np.dtype(kind)

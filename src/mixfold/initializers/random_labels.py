@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
+from mixfold.core.initializer import Initializer
 from mixfold.core.rows import Rows
-from mixfold.core.start import Start
 from mixfold.core.value import value
+from mixfold.initializers._assignment import from_labels
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
-from mixfold.starts._assignment import from_labels
 
 
 @value
-class RandomLabels(Start):
+class RandomLabels(Initializer):
     """Labels drawn uniformly, one M-step: components start close together.
 
     Reference: McLachlan and Peel (2000), section 3.9.3.

@@ -59,7 +59,7 @@ class History:
 
     @property
     def bound(self) -> Array:
-        """Mean of what the rule raised; NaN where that is the log-likelihood itself."""
+        """Mean of what the learner has maximised; NaN where that is the log-likelihood itself."""
         return self.table[:, 4]
 
     def __repr__(self) -> str:

@@ -1,19 +1,19 @@
-"""What Bayesian learners share: beliefs before any row."""
+"""What Bayesian learners share: the prior."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from mixfold.core.backend import Backend, Model
 from mixfold.core.capabilities import conjugate_of
 from mixfold.core.conjugate import Prior
 from mixfold.core.errors import InvalidInputError
-from mixfold.core.problem import Model, Problem
 from mixfold.models.bayesian_mixture import BayesianMixture, MixturePosterior
 from mixfold.models.mixture_model import MixtureModel
 
 
 def check_prior(prior: Any) -> None:
-    """Refuse what no beliefs can be made from."""
+    """Refuse what no prior can be made from."""
     if not (prior is None or isinstance(prior, Prior | MixturePosterior)):
         raise InvalidInputError(
             f"prior is {prior!r}: give Prior(...), or the posterior_ of a fitted model"
@@ -28,7 +28,7 @@ def same_for_all(prior: Any) -> bool:
 
 
 def no_prior(model: Model) -> str | None:
-    """Why beliefs cannot be had of a model, unless its components have a conjugate prior."""
+    """Why a model has no posterior of this form, unless its components have a conjugate prior."""
     if isinstance(model, MixtureModel) and conjugate_of(model.family) is not None:
         return None
     return (
@@ -37,15 +37,15 @@ def no_prior(model: Model) -> str | None:
     )
 
 
-def mixture_of(problem: Problem) -> BayesianMixture:
-    """The mixture beliefs are about."""
-    model: Any = problem.model
+def mixture_of(backend: Backend) -> BayesianMixture:
+    """The mixture that the posterior is of."""
+    model: Any = backend.model
     return BayesianMixture(model)
 
 
-def beliefs_before(problem: Problem, params: Any, prior: Any) -> MixturePosterior:
+def beliefs_before(backend: Backend, params: Any, prior: Any) -> MixturePosterior:
     """The prior: as given, or around the parameters of a start."""
-    mixture = mixture_of(problem)
+    mixture = mixture_of(backend)
     if not isinstance(prior, MixturePosterior):
         return mixture.prior(params, Prior() if prior is None else prior)
     check_beliefs(mixture.model, prior)
@@ -53,10 +53,10 @@ def beliefs_before(problem: Problem, params: Any, prior: Any) -> MixturePosterio
 
 
 def check_beliefs(model: Any, *several: MixturePosterior) -> None:
-    """Refuse beliefs outside their domain, or about another mixture."""
-    for beliefs in several:
+    """Refuse a posterior outside its domain, or of another mixture."""
+    for posterior in several:
         try:
-            BayesianMixture(model).check(beliefs)
+            BayesianMixture(model).check(posterior)
         except InvalidInputError as error:
             raise InvalidInputError(
                 f"the prior or posterior is not of {model.k} components in {model.d} columns: "
