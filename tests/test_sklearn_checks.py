@@ -38,8 +38,10 @@ def refused(estimator: Any) -> dict[str, str]:
     """Checks that an estimator cannot pass, and why."""
     if getattr(estimator, "learner", None) == "mini-batch-em":
         return {
-            "check_sample_weight_equivalence_on_dense_data": "a batch has other rows where rows are "
-            "repeated, and weights count in units of their mean"
+            "check_sample_weight_equivalence_on_dense_data": (
+                "a batch has other rows where rows are repeated, and weights count in units of "
+                "their mean"
+            )
         }
     if not isinstance(estimator, LinearMixedModel | LogisticMixedModel):
         return {}
