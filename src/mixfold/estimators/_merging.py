@@ -172,7 +172,8 @@ def _aligned(learned: Sequence[Learned]) -> Learned:
     if any(one.posterior is not None for one in learned):
         raise InvalidInputError(
             f"align is True, but {type(learned[0].learner).__name__} learns a posterior, and "
-            "without a common start nothing says which prior to divide out: give all models the same init"
+            "without a common start nothing says which prior to divide out: give all models the "
+            "same init"
         )
     first, expected = learned[0], []
     like = first.model.expected(first.params)
