@@ -86,13 +86,13 @@ std::tuple<double, long long, std::optional<Result>> fold(
                      fresh ? fresh->data : nullptr};
   {
     nb::gil_scoped_release unlocked;
-    s.degeneracies = 0;
+    s.n_degenerate = 0;
     kernels().fold(s, mixture.trial(), rule, rows, w, gamma.data(), hold, log_likelihood);
     mixture.rows += rows.n;
-    mixture.degeneracies += s.degeneracies;
+    mixture.n_degenerate += s.n_degenerate;
   }
-  if (!fresh) return {log_likelihood, s.degeneracies, std::nullopt};
-  return {log_likelihood, s.degeneracies, fresh->array};
+  if (!fresh) return {log_likelihood, s.n_degenerate, std::nullopt};
+  return {log_likelihood, s.n_degenerate, fresh->array};
 }
 
 std::tuple<Result, Result, Result, Result, Result, Result> state(const OnlineMixture& mixture) {
@@ -132,7 +132,7 @@ void bind_online(nb::module_& m) {
            "log_likelihood"_a)
       .def("state", &state)
       .def_ro("rows", &OnlineMixture::rows)
-      .def_ro("degeneracies", &OnlineMixture::degeneracies)
+      .def_ro("n_degenerate", &OnlineMixture::n_degenerate)
       .def("set_noise", &set_noise, "words"_a)
       .def("set_reference", &set_reference, "weight"_a, "mean"_a, "scatter"_a);
 }

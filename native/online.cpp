@@ -310,9 +310,9 @@ void fold_rows(OnlineState& s, const OnlineState& trial, const RowRule& rule, co
     log_likelihood += weight * response.log_density;
     const double g = gamma[updates++];
     assign<S, Family, D>(s, trial, rule, g, u, response);
-    s.degeneracies += step<S, Family, D>(s, rule, i, g, weight);
+    s.n_degenerate += step<S, Family, D>(s, rule, i, g, weight);
     if (i < hold) continue;
-    s.degeneracies += maximize<S, Family>(s);
+    s.n_degenerate += maximize<S, Family>(s);
     s.stale = true;
   }
   noise.save(s.noise);

@@ -36,7 +36,7 @@ class OnlineMixture {
 
   // Rows folded and components mended since the beginning. They are counted here, where no
   // interrupt of Python's comes between a row and its number.
-  long long rows = 0, degeneracies = 0;
+  long long rows = 0, n_degenerate = 0;
 
   // Factors in the caller's shape: square matrices rather than packed triangles, and only one when
   // tied.

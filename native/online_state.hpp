@@ -63,7 +63,7 @@ struct OnlineState {
   // The state of the generator for Assign::draw, which takes a number per row.
   uint64_t noise[4];
 
-  long long degeneracies;
+  long long n_degenerate;
 };
 
 }  // namespace mixfold

@@ -503,7 +503,7 @@ MISTAKES: dict[str, tuple[tuple[str, ...], str]] = {
     "start": (("fit", "rows.parquet", *FIT, "--init", "kmean"), "Did you mean 'k-means'?"),
     "start that needs an object": (
         ("fit", "rows.parquet", *FIT, "--init", "given"),
-        "unknown start 'given'",
+        "unknown initializer 'given'",
     ),
     "option name": (
         ("fit", "rows.parquet", *FIT, "--learner", "em", "-O", "tool=1"),

@@ -177,9 +177,9 @@ def test_averages_begin_anew() -> None:
 
 def test_bad_settings_are_refused() -> None:
     cases: list[tuple[Any, dict[str, Any], str]] = [
-        (DriftAware, {"learner": EM()}, r"learner is EM\(.*cannot be awakened"),
+        (DriftAware, {"learner": EM()}, r"learner is EM\(.*cannot be restarted"),
         (DriftAware, {"learner": "online-me"}, "unknown learner 'online-me'"),
-        (DriftAware, {"learner": "em"}, r"learner is EM\(.*cannot be awakened"),
+        (DriftAware, {"learner": "em"}, r"learner is EM\(.*cannot be restarted"),
         (DriftAware, {"detector": None}, "detector is None"),
         (DriftAware, {"window": 0}, "window is 0"),
         (RobustCusum, {"delta": 0.0}, "delta is 0"),

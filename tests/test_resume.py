@@ -226,7 +226,7 @@ FITS = {
     "online": ("x.parquet", dict(learner=OnlineEM())),
     "on-file": ("x.parquet", dict(learner=IncrementalEM(memory=folder + "/r", max_iter=6))),
     "anchored": ("x.parquet", dict(learner=VarianceReducedEM(batch_size=999, max_iter=6))),
-    "initializers": ("x.parquet", dict(learner=EM(tol=0.0, max_iter=5), n_init=2)),
+    "starts": ("x.parquet", dict(learner=EM(tol=0.0, max_iter=5), n_init=2)),
 }
 
 

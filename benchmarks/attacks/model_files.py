@@ -28,7 +28,7 @@ Arrays = dict[str, np.ndarray]
 Step = str | int
 
 # more of these is more work, which is not an attack
-BUDGETS = ("max_iter", "n_init", "draws", "initializers", "sample_size")
+BUDGETS = ("max_iter", "n_init", "draws", "starts", "sample_size")
 HOSTILE_NAMES = ("predict", "means_", "__class__", "_learned", "checkpoint", "cluster", "engine")
 NUMBERS = (-1, 0, 1, -0.5, 1.5, float("nan"), float("inf"), -float("inf"), 1e308, 1e-308, 1e200)
 OTHERS: tuple[Any, ...] = (True, None, "x", [], {}, 2**31, 2**63, 10**40, {"array": "none"})

@@ -74,7 +74,7 @@ class Auto(Learner):
     batch_size: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("initializers", "sample_size"):
+        for name in ("starts", "sample_size"):
             check_whole(name, getattr(self, name))
         check_least("tol", self.tol, 0.0)
         check_whole("max_iter", self.max_iter, 0)
