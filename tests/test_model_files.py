@@ -410,5 +410,7 @@ if sys.platform != "win32":  # which knows no limit on the size of files
 
 
 def test_two_values_cannot_have_one_name() -> None:
-    with pytest.raises(TypeError, match=r"History is the name of a value in mixfold\.fitting\.history"):
+    with pytest.raises(
+        TypeError, match=r"History is the name of a value in mixfold\.fitting\.history"
+    ):
         value(type("History", (), {}))

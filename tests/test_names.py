@@ -48,7 +48,9 @@ def test_every_spelling_of_a_name_is_one(package: str) -> None:
 def test_unknown_names_list_what_there_is() -> None:
     with pytest.raises(InvalidInputError, match=r"unknown learner 'onlin'.*mini-batch-em"):
         Mixture(learner="onlin").fit(blobs())
-    with pytest.raises(InvalidInputError, match=r"unknown initializer 'best'.*k-means.*random-from-data"):
+    with pytest.raises(
+        InvalidInputError, match=r"unknown initializer 'best'.*k-means.*random-from-data"
+    ):
         Mixture(init="best").fit(blobs())
 
 
