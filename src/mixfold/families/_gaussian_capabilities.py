@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Literal
 
 import numpy as np
@@ -37,9 +38,9 @@ class GaussianCapabilities(VarianceLimits):
         """The variance that a cap allows; zero without one."""
         return 0.0 if self.cap is None else 1.0 / self.cap
 
+    @abstractmethod
     def standard_deviations(self, params: GaussianParams) -> Array:
         """Of columns, (K, d)."""
-        raise NotImplementedError
 
     # unconstrained coordinates, blends and bounds
 
