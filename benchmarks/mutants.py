@@ -1,155 +1,144 @@
 """How many wrong programs the tests notice: families, learners and schedules, changed once each.
 
-Every mutant has one operator, comparison, constant, condition or function changed. It is killed if
-a test fails or does not end; those that survive are listed in RESULTS.md. Some are the same program
-written otherwise: `equivalent_mutants.toml` gives the reasons.
+Every mutant has one operator, comparison, constant, condition or function changed; what is never
+changed, since no test need notice it, is told in `mutation/changes.py`. The tests that run the
+changed line, fast ones first, must kill it: one of them fails or does not end. Mutants that survive
+are listed in RESULTS.md. Some are the same program written otherwise, or differ in nothing that is
+promised: `equivalent_mutants.toml` gives the reasons.
 
-    python benchmarks/mutants.py families schedules --most 150 --seed 0 --write
+    PYTHONPATH=src python benchmarks/mutants.py --jobs 16 --minutes 8 --seed 1 --out mutants-out
+
+Results are kept in the folder given by --out, and a later call goes on where this one ended;
+--again tries the survivors of that folder anew.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
-import random
 import sys
 import time
 import tomllib
 from collections import Counter
 from collections.abc import Sequence
-from importlib import import_module
+from hashlib import sha256
 from pathlib import Path
-from typing import NamedTuple
 
-from mutation.changes import Change, changes
-from mutation.trial import FAILED, PASSED, STOPPED, trial
+from mutation.campaign import KILLED, STOPPED, SURVIVED, UNREACHED, Plan, Result, draw, run
+from mutation.changes import changes
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
 SOURCES = ROOT / "src" / "mixfold"
 HEADING = "## Mutants"
+PACKAGES = ("families", "learners", "schedules")
+ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "POLARS_MAX_THREADS")
 
-# fast tests first: the first that fails is the last that runs; {name} is that of the class
-PRIORS = ["tests/test_laws.py -k '(MomentMatching or VB) and domain'", "tests/test_bayesian.py"]
-TESTS: dict[str, list[str]] = {
-    "families/_normal_wishart": PRIORS,
-    "families/_normal_gamma": PRIORS,
-    "families/_gamma_rates": PRIORS,
-    "families": [
-        "tests/test_family_laws.py",
-        "tests/test_start_laws.py",
-        "tests/test_laws.py -k test_kernel",
-        "tests/test_positive_families.py tests/test_caps.py tests/test_factor_parameter_count.py",
-        "tests/test_gaussian_components.py tests/test_variance_floors.py",
-        "tests/test_factor.py",
-        "tests/test_laws.py -k 'test_learner and domain and EM'",
-        "tests/test_gaussian_mixture.py",
-    ],
-    "schedules": ["tests/test_schedule_laws.py"],
-    "learners": [
-        "tests/test_laws.py -k 'test_learner and {name}'",
-        "tests/test_em_family.py",
-        "tests/test_starts_and_learners.py tests/test_drift.py tests/test_bayesian.py",
-        "tests/test_annealing.py tests/test_merging.py",
-    ],
-}
+# besides the tests in folders of the packages; found by name wherever they are
+TESTS = [
+    "annealing",
+    "bayesian",
+    "block_lengths",
+    "caps",
+    "component_order",
+    "convergence_criterion",
+    "core_families",
+    "drift",
+    "em_family",
+    "factor",
+    "factor_parameter_count",
+    "family_laws",
+    "gaussian_components",
+    "gaussian_mixture",
+    "initializer_laws",
+    "joining_states",
+    "laws",
+    "learning_after_a_fit",
+    "merging",
+    "positive_families",
+    "priors_and_regularisation",
+    "schedule_laws",
+    "starts_and_learners",
+    "variance_floors",
+    "weighted_steps",
+]
 
 
-class Result(NamedTuple):
-    """A mutant and what became of it."""
-
-    change: Change
-    outcome: str
-
-
-def modules(packages: Sequence[str]) -> list[Path]:
-    """The files of packages, or those that are named."""
+def modules(names: Sequence[str]) -> list[str]:
+    """The files of packages, or those that are named, relative to the sources."""
     found = []
-    for name in packages:
+    for name in names:
         path = SOURCES / name
         found += sorted(path.glob("*.py")) if path.is_dir() else [path.with_suffix(".py")]
-    return [path for path in found if path.name != "__init__.py"]
+    return [str(path.relative_to(SOURCES)) for path in found if path.name != "__init__.py"]
 
 
-def tests_of(path: Path) -> list[str]:
-    """Commands of pytest for a module; those of files that exist."""
-    package = path.parent.name
-    commands = TESTS.get(f"{package}/{path.stem}") or TESTS[package]
-    name = "test" if path.stem.startswith("_") else path.stem.replace("_", "")
-    kept = []
-    for command in commands:
-        words = command.replace("{name}", name).split(" ")
-        kept.append(" ".join(w for w in words if not w.startswith("tests/") or Path(w).exists()))
-    return kept
+def test_files(names: Sequence[str] | None) -> list[Path]:
+    """Files of tests that may notice a mutant, or those of the names given."""
+    wanted = {f"test_{name}.py" for name in names or TESTS}
+    every = sorted((ROOT / "tests").rglob("test_*.py"))
+    for name in sorted(wanted - {path.name for path in every}):
+        print(f"there is no {name}")
+    folders = () if names else PACKAGES
+    return [path for path in every if path.name in wanted or path.parent.name in folders]
 
 
-def preload() -> None:
-    """Import what every child needs, but nothing of mixfold, which may be changed."""
-    for name in ("pandas", "polars", "pyarrow.parquet", "pytest", "scipy.stats", "sklearn.mixture"):
-        import_module(name)
-    assert not any(name.startswith("mixfold") for name in sys.modules)
+class Results:
+    """What became of mutants, kept in a file."""
 
+    def __init__(self, folder: Path, again: bool) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.path = folder / "results.jsonl"
+        self.found: dict[tuple[object, ...], Result] = {}
+        self.hashes: dict[str, str] = {}
+        if self.path.exists():
+            for line in self.path.read_text().splitlines():
+                stamp, *fields = json.loads(line)
+                result = Result(*fields)
+                if stamp == self.stamp(result.file):
+                    self.found[result[:5]] = result
+        self.done = {
+            key
+            for key, result in self.found.items()
+            if not (again and result.outcome in (SURVIVED, UNREACHED))
+        }
 
-def baseline(paths: Sequence[Path]) -> dict[str, float]:
-    """Seconds of processor time that every command may take; all must pass as things are."""
-    limits = {}
-    for command in dict.fromkeys(command for path in paths for command in tests_of(path)):
-        tree, _ = changes("mixfold.nothing", "")
-        before = os.times()
-        assert trial("mixfold.nothing", "", tree, command, 1e4) == PASSED, f"{command} fails"
-        after = os.times()
-        spent = after.children_user + after.children_system
-        spent -= before.children_user + before.children_system
-        limits[command] = 10.0 + 4.0 * spent
-        print(f"{spent:6.1f} s  pytest {command}", flush=True)
-    return limits
+    def stamp(self, file: str) -> str:
+        """A number for the text of a module, so that results of others are not used."""
+        if file not in self.hashes:
+            path = SOURCES / file
+            text = path.read_bytes() if path.exists() else b""
+            self.hashes[file] = sha256(text).hexdigest()[:16]
+        return self.hashes[file]
 
-
-def run(path: Path, chosen: Sequence[int], limits: dict[str, float]) -> list[Result]:
-    """Try the chosen changes of one module."""
-    module = ".".join(path.relative_to(ROOT / "src").with_suffix("").parts)
-    tree, found = changes(module, path.read_text())
-    results = []
-    for index in chosen:
-        change = found[index]
-        change.apply()
-        outcome = PASSED
-        for command in tests_of(path):
-            outcome = trial(module, str(path), tree, command, limits[command])
-            if outcome != PASSED:
-                break
-        change.revert()
-        results.append(Result(change, outcome))
-        print(f"{outcome:8} {path.name}:{change.line} {change.words} | {change.text}", flush=True)
-    return results
-
-
-def sample(paths: Sequence[Path], most: int | None, seed: int) -> dict[Path, list[int]]:
-    """Indices of changes, all or as many as asked for, drawn over all modules alike."""
-    everything = [(path, i) for path in paths for i in range(len(changes("", path.read_text())[1]))]
-    if most is not None and most < len(everything):
-        everything = sorted(random.Random(seed).sample(everything, most))
-    return {path: [i for p, i in everything if p == path] for path in paths}
+    def add(self, result: Result) -> None:
+        """Keep and show one more."""
+        self.found[result[:5]] = result
+        with self.path.open("a") as file:
+            file.write(json.dumps([self.stamp(result.file), *result]) + "\n")
+        if result.outcome in (KILLED, STOPPED):
+            return
+        print(f"{result.outcome} {result.file}:{result.line}:{result.column}")
+        print(f"  - {result.before}\n  + {result.after}", flush=True)
 
 
 def equivalents() -> dict[tuple[str, str, str], str]:
-    """Reasons why mutants that survive do no harm, by file, line of code and change."""
+    """Reasons why mutants that survive do no harm, by file and by the line before and after."""
     listed = tomllib.loads((HERE / "equivalent_mutants.toml").read_text()).get("mutant", [])
-    return {(one["file"], one["code"], one["change"]): one["reason"] for one in listed}
+    return {(one["file"], one["before"], one["after"]): one["reason"] for one in listed}
 
 
-def key(change: Change) -> tuple[str, str, str]:
-    """By what a mutant is known, wherever its line moves."""
-    file = "/".join(change.module.split(".")[1:]) + ".py"
-    return file, change.text, change.words
-
-
-def report(results: Sequence[Result], command: str, seconds: float) -> str:
+def report(results: Sequence[Result], command: str) -> str:
     """The section of RESULTS.md."""
     reasons = equivalents()
-    survivors = [r.change for r in results if r.outcome == PASSED]
-    harmless = [c for c in survivors if key(c) in reasons]
-    harmful = [c for c in survivors if key(c) not in reasons]
+
+    def reason(result: Result) -> str | None:
+        return reasons.get((result.file, result.before, result.after))
+
+    left = [r for r in results if r.outcome in (SURVIVED, UNREACHED)]
+    harmless = [r for r in left if reason(r)]
+    harmful = [r for r in left if not reason(r)]
     share = len(harmful) / max(1, len(results) - len(harmless))
     lines = [
         HEADING,
@@ -159,27 +148,26 @@ def report(results: Sequence[Result], command: str, seconds: float) -> str:
         "",
         f"`{command}`",
         "",
-        f"{len(results)} mutants in {seconds / 60:.0f} minutes: {len(harmless)} are equivalent,",
-        f"and {len(harmful)} survive, which is {share:.1%} of the others.",
+        f"{len(results)} mutants: {len(harmless)} of the survivors are equivalent, and",
+        f"{len(harmful)} survive, which is {share:.1%} of the others.",
         "",
         "| module | mutants | killed | stopped | equivalent | survived |",
         "|---|---|---|---|---|---|",
     ]
-    for file in dict.fromkeys(key(r.change)[0] for r in results):
-        own = [r for r in results if key(r.change)[0] == file]
+    for file in sorted({r.file for r in results}):
+        own = [r for r in results if r.file == file]
         counts = Counter(r.outcome for r in own)
-        equal = sum(1 for c in harmless if key(c)[0] == file)
+        equal = sum(1 for r in harmless if r.file == file)
+        alive = counts[SURVIVED] + counts[UNREACHED] - equal
         lines.append(
-            f"| {file} | {len(own)} | {counts[FAILED]} | {counts[STOPPED]} | {equal} | "
-            f"{counts[PASSED] - equal} |"
+            f"| {file} | {len(own)} | {counts[KILLED]} | {counts[STOPPED]} | {equal} | {alive} |"
         )
     for title, some in (("Survivors:", harmful), ("Equivalent:", harmless)):
         if some:
             lines += ["", title, ""]
-        for change in some:
-            file, code, words = key(change)
-            reason = reasons.get(key(change))
-            lines.append(f"- {file}: `{code}`, {words}" + (f": {reason}" if reason else ""))
+        for r in sorted(some):
+            why = reason(r)
+            lines.append(f"- {r.file}: `{r.before}` -> `{r.after}`" + (f": {why}" if why else ""))
     return "\n".join(lines) + "\n"
 
 
@@ -196,23 +184,36 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("packages", nargs="*", default=["families", "learners", "schedules"])
+    parser.add_argument("packages", nargs="*", default=PACKAGES, help="packages or modules")
     parser.add_argument("--most", type=int, help="mutants to draw; default all")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="at the same time")
+    parser.add_argument("--minutes", type=float, default=1e6, help="no mutant begins later")
+    parser.add_argument("--seconds", type=float, default=20.0, help="of tests for one mutant")
+    parser.add_argument("--out", type=Path, default=Path("mutants-out"), help="folder of results")
+    parser.add_argument("--tests", nargs="+", help="names of files of tests, without test_")
+    parser.add_argument("--again", action="store_true", help="try the survivors anew")
     parser.add_argument("--write", action="store_true", help="put the table into RESULTS.md")
-    parser.add_argument("--nice", type=int, default=19, help="how far others go first")
     given = parser.parse_args()
+    for name in ONE_THREAD:
+        os.environ[name] = "1"  # children run at the same time; NumPy is not imported yet
+    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    ends = time.monotonic() + 60.0 * given.minutes
+    results = Results(given.out.absolute(), given.again)
     os.chdir(ROOT)
-    os.nice(given.nice)
-    os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"  # which takes longer than most tests
-    preload()
-    paths = modules(given.packages)
-    limits = baseline(paths)
-    began, results = time.monotonic(), list[Result]()
-    for path, chosen in sample(paths, given.most, given.seed).items():
-        results += run(path, chosen, limits)
+    files = modules(given.packages)
+    found = {file: changes(file, (SOURCES / file).read_text())[1] for file in files}
+    drawn = draw(ROOT, files, given.most, given.seed)
+    todo = [m for m in drawn if found[m.file][m.index][:5] not in results.done]
+    kept = results.path.with_name("measured.pickle")
+    plan = Plan(ROOT, modules(PACKAGES), todo, given.jobs, given.seconds, ends, kept)
+    print(f"{len(drawn)} mutants, of which {len(todo)} are to be tried", flush=True)
+    if todo:
+        run(plan, test_files(given.tests), results.add)
+    keys = [found[m.file][m.index][:5] for m in drawn]
+    tried = [results.found[key] for key in keys if key in results.found]
     command = " ".join(["python benchmarks/mutants.py", *sys.argv[1:]])
-    section = report(results, command, time.monotonic() - began)
+    section = report(tried, command)
     print(section)
     if given.write:
         write(section)

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ast
+import os
+import signal
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from mutation.changes import changes
-from mutation.trial import FAILED, PASSED, STOPPED, trial
 
 SOURCE = '''
 LIMIT = 2.0
@@ -17,7 +19,7 @@ LIMIT = 2.0
 class Thing:
     size: int = 3
 
-    def grow(self, x: float) -> float:
+    def grow(self, x: float, most: float = 4.0) -> float:
         """Not 1 + 1."""
         if x < LIMIT and not self.size == 4:
             raise ValueError("1" * 2)
@@ -26,21 +28,21 @@ class Thing:
 
 
 def test_every_change_is_one_and_is_taken_back() -> None:
-    tree, found = changes("mixfold.thing", SOURCE)
+    tree, found = changes("thing.py", SOURCE)
     before = ast.dump(tree)
-    assert sorted(change.words for change in found) == [
-        "0.0 -> 1.0",
-        "2 -> 3",
-        "2.0 -> 3.0",
-        "4 -> 5",
-        "Add -> Sub",
-        "And -> Or",
-        "Eq -> NotEq",
-        "FloorDiv -> Mult",
-        "Lt -> LtE",
-        "USub -> UAdd",
-        "condition negated",
-        "max -> min",
+    assert sorted(change.after for change in found) == [
+        "LIMIT = 3.0",
+        "if not (x < LIMIT and (not self.size == 4)):",
+        "if x < LIMIT and (not self.size != 4):",
+        "if x < LIMIT and (not self.size == 5):",
+        "if x < LIMIT or not self.size == 4:",
+        "if x <= LIMIT and (not self.size == 4):",
+        "return +max(x, 0.0) + abs(x) // 2",
+        "return -max(x, 0.0) + abs(x) * 2",
+        "return -max(x, 0.0) + abs(x) // 3",
+        "return -max(x, 0.0) - abs(x) // 2",
+        "return -max(x, 1.0) + abs(x) // 2",
+        "return -min(x, 0.0) + abs(x) // 2",
     ]
     seen = {before}
     for change in found:
@@ -53,17 +55,66 @@ def test_every_change_is_one_and_is_taken_back() -> None:
 
 
 if sys.platform != "win32":  # where processes do not fork
+    from mutation.processes import Report, Task, limit_processor_time, run_all
+    from mutation.swap import swap
 
-    @pytest.mark.parametrize(
-        ("source", "outcome"),
-        [
-            ("def f(): return 1", PASSED),
-            ("def f(): return 2", FAILED),
-            ("while True: pass", STOPPED),
-        ],
-    )
-    def test_outcomes(source: str, outcome: str, tmp_path: Path) -> None:
-        test = tmp_path / "test_f.py"
-        test.write_text("import changed_module as m\n\ndef test_f():\n    assert m.f() == 1\n")
-        command = f"{test} --rootdir {tmp_path} -c /dev/null"
-        assert trial("changed_module", "changed.py", ast.parse(source), command, 2.0) == outcome
+    def test_swapped_code_is_that_of_the_tree(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "swapped_module.py").write_text(SOURCE)
+        monkeypatch.syspath_prepend(tmp_path)
+        import swapped_module  # type: ignore[import-not-found]
+
+        thing = swapped_module.Thing()
+        held = thing.grow
+        assert held(3.0) == -2.0
+        tree, found = changes("thing.py", SOURCE)
+        for after, expected in (
+            ("return -max(x, 0.0) - abs(x) // 2", -4.0),
+            ("if x < LIMIT or not self.size == 4:", None),
+        ):
+            change = next(change for change in found if change.after == after)
+            change.apply()
+            assert swap(swapped_module, tree, change.line)
+            change.revert()
+            if expected is None:
+                with pytest.raises(ValueError, match="11"):
+                    held(3.0)
+            else:
+                assert held(3.0) == expected
+        change = next(change for change in found if change.after == "LIMIT = 3.0")
+        assert swap(swapped_module, tree, 1)  # as it was
+        change.apply()
+        assert swap(swapped_module, tree, change.line)
+        assert swapped_module.LIMIT == 3.0
+
+    def test_outcomes() -> None:
+        def says(report: Report) -> None:
+            report(b"something")
+
+        def fails(report: Report) -> None:
+            report(b"one")
+            raise ValueError
+
+        def never_ends(report: Report) -> None:
+            limit_processor_time(0.1)
+            while True:
+                pass
+
+        def sleeps(report: Report) -> None:
+            time.sleep(60.0)
+
+        def dies(report: Report) -> None:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+        tasks: list[Task] = [says, fails, never_ends, sleeps, dies]
+        ends = run_all(lambda i: tasks[i] if i < len(tasks) else None, 3, 2.0, float("inf"))
+        found = {ended.index: (ended.report, ended.stopped) for ended in ends}
+        assert found == {
+            0: (b"something", False),
+            1: (b"one", False),
+            2: (b"", True),
+            3: (b"", True),
+            4: (b"", True),
+        }
+        assert not list(run_all(lambda i: says, 3, 2.0, time.monotonic() - 1.0))
