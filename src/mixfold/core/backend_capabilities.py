@@ -6,32 +6,35 @@ gets the object that has it, or None. What a learner can do is found with `isins
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
+from mixfold.core.arrays import Tensor
 from mixfold.core.backend import Backend, RowRule
 from mixfold.core.errors import InvalidInputError
+from mixfold.core.params import AnnealedT, Params, PosteriorT, RuleIn, StateT
 from mixfold.core.rows import Array, Rows
+from mixfold.core.statistics import Additive
 
 C = TypeVar("C")
 
 
 @runtime_checkable
-class MomentMatcher(Protocol):
+class MomentMatcher(Protocol[PosteriorT]):
     """Bayesian moment matching, row by row."""
 
-    def match(self, posterior: Any, rows: Rows) -> tuple[Any, float, int]:
+    def match(self, posterior: PosteriorT, rows: Rows) -> tuple[PosteriorT, float, int]:
         """The posterior after rows, their predictive log density, and degenerate components."""
         ...
 
 
 @runtime_checkable
-class Annealer(Protocol):
+class Annealer(Protocol[AnnealedT, RuleIn]):
     """Stochastic gradients of the annealed bound."""
 
     def anneal(
-        self, state: Any, rows: Rows, rule: Any, batch_size: int
-    ) -> tuple[Any, float, float]:
+        self, state: AnnealedT, rows: Rows, rule: RuleIn, batch_size: int
+    ) -> tuple[AnnealedT, float, float]:
         """The state after all batches, and sums of log densities and of the bound."""
         ...
 
@@ -47,7 +50,7 @@ class Passes(NamedTuple):
 class FusedPasses(Protocol):
     """Several passes of EM over rows that lie where they are computed with."""
 
-    def run_passes(self, params: Any, rows: Rows) -> Passes | None:
+    def run_passes(self, params: Params, rows: Rows) -> Passes | None:
         """The passes made; None where they can only be made one by one."""
         ...
 
@@ -69,14 +72,14 @@ class RowUpdater(Protocol):
     @property
     def n_degenerate(self) -> int: ...
     def draw_from(self, seed: int, first: int) -> None: ...
-    def state(self) -> tuple[Any, Any]: ...
+    def state(self) -> tuple[Additive, Params]: ...
 
 
 @runtime_checkable
 class RowUpdates(Protocol):
     """One update per row without a call for each."""
 
-    def row_updater(self, statistics: Any, params: Any, reference: Any = None) -> RowUpdater | None:
+    def row_updater(self, statistics: Additive, params: Params, reference: Additive | None = None) -> RowUpdater | None:
         """A working copy; `reference` steers its statistics. None where there is none."""
         ...
 
@@ -87,16 +90,16 @@ class DeviceDensities(Protocol):
 
     sent: int
 
-    def densities(self, params: Any, rows: Rows, latent: bool) -> tuple[Any, Any]:
+    def densities(self, params: Params, rows: Rows, latent: bool) -> tuple[Tensor, Tensor | None]:
         """What `posterior` returns, as tensors of the device."""
         ...
 
 
 @runtime_checkable
-class Mergeable(Protocol):
+class Mergeable(Protocol[StateT]):
     """A learner whose states can be joined."""
 
-    def merge(self, backend: Any, before: Any, states: Any) -> Any:
+    def merge(self, backend: Backend, before: StateT, states: Sequence[StateT]) -> StateT:
         """The state in place of several, each learned from rows of its own since `before`.
 
         It does not depend on the order of the states, and can be merged again.
@@ -116,7 +119,7 @@ def required(backend: Backend, kind: type[C]) -> C:
 
 
 def row_updater(
-    backend: Backend, statistics: Any, params: Any, reference: Any = None
+    backend: Backend, statistics: Additive, params: Params, reference: Additive | None = None
 ) -> RowUpdater | None:
     """A working copy for one update per row, where the backend has one."""
     updates = backend.capability(RowUpdates)

@@ -11,30 +11,30 @@ from typing import ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 from mixfold.core.conjugate import Conjugate
 from mixfold.core.family import Family
-from mixfold.core.params import Params
+from mixfold.core.params import Params, ParamsIn, ParamsT
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Blocks
 
 
 @runtime_checkable
-class UnconstrainedCoordinates(Protocol):
+class UnconstrainedCoordinates(Protocol[ParamsT]):
     """Coordinates in which every vector is a valid parameter, for acceleration and for order."""
 
-    def unconstrained(self, params: Params) -> Array:
+    def unconstrained(self, params: ParamsT) -> Array:
         """Coordinates, (K, q); those of location come first, one for each column."""
 
-    def constrained(self, coordinates: Array, like: Params) -> Params:
+    def constrained(self, coordinates: Array, like: ParamsT) -> ParamsT:
         """The inverse of `unconstrained`; `like` gives the shape."""
 
-    def coordinate_scales(self, params: Params) -> Array:
+    def coordinate_scales(self, params: ParamsT) -> Array:
         """The natural length of each coordinate, (K, q)."""
 
 
 @runtime_checkable
-class BoundedParameters(Protocol):
+class BoundedParameters(Protocol[ParamsIn]):
     """Parameters whose size can be measured, for truncation."""
 
-    def parameter_bounds(self, params: Params) -> tuple[float, float, float]:
+    def parameter_bounds(self, params: ParamsIn) -> tuple[float, float, float]:
         """Largest location, smallest and largest scale."""
 
 
@@ -65,22 +65,22 @@ class LatentFactors(Protocol):
 
 
 @runtime_checkable
-class StandardDeviations(Protocol):
+class StandardDeviations(Protocol[ParamsIn]):
     """A spread of its own in every column."""
 
-    def standard_deviations(self, params: Params) -> Array:
+    def standard_deviations(self, params: ParamsIn) -> Array:
         """(K, d)."""
 
 
 @runtime_checkable
-class CovarianceMatrices(Protocol):
+class CovarianceMatrices(Protocol[ParamsIn]):
     """Covariances, and their inverses, in scikit-learn's shapes."""
 
     @property
     def form(self) -> Literal["triangular", "diagonal"]:
         """Whether they are matrices or vectors."""
 
-    def precision_roots(self, params: Params) -> Array:
+    def precision_roots(self, params: ParamsIn) -> Array:
         """scikit-learn's `precisions_cholesky_`."""
 
 
@@ -99,7 +99,7 @@ class CommonSpread(Protocol):
 
 
 @runtime_checkable
-class CappedPrecision(Protocol):
+class CappedPrecision(Protocol[ParamsT]):
     """Precisions that can be bounded."""
 
     cap: float | None
@@ -107,12 +107,12 @@ class CappedPrecision(Protocol):
     def capped(self, cap: float) -> Family:
         """The family with no precision above `cap`."""
 
-    def at_cap(self, params: Params) -> Params:
+    def at_cap(self, params: ParamsT) -> ParamsT:
         """Components whose precision is the cap in every direction, if the family has one."""
 
 
 @runtime_checkable
-class PrecisionRoots(CappedPrecision, Protocol):
+class PrecisionRoots(CappedPrecision[ParamsT], Protocol[ParamsT]):
     """Precisions by their roots, which annealed gradients move."""
 
     def root_shape(self, d: int) -> tuple[int, ...] | None:
@@ -131,7 +131,7 @@ class Whitened(NamedTuple):
 
 
 @runtime_checkable
-class WhitenedKernel(Protocol):
+class WhitenedKernel(Protocol[ParamsIn]):
     """Gaussians with covariance matrices: the compiled kernels and those of GPUs take these.
 
     Sums are made of W(x - mu) and its products, where W is an inverse factor.
@@ -141,7 +141,7 @@ class WhitenedKernel(Protocol):
     def form(self) -> Literal["triangular", "diagonal"]:
         """Whether factors are triangular matrices or vectors."""
 
-    def whitened(self, params: Params) -> Whitened:
+    def whitened(self, params: ParamsIn) -> Whitened:
         """What the kernels need of parameters."""
 
 
@@ -165,17 +165,17 @@ class RowUpdates(NamedTuple):
 
 
 @runtime_checkable
-class CompiledRowUpdates(Protocol):
+class CompiledRowUpdates(Protocol[ParamsT]):
     """One update per row is compiled for the family."""
 
     @property
     def row_updates(self) -> RowUpdates | None:
         """What they need to know; None where this form of the family has none."""
 
-    def to_arrays(self, params: Params) -> tuple[Array, Array]:
+    def to_arrays(self, params: ParamsT) -> tuple[Array, Array]:
         """Means (K, d), and factors or an empty array."""
 
-    def from_arrays(self, means: Array, factor: Array) -> Params:
+    def from_arrays(self, means: Array, factor: Array) -> ParamsT:
         """The inverse of `to_arrays`."""
 
 
@@ -188,15 +188,15 @@ class DevicePasses(NamedTuple):
 
 
 @runtime_checkable
-class MaximizedOnDevice(Protocol):
+class MaximizedOnDevice(Protocol[ParamsT]):
     """M-steps of the family can be made on a device, so that whole passes stay there."""
 
     @property
     def device_passes(self) -> DevicePasses | None:
         """What they need to know; None where this form of the family has none."""
 
-    def to_arrays(self, params: Params) -> tuple[Array, Array]:
+    def to_arrays(self, params: ParamsT) -> tuple[Array, Array]:
         """Means (K, d), and factors."""
 
-    def from_arrays(self, means: Array, factor: Array) -> Params:
+    def from_arrays(self, means: Array, factor: Array) -> ParamsT:
         """The inverse of `to_arrays`."""

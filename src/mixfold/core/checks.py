@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from math import inf
 from numbers import Integral, Real
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mixfold.core.arrays import on_host
 from mixfold.core.errors import InvalidInputError
@@ -20,7 +20,7 @@ MOST = 2**62  # rows or updates
 MOST_SEEDS = 2**128
 
 
-def check_whole(name: str, number: Any, least: int = 1) -> None:
+def check_whole(name: str, number: object, least: int = 1) -> None:
     """Refuse what is not a whole number of at least `least`."""
     if not isinstance(number, Integral) or isinstance(number, bool) or int(number) < least:
         raise InvalidInputError(f"{name} is {number!r}: a whole number >= {least} is needed")
@@ -28,39 +28,39 @@ def check_whole(name: str, number: Any, least: int = 1) -> None:
         raise InvalidInputError(f"{name} is {number!r}: a number below 2**62 is needed")
 
 
-def check_above(name: str, number: Any, low: float, high: float = inf) -> None:
+def check_above(name: str, number: object, low: float, high: float = inf) -> None:
     """Refuse what is not a number above `low` and, where it is given, up to `high`."""
     if not isinstance(number, Real) or not low < float(number) <= high or float(number) == inf:
         limit = "" if high == inf else f" and at most {high:g}"
         raise InvalidInputError(f"{name} is {number!r}: a number above {low:g}{limit} is needed")
 
 
-def check_least(name: str, number: Any, low: float, high: float = inf) -> None:
+def check_least(name: str, number: object, low: float, high: float = inf) -> None:
     """Refuse what is not a finite number of at least `low` and, where it is given, up to `high`."""
     if not isinstance(number, Real) or not low <= float(number) <= high or float(number) == inf:
         limit = "" if high == inf else f" and at most {high:g}"
         raise InvalidInputError(f"{name} is {number!r}: a number >= {low:g}{limit} is needed")
 
 
-def check_count(name: str, number: Any) -> None:
+def check_count(name: str, number: object) -> None:
     """Refuse what no counter can have reached."""
     check_whole(name, number, 0)
 
 
-def check_seed(name: str, seed: Any) -> None:
+def check_seed(name: str, seed: object) -> None:
     """Refuse what no random numbers can begin from."""
     if not isinstance(seed, Integral) or isinstance(seed, bool) or not 0 <= int(seed) < MOST_SEEDS:
         raise InvalidInputError(f"{name} is {seed!r}: a whole number from 0 to 2**128 is needed")
 
 
-def check_kind(name: str, thing: Any, kind: type) -> None:
+def check_kind(name: str, thing: object, kind: type) -> None:
     """Refuse what is not of a class."""
     if not isinstance(thing, kind):
         raise InvalidInputError(f"{name} is a {type(thing).__name__}: a {kind.__name__} is needed")
 
 
 def check_array(
-    name: str, array: Any, shape: tuple[int, ...], low: float = -HIGHEST, high: float = HIGHEST
+    name: str, array: NDArray[np.generic], shape: tuple[int, ...], low: float = -HIGHEST, high: float = HIGHEST
 ) -> None:
     """Refuse an array of another shape, or with numbers that are NaN or not in [low, high]."""
     found = np.asarray(on_host(array), dtype=np.float64)
@@ -73,7 +73,7 @@ def check_array(
         )
 
 
-def check_covariance(name: str, matrix: Any, size: int) -> None:
+def check_covariance(name: str, matrix: NDArray[np.float64], size: int) -> None:
     """Refuse what is not a symmetric positive definite matrix."""
     check_array(name, matrix, (size, size), -LARGEST_SQUARE, LARGEST_SQUARE)
     scale = float(np.abs(matrix).max(initial=0.0))

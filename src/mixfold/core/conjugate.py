@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Generic, Literal
 
 import numpy as np
 
 from mixfold.core.checks import check_above
 from mixfold.core.errors import InvalidInputError
-from mixfold.core.params import Params
+from mixfold.core.params import ParamsT, PosteriorT
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Blocks
 from mixfold.core.value import value
@@ -71,7 +71,7 @@ def joined(before: Array, parts: Sequence[Array], share: Array) -> Array:
     return np.asarray(sum(parts) - (len(parts) - 1) * share * before)
 
 
-class Conjugate(ABC):
+class Conjugate(ABC, Generic[ParamsT, PosteriorT]):
     """Posteriors of the parameters of K components that Bayes' rule keeps in their family.
 
     `c` are the probabilities (K,) that a row belongs to each component. Posteriors are values.
@@ -81,27 +81,27 @@ class Conjugate(ABC):
     """Which compiled kernel matches moments row by row, where there is one."""
 
     @abstractmethod
-    def prior(self, params: Params, prior: Prior) -> Params:
+    def prior(self, params: ParamsT, prior: Prior) -> PosteriorT:
         """The prior, about initial parameters."""
 
     @abstractmethod
-    def check(self, posterior: Params, k: int, d: int) -> None:
+    def check(self, posterior: PosteriorT, k: int, d: int) -> None:
         """Refuse a posterior outside its domain, or of other than K components in d columns."""
 
     @abstractmethod
-    def log_evidence(self, posterior: Params, x: Array, weight: Array) -> Array:
+    def log_evidence(self, posterior: PosteriorT, x: Array, weight: Array) -> Array:
         """Predictive log density of rows of these weights (n,), (n, K)."""
 
     @abstractmethod
-    def match(self, posterior: Params, x: Array, weight: float, c: Array) -> tuple[Params, int]:
+    def match(self, posterior: PosteriorT, x: Array, weight: float, c: Array) -> tuple[PosteriorT, int]:
         """With the moments of c (posterior and row) + (1 - c) posterior; degenerate ones."""
 
     @abstractmethod
-    def absorb(self, posterior: Params, blocks: Blocks) -> Params:
+    def absorb(self, posterior: PosteriorT, blocks: Blocks) -> PosteriorT:
         """The posterior after rows that are known to belong where the blocks say."""
 
     @abstractmethod
-    def combine(self, before: Params, parts: Sequence[Params]) -> Params:
+    def combine(self, before: PosteriorT, parts: Sequence[PosteriorT]) -> PosteriorT:
         """The posterior after all rows, from those after some of them: before + sum(part - before).
 
         The sum is over natural parameters. Of `before` counts what all parts still hold: if one
@@ -109,13 +109,13 @@ class Conjugate(ABC):
         """
 
     @abstractmethod
-    def expected(self, posterior: Params) -> Params:
+    def expected(self, posterior: PosteriorT) -> ParamsT:
         """The family's parameters on average."""
 
     @abstractmethod
-    def expected_log_params(self, posterior: Params) -> tuple[Params, Array]:
+    def expected_log_params(self, posterior: PosteriorT) -> tuple[ParamsT, Array]:
         """Parameters and constants (K,): log density + constant is E[log p(x | k)]."""
 
     @abstractmethod
-    def intervals(self, posterior: Params, level: float) -> dict[str, tuple[Array, Array]]:
+    def intervals(self, posterior: PosteriorT, level: float) -> dict[str, tuple[Array, Array]]:
         """Equal-tailed credible intervals of means and covariances by name."""

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, Self, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mixfold.core.family import Family
+from mixfold.core.params import ParamsIn
 
 
 @runtime_checkable
-class LimitsFromData(Protocol):
+class LimitsFromData(Protocol[ParamsIn]):
     """A family that can take limits, such as the smallest variances, from a sample of the data.
 
     It `takes_limits` where the user has not set any.
@@ -24,21 +25,21 @@ class LimitsFromData(Protocol):
     def with_limits(self, x: NDArray[np.floating]) -> Family:
         """The family with the limits that rows `x` suggest."""
 
-    def with_limits_of(self, params: Any, weights: NDArray[np.float64]) -> Family:
+    def with_limits_of(self, params: ParamsIn, weights: NDArray[np.float64]) -> Family:
         """The family with the limits that parameters suggest, in place of rows."""
 
     def without_limits(self) -> Family:
         """The family as it was before it took limits from data."""
 
-    def common_limits(self, others: list[Any]) -> Family:
+    def common_limits(self, others: list[Self]) -> Family:
         """The family with limits that serve its data and those of others of its kind."""
 
 
 @runtime_checkable
-class CanDegenerate(Protocol):
+class CanDegenerate(Protocol[ParamsIn]):
     """A family that can tell in which columns components are as narrow as they may be."""
 
-    def degenerate(self, params: Any, weights: NDArray[np.float64]) -> NDArray[np.bool_]:
+    def degenerate(self, params: ParamsIn, weights: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Which components are on a limit, by columns, (K, d)."""
 
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from math import isnan
-from typing import Any
+from typing import Generic
 
 from mixfold.core.errors import InvalidInputError
+from mixfold.core.params import DetectorStateT
 
 LARGEST_NUMBER = 1e150  # numbers beyond count as this one, so that sums stay finite
 
 
-class Detector(ABC):
+class Detector(ABC, Generic[DetectorStateT]):
     """state + number -> state. Hyper-parameters are the fields of a frozen dataclass.
 
     Learners call `init` and `step` and keep the state, a value with a field `drift_detected`. For a
@@ -19,18 +20,18 @@ class Detector(ABC):
     then keeps the state itself.
     """
 
-    _state: Any = None  # what `update` has led to; no hyper-parameter, and not saved
+    _state: DetectorStateT | None = None  # what `update` has led to; no hyper-parameter, and not saved
 
     @abstractmethod
-    def init(self) -> Any:
+    def init(self) -> DetectorStateT:
         """The state before any number."""
 
     @abstractmethod
-    def step(self, state: Any, x: float) -> Any:
+    def step(self, state: DetectorStateT, x: float) -> DetectorStateT:
         """The state with one more number. It begins anew after a change was detected."""
 
     @abstractmethod
-    def check_state(self, state: Any) -> None:
+    def check_state(self, state: DetectorStateT) -> None:
         """Refuse a state that no numbers can have led to."""
 
     def update(self, x: float) -> None:

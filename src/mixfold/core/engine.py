@@ -5,26 +5,30 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import ClassVar, Protocol, TypeVar
 
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.registry import find_all
 from mixfold.core.source import Source
 
 T = TypeVar("T")
+Before = TypeVar("Before", contravariant=True)
+Folded = TypeVar("Folded")
 
 FAN_IN = 8
 
 
-class Work(Protocol):
+class Work(Protocol[Before, Folded]):
     """What workers do: pure functions of small values and of where rows are.
 
     `opened(*where)` is the source of a partition.
     """
 
-    def begin(self, before: Any, shard: int) -> Any: ...
-    def fold(self, folded: Any, partition: int, opened: Any, *where: Any) -> Any: ...
-    def merge(self, before: Any, folded: Sequence[Any]) -> Any: ...
+    def begin(self, before: Before, shard: int) -> Folded: ...
+    def fold(
+        self, folded: Folded, partition: int, opened: Callable[..., Source], *where: object
+    ) -> Folded: ...
+    def merge(self, before: Before, folded: Sequence[Folded]) -> Folded: ...
 
 
 class Engine(ABC):
@@ -44,12 +48,12 @@ class Engine(ABC):
         return False
 
     @classmethod
-    def holds(cls, data: Any) -> bool:
+    def holds(cls, data: object) -> bool:
         """Whether data lie, or are made, where this engine computes."""
         return False
 
     @classmethod
-    def open(cls, data: Any, columns: Sequence[str] | None, weight: str | None) -> Source:
+    def open(cls, data: object, columns: Sequence[str] | None, weight: str | None) -> Source:
         """A source over data that the engine holds; its `engine` is the name of this one."""
         raise NotImplementedError
 
@@ -59,16 +63,18 @@ class Engine(ABC):
         """The engine at an address, or by default."""
 
     @abstractmethod
-    def reduce(self, work: Work, before: Any, shards: Sequence[Sequence[Source]]) -> Any:
+    def reduce(
+        self, work: Work[Before, Folded], before: Before, shards: Sequence[Sequence[Source]]
+    ) -> Folded:
         """The merged result of all shards."""
 
 
-def engine_holding(data: Any) -> type[Engine] | None:
+def engine_holding(data: object) -> type[Engine] | None:
     """The engine to which data belong; None for what this process reads itself."""
     return next((kind for kind in find_all("engines").values() if kind.holds(data)), None)
 
 
-def refuse_partitions(data: Any) -> None:
+def refuse_partitions(data: object) -> None:
     """Refuse data that an engine holds where the rows of a group must stay together."""
     kind = engine_holding(data)
     if kind is not None:

@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
-from typing import Any
 
 
 class MixfoldError(Exception):
@@ -41,7 +40,7 @@ class MissingExtraError(MixfoldError, ImportError):
         super().__init__(f"{purpose} needs {package}: pip install 'mixfold[{extra}]'{instead}")
         self.given = package, extra, purpose, instead
 
-    def __reduce__(self) -> tuple[Any, ...]:
+    def __reduce__(self) -> tuple[type[MissingExtraError], tuple[str, str, str, str]]:
         return MissingExtraError, self.given
 
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import ClassVar, Self
+from typing import ClassVar, Generic, Self
 
 import numpy as np
 
 from mixfold.core.checks import check_array, check_kind
-from mixfold.core.params import Params
+from mixfold.core.params import ParamsT
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Block, Blocks, BlockShape
 from mixfold.core.support import Support
 from mixfold.core.value import field_names
 
 
-class Family(ABC):
+class Family(ABC, Generic[ParamsT]):
     """log p(x|k) = <eta_k, t(x)> - A(eta_k) + log h(x), for k = 1..K at once.
 
     Abstract is the mathematics: sufficient statistics t, base measure h, natural parameters eta,
@@ -52,7 +52,7 @@ class Family(ABC):
         """log h(x), (n,)."""
 
     @abstractmethod
-    def to_natural(self, params: Params) -> Array:
+    def to_natural(self, params: ParamsT) -> Array:
         """eta, (K, p)."""
 
     @abstractmethod
@@ -60,19 +60,19 @@ class Family(ABC):
         """A(eta), (K,)."""
 
     @abstractmethod
-    def mean(self, params: Params) -> Array:
+    def mean(self, params: ParamsT) -> Array:
         """E[t(x)] = grad A(eta), (K, p)."""
 
     @abstractmethod
-    def maximize(self, blocks: Blocks) -> tuple[Params, int]:
+    def maximize(self, blocks: Blocks) -> tuple[ParamsT, int]:
         """Parameters of highest expected likelihood, and how many components are degenerate."""
 
     @abstractmethod
-    def sample(self, params: Params, labels: np.ndarray, rng: np.random.Generator) -> Array:
+    def sample(self, params: ParamsT, labels: np.ndarray, rng: np.random.Generator) -> Array:
         """One row from component labels[i] for every i."""
 
     @abstractmethod
-    def example(self, k: int, d: int, rng: np.random.Generator) -> Params:
+    def example(self, k: int, d: int, rng: np.random.Generator) -> ParamsT:
         """Random valid parameters of K components in d columns, for the laws."""
 
     @classmethod
@@ -107,7 +107,7 @@ class Family(ABC):
         """Refuse data of d columns, where that is too few."""
         return
 
-    def check_params(self, params: Params, k: int, d: int) -> None:
+    def check_params(self, params: ParamsT, k: int, d: int) -> None:
         """Refuse parameters outside their domain, or of other than K components in d columns.
 
         Here: arrays of the shapes that examples have, whose numbers are finite.
@@ -123,7 +123,7 @@ class Family(ABC):
         """Columns of the table of sums: the total responsibility, then those of t(x)."""
         return 1 + self.n_statistics(d)
 
-    def sums(self, params: Params, x: Array, responsibilities: Array) -> Array:
+    def sums(self, params: ParamsT, x: Array, responsibilities: Array) -> Array:
         """The table of sums of rows, (K, n_sums), under responsibilities (n, K) of any sign."""
         t = np.ascontiguousarray(self.sufficient_statistics(x))
         weighted = responsibilities.T[:, :, None] * t
@@ -133,11 +133,11 @@ class Family(ABC):
         """The shapes of the blocks."""
         return (BlockShape(self.n_statistics(d)),)
 
-    def to_blocks(self, params: Params, table: Array) -> Blocks:
+    def to_blocks(self, params: ParamsT, table: Array) -> Blocks:
         """Blocks from a table of sums made under `params`."""
         return (Block.of_sums(table[:, 0], table[:, 1:]),)
 
-    def to_sums(self, params: Params, blocks: Blocks) -> Array:
+    def to_sums(self, params: ParamsT, blocks: Blocks) -> Array:
         """The inverse of `to_blocks`."""
         (block,) = blocks
         return np.hstack([block.weight[:, None], block.sums()])
@@ -155,25 +155,25 @@ class Family(ABC):
             mean[k] = share @ t[held]
         return (Block.of_means(weight, mean),)
 
-    def expected(self, params: Params, weights: Array) -> Blocks:
+    def expected(self, params: ParamsT, weights: Array) -> Blocks:
         """The blocks of which `params` is the maximiser; `weights` are (K,)."""
         return (Block.of_means(weights.copy(), self.mean(params).copy()),)
 
     # what follows from the mathematics
 
-    def log_density(self, params: Params, x: Array) -> Array:
+    def log_density(self, params: ParamsT, x: Array) -> Array:
         """log p(x|k), (n, K)."""
         eta = self.to_natural(params)
         linear = self.sufficient_statistics(x) @ eta.T
         return np.asarray(linear - self.log_normalizer(eta) + self.log_base_measure(x)[:, None])
 
-    def blend(self, a: Params, b: Params, t: float) -> Params:
+    def blend(self, a: ParamsT, b: ParamsT, t: float) -> ParamsT:
         """Parameters between `a` (t=0) and `b` (t=1): on a line in the mean parameters."""
         whole = np.ones(len(self.mean(a)))
         pairs = zip(self.expected(a, whole), self.expected(b, whole), strict=True)
         return self.maximize(tuple(one * (1.0 - t) + other * t for one, other in pairs))[0]
 
-    def symmetric_kl(self, a: Params, b: Params) -> Array:
+    def symmetric_kl(self, a: ParamsT, b: ParamsT) -> Array:
         """KL(a_i, b_j) + KL(b_j, a_i) = <eta_i - eta_j, mean_i - mean_j>, (K, K)."""
         eta = self.to_natural(a)[:, None] - self.to_natural(b)[None]
         mean = self.mean(a)[:, None] - self.mean(b)[None]
@@ -199,7 +199,7 @@ class Family(ABC):
         """Free parameters of K components."""
         return k * self.n_statistics(d)
 
-    def attributes(self, params: Params) -> dict[str, Array]:
+    def attributes(self, params: ParamsT) -> dict[str, Array]:
         """What users see of the parameters, by name."""
         return {name: getattr(params, name) for name in field_names(params)}
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 
@@ -82,7 +82,7 @@ def _in_pieces(array: np.ndarray) -> Iterator[np.ndarray]:
         yield array[first : first + step]
 
 
-def digest(*things: Any) -> str:
+def digest(*things: object) -> str:
     """SHA-256 of what things look like."""
     return hashlib.sha256(repr(things).encode()).hexdigest()
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Generic
 
 import numpy as np
 
+from mixfold.core.params import ModelT, ParamsT
 from mixfold.core.rows import Rows
 
 
-class Initializer(ABC):
+class Initializer(ABC, Generic[ModelT, ParamsT]):
     """Parameters before any learning."""
 
     random: bool = True
 
     @abstractmethod
-    def draw(self, model: Any, rows: Rows, rng: np.random.Generator) -> Any:
+    def draw(self, model: ModelT, rows: Rows, rng: np.random.Generator) -> ParamsT:
         """Parameters of a model from sample rows; of any number, from one on."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Generic, Literal
 
 from mixfold.core.backend import Backend, Model
 from mixfold.core.checks import check_count
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
+from mixfold.core.params import Params, StateT
 from mixfold.core.rows import Rows
 from mixfold.core.value import is_value, value
 
@@ -33,7 +34,7 @@ def rows_before_start(k: int, d: int) -> int:
     return max(100, 20 * k, 5 * d)
 
 
-class Learner(ABC):
+class Learner(ABC, Generic[StateT]):
     """state + rows -> state. Hyper-parameters are the fields of a frozen dataclass.
 
     A state is a value with at least the fields `params` and `n_degenerate`. The same rows in blocks
@@ -61,7 +62,7 @@ class Learner(ABC):
         """Whether the learner can learn more rows from the state that `other` has left."""
         return self.supports_warm_start and isinstance(other, type(self))
 
-    def release(self, state: Any) -> None:
+    def release(self, state: StateT) -> None:
         """Close files that a state uses; it can still go on."""
         return
 
@@ -94,68 +95,68 @@ class Learner(ABC):
         return 0
 
     @abstractmethod
-    def init(self, backend: Backend, params: Any, seen: int = 0, seed: int = 0) -> Any:
+    def init(self, backend: Backend, params: Params, seen: int = 0, seed: int = 0) -> StateT:
         """The state before any row; `seen` rows stand behind `params` already."""
 
     def init_after_fit(
-        self, backend: Backend, params: Any, rows: int, weight: float, seed: int = 0
-    ) -> Any:
+        self, backend: Backend, params: Params, rows: int, weight: float, seed: int = 0
+    ) -> StateT:
         """The state before rows that come after a fit of `rows` rows of that weight to `params`."""
         return self.init(backend, params, rows, seed)
 
-    def weight_learned(self, state: Any, rows: int) -> float:
+    def weight_learned(self, state: StateT, rows: int) -> float:
         """What `rows` rows, all that the state was learned from in any number of passes, weigh."""
         return float(rows)
 
     @abstractmethod
-    def step(self, backend: Backend, state: Any, rows: Rows) -> tuple[Any, list[Info]]:
+    def step(self, backend: Backend, state: StateT, rows: Rows) -> tuple[StateT, list[Info]]:
         """Fold rows into the state."""
 
     @abstractmethod
-    def end_pass(self, backend: Backend, state: Any) -> tuple[Any, list[Info]]:
+    def end_pass(self, backend: Backend, state: StateT) -> tuple[StateT, list[Info]]:
         """The source has come to its end once."""
 
     def run_passes(
-        self, backend: Backend, state: Any, rows: Rows, most: int | None
-    ) -> tuple[Any, list[Info]] | None:
+        self, backend: Backend, state: StateT, rows: Rows, most: int | None
+    ) -> tuple[StateT, list[Info]] | None:
         """Several passes over all rows at once, at most so many; None where one is to be made."""
         return None
 
-    def flushed(self, backend: Backend, state: Any) -> Any:
+    def flushed(self, backend: Backend, state: StateT) -> StateT:
         """The state with the rows that wait folded in: it holds none, and can travel."""
         return state
 
-    def flush(self, backend: Backend, state: Any) -> tuple[Any, list[Info]]:
+    def flush(self, backend: Backend, state: StateT) -> tuple[StateT, list[Info]]:
         """What `close` returns, with what the rows that waited have shown."""
         return self.flushed(backend, state), []
 
-    def is_reduction(self, state: Any) -> bool:
+    def is_reduction(self, state: StateT) -> bool:
         """Whether a pass does nothing but add up rows, so that any cut of it is exact."""
         return False
 
-    def branch(self, model: Model, state: Any, number: int, of: int) -> Any:
+    def branch(self, model: Model, state: StateT, number: int, of: int) -> StateT:
         """The state from which worker `number` of so many begins: with its own random numbers."""
         return state
 
     @abstractmethod
-    def finished(self, state: Any) -> bool:
+    def finished(self, state: StateT) -> bool:
         """Whether another pass is pointless."""
 
-    def converged(self, state: Any) -> bool:
+    def converged(self, state: StateT) -> bool:
         """Whether learning has come to rest, where the learner can tell."""
         return True
 
-    def check_state(self, model: Model, state: Any) -> None:
+    def check_state(self, model: Model, state: StateT) -> None:
         """Refuse a state that learning the model cannot have led to."""
         if not is_value(state):
             raise InvalidInputError(f"the state is a {type(state).__name__}: a value is needed")
         model.check_params(state.params)
         check_count("n_degenerate", state.n_degenerate)
 
-    def compact(self, state: Any) -> Any:
+    def compact(self, state: StateT) -> StateT:
         """The state without what only another pass would need."""
         return state
 
-    def estimate(self, backend: Backend, state: Any) -> Any:
+    def estimate(self, backend: Backend, state: StateT) -> Any:
         """The parameters to evaluate; they can differ from those being trained."""
         return state.params

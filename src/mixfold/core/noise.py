@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from mixfold.core.rows import Array
@@ -23,5 +21,5 @@ def uniforms(seed: int, first: int, n: int, width: int = 1) -> Array:
 
 def words(seed: int, first: int) -> list[int]:
     """What compiled code needs to draw the same numbers: state and increment in 64-bit halves."""
-    state: Any = generator(seed, first).state["state"]
-    return [half for key in ("state", "inc") for half in divmod(state[key], 1 << 64)]
+    state = generator(seed, first).state["state"]
+    return [half for word in (state["state"], state["inc"]) for half in divmod(word, 1 << 64)]

@@ -55,7 +55,7 @@ def find(package: str, name: str) -> Any:
     raise AttributeError(f"{module.__name__} has no class called like its file")
 
 
-def make(package: str, given: Any) -> Any:
+def make(package: str, given: object) -> Any:
     """An object of a package: `given` itself, or where that is a name, the class with defaults."""
     return find(package, given)() if isinstance(given, str) else given
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from mixfold.core.rows import Array
 
@@ -11,4 +11,4 @@ from mixfold.core.rows import Array
 class Schedule(Protocol):
     """Step sizes of updates number r = 1, 2, ..."""
 
-    def __call__(self, r: Any, /) -> Array: ...
+    def __call__(self, r: Array | list[float], /) -> Array: ...

@@ -6,22 +6,23 @@ import types
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
+from numpy.typing import NDArray
 
-from mixfold.core.arrays import is_array, is_tensor, on_host
+from mixfold.core.arrays import is_array, on_host
 from mixfold.core.errors import InvalidInputError
 
 
 @cache
-def field_types(cls: Any) -> dict[str, Any]:
+def field_types(cls: type) -> dict[str, object]:
     """The declared type of every field of a value."""
     hints = get_type_hints(cls)
     return {field.name: hints[field.name] for field in fields(cls)}
 
 
-def check_fields(cls: type, given: Mapping[str, Any]) -> None:
+def check_fields(cls: type, given: Mapping[str, object]) -> None:
     """Refuse fields for a value that are missing, unknown or not of their declared types."""
     hints = field_types(cls)
     if given.keys() != hints.keys():
@@ -33,7 +34,7 @@ def check_fields(cls: type, given: Mapping[str, Any]) -> None:
             raise InvalidInputError(f"{name} of {cls.__name__} is {found}: {hint} is needed")
 
 
-def with_tuples(cls: type, given: Mapping[str, Any]) -> dict[str, Any]:
+def with_tuples(cls: type, given: Mapping[str, object]) -> dict[str, object]:
     """Fields for a value, of which files hold tuples as lists."""
     hints = field_types(cls)
     return {
@@ -44,21 +45,21 @@ def with_tuples(cls: type, given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def check_types(thing: Any) -> None:
+def check_types(thing: object) -> None:
     """Check the fields of a value, and of all values in it."""
     if isinstance(thing, list | tuple):
         for item in thing:
             check_types(item)
-    elif is_dataclass(thing):
-        cls: Any = type(thing)
+    elif is_dataclass(thing) and not isinstance(thing, type):
+        cls: type = type(thing)
         given = {name: getattr(thing, name) for name in field_types(cls)}
         check_fields(cls, given)
         check_types([*given.values()])
 
 
-def fits(thing: Any, hint: Any) -> bool:
+def fits(thing: object, hint: object) -> bool:
     """Whether `thing` is of a type, as an annotation gives it."""
-    if hint is Any:
+    if hint in (Any, object) or isinstance(hint, TypeVar):
         return _is_plain(thing)
     hint = _without_alias(hint)
     origin, inside = get_origin(hint), get_args(hint)
@@ -74,30 +75,31 @@ def fits(thing: Any, hint: Any) -> bool:
     return _is_instance(thing, hint)
 
 
-def _without_alias(hint: Any) -> Any:
+def _without_alias(hint: object) -> object:
     """What an alias made by a `type` statement stands for; NumPy's `NDArray` is one since 2.5."""
     alias, inside = get_origin(hint) or hint, get_args(hint)
-    if not hasattr(alias, "__value__"):
+    meant = getattr(alias, "__value__", None)
+    if meant is None:
         return hint
-    return alias.__value__[inside] if inside else alias.__value__
+    return meant[inside] if inside else meant
 
 
-def _is_instance(thing: Any, cls: type) -> bool:
+def _is_instance(thing: object, cls: object) -> bool:
     if cls is float:
         return _is_number(thing)
     if cls is str:
         return _is_text(thing)
     if cls in (bool, int):
         return type(thing) is cls or (isinstance(thing, np.generic) and type(thing.item()) is cls)
-    return isinstance(thing, cls)
+    return isinstance(cls, type) and isinstance(thing, cls)
 
 
-def _is_text(thing: Any) -> bool:
+def _is_text(thing: object) -> bool:
     """Whether `thing` is text that can be written: it has no halves of characters."""
     return isinstance(thing, str) and not any("\ud800" <= letter <= "\udfff" for letter in thing)
 
 
-def _is_number(thing: Any) -> bool:
+def _is_number(thing: object) -> bool:
     """Whether `thing` is a float, or an integer that can be one."""
     if isinstance(thing, bool | np.bool_):
         return False
@@ -106,15 +108,16 @@ def _is_number(thing: Any) -> bool:
     return isinstance(thing, float | np.floating | np.integer)
 
 
-def _has_type(array: Any, element: Any) -> bool:
+def _has_type(array: NDArray[np.generic], element: object) -> bool:
     """Whether the numbers of an array are of a type; of `Any` type are all real floats."""
-    kind = on_host(array[:0] if array.ndim else array).dtype if is_tensor(array) else array.dtype
+    here = isinstance(array, np.ndarray)
+    kind = array.dtype if here else on_host(array[:0] if array.ndim else array).dtype
     if element in (Any, np.floating):
         return kind in (np.dtype(np.float32), np.dtype(np.float64))
-    return bool(kind == np.dtype(element))
+    return bool(kind == element)
 
 
-def _is_plain(thing: Any) -> bool:
+def _is_plain(thing: object) -> bool:
     """Whether `thing` is what files may hold where nothing is said of its type."""
     if isinstance(thing, list | tuple):
         return all(_is_plain(item) for item in thing)
@@ -127,7 +130,7 @@ def _is_plain(thing: Any) -> bool:
     )
 
 
-def described(thing: Any) -> str:
+def described(thing: object) -> str:
     """A thing in few words, for messages."""
     if is_array(thing):
         return f"an array of shape {tuple(thing.shape)} and type {thing.dtype}"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from math import isqrt
-from typing import Any, Literal, Self
+from typing import Literal, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,8 @@ from mixfold.core.errors import InvalidInputError
 from mixfold.core.limits import LIGHTEST
 from mixfold.core.rows import Array
 from mixfold.core.value import value
+
+G = TypeVar("G", bound=np.generic)
 
 Scatter = Literal["none", "diag", "factor", "full"]
 
@@ -92,6 +94,7 @@ class Additive(ABC):
     """What statistics of every kind can do: be added, scaled and mixed."""
 
     count: float
+    log_likelihood: float
 
     @abstractmethod
     def __add__(self, other: Self) -> Self:
@@ -231,7 +234,7 @@ class Block:
 Blocks = tuple[Block, ...]
 
 
-def _wide(weight: NDArray[Any]) -> NDArray[Any]:
+def _wide(weight: NDArray[G]) -> NDArray[G]:
     """Weights that multiply means: (K, 1) or (K, m)."""
     return weight if weight.ndim == 2 else weight[:, None]
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, TypeVar, dataclass_transform
+from typing import Any, TypeAlias, TypeVar, dataclass_transform
 
 import numpy as np
 
@@ -15,6 +15,9 @@ from mixfold.core.errors import ModelFileError
 from mixfold.core.schema import check_fields, with_tuples
 
 T = TypeVar("T")
+
+Tree: TypeAlias = "None | bool | int | float | str | list[Tree] | dict[str, Tree]"
+"""What JSON can hold."""
 
 DEEPEST = 100  # levels of a tree of values
 
@@ -42,13 +45,14 @@ def field_names(thing: object) -> list[str]:
     return [f.name for f in fields(thing)]  # type: ignore[arg-type]
 
 
-def flatten(thing: Any, path: str, arrays: dict[str, np.ndarray]) -> Any:
+def flatten(thing: object, path: str, arrays: dict[str, np.ndarray]) -> Tree:
     """Turn a tree of values into JSON, moving its arrays into `arrays`, from devices too."""
     if is_array(thing):
         arrays[path] = np.ascontiguousarray(on_host(thing))
         return {"array": path}
     if isinstance(thing, np.generic):
-        return thing.item()
+        plain: Tree = thing.item()
+        return plain
     if thing is None or isinstance(thing, bool | int | float | str):
         return thing
     if isinstance(thing, list | tuple):
@@ -59,7 +63,7 @@ def flatten(thing: Any, path: str, arrays: dict[str, np.ndarray]) -> Any:
     raise TypeError(f"{path} is a {type(thing).__name__}, which a model file cannot hold")
 
 
-def unflatten(tree: Any, arrays: Mapping[str, np.ndarray]) -> Any:
+def unflatten(tree: Tree, arrays: Mapping[str, np.ndarray]) -> Any:
     """Rebuild what `flatten` took apart; only declared values can come out.
 
     Every array is used once, and every value has all its fields, of their declared types.
@@ -71,7 +75,7 @@ def unflatten(tree: Any, arrays: Mapping[str, np.ndarray]) -> Any:
     return thing
 
 
-def _unflatten(tree: Any, left: dict[str, np.ndarray], depth: int) -> Any:
+def _unflatten(tree: Tree, left: dict[str, np.ndarray], depth: int) -> object:
     if depth > DEEPEST:
         raise ModelFileError(f"is damaged: it is nested more than {DEEPEST} levels deep")
     if isinstance(tree, list):
@@ -79,15 +83,17 @@ def _unflatten(tree: Any, left: dict[str, np.ndarray], depth: int) -> Any:
     if not isinstance(tree, dict):
         return tree
     if tree.keys() == {"array"}:
-        if tree["array"] not in left:
-            raise ModelFileError(f"is damaged: it has no array {tree['array']!r}, or uses it twice")
-        return left.pop(tree["array"])
-    if tree.keys() != {"value", "fields"} or tree["value"] not in _CLASSES:
+        path = tree["array"]
+        if not isinstance(path, str) or path not in left:
+            raise ModelFileError(f"is damaged: it has no array {path!r}, or uses it twice")
+        return left.pop(path)
+    cls = _CLASSES.get(str(tree.get("value")))
+    inside = tree.get("fields")
+    if cls is None or not isinstance(inside, dict) or tree.keys() != {"value", "fields"}:
         raise ModelFileError(
             f"is damaged: it has {str(tree.get('value', list(tree)))[:80]!r}, which is no value"
         )
-    cls = _CLASSES[tree["value"]]
-    parts = {name: _unflatten(part, left, depth + 1) for name, part in tree["fields"].items()}
+    parts = {name: _unflatten(part, left, depth + 1) for name, part in inside.items()}
     given = with_tuples(cls, parts)
     check_fields(cls, given)
     return cls(**given)
@@ -106,11 +112,11 @@ def at_home(thing: T) -> T:
     return home  # type: ignore[no-any-return]
 
 
-def equal(a: Any, b: Any) -> bool:
+def equal(a: object, b: object) -> bool:
     """Whether two trees of values are the same to the bit."""
     if is_array(a) and is_array(b):
-        a, b = on_host(a), on_host(b)
-        return bool(a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes())
+        x, y = on_host(a), on_host(b)
+        return bool(x.dtype == y.dtype and x.shape == y.shape and x.tobytes() == y.tobytes())
     if isinstance(a, list | tuple) and isinstance(b, list | tuple):
         return len(a) == len(b) and all(map(equal, a, b))
     if is_value(a):
@@ -120,7 +126,7 @@ def equal(a: Any, b: Any) -> bool:
     return bool(a == b)
 
 
-def checksum(tree: Any, arrays: Mapping[str, np.ndarray]) -> str:
+def checksum(tree: Tree, arrays: Mapping[str, np.ndarray]) -> str:
     """SHA-256 of what `flatten` has made."""
     total = hashlib.sha256(json.dumps(tree).encode())
     for name, array in sorted(arrays.items()):
@@ -129,7 +135,7 @@ def checksum(tree: Any, arrays: Mapping[str, np.ndarray]) -> str:
     return total.hexdigest()
 
 
-def digest(thing: Any) -> str:
+def digest(thing: object) -> str:
     """The same for two trees of values if they are the same to the bit."""
     arrays: dict[str, np.ndarray] = {}
     return checksum(flatten(thing, "", arrays), arrays)

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from mixfold.backends.threads import available_cores
-from mixfold.core.engine import Engine, Work, tree
+from mixfold.core.engine import Before, Engine, Folded, Work, tree
 from mixfold.core.errors import ClusterError, MissingExtraError, MixfoldError
 from mixfold.core.source import Source
 from mixfold.engines._dask_collection import is_collection, open_collection
@@ -51,7 +51,9 @@ class Dask(Engine):
     def connect(cls, cluster: str | None) -> AbstractContextManager[Engine]:
         return dask_engine(cluster)
 
-    def reduce(self, work: Work, before: Any, shards: Sequence[Sequence[Source]]) -> Any:
+    def reduce(
+        self, work: Work[Before, Folded], before: Before, shards: Sequence[Sequence[Source]]
+    ) -> Folded:
         """The merged result of all shards; begun anew if all who knew what to do have died."""
         from concurrent.futures import CancelledError
 
@@ -66,7 +68,9 @@ class Dask(Engine):
                 raise failed(error) from error
         raise failed(reason) from reason
 
-    def _computed(self, work: Work, before: Any, shards: Sequence[Sequence[Source]]) -> Any:
+    def _computed(
+        self, work: Work[Before, Folded], before: Before, shards: Sequence[Sequence[Source]]
+    ) -> Folded:
         (given,) = self.client.scatter([(work, before)], broadcast=True, hash=False)
         future = self.client.compute(graph(given, shards))
         try:
@@ -90,7 +94,7 @@ def graph(given: Any, shards: Sequence[Sequence[Source]]) -> Any:
     return tree(leaves, lambda parts: merge(given, parts))
 
 
-FromParams = tuple[Work, Any]
+FromParams = tuple[Work[Any, Any], Any]
 
 
 def _first(given: FromParams, shard: int, partition: int, opened: Any, *where: Any) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from mixfold.core.engine import Engine, Work, tree
+from mixfold.core.engine import Before, Engine, Folded, Work, tree
 from mixfold.core.source import Source, same
 
 
@@ -20,7 +20,9 @@ class Serial(Engine):
     def connect(cls, cluster: str | None) -> AbstractContextManager[Engine]:
         return nullcontext(cls())
 
-    def reduce(self, work: Work, before: Any, shards: Sequence[Sequence[Source]]) -> Any:
+    def reduce(
+        self, work: Work[Before, Folded], before: Before, shards: Sequence[Sequence[Source]]
+    ) -> Folded:
         """The merged result of all shards."""
         leaves, number = [], 0
         for i, shard in enumerate(shards):

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import Protocol, TypeVar
 
 import numpy as np
 
 from mixfold.core.family import Family
-from mixfold.core.params import Params
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Block, Blocks, BlockShape, outer_like, reciprocal
 
 
-class CentredMoments(Family):
+class HasMeans(Protocol):
+    """Parameters with means of columns."""
+
+    @property
+    def means(self) -> Array:
+        """(K, d)."""
+
+
+MeansT = TypeVar("MeansT", bound=HasMeans)
+
+
+class CentredMoments(Family[MeansT]):
     """Sums of first and second moments about the components' means, which lose no digits.
 
     A family says what its centred coordinates are, which products of them it needs, and how
@@ -28,7 +39,7 @@ class CentredMoments(Family):
         """Second moments of a component."""
 
     @abstractmethod
-    def centred(self, params: Params, x: Array) -> Array:
+    def centred(self, params: MeansT, x: Array) -> Array:
         """Rows in the coordinates in which moments are summed, (K, n, m)."""
 
     @abstractmethod
@@ -36,11 +47,11 @@ class CentredMoments(Family):
         """Sums of the packed products of centred rows, (K, s); `weighted` are the weighted rows."""
 
     @abstractmethod
-    def from_centred(self, params: Params, mean: Array, scatter: Array) -> tuple[Array, Array]:
+    def from_centred(self, params: MeansT, mean: Array, scatter: Array) -> tuple[Array, Array]:
         """Means and scatters of components, from centred coordinates to the data's."""
 
     @abstractmethod
-    def to_centred(self, params: Params, mean: Array, scatter: Array) -> tuple[Array, Array]:
+    def to_centred(self, params: MeansT, mean: Array, scatter: Array) -> tuple[Array, Array]:
         """The inverse of `from_centred`."""
 
     def block_shapes(self, d: int) -> tuple[BlockShape, ...]:
@@ -49,13 +60,13 @@ class CentredMoments(Family):
     def n_sums(self, d: int) -> int:
         return 1 + self.n_means(d) + self.n_products(d)
 
-    def sums(self, params: Params, x: Array, responsibilities: Array) -> Array:
+    def sums(self, params: MeansT, x: Array, responsibilities: Array) -> Array:
         centred = self.centred(params, x)
         weighted = responsibilities.T[:, :, None] * centred
         weight, first = responsibilities.sum(axis=0), weighted.sum(axis=1)
         return np.hstack([weight[:, None], first, self.products(weighted, centred)])
 
-    def to_blocks(self, params: Params, table: Array) -> Blocks:
+    def to_blocks(self, params: MeansT, table: Array) -> Blocks:
         weight = np.maximum(table[:, 0], 0.0)  # signed changes may leave the domain
         share = reciprocal(weight)[:, None]
         m = self.n_means(params.means.shape[1])
@@ -64,7 +75,7 @@ class CentredMoments(Family):
         local_scatter -= outer_like(local_mean, local_scatter.shape[1])
         return (Block(weight, *self.from_centred(params, local_mean, local_scatter)),)
 
-    def to_sums(self, params: Params, blocks: Blocks) -> Array:
+    def to_sums(self, params: MeansT, blocks: Blocks) -> Array:
         (block,) = blocks
         mean, scatter = self.to_centred(params, block.mean, block.scatter)
         raw = scatter + outer_like(mean, scatter.shape[1])

@@ -32,7 +32,7 @@ FACTOR = "factor"
 
 
 @value
-class FactorGaussian(VarianceLimits):
+class FactorGaussian(VarianceLimits[FactorParams]):
     """x = mu + L'z + e with factors z ~ N(0, I) of dimension `rank` and noise e ~ N(0, psi).
 
     Sigma = L'L + diag(psi), in O(d rank) memory and time: `Gaussian("factor", rank=q)`. Statistics

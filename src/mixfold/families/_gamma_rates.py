@@ -38,7 +38,7 @@ def log_gap(shape: Array) -> Array:
     return np.where(shape > LARGE_SHAPE, series, digamma(shape) - np.log(shape))
 
 
-class GammaRates(Conjugate):
+class GammaRates(Conjugate[MeanParams, GammaPosterior]):
     """Posteriors of rates; a row adds to shape and rate."""
 
     def check(self, posterior: GammaPosterior, k: int, d: int) -> None:

@@ -23,7 +23,7 @@ def for_each(shared: Array, shape: tuple[int, ...]) -> Array:
     return shared if shared.shape == shape else np.array(np.broadcast_to(shared, shape))
 
 
-class GaussianCapabilities(VarianceLimits):
+class GaussianCapabilities(VarianceLimits[GaussianParams]):
     """Coordinates, bounds, kernels and shapes of covariances; `Gaussian` has the mathematics."""
 
     covariance: str

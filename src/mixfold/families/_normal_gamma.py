@@ -26,7 +26,7 @@ from mixfold.families._normal_wishart import (
 )
 
 
-class NormalGamma(Conjugate):
+class NormalGamma(Conjugate[GaussianParams, NormalWishartPosterior]):
     """Posteriors of means and variances of columns: a normal-Wishart of one column each.
 
     `reg_covar` is added to every variance.

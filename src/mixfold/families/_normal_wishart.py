@@ -167,7 +167,7 @@ def check_normal(
         raise InvalidInputError(f"nu is {posterior.nu.min()}: it must be above {d + 1}")
 
 
-class NormalWishart(Conjugate):
+class NormalWishart(Conjugate[GaussianParams, NormalWishartPosterior]):
     """Posteriors of means and full covariances; `reg_covar` is added to every variance."""
 
     def __init__(self, reg_covar: float = 0.0) -> None:

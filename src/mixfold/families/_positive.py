@@ -22,7 +22,7 @@ class MeanParams:
     means: Array
 
 
-class Positive(Family):
+class Positive(Family[MeanParams]):
     """What the exponential and the Poisson family share."""
 
     floor: float

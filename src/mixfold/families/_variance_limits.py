@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixfold.core.checks import LARGEST_SQUARE, check_array
-from mixfold.core.params import Params
 from mixfold.core.rows import Array
 from mixfold.core.variance_floors import (
     SHARE,
@@ -19,10 +18,10 @@ from mixfold.core.variance_floors import (
     lowest_variances,
     resolved_variances,
 )
-from mixfold.families._centred_moments import CentredMoments
+from mixfold.families._centred_moments import CentredMoments, MeansT
 
 
-class VarianceLimits(CentredMoments):
+class VarianceLimits(CentredMoments[MeansT]):
     """Limits of variances: a share of that of a column, and what the data's resolution allows."""
 
     floor: float | None
@@ -51,7 +50,7 @@ class VarianceLimits(CentredMoments):
     def with_limits(self, x: NDArray[np.floating]) -> Self:
         return self._with_floors(resolved_variances(x))
 
-    def with_limits_of(self, params: Params, weights: Array) -> Self:
+    def with_limits_of(self, params: MeansT, weights: Array) -> Self:
         return self._with_floors(self._floors_of(params, weights))
 
     def without_limits(self) -> Self:
@@ -66,7 +65,7 @@ class VarianceLimits(CentredMoments):
     def _with_floors(self, column_floors: Array | None) -> Self:
         return replace(self, column_floors=column_floors)  # type: ignore[type-var]
 
-    def degenerate(self, params: Params, weights: Array) -> NDArray[np.bool_]:
+    def degenerate(self, params: MeansT, weights: Array) -> NDArray[np.bool_]:
         """Where a column's variance, given the columns before it, is on its floor."""
         if self.cap is not None:
             return np.zeros(params.means.shape, dtype=bool)
@@ -75,7 +74,7 @@ class VarianceLimits(CentredMoments):
             found[k] = self._column_variances(params, k)[1] <= TOUCHING * floor
         return found
 
-    def _floors_of(self, params: Params, weights: Array) -> Array:
+    def _floors_of(self, params: MeansT, weights: Array) -> Array:
         """The smallest variance of every column, of rows from these components, (d,)."""
         centre = weights @ params.means
         total = np.zeros_like(centre)
@@ -84,7 +83,7 @@ class VarianceLimits(CentredMoments):
         return self.floors(total, centre)
 
     @abstractmethod
-    def _column_variances(self, params: Params, k: int) -> tuple[Array, Array]:
+    def _column_variances(self, params: MeansT, k: int) -> tuple[Array, Array]:
         """Variances of columns in component k, and those that have floors, (d,) each."""
 
     def check_columns(self, d: int) -> None:

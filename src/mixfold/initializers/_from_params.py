@@ -22,7 +22,7 @@ def shapes(components: Any) -> tuple[Any, list[tuple[int, ...]]]:
 
 
 @value
-class FromParams(Initializer):
+class FromParams(Initializer[MixtureModel, MixtureParams]):
     """Whole parameters, or means alone, which then are centres of the rows nearest to them."""
 
     params: Any

@@ -14,7 +14,7 @@ from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 
 @value
-class AroundMean(Initializer):
+class AroundMean(Initializer[MixtureModel, MixtureParams]):
     """Means drawn uniformly within `radius` deviations of the rows' mean, equal weights."""
 
     radius: float = 0.1

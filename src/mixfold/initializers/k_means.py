@@ -14,7 +14,7 @@ from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 
 @value
-class KMeans(Initializer):
+class KMeans(Initializer[MixtureModel, MixtureParams]):
     """k-means++, then Lloyd's iterations: each centre moves to the mean of the rows nearest to it.
 
     It is what scikit-learn calls "kmeans". At most `max_iter` iterations are made.

@@ -13,7 +13,7 @@ from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 
 @value
-class KMeansPlusPlus(Initializer):
+class KMeansPlusPlus(Initializer[MixtureModel, MixtureParams]):
     """K rows drawn with probability proportional to the squared distance from those before.
 
     Reference: Arthur and Vassilvitskii (2007).

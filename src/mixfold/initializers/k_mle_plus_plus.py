@@ -12,7 +12,7 @@ from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 
 @value
-class KMlePlusPlus(Initializer):
+class KMlePlusPlus(Initializer[MixtureModel, MixtureParams]):
     """k-means++ with the Bregman divergence of the family in place of the squared distance.
 
     Reference: Saint-Jean and Nielsen (2015); Nielsen (2012).

@@ -12,7 +12,7 @@ from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 
 @value
-class RandomLabels(Initializer):
+class RandomLabels(Initializer[MixtureModel, MixtureParams]):
     """Labels drawn uniformly, one M-step: components start close together.
 
     Reference: McLachlan and Peel (2000), section 3.9.3.

@@ -12,7 +12,7 @@ from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 
 @value
-class RandomRows(Initializer):
+class RandomRows(Initializer[MixtureModel, MixtureParams]):
     """K rows drawn uniformly, each the centre of the rows nearest to it."""
 
     def draw(self, model: MixtureModel, rows: Rows, rng: np.random.Generator) -> MixtureParams:

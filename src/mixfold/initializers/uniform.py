@@ -14,7 +14,7 @@ from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 
 @value
-class Uniform(Initializer):
+class Uniform(Initializer[MixtureModel, MixtureParams]):
     """Means drawn uniformly from a box of half-width `radius` around zero, equal weights.
 
     Precisions are the family's cap where it has one, else those of some rows.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Generic
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from mixfold.core.capabilities import conjugate_of
 from mixfold.core.checks import LOWEST, check_array, check_kind
 from mixfold.core.conjugate import Conjugate, Prior, held, joined
 from mixfold.core.limits import SMALLEST
-from mixfold.core.params import Params
+from mixfold.core.params import ParamsT
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Statistics
 from mixfold.core.value import value
@@ -18,11 +19,11 @@ from mixfold.models.mixture_model import SMALLEST_WEIGHT, MixtureModel, MixtureP
 
 
 @value
-class MixturePosterior:
+class MixturePosterior(Generic[ParamsT]):
     """Weights are Dir(alpha), alpha (K,); `components` are the family's conjugate posteriors."""
 
     alpha: Array
-    components: Params
+    components: ParamsT
 
 
 @value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, cast
+from typing import ClassVar, Generic, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from mixfold.core.checks import ROUNDING, check_array, check_kind, check_whole
 from mixfold.core.data_limits import CanDegenerate
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
-from mixfold.core.params import Params
+from mixfold.core.params import ParamsT
 from mixfold.core.rows import Array, Rows
 from mixfold.core.statistics import Block, Statistics
 from mixfold.core.value import value
@@ -21,11 +21,11 @@ SMALLEST_WEIGHT = 1e-300
 
 
 @value
-class MixtureParams:
+class MixtureParams(Generic[ParamsT]):
     """Weights (K,) and the family's parameters of K components."""
 
     weights: Array
-    components: Params
+    components: ParamsT
 
     def check(self, k: int) -> None:
         """Refuse weights that are no probabilities of K components."""
