@@ -13,6 +13,7 @@ from mixfold.core.source import Source
 from mixfold.core.value import value
 
 C = TypeVar("C")
+M = TypeVar("M", bound="Model")
 T = TypeVar("T")
 
 
@@ -78,7 +79,9 @@ class Model(Protocol[ParamsT, StatisticsT]):
     def expected(self, params: ParamsT) -> StatisticsT: ...
     def maximize(self, statistics: StatisticsT) -> tuple[ParamsT, int]: ...
     def mode(self, latent: Array) -> Array: ...
-    def recursive(self, statistics: StatisticsT, batch: StatisticsT, gamma: float) -> tuple[StatisticsT, int]: ...
+    def recursive(
+        self, statistics: StatisticsT, batch: StatisticsT, gamma: float
+    ) -> tuple[StatisticsT, int]: ...
     def unconstrained(self, params: ParamsT) -> Array: ...
     def constrained(self, coordinates: Array, like: ParamsT) -> ParamsT: ...
     def coordinate_scales(self, params: ParamsT) -> Array: ...
@@ -92,12 +95,12 @@ class Model(Protocol[ParamsT, StatisticsT]):
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as DefaultTypeVar
 
-    ModelCo = DefaultTypeVar("ModelCo", covariant=True, default=Model)
+    Model_co = DefaultTypeVar("Model_co", covariant=True, default=Model)
 else:
-    ModelCo = TypeVar("ModelCo", covariant=True)
+    Model_co = TypeVar("Model_co", covariant=True)
 
 
-class Backend(Protocol[ModelCo]):
+class Backend(Protocol[Model_co]):
     """A model bound to a backend: where its expectations are computed.
 
     Sums are made tile by tile, and a tile's length depends on the number of columns alone. What
@@ -105,10 +108,10 @@ class Backend(Protocol[ModelCo]):
     """
 
     @property
-    def model(self) -> ModelCo: ...
+    def model(self) -> Model_co: ...
     @property
     def tile(self) -> int: ...
-    def with_model(self, model: Model) -> Backend:
+    def with_model(self, model: M) -> Backend[M]:
         """Another model, bound to the same place."""
         ...
 

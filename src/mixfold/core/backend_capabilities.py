@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 from mixfold.core.arrays import Tensor
 from mixfold.core.backend import Backend, RowRule
 from mixfold.core.errors import InvalidInputError
-from mixfold.core.params import AnnealedT, Params, PosteriorT, RuleIn, StateT
+from mixfold.core.params import AnnealedT, Params, PosteriorT, Rule_contra, StateT
 from mixfold.core.rows import Array, Rows
 from mixfold.core.statistics import Additive
 
@@ -29,11 +29,11 @@ class MomentMatcher(Protocol[PosteriorT]):
 
 
 @runtime_checkable
-class Annealer(Protocol[AnnealedT, RuleIn]):
+class Annealer(Protocol[AnnealedT, Rule_contra]):
     """Stochastic gradients of the annealed bound."""
 
     def anneal(
-        self, state: AnnealedT, rows: Rows, rule: RuleIn, batch_size: int
+        self, state: AnnealedT, rows: Rows, rule: Rule_contra, batch_size: int
     ) -> tuple[AnnealedT, float, float]:
         """The state after all batches, and sums of log densities and of the bound."""
         ...
@@ -79,7 +79,9 @@ class RowUpdater(Protocol):
 class RowUpdates(Protocol):
     """One update per row without a call for each."""
 
-    def row_updater(self, statistics: Additive, params: Params, reference: Additive | None = None) -> RowUpdater | None:
+    def row_updater(
+        self, statistics: Additive, params: Params, reference: Additive | None = None
+    ) -> RowUpdater | None:
         """A working copy; `reference` steers its statistics. None where there is none."""
         ...
 

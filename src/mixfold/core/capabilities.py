@@ -11,7 +11,7 @@ from typing import ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
 from mixfold.core.conjugate import Conjugate
 from mixfold.core.family import Family
-from mixfold.core.params import Params, ParamsIn, ParamsT
+from mixfold.core.params import Params, ParamsT, ParamsT_contra
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Blocks
 
@@ -31,10 +31,10 @@ class UnconstrainedCoordinates(Protocol[ParamsT]):
 
 
 @runtime_checkable
-class BoundedParameters(Protocol[ParamsIn]):
+class BoundedParameters(Protocol[ParamsT_contra]):
     """Parameters whose size can be measured, for truncation."""
 
-    def parameter_bounds(self, params: ParamsIn) -> tuple[float, float, float]:
+    def parameter_bounds(self, params: ParamsT_contra) -> tuple[float, float, float]:
         """Largest location, smallest and largest scale."""
 
 
@@ -65,22 +65,22 @@ class LatentFactors(Protocol):
 
 
 @runtime_checkable
-class StandardDeviations(Protocol[ParamsIn]):
+class StandardDeviations(Protocol[ParamsT_contra]):
     """A spread of its own in every column."""
 
-    def standard_deviations(self, params: ParamsIn) -> Array:
+    def standard_deviations(self, params: ParamsT_contra) -> Array:
         """(K, d)."""
 
 
 @runtime_checkable
-class CovarianceMatrices(Protocol[ParamsIn]):
+class CovarianceMatrices(Protocol[ParamsT_contra]):
     """Covariances, and their inverses, in scikit-learn's shapes."""
 
     @property
     def form(self) -> Literal["triangular", "diagonal"]:
         """Whether they are matrices or vectors."""
 
-    def precision_roots(self, params: ParamsIn) -> Array:
+    def precision_roots(self, params: ParamsT_contra) -> Array:
         """scikit-learn's `precisions_cholesky_`."""
 
 
@@ -131,7 +131,7 @@ class Whitened(NamedTuple):
 
 
 @runtime_checkable
-class WhitenedKernel(Protocol[ParamsIn]):
+class WhitenedKernel(Protocol[ParamsT_contra]):
     """Gaussians with covariance matrices: the compiled kernels and those of GPUs take these.
 
     Sums are made of W(x - mu) and its products, where W is an inverse factor.
@@ -141,7 +141,7 @@ class WhitenedKernel(Protocol[ParamsIn]):
     def form(self) -> Literal["triangular", "diagonal"]:
         """Whether factors are triangular matrices or vectors."""
 
-    def whitened(self, params: ParamsIn) -> Whitened:
+    def whitened(self, params: ParamsT_contra) -> Whitened:
         """What the kernels need of parameters."""
 
 

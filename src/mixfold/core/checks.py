@@ -60,7 +60,11 @@ def check_kind(name: str, thing: object, kind: type) -> None:
 
 
 def check_array(
-    name: str, array: NDArray[np.generic], shape: tuple[int, ...], low: float = -HIGHEST, high: float = HIGHEST
+    name: str,
+    array: NDArray[np.generic],
+    shape: tuple[int, ...],
+    low: float = -HIGHEST,
+    high: float = HIGHEST,
 ) -> None:
     """Refuse an array of another shape, or with numbers that are NaN or not in [low, high]."""
     found = np.asarray(on_host(array), dtype=np.float64)

@@ -93,7 +93,9 @@ class Conjugate(ABC, Generic[ParamsT, PosteriorT]):
         """Predictive log density of rows of these weights (n,), (n, K)."""
 
     @abstractmethod
-    def match(self, posterior: PosteriorT, x: Array, weight: float, c: Array) -> tuple[PosteriorT, int]:
+    def match(
+        self, posterior: PosteriorT, x: Array, weight: float, c: Array
+    ) -> tuple[PosteriorT, int]:
         """With the moments of c (posterior and row) + (1 - c) posterior; degenerate ones."""
 
     @abstractmethod

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixfold.core.family import Family
-from mixfold.core.params import ParamsIn
+from mixfold.core.params import ParamsT_contra
 
 
 @runtime_checkable
-class LimitsFromData(Protocol[ParamsIn]):
+class LimitsFromData(Protocol[ParamsT_contra]):
     """A family that can take limits, such as the smallest variances, from a sample of the data.
 
     It `takes_limits` where the user has not set any.
@@ -25,7 +25,7 @@ class LimitsFromData(Protocol[ParamsIn]):
     def with_limits(self, x: NDArray[np.floating]) -> Family:
         """The family with the limits that rows `x` suggest."""
 
-    def with_limits_of(self, params: ParamsIn, weights: NDArray[np.float64]) -> Family:
+    def with_limits_of(self, params: ParamsT_contra, weights: NDArray[np.float64]) -> Family:
         """The family with the limits that parameters suggest, in place of rows."""
 
     def without_limits(self) -> Family:
@@ -36,10 +36,10 @@ class LimitsFromData(Protocol[ParamsIn]):
 
 
 @runtime_checkable
-class CanDegenerate(Protocol[ParamsIn]):
+class CanDegenerate(Protocol[ParamsT_contra]):
     """A family that can tell in which columns components are as narrow as they may be."""
 
-    def degenerate(self, params: ParamsIn, weights: NDArray[np.float64]) -> NDArray[np.bool_]:
+    def degenerate(self, params: ParamsT_contra, weights: NDArray[np.float64]) -> NDArray[np.bool_]:
         """Which components are on a limit, by columns, (K, d)."""
 
 

@@ -20,7 +20,9 @@ class Detector(ABC, Generic[DetectorStateT]):
     then keeps the state itself.
     """
 
-    _state: DetectorStateT | None = None  # what `update` has led to; no hyper-parameter, and not saved
+    _state: DetectorStateT | None = (
+        None  # what `update` has led to; no hyper-parameter, and not saved
+    )
 
     @abstractmethod
     def init(self) -> DetectorStateT:

@@ -12,23 +12,22 @@ from mixfold.core.registry import find_all
 from mixfold.core.source import Source
 
 T = TypeVar("T")
-Before = TypeVar("Before", contravariant=True)
 Folded = TypeVar("Folded")
 
 FAN_IN = 8
 
 
-class Work(Protocol[Before, Folded]):
+class Work(Protocol[Folded]):
     """What workers do: pure functions of small values and of where rows are.
 
     `opened(*where)` is the source of a partition.
     """
 
-    def begin(self, before: Before, shard: int) -> Folded: ...
+    def begin(self, before: object, shard: int) -> Folded: ...
     def fold(
         self, folded: Folded, partition: int, opened: Callable[..., Source], *where: object
     ) -> Folded: ...
-    def merge(self, before: Before, folded: Sequence[Folded]) -> Folded: ...
+    def merge(self, before: object, folded: Sequence[Folded]) -> Folded: ...
 
 
 class Engine(ABC):
@@ -64,7 +63,7 @@ class Engine(ABC):
 
     @abstractmethod
     def reduce(
-        self, work: Work[Before, Folded], before: Before, shards: Sequence[Sequence[Source]]
+        self, work: Work[Folded], before: object, shards: Sequence[Sequence[Source]]
     ) -> Folded:
         """The merged result of all shards."""
 

@@ -36,17 +36,17 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar as DefaultTypeVar
 
     ParamsT = DefaultTypeVar("ParamsT", default=Any)
-    ParamsIn = DefaultTypeVar("ParamsIn", contravariant=True, default=Any)
+    ParamsT_contra = DefaultTypeVar("ParamsT_contra", contravariant=True, default=Any)
     PosteriorT = DefaultTypeVar("PosteriorT", default=Any)
     StatisticsT = DefaultTypeVar("StatisticsT", default=Any)
     AnnealedT = DefaultTypeVar("AnnealedT", default=Any)
-    RuleIn = DefaultTypeVar("RuleIn", contravariant=True, default=Any)
+    Rule_contra = DefaultTypeVar("Rule_contra", contravariant=True, default=Any)
     ModelT = DefaultTypeVar("ModelT", default=Any)
     StateT = DefaultTypeVar("StateT", bound=LearnerState, default=Any)
     DetectorStateT = DefaultTypeVar("DetectorStateT", bound=DetectorState, default=Any)
 else:  # before Python 3.13 a TypeVar has no default
     ParamsT, PosteriorT = TypeVar("ParamsT"), TypeVar("PosteriorT")
-    ParamsIn = TypeVar("ParamsIn", contravariant=True)
-    AnnealedT, RuleIn = TypeVar("AnnealedT"), TypeVar("RuleIn", contravariant=True)
+    ParamsT_contra = TypeVar("ParamsT_contra", contravariant=True)
+    AnnealedT, Rule_contra = TypeVar("AnnealedT"), TypeVar("Rule_contra", contravariant=True)
     StatisticsT, ModelT = TypeVar("StatisticsT"), TypeVar("ModelT")
     StateT, DetectorStateT = TypeVar("StateT"), TypeVar("DetectorStateT")

@@ -16,7 +16,7 @@ from mixfold.core.schema import check_fields, with_tuples
 
 T = TypeVar("T")
 
-Tree: TypeAlias = "None | bool | int | float | str | list[Tree] | dict[str, Tree]"
+Tree: TypeAlias = "bool | int | float | str | list[Tree] | dict[str, Tree] | None"
 """What JSON can hold."""
 
 DEEPEST = 100  # levels of a tree of values

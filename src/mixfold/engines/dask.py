@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from mixfold.backends.threads import available_cores
-from mixfold.core.engine import Before, Engine, Folded, Work, tree
+from mixfold.core.engine import Engine, Folded, Work, tree
 from mixfold.core.errors import ClusterError, MissingExtraError, MixfoldError
 from mixfold.core.source import Source
 from mixfold.engines._dask_collection import is_collection, open_collection
@@ -52,7 +52,7 @@ class Dask(Engine):
         return dask_engine(cluster)
 
     def reduce(
-        self, work: Work[Before, Folded], before: Before, shards: Sequence[Sequence[Source]]
+        self, work: Work[Folded], before: object, shards: Sequence[Sequence[Source]]
     ) -> Folded:
         """The merged result of all shards; begun anew if all who knew what to do have died."""
         from concurrent.futures import CancelledError
@@ -69,12 +69,13 @@ class Dask(Engine):
         raise failed(reason) from reason
 
     def _computed(
-        self, work: Work[Before, Folded], before: Before, shards: Sequence[Sequence[Source]]
+        self, work: Work[Folded], before: object, shards: Sequence[Sequence[Source]]
     ) -> Folded:
         (given,) = self.client.scatter([(work, before)], broadcast=True, hash=False)
         future = self.client.compute(graph(given, shards))
         try:
-            return future.result()
+            folded: Folded = future.result()
+            return folded
         finally:
             future.cancel()
 
@@ -94,7 +95,7 @@ def graph(given: Any, shards: Sequence[Sequence[Source]]) -> Any:
     return tree(leaves, lambda parts: merge(given, parts))
 
 
-FromParams = tuple[Work[Any, Any], Any]
+FromParams = tuple[Work[Any], Any]
 
 
 def _first(given: FromParams, shard: int, partition: int, opened: Any, *where: Any) -> Any:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
 
-from mixfold.core.engine import Before, Engine, Folded, Work, tree
+from mixfold.core.engine import Engine, Folded, Work, tree
 from mixfold.core.source import Source, same
 
 
@@ -21,7 +20,7 @@ class Serial(Engine):
         return nullcontext(cls())
 
     def reduce(
-        self, work: Work[Before, Folded], before: Before, shards: Sequence[Sequence[Source]]
+        self, work: Work[Folded], before: object, shards: Sequence[Sequence[Source]]
     ) -> Folded:
         """The merged result of all shards."""
         leaves, number = [], 0

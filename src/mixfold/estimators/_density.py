@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mixfold.core.backend import Backend
 from mixfold.core.data_limits import without_limits
 from mixfold.core.engine import Engine
 from mixfold.core.errors import InvalidInputError
@@ -41,7 +40,7 @@ from mixfold.fitting.progress import Lines, Progress, Silent
 from mixfold.fitting.sharded_pass import ShardedPass
 from mixfold.fitting.snapshot import MOST, Snapshot
 from mixfold.fitting.stream import Stream
-from mixfold.models.mixture_model import count_degenerate
+from mixfold.models.mixture_model import MixtureBackend, MixtureModel, count_degenerate
 from mixfold.sources.array import Array
 
 
@@ -138,7 +137,11 @@ class Density(Evaluation):
             plan.backend.run_resident(lambda rows: self._run(replace(plan, source=rows)), source)
 
     def _plan(
-        self, settings: MixtureSettings, source: Source, backend: Backend, engine: Engine | None
+        self,
+        settings: MixtureSettings,
+        source: Source,
+        backend: MixtureBackend,
+        engine: Engine | None,
     ) -> FitPlan:
         learner, check = (
             settings.learner.resolve(source.length, source.d, False),
@@ -180,17 +183,17 @@ class Density(Evaluation):
                 self._remember_fit(plan, loop.fit)
 
     def _starts(
-        self, settings: MixtureSettings, backend: Backend, sample: Sample, seed: int
+        self, settings: MixtureSettings, backend: MixtureBackend, sample: Sample, seed: int
     ) -> Starts:
         return SampledStarts(backend, sample)
 
-    def _resumed(self, backend: Backend, learner: Learner, saved: Fit | None) -> Fit | None:
+    def _resumed(self, backend: MixtureBackend, learner: Learner, saved: Fit | None) -> Fit | None:
         """Where to go on from, if not from the beginning."""
         return saved
 
     def _checkpoint(
         self,
-        backend: Backend,
+        backend: MixtureBackend,
         learner: Learner,
         source: Source,
         passing: ShardedPass | None,
@@ -228,9 +231,10 @@ class Density(Evaluation):
         backend, learner = plan.backend, plan.learner
         fit = fit.best if fit.best is not None and not fit.done else fit
         self._copies = deque[Snapshot](maxlen=MOST)
-        params = learner.estimate(backend, fit.state)
+        model, params = backend.model, learner.estimate(backend, fit.state)
+        assert isinstance(model, MixtureModel)
         learned = Learned(
-            model=backend.model,
+            model=model,
             learner=learner,
             stream=Stream(
                 None,
@@ -243,7 +247,7 @@ class Density(Evaluation):
             n_iter=fit.passes,
             history=fit.history,
             converged=bool(fit.done and learner.converged(fit.state)),
-            n_degenerate=count_degenerate(backend.model, params),
+            n_degenerate=count_degenerate(model, params),
             seed=0,
             streaming=False,
         )
@@ -358,7 +362,7 @@ class Density(Evaluation):
         self.__dict__ = kept | {"_learned": learned, "_live": live}
         return live
 
-    def _streaming(self, settings: MixtureSettings, backend: Backend) -> Learned:
+    def _streaming(self, settings: MixtureSettings, backend: MixtureBackend) -> Learned:
         """What has been learned, in the form that streams."""
         learner = settings.learner.resolve(None, backend.model.d, True)
         check_served(learner, backend.model)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 
-from mixfold.core.backend import Backend
+from mixfold.core.backend import Backend, Model
 from mixfold.core.checks import check_least
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Learner
+from mixfold.core.params import Params
+from mixfold.core.rows import Array
 from mixfold.estimators._edge import seed_from
 from mixfold.estimators._guarded import Guarded
 from mixfold.fitting.checkpoint import Checkpoint, check_checkpoint
@@ -23,6 +25,13 @@ from mixfold.fitting.progress import Lines, Silent
 from mixfold.sources._grouped import Grouped
 
 START_BYTES = 2**26
+
+
+class StartingModel(Model, Protocol):
+    """A model that knows parameters to begin with."""
+
+    def start(self, units: Array, /) -> Params:
+        """Parameters that some units suggest."""
 
 
 class UnitFitting(Guarded):
@@ -54,7 +63,12 @@ class UnitFitting(Guarded):
                 ) from error
 
     def _fit_units(
-        self, backend: Backend, learner: Learner, design: Any, units: Grouped, start_units: int
+        self,
+        backend: Backend[StartingModel],
+        learner: Learner,
+        design: Any,
+        units: Grouped,
+        start_units: int,
     ) -> Fit:
         """Learn from a start that some units suggest, or go on from the checkpoint."""
         seed = seed_from(self.random_state)

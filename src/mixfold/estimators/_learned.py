@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mixfold.backends.threads import Threads
-from mixfold.core.backend import Backend, Model
+from mixfold.core.backend import Model
 from mixfold.core.capabilities import CovarianceMatrices
 from mixfold.core.checks import check_count, check_kind, check_seed
 from mixfold.core.errors import InvalidInputError
@@ -26,7 +26,7 @@ from mixfold.fitting.snapshot import Snapshot, joined
 from mixfold.fitting.stream import Stream
 from mixfold.learners.drift_aware import DriftAware
 from mixfold.models.bayesian_mixture import MixturePosterior
-from mixfold.models.mixture_model import MixtureModel, count_degenerate
+from mixfold.models.mixture_model import MixtureBackend, MixtureModel, count_degenerate
 
 
 def check_learner(learner: Any, model: Model) -> None:
@@ -165,7 +165,9 @@ class Learned:
         square = root @ root.swapaxes(-1, -2) if matrices else np.square(root)
         return {"precisions_": square, "precisions_cholesky_": root}
 
-    def advance(self, backend: Backend, initialization: Initialization, rows: Rows) -> Learned:
+    def advance(
+        self, backend: MixtureBackend, initialization: Initialization, rows: Rows
+    ) -> Learned:
         """With more rows of a stream."""
         if self.stream.state is None:
             backend = self._limited(backend, initialization, rows)
@@ -182,7 +184,9 @@ class Learned:
             history=history,
         )
 
-    def _limited(self, backend: Backend, initialization: Initialization, rows: Rows) -> Backend:
+    def _limited(
+        self, backend: MixtureBackend, initialization: Initialization, rows: Rows
+    ) -> MixtureBackend:
         """The problem with the limits that the first rows of the stream suggest.
 
         Where whole parameters were given, learning begins with any number of rows, so the
@@ -212,7 +216,7 @@ class Learned:
             return self
         return replace(self, stream=replace(self.stream, snapshots=snapshots))
 
-    def settle(self, backend: Backend, initialization: Initialization) -> Learned:
+    def settle(self, backend: MixtureBackend, initialization: Initialization) -> Learned:
         """With the parameters brought up to date."""
         waiting, state = self.stream.waiting, self.stream.state
         if waiting is not None:

@@ -9,22 +9,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mixfold.core.backend import Backend
 from mixfold.core.data_limits import LimitsFromData
 from mixfold.core.errors import DegenerateComponentsWarning, InvalidInputError, warn
 from mixfold.core.rows import Rows
-from mixfold.models.mixture_model import MixtureModel, MixtureParams, degenerate
+from mixfold.models.mixture_model import MixtureBackend, MixtureModel, MixtureParams, degenerate
 
 MOST_NAMED = 5
 MOST_TIMES = 100
 
 
-def with_model(backend: Backend, model: MixtureModel) -> Backend:
+def with_model(backend: MixtureBackend, model: MixtureModel) -> MixtureBackend:
     """The problem for another model, on the same device or cores."""
     return backend if backend.model is model else backend.with_model(model)
 
 
-def limited(backend: Backend, sample: Callable[[], Rows]) -> Backend:
+def limited(backend: MixtureBackend, sample: Callable[[], Rows]) -> MixtureBackend:
     """The problem with limits that a sample of the data suggests, where the family takes any."""
     family = backend.model.family
     if not (isinstance(family, LimitsFromData) and family.takes_limits):
@@ -45,7 +44,7 @@ def _repeated(rows: Rows) -> NDArray[np.floating]:
     return np.repeat(rows.x, np.where(rows.weight > 0, times, 0), axis=0)
 
 
-def limited_by(backend: Backend, params: MixtureParams) -> Backend:
+def limited_by(backend: MixtureBackend, params: MixtureParams) -> MixtureBackend:
     """The problem with limits that given parameters suggest, where the family takes any."""
     family = backend.model.family
     if not (isinstance(family, LimitsFromData) and family.takes_limits):

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from mixfold.core.backend import Backend
 from mixfold.core.family import Family
 from mixfold.core.learner import Learner
 from mixfold.core.source import Source
 from mixfold.estimators._edge import RowCheck, check_sample
 from mixfold.fitting.initialization import Drawing, Initialization, Sample
 from mixfold.fitting.placement import DEFAULT, Placement
-from mixfold.models.mixture_model import MixtureModel
+from mixfold.models.mixture_model import MixtureBackend, MixtureModel
 
 
 @dataclass(frozen=True)
@@ -25,7 +24,7 @@ class MixtureSettings:
     n_components: int
     n_threads: int | None
 
-    def backend(self, d: int, place: Placement = DEFAULT) -> Backend:
+    def backend(self, d: int, place: Placement = DEFAULT) -> MixtureBackend:
         """The mixture of d columns, bound to where it is computed."""
         family = self.learner.bounded(self.family)
         family.check_columns(d)
@@ -40,7 +39,7 @@ class MixtureSettings:
         most = max(self.learner.sample_size, self.n_components)
         return most if source.length is None else min(most, source.length)
 
-    def sample(self, backend: Backend, source: Source, n_init: int, seed: int) -> Sample:
+    def sample(self, backend: MixtureBackend, source: Source, n_init: int, seed: int) -> Sample:
         """The rows of a source that limits and starts come from."""
         size = self.sample_size(source)
         check = partial(check_sample, self.family, source)

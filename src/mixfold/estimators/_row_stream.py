@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mixfold.core.backend import Backend
 from mixfold.core.backend_capabilities import RowUpdater, row_updater
 from mixfold.core.limits import LARGEST
 from mixfold.core.rows import Array, Rows
@@ -21,6 +20,7 @@ from mixfold.fitting.initialization import Initialization
 from mixfold.learners._steps import RowCounts, row_steps
 from mixfold.learners._stochastic import StochasticEM
 from mixfold.learners.drift_aware import DriftAware
+from mixfold.models.mixture_model import MixtureBackend
 
 AHEAD = 1024
 FEW = 32
@@ -36,7 +36,9 @@ def is_in_range(x: Array) -> bool:
 class RowStream(ABC):
     """A stream that goes on from what has been learned."""
 
-    def __init__(self, learned: Learned, backend: Backend, initialization: Initialization) -> None:
+    def __init__(
+        self, learned: Learned, backend: MixtureBackend, initialization: Initialization
+    ) -> None:
         self._from, self.backend, self.initialization = learned, backend, initialization
         self._d = backend.model.d
         self._settled: tuple[int, Learned] | None = None
@@ -111,7 +113,7 @@ class CompiledRowStream(RowStream):
     def __init__(
         self,
         learned: Learned,
-        backend: Backend,
+        backend: MixtureBackend,
         initialization: Initialization,
         updater: RowUpdater,
     ) -> None:
@@ -159,7 +161,9 @@ class CompiledRowStream(RowStream):
 class BatchedRowStream(RowStream):
     """State after state, as the learner makes them."""
 
-    def __init__(self, learned: Learned, backend: Backend, initialization: Initialization) -> None:
+    def __init__(
+        self, learned: Learned, backend: MixtureBackend, initialization: Initialization
+    ) -> None:
         super().__init__(learned, backend, initialization)
         self._now: tuple[Any, int] = learned.stream.state, 0
 
@@ -189,7 +193,9 @@ class Window(NamedTuple):
 class DriftRowStream(RowStream):
     """Learning that is watched: within a window nothing happens but what the inner rule does."""
 
-    def __init__(self, learned: Learned, backend: Backend, initialization: Initialization) -> None:
+    def __init__(
+        self, learned: Learned, backend: MixtureBackend, initialization: Initialization
+    ) -> None:
         super().__init__(learned, backend, initialization)
         self._window = self._begun(learned.stream.state, 0)
 
@@ -222,13 +228,13 @@ class DriftRowStream(RowStream):
 
 
 def live_from(
-    learned: Learned, backend: Backend, initialization: Initialization
+    learned: Learned, backend: MixtureBackend, initialization: Initialization
 ) -> RowStream | None:
     """What goes on from the stream's state, if it has one yet."""
     return None if learned.stream.state is None else live_on(learned, backend, initialization)
 
 
-def live_on(learned: Learned, backend: Backend, initialization: Initialization) -> RowStream:
+def live_on(learned: Learned, backend: MixtureBackend, initialization: Initialization) -> RowStream:
     """What goes on from the stream's state."""
     state, learner = learned.stream.state, learned.learner
     if isinstance(learner, DriftAware):

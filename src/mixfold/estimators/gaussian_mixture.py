@@ -14,7 +14,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_array, check_is_fitted
 
-from mixfold.core.backend import Backend
 from mixfold.core.checks import check_kind
 from mixfold.core.family import Family
 from mixfold.core.learner import Learner
@@ -34,7 +33,7 @@ from mixfold.fitting.plan import Starts
 from mixfold.fitting.progress import Progress, Silent
 from mixfold.fitting.stream import Stream
 from mixfold.learners.em import EM
-from mixfold.models.mixture_model import MixtureModel, MixtureParams
+from mixfold.models.mixture_model import MixtureBackend, MixtureModel, MixtureParams
 
 
 class GaussianMixture(Density):
@@ -146,7 +145,7 @@ class GaussianMixture(Density):
         return self
 
     def _starts(
-        self, settings: MixtureSettings, backend: Backend, sample: Sample, seed: int
+        self, settings: MixtureSettings, backend: MixtureBackend, sample: Sample, seed: int
     ) -> Starts:
         """Starts as scikit-learn draws them for arrays, ours for everything else."""
         source = sample.source
@@ -162,7 +161,7 @@ class GaussianMixture(Density):
         rng = check_random_state(seed if self.random_state is None else self.random_state)
         return ScikitLearnStarts(backend.model, source, start, self.init_params, rng, self.n_init)
 
-    def _resumed(self, backend: Backend, learner: Learner, saved: Fit | None) -> Fit | None:
+    def _resumed(self, backend: MixtureBackend, learner: Learner, saved: Fit | None) -> Fit | None:
         if not (self.warm_start and self.__sklearn_is_fitted__() and isinstance(learner, EM)):
             return saved
         from dataclasses import replace

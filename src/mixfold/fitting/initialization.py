@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mixfold.core.backend import Backend, Model
+from mixfold.core.backend import Model
 from mixfold.core.errors import InvalidInputError, warn
 from mixfold.core.family import Family
 from mixfold.core.initializer import Initializer
@@ -21,7 +21,7 @@ from mixfold.fitting.component_order import component_order, ranked, reorder
 from mixfold.fitting.loop import check_some, fit_rows
 from mixfold.initializers._from_params import FromParams
 from mixfold.learners.em import EM
-from mixfold.models.mixture_model import MixtureParams, count_degenerate
+from mixfold.models.mixture_model import MixtureBackend, MixtureParams, count_degenerate
 
 SHORT = EM(tol=1e-4, max_iter=8, accelerate=True, criterion="step")
 LONG = EM(tol=1e-5, max_iter=60, accelerate=True, criterion="step")
@@ -71,7 +71,7 @@ class Initialization:
         """Whether two draws can differ."""
         return self.start.random
 
-    def draw(self, backend: Backend, sample: Rows, seed: list[int]) -> MixtureParams:
+    def draw(self, backend: MixtureBackend, sample: Rows, seed: list[int]) -> MixtureParams:
         """Parameters from a sample; the same for the same seed and sample."""
         if not self.random:
             return self._one(backend, sample, seed)
@@ -82,7 +82,7 @@ class Initialization:
         best = at_home(best)
         return reorder(best, component_order(backend.model, best)) if self.exchangeable else best
 
-    def _best(self, backend: Backend, sample: Rows, seed: list[int]) -> MixtureParams:
+    def _best(self, backend: MixtureBackend, sample: Rows, seed: list[int]) -> MixtureParams:
         drawn = [self._one(backend, sample, [*seed, i]) for i in range(self.candidates)]
         if not sample.total_weight() > 0.0:
             return drawn[0]
@@ -92,13 +92,13 @@ class Initialization:
         best: MixtureParams = ended[_best_first(backend, ended)[0]][0]
         return best
 
-    def _one(self, backend: Backend, sample: Rows, seed: list[int]) -> MixtureParams:
+    def _one(self, backend: MixtureBackend, sample: Rows, seed: list[int]) -> MixtureParams:
         rng = np.random.default_rng(seed)
         params: MixtureParams = self.start.draw(backend.model, sample.on_host(), rng)
         return params
 
 
-def _best_first(backend: Backend, found: list[tuple[MixtureParams, float]]) -> list[int]:
+def _best_first(backend: MixtureBackend, found: list[tuple[MixtureParams, float]]) -> list[int]:
     """Numbers of parameters by score, those with the fewest degenerate components first.
 
     The likelihood of a component that shrinks onto a few rows has no bound, so it says nothing.
@@ -108,7 +108,7 @@ def _best_first(backend: Backend, found: list[tuple[MixtureParams, float]]) -> l
 
 
 def _learned(
-    rule: EM, backend: Backend, params: MixtureParams, sample: Rows
+    rule: EM, backend: MixtureBackend, params: MixtureParams, sample: Rows
 ) -> tuple[MixtureParams, float]:
     """EM on the sample: parameters and their log-likelihood per row."""
     state = fit_rows(backend, rule, params, sample).state
@@ -133,7 +133,7 @@ class Sample:
     """Rows of a source for limits and starts, which are read when they are first asked for."""
 
     def __init__(
-        self, backend: Backend, learner: Learner, source: Source, drawing: Drawing
+        self, backend: MixtureBackend, learner: Learner, source: Source, drawing: Drawing
     ) -> None:
         self.backend, self.learner, self.source, self.drawing = backend, learner, source, drawing
         self._kept: Rows | None = None
@@ -168,7 +168,7 @@ class Sample:
 class SampledStarts:
     """Starts from one sample of a source."""
 
-    def __init__(self, backend: Backend, sample: Sample) -> None:
+    def __init__(self, backend: MixtureBackend, sample: Sample) -> None:
         drawing = sample.drawing
         initialization, number = (
             drawing.initialization,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from mixfold.backends.threads import Threads
 from mixfold.core.backend import Backend, Model
@@ -13,6 +13,8 @@ from mixfold.core.engine import Engine
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.registry import find_all
 from mixfold.core.source import Source
+
+M = TypeVar("M", bound=Model)
 
 
 @dataclass(frozen=True)
@@ -32,9 +34,9 @@ class Placement:
         """The device that tensors go to; None where they become arrays."""
         return None if self.is_default else self.device
 
-    def backend(self, model: Model, n_threads: int | None) -> Backend:
+    def backend(self, model: M, n_threads: int | None) -> Backend[M]:
         """A model bound to this place."""
-        bound: Backend = self.kind.on(model, self.device, n_threads)
+        bound: Backend[M] = self.kind.on(model, self.device, n_threads)
         return bound
 
 

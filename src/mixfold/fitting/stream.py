@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from mixfold.core.backend import Backend, Model
+from mixfold.core.backend import Model
 from mixfold.core.checks import check_kind
 from mixfold.core.learner import Info, Learner, rows_before_start
 from mixfold.core.rows import Rows, join
 from mixfold.core.value import value
 from mixfold.fitting.initialization import Initialization, warn_of
 from mixfold.fitting.snapshot import Snapshot
+from mixfold.models.mixture_model import MixtureBackend
 
 
 @value
@@ -37,7 +38,7 @@ class Stream:
 
     def learn(
         self,
-        backend: Backend,
+        backend: MixtureBackend,
         learner: Learner,
         initialization: Initialization,
         seed: int,
@@ -71,7 +72,7 @@ class Stream:
         return None if initialization.random and len(together) < needed else together.cut(0, needed)
 
     def estimate(
-        self, backend: Backend, learner: Learner, initialization: Initialization, seed: int
+        self, backend: MixtureBackend, learner: Learner, initialization: Initialization, seed: int
     ) -> Any:
         """The present parameters; a provisional start while rows are waiting.
 

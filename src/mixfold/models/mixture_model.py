@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Generic, cast
+from typing import ClassVar, Generic, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mixfold.core.backend import Backend
 from mixfold.core.capabilities import BoundedParameters, UnconstrainedCoordinates
 from mixfold.core.checks import ROUNDING, check_array, check_kind, check_whole
 from mixfold.core.data_limits import CanDegenerate
@@ -201,6 +202,9 @@ class MixtureModel:
         lightest = 1.0 / max(float(params.weights.min()), SMALLEST_WEIGHT)
         steepest = 1.0 / max(low, SMALLEST_WEIGHT)
         return max(lightest - c1, location - c2, high - c3, steepest - c3)
+
+
+MixtureBackend: TypeAlias = Backend[MixtureModel]
 
 
 def _recursive_step(block: Block, batch: Block, gamma: float) -> tuple[Block, np.ndarray]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from mixfold.backends.threads import Threads
-from mixfold.core.backend import Assignment, Backend
+from mixfold.core.backend import Assignment
 from mixfold.core.learner import Learner
 from mixfold.core.rows import Array, Rows
 from mixfold.core.value import at_home, equal
 from mixfold.kernels.reference import ReferenceKernel
-from mixfold.models.mixture_model import MixtureParams
+from mixfold.models.mixture_model import MixtureBackend, MixtureParams
 from mixfold.testing.learners import fold
 
 ASSIGNMENTS = [
@@ -20,7 +20,7 @@ ASSIGNMENTS = [
 ]
 
 
-def reference(backend: Backend) -> Backend:
+def reference(backend: MixtureBackend) -> MixtureBackend:
     """What the engine must equal."""
     return Threads(backend.model, 1, ReferenceKernel(backend.model))
 
@@ -31,7 +31,9 @@ def close(found: Array, expected: Array, rtol: float) -> None:
     np.testing.assert_allclose(found, expected, rtol=rtol, atol=rtol * scale)
 
 
-def expectations_agree(backend: Backend, params: MixtureParams, rows: Rows, rtol: float) -> None:
+def expectations_agree(
+    backend: MixtureBackend, params: MixtureParams, rows: Rows, rtol: float
+) -> None:
     """Sums are those of the reference, on top of what there is, for every assignment."""
     before = np.arange(backend.model.n_sums, dtype=np.float64)
     for assignment in ASSIGNMENTS:
@@ -39,7 +41,9 @@ def expectations_agree(backend: Backend, params: MixtureParams, rows: Rows, rtol
         close(backend.fold(params, rows, before, assignment), expected, rtol)
 
 
-def posteriors_agree(backend: Backend, params: MixtureParams, rows: Rows, rtol: float) -> None:
+def posteriors_agree(
+    backend: MixtureBackend, params: MixtureParams, rows: Rows, rtol: float
+) -> None:
     """Densities and responsibilities are those of the reference."""
     expected = reference(backend).posterior(params, rows.on_host())
     found = backend.posterior(params, rows)
@@ -50,7 +54,7 @@ def posteriors_agree(backend: Backend, params: MixtureParams, rows: Rows, rtol: 
     assert alone[1] is None
 
 
-def moments_agree(backend: Backend, params: MixtureParams, rows: Rows, rtol: float) -> None:
+def moments_agree(backend: MixtureBackend, params: MixtureParams, rows: Rows, rtol: float) -> None:
     """Sums under given responsibilities, also negative ones, are those of the reference."""
     given = np.random.default_rng(0).normal(size=(len(rows), backend.model.k))
     nothing = np.zeros(backend.model.n_sums)
@@ -59,7 +63,7 @@ def moments_agree(backend: Backend, params: MixtureParams, rows: Rows, rtol: flo
 
 
 def learning_agrees(
-    backend: Backend, params: MixtureParams, learner: Learner, rows: Rows, rtol: float
+    backend: MixtureBackend, params: MixtureParams, learner: Learner, rows: Rows, rtol: float
 ) -> None:
     """Two passes end where those of the reference end."""
     ends = []
@@ -70,7 +74,7 @@ def learning_agrees(
 
 
 def blocks_do_not_matter(
-    backend: Backend, params: MixtureParams, learner: Learner, rows: Rows, cuts: list[int]
+    backend: MixtureBackend, params: MixtureParams, learner: Learner, rows: Rows, cuts: list[int]
 ) -> None:
     """The same rows in blocks of any sizes, from here or from a device, give the same bits."""
     whole = at_home(fold(backend, learner, params, rows, [])[0])
