@@ -74,11 +74,13 @@ def test_joined_means_are_the_mean_of_all_rows(weighted: bool) -> None:
         states = [learner.step(backend, before, rows.cut(*span))[0] for span in pairwise(ends)]
         before = learner.merge(backend, before, states)
     expected = float(np.average(x[:, 0], weights=weight))
+    assert isinstance(before.params, MixtureParams)
     assert before.params.components.means == pytest.approx(expected, rel=1e-9)
     # and the next row weighs what it weighs among all
     after, _ = learner.step(backend, before, Rows(np.array([[50.0]]), rows.cut(0, 1).weight))
     total, last = rows.total_weight(), rows.cut(0, 1).total_weight()
     expected = (expected * total + 50.0 * last) / (total + last)
+    assert isinstance(after.params, MixtureParams)
     assert after.params.components.means == pytest.approx(expected, rel=1e-9)
 
 

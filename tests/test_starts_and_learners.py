@@ -264,6 +264,7 @@ def test_truncation_sends_learning_back() -> None:
             assert equal(state.params, params)  # back at the start
     assert state.truncations == state.region >= 2
     assert state.truncations < len(seen)  # in the end the region was large enough
+    assert isinstance(state.params, MixtureParams)
     assert model.truncation_excess(state.params, (2.0, 2.0, 2.0)) <= state.region
     free = MiniBatchEM(batch_size=20).step(backend, learner.init(backend, params), Rows(x))[0]
     assert free.truncations == 0
@@ -288,6 +289,7 @@ def test_polyak_averages_iterates() -> None:
     state, iterates = learner.init(backend, params), []
     for i in range(0, len(x), 30):
         state, _ = learner.step(backend, state, Rows(x[i : i + 30]))
+        assert isinstance(state.params, MixtureParams)
         iterates.append(state.params)
     averaging = MiniBatchEM(batch_size=30, max_iter=1, sampling="stream", average_from=8)
     averaged, _ = averaging.step(backend, averaging.init(backend, params), Rows(x))

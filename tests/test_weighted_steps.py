@@ -99,4 +99,5 @@ def test_weights_and_rows_without_weights_mix() -> None:
     state = learner.init(backend, params)
     state, _ = learner.step(backend, state, Rows(np.array([[4.0], [8.0]]), np.array([5.0, 4.0])))
     state, _ = learner.step(backend, state, Rows(np.array([[48.0]])))
+    assert isinstance(state.params, MixtureParams)
     assert state.params.components.means == pytest.approx(10.0, rel=1e-12)

@@ -14,6 +14,7 @@ import numpy as np
 import mixfold
 from mixfold import Mixture
 from mixfold.core.errors import MixfoldError
+from mixfold.core.learner import Learner
 from mixfold.core.value import flatten
 from mixfold.families.gaussian import Gaussian
 from mixfold.fitting.reading import read
@@ -194,7 +195,7 @@ def use_mixed_model(path: Path, act: Callable[[Any], Any]) -> None:
     permitted(lambda: (model.save(again), mixfold.load(again)))
 
 
-CHECKPOINTED = {
+CHECKPOINTED: dict[str, Learner] = {
     "em": EM(tol=0.0),
     "mini-batch em": MiniBatchEM(batch_size=30, average_from=2),
     "incremental em": IncrementalEM(batch_size=7),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, Generic, Literal
+from typing import ClassVar, Generic, Literal
 
 import numpy as np
 
@@ -38,8 +38,8 @@ class Prior:
     alpha: float = 1.0
     kappa: float = 1.0
     nu: float | None = None
-    means: Any = None
-    covariance: Any = None
+    means: object = None
+    covariance: object = None
 
     def __post_init__(self) -> None:
         check_above("alpha", self.alpha, 0.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import ClassVar, Protocol, TypeVar
+from typing import ClassVar, Protocol, TypeVar, runtime_checkable
 
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.registry import find_all
@@ -34,8 +34,8 @@ class Engine(ABC):
     """Folds the partitions of each shard one after the other, and merges the shards in a tree.
 
     A user chooses one by `cluster`: its own name, or an address that it `accepts`; `served` says in
-    words which. One that `holds` data of a kind of its own, such as those of a library for
-    clusters, opens them.
+    words which. One that has data of its own, such as those of a library for clusters, is a
+    `DataHolder` too.
     """
 
     served: ClassVar[str]
@@ -45,16 +45,6 @@ class Engine(ABC):
     def accepts(cls, cluster: str) -> bool:
         """Whether an address is one of this engine's."""
         return False
-
-    @classmethod
-    def holds(cls, data: object) -> bool:
-        """Whether data lie, or are made, where this engine computes."""
-        return False
-
-    @classmethod
-    def open(cls, data: object, columns: Sequence[str] | None, weight: str | None) -> Source:
-        """A source over data that the engine holds; its `engine` is the name of this one."""
-        raise NotImplementedError
 
     @classmethod
     @abstractmethod
@@ -68,9 +58,23 @@ class Engine(ABC):
         """The merged result of all shards."""
 
 
-def engine_holding(data: object) -> type[Engine] | None:
+@runtime_checkable
+class DataHolder(Protocol):
+    """An engine that has data of a kind of its own."""
+
+    @classmethod
+    def holds(cls, data: object) -> bool:
+        """Whether data lie, or are made, where this engine computes."""
+
+    @classmethod
+    def open(cls, data: object, columns: Sequence[str] | None, weight: str | None) -> Source:
+        """A source over data that the engine holds; its `engine` is the name of this one."""
+
+
+def engine_holding(data: object) -> type[DataHolder] | None:
     """The engine to which data belong; None for what this process reads itself."""
-    return next((kind for kind in find_all("engines").values() if kind.holds(data)), None)
+    holders = (kind for kind in find_all("engines").values() if issubclass(kind, DataHolder))
+    return next((kind for kind in holders if kind.holds(data)), None)
 
 
 def refuse_partitions(data: object) -> None:

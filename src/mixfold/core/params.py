@@ -35,10 +35,12 @@ class DetectorState(Protocol):
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as DefaultTypeVar
 
+    from mixfold.core.statistics import Additive
+
     ParamsT = DefaultTypeVar("ParamsT", default=Any)
     ParamsT_contra = DefaultTypeVar("ParamsT_contra", contravariant=True, default=Any)
     PosteriorT = DefaultTypeVar("PosteriorT", default=Any)
-    StatisticsT = DefaultTypeVar("StatisticsT", default=Any)
+    StatisticsT = DefaultTypeVar("StatisticsT", bound=Additive, default=Any)
     AnnealedT = DefaultTypeVar("AnnealedT", default=Any)
     Rule_contra = DefaultTypeVar("Rule_contra", contravariant=True, default=Any)
     ModelT = DefaultTypeVar("ModelT", default=Any)

@@ -66,7 +66,7 @@ def make_fields(thing: object, *fields: str) -> None:
         object.__setattr__(thing, field, make(f"{field}s", getattr(thing, field)))
 
 
-def is_called(given: Any, name: str) -> bool:
+def is_called(given: object, name: str) -> bool:
     """Whether `given` is the name, however it is spelt."""
     return isinstance(given, str) and _letters(given) == _letters(name)
 

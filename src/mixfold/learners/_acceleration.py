@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from mixfold.core.backend import Model
 from mixfold.core.errors import InvalidInputError
+from mixfold.core.params import Params
 from mixfold.core.rows import Array
 
 MOST_PAIRS = 6
@@ -17,8 +17,8 @@ RIDGE = 1e-10
 
 
 def extrapolate(
-    model: Model, zero: Any, one: Any, two: Any, reach: float
-) -> tuple[Any | None, float]:
+    model: Model, zero: Params, one: Params, two: Params, reach: float
+) -> tuple[Params | None, float]:
     """SQUAREM's third step length, up to `reach`, in unconstrained coordinates.
 
     Returns the point, or None where it would not help, and the step length.
@@ -34,13 +34,13 @@ def extrapolate(
     return _constrained(model, start + 2.0 * alpha * r + alpha**2 * v, zero), alpha
 
 
-def pairs_to_keep(model: Model, params: Any) -> int:
+def pairs_to_keep(model: Model, params: Params) -> int:
     """How many points, each with its EM step, Anderson acceleration may remember; 0 is none."""
     found = min(MOST_PAIRS, MOST_NUMBERS // (2 * model.unconstrained(params).size))
     return found if found >= 2 else 0
 
 
-def anderson(model: Model, trail: Sequence[Any]) -> Any | None:
+def anderson(model: Model, trail: Sequence[Params]) -> Params | None:
     """The combination of EM steps whose residual is least, where steps are linear in their start.
 
     `trail` has points and, after each, its EM step; None is where no combination is of use.
@@ -60,11 +60,11 @@ def anderson(model: Model, trail: Sequence[Any]) -> Any | None:
     return _constrained(model, (after[-1] - share @ moved).reshape(units.shape) * units, trail[-1])
 
 
-def _constrained(model: Model, coordinates: Array, like: Any) -> Any | None:
+def _constrained(model: Model, coordinates: Array, like: Params) -> Params | None:
     """Parameters at the coordinates, or None where there are no valid ones."""
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         try:
-            found = model.constrained(coordinates, like)
+            found: Params = model.constrained(coordinates, like)
             model.check_params(found)
         except (InvalidInputError, np.linalg.LinAlgError):
             return None

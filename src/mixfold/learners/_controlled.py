@@ -8,129 +8,39 @@ from __future__ import annotations
 
 from dataclasses import replace
 from os import PathLike, fspath
-from typing import Any, ClassVar, Literal
+from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
 from mixfold.core.backend import Backend, Model, RowRule
 from mixfold.core.backend_capabilities import RowUpdater, row_updater
 from mixfold.core.checks import (
-    HIGHEST,
     check_above,
-    check_count,
     check_kind,
-    check_least,
     check_whole,
 )
 from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.learner import Info, Learner
-from mixfold.core.limits import LIGHTEST, PRECISIONS
+from mixfold.core.limits import PRECISIONS
+from mixfold.core.params import Params
 from mixfold.core.rows import Array, Rows
-from mixfold.core.value import value
+from mixfold.core.statistics import Additive
 from mixfold.learners._batches import check_batch_size, learn_in_batches, rows_per_batch
+from mixfold.learners._controlled_state import FILL, UPDATE, ControlledState
 from mixfold.learners._convergence import has_converged, with_gain
-from mixfold.learners._gathering import Fold, Gathered, gather, nothing
+from mixfold.learners._gathering import Fold, gather, nothing
 from mixfold.learners._gathering import total as total_of
 from mixfold.learners._linearity import not_linear
-from mixfold.learners._memory import InMemory, OnFile, on_file
+from mixfold.learners._memory import InMemory, Memory, OnFile, on_file
 from mixfold.learners._memory_files import open_files
 from mixfold.learners._steps import positive_weights, weighted_step
+from mixfold.learners._visit import Visit
 
-Phase = Literal["fill", "update"]
-FILL: Phase = "fill"
-UPDATE: Phase = "update"
 ROWS_PER_DIRECTION = 50
 
 
-@value
-class ControlledState:
-    """Statistics s, the reference they are steered by, and the memory or anchor behind it.
-
-    A "fill" pass makes the reference, under the parameters of its beginning, the anchor; an
-    "update" pass uses it, and may make the next one meanwhile. `filling` holds the sums of what is
-    made, `gathered` those of a batch. `row` counts the rows of the pass, `length` and `weight` are
-    those of the whole data.
-    """
-
-    params: Any
-    statistics: Any
-    reference: Any
-    anchor: Any
-    initialization: Any
-    memory: InMemory | OnFile | None
-    filling: Gathered
-    gathered: Gathered
-    phase: Phase
-    row: int
-    length: int
-    weight: float
-    passes: int
-    n_degenerate: int
-    log_likelihood: float
-    before: float
-    gains: list[float]
-    converged: bool
-
-    def check(self, model: Model) -> None:
-        """Refuse what no passes over rows of the model can have led to."""
-        for params in (self.params, self.anchor, self.initialization):
-            model.check_params(params)
-        for statistics in (self.statistics, self.reference):
-            model.check_statistics(statistics)
-        self.filling.check(model, self.initialization, 1)
-        self.gathered.check(model, None, 1)
-        for name in ("row", "length", "passes", "n_degenerate"):
-            check_count(name, getattr(self, name))
-        if self.weight != 0.0:
-            check_least("weight", self.weight, LIGHTEST, HIGHEST)
-        if self.phase == UPDATE and not (self.weight > 0.0 and self.length > 0):
-            raise InvalidInputError(
-                f"weight is {self.weight} and length {self.length}: updates need rows"
-            )
-
-    @property
-    def on_file(self) -> bool:
-        """Whether the end of every pass must be on disk before the next begins."""
-        return self.memory is not None and self.memory.on_file
-
-
-class Visit:
-    """Adds what rows of a pass now say, less what they said, to sums; and keeps what they say.
-
-    After the sums of the model comes the weight of the rows.
-    """
-
-    def __init__(self, backend: Backend, params: Any, precision: str) -> None:
-        self.backend, self.params, self.precision = backend, params, precision
-        self.fresh: list[tuple[int, Array]] = []
-
-    def latent(self, params: Any, rows: Rows) -> tuple[Array, Array]:
-        """log p(x), and latent vectors as the memory keeps them: what is added is taken off."""
-        log_density, latent = self.backend.posterior(params, rows)
-        assert latent is not None
-        return log_density, latent.astype(self.precision).astype(np.float64)
-
-    def add(self, rows: Rows, sums: Array, first: int, old: Array | float) -> Array:
-        """Sums with rows number `first` .. of the pass."""
-        log_density, latent = self.latent(self.params, rows)
-        moments = self.backend.moments(self.params, rows, latent - old, sums[:-1])
-        weights, weight = rows.weights(), sums[-1]
-        for i in range(0, len(rows), self.backend.tile):
-            tile = slice(i, i + self.backend.tile)
-            moments[0] += weights[tile] @ log_density[tile]
-            weight += weights[tile].sum()
-        self.fresh.append((first, latent))
-        return np.append(moments, weight)
-
-    def written(self, memory: Any) -> Any:
-        """The memory with what the rows say now."""
-        if memory is not None:
-            for first, latent in self.fresh:
-                memory = memory.written(first, latent)
-        return memory
-
-
-class ControlledEM(Learner):
+class ControlledEM(Learner[ControlledState]):
     """s <- s + rho (S + mean over a batch of (sbar_i(theta) - s_i) - s), theta <- maximize(s).
 
     `incremental`: S is s, and renewed with every batch. `remembers`: every s_i is kept, else it is
@@ -146,7 +56,7 @@ class ControlledEM(Learner):
     rereads = True
     batch_size: float
     max_iter: int
-    memory: Any = None
+    memory: str | Path | None = None
     precision: str = "float64"
     rho: float | None = None
     tol: float = 0.0
@@ -174,17 +84,17 @@ class ControlledEM(Learner):
 
     # what is remembered of a row
 
-    def _memory(self, width: int) -> InMemory | OnFile | None:
+    def _memory(self, width: int) -> Memory | None:
         if not self.remembers:
             return None
         if self.memory is None:
             return InMemory([], width, self.precision, [] if self.follows else None)
-        return on_file(self.memory, width, self.precision)
+        return on_file(fspath(self.memory), width, self.precision)
 
     def _attach(self, state: ControlledState) -> None:
         """Have the files of the state's memory; a state that was resumed does not yet."""
-        if isinstance(state.memory, OnFile):
-            open_files(self.memory, state.memory.fit)
+        if isinstance(state.memory, OnFile) and self.memory is not None:
+            open_files(fspath(self.memory), state.memory.fit)
 
     def release(self, state: ControlledState) -> None:
         if state.memory is not None:
@@ -211,7 +121,9 @@ class ControlledEM(Learner):
     def why_unsupported(self, model: Model) -> str | None:
         return not_linear(self, model)
 
-    def init(self, backend: Backend, params: Any, seen: int = 0, seed: int = 0) -> ControlledState:
+    def init(
+        self, backend: Backend, params: Params, seen: int = 0, seed: int = 0
+    ) -> ControlledState:
         expected = backend.model.expected(params)
         return ControlledState(
             params,
@@ -355,14 +267,17 @@ class ControlledEM(Learner):
 
     def _moved(
         self, backend: Backend, state: ControlledState, change: Array, weight: float, rho: float
-    ) -> Any:
+    ) -> Additive:
         """Statistics after a batch of that weight; the sums are linear in them."""
         model, params = backend.model, state.params
         sums = model.sums(params, state.statistics)
         if self.incremental:
-            return model.statistics(params, sums + change / state.weight)
-        target = model.sums(params, state.reference) + change / weight
-        return model.statistics(params, (1.0 - rho) * sums + rho * target)
+            sums = sums + change / state.weight
+        else:
+            target = model.sums(params, state.reference) + change / weight
+            sums = (1.0 - rho) * sums + rho * target
+        moved: Additive = model.statistics(params, sums)
+        return moved
 
     def end_pass(
         self, backend: Backend, state: ControlledState

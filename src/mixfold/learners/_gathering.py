@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from mixfold.core.backend import EXPECTED, Assignment, Backend, Model
 from mixfold.core.checks import LARGEST_SUM, check_array, check_count, check_least
 from mixfold.core.errors import InvalidInputError
+from mixfold.core.params import Params
 from mixfold.core.rows import Array, Rows, join, no_rows
 from mixfold.core.value import value
 
@@ -30,7 +30,7 @@ class Gathered:
     waiting: Rows
     n: int
 
-    def check(self, model: Model, params: Any, more: int = 0) -> None:
+    def check(self, model: Model, params: Params, more: int = 0) -> None:
         """Refuse sums of another length than the model's and `more`, and rows it cannot have.
 
         Statistics of the sums, which were made under `params`, must be in their domain too; None
@@ -57,7 +57,7 @@ def nothing(backend: Backend, more: int = 0) -> Gathered:
     return Gathered(np.zeros(backend.model.n_sums + more), no_rows(backend.model.d), 0)
 
 
-def expecting(backend: Backend, params: Any, assignment: Assignment = EXPECTED) -> Fold:
+def expecting(backend: Backend, params: Params, assignment: Assignment = EXPECTED) -> Fold:
     """Adds the expectations of rows under `params`; `assignment.first` is the batch's first row."""
 
     def fold(rows: Rows, sums: Array, offset: int) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TypeAlias
 from uuid import uuid4
 from zlib import crc32
 
@@ -18,7 +19,7 @@ from mixfold.learners._memory_files import SEGMENT, close, open_files, opened
 FIT_LETTERS = 32
 
 
-def check_memory(memory: InMemory | OnFile, width: int, precision: str) -> None:
+def check_memory(memory: Memory, width: int, precision: str) -> None:
     """Refuse latent vectors of another length or precision."""
     if (memory.width, memory.precision) != (width, precision):
         raise InvalidInputError(
@@ -167,6 +168,9 @@ class OnFile:
     def release(self) -> None:
         """Let others have the files."""
         close(self.fit)
+
+
+Memory: TypeAlias = InMemory | OnFile
 
 
 def on_file(path: str, width: int, precision: str) -> OnFile:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -43,7 +43,7 @@ class Files:
         self.fit = fit
         self.paths = [Path(f"{path}.{side}") for side in (0, 1)]
         self._handles: list[int] = []
-        self._segment: tuple[int, int, NDArray[Any]] | None = None
+        self._segment: tuple[int, int, NDArray[np.floating]] | None = None
         try:
             for file in self.paths:
                 with naming(file):
@@ -70,7 +70,7 @@ class Files:
             os.ftruncate(self._handles[side], 0)
             write_at(self._handles[side], header.ljust(HEADER_BYTES, b"\0"), 0)
 
-    def write(self, memory: OnFile, latent: NDArray[Any]) -> None:
+    def write(self, memory: OnFile, latent: NDArray[np.floating]) -> None:
         """Rows from number `memory.row` on."""
         side = (memory.turn + 1) % 2
         self._check_header(side, memory, memory.turn + 1)
@@ -78,7 +78,7 @@ class Files:
         with naming(self.paths[side]):
             write_at(self._handles[side], latent.tobytes(), place)
 
-    def segment(self, memory: OnFile, number: int) -> NDArray[Any]:
+    def segment(self, memory: OnFile, number: int) -> NDArray[np.floating]:
         """Rows of one segment of the pass before, the same as they were written."""
         if self._segment is not None and self._segment[:2] == (memory.turn, number):
             return self._segment[2]

@@ -7,48 +7,67 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
 from mixfold.core.backend import Backend, Model
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Learner
+from mixfold.core.params import LearnerState, Params
 from mixfold.core.rows import Array
 from mixfold.core.schedule import Schedule
+from mixfold.core.statistics import Additive
 from mixfold.core.value import digest
 from mixfold.learners._steps import RowCounts, retained
 
 ROUNDING = 1e-12
 
 
-def in_order(states: Sequence[Any]) -> list[Any]:
+class CountsRows(LearnerState, Protocol):
+    """A state that counts its rows."""
+
+    @property
+    def rows(self) -> int:
+        """How many it has seen."""
+
+
+class InPass(Protocol):
+    """A state that counts its passes."""
+
+    @property
+    def passes(self) -> int:
+        """How many are over."""
+
+
+T = TypeVar("T")
+S = TypeVar("S", bound=CountsRows)
+A = TypeVar("A", bound=Additive)
+
+
+def in_order(states: Sequence[T]) -> list[T]:
     """The same states, in an order that depends on nothing but what they hold."""
     return sorted(states, key=digest) if len(states) > 1 else list(states)
 
 
-def learned_more(
-    learner: Learner, backend: Backend, before: Any, states: Sequence[Any]
-) -> list[Any]:
+def learned_more(learner: Learner[S], backend: Backend, before: S, states: Sequence[S]) -> list[S]:
     """Those states, closed and in order, that have seen rows since `before`."""
     check_same_kind(before, states)
     ended = [learner.flushed(backend, state) for state in states]
     return in_order([state for state in ended if state.rows > before.rows])
 
 
-def more(name: str, before: Any, states: Sequence[Any]) -> list[Any]:
+def more(name: str, before: object, states: Sequence[object]) -> list[float]:
     """By how much a field has grown in each state."""
     return [getattr(state, name) - getattr(before, name) for state in states]
 
 
-def counted(before: Any, states: Sequence[Any], *names: str) -> dict[str, Any]:
+def counted(before: object, states: Sequence[object], *names: str) -> dict[str, Any]:
     """Fields that count: what they held before, and all that each state has added."""
     return {name: getattr(before, name) + sum(more(name, before, states)) for name in names}
 
 
-def weighted(
-    join: Callable[[Any, Any, float], Any], things: Sequence[Any], weights: Sequence[float]
-) -> Any:
+def weighted(join: Callable[[T, T, float], T], things: Sequence[T], weights: Sequence[float]) -> T:
     """The mean of things by `join(a, b, t)`, which is (1 - t) a + t b."""
     mean, total = things[0], weights[0]
     for thing, weight in zip(things[1:], weights[1:], strict=True):
@@ -83,10 +102,10 @@ def counting(
 
 def join_statistics(
     model: Model,
-    before: tuple[Any, Any],
-    several: Sequence[Any],
+    before: tuple[Params, A],
+    several: Sequence[A],
     counts: Counting,
-) -> tuple[Any, Any, int]:
+) -> tuple[A, Params, int]:
     """Statistics after the rows of all states, their parameters, and degenerate components.
 
     Each of `several` is a mean s_i = rho_i s_0 + (1 - rho_i) q_i of what was there before and of
@@ -108,7 +127,7 @@ def join_statistics(
     return mean, *model.maximize(mean)
 
 
-def check_same_kind(before: Any, states: Sequence[Any]) -> None:
+def check_same_kind(before: object, states: Sequence[object]) -> None:
     """Refuse states of other learners."""
     for state in states:
         if type(state) is not type(before):
@@ -118,7 +137,7 @@ def check_same_kind(before: Any, states: Sequence[Any]) -> None:
             )
 
 
-def check_same_pass(before: Any, states: Sequence[Any]) -> None:
+def check_same_pass(before: InPass, states: Sequence[InPass]) -> None:
     """Refuse states whose sums were made under different parameters."""
     check_same_kind(before, states)
     for state in states:

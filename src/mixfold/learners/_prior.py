@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from mixfold.core.backend import Backend, Model
 from mixfold.core.capabilities import conjugate_of
 from mixfold.core.conjugate import Prior
 from mixfold.core.errors import InvalidInputError
+from mixfold.core.params import Params
 from mixfold.models.bayesian_mixture import BayesianMixture, MixturePosterior
-from mixfold.models.mixture_model import MixtureModel
+from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 
-def check_prior(prior: Any) -> None:
+def check_prior(prior: object) -> None:
     """Refuse what no prior can be made from."""
     if not (prior is None or isinstance(prior, Prior | MixturePosterior)):
         raise InvalidInputError(
@@ -20,7 +19,7 @@ def check_prior(prior: Any) -> None:
         )
 
 
-def same_for_all(prior: Any) -> bool:
+def same_for_all(prior: object) -> bool:
     """Whether a prior says the same of every component."""
     return prior is None or (
         isinstance(prior, Prior) and prior.means is None and prior.covariance is None
@@ -39,24 +38,32 @@ def no_prior(model: Model) -> str | None:
 
 def mixture_of(backend: Backend) -> BayesianMixture:
     """The mixture that the posterior is of."""
-    model: Any = backend.model
+    return bayesian(backend.model)
+
+
+def bayesian(model: Model) -> BayesianMixture:
+    """A model as one that has a posterior; learners say which they serve."""
+    assert isinstance(model, MixtureModel)
     return BayesianMixture(model)
 
 
-def beliefs_before(backend: Backend, params: Any, prior: Any) -> MixturePosterior:
+def beliefs_before(
+    backend: Backend, params: Params, prior: Prior | MixturePosterior | None
+) -> MixturePosterior:
     """The prior: as given, or around the parameters of a start."""
     mixture = mixture_of(backend)
     if not isinstance(prior, MixturePosterior):
+        assert isinstance(params, MixtureParams)
         return mixture.prior(params, Prior() if prior is None else prior)
     check_beliefs(mixture.model, prior)
     return prior
 
 
-def check_beliefs(model: Any, *several: MixturePosterior) -> None:
+def check_beliefs(model: Model, *several: MixturePosterior) -> None:
     """Refuse a posterior outside its domain, or of another mixture."""
     for posterior in several:
         try:
-            BayesianMixture(model).check(posterior)
+            bayesian(model).check(posterior)
         except InvalidInputError as error:
             raise InvalidInputError(
                 f"the prior or posterior is not of {model.k} components in {model.d} columns: "

@@ -15,26 +15,16 @@ import numpy as np
 
 from mixfold.core.backend import Assignment, Backend, Model, RowRule
 from mixfold.core.backend_capabilities import RowUpdater, row_updater
-from mixfold.core.checks import (
-    check_above,
-    check_kind,
-    check_whole,
-)
+from mixfold.core.checks import check_above, check_kind, check_whole
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Info, Learner
+from mixfold.core.params import Params
 from mixfold.core.registry import make_fields
 from mixfold.core.rows import Rows
 from mixfold.core.schedule import Schedule
+from mixfold.core.statistics import Additive
 from mixfold.learners._batches import learn_in_batches
-from mixfold.learners._gathering import (
-    Fold,
-    added,
-    closed,
-    expecting,
-    gather,
-    nothing,
-    total,
-)
+from mixfold.learners._gathering import Fold, added, closed, expecting, gather, nothing, total
 from mixfold.learners._lookahead import look_ahead
 from mixfold.learners._merging import (
     check_same_kind,
@@ -56,18 +46,17 @@ from mixfold.learners._steps import (
     rows_to_step,
     weights_or_number,
 )
-from mixfold.learners._stochastic_state import StochasticState
+from mixfold.learners._stochastic_state import Assign, StochasticState
 
 BRANCH = 2**32
 
 
-class StochasticEM(Learner):
+class StochasticEM(Learner[StochasticState]):
     """s <- s + gamma_r (mean of sbar over a batch - s), theta <- maximize(s).
 
     With `recursive`, the step is taken in the parameters' own coordinates instead.
     """
 
-    assign: Any = "expected"
     recursive: ClassVar[bool] = False
     draws: int = 1
     batch_size: float | None
@@ -76,6 +65,11 @@ class StochasticEM(Learner):
     max_iter: int
     average_from: int | None
     truncation: float | None
+
+    @property
+    def assign(self) -> Assign:
+        """How a row is assigned to components."""
+        return "expected"
 
     def __post_init__(self) -> None:
         make_fields(self, "schedule")
@@ -111,7 +105,9 @@ class StochasticEM(Learner):
             )
         return None
 
-    def init(self, backend: Backend, params: Any, seen: int = 0, seed: int = 0) -> StochasticState:
+    def init(
+        self, backend: Backend, params: Params, seen: int = 0, seed: int = 0
+    ) -> StochasticState:
         region = 0.0
         if self.truncation is not None:
             region = float(
@@ -135,7 +131,7 @@ class StochasticEM(Learner):
         )
 
     def init_after_fit(
-        self, backend: Backend, params: Any, rows: int, weight: float, seed: int = 0
+        self, backend: Backend, params: Params, rows: int, weight: float, seed: int = 0
     ) -> StochasticState:
         learned = RowCounts(0.0, rows, weight, after_fit=rows > 0)
         return replace(self.init(backend, params, seed=seed), learned=learned)
@@ -178,7 +174,8 @@ class StochasticEM(Learner):
 
     def _fold(self, backend: Backend, state: StochasticState) -> Fold:
         """How rows of the batch under way are added to its sums."""
-        rule = Assignment(self.assign, self.draws, state.seed, state.rows)
+        how = "mode" if self.assign == "lookahead" else self.assign
+        rule = Assignment(how, self.draws, state.seed, state.rows)
         return expecting(backend, state.params, rule)
 
     @property
@@ -211,7 +208,7 @@ class StochasticEM(Learner):
     def advance(
         self,
         state: StochasticState,
-        after: tuple[Any, Any],
+        after: tuple[Additive, Params],
         n: int,
         learned: RowCounts,
         n_degenerate: int,
@@ -255,14 +252,15 @@ class StochasticEM(Learner):
     def _is_held(self, state: StochasticState) -> bool:
         return state.rows <= self.warmup and not state.learned.after_fit
 
-    def _batch(self, backend: Backend, state: StochasticState) -> Any:
+    def _batch(self, backend: Backend, state: StochasticState) -> Additive:
         """Statistics of the gathered batch."""
         if self.assign == "lookahead":
             row = state.gathered.waiting
             gamma = self._step_size(state, row.total_weight())
             return look_ahead(backend, state.params, state.statistics, row, gamma)
         sums = total(self._fold(backend, state), state.gathered)
-        return backend.model.statistics(state.params, sums)
+        found: Additive = backend.model.statistics(state.params, sums)
+        return found
 
     def _step_size(self, state: StochasticState, weight: float) -> float:
         """The step of the next update, for a batch of that weight."""
@@ -381,7 +379,7 @@ class StochasticEM(Learner):
 
     def _mean_average(
         self, backend: Backend, before: StochasticState, states: States[StochasticState]
-    ) -> Any:
+    ) -> Params | None:
         """The mean of the states' means of iterates, by how many more are behind each."""
         new = [state for state in states if state.averaged > before.averaged]
         if not new:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Literal
 
 from mixfold.core.backend import Model
 from mixfold.core.checks import check_count, check_least, check_seed
+from mixfold.core.params import Params
+from mixfold.core.statistics import Additive
 from mixfold.core.value import value
 from mixfold.learners._gathering import Gathered
 from mixfold.learners._steps import RowCounts
+
+Assign = Literal["expected", "mode", "draw", "lookahead"]
+"""How a row is assigned to components; see `core.backend.Assignment`, and `_lookahead.py`."""
 
 
 @value
@@ -21,17 +26,17 @@ class StochasticState:
     rows, their weight is not in its weight.
     """
 
-    params: Any
-    statistics: Any
+    params: Params
+    statistics: Additive
     gathered: Gathered
     learned: RowCounts
     rows: int
     updates: int
     passes: int
     n_degenerate: int
-    average: Any
+    average: Params | None
     averaged: int
-    start: Any
+    start: Params
     region: float
     truncations: int
     seed: int

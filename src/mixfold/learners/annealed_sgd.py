@@ -4,26 +4,27 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import isqrt, sqrt
-from typing import Any, Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 
 from mixfold.core.arrays import to_device_of
 from mixfold.core.backend import Backend, Model
 from mixfold.core.backend_capabilities import Annealer, required
-from mixfold.core.capabilities import LatentFactors, PrecisionRoots
 from mixfold.core.checks import check_above, check_count, check_kind, check_whole
 from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.family import Family
 from mixfold.core.learner import Info, Learner
 from mixfold.core.limits import PRECISIONS
+from mixfold.core.params import Params
 from mixfold.core.rows import Array, Rows, join, no_rows
 from mixfold.core.value import value
+from mixfold.learners._annealed_gradients import Gradients, gradients_of
 from mixfold.learners._scale_warning import out_of_scale
 from mixfold.learners._steps import RowCounts, positive_weights, relative_weights
 from mixfold.models._scaling import FARTHEST, ColumnScaling, scaling_of
 from mixfold.models.annealed import LEAST_SIGMA, UNSEEN, WIDEST, Annealed, AnnealingRule, grid_rows
-from mixfold.models.mixture_model import MixtureParams
+from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 LARGEST_CAP = 1e15
 FIRST = 256  # rows that scales are taken from
@@ -31,14 +32,6 @@ LONGEST, NEARER = 0.02, 0.4  # steps that are not given
 LARGEST_FLOAT32 = 3e38
 HEAVIEST = 1e6  # weights count as no larger: no row moves a component farther than to itself
 FAINT = 0.1  # what loadings begin at: their squares against the noise
-
-
-class Gradients(NamedTuple):
-    """The shape of a component's precision root, its number of factors, and the family's cap."""
-
-    root_shape: tuple[int, ...]
-    n_factors: int
-    cap: float | None
 
 
 @value
@@ -77,7 +70,7 @@ class AnnealedSGDState:
 
 
 @value
-class AnnealedSGD(Learner):
+class AnnealedSGD(Learner[AnnealedSGDState]):
     """Stochastic gradient ascent of a bound of the likelihood, annealed over a grid of components.
 
     theta <- theta + eps grad of max_k sum_j g_kj(sigma) log w_j N_j(x), row by row. g is a Gaussian
@@ -226,8 +219,12 @@ class AnnealedSGD(Learner):
             most,
         )
 
-    def init(self, backend: Backend, params: Any, seen: int = 0, seed: int = 0) -> AnnealedSGDState:
-        model: Any = backend.model
+    def init(
+        self, backend: Backend, params: Params, seen: int = 0, seed: int = 0
+    ) -> AnnealedSGDState:
+        model = backend.model
+        assert isinstance(model, MixtureModel)
+        assert isinstance(params, MixtureParams)
         kind, farthest = np.dtype(self.precision), LARGEST_FLOAT32 if self.scale else FARTHEST
         found = self._gradients(model)
         full = len(found.root_shape) == 2
@@ -346,16 +343,6 @@ class AnnealedSGD(Learner):
     def converged(self, state: AnnealedSGDState) -> bool:
         now = state.annealed
         return now.sigma <= self.sigma_end and now.epsilon <= self.last_step
-
-
-def gradients_of(model: Model) -> Gradients | None:
-    """What gradients need to know of a model; None where there are none."""
-    family = getattr(model, "family", None)
-    shape = family.root_shape(model.d) if isinstance(family, PrecisionRoots) else None
-    if family is None or shape is None:
-        return None
-    n_factors = family.n_factors if isinstance(family, LatentFactors) else 0
-    return Gradients(shape, n_factors, family.cap)
 
 
 def uneven_grid(k: int) -> list[str]:

@@ -10,11 +10,13 @@ from mixfold.core.backend import Backend, Model
 from mixfold.core.checks import check_kind, check_least, check_whole
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Info, Learner
+from mixfold.core.params import Params
 from mixfold.core.rows import Rows
 from mixfold.core.value import value
 from mixfold.learners._convergence import TOL
 from mixfold.learners._merging import check_same_kind
-from mixfold.learners.em import EM
+from mixfold.learners._stochastic_state import StochasticState
+from mixfold.learners.em import EM, EMState
 from mixfold.learners.mini_batch_em import MiniBatchEM
 from mixfold.learners.online_em import OnlineEM
 
@@ -23,11 +25,11 @@ from mixfold.learners.online_em import OnlineEM
 class AutoState:
     """The state of the stage under way."""
 
-    inner: Any
+    inner: EMState | StochasticState
     polishing: bool
 
     @property
-    def params(self) -> Any:
+    def params(self) -> Params:
         """Parameters being trained."""
         return self.inner.params
 
@@ -38,7 +40,7 @@ class AutoState:
 
 
 @value
-class Auto(Learner):
+class Auto(Learner[AutoState]):
     """The best of several initialisations, one pass of mini-batch EM, then accelerated EM.
 
     Use it unless there is a reason not to. A source that can be read only once gets the first two
@@ -107,7 +109,7 @@ class Auto(Learner):
     def _rule(self, state: AutoState) -> Any:
         return self._polish() if state.polishing else self._fold()
 
-    def init(self, backend: Backend, params: Any, seen: int = 0, seed: int = 0) -> AutoState:
+    def init(self, backend: Backend, params: Params, seen: int = 0, seed: int = 0) -> AutoState:
         return AutoState(self._fold().init(backend, params, seen), False)
 
     def step(self, backend: Backend, state: AutoState, rows: Rows) -> tuple[AutoState, list[Info]]:
@@ -150,10 +152,10 @@ class Auto(Learner):
         return float(self._rule(state).weight_learned(state.inner, rows))
 
     def finished(self, state: AutoState) -> bool:
-        return state.polishing and self._polish().finished(state.inner)
+        return state.polishing and bool(self._rule(state).finished(state.inner))
 
     def converged(self, state: AutoState) -> bool:
-        return state.polishing and self._polish().converged(state.inner)
+        return state.polishing and bool(self._rule(state).converged(state.inner))
 
     def estimate(self, backend: Backend, state: AutoState) -> Any:
         return self._rule(state).estimate(backend, state.inner)

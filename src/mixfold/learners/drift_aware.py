@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, Generic
 
 from mixfold.core.backend import Backend, Model
 from mixfold.core.checks import check_count, check_kind, check_whole
@@ -11,6 +11,7 @@ from mixfold.core.detector import Detector
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
 from mixfold.core.learner import Info, Learner
+from mixfold.core.params import DetectorStateT, LearnerState, Params, StateT
 from mixfold.core.registry import make_fields
 from mixfold.core.rows import Rows, join, no_rows
 from mixfold.core.value import value
@@ -19,7 +20,7 @@ from mixfold.learners.online_em import OnlineEM
 
 
 @value
-class DriftAwareState:
+class DriftAwareState(Generic[StateT, DetectorStateT]):
     """The state of the learner, and the window under way.
 
     `window` holds the rows that came since a window began, and `before` the parameters of that
@@ -28,10 +29,10 @@ class DriftAwareState:
     the learner has left behind.
     """
 
-    inner: Any
-    before: Any
+    inner: StateT
+    before: Params | None
     window: Rows
-    detected: Any
+    detected: DetectorStateT
     rows: int
     drifts: list[int]
     passes: int = 0
@@ -45,7 +46,7 @@ class DriftAwareState:
             check_count("rows, passes or drifts", number)
 
     @property
-    def params(self) -> Any:
+    def params(self) -> Params:
         """Parameters being trained."""
         return self.inner.params
 
@@ -56,7 +57,7 @@ class DriftAwareState:
 
 
 @value
-class DriftAware(Learner):
+class DriftAware(Learner[DriftAwareState]):
     """Restarts another learner when the log-likelihood of a stream falls.
 
     After every `window` rows their mean log-likelihood, under the parameters before they were
@@ -150,13 +151,15 @@ class DriftAware(Learner):
     def prior_count(self, sample: int, k: int, d: int) -> int:
         return int(self.learner.prior_count(sample, k, d))
 
-    def init(self, backend: Backend, params: Any, seen: int = 0, seed: int = 0) -> DriftAwareState:
+    def init(
+        self, backend: Backend, params: Params, seen: int = 0, seed: int = 0
+    ) -> DriftAwareState:
         inner = self.learner.init(backend, params, seen, seed)
         nothing = no_rows(backend.model.d)
         return DriftAwareState(inner, None, nothing, self.detector.init(), 0, [])
 
     def init_after_fit(
-        self, backend: Backend, params: Any, rows: int, weight: float, seed: int = 0
+        self, backend: Backend, params: Params, rows: int, weight: float, seed: int = 0
     ) -> DriftAwareState:
         inner = self.learner.init_after_fit(backend, params, rows, weight, seed)
         return replace(self.init(backend, params, rows, seed), inner=inner)
@@ -186,7 +189,7 @@ class DriftAware(Learner):
         return state, infos
 
     def watched(
-        self, backend: Backend, state: DriftAwareState, inner: Any, rows: Rows
+        self, backend: Backend, state: DriftAwareState, inner: LearnerState, rows: Rows
     ) -> DriftAwareState:
         """With rows of one window, from which the learner has learned `inner`."""
         first = not len(state.window)
@@ -220,7 +223,9 @@ class DriftAware(Learner):
         inner, infos = self.learner.end_pass(backend, state.inner)
         return replace(self._between(backend, state, inner), passes=state.passes + 1), infos
 
-    def _between(self, backend: Backend, state: DriftAwareState, inner: Any) -> DriftAwareState:
+    def _between(
+        self, backend: Backend, state: DriftAwareState, inner: LearnerState
+    ) -> DriftAwareState:
         """Without a window: the next begins with the next row."""
         return replace(state, inner=inner, before=None, window=no_rows(backend.model.d))
 

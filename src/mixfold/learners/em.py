@@ -20,6 +20,7 @@ from mixfold.core.checks import (
 )
 from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.learner import Info, Learner
+from mixfold.core.params import Params
 from mixfold.core.rows import Rows
 from mixfold.core.value import value
 from mixfold.learners._acceleration import (
@@ -69,14 +70,14 @@ class EMState:
     combination of steps was worse than a plain one. `weight` is that of all rows.
     """
 
-    params: Any
+    params: Params
     gathered: Gathered
     passes: int
     before: float
     converged: bool
     n_degenerate: int
     phase: Phase
-    trail: list[Any]
+    trail: list[Params]
     reach: float
     gains: list[float]
     refused: bool
@@ -98,7 +99,7 @@ class EMState:
 
 
 @value
-class EM(Learner):
+class EM(Learner[EMState]):
     """Expectation maximisation over all rows, with optional acceleration.
 
     s = mean of sbar(x_i; theta) over all rows, theta = maximize(s); the likelihood never decreases.
@@ -152,7 +153,7 @@ class EM(Learner):
     def resolve(self, n: int | None, d: int, streaming: bool) -> Learner:
         return OnlineEM().resolve(n, d, streaming) if streaming else self
 
-    def init(self, backend: Backend, params: Any, seen: int = 0, seed: int = 0) -> EMState:
+    def init(self, backend: Backend, params: Params, seen: int = 0, seed: int = 0) -> EMState:
         return EMState(
             params,
             nothing(backend),
@@ -169,7 +170,7 @@ class EM(Learner):
 
     def step(self, backend: Backend, state: EMState, rows: Rows) -> tuple[EMState, list[Info]]:
         gathered = gather(self._fold(backend, state), backend.tile, state.gathered, rows)
-        return _with(state, gathered=gathered), []
+        return replace(state, gathered=gathered), []
 
     def _fold(self, backend: Backend, state: EMState) -> Fold:
         return expecting(backend, state.params, Assignment(self.assign))
@@ -179,7 +180,7 @@ class EM(Learner):
         state.check(model)
 
     def flushed(self, backend: Backend, state: EMState) -> EMState:
-        return _with(state, gathered=closed(self._fold(backend, state), state.gathered))
+        return replace(state, gathered=closed(self._fold(backend, state), state.gathered))
 
     def is_reduction(self, state: EMState) -> bool:
         return True
@@ -189,20 +190,20 @@ class EM(Learner):
         check_same_pass(before, states)
         before = self.flushed(backend, before)
         parts = in_order([self.flushed(backend, state).gathered for state in states])
-        return _with(before, gathered=added(before.gathered, parts))
+        return replace(before, gathered=added(before.gathered, parts))
 
     def end_pass(self, backend: Backend, state: EMState) -> tuple[EMState, list[Info]]:
         sums = total(self._fold(backend, state), state.gathered)
         statistics = backend.model.statistics(state.params, sums)
         if not statistics.count > 0:
-            return _with(state, gathered=nothing(backend), passes=state.passes + 1), []
+            return replace(state, gathered=nothing(backend), passes=state.passes + 1), []
         now, n = (
             statistics.log_likelihood / statistics.count,
             max(statistics.count, state.gathered.n),
         )
         info = Info(state.gathered.n, now, 1.0)
         after, n_degenerate = backend.model.maximize(statistics)
-        moved = _with(
+        moved = replace(
             state,
             gathered=nothing(backend),
             passes=state.passes + 1,
@@ -216,13 +217,13 @@ class EM(Learner):
         moved = self._gained(moved, now, n)
         if self.accelerate and backend.model.has_coordinates and not moved.converged:
             return self._advance(backend.model, moved, after), [info]
-        return _with(moved, params=after), [info]
+        return replace(moved, params=after), [info]
 
     def _gained(self, state: EMState, now: float, n: float) -> EMState:
         """After a plain step over n rows to a mean log-likelihood of `now`."""
         gains = with_gain(state.gains, (now - state.before) * n)
         converged = has_converged(gains, now * n, n, self.tol, self.criterion)
-        return _with(state, before=now, gains=gains, converged=converged)
+        return replace(state, before=now, gains=gains, converged=converged)
 
     def run_passes(
         self, backend: Backend, state: EMState, rows: Rows, most: int | None
@@ -236,57 +237,57 @@ class EM(Learner):
         infos: list[Info] = []
         for now in [] if made is None else made.log_likelihood[:most]:
             infos.append(Info(len(rows), float(now), 1.0))
-            state = self._gained(_with(state, passes=state.passes + 1), float(now), n)
+            state = self._gained(replace(state, passes=state.passes + 1), float(now), n)
             if self.finished(state):
                 break
         if made is None or not infos:
             return None
-        return _with(state, params=made.after(len(infos))), infos
+        return replace(state, params=made.after(len(infos))), infos
 
-    def _advance(self, model: Model, state: EMState, after: Any) -> EMState:
+    def _advance(self, model: Model, state: EMState, after: Params) -> EMState:
         """After a plain step: take a second one, or try an extrapolation of two."""
         if state.phase == PLAIN:
-            return _with(state, params=after, phase=SECOND, trail=[state.params])
+            return replace(state, params=after, phase=SECOND, trail=[state.params])
         first = state.trail[0]
         near = bool(state.gains) and abs(state.gains[-1]) < NEAR and not state.refused
         if near and pairs_to_keep(model, after):
             return self._combine(model, state, [first, state.params, state.params, after])
-        state = _with(state, refused=False)
+        state = replace(state, refused=False)
         far, reach = extrapolate(model, first, state.params, after, state.reach)
         if far is None:
-            return _with(state, params=after, phase=PLAIN, trail=[])
-        return _with(state, params=far, phase=EXTRAPOLATED, trail=[after], reach=reach)
+            return replace(state, params=after, phase=PLAIN, trail=[])
+        return replace(state, params=far, phase=EXTRAPOLATED, trail=[after], reach=reach)
 
-    def _judge(self, state: EMState, after: Any, now: float) -> EMState:
+    def _judge(self, state: EMState, after: Params, now: float) -> EMState:
         """Keep the extrapolated point if it is no worse, else go back and dare less."""
         back = state.trail[0]
-        state = _with(state, phase=PLAIN, trail=[])
+        state = replace(state, phase=PLAIN, trail=[])
         if now >= state.before:
-            return _with(state, params=after, before=now, reach=4.0 * state.reach)
-        return _with(state, params=back, reach=max(0.25 * state.reach, LEAST_REACH))
+            return replace(state, params=after, before=now, reach=4.0 * state.reach)
+        return replace(state, params=back, reach=max(0.25 * state.reach, LEAST_REACH))
 
     def weight_learned(self, state: EMState, rows: int) -> float:
         return state.weight
 
-    def _combine(self, model: Model, state: EMState, trail: list[Any]) -> EMState:
+    def _combine(self, model: Model, state: EMState, trail: list[Params]) -> EMState:
         """Try Anderson's combination of the last steps."""
         trail = trail[-2 * pairs_to_keep(model, trail[-1]) :]
         point = anderson(model, trail)
         if point is None:
-            return _with(state, params=trail[-1], phase=PLAIN, trail=[], refused=True)
-        return _with(state, params=point, phase=COMBINED, trail=trail)
+            return replace(state, params=trail[-1], phase=PLAIN, trail=[], refused=True)
+        return replace(state, params=point, phase=COMBINED, trail=trail)
 
     def _judge_combined(
-        self, model: Model, state: EMState, after: Any, now: float, n: float
+        self, model: Model, state: EMState, after: Params, now: float, n: float
     ) -> EMState:
         """Keep a combination that is no worse; plain steps show whether what is left is enough."""
         gain = (now - state.before) * n
         if gain < 0.0:
-            return _with(state, params=state.trail[-1], phase=PLAIN, trail=[], refused=True)
+            return replace(state, params=state.trail[-1], phase=PLAIN, trail=[], refused=True)
         trail = [*state.trail, state.params, after]
-        state = _with(state, before=now)
+        state = replace(state, before=now)
         if gain < max(self.tol, ROUNDING * abs(now) * n):
-            return _with(state, params=after, phase=PLAIN, trail=[])
+            return replace(state, params=after, phase=PLAIN, trail=[])
         return self._combine(model, state, trail)
 
     def finished(self, state: EMState) -> bool:
@@ -301,11 +302,7 @@ class EM(Learner):
         return state.trail[-1] if state.phase == EXTRAPOLATED else state.params
 
 
-def _with(state: EMState, **changes: Any) -> EMState:
-    return replace(state, **changes)
-
-
-def _fits(trail: list[Any], phase: Phase) -> bool:
+def _fits(trail: list[Params], phase: Phase) -> bool:
     """Whether a phase has as many points before it as it needs."""
     if phase == COMBINED:
         return len(trail) % 2 == 0 and 4 <= len(trail) <= 2 * MOST_PAIRS

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import field, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from mixfold.core.backend import Backend, Model
 from mixfold.core.checks import check_kind
 from mixfold.core.learner import Info
+from mixfold.core.params import Params, ParamsT
 from mixfold.core.value import value
 from mixfold.learners._gathering import nothing
 from mixfold.learners.em import COMBINED, EM, EXTRAPOLATED, PLAIN, EMState
 
 
 @runtime_checkable
-class NewtonMaximizer(Protocol):
+class NewtonMaximizer(Protocol[ParamsT]):
     """A model whose `maximize` is one Newton step, which may go too far."""
 
-    def halfway(self, start: Any, end: Any) -> Any:
+    def halfway(self, start: ParamsT, end: ParamsT) -> ParamsT:
         """Parameters between two points."""
 
 
@@ -25,7 +26,7 @@ class NewtonMaximizer(Protocol):
 class EMGradientState(EMState):
     """The state of EM, and in `origin` the parameters from which an M-step led to `params`."""
 
-    origin: list[Any] = field(default_factory=list)
+    origin: list[Params] = field(default_factory=list)
 
     def check(self, model: Model) -> None:
         """Refuse what no passes over rows of the model can have led to."""
@@ -82,16 +83,19 @@ class EMGradient(EM):
             "is exact: use learner='em'"
         )
 
-    def init(self, backend: Backend, params: Any, seen: int = 0, seed: int = 0) -> EMGradientState:
+    def init(
+        self, backend: Backend, params: Params, seen: int = 0, seed: int = 0
+    ) -> EMGradientState:
         began = super().init(backend, params, seen, seed)
         return EMGradientState(**vars(began), origin=[])
 
-    def check_state(self, model: Model, state: Any) -> None:
+    def check_state(self, model: Model, state: EMState) -> None:
         check_kind("state", state, EMGradientState)
         state.check(model)
 
-    def end_pass(self, backend: Backend, state: Any) -> tuple[Any, list[Info]]:
+    def end_pass(self, backend: Backend, state: EMState) -> tuple[EMState, list[Info]]:
         state = self.flushed(backend, state)
+        assert isinstance(state, EMGradientState)
         statistics = backend.model.statistics(state.params, state.gathered.sums)
         if not statistics.count > 0:
             return super().end_pass(backend, state)
@@ -99,14 +103,15 @@ class EMGradient(EM):
         judged = state.phase in (EXTRAPOLATED, COMBINED)
         if state.origin and not judged and state.before - now > self.tol:
             return self._halve(backend, state), [Info(state.gathered.n, now, 1.0)]
-        after: Any
         after, infos = super().end_pass(backend, state)
         if judged and now < state.before:  # back to the M-step before the extrapolation
             return after, infos
+        assert isinstance(after, EMGradientState)
         return replace(after, origin=[state.params]), infos
 
-    def _halve(self, backend: Backend, state: Any) -> Any:
-        model: Any = backend.model
+    def _halve(self, backend: Backend, state: EMGradientState) -> EMGradientState:
+        model = backend.model
+        assert isinstance(model, NewtonMaximizer)
         return replace(
             state,
             params=model.halfway(state.origin[0], state.params),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from mixfold.core.backend import Backend, Model
 from mixfold.core.backend_capabilities import MomentMatcher, required
 from mixfold.core.checks import check_count, check_kind
 from mixfold.core.conjugate import Prior
 from mixfold.core.learner import Info, Learner
+from mixfold.core.params import Params
 from mixfold.core.rows import Rows
 from mixfold.core.value import value
 from mixfold.learners._merging import counted, learned_more
@@ -23,6 +23,7 @@ from mixfold.learners._prior import (
     same_for_all,
 )
 from mixfold.models.bayesian_mixture import MixturePosterior
+from mixfold.models.mixture_model import MixtureParams
 
 
 @value
@@ -43,7 +44,7 @@ class MomentMatchingState:
 
 
 @value
-class MomentMatching(Learner):
+class MomentMatching(Learner[MomentMatchingState]):
     """Bayesian moment matching: a posterior distribution in one pass, without step sizes.
 
     After every row the exact posterior, a mixture of K products of a Dirichlet and conjugate
@@ -88,7 +89,7 @@ class MomentMatching(Learner):
         return no_prior(model)
 
     def init(
-        self, backend: Backend, params: Any, seen: int = 0, seed: int = 0
+        self, backend: Backend, params: Params, seen: int = 0, seed: int = 0
     ) -> MomentMatchingState:
         prior = beliefs_before(backend, params, self.prior)
         return MomentMatchingState(prior, prior, 0, 0, 0)
@@ -119,7 +120,7 @@ class MomentMatching(Learner):
     def finished(self, state: MomentMatchingState) -> bool:
         return state.passes > 0
 
-    def estimate(self, backend: Backend, state: MomentMatchingState) -> Any:
+    def estimate(self, backend: Backend, state: MomentMatchingState) -> MixtureParams:
         return mixture_of(backend).expected(state.params)
 
     def merge(

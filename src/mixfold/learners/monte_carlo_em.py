@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import ClassVar
 
 from mixfold.core.backend import Assignment, Backend
 from mixfold.core.checks import check_least
@@ -13,7 +14,7 @@ from mixfold.core.value import value
 from mixfold.learners._batches import check_batch_size, rows_per_batch
 from mixfold.learners._gathering import Fold, expecting
 from mixfold.learners._stochastic import StochasticEM
-from mixfold.learners._stochastic_state import StochasticState
+from mixfold.learners._stochastic_state import Assign, StochasticState
 from mixfold.schedules.settling import Settling
 
 
@@ -56,7 +57,7 @@ class MonteCarloEM(StochasticEM):
     Karimi, Lavielle and Moulines (2019) for batches.
     """
 
-    assign = "draw"
+    assign: ClassVar[Assign] = "draw"
     warmup = 0
     truncation = None
 

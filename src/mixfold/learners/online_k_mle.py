@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.value import value
+from mixfold.learners._stochastic_state import Assign
 from mixfold.learners.online_em import OnlineEM
 
-STRATEGIES = {"argmax": "mode", "lookahead": "lookahead", "sample": "draw"}
+STRATEGIES: dict[str, Assign] = {"argmax": "mode", "lookahead": "lookahead", "sample": "draw"}
 
 
 @value
@@ -67,6 +66,6 @@ class OnlineKMLE(OnlineEM):
             )
 
     @property
-    def assign(self) -> Any:
+    def assign(self) -> Assign:
         """How a row is assigned."""
         return STRATEGIES[self.strategy]

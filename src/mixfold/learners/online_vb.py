@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from mixfold.core.checks import check_count, check_kind, check_whole
 from mixfold.core.conjugate import Prior
 from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.learner import Info, Learner
+from mixfold.core.params import Params
 from mixfold.core.registry import make_fields
 from mixfold.core.rows import Rows
 from mixfold.core.schedule import Schedule
@@ -30,6 +31,7 @@ from mixfold.learners._merging import (
     weighted,
 )
 from mixfold.learners._prior import (
+    bayesian,
     beliefs_before,
     check_beliefs,
     check_prior,
@@ -39,6 +41,7 @@ from mixfold.learners._prior import (
 )
 from mixfold.learners._steps import RowCounts, batch_step
 from mixfold.models.bayesian_mixture import BayesianMixture, MixturePosterior
+from mixfold.models.mixture_model import MixtureParams
 from mixfold.schedules.power import Power
 
 FORMS = ("stochastic", "streaming")
@@ -66,7 +69,7 @@ class OnlineVBState:
     def check(self, model: Model) -> None:
         """Refuse what no rows of the model can have led to."""
         check_beliefs(model, self.prior, self.params)
-        posterior = BayesianMixture(model)  # type: ignore[arg-type]
+        posterior = bayesian(model)
         self.gathered.check(model, posterior.expected_log_params(self.params))
         self.learned.check()
         if self.statistics is not None:
@@ -80,7 +83,7 @@ class OnlineVBState:
 
 
 @value
-class OnlineVB(Learner):
+class OnlineVB(Learner[OnlineVBState]):
     """Online variational Bayes: a posterior distribution from batches.
 
     phi <- (1 - rho_t) phi + rho_t (prior + N mean of sbar), or phi <- phi + sum of sbar, with
@@ -154,7 +157,7 @@ class OnlineVB(Learner):
     def why_unsupported(self, model: Model) -> str | None:
         return no_prior(model)
 
-    def init(self, backend: Backend, params: Any, seen: int = 0, seed: int = 0) -> OnlineVBState:
+    def init(self, backend: Backend, params: Params, seen: int = 0, seed: int = 0) -> OnlineVBState:
         prior = beliefs_before(backend, params, self.prior)
         return OnlineVBState(prior, prior, None, nothing(backend), RowCounts(0.0), 0, 0, 0, 0)
 
@@ -179,7 +182,9 @@ class OnlineVB(Learner):
     def _update(self, backend: Backend, state: OnlineVBState) -> tuple[OnlineVBState, list[Info]]:
         mixture, n = mixture_of(backend), state.gathered.n
         sums = total(self._fold(backend, state), state.gathered)
-        batch: Any = backend.model.statistics(mixture.expected_log_params(state.params), sums)
+        batch: Statistics = backend.model.statistics(
+            mixture.expected_log_params(state.params), sums
+        )
         state = replace(state, gathered=nothing(backend), rows=state.rows + n)
         if not batch.count > 0:
             return state, []
@@ -227,7 +232,7 @@ class OnlineVB(Learner):
         learned = RowCounts(0.0, learned.rows // passes, learned.weight / passes, after_fit=True)
         return replace(state, learned=learned, rows=state.rows // passes, passes=0)
 
-    def estimate(self, backend: Backend, state: OnlineVBState) -> Any:
+    def estimate(self, backend: Backend, state: OnlineVBState) -> MixtureParams:
         return mixture_of(backend).expected(state.params)
 
     def merge(
@@ -264,7 +269,7 @@ class OnlineVB(Learner):
         learned = [s.learned for s in states]
         if before.statistics is None:
             weights = more("weight", before.learned, learned)
-            return weighted(Statistics.mix, several, weights)  # type: ignore[no-any-return]
+            return weighted(Statistics.mix, several, weights)
         known = mixture_of(backend).expected(before.params), before.statistics.normalized()
         counts = counting(self.schedule, self.batch_size, before.learned, learned)
-        return join_statistics(backend.model, known, several, counts)[0]  # type: ignore[no-any-return]
+        return join_statistics(backend.model, known, several, counts)[0]

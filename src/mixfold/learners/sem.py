@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from mixfold.core.learner import Learner
 from mixfold.core.value import value
 from mixfold.learners._stochastic import StochasticEM
+from mixfold.learners._stochastic_state import Assign
 from mixfold.learners.online_k_mle import OnlineKMLE
 from mixfold.schedules.constant import Constant
 
@@ -36,7 +39,7 @@ class SEM(StochasticEM):
     Celeux and Diebolt (1985), The SEM algorithm.
     """
 
-    assign = "draw"
+    assign: ClassVar[Assign] = "draw"
     schedule = Constant(1.0)
     batch_size = None
     warmup = 0

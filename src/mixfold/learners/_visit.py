@@ -1,0 +1,46 @@
+"""Going over rows again: what they say now, less what they said."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mixfold.core.backend import Backend
+from mixfold.core.params import Params
+from mixfold.core.rows import Array, Rows
+from mixfold.learners._memory import Memory
+
+
+class Visit:
+    """Adds what rows of a pass now say, less what they said, to sums; and keeps what they say.
+
+    After the sums of the model comes the weight of the rows.
+    """
+
+    def __init__(self, backend: Backend, params: Params, precision: str) -> None:
+        self.backend, self.params, self.precision = backend, params, precision
+        self.fresh: list[tuple[int, Array]] = []
+
+    def latent(self, params: Params, rows: Rows) -> tuple[Array, Array]:
+        """log p(x), and latent vectors as the memory keeps them: what is added is taken off."""
+        log_density, latent = self.backend.posterior(params, rows)
+        assert latent is not None
+        return log_density, latent.astype(self.precision).astype(np.float64)
+
+    def add(self, rows: Rows, sums: Array, first: int, old: Array | float) -> Array:
+        """Sums with rows number `first` .. of the pass."""
+        log_density, latent = self.latent(self.params, rows)
+        moments = self.backend.moments(self.params, rows, latent - old, sums[:-1])
+        weights, weight = rows.weights(), sums[-1]
+        for i in range(0, len(rows), self.backend.tile):
+            tile = slice(i, i + self.backend.tile)
+            moments[0] += weights[tile] @ log_density[tile]
+            weight += weights[tile].sum()
+        self.fresh.append((first, latent))
+        return np.append(moments, weight)
+
+    def written(self, memory: Memory | None) -> Memory | None:
+        """The memory with what the rows say now."""
+        if memory is not None:
+            for first, latent in self.fresh:
+                memory = memory.written(first, latent)
+        return memory
