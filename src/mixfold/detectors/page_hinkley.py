@@ -37,7 +37,7 @@ class PageHinkleyState:
 
 
 @value
-class PageHinkley(Detector):
+class PageHinkley(Detector[PageHinkleyState]):
     """A change of the mean, found where a sum of deviations leaves its extreme by `threshold`.
 
     m_n = mean(x_1..x_n); U <- alpha U + (x - m_n) - delta, D <- alpha D + (x - m_n) + delta. The

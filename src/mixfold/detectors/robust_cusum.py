@@ -24,7 +24,7 @@ class RobustCusumState:
 
 
 @value
-class RobustCusum(Detector):
+class RobustCusum(Detector[RobustCusumState]):
     """S <- max(0, S + min((m - x) / s, max_deviation) - delta); a fall where S > threshold.
 
     m is the median of the last `window_size` numbers and s the deviation of the steps between them:
