@@ -37,14 +37,15 @@ def rows_before_start(k: int, d: int) -> int:
 class Learner(ABC, Generic[StateT]):
     """state + rows -> state. Hyper-parameters are the fields of a frozen dataclass.
 
-    A state is a value with at least the fields `params` and `n_degenerate`. The same rows in blocks
-    of any sizes give the same state to the bit. A learner that `rereads` needs a source that can be
-    read again, in the same order; one that `goes_on` can learn more rows after a whole fit from
-    the state it has. Components of an `exchangeable` rule may stand in any order. A start is the
-    best of `starts` candidates, drawn from about `sample_size` rows.
+    A state is a value with at least the fields `params` and `n_degenerate`; `Learner[EMState]` names
+    its class. The same rows in blocks of any sizes give the same state to the bit. A learner that
+    `rereads` needs a source that can be read again, in the same order; one that
+    `supports_warm_start` can learn more rows after a whole fit from the state it has. Components of
+    an `exchangeable` rule may stand in any order. A start is the best of `starts` candidates, drawn
+    from about `sample_size` rows.
 
-    A learner whose states can be merged is `Mergeable` too: see `core/capabilities.py` and
-    `learners/_merging.py`. Its `merge` closes states that are not closed.
+    A learner whose states can be merged is `Mergeable` too: see `core/backend_capabilities.py`
+    and `learners/_merging.py`. Its `merge` flushes states that have rows waiting.
     """
 
     places: ClassVar[tuple[str, ...]] = ()  # fields that name files, which no model file holds
@@ -127,7 +128,7 @@ class Learner(ABC, Generic[StateT]):
         return state
 
     def flush(self, backend: Backend, state: StateT) -> tuple[StateT, list[Info]]:
-        """What `close` returns, with what the rows that waited have shown."""
+        """What `flushed` returns, with what the rows that waited have shown."""
         return self.flushed(backend, state), []
 
     def is_reduction(self, state: StateT) -> bool:
