@@ -37,9 +37,9 @@ def rows_before_start(k: int, d: int) -> int:
 class Learner(ABC, Generic[StateT]):
     """state + rows -> state. Hyper-parameters are the fields of a frozen dataclass.
 
-    A state is a value with at least the fields `params` and `n_degenerate`; `Learner[EMState]` names
-    its class. The same rows in blocks of any sizes give the same state to the bit. A learner that
-    `rereads` needs a source that can be read again, in the same order; one that
+    A state is a value with at least the fields `params` and `n_degenerate`; `Learner[EMState]`
+    names its class. The same rows in blocks of any sizes give the same state to the bit. A learner
+    that `rereads` needs a source that can be read again, in the same order; one that
     `supports_warm_start` can learn more rows after a whole fit from the state it has. Components of
     an `exchangeable` rule may stand in any order. A start is the best of `starts` candidates, drawn
     from about `sample_size` rows.
