@@ -39,9 +39,10 @@ ESTIMATORS = [
 
 def refused(estimator: Any) -> dict[str, str]:
     """Checks that an estimator cannot pass, and why."""
-    # A common factor of all weights changes nothing. If repeated rows were the same as weights, then
+    # A common factor of all weights changes nothing. If repeated rows were the same as weights,
     # rows that all come twice would be learned as once, with as many updates; but a batch is a
-    # number of rows, so there are twice as many. scikit-learn excuses MiniBatchKMeans and SGD too.
+    # number of rows, so there are twice as many. The check also puts rows into another order.
+    # scikit-learn excuses its own MiniBatchKMeans and SGD estimators too.
     if getattr(estimator, "learner", None) == "mini-batch-em":
         return {
             "check_sample_weight_equivalence_on_dense_data": (
