@@ -88,7 +88,8 @@ class LinearMixedModel(UnitFitting, Designed):
     Attributes
     ----------
     coef_, coef_names_ : array of shape (p,), list of str
-        Fixed effects.
+        Fixed effects; 0, with a standard error of NaN, for columns that are linear combinations of
+        those before them.
     coef_std_errors_, coef_covariance_ : array of shape (p,), array of shape (p, p)
         Standard errors of the fixed effects, and the covariance they are from.
     random_covariance_, random_names_ : array of shape (q, q), list of str

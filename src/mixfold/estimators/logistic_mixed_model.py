@@ -97,7 +97,8 @@ class LogisticMixedModel(ClassifierMixin, NonlinearMixed, Designed):  # type: ig
     classes_ : array of shape (2,)
         The classes of the response; P(y = 1) in the model is the chance of the second.
     coef_, coef_names_ : array of shape (p,), list of str
-        Fixed effects.
+        Fixed effects; 0, with a standard error of NaN, for columns that are linear combinations of
+        those before them.
     coef_std_errors_, coef_covariance_ : array of shape (p,), array of shape (p, p)
         From the observed information, by Louis' identity; where draws leave that indefinite, from
         squared scores.
