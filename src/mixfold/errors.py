@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from mixfold.core.errors import (
     ClusterError,
+    CollinearColumnsWarning,
     DegenerateComponentsWarning,
     InvalidInputError,
     LearningWarning,
@@ -30,6 +31,7 @@ from mixfold.core.errors import (
 
 __all__ = [
     "ClusterError",
+    "CollinearColumnsWarning",
     "DegenerateComponentsWarning",
     "InvalidInputError",
     "LearningWarning",

@@ -74,7 +74,8 @@ def joined(before: Array, parts: Sequence[Array], share: Array) -> Array:
 class Conjugate(ABC, Generic[ParamsT, PosteriorT]):
     """Posteriors of the parameters of K components that Bayes' rule keeps in their family.
 
-    `c` are the probabilities (K,) that a row belongs to each component. Posteriors are values.
+    `c` are the probabilities (K,) that a row belongs to each component, `weights` (K,) the mean
+    weights of the components: limits of parameters may depend on all rows. Posteriors are values.
     """
 
     compiled: ClassVar[Literal["normal", "poisson", "exponential"] | None] = None
@@ -111,13 +112,18 @@ class Conjugate(ABC, Generic[ParamsT, PosteriorT]):
         """
 
     @abstractmethod
-    def expected(self, posterior: PosteriorT) -> ParamsT:
-        """The family's parameters on average."""
+    def expected(self, posterior: PosteriorT, weights: Array) -> ParamsT:
+        """The family's parameters on average, within the family's limits."""
 
     @abstractmethod
-    def expected_log_params(self, posterior: PosteriorT) -> tuple[ParamsT, Array]:
-        """Parameters and constants (K,): log density + constant is E[log p(x | k)]."""
+    def expected_log_params(self, posterior: PosteriorT, weights: Array) -> tuple[ParamsT, Array]:
+        """Parameters and constants (K,): log density + constant is E[log p(x | k)].
+
+        The parameters are within the family's limits.
+        """
 
     @abstractmethod
-    def intervals(self, posterior: PosteriorT, level: float) -> dict[str, tuple[Array, Array]]:
+    def intervals(
+        self, posterior: PosteriorT, weights: Array, level: float
+    ) -> dict[str, tuple[Array, Array]]:
         """Equal-tailed credible intervals of means and covariances by name."""

@@ -52,6 +52,10 @@ class DegenerateComponentsWarning(LearningWarning):
     """Components that are as narrow as the data's resolution allows, in columns that are named."""
 
 
+class CollinearColumnsWarning(LearningWarning):
+    """Columns that are linear combinations of those before them, and are left out."""
+
+
 def warn(message: str, category: type[LearningWarning] = LearningWarning) -> None:
     """A `LearningWarning` at the line outside mixfold that asked for the work."""
     level, frame = 1, sys._getframe()

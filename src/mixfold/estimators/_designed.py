@@ -36,13 +36,13 @@ class Effects(NamedTuple):
     number: np.ndarray
 
 
-def check_design(design: Any, p: int, q: int) -> None:
-    """Refuse what does not make columns of p fixed and q random effects."""
+def check_design(design: Any, rank: int, q: int) -> None:
+    """Refuse what does not make columns of `rank` fixed effects, or more, and q random ones."""
     if not isinstance(design, ArrayDesign | FormulaDesign):
         raise InvalidInputError(f"design is {design!r}: a formula, or columns, are needed")
     found = len(design.names), len(design.random_names)
-    if found != (p, q):
-        raise InvalidInputError(f"the design has {found} fixed and random effects, not {(p, q)}")
+    if found[0] < rank or found[1] != q:
+        raise InvalidInputError(f"the design has {found} fixed and random effects, not {(rank, q)}")
     if isinstance(design, ArrayDesign) and design.group is not None:
         check_whole("group", design.group, 0)
         check_least("n_features", design.n_features, design.group + 1)

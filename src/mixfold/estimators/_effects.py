@@ -7,9 +7,10 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mixfold.core.checks import LARGEST_SUM, check_above, check_array
-from mixfold.core.errors import InvalidInputError
+from mixfold.core.errors import CollinearColumnsWarning, InvalidInputError, warn
 from mixfold.core.rows import Array, Rows
 from mixfold.core.value import value
 from mixfold.estimators._matrices import finite_matrices
@@ -74,6 +75,7 @@ class Scaling:
 
     A becomes A `turn`, whose columns are orthonormal on average; y becomes the residual of least
     squares, (y - A `offset`) / `scale`; columns of B are divided by their root mean squares.
+    Columns of A that are left out have rows of zeros in `turn`, (p, rank).
     """
 
     offset: Array
@@ -81,11 +83,21 @@ class Scaling:
     spread: Array
     scale: float
 
-    def check(self, p: int, q: int) -> None:
+    @property
+    def rank(self) -> int:
+        """Columns of A that are not left out."""
+        return int(self.turn.shape[1])
+
+    @property
+    def left_out(self) -> NDArray[np.bool_]:
+        """Which columns of A are left out, (p,)."""
+        return np.asarray(~self.turn.any(axis=1))
+
+    def check(self, p: int, rank: int, q: int) -> None:
         """Refuse other numbers of effects, and scales that are not above zero."""
         high = LARGEST_SUM  # of ratios between columns, which may be in any units
         check_array("offset", self.offset, (p,), -high, high)
-        check_array("turn", self.turn, (p, p), -high, high)
+        check_array("turn", self.turn, (p, rank), -high, high)
         check_array("spread", self.spread, (q,), 1.0 / high, high)
         check_above("scale", self.scale, 0.0, high)
 
@@ -104,10 +116,10 @@ class Scaling:
         """Fixed effects as they are in the data's own units."""
         return self.offset + self.scale * (self.turn @ params.beta)
 
-    def coefficient_covariance(self, information: Array) -> Array:
-        """The covariance of the estimated fixed effects."""
-        inside = np.linalg.pinv(information, hermitian=True)
-        return np.asarray(self.scale**2 * (self.turn @ inside @ self.turn.T))
+    def coefficient_covariance(self, inside: Array) -> Array:
+        """The covariance of the estimated fixed effects, NaN for those that are left out."""
+        covariance = self.scale**2 * (self.turn @ inside @ self.turn.T)
+        return np.where(self.left_out[:, None] | self.left_out, np.nan, covariance)
 
     def random_covariance(self, omega: Array) -> Array:
         """Omega in the data's own units."""
@@ -170,36 +182,67 @@ class Observed:
 
     @cached_property
     def scaling(self) -> Scaling:
-        """Least squares and scales; refuses columns that the data cannot tell apart."""
+        """Least squares and scales, without columns that the data cannot tell apart."""
         self._take(self._waiting)
         names, p = self.design.names, len(self.design.names)
-        r = self._triangle
-        if len(r) < p:
+        if len(self._triangle) < p:
             raise InvalidInputError(
                 f"{self.n} rows cannot determine {p} fixed effects: {', '.join(names)}; "
                 f"n_samples = {self.n}, and more are needed"
             )
-        lengths = np.sqrt(np.square(r).sum(axis=0))
-        for j in range(p):
-            if abs(r[j, j]) <= SINGULAR * lengths[j]:
-                raise InvalidInputError(
-                    f"the fixed effect {names[j]!r} is a linear combination of "
-                    f"{', '.join(names[:j]) or 'nothing: it is zero in every row'}; leave it out"
-                )
+        kept = independent_columns(self._triangle[:, :p])
+        if not kept:
+            raise InvalidInputError(
+                f"the fixed effects {', '.join(names)} are zero in every row: use other columns"
+            )
+        r = self._triangle
+        if len(kept) < p:
+            r = np.asarray(np.linalg.qr(r[:, [*kept, p]], mode="r"))
+        self._check_random()
+        inverse = np.linalg.inv(r[: len(kept), : len(kept)])
+        offset, turn = np.zeros(p), np.zeros((p, len(kept)))
+        offset[kept], turn[kept] = inverse @ r[: len(kept), -1], inverse * np.sqrt(self.n)
+        left = abs(float(r[-1, -1])) if len(r) > len(kept) else 0.0
+        length = float(np.sqrt(np.square(r[:, -1]).sum()))
+        scale = max(left, LEAST_SCALE * length) / np.sqrt(self.n)
+        spread = np.sqrt(self._squares / self.n)
+        return Scaling(offset, turn, spread, float(scale) if scale > 0.0 else 1.0)
+
+    def _check_random(self) -> None:
         for name, square in zip(self.design.random_names, self._squares, strict=True):
             if square == 0.0:
                 raise InvalidInputError(
                     f"the random effect {name!r} is zero in every row; leave it out"
                 )
-        inverse = np.linalg.inv(r[:p, :p])
-        left = abs(float(r[p, p])) if len(r) > p else 0.0
-        scale = max(left, LEAST_SCALE * float(lengths[p])) / np.sqrt(self.n)
-        return Scaling(
-            inverse @ r[:p, p],
-            inverse * np.sqrt(self.n),
-            np.sqrt(self._squares / self.n),
-            float(scale) if scale > 0.0 else 1.0,
-        )
+
+
+def independent_columns(r: Array) -> list[int]:
+    """Columns of a triangle that are not linear combinations of those before them."""
+    kept: list[int] = []
+    basis = np.zeros((len(r), 0))
+    for j, column in enumerate(r.T):
+        away = column - basis @ (basis.T @ column)
+        away = away - basis @ (basis.T @ away)  # once more, for what rounding has left
+        length = np.sqrt(np.square(away).sum())
+        if length > SINGULAR * np.sqrt(np.square(column).sum()):
+            kept.append(j)
+            basis = np.column_stack([basis, away / length])
+    return kept
+
+
+def warn_of_collinear(names: list[str], scaling: Scaling) -> None:
+    """Name the columns that are left out, and those of which they are combinations."""
+    dropped = np.flatnonzero(scaling.left_out)
+    if not len(dropped):
+        return
+    others = [names[j] for j in np.flatnonzero(~scaling.left_out) if j < dropped[-1]]
+    warn(
+        "the fixed effects do not have full rank: "
+        f"{', '.join(repr(names[j]) for j in dropped)} are zero in every row, or linear "
+        f"combinations of {', '.join(others) or 'no others'}. They are dropped: their coefficients "
+        "are 0, without standard errors, and the others are estimated as if they were not there",
+        CollinearColumnsWarning,
+    )
 
 
 def known_covariance(given: Any, q: int) -> Array:

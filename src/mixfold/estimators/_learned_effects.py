@@ -47,7 +47,7 @@ class LearnedEffects:
         check_design(self.design, p, q)
         self.model.check_params(self.params)
         check_learner(self.learner, self.model)
-        self.scaling.check(p, q)
+        self.scaling.check(len(self.design.names), p, q)
         check_array("information", self.information, (p, p), -LARGEST_SUM, LARGEST_SUM)
         self.history.check()
         for name in ("n_groups", "n_seen", "n_iter", "n_degenerate"):
@@ -63,7 +63,8 @@ class LearnedEffects:
 
     def attributes(self) -> dict[str, Any]:
         """The public fitted attributes."""
-        covariance = self.scaling.coefficient_covariance(self.information)
+        inside = np.asarray(np.linalg.pinv(self.information, hermitian=True), dtype=np.float64)
+        covariance = self.scaling.coefficient_covariance(inside)
         found = {
             "n_features_in_": self.n_features,
             "coef_": self.scaling.coefficients(self.params),

@@ -18,12 +18,16 @@ Table = Callable[[NDArray[Any], NDArray[np.intp]], tuple[Floats, NDArray[np.intp
 
 
 def units_of(
-    source: Source, table: Table, width: int, check: Check, label: Callable[[float], Any]
+    source: Source, table: Table, check: Check, label: Callable[[float], Any]
 ) -> tuple[Grouped, int]:
     """The units of a source whose first column is the group, and the most table rows of one."""
 
+    width = 0
+
     def counted(x: NDArray[Any], starts: NDArray[np.intp]) -> Floats:
+        nonlocal width
         rows, begins = table(x, starts)
+        width = rows.shape[1]
         return np.diff(np.append(begins, len(rows))).astype(np.float64)[:, None]
 
     counts = Grouped(source, 0, counted, 1, check=check, label=label)

@@ -24,7 +24,7 @@ from mixfold.core.rows import Rows
 from mixfold.core.source import Check
 from mixfold.estimators._designed import Designed, Effects
 from mixfold.estimators._edge import check_finite, learner_from
-from mixfold.estimators._effects import Observed, Scaling, known_covariance
+from mixfold.estimators._effects import Observed, Scaling, known_covariance, warn_of_collinear
 from mixfold.estimators._fitting import UnitFitting
 from mixfold.estimators._information import observed_information
 from mixfold.estimators._learned_effects import Ended, LearnedEffects, look
@@ -88,7 +88,8 @@ class LinearMixedModel(UnitFitting, Designed):
     Attributes
     ----------
     coef_, coef_names_ : array of shape (p,), list of str
-        Fixed effects.
+        Fixed effects; 0, with a standard error of NaN, for columns that are linear combinations of
+        those before them.
     coef_std_errors_, coef_covariance_ : array of shape (p,), array of shape (p, p)
         Standard errors of the fixed effects, and the covariance they are from.
     random_covariance_, random_names_ : array of shape (q, q), list of str
@@ -222,7 +223,10 @@ class LinearMixedModel(UnitFitting, Designed):
         observed = Observed(data.design)
         units = self._units(data, observed.fold, observed.see)
         check_some(observed.n, 1.0)
-        model, scaling = self._model(data, observed.scaling), observed.scaling
+        scaling = observed.scaling
+        warn_of_collinear(data.design.names, scaling)
+        model = self._model(data, scaling)
+        units = units.refolded(observed.fold, model.d)  # without effects that are left out
         backend = Threads(model, self.n_threads)
         learner = self._learner(observed.n)
         learner = learner.resolve(units.length, model.d, False)
@@ -270,7 +274,7 @@ class LinearMixedModel(UnitFitting, Designed):
     def _model(self, data: Observations, scaling: Scaling) -> LinearMixed:
         omega, noise, q = self.omega, self.noise_variance, len(data.design.random_names)
         return LinearMixed(
-            len(data.design.names),
+            scaling.rank,
             q,
             self.covariance,  # type: ignore[arg-type]
             None if omega is None else scaling.inner_covariance(known_covariance(omega, q)),
@@ -305,7 +309,8 @@ class LinearMixedModel(UnitFitting, Designed):
         def see(rows: Rows, numbers: Sequence[int]) -> None:
             finite_matrices(learned.design, rows, numbers)
 
-        units = self._units(data, partial(learned.scaling.fold, learned.design), see)
+        fold = partial(learned.scaling.fold, learned.design)
+        units = self._units(data, fold, see).refolded(fold, learned.model.d)
         check_some(units.length, 1.0)
         backend = Threads(learned.model, self.n_threads)
         return data, look(backend, learned.params, learned.scaling, units)

@@ -22,7 +22,7 @@ from mixfold.core.rows import Rows
 from mixfold.estimators._arrays import labels_of
 from mixfold.estimators._designed import Designed, Effects, check_design
 from mixfold.estimators._edge import check_finite
-from mixfold.estimators._effects import Observed, Scaling, sum_columns
+from mixfold.estimators._effects import Observed, Scaling, sum_columns, warn_of_collinear
 from mixfold.estimators._matrices import finite_matrices
 from mixfold.estimators._nonlinear import (
     LearnedUnits,
@@ -97,7 +97,8 @@ class LogisticMixedModel(ClassifierMixin, NonlinearMixed, Designed):  # type: ig
     classes_ : array of shape (2,)
         The classes of the response; P(y = 1) in the model is the chance of the second.
     coef_, coef_names_ : array of shape (p,), list of str
-        Fixed effects.
+        Fixed effects; 0, with a standard error of NaN, for columns that are linear combinations of
+        those before them.
     coef_std_errors_, coef_covariance_ : array of shape (p,), array of shape (p, p)
         From the observed information, by Louis' identity; where draws leave that indefinite, from
         squared scores.
@@ -250,16 +251,17 @@ class LogisticMixedModel(ClassifierMixin, NonlinearMixed, Designed):  # type: ig
             turned = [sum_columns(a, turn) for turn in observed.scaling.turn.T]
             return np.column_stack([*turned, b / observed.scaling.spread, response]), starts
 
-        p, q = len(data.design.names), len(data.design.random_names)
-        units, most = units_of(data.source, table, p + q + 1, check, data.label)
+        q = len(data.design.random_names)
+        units, most = units_of(data.source, table, check, data.label)
         if successes in (0.0, float(observed.n)):
             raise InvalidInputError(
                 f"the response is {int(successes > 0)} in every row: both 0 and 1 are needed"
             )
+        warn_of_collinear(data.design.names, observed.scaling)
         # responses are 0 or 1 as they are: only A and B have other units inside
-        scaling = replace(observed.scaling, offset=np.zeros(p), scale=1.0)
+        scaling = replace(observed.scaling, offset=np.zeros(len(data.design.names)), scale=1.0)
         points = self.n_quadrature_points or DEFAULT_POINTS.get(q, FEWEST_POINTS)
-        model = LogisticMixed(most, p, q, self.covariance, points)
+        model = LogisticMixed(most, scaling.rank, q, self.covariance, points)
         design: Any = data.design
         self._learn(data, units, model, int(design.n_features), scaling)
 
@@ -269,7 +271,7 @@ class LogisticMixedModel(ClassifierMixin, NonlinearMixed, Designed):  # type: ig
         check_kind("scaling", learned.scaling, Scaling)
         p, q = learned.model.n_fixed, learned.model.n_random
         check_design(learned.design, p, q)
-        learned.scaling.check(p, q)
+        learned.scaling.check(len(learned.design.names), p, q)
         check_least("n_features", learned.n_features, learned.design.n_features)
 
     def _attributes(self, learned: LearnedUnits) -> dict[str, Any]:
@@ -277,7 +279,7 @@ class LogisticMixedModel(ClassifierMixin, NonlinearMixed, Designed):  # type: ig
         q = len(params.covariance)
         i, j = entries(q, learned.model.covariance)
         p = len(params.mean)
-        covariance = scaling.turn @ learned.parameter_covariance[:p, :p] @ scaling.turn.T
+        covariance = scaling.coefficient_covariance(learned.parameter_covariance[:p, :p])
         errors = np.sqrt(np.diag(learned.parameter_covariance)[p:])
         return {
             "classes_": classes_of(learned.design),

@@ -205,7 +205,7 @@ class OneCompartmentModel(NonlinearMixed):
             data = fitted._observations(X, fitted._columns(), group_weight)
             width = len(fitted._columns()) - 1
             table = partial(fitted._table, data)
-            units, most = units_of(data.source, table, width, fitted._check_rows, data.label)
+            units, most = units_of(data.source, table, fitted._check_rows, data.label)
             model = fitted._model(most)
             fitted._check_units(model, data, units)
             fitted._learn(data, units, model, width + 1)

@@ -124,16 +124,20 @@ class PoissonRates(GammaRates):
 
         return np.asarray(-gammaln(x + 1.0).sum(axis=1))
 
-    def expected(self, posterior: GammaPosterior) -> MeanParams:
+    def expected(self, posterior: GammaPosterior, weights: Array) -> MeanParams:
         return MeanParams(np.maximum(posterior.shape / posterior.rate, SMALLEST))
 
-    def expected_log_params(self, posterior: GammaPosterior) -> tuple[MeanParams, Array]:
+    def expected_log_params(
+        self, posterior: GammaPosterior, weights: Array
+    ) -> tuple[MeanParams, Array]:
         gap, mean = log_gap(posterior.shape), posterior.shape / posterior.rate
         # exp(digamma(shape)) / rate, and what it is above the mean
         means = np.maximum(mean * np.exp(gap), SMALLEST)
         return MeanParams(means), (mean * np.expm1(gap)).sum(axis=1)
 
-    def intervals(self, posterior: GammaPosterior, level: float) -> dict[str, tuple[Array, Array]]:
+    def intervals(
+        self, posterior: GammaPosterior, weights: Array, level: float
+    ) -> dict[str, tuple[Array, Array]]:
         return {"means": self.rates(posterior, level)}
 
 
@@ -153,14 +157,18 @@ class ExponentialRates(GammaRates):
     def log_base_measure(self, x: Array) -> Array:
         return np.zeros(len(x))
 
-    def expected(self, posterior: GammaPosterior) -> MeanParams:
+    def expected(self, posterior: GammaPosterior, weights: Array) -> MeanParams:
         means = posterior.rate / np.maximum(posterior.shape - 1.0, LEAST_SHAPE)
         return MeanParams(np.maximum(means, SMALLEST))
 
-    def expected_log_params(self, posterior: GammaPosterior) -> tuple[MeanParams, Array]:
+    def expected_log_params(
+        self, posterior: GammaPosterior, weights: Array
+    ) -> tuple[MeanParams, Array]:
         means = np.maximum(posterior.rate / posterior.shape, SMALLEST)
         return MeanParams(means), log_gap(posterior.shape).sum(axis=1)
 
-    def intervals(self, posterior: GammaPosterior, level: float) -> dict[str, tuple[Array, Array]]:
+    def intervals(
+        self, posterior: GammaPosterior, weights: Array, level: float
+    ) -> dict[str, tuple[Array, Array]]:
         low, high = self.rates(posterior, level)
         return {"means": (1.0 / high, 1.0 / low)}

@@ -7,13 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from mixfold.core.checks import LARGEST_SQUARE, LOWEST, check_array
-from mixfold.core.conjugate import REACH, Conjugate, Prior, joined
+from mixfold.core.conjugate import REACH, Prior, joined
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Blocks
 from mixfold.families._gaussian_params import GaussianParams
 from mixfold.families._normal_wishart import (
     FLOOR,
+    NormalConjugate,
     NormalWishartPosterior,
     check_normal,
     degrees,
@@ -26,16 +27,8 @@ from mixfold.families._normal_wishart import (
 )
 
 
-class NormalGamma(Conjugate[GaussianParams, NormalWishartPosterior]):
-    """Posteriors of means and variances of columns: a normal-Wishart of one column each.
-
-    `reg_covar` is added to every variance.
-    """
-
-    def __init__(self, reg_covar: float = 0.0) -> None:
-        self.reg_covar = reg_covar
-
-    compiled = "normal"
+class NormalGamma(NormalConjugate):
+    """Posteriors of means and variances of columns: a normal-Wishart of one column each."""
 
     def check(self, posterior: NormalWishartPosterior, k: int, d: int) -> None:
         check_normal(posterior, (k, d), (k, d))
@@ -100,28 +93,35 @@ class NormalGamma(Conjugate[GaussianParams, NormalWishartPosterior]):
             mean, kappa, nu, np.sqrt(np.maximum(v, FLOOR * np.abs(v).max(axis=0)))
         )
 
-    def expected(self, posterior: NormalWishartPosterior) -> GaussianParams:
-        return self._params(posterior, posterior.nu - 2.0)
+    def expected(self, posterior: NormalWishartPosterior, weights: Array) -> GaussianParams:
+        return self._params(posterior, posterior.nu - 2.0, weights)
 
-    def _params(self, posterior: NormalWishartPosterior, degrees: Array) -> GaussianParams:
-        """Parameters with the variances V / degrees, and `reg_covar` added."""
+    def _params(
+        self, posterior: NormalWishartPosterior, degrees: Array, weights: Array
+    ) -> GaussianParams:
+        """Parameters with the variances V / degrees, `reg_covar` added, and not below floors."""
         factor = posterior.factor / np.sqrt(degrees)
-        if self.reg_covar:
-            factor = np.sqrt(np.square(factor) + self.reg_covar)
-        return GaussianParams(posterior.mean, factor)
+        if self.limits.reg_covar:
+            factor = np.sqrt(np.square(factor) + self.limits.reg_covar)
+        floor = self._floors(posterior.mean, np.square(factor), weights)
+        return GaussianParams(posterior.mean, np.maximum(factor, np.sqrt(floor)))
 
     def expected_log_params(
-        self, posterior: NormalWishartPosterior
+        self, posterior: NormalWishartPosterior, weights: Array
     ) -> tuple[GaussianParams, Array]:
-        params = self._params(posterior, posterior.nu)
+        params = self._params(posterior, posterior.nu, weights)
         return params, log_gap(1, posterior.nu, posterior.kappa).sum(axis=1)
 
     def intervals(
-        self, posterior: NormalWishartPosterior, level: float
+        self, posterior: NormalWishartPosterior, weights: Array, level: float
     ) -> dict[str, tuple[Array, Array]]:
-        v = np.square(posterior.factor)
-        low, high = variance_intervals(v, posterior.nu, level)
+        v, variances = (
+            np.square(posterior.factor),
+            np.square(self.expected(posterior, weights).factor),
+        )
+        floor = self._floors(posterior.mean, variances, weights)
+        low, high = self._within_limits(variance_intervals(v, posterior.nu, level), floor)
         return {
             "means": mean_intervals(posterior.mean, v, posterior.kappa, posterior.nu, level),
-            "covariances": (low + self.reg_covar, high + self.reg_covar),
+            "covariances": (low, high),
         }

@@ -21,6 +21,7 @@ from mixfold.core.statistics import Blocks, unpack
 from mixfold.core.value import value
 from mixfold.families._covariance import check_lower, cholesky_floored
 from mixfold.families._gaussian_params import GaussianParams
+from mixfold.families._variance_limits import VarianceLimits
 
 FLOOR = 1e-14
 LOG_PI = float(np.log(np.pi))
@@ -167,13 +168,30 @@ def check_normal(
         raise InvalidInputError(f"nu is {posterior.nu.min()}: it must be above {d + 1}")
 
 
-class NormalWishart(Conjugate[GaussianParams, NormalWishartPosterior]):
-    """Posteriors of means and full covariances; `reg_covar` is added to every variance."""
+class NormalConjugate(Conjugate[GaussianParams, NormalWishartPosterior]):
+    """What full and diagonal covariances share: `limits` of the variances that are estimated.
 
-    def __init__(self, reg_covar: float = 0.0) -> None:
-        self.reg_covar = reg_covar
+    The posterior itself has none: V of a constant column does not grow, and V / nu falls to zero.
+    """
 
     compiled = "normal"
+
+    def __init__(self, limits: VarianceLimits[GaussianParams]) -> None:
+        self.limits = limits
+
+    def _floors(self, means: Array, variances: Array, weights: Array) -> Array:
+        """The smallest variance of every column, (d,), of components with variances (K, d)."""
+        centre = weights @ means
+        return self.limits.floors(weights @ (variances + np.square(means - centre)), centre)
+
+    def _within_limits(self, ends: tuple[Array, Array], floor: Array) -> tuple[Array, Array]:
+        """Ends of intervals of variances, (K, d), of which estimates are not outside."""
+        low, high = (np.maximum(end + self.limits.reg_covar, floor) for end in ends)
+        return low, high
+
+
+class NormalWishart(NormalConjugate):
+    """Posteriors of means and full covariances."""
 
     def check(self, posterior: NormalWishartPosterior, k: int, d: int) -> None:
         check_normal(posterior, (k,), (k, d))
@@ -242,25 +260,31 @@ class NormalWishart(Conjugate[GaussianParams, NormalWishartPosterior]):
         v = joined(natural(before), [natural(p) for p in parts], share[:, None, None])
         return NormalWishartPosterior(mean, kappa, nu, _cholesky(v))
 
-    def expected(self, posterior: NormalWishartPosterior) -> GaussianParams:
-        return self._params(posterior, posterior.nu - posterior.mean.shape[1] - 1.0)
+    def expected(self, posterior: NormalWishartPosterior, weights: Array) -> GaussianParams:
+        return self._params(posterior, posterior.nu - posterior.mean.shape[1] - 1.0, weights)
 
-    def _params(self, posterior: NormalWishartPosterior, degrees: Array) -> GaussianParams:
-        """Parameters with the covariances V / degrees, and `reg_covar` added."""
+    def _params(
+        self, posterior: NormalWishartPosterior, degrees: Array, weights: Array
+    ) -> GaussianParams:
+        """Parameters with the covariances V / degrees, `reg_covar` added, and not below floors."""
         factor = posterior.factor / np.sqrt(degrees)[:, None, None]
-        if self.reg_covar:
-            added = self.reg_covar * np.eye(posterior.mean.shape[1])
+        if self.limits.reg_covar:
+            added = self.limits.reg_covar * np.eye(posterior.mean.shape[1])
             factor = _cholesky(_square(factor) + added)
+        floor = self._floors(posterior.mean, np.square(factor).sum(axis=2), weights)
+        narrow = (np.square(np.diagonal(factor, axis1=1, axis2=2)) < floor).any(axis=1)
+        if narrow.any():
+            factor[narrow] = cholesky_floored(_square(factor[narrow]), floor)[0]
         return GaussianParams(posterior.mean, factor)
 
     def expected_log_params(
-        self, posterior: NormalWishartPosterior
+        self, posterior: NormalWishartPosterior, weights: Array
     ) -> tuple[GaussianParams, Array]:
-        params = self._params(posterior, posterior.nu)
+        params = self._params(posterior, posterior.nu, weights)
         return params, log_gap(posterior.mean.shape[1], posterior.nu, posterior.kappa)
 
     def intervals(
-        self, posterior: NormalWishartPosterior, level: float
+        self, posterior: NormalWishartPosterior, weights: Array, level: float
     ) -> dict[str, tuple[Array, Array]]:
         d = posterior.mean.shape[1]
         v = np.diagonal(_square(posterior.factor), axis1=1, axis2=2)
@@ -268,8 +292,11 @@ class NormalWishart(Conjugate[GaussianParams, NormalWishartPosterior]):
         means = mean_intervals(posterior.mean, v, posterior.kappa[:, None], freedom, level)
         ends = np.quantile(_covariances(posterior), [0.5 - 0.5 * level, 0.5 + 0.5 * level], axis=0)
         diagonal = np.arange(d)
-        for end, exact in zip(ends, variance_intervals(v, freedom, level), strict=True):
-            end[:, diagonal, diagonal] = exact + self.reg_covar
+        variances = np.square(self.expected(posterior, weights).factor).sum(axis=2)
+        floor = self._floors(posterior.mean, variances, weights)
+        exact = self._within_limits(variance_intervals(v, freedom, level), floor)
+        for end, variance in zip(ends, exact, strict=True):
+            end[:, diagonal, diagonal] = variance
         return {"means": means, "covariances": (ends[0], ends[1])}
 
 

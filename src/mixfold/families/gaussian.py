@@ -306,7 +306,7 @@ class Gaussian(GaussianCapabilities):
     @property
     def conjugate(self) -> Conjugate | None:
         found = CONJUGATES.get(self.covariance) if self.cap is None else None
-        return None if found is None else found(self.reg_covar)
+        return None if found is None else found(self)
 
     def standard_deviations(self, params: GaussianParams) -> Array:
         (block,) = self.expected(params, np.ones(len(params.means)))

@@ -95,14 +95,16 @@ class BayesianMixture:
 
     def expected(self, posterior: MixturePosterior) -> MixtureParams:
         """Parameters on average."""
-        weights = posterior.alpha / posterior.alpha.sum()
-        return MixtureParams(weights, self.conjugate.expected(posterior.components))
+        weights = mean_weights(posterior)
+        return MixtureParams(weights, self.conjugate.expected(posterior.components, weights))
 
     def expected_log_params(self, posterior: MixturePosterior) -> MixtureParams:
         """Parameters whose log joint density is E[log p(x, k)]; weights sum to less than 1."""
         from scipy.special import digamma
 
-        components, gap = self.conjugate.expected_log_params(posterior.components)
+        components, gap = self.conjugate.expected_log_params(
+            posterior.components, mean_weights(posterior)
+        )
         log_weight = digamma(posterior.alpha) - digamma(posterior.alpha.sum()) + gap
         return MixtureParams(np.maximum(np.exp(log_weight), SMALLEST_WEIGHT), components)
 
@@ -118,7 +120,13 @@ class BayesianMixture:
         else:
             tails = 0.5 - 0.5 * level, 0.5 + 0.5 * level
             weights = betaincinv(alpha, rest, tails[0]), betaincinv(alpha, rest, tails[1])
-        return {"weights": weights, **self.conjugate.intervals(posterior.components, level)}
+        components = self.conjugate.intervals(posterior.components, mean_weights(posterior), level)
+        return {"weights": weights, **components}
+
+
+def mean_weights(posterior: MixturePosterior) -> Array:
+    """Weights on average, (K,)."""
+    return np.asarray(posterior.alpha / posterior.alpha.sum())
 
 
 def matched_weights(alpha: Array, weight: float, c: Array) -> Array:
