@@ -10,8 +10,8 @@ import numpy as np
 from mixfold.core.rows import Array
 from mixfold.experiments._measures import squared_error
 from mixfold.experiments._streaming import SCHEDULES, SLOW, Stream, log_spaced, online_learners
-from mixfold.experiments._templates import Template
 from mixfold.experiments._writing import new_figure
+from mixfold.experiments.templates import Template
 from mixfold.models.mixture_model import MixtureParams
 
 SHOWN = ("online EM", "online k-MLE argmax")

@@ -9,7 +9,7 @@ from mixfold.backends.threads import Threads
 from mixfold.core.rows import Array, Rows
 from mixfold.core.source import Source
 from mixfold.core.statistics import pack
-from mixfold.experiments._templates import Template
+from mixfold.experiments.templates import Template
 from mixfold.families.exponential import Exponential
 from mixfold.families.gaussian import Gaussian
 from mixfold.models.mixture_model import MixtureModel, MixtureParams

@@ -14,7 +14,7 @@ import numpy as np
 from mixfold.backends.threads import Threads
 from mixfold.core.learner import Learner
 from mixfold.core.rows import Array, Rows
-from mixfold.experiments._templates import gaussian
+from mixfold.experiments.templates import gaussian
 from mixfold.families.gaussian import Gaussian
 from mixfold.fitting.initialization import Initialization
 from mixfold.fitting.loop import fit_rows

@@ -11,8 +11,8 @@ from mixfold.backends.threads import Threads
 from mixfold.core.learner import Learner
 from mixfold.core.rows import Array, Rows
 from mixfold.experiments._means import backend, first_mean, maximum, simulate, start
-from mixfold.experiments._wanted import Wanted
 from mixfold.experiments._writing import draw_lines, write_csv, write_markdown
+from mixfold.experiments.wanted import Wanted
 from mixfold.learners.em import EM
 from mixfold.learners.fast_incremental_em import FastIncrementalEM
 from mixfold.learners.incremental_em import IncrementalEM

@@ -12,8 +12,8 @@ import numpy as np
 from mixfold.backends.threads import Threads
 from mixfold.core.learner import Learner
 from mixfold.core.rows import Array, Rows
-from mixfold.experiments._wanted import Wanted
 from mixfold.experiments._writing import new_figure, write_csv, write_markdown
+from mixfold.experiments.wanted import Wanted
 from mixfold.fitting.loop import fit_rows
 from mixfold.learners.em import EM
 from mixfold.learners.incremental_em import IncrementalEM

@@ -13,8 +13,8 @@ from mixfold.core.learner import Info, Learner
 from mixfold.core.rows import Rows
 from mixfold.core.source import Check, Source, block_length
 from mixfold.fitting.fit import Fit
-from mixfold.sources._prefetch import prefetched
-from mixfold.sources._resampled import Resampled
+from mixfold.fitting.prefetch import prefetched
+from mixfold.fitting.resampled import Resampled
 
 BUSY_SECONDS = 0.25
 

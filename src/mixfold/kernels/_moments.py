@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from mixfold.core.capabilities import WhitenedKernel
-from mixfold.kernels._products import stretches
-from mixfold.kernels._torch import Tensor, torch
+from mixfold.core.rows import stretches
+from mixfold.kernels.optional_torch import Tensor, torch
 from mixfold.models.mixture_model import MixtureModel
 
 

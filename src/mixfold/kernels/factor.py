@@ -9,7 +9,7 @@ import numpy as np
 from mixfold.core.backend import Model
 from mixfold.core.capabilities import LatentFactors
 from mixfold.core.rows import Array, Rows
-from mixfold.families._factor_analysis import Moments, Posterior, packed, posterior
+from mixfold.families.factor_analysis import Moments, Posterior, packed, posterior
 from mixfold.families.gaussian import LOG_2PI
 from mixfold.kernels.reference import ReferenceKernel
 from mixfold.models.mixture_model import MixtureModel, MixtureParams

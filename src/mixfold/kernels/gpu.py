@@ -10,8 +10,8 @@ from mixfold.core.capabilities import IdentityKernel, WhitenedKernel
 from mixfold.core.errors import InvalidInputError
 from mixfold.kernels._annealing import anneal
 from mixfold.kernels._products import Products
-from mixfold.kernels._torch import Tensor, torch
 from mixfold.kernels.native import fits_float32
+from mixfold.kernels.optional_torch import Tensor, torch
 from mixfold.models.annealed import Annealed, AnnealingRule
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 

@@ -13,9 +13,9 @@ from mixfold.core.errors import MissingExtraError, SourceError
 from mixfold.core.family import Family
 from mixfold.core.rows import Array
 from mixfold.datasets import data_home
-from mixfold.families._positive import MeanParams
 from mixfold.families.exponential import Exponential
 from mixfold.families.gaussian import Gaussian, GaussianParams
+from mixfold.families.mean_params import MeanParams
 from mixfold.families.poisson import Poisson
 from mixfold.learners.em import EM
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
