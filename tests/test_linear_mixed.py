@@ -35,7 +35,8 @@ from mixfold.fitting.checkpoint import Checkpoint
 from mixfold.kernels.choice import tile_length
 from mixfold.learners.em import EM
 from mixfold.learners.mini_batch_em import MiniBatchEM
-from mixfold.models.linear_mixed import LinearMixed, LinearMixedParams, unit_rows
+from mixfold.models.linear_mixed import LinearMixed, LinearMixedParams
+from mixfold.models.unit_rows import unit_rows
 from mixfold.sources.grouped import Grouped
 from mixfold.sources.opening import open_source
 from mixfold.testing import learners, sources

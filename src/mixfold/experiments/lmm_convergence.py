@@ -17,7 +17,8 @@ from mixfold.experiments.wanted import Wanted
 from mixfold.fitting.loop import fit_rows
 from mixfold.learners.em import EM
 from mixfold.learners.incremental_em import IncrementalEM
-from mixfold.models.linear_mixed import LinearMixed, unit_rows
+from mixfold.models.linear_mixed import LinearMixed
+from mixfold.models.unit_rows import unit_rows
 
 TRUTH = np.array([4.0, 9.0])
 STARTS = ((1.0, 5.0), (3.0, 7.0))
