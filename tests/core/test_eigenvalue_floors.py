@@ -14,7 +14,7 @@ def of_eigenvalues(*values: float) -> np.ndarray:
     d = len(values)
     directions = np.eye(d) - 2.0 * np.full((d, d), 1.0 / d)  # a reflection
     matrix = (directions * np.array(values)) @ directions.T
-    return 0.5 * (matrix + matrix.T)
+    return np.asarray(0.5 * (matrix + matrix.T))
 
 
 def test_only_eigenvalues_below_the_floor_change() -> None:

@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from mixfold.core.capabilities import IdentityKernel, WhitenedKernel
 from mixfold.core.rows import Array, stretches
 from mixfold.families.gaussian import LOG_2PI
+from mixfold.kernels._forms import form_of
 from mixfold.kernels.optional_torch import Tensor, torch
 from mixfold.kernels.reference import NEGLIGIBLE
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
@@ -92,9 +92,7 @@ class Products:
     def __init__(self, model: MixtureModel, device: Any) -> None:
         self.model, self.device = model, device
         self.chunk = chunk_length(model.k, model.d)
-        family = model.family
-        self._gaussians = family if isinstance(family, WhitenedKernel) else None
-        self._factorial = isinstance(family, IdentityKernel) and family.base_measure == "factorial"
+        self._gaussians, self._factorial = form_of(model.family)
 
     def prepare(self, params: MixtureParams) -> Form:
         """Parameters on the device."""
