@@ -128,6 +128,9 @@ class FactorGaussian(VarianceLimits):
         loadings = rng.normal(size=(k, self.n_factors, d))
         return FactorParams(3.0 * rng.normal(size=(k, d)), loadings, rng.uniform(0.5, 2.0, (k, d)))
 
+    def low_rank(self, params: FactorParams) -> FactorParams:
+        return params
+
     def dense(self, params: FactorParams) -> GaussianParams:
         """The same components by Cholesky factors, (K, d, d)."""
         noise = params.noise_variance[:, None] * np.eye(params.means.shape[1])
