@@ -15,7 +15,7 @@ import numpy as np
 from sklearn.mixture import GaussianMixture as Original
 
 from mixfold import GaussianMixture, Mixture
-from mixfold.experiments import _templates as templates
+from mixfold.experiments import templates
 
 N, HELD_OUT, STARTS = 1_000_000, 200_000, 10
 

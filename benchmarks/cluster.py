@@ -30,7 +30,7 @@ from mixfold.fitting.fit import Fit
 from mixfold.fitting.history import no_history
 from mixfold.fitting.sharded_pass import Folding, ShardedPass
 from mixfold.models.mixture_model import MixtureModel
-from mixfold.sources._opening import open_source
+from mixfold.sources.opening import open_source
 from mixfold.testing.families import example_mixture
 from parquet_pass import make
 

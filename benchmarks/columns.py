@@ -23,7 +23,7 @@ import pyarrow.feather
 import pyarrow.parquet
 
 from mixfold import Gaussian, Mixture
-from mixfold.sources._opening import open_source
+from mixfold.sources.opening import open_source
 
 Timed = tuple[str, Callable[[], object]]
 

@@ -14,8 +14,8 @@ from em_iteration import THREADS, example, ours
 from mixfold.backends.threads import Threads
 from mixfold.core.family import Family
 from mixfold.core.rows import Rows
-from mixfold.families._positive import MeanParams
 from mixfold.families.exponential import Exponential
+from mixfold.families.mean_params import MeanParams
 from mixfold.families.poisson import Poisson
 from mixfold.kernels.reference import ReferenceKernel
 from mixfold.learners.em import EM

@@ -21,7 +21,8 @@ from mixfold import LinearMixedModel
 from mixfold.backends.threads import Threads
 from mixfold.core.rows import Rows
 from mixfold.learners.em import EM
-from mixfold.models.linear_mixed import LinearMixed, unit_rows
+from mixfold.models.linear_mixed import LinearMixed
+from mixfold.models.unit_rows import unit_rows
 
 THREADS, PER_GROUP, THEIR_GROUPS, WANTED = 2, 10, 1000, 50.0
 

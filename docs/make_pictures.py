@@ -16,9 +16,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Ellipse
 
 from mixfold import AnnealedSGD, Mixture, datasets
-from mixfold.experiments._annealing import learned
-from mixfold.experiments._grids import draw_grid
-from mixfold.experiments._pixels import pictures
+from mixfold.experiments.annealing import learned
+from mixfold.experiments.grids import draw_grid
+from mixfold.experiments.pixels import pictures
 
 PICTURES = Path(__file__).parent / "pictures"
 COLOURS = ["#2f6f9f", "#c8553d"]

@@ -22,8 +22,8 @@ from mixfold.core.value import equal
 from mixfold.initializers.around_mean import AroundMean
 from mixfold.kernels.reference import ReferenceKernel
 from mixfold.models._annealed_roots import factors
-from mixfold.models._scaling import scaling_of
 from mixfold.models.annealed import anneal_batch, bumps, grid_rows, log_weights, seen
+from mixfold.models.column_scaling import scaling_of
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 from mixfold.testing import families, learners
 

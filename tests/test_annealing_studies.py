@@ -9,13 +9,12 @@ import numpy as np
 import pytest
 
 from mixfold.core.errors import SourceError
-from mixfold.experiments import _annealing as annealing
-from mixfold.experiments import find_study
-from mixfold.experiments._grids import grid_of
-from mixfold.experiments._pixels import SETS, pictures
-from mixfold.experiments._wanted import Wanted
+from mixfold.experiments import annealing, find_study
+from mixfold.experiments.grids import grid_of
+from mixfold.experiments.pixels import SETS, pictures
 from mixfold.experiments.sgd_table2 import dunn_indices
 from mixfold.experiments.sgd_table3 import contest
+from mixfold.experiments.wanted import Wanted
 
 D = 9
 N = 900

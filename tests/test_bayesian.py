@@ -196,8 +196,8 @@ def drawn(
 
 
 def _one(mixture: BayesianMixture, posterior: MixturePosterior, rng: np.random.Generator) -> Any:
-    from mixfold.families._positive import MeanParams
     from mixfold.families.gaussian import GaussianParams
+    from mixfold.families.mean_params import MeanParams
 
     b = posterior.components
     if not isinstance(b, NormalWishartPosterior):

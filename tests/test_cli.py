@@ -20,7 +20,7 @@ from mixfold.cli.main import main
 from mixfold.core import registry
 from mixfold.core.registry import names
 from mixfold.experiments import study_names
-from mixfold.experiments._wanted import Wanted
+from mixfold.experiments.wanted import Wanted
 from mixfold.families._covariance import STRUCTURES
 
 # small data on which a component may be degenerate, which is tested elsewhere

@@ -14,8 +14,8 @@ import mixfold
 from mixfold.cli._held_out import Part
 from mixfold.cli.main import main
 from mixfold.core.source import Source
-from mixfold.sources._opening import open_files
 from mixfold.sources.array import Array
+from mixfold.sources.opening import open_files
 
 EVERY = 7
 

@@ -23,8 +23,8 @@ from mixfold.experiments import (
 from mixfold.experiments._labelled import labelled_sets, standardised
 from mixfold.experiments._measures import divergence, squared_error
 from mixfold.experiments._streaming import BATCH, FIRST, SCHEDULES, log_spaced, online_learners
-from mixfold.experiments._templates import gaussian
-from mixfold.experiments._wanted import Wanted
+from mixfold.experiments.templates import gaussian
+from mixfold.experiments.wanted import Wanted
 
 PNG, GIF = b"\x89PNG", b"GIF8"
 

@@ -20,7 +20,7 @@ from mixfold.cli import _trial
 from mixfold.cli.main import main
 from mixfold.core.errors import InvalidInputError, LearningWarning, SourceError
 from mixfold.core.rows import join
-from mixfold.sources._opening import open_source
+from mixfold.sources.opening import open_source
 
 X = np.round(np.random.default_rng(0).normal(size=(40, 3)) * 10, 3)
 FRAME = pd.DataFrame(X, columns=["a", "b", "c"])

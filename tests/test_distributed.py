@@ -44,8 +44,8 @@ from mixfold.learners.em import EM
 from mixfold.learners.mini_batch_em import MiniBatchEM
 from mixfold.learners.online_em import OnlineEM
 from mixfold.models.mixture_model import MixtureModel
-from mixfold.sources._opening import open_source
 from mixfold.sources.array import Array
+from mixfold.sources.opening import open_source
 
 CENTRES = np.array([[0.0, 0.0], [6.0, 0.0], [0.0, 6.0]])
 NAMES = ["a", "b"]

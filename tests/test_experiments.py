@@ -12,13 +12,12 @@ from sklearn.metrics import adjusted_rand_score
 from mixfold.backends.threads import Threads
 from mixfold.core.errors import SourceError
 from mixfold.core.value import equal
-from mixfold.experiments import _templates as templates
-from mixfold.experiments import class_incremental, find_study, mnist_pca, study_names
+from mixfold.experiments import class_incremental, find_study, mnist_pca, study_names, templates
 from mixfold.experiments._measures import adjusted_rand, evaluate, squared_error
 from mixfold.experiments._methods import Contest, random_labels
 from mixfold.experiments._simulation import replicate
 from mixfold.experiments._simulation_table import SIMULATIONS
-from mixfold.experiments._wanted import Wanted
+from mixfold.experiments.wanted import Wanted
 from mixfold.models.mixture_model import MixtureParams
 from mixfold.sources.array import Array
 

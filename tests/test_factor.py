@@ -20,7 +20,7 @@ from mixfold.core.learner import Learner
 from mixfold.core.rows import Rows
 from mixfold.core.statistics import Block, outer_full, outer_like, packed_length
 from mixfold.core.value import equal
-from mixfold.families._factor_analysis import FactorParams
+from mixfold.families.factor_analysis import FactorParams
 from mixfold.kernels.factor import FactorKernel
 from mixfold.kernels.reference import ReferenceKernel
 from mixfold.learners.em import EM

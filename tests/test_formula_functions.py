@@ -16,8 +16,8 @@ from mixfold import LinearMixedModel, LogisticMixedModel
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.value import equal
 from mixfold.estimators._formula import FormulaDesign
-from mixfold.estimators._formula_nodes import FormulaPolynomial, FormulaStandardized
 from mixfold.estimators._observations import open_formula
+from mixfold.estimators.formula_nodes import FormulaPolynomial, FormulaStandardized
 
 FORMULA = "y ~ I(center(x) ** 3) + scale(log(z)) + poly(x * z, degree=4)"
 RANDOM = "~ scale(x)"

@@ -14,8 +14,8 @@ import pytest
 from mixfold import MiniBatchEM, Mixture, OnlineVB, RecursiveEM
 from mixfold.backends.threads import Threads
 from mixfold.core.rows import Rows
-from mixfold.families._positive import MeanParams
 from mixfold.families.gaussian import Gaussian
+from mixfold.families.mean_params import MeanParams
 from mixfold.families.poisson import Poisson
 from mixfold.learners.exact_mle import ExactMLE
 from mixfold.models.mixture_model import MixtureModel, MixtureParams

@@ -35,9 +35,10 @@ from mixfold.fitting.checkpoint import Checkpoint
 from mixfold.kernels.choice import tile_length
 from mixfold.learners.em import EM
 from mixfold.learners.mini_batch_em import MiniBatchEM
-from mixfold.models.linear_mixed import LinearMixed, LinearMixedParams, unit_rows
-from mixfold.sources._grouped import Grouped
-from mixfold.sources._opening import open_source
+from mixfold.models.linear_mixed import LinearMixed, LinearMixedParams
+from mixfold.models.unit_rows import unit_rows
+from mixfold.sources.grouped import Grouped
+from mixfold.sources.opening import open_source
 from mixfold.testing import learners, sources
 
 LEARNERS: list[Learner] = [learner() for learner in find_all("learners").values()] + [
@@ -476,7 +477,7 @@ def test_neither_blocks_nor_threads_show_in_the_bits(
     table = table_of(3000).sort_values("school", ignore_index=True)
     found = []
     for length, kept in ((50_000, 0), (1111, 2**28), (100, 0)):
-        monkeypatch.setattr("mixfold.sources._grouped.KEPT_BYTES", kept)
+        monkeypatch.setattr("mixfold.sources.grouped.KEPT_BYTES", kept)
         pq.write_table(pa.Table.from_pandas(table), tmp_path / "t.parquet", row_group_size=length)
         model = LinearMixedModel("y ~ x + kind", "~ x", "school", n_threads=1 + (length == 100))
         found.append(model.fit(tmp_path / "t.parquet")._learned)
@@ -491,7 +492,7 @@ def test_neither_blocks_nor_threads_show_in_the_bits(
 def test_units_are_a_source(
     law: Callable[..., None], kept: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mixfold.sources._grouped.KEPT_BYTES", kept)
+    monkeypatch.setattr("mixfold.sources.grouped.KEPT_BYTES", kept)
     table = table_of(60).sort_values("school")[["school", "x", "y"]]
     pq.write_table(pa.Table.from_pandas(table), tmp_path / "t.parquet", row_group_size=7)
 
@@ -511,7 +512,7 @@ def test_wide_units_are_folded_a_few_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One long group makes every unit wide: they do not all fit."""
-    monkeypatch.setattr("mixfold.sources._grouped.KEPT_BYTES", 2**16)
+    monkeypatch.setattr("mixfold.sources.grouped.KEPT_BYTES", 2**16)
     monkeypatch.setattr("mixfold.core.source.BLOCK_ELEMENTS", 2**13)
     rng = np.random.default_rng(0)
     groups = np.concatenate([np.repeat(np.arange(1000.0), 2), np.full(500, 1000.0)])

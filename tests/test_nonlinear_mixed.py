@@ -22,12 +22,12 @@ from mixfold.core.statistics import Totals
 from mixfold.core.value import equal
 from mixfold.estimators._nonlinear import inverse_information
 from mixfold.kernels._metropolis import shape_at_mode
-from mixfold.kernels._simulation import SimulationKernel
+from mixfold.kernels.simulation import SimulationKernel
 from mixfold.learners.monte_carlo_em import MonteCarloEM
 from mixfold.models._one_compartment import OneCompartment
-from mixfold.models._random_effects import RandomEffects
 from mixfold.models.logistic_mixed import LogisticMixed, LogisticMixedParams
 from mixfold.models.pharmacokinetic import Pharmacokinetic, PharmacokineticParams
+from mixfold.models.random_effects import RandomEffects
 from mixfold.schedules.settling import Settling
 from mixfold.testing import learners
 

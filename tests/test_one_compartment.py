@@ -13,12 +13,12 @@ from mixfold import OneCompartmentModel
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.value import equal
 from mixfold.estimators import _nonlinear
-from mixfold.kernels._simulation import SimulationKernel
+from mixfold.kernels.simulation import SimulationKernel
 from mixfold.learners.monte_carlo_em import MonteCarloEM
 from mixfold.models._one_compartment import OneCompartment
-from mixfold.models._residual_errors import ERRORS
+from mixfold.models.residual_errors import ERRORS
 from mixfold.schedules.settling import Settling
-from mixfold.sources import _grouped
+from mixfold.sources import grouped
 
 TIMES = np.array([0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 12.0, 24.0])
 TRUTH = np.array([1.5, 30.0, 3.0, 0.5])
@@ -257,8 +257,8 @@ def test_files_that_are_not_kept_give_the_same_bits(
     monkeypatch.setattr(_nonlinear, "TOGETHER", 4)
     table = events(11)
     whole = OneCompartmentModel(**QUICK).fit(table)
-    for kept in (_grouped.KEPT_BYTES, 0):
-        monkeypatch.setattr(_grouped, "KEPT_BYTES", kept)
+    for kept in (grouped.KEPT_BYTES, 0):
+        monkeypatch.setattr(grouped, "KEPT_BYTES", kept)
         for rows in (7, 1000):
             file = tmp_path / f"{rows}.parquet"
             pq.write_table(pa.table(table), file, row_group_size=rows)

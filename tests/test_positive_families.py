@@ -9,8 +9,9 @@ import pytest
 from scipy import stats
 
 from mixfold.core.statistics import Block
-from mixfold.families._positive import MeanParams, Positive
+from mixfold.families._positive import Positive
 from mixfold.families.exponential import Exponential
+from mixfold.families.mean_params import MeanParams
 from mixfold.families.poisson import Poisson
 
 FAMILIES: list[Positive] = [Poisson(), Exponential()]

@@ -20,9 +20,9 @@ from mixfold import CsvFiles, Mixture, load
 from mixfold.cli.main import main
 from mixfold.core.errors import SourceError
 from mixfold.core.rows import join
-from mixfold.sources._location import _file_system
-from mixfold.sources._opening import open_source
-from mixfold.sources._paths import expand
+from mixfold.sources.location import _file_system
+from mixfold.sources.opening import open_source
+from mixfold.sources.paths import expand
 from mixfold.testing import sources
 
 X = np.round(np.random.default_rng(0).normal(size=(333, 2)), 3)
@@ -172,7 +172,7 @@ def test_addresses_that_cannot_be() -> None:
 
 
 def test_a_password_in_an_address_is_not_shown() -> None:
-    from mixfold.sources._location import RemoteFile
+    from mixfold.sources.location import RemoteFile
 
     file = RemoteFile("memory://user:secret@bucket/x.csv", "/user:secret@bucket/x.csv")
     assert "secret" not in str(file)

@@ -42,8 +42,9 @@ def rows(n: int = 1500) -> np.ndarray:
 @pytest.fixture
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
     """Rows in several forms, all of which come in small blocks."""
-    for module in ("_file", "array", "npy", "_resampled", "parquet"):
-        monkeypatch.setattr(f"mixfold.sources.{module}.block_length", small, raising=False)
+    modules = [f"sources.{name}" for name in ("_file", "array", "npy", "parquet")]
+    for module in (*modules, "fitting.resampled"):
+        monkeypatch.setattr(f"mixfold.{module}.block_length", small, raising=False)
     x = rows()
     table = pa.table({"a": x[:, 0], "b": x[:, 1]})
     pa.parquet.write_table(table, tmp_path / "x.parquet", row_group_size=350)
@@ -209,12 +210,12 @@ KILLED = """
 import os, random, signal, sys, threading, time
 import numpy as np
 from mixfold import Auto, EM, IncrementalEM, Mixture, MiniBatchEM, OnlineEM, VarianceReducedEM
-import mixfold.sources._file, mixfold.sources.array, mixfold.sources._resampled
+import mixfold.sources._file, mixfold.sources.array, mixfold.fitting.resampled
 import mixfold.sources.npy
 
 folder = sys.argv[1]
 sources = mixfold.sources
-for module in (sources._file, sources.array, sources.npy, sources._resampled):
+for module in (sources._file, sources.array, sources.npy, mixfold.fitting.resampled):
     module.block_length = lambda d: 8192
 
 FITS = {

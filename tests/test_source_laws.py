@@ -15,7 +15,7 @@ import pytest
 
 from mixfold.core.registry import find_all
 from mixfold.core.source import Source
-from mixfold.sources._opening import open_source
+from mixfold.sources.opening import open_source
 from mixfold.testing import sources
 
 

@@ -19,8 +19,8 @@ from mixfold.core.errors import InvalidInputError, SourceError
 from mixfold.core.registry import find_all
 from mixfold.core.rows import join
 from mixfold.core.source import Source
-from mixfold.sources._object_source import ObjectSource
-from mixfold.sources._opening import open_source
+from mixfold.sources.object_source import ObjectSource
+from mixfold.sources.opening import open_source
 from mixfold.testing import sources
 
 X = np.random.default_rng(0).normal(size=(333, 3))

@@ -22,7 +22,7 @@ from mixfold import LinearMixedModel, LogisticMixedModel
 from mixfold.cli.main import main
 from mixfold.core.errors import MixfoldError, ModelFileError
 from mixfold.core.value import is_value
-from mixfold.estimators._formula_nodes import (
+from mixfold.estimators.formula_nodes import (
     DEEPEST,
     MOST_NODES,
     FormulaCall,
@@ -33,8 +33,8 @@ from mixfold.estimators._formula_nodes import (
     FormulaPolynomial,
     FormulaStandardized,
 )
-from mixfold.estimators._learned_effects import LearnedEffects
-from mixfold.estimators._saving import SavedModel, taken_apart
+from mixfold.estimators.learned_effects import LearnedEffects
+from mixfold.estimators.saving import SavedModel, taken_apart
 from mixfold.fitting.files import write
 from mixfold.fitting.reading import read
 from mixfold.learners.em import EM

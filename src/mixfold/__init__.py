@@ -13,24 +13,24 @@ if TYPE_CHECKING:
     from mixfold import datasets as datasets
     from mixfold import errors as errors
     from mixfold.core.conjugate import Prior as Prior
-    from mixfold.estimators._merging import merge as merge
-    from mixfold.estimators._saving import load as load
     from mixfold.estimators.gaussian_mixture import GaussianMixture as GaussianMixture
     from mixfold.estimators.linear_mixed_model import LinearMixedModel as LinearMixedModel
     from mixfold.estimators.logistic_mixed_model import LogisticMixedModel as LogisticMixedModel
+    from mixfold.estimators.merging import merge as merge
     from mixfold.estimators.mixture import Mixture as Mixture
     from mixfold.estimators.one_compartment_model import (
         OneCompartmentModel as OneCompartmentModel,
     )
-    from mixfold.sources._csv_files import CsvFiles as CsvFiles
+    from mixfold.estimators.saving import load as load
+    from mixfold.sources.csv_files import CsvFiles as CsvFiles
 
 __version__ = "0.1.0"
 
 OTHERS = {
-    "CsvFiles": "mixfold.sources._csv_files",
+    "CsvFiles": "mixfold.sources.csv_files",
     "Prior": "mixfold.core.conjugate",
-    "load": "mixfold.estimators._saving",
-    "merge": "mixfold.estimators._merging",
+    "load": "mixfold.estimators.saving",
+    "merge": "mixfold.estimators.merging",
 }
 PUBLIC_MODULES = ("datasets", "errors")
 PUBLIC_PACKAGES = ("detectors", "estimators", "families", "learners", "schedules", "initializers")

@@ -22,7 +22,7 @@ from attacks.model_files import Arrays, Tree, at, pack, put, use
 from mixfold import Gaussian, IncrementalEM, Mixture, OnlineEM
 from mixfold.core.errors import ModelFileError
 from mixfold.core.value import flatten
-from mixfold.estimators._saving import PLACES
+from mixfold.estimators.saving import PLACES
 from mixfold.fitting.checkpoint import Checkpoint, Saved
 from mixfold.fitting.files import write
 from mixfold.fitting.reading import read

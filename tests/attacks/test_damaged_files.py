@@ -22,8 +22,8 @@ from mixfold.core.value import equal
 from mixfold.engines._dask_errors import failed
 from mixfold.engines.dask import Dask
 from mixfold.sources import npy
-from mixfold.sources._opening import open_source
 from mixfold.sources.npy import Npy
+from mixfold.sources.opening import open_source
 
 X = np.random.default_rng(0).normal(size=(3000, 3))
 
@@ -221,7 +221,7 @@ def test_lines_longer_than_a_block(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64, np.uint8])
 def test_frames_become_tables_as_pandas_makes_them(dtype: Any) -> None:
-    from mixfold.sources._opening import as_table
+    from mixfold.sources.opening import as_table
 
     frame = pd.DataFrame((10 * np.abs(X[:50])).astype(dtype), columns=["a", "b", "c"])
     for one in (

@@ -28,7 +28,9 @@ from mixfold.core.errors import InvalidInputError, MixfoldError, ModelFileError
 from mixfold.core.value import flatten
 from mixfold.estimators._formula import FormulaDesign
 from mixfold.estimators._formula_levels import FormulaLevelTable
-from mixfold.estimators._formula_nodes import (
+from mixfold.estimators._formula_parser import parse_formulas
+from mixfold.estimators._formula_tree import FormulaTree
+from mixfold.estimators.formula_nodes import (
     DEEPEST,
     MOST_FACTORS,
     MOST_NODES,
@@ -43,9 +45,7 @@ from mixfold.estimators._formula_nodes import (
     FormulaPower,
     FormulaStandardized,
 )
-from mixfold.estimators._formula_parser import parse_formulas
-from mixfold.estimators._formula_tree import FormulaTree
-from mixfold.estimators._saving import SavedModel
+from mixfold.estimators.saving import SavedModel
 from mixfold.fitting.files import write
 
 ISSUE = f"y ~ I(x * ('`' and (__import__('os').system('touch {MARK}'), 1.0)[1] or '`'))"

@@ -12,7 +12,7 @@ import pytest
 from mixfold import Mixture, load
 from mixfold.cli.main import main
 from mixfold.core.errors import SourceError
-from mixfold.sources._paths import expand
+from mixfold.sources.paths import expand
 
 
 def write_rows(path: Path, mean: float) -> None:

@@ -13,7 +13,7 @@ from mixfold.core.errors import InvalidInputError, ModelFileError
 from mixfold.core.registry import find
 from mixfold.core.schema import check_types
 from mixfold.core.value import Tree, equal, flatten, unflatten
-from mixfold.families._positive import MeanParams
+from mixfold.families.mean_params import MeanParams
 from mixfold.families.poisson import Poisson
 from mixfold.learners.drift_aware import DriftAware
 from mixfold.learners.online_em import OnlineEM

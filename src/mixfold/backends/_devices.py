@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from mixfold.core.errors import InvalidInputError
-from mixfold.kernels._torch import torch
+from mixfold.kernels.optional_torch import torch
 
 SHARE_OF_MEMORY = 0.6  # of the memory that is free, for rows
 PREFIXES = ("gpu", "cuda", "torch:")

@@ -10,7 +10,7 @@ import numpy as np
 
 from mixfold.backends.threads import pool
 from mixfold.core.rows import Array, Rows
-from mixfold.kernels._torch import Tensor, torch
+from mixfold.kernels.optional_torch import Tensor, torch
 
 SLOTS = 2
 PART_BYTES = 2**20

@@ -23,11 +23,10 @@ from mixfold.core.backend_capabilities import (
     row_updater,
 )
 from mixfold.core.noise import uniforms
-from mixfold.core.rows import Array, Rows, rows_at_a_time
+from mixfold.core.rows import Array, Rows, rows_at_a_time, stretches
 from mixfold.core.source import Source, WholeArray
-from mixfold.kernels._products import stretches
-from mixfold.kernels._torch import Tensor, torch
 from mixfold.kernels.gpu import GpuKernel
+from mixfold.kernels.optional_torch import Tensor, torch
 from mixfold.sources.tensor import Tensor as TensorSource
 
 C = TypeVar("C")

@@ -12,8 +12,8 @@ from mixfold.cli._options import listed, option
 from mixfold.core.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from mixfold.sources._csv_files import CsvFiles
-    from mixfold.sources._location import Location
+    from mixfold.sources.csv_files import CsvFiles
+    from mixfold.sources.location import Location
 
 SPELT = {"\\t": "\t", "tab": "\t", "space": " "}
 ALSO = "Of CSV files; also --decimal, --no-header ..."
@@ -111,8 +111,8 @@ def _pair(text: str) -> tuple[str, str]:
 
 def found_files(files: Sequence[str | Path], csv: Mapping[str, Any]) -> list[Location]:
     """The files to read: with options, those of folders that are CSV."""
-    from mixfold.sources._paths import expand
     from mixfold.sources.csv import Csv
+    from mixfold.sources.paths import expand
 
     return expand(files, Csv.suffixes if csv else None)
 
@@ -121,6 +121,6 @@ def with_csv(
     files: Sequence[str | Location], csv: Mapping[str, Any]
 ) -> Sequence[str | Location] | CsvFiles:
     """Files as they are, or with the options that were given."""
-    from mixfold.sources._csv_files import CsvFiles
+    from mixfold.sources.csv_files import CsvFiles
 
     return CsvFiles(files, **csv) if csv else files

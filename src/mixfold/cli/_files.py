@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from mixfold.core.errors import InvalidInputError, unknown_name
 
 if TYPE_CHECKING:
-    from mixfold.sources._location import Location
+    from mixfold.sources.location import Location
 
 
 def bundled(files: Sequence[str]) -> list[str | Path]:

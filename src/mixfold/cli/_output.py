@@ -13,7 +13,7 @@ import numpy as np
 
 from mixfold.core.errors import InvalidInputError
 from mixfold.fitting.atomic_files import check_output, is_special, replacing
-from mixfold.sources._table import arrow
+from mixfold.sources.table import arrow
 
 Columns = dict[str, np.ndarray]
 

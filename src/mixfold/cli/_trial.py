@@ -21,10 +21,10 @@ from mixfold.cli._settings import Settings
 from mixfold.cli._terminal import one_line, usable_streams
 from mixfold.cli._termination import INTERRUPTED
 from mixfold.core.errors import LearningWarning
-from mixfold.sources._csv_files import CsvFiles
-from mixfold.sources._opening import open_files
-from mixfold.sources._paths import Paths
 from mixfold.sources.array import Array
+from mixfold.sources.csv_files import CsvFiles
+from mixfold.sources.opening import open_files
+from mixfold.sources.paths import Paths
 
 
 def count(data: Paths | CsvFiles, columns: list[str] | None, weights: str | None) -> int:

@@ -10,7 +10,7 @@ from mixfold.cli._csv_options import csv_options, found_files, with_csv
 
 if TYPE_CHECKING:
     from mixfold.cli._bar import Watch
-    from mixfold.sources._location import Location
+    from mixfold.sources.location import Location
 
 
 @csv_options

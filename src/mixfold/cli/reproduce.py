@@ -29,7 +29,7 @@ def reproduce(
     """Run a paper's study again and write its tables and figures."""
     from mixfold.cli._terminal import shown
     from mixfold.core.errors import SourceError
-    from mixfold.experiments._wanted import Wanted
+    from mixfold.experiments.wanted import Wanted
 
     chosen = find_study(study)
     if data is not None and not data.is_dir():

@@ -35,7 +35,7 @@ def score(
     from mixfold.cli._files import bundled, check_apart, load_mixture
     from mixfold.cli._output import check_table, write_table
     from mixfold.cli._tables import console, print_plain
-    from mixfold.sources._opening import open_files
+    from mixfold.sources.opening import open_files
 
     mixture = load_mixture(model)
     mixture.set_params(n_threads=threads)

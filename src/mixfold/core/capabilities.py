@@ -145,6 +145,33 @@ class WhitenedKernel(Protocol[ParamsT_contra]):
         """What the kernels need of parameters."""
 
 
+class LowRank(Protocol):
+    """K Gaussians of covariance L'L + diag(psi), with factors z ~ N(0, I)."""
+
+    @property
+    def means(self) -> Array:
+        """(K, d)."""
+
+    @property
+    def loadings(self) -> Array:
+        """L, (K, q, d)."""
+
+    @property
+    def noise_variance(self) -> Array:
+        """psi, (K, d)."""
+
+
+@runtime_checkable
+class LowRankKernel(Protocol):
+    """Gaussians with factors: the kernel of factor models takes these.
+
+    Sums are those of rows about means, of factors as they are expected, and of their products.
+    """
+
+    def low_rank(self, params: Params) -> LowRank:
+        """What the kernel needs of parameters."""
+
+
 @runtime_checkable
 class IdentityKernel(Protocol):
     """t(x) = x: the compiled linear kernels and those of GPUs take these."""

@@ -17,10 +17,16 @@ SCIKIT_LEARN_NAMES = {
 
 @cache
 def names(package: str) -> tuple[str, ...]:
-    """Names of everything a package of mixfold offers, e.g. `names("families")`."""
-    path = import_module(f"mixfold.{package}").__path__
-    modules = (m.name for m in pkgutil.iter_modules(path))
-    return tuple(sorted(_name_of_file(m) for m in modules if not m.startswith("_")))
+    """Names of everything a package of mixfold offers, e.g. `names("families")`.
+
+    Files whose names begin with `_`, and those that the package lists as its `HELPER_MODULES`, have
+    no class that is found by name.
+    """
+    offering = import_module(f"mixfold.{package}")
+    helpers = getattr(offering, "HELPER_MODULES", ())
+    modules = (m.name for m in pkgutil.iter_modules(offering.__path__))
+    found = (m for m in modules if not m.startswith("_") and m not in helpers)
+    return tuple(sorted(map(_name_of_file, found)))
 
 
 def _name_of_file(file: str) -> str:

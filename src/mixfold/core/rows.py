@@ -88,6 +88,11 @@ def rows_at_a_time(rows: Rows, length: int) -> Iterator[Rows]:
     return (rows.cut(first, first + length) for first in range(0, len(rows) or 1, length))
 
 
+def stretches(n: int, length: int) -> Iterator[slice]:
+    """0 .. n-1 cut into stretches of `length`; the last may be short."""
+    return (slice(first, min(first + length, n)) for first in range(0, n, length))
+
+
 def no_rows(d: int, like: Rows | None = None) -> Rows:
     """An empty block of d columns."""
     return Rows(np.empty((0, d), dtype=np.float64 if like is None else like.x.dtype))

@@ -13,8 +13,8 @@ from mixfold.core.fingerprint import FULL_BYTES, Fingerprint, weight_fingerprint
 from mixfold.core.rows import Rows, join
 from mixfold.core.source import STRETCHES, Source
 from mixfold.engines._dask_errors import on_cluster
-from mixfold.sources._opening import check_array, open_table
 from mixfold.sources.array import Array
+from mixfold.sources.opening import check_array, open_table
 
 
 def is_collection(data: Any) -> bool:

@@ -12,9 +12,9 @@ from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Array as Floats
 from mixfold.estimators._observations import Observations
 from mixfold.models.pharmacokinetic import PharmacokineticConditional
-from mixfold.sources._object_source import source_for
-from mixfold.sources._opening import dict_as_table, is_paths, is_table
-from mixfold.sources._table import arrow, is_numeric
+from mixfold.sources.object_source import source_for
+from mixfold.sources.opening import dict_as_table, is_paths, is_table
+from mixfold.sources.table import arrow, is_numeric
 
 SUBJECT, TIME, DOSE, CONCENTRATION, WEIGHT = range(5)
 

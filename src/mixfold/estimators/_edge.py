@@ -28,9 +28,9 @@ from mixfold.estimators._frames import (
     take_columns,
 )
 from mixfold.estimators._placing import open_tensor
-from mixfold.sources._object_source import source_for
-from mixfold.sources._opening import is_blocks, is_paths, is_table, open_source
 from mixfold.sources.array import Array
+from mixfold.sources.object_source import source_for
+from mixfold.sources.opening import is_blocks, is_paths, is_table, open_source
 
 
 def family_from(given: Any) -> Family:

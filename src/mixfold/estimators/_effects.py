@@ -14,7 +14,8 @@ from mixfold.core.errors import CollinearColumnsWarning, InvalidInputError, warn
 from mixfold.core.rows import Array, Rows
 from mixfold.core.value import value
 from mixfold.estimators._matrices import finite_matrices
-from mixfold.models.linear_mixed import LEAST_SHARE, LinearMixedParams, unit_rows
+from mixfold.models.linear_mixed import LEAST_SHARE, LinearMixedParams
+from mixfold.models.unit_rows import unit_rows
 
 SINGULAR = 1e-9
 LEAST_SCALE = 1e-8

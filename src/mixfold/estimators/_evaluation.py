@@ -162,7 +162,7 @@ class Evaluation(DensityMixin, Guarded):  # type: ignore[misc]
 
     def save(self, path: str | Path) -> None:
         """Write a model file that `mixfold.load` reads, here or elsewhere."""
-        from mixfold.estimators._saving import save
+        from mixfold.estimators.saving import save
 
         check_is_fitted(self)
         save(self, path)

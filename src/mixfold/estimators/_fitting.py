@@ -22,7 +22,7 @@ from mixfold.fitting.identity import DATA, LEARNER, MODEL, is_forced
 from mixfold.fitting.loop import Loop
 from mixfold.fitting.plan import FitPlan, GivenStarts
 from mixfold.fitting.progress import Lines, Silent
-from mixfold.sources._grouped import Grouped
+from mixfold.sources.grouped import Grouped
 
 START_BYTES = 2**26
 

@@ -15,16 +15,16 @@ from mixfold.core.rows import Array
 from mixfold.core.value import value
 from mixfold.estimators._formula_coding import CodedFactor, CodedTerm, coded_terms
 from mixfold.estimators._formula_levels import FormulaLevelTable
-from mixfold.estimators._formula_nodes import (
+from mixfold.estimators._formula_text import display_name
+from mixfold.estimators._formula_tree import FormulaTree
+from mixfold.estimators._formula_values import evaluate, polynomials
+from mixfold.estimators.formula_nodes import (
     Expression,
     FormulaColumn,
     FormulaLevels,
     FormulaPolynomial,
     columns_of,
 )
-from mixfold.estimators._formula_text import display_name
-from mixfold.estimators._formula_tree import FormulaTree
-from mixfold.estimators._formula_values import evaluate, polynomials
 
 MOST_COLUMNS = 10_000
 LONGEST_NAMES = 10_000_000  # characters, of all columns together

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from mixfold.core.errors import InvalidInputError
-from mixfold.estimators._formula_nodes import (
+from mixfold.estimators._formula_tokens import FormulaText, Token
+from mixfold.estimators.formula_nodes import (
     FUNCTIONS,
     KNOWN,
     PRODUCTS,
@@ -27,7 +28,6 @@ from mixfold.estimators._formula_nodes import (
     FormulaPower,
     FormulaStandardized,
 )
-from mixfold.estimators._formula_tokens import FormulaText, Token
 
 MOST_NESTED = 15  # a level makes three nodes at most, which keeps trees within DEEPEST
 NEED_OTHER_ROWS = ("standardize", "bs", "ns", "cr", "cc", "cs", "lag")

@@ -19,18 +19,18 @@ from mixfold.core.source import Source
 from mixfold.core.value import field_names, is_value
 from mixfold.estimators._edge import check_finite
 from mixfold.estimators._formula import FormulaDesign
-from mixfold.estimators._formula_nodes import (
+from mixfold.estimators._formula_text import formula_text
+from mixfold.estimators._formula_values import polynomials
+from mixfold.estimators._matrices import check_usable
+from mixfold.estimators.formula_nodes import (
     HIGHEST_DEGREE,
     STANDARDIZING,
     FormulaPolynomial,
     FormulaStandardized,
     nodes_of,
 )
-from mixfold.estimators._formula_text import formula_text
-from mixfold.estimators._formula_values import polynomials
-from mixfold.estimators._matrices import check_usable
 from mixfold.fitting.loop import check_some
-from mixfold.sources._grouped import check_rereadable
+from mixfold.sources.grouped import check_rereadable
 
 CHUNK = 4096
 LEAST_SCALE = 1e-12  # of a polynomial, as a share of that of the first

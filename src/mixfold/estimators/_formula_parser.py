@@ -17,7 +17,11 @@ from typing import Any
 
 from mixfold.core.errors import InvalidInputError
 from mixfold.estimators._formula_arithmetic import ArithmeticParser
-from mixfold.estimators._formula_nodes import (
+from mixfold.estimators._formula_terms import INTERCEPT, Term, TermAlgebra, Terms, by_degree
+from mixfold.estimators._formula_text import formula_text
+from mixfold.estimators._formula_tokens import FormulaText
+from mixfold.estimators._formula_tree import FormulaTree
+from mixfold.estimators.formula_nodes import (
     HIGHEST_DEGREE,
     MOST_FACTORS,
     SUMS,
@@ -27,10 +31,6 @@ from mixfold.estimators._formula_nodes import (
     FormulaPolynomial,
     columns_of,
 )
-from mixfold.estimators._formula_terms import INTERCEPT, Term, TermAlgebra, Terms, by_degree
-from mixfold.estimators._formula_text import formula_text
-from mixfold.estimators._formula_tokens import FormulaText
-from mixfold.estimators._formula_tree import FormulaTree
 
 TWO_SIDES = "'response ~ fixed effects' is needed"
 ONE_SIDE = "'~ random effects' is needed"

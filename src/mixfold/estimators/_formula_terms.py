@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mixfold.estimators._formula_nodes import MOST_FACTORS, MOST_TERMS
 from mixfold.estimators._formula_tokens import FormulaText
+from mixfold.estimators.formula_nodes import MOST_FACTORS, MOST_TERMS
 
 MOST_PRODUCTS = 100_000
 

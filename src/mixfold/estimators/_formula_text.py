@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from mixfold.estimators._formula_nodes import (
+from mixfold.estimators.formula_nodes import (
     SUMS,
     Factor,
     FormulaCall,

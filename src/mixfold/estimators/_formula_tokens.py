@@ -6,7 +6,7 @@ import re
 from typing import Any, NamedTuple
 
 from mixfold.core.errors import InvalidInputError
-from mixfold.estimators._formula_nodes import KNOWN, MOST_CHARACTERS, MOST_NODES, shortened
+from mixfold.estimators.formula_nodes import KNOWN, MOST_CHARACTERS, MOST_NODES, shortened
 
 PATTERN = re.compile(
     r"(?P<space>[ \t\r\n]+)"

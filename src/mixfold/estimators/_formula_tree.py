@@ -1,14 +1,14 @@
 """Formulas as trees of values: all that a formula may say, however it was read.
 
 A tree comes from the parser or from a model file. Both are checked by the same rules, here and in
-`_formula_nodes`, and evaluation knows no others.
+`formula_nodes`, and evaluation knows no others.
 """
 
 from __future__ import annotations
 
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.value import value
-from mixfold.estimators._formula_nodes import (
+from mixfold.estimators.formula_nodes import (
     MOST_FACTORS,
     MOST_TERMS,
     Factor,

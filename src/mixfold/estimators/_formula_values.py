@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from mixfold.core.rows import Array
-from mixfold.estimators._formula_nodes import (
+from mixfold.estimators.formula_nodes import (
     ARITHMETIC,
     FUNCTIONS,
     Expression,

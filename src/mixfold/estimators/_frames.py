@@ -10,8 +10,8 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from mixfold.core.errors import InvalidInputError
-from mixfold.sources._opening import is_table
-from mixfold.sources._table import NUMERIC_COLUMNS, check_names, is_missing, listed
+from mixfold.sources.opening import is_table
+from mixfold.sources.table import NUMERIC_COLUMNS, check_names, is_missing, listed
 
 
 def is_frame(data: Any) -> bool:

@@ -32,9 +32,9 @@ from mixfold.estimators._fitting import UnitFitting
 from mixfold.estimators._learned import check_learner
 from mixfold.estimators._observations import Observations, check_labels, storable
 from mixfold.fitting.history import History
-from mixfold.kernels._simulation import SimulationKernel, Summary
-from mixfold.models._random_effects import RandomEffects
-from mixfold.sources._grouped import Grouped
+from mixfold.kernels.simulation import SimulationKernel, Summary
+from mixfold.models.random_effects import RandomEffects
+from mixfold.sources.grouped import Grouped
 
 START_UNITS = 2000
 TOGETHER = 512  # units looked at in one go
@@ -205,7 +205,7 @@ class NonlinearMixed(UnitFitting):
 
     def save(self, path: str | Path) -> None:
         """Write a model file that `mixfold.load` reads, here or elsewhere."""
-        from mixfold.estimators._saving import save
+        from mixfold.estimators.saving import save
 
         check_is_fitted(self)
         save(self, path)

@@ -20,10 +20,10 @@ from mixfold.estimators._formula_learning import learn_constants
 from mixfold.estimators._formula_levels import FormulaLevelTable
 from mixfold.estimators._formula_parser import parse_formulas
 from mixfold.estimators._formula_tree import FormulaTree
-from mixfold.sources._grouped import in_memory
-from mixfold.sources._opening import dict_as_table, open_source
-from mixfold.sources._table import Codes, is_missing, is_number, is_numeric, is_temporal
 from mixfold.sources.array import Array
+from mixfold.sources.grouped import in_memory
+from mixfold.sources.opening import dict_as_table, open_source
+from mixfold.sources.table import Codes, is_missing, is_number, is_numeric, is_temporal
 
 ARRAYS_NEEDED = {
     "y": "y is needed, or a formula: the model requires y to be passed, but the target y is None",

@@ -13,7 +13,7 @@ from mixfold.core.backend import Backend
 from mixfold.core.backend_capabilities import DeviceDensities
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Rows, rows_at_a_time
-from mixfold.kernels._torch import torch
+from mixfold.kernels.optional_torch import torch
 from mixfold.sources.tensor import Tensor
 
 

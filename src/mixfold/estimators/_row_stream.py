@@ -8,17 +8,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import replace
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 
+from mixfold.core.backend import RowRule
 from mixfold.core.backend_capabilities import RowUpdater, row_updater
 from mixfold.core.limits import LARGEST
 from mixfold.core.rows import Array, Rows
 from mixfold.estimators._learned import Learned
 from mixfold.fitting.initialization import Initialization
-from mixfold.learners._steps import RowCounts, row_steps
-from mixfold.learners._stochastic import StochasticEM
 from mixfold.learners.drift_aware import DriftAware
 from mixfold.models.mixture_model import MixtureBackend
 
@@ -94,6 +93,42 @@ class RowStream(ABC):
         """The learner's state and the number of rows learned here, of one moment."""
 
 
+class RowCounts(Protocol):
+    """The rows behind a learner's statistics, as the learner counts them."""
+
+    def after(self, weights: Array | int) -> Self:
+        """With so many more rows."""
+        ...
+
+
+@runtime_checkable
+class UpdatesByRow(Protocol):
+    """A learner that can make every row an update."""
+
+    @property
+    def rule(self) -> RowRule:
+        """What an update does."""
+        ...
+
+    def row_by_row(self) -> bool:
+        """Whether every row is an update and nothing else happens between them."""
+        ...
+
+    def row_steps(self, learned: Any, weights: Array | int) -> Array:
+        """Steps of the next rows."""
+        ...
+
+    def rows_held(self, state: Any, n: int) -> int:
+        """For how many of the next n rows parameters are held."""
+        ...
+
+    def advance(
+        self, state: Any, after: tuple[Any, Any], n: int, learned: Any, n_degenerate: int
+    ) -> Any:
+        """The state after n more rows."""
+        ...
+
+
 class Planned(NamedTuple):
     """Steps of rows from number `first` on, and for how many of them parameters are held."""
 
@@ -146,7 +181,7 @@ class CompiledRowStream(RowStream):
     def _plan(self, done: int) -> Planned:
         learner, state = self._from.learner, self._from.stream.state
         counts = self._planned.counts_after(done)
-        gamma = row_steps(learner.schedule, counts, AHEAD)
+        gamma = learner.row_steps(counts, AHEAD)
         hold = learner.rows_held(replace(state, rows=state.rows + done), AHEAD)
         return Planned(done, counts, gamma, hold)
 
@@ -239,7 +274,7 @@ def live_on(learned: Learned, backend: MixtureBackend, initialization: Initializ
     state, learner = learned.stream.state, learned.learner
     if isinstance(learner, DriftAware):
         return DriftRowStream(learned, backend, initialization)
-    if isinstance(learner, StochasticEM) and learner.row_by_row():
+    if isinstance(learner, UpdatesByRow) and learner.row_by_row():
         updater = row_updater(backend, state.statistics, state.params)
         if updater is not None:
             return CompiledRowStream(learned, backend, initialization, updater)

@@ -14,7 +14,7 @@ from mixfold.core.source import WholeArray
 from mixfold.core.statistics import Statistics, pack
 from mixfold.core.value import value
 from mixfold.families.gaussian import Gaussian
-from mixfold.initializers._assignment import statistics_of
+from mixfold.models.assignment import statistics_of
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 

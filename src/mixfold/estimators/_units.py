@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Array as Floats
 from mixfold.core.source import Check, Source
-from mixfold.sources._grouped import Grouped
+from mixfold.sources.grouped import Grouped
 
 Table = Callable[[NDArray[Any], NDArray[np.intp]], tuple[Floats, NDArray[np.intp]]]
 """From rows and where groups start to the rows of the units' tables, and where these start."""

@@ -27,13 +27,13 @@ from mixfold.estimators._edge import check_finite, learner_from
 from mixfold.estimators._effects import Observed, Scaling, known_covariance, warn_of_collinear
 from mixfold.estimators._fitting import UnitFitting
 from mixfold.estimators._information import observed_information
-from mixfold.estimators._learned_effects import Ended, LearnedEffects, look
 from mixfold.estimators._matrices import finite_matrices
 from mixfold.estimators._observations import Observations, storable
+from mixfold.estimators.learned_effects import Ended, LearnedEffects, look
 from mixfold.fitting.loop import check_some
 from mixfold.learners.em import EM
 from mixfold.models.linear_mixed import LinearMixed, LinearMixedParams
-from mixfold.sources._grouped import Fold, Grouped
+from mixfold.sources.grouped import Fold, Grouped
 
 START_UNITS = 20_000
 INFORMATIONS = ("observed", "expected")
@@ -345,7 +345,7 @@ class LinearMixedModel(UnitFitting, Designed):
 
     def save(self, path: str | Path) -> None:
         """Write a model file that `mixfold.load` reads, here or elsewhere."""
-        from mixfold.estimators._saving import save
+        from mixfold.estimators.saving import save
 
         check_is_fitted(self)
         save(self, path)

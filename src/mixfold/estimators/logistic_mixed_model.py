@@ -33,7 +33,7 @@ from mixfold.estimators._observations import Observations, storable
 from mixfold.estimators._units import units_of
 from mixfold.learners.em_gradient import EMGradient
 from mixfold.learners.monte_carlo_em import MonteCarloEM
-from mixfold.models._gaussian_effects import Structure, entries
+from mixfold.models.gaussian_effects import Structure, entries
 from mixfold.models.logistic_mixed import (
     FEWEST_POINTS,
     MOST_QUADRATURE_EFFECTS,

@@ -34,17 +34,17 @@ from mixfold.estimators._observations import Observations, positions
 from mixfold.estimators._units import padded, units_of
 from mixfold.fitting.loop import check_some
 from mixfold.learners.monte_carlo_em import MonteCarloEM
-from mixfold.models._gaussian_effects import Structure, entries
-from mixfold.models._residual_errors import ERRORS
+from mixfold.models.gaussian_effects import Structure, entries
 from mixfold.models.pharmacokinetic import (
     Error,
     Pharmacokinetic,
     PharmacokineticParams,
 )
+from mixfold.models.residual_errors import ERRORS
 from mixfold.schedules.settling import Settling
-from mixfold.sources._grouped import Grouped
-from mixfold.sources._opening import open_source
-from mixfold.sources._table import Codes
+from mixfold.sources.grouped import Grouped
+from mixfold.sources.opening import open_source
+from mixfold.sources.table import Codes
 
 NAMES = ("ka", "V", "CL", "lag")
 

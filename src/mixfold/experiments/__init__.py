@@ -7,7 +7,10 @@ from typing import Protocol
 from mixfold.core.errors import unknown_name
 from mixfold.core.registry import find, names
 from mixfold.experiments._simulation_table import SIMULATIONS
-from mixfold.experiments._wanted import Wanted
+from mixfold.experiments.wanted import Wanted
+
+# modules that other packages use, without a class to be found by name
+HELPER_MODULES = ("annealing", "grids", "pixels", "templates", "wanted")
 
 
 class Study(Protocol):

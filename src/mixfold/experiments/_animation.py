@@ -10,8 +10,8 @@ import numpy as np
 from mixfold.core.rows import Array
 from mixfold.experiments._measures import squared_error
 from mixfold.experiments._streaming import SCHEDULES, SLOW, Stream, log_spaced, online_learners
-from mixfold.experiments._templates import Template
 from mixfold.experiments._writing import new_figure
+from mixfold.experiments.templates import Template
 from mixfold.models.mixture_model import MixtureParams
 
 SHOWN = ("online EM", "online k-MLE argmax")
@@ -42,7 +42,7 @@ def animate(path: Path, template: Template, stream: Stream) -> None:
 
 
 def _grid(template: Template) -> Array:
-    means = template.params.components.means
+    means = template.locations(template.params)
     return np.linspace(means.min() - 4.0, means.max() + 4.0, 300)[:, None]
 
 
@@ -58,7 +58,7 @@ def _draw(axis: Any, name: str, template: Template, params: MixtureParams, grid:
     axis.fill_between(x, true.sum(axis=1), color="#dddddd", label="true density")
     for k, part in enumerate(true.T):
         axis.plot(x, part, "--", color="#666666", linewidth=1.2, label="" if k else "true parts")
-    order = params.components.means[:, 0].argsort()
+    order = template.locations(params)[:, 0].argsort()
     for colour, k in zip(COLOURS, order, strict=True):
         name_once = "learned parts" if k == order[0] else ""
         axis.plot(x, learned[:, k], color=colour, linewidth=2.0, label=name_once)

@@ -13,7 +13,7 @@ from mixfold.core.rows import Array
 from mixfold.datasets import data_home
 from mixfold.experiments._labelled import some_of, standardised
 from mixfold.experiments._race import OBMM, SCIKIT, Method, Race
-from mixfold.experiments._templates import read_table
+from mixfold.experiments.templates import read_table
 
 HELD_OUT = 0.1
 COMPONENTS = tuple(range(2, 11))

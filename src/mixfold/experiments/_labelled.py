@@ -11,7 +11,7 @@ import numpy as np
 
 from mixfold.core.rows import Array
 from mixfold.datasets import data_home
-from mixfold.experiments._templates import read_table
+from mixfold.experiments.templates import read_table
 
 SCORES = 20
 ROUNDING = 1e-12

@@ -8,11 +8,8 @@ from scipy.optimize import linear_sum_assignment
 from mixfold.backends.threads import Threads
 from mixfold.core.rows import Array, Rows
 from mixfold.core.source import Source
-from mixfold.core.statistics import pack
-from mixfold.experiments._templates import Template
-from mixfold.families.exponential import Exponential
-from mixfold.families.gaussian import Gaussian
-from mixfold.models.mixture_model import MixtureModel, MixtureParams
+from mixfold.experiments.templates import Template
+from mixfold.models.mixture_model import MixtureParams
 
 # the quadrature's grid: standard deviations beyond the outermost means, and points
 REACH, POINTS = 9.0, 4001
@@ -23,8 +20,8 @@ def squared_error(template: Template, params: MixtureParams) -> float:
 
     Every free parameter counts once: weights, locations and the lower triangles of covariances.
     """
-    truth, truth_shape = coordinates(template.model, template.params)
-    guess, guess_shape = coordinates(template.model, params)
+    truth, truth_shape = template.coordinates(template.params.components)
+    guess, guess_shape = template.coordinates(params.components)
     cost = np.square(truth[:, None] - guess[None]).sum(axis=2)
     i, j = linear_sum_assignment(cost)
     weights = template.params.weights[i] - params.weights[j]
@@ -32,19 +29,9 @@ def squared_error(template: Template, params: MixtureParams) -> float:
     return float(cost[i, j].sum() + np.square(weights).sum() + np.square(shapes).sum())
 
 
-def coordinates(model: MixtureModel, params: MixtureParams) -> tuple[Array, Array]:
-    """Locations (K, d) and free covariances (K, p); an exponential is located by its rate."""
-    means = params.components.means
-    if isinstance(model.family, Gaussian):
-        return means, pack(model.family.structure.covariances(params.components.factor))
-    nothing = np.empty((len(means), 0))
-    return (1.0 / means if isinstance(model.family, Exponential) else means), nothing
-
-
 def divergence(backend: Threads, template: Template, params: MixtureParams) -> float:
     """Kullback-Leibler divergence of learned from true in one column, by quadrature."""
-    components = template.params.components
-    means = components.means
+    means = template.locations(template.params)
     (block,) = template.model.expected(template.params).blocks
     widest = np.sqrt(block.scatter)
     reach = REACH * widest.max()

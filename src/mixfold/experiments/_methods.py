@@ -13,9 +13,9 @@ from mixfold.core.source import Source
 from mixfold.fitting.fit import Fit
 from mixfold.fitting.loop import Loop
 from mixfold.fitting.plan import FitPlan, GivenStarts
-from mixfold.initializers._assignment import statistics_of
 from mixfold.learners.em import EM
 from mixfold.learners.mini_batch_em import MiniBatchEM
+from mixfold.models.assignment import statistics_of
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 from mixfold.schedules.power import Power
 

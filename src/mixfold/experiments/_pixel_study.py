@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from mixfold.experiments._annealing import Result
-from mixfold.experiments._pixels import Pictures, pictures
-from mixfold.experiments._wanted import Wanted
 from mixfold.experiments._writing import write_csv
+from mixfold.experiments.annealing import Result
+from mixfold.experiments.pixels import Pictures, pictures
+from mixfold.experiments.wanted import Wanted
 
 
 class PixelStudy(ABC):

@@ -14,7 +14,7 @@ import numpy as np
 from mixfold.backends.threads import Threads
 from mixfold.core.learner import Learner
 from mixfold.core.rows import Array, Rows
-from mixfold.experiments._templates import gaussian
+from mixfold.experiments.templates import gaussian
 from mixfold.families.gaussian import Gaussian
 from mixfold.fitting.initialization import Initialization
 from mixfold.fitting.loop import fit_rows
@@ -136,9 +136,9 @@ def scikit(race: Race) -> Learned:
     roots = race.backend.model.family.whiten(components)
     precisions = roots.swapaxes(1, 2) @ roots
     batch = GaussianMixture(
-        len(components.means),
+        race.backend.model.k,
         weights_init=race.start.weights,
-        means_init=components.means,
+        means_init=race.backend.model.family.to_arrays(components)[0],
         precisions_init=0.5 * (precisions + precisions.swapaxes(1, 2)),
         init_params="random_from_data",
         random_state=0,

@@ -20,9 +20,9 @@ from mixfold.experiments._methods import (
     random_labels,
 )
 from mixfold.experiments._simulation_table import SimulationRow
-from mixfold.experiments._templates import Template, find_template
-from mixfold.experiments._wanted import Wanted
 from mixfold.experiments._writing import draw_boxes, write_csv, write_markdown
+from mixfold.experiments.templates import Template, find_template
+from mixfold.experiments.wanted import Wanted
 from mixfold.sources.array import Array
 
 MEASURES = {

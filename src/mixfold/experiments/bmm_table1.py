@@ -23,8 +23,8 @@ from mixfold.experiments._held_out import (
 )
 from mixfold.experiments._labelled import standardised
 from mixfold.experiments._race import OBMM, Method, Race, methods
-from mixfold.experiments._wanted import Wanted
 from mixfold.experiments._writing import draw_boxes, write_csv, write_markdown
+from mixfold.experiments.wanted import Wanted
 from mixfold.learners.moment_matching import MomentMatching
 
 # oVB, oEM and oBMM as published; oVB has lost its sign in all rows of the print but one

@@ -22,9 +22,9 @@ from mixfold.experiments._held_out import (
 )
 from mixfold.experiments._labelled import standardised
 from mixfold.experiments._race import OBMM, Method, Race, distributed, methods, one_pass, single
-from mixfold.experiments._templates import gaussian
-from mixfold.experiments._wanted import Wanted
 from mixfold.experiments._writing import draw_lines, write_csv, write_markdown
+from mixfold.experiments.templates import gaussian
+from mixfold.experiments.wanted import Wanted
 from mixfold.learners.auto import Auto
 from mixfold.learners.moment_matching import MomentMatching
 

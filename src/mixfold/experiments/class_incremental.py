@@ -11,9 +11,9 @@ import numpy as np
 
 from mixfold.core.learner import Learner
 from mixfold.estimators.mixture import Mixture
-from mixfold.experiments._templates import data_file
-from mixfold.experiments._wanted import Wanted
 from mixfold.experiments._writing import draw_boxes, write_csv, write_markdown
+from mixfold.experiments.templates import data_file
+from mixfold.experiments.wanted import Wanted
 from mixfold.families.gaussian import Gaussian
 from mixfold.learners.annealed_sgd import AnnealedSGD
 from mixfold.learners.drift_aware import DriftAware

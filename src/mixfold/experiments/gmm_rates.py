@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,9 @@ from mixfold.backends.threads import Threads
 from mixfold.core.learner import Learner
 from mixfold.core.rows import Array, Rows
 from mixfold.experiments._means import backend, first_mean, maximum, simulate, start
-from mixfold.experiments._wanted import Wanted
 from mixfold.experiments._writing import draw_lines, write_csv, write_markdown
+from mixfold.experiments.wanted import Wanted
+from mixfold.fitting.loop import iter_fits
 from mixfold.learners.em import EM
 from mixfold.learners.fast_incremental_em import FastIncrementalEM
 from mixfold.learners.incremental_em import IncrementalEM
@@ -79,17 +81,10 @@ def replicate(n: int, rep: int) -> list[Result]:
 
 def rows_needed(bound: Threads, learner: Learner, x: Array, target: float, stride: int) -> float:
     """Rows read when the estimate first comes within the precision of `target`; NaN if never."""
-    state, seen = learner.init(bound, start()), 0
-    for _ in range(MOST_PASSES):
-        for i in range(0, len(x), stride):
-            some = Rows(x[i : i + stride])
-            state, _ = learner.step(bound, state, some)
-            seen += len(some)
-            if (first_mean(bound, learner, state) - target) ** 2 < PRECISION:
-                return seen
-        state, _ = learner.end_pass(bound, state)
-        if (first_mean(bound, learner, state) - target) ** 2 < PRECISION:
-            return seen
+    with closing(iter_fits(bound, learner, start(), Rows(x), stride)) as fits:
+        for fit in fits:
+            if (first_mean(bound, learner, fit.state) - target) ** 2 < PRECISION:
+                return fit.rows_seen
     return float("nan")
 
 

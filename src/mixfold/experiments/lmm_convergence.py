@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +11,13 @@ import numpy as np
 from mixfold.backends.threads import Threads
 from mixfold.core.learner import Learner
 from mixfold.core.rows import Array, Rows
-from mixfold.experiments._wanted import Wanted
 from mixfold.experiments._writing import new_figure, write_csv, write_markdown
-from mixfold.fitting.loop import fit_rows
+from mixfold.experiments.wanted import Wanted
+from mixfold.fitting.loop import fit_rows, iter_fits
 from mixfold.learners.em import EM
 from mixfold.learners.incremental_em import IncrementalEM
-from mixfold.models.linear_mixed import LinearMixed, unit_rows
+from mixfold.models.linear_mixed import LinearMixed
+from mixfold.models.unit_rows import unit_rows
 
 TRUTH = np.array([4.0, 9.0])
 STARTS = ((1.0, 5.0), (3.0, 7.0))
@@ -104,16 +104,11 @@ def path(
     """Passes made so far and beta, at every look."""
     rule = learner.resolve(len(units), backend.model.d, False)
     begin = replace(backend.model.start(units), beta=np.array(start))
-    state, found = rule.init(backend, begin), [(0.0, np.array(start))]
-    cuts = np.linspace(0, len(units), looks + 1).astype(int)
-    for made in range(PASSES):
-        for i, (first, last) in enumerate(pairwise(cuts)):
-            state, _ = rule.step(backend, state, Rows(units[first:last]))
-            if i + 1 == looks:
-                state, _ = rule.end_pass(backend, state)
-            beta = rule.estimate(backend, state).beta
-            found.append((made + (i + 1) / looks, beta))
-    return found
+    found = {0.0: np.array(start)}
+    for fit in iter_fits(backend, rule, begin, Rows(units), -(-len(units) // looks)):
+        # what a pass ends with takes the place of what its last rows gave
+        found[fit.passes + fit.row / len(units)] = rule.estimate(backend, fit.state).beta
+    return [*found.items()]
 
 
 def maximum(backend: Threads, units: Array) -> Array:

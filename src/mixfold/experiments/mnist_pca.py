@@ -13,9 +13,9 @@ from mixfold.backends.threads import Threads
 from mixfold.core.rows import Array as Floats
 from mixfold.experiments._measures import evaluate
 from mixfold.experiments._methods import EPOCHS, TEN_PASSES, Contest, random_labels
-from mixfold.experiments._templates import data_file
-from mixfold.experiments._wanted import Wanted
 from mixfold.experiments._writing import draw_boxes, write_csv, write_markdown
+from mixfold.experiments.templates import data_file
+from mixfold.experiments.wanted import Wanted
 from mixfold.families.gaussian import Gaussian
 from mixfold.models.mixture_model import MixtureModel
 from mixfold.sources.array import Array

@@ -16,9 +16,9 @@ from mixfold.experiments._animation import animate
 from mixfold.experiments._curves import Curve, draw_curves
 from mixfold.experiments._measures import divergence, squared_error
 from mixfold.experiments._streaming import BATCH, HARMONIC, SCHEDULES, SLOW, Stream
-from mixfold.experiments._templates import Template, gaussian
-from mixfold.experiments._wanted import Wanted
 from mixfold.experiments._writing import write_csv, write_markdown
+from mixfold.experiments.templates import Template, gaussian
+from mixfold.experiments.wanted import Wanted
 from mixfold.models.mixture_model import MixtureParams
 
 # (mu2, sigma2) beside N(0, 1); the last two overlap most

@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from mixfold.experiments._annealing import (
+from mixfold.experiments._pixel_study import PixelStudy
+from mixfold.experiments._writing import write_markdown
+from mixfold.experiments.annealing import (
     CAP,
     K,
     Result,
@@ -20,9 +22,7 @@ from mixfold.experiments._annealing import (
     together,
     trial,
 )
-from mixfold.experiments._pixel_study import PixelStudy
-from mixfold.experiments._pixels import CLASSES, SETS, Pictures
-from mixfold.experiments._writing import write_markdown
+from mixfold.experiments.pixels import CLASSES, SETS, Pictures
 from mixfold.initializers.uniform import Uniform
 from mixfold.learners.annealed_sgd import AnnealedSGD
 from mixfold.models.mixture_model import MixtureParams

@@ -9,7 +9,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from mixfold.experiments._annealing import (
+from mixfold.experiments._pixel_study import PixelStudy
+from mixfold.experiments._writing import write_markdown
+from mixfold.experiments.annealing import (
     SEM,
     SGD,
     Result,
@@ -20,9 +22,7 @@ from mixfold.experiments._annealing import (
     titled,
     together,
 )
-from mixfold.experiments._pixel_study import PixelStudy
-from mixfold.experiments._pixels import Pictures, Pixels
-from mixfold.experiments._writing import write_markdown
+from mixfold.experiments.pixels import Pictures, Pixels
 
 # Davies-Bouldin of SGD and sEM, Dunn index of SGD and sEM
 PUBLISHED = {

@@ -11,7 +11,9 @@ from pathlib import Path
 import numpy as np
 
 from mixfold.estimators.mixture import Mixture
-from mixfold.experiments._annealing import (
+from mixfold.experiments._pixel_study import PixelStudy
+from mixfold.experiments._writing import write_markdown
+from mixfold.experiments.annealing import (
     SGD,
     Result,
     gathered,
@@ -22,10 +24,8 @@ from mixfold.experiments._annealing import (
     titled,
     together,
 )
-from mixfold.experiments._grids import draw_grid
-from mixfold.experiments._pixel_study import PixelStudy
-from mixfold.experiments._pixels import SETS, Pictures, Pixels
-from mixfold.experiments._writing import write_markdown
+from mixfold.experiments.grids import draw_grid
+from mixfold.experiments.pixels import SETS, Pictures, Pixels
 from mixfold.learners.em import EM
 
 POLISHED, EM_12 = "SGD, then EM", "EM, 12 passes"

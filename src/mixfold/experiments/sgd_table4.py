@@ -7,7 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
-from mixfold.experiments._annealing import (
+from mixfold.experiments._pixel_study import PixelStudy
+from mixfold.experiments._writing import write_markdown
+from mixfold.experiments.annealing import (
     CAP,
     Result,
     gathered,
@@ -16,9 +18,7 @@ from mixfold.experiments._annealing import (
     together,
     trial,
 )
-from mixfold.experiments._pixel_study import PixelStudy
-from mixfold.experiments._pixels import Pictures
-from mixfold.experiments._writing import write_markdown
+from mixfold.experiments.pixels import Pictures
 from mixfold.learners.annealed_sgd import AnnealedSGD
 
 EPOCHS = 50

@@ -15,8 +15,8 @@ from mixfold.core.learner import Learner
 from mixfold.core.registry import find_all
 from mixfold.experiments._labelled import DIAG, FULL, Labelled, labelled_sets, standardised
 from mixfold.experiments._measures import evaluate
-from mixfold.experiments._wanted import Wanted
 from mixfold.experiments._writing import draw_boxes, write_csv, write_markdown
+from mixfold.experiments.wanted import Wanted
 from mixfold.families.gaussian import Gaussian
 from mixfold.fitting.loop import Loop
 from mixfold.fitting.plan import FitPlan, GivenStarts

@@ -12,6 +12,7 @@ from typing import Literal
 import numpy as np
 
 from mixfold.core.checks import HIGHEST, LOWEST, check_array
+from mixfold.core.eigenvalue_floors import raise_eigenvalues
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Scatter, unpack
@@ -51,10 +52,7 @@ def widened(covariance: Array, least: float) -> Array:
     """Matrices (K, d, d) with no eigenvalue below `least`; those that have none are kept."""
     if not least > 0.0:
         return covariance
-    values, vectors = np.linalg.eigh(covariance)
-    narrow = values[:, 0] < least * (1.0 - ROUNDING)
-    wide = (vectors * np.maximum(values, least)[:, None]) @ vectors.swapaxes(1, 2)
-    return np.where(narrow[:, None, None], 0.5 * (wide + wide.swapaxes(1, 2)), covariance)
+    return raise_eigenvalues(covariance, least, tolerance=ROUNDING)[0]
 
 
 def check_positive_definite(matrices: Array) -> None:

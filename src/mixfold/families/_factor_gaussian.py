@@ -19,10 +19,10 @@ from mixfold.core.family import groups
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Block, Blocks, packed_length, packed_pairs
 from mixfold.core.value import value
-from mixfold.families import _factor_analysis as factor_analysis
-from mixfold.families._factor_analysis import FactorParams, Moments
+from mixfold.families import factor_analysis
 from mixfold.families._gaussian_params import GaussianParams, scipy_log_density
 from mixfold.families._variance_limits import VarianceLimits
+from mixfold.families.factor_analysis import FactorParams, Moments
 
 if TYPE_CHECKING:
     from mixfold.families.gaussian import Gaussian
@@ -127,6 +127,9 @@ class FactorGaussian(VarianceLimits[FactorParams]):
     def example(self, k: int, d: int, rng: np.random.Generator) -> FactorParams:
         loadings = rng.normal(size=(k, self.n_factors, d))
         return FactorParams(3.0 * rng.normal(size=(k, d)), loadings, rng.uniform(0.5, 2.0, (k, d)))
+
+    def low_rank(self, params: FactorParams) -> FactorParams:
+        return params
 
     def dense(self, params: FactorParams) -> GaussianParams:
         """The same components by Cholesky factors, (K, d, d)."""

@@ -14,7 +14,7 @@ from mixfold.core.limits import SMALLEST
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Blocks
 from mixfold.core.value import value
-from mixfold.families._positive import MeanParams
+from mixfold.families.mean_params import MeanParams
 
 LEAST_SHAPE = 0.1  # above one, so that the mean exists
 LARGE_SHAPE = 1e6  # from where on two terms of a series are exact

@@ -171,6 +171,10 @@ class GaussianCapabilities(VarianceLimits[GaussianParams]):
         """Covariances in scikit-learn's shape for this structure."""
         return self.structure.covariances(params.factor)
 
+    def from_covariances(self, means: Array, covariances: Array) -> GaussianParams:
+        """Parameters from covariances in that shape."""
+        return GaussianParams(means, self.structure.from_covariances(covariances))
+
     def covariance_shape(self, k: int, d: int) -> tuple[int, ...]:
         """That shape."""
         return self.structure.covariance_shape(k, d)

@@ -11,15 +11,8 @@ from mixfold.core.limits import SMALLEST
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Blocks
 from mixfold.core.support import Support
-from mixfold.core.value import value
 from mixfold.core.variance_floors import TOUCHING
-
-
-@value
-class MeanParams:
-    """Means (K, d) of products over columns."""
-
-    means: Array
+from mixfold.families.mean_params import MeanParams
 
 
 class Positive(Family[MeanParams]):

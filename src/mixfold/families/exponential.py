@@ -12,7 +12,8 @@ from mixfold.core.limits import SMALLEST
 from mixfold.core.rows import Array
 from mixfold.core.value import value
 from mixfold.families._gamma_rates import ExponentialRates
-from mixfold.families._positive import MeanParams, Positive
+from mixfold.families._positive import Positive
+from mixfold.families.mean_params import MeanParams
 
 
 @value
@@ -22,7 +23,8 @@ class Exponential(Positive):
     Examples
     --------
     >>> import numpy as np
-    >>> from mixfold.families.exponential import Exponential, MeanParams
+    >>> from mixfold.families.exponential import Exponential
+    >>> from mixfold.families.mean_params import MeanParams
     >>> Exponential().log_density(MeanParams(np.array([[0.5]])), np.array([[1.0]])).round(4)
     array([[-1.3069]])
     """

@@ -25,12 +25,12 @@ from mixfold.core.statistics import (
 )
 from mixfold.core.value import value
 from mixfold.families._covariance import STRUCTURES
-from mixfold.families._factor_analysis import FactorParams
 from mixfold.families._factor_gaussian import FACTOR, LOG_2PI, FactorGaussian
 from mixfold.families._gaussian_capabilities import GaussianCapabilities, for_each
 from mixfold.families._gaussian_params import GaussianParams, scipy_log_density
 from mixfold.families._normal_gamma import NormalGamma
 from mixfold.families._normal_wishart import NormalWishart
+from mixfold.families.factor_analysis import FactorParams
 
 __all__ = ["LOG_2PI", "FactorGaussian", "FactorParams", "Gaussian", "GaussianParams"]
 

@@ -12,7 +12,8 @@ from mixfold.core.rows import Array
 from mixfold.core.support import Support
 from mixfold.core.value import value
 from mixfold.families._gamma_rates import PoissonRates
-from mixfold.families._positive import MeanParams, Positive
+from mixfold.families._positive import Positive
+from mixfold.families.mean_params import MeanParams
 
 
 @value
@@ -22,7 +23,8 @@ class Poisson(Positive):
     Examples
     --------
     >>> import numpy as np
-    >>> from mixfold.families.poisson import Poisson, MeanParams
+    >>> from mixfold.families.poisson import Poisson
+    >>> from mixfold.families.mean_params import MeanParams
     >>> Poisson().log_density(MeanParams(np.array([[2.0]])), np.array([[3.0]])).round(4)
     array([[-1.7123]])
     """

@@ -18,8 +18,8 @@ from mixfold.core.rows import Rows
 from mixfold.core.source import Source
 from mixfold.core.value import at_home, value
 from mixfold.fitting.component_order import component_order, ranked, reorder
+from mixfold.fitting.from_params import FromParams
 from mixfold.fitting.loop import check_some, fit_rows
-from mixfold.initializers._from_params import FromParams
 from mixfold.learners.em import EM
 from mixfold.models.mixture_model import MixtureBackend, MixtureParams, count_degenerate
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Generator, Iterator
+from contextlib import closing
 from dataclasses import replace
 from math import isnan
 from typing import Any
@@ -11,6 +13,7 @@ from mixfold.core.backend import Backend
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Info, Learner
 from mixfold.core.rows import Rows
+from mixfold.core.source import no_check
 from mixfold.fitting.component_order import ranked
 from mixfold.fitting.fit import Fit
 from mixfold.fitting.history import no_history
@@ -34,6 +37,13 @@ class Loop:
 
         `self.fit` is what has been learned at any moment, also after an interrupt.
         """
+        with closing(self.iter_fits()) as fits:
+            for _ in fits:
+                pass
+        return self.fit
+
+    def iter_fits(self) -> Generator[Fit, None, None]:
+        """Learn, and give what has been learned after every block and every pass."""
         resumed = self.plan.resumed
         self._began = time.monotonic() - (resumed.seconds if resumed else 0.0)
         self.fit = resumed or self._begun(0)
@@ -41,9 +51,8 @@ class Loop:
             self.fit = replace(self.fit, done=False)
         try:
             while not self.fit.done:
-                if not self._over(self.fit) and not self._leap():
-                    self._one_pass()
-                    self._end_pass()
+                if not self._over(self.fit):
+                    yield from self._passes()
                 if self._over(self.fit):
                     self._next_start()
         finally:
@@ -51,7 +60,6 @@ class Loop:
             self.learner.release(self.fit.state)
             if self.plan.checkpoint is not None and self.fit.rows_seen:
                 self.plan.checkpoint.write(self.fit)
-        return self.fit
 
     def _begun(self, start: int) -> Fit:
         plan = self.plan
@@ -71,10 +79,15 @@ class Loop:
         self._tell()
         return True
 
-    def _one_pass(self) -> None:
-        for state, infos, row in self.passing.states(self.fit):
-            self.fit = self._moved(self.fit, state, infos, row)
-            self._tell()
+    def _passes(self) -> Iterator[Fit]:
+        """Several passes at once, or one."""
+        if not self._leap():
+            for state, infos, row in self.passing.states(self.fit):
+                self.fit = self._moved(self.fit, state, infos, row)
+                self._tell()
+                yield self.fit
+            self._end_pass()
+        yield self.fit
 
     def _moved(self, fit: Fit, state: Any, infos: list[Info], row: int) -> Fit:
         seconds = time.monotonic() - self._began
@@ -137,6 +150,16 @@ def fit_rows(
     return Loop(
         FitPlan(backend, learner, source, GivenStarts(params), prior_count=prior_count)
     ).run()
+
+
+def iter_fits(
+    backend: Backend, learner: Learner, params: Any, rows: Rows, length: int
+) -> Generator[Fit, None, None]:
+    """The fit of rows in memory, looked at after every `length` rows and every pass."""
+    source = Array(rows.x, rows.weight)
+    passing = LocalPass(backend, learner, source, 0, no_check, length)
+    plan = FitPlan(backend, learner, source, GivenStarts(params), passing=passing)
+    return Loop(plan).iter_fits()
 
 
 def check_some(rows: int, weight: float) -> None:

@@ -13,8 +13,8 @@ from mixfold.core.learner import Info, Learner
 from mixfold.core.rows import Rows
 from mixfold.core.source import Check, Source, block_length
 from mixfold.fitting.fit import Fit
-from mixfold.sources._prefetch import prefetched
-from mixfold.sources._resampled import Resampled
+from mixfold.fitting.prefetch import prefetched
+from mixfold.fitting.resampled import Resampled
 
 BUSY_SECONDS = 0.25
 
@@ -32,13 +32,22 @@ class PassRunner(Protocol):
 
 
 class LocalPass:
-    """Block after block, in this process, in the order the learner wants."""
+    """Block after block, in this process, in the order the learner wants.
+
+    Blocks are as long as `together` says, else as the backend and the source want them.
+    """
 
     def __init__(
-        self, backend: Backend, learner: Learner, source: Source, seed: int, check: Check
+        self,
+        backend: Backend,
+        learner: Learner,
+        source: Source,
+        seed: int,
+        check: Check,
+        together: int | None = None,
     ) -> None:
         self.backend, self.learner, self.source = backend, learner, source
-        self.seed, self.check = seed, check
+        self.seed, self.check, self.together = seed, check, together
         length = block_length(source.d)
         self._length = length - length % backend.tile or length
         self.order = learner.order(source.random_access)
@@ -72,7 +81,7 @@ class LocalPass:
 
     def _blocks(self, fit: Fit) -> tuple[Sequence[int], Iterator[Rows]]:
         """The numbers of the rows of this pass, and the blocks still to come."""
-        length = self.backend.block_length(self.source)
+        length = self.together or self.backend.block_length(self.source)
         if self.order == "stream":
             return range(sys.maxsize), self._in_order(fit, length)
         drawn = Resampled(self.source, self.order, [self.seed, fit.start, fit.passes])

@@ -9,7 +9,7 @@ from mixfold.core.initializer import Initializer
 from mixfold.core.rows import Rows
 from mixfold.core.source import block_length
 from mixfold.core.value import value
-from mixfold.initializers._assignment import of_one_spread, weights_of, with_spread
+from mixfold.models.assignment import of_one_spread, weights_of, with_spread
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 

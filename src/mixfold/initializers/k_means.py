@@ -9,7 +9,7 @@ from mixfold.core.initializer import Initializer
 from mixfold.core.rows import Array, Rows
 from mixfold.core.value import value
 from mixfold.families.gaussian import Gaussian
-from mixfold.initializers._assignment import from_centers, spread_centers, weights_of
+from mixfold.models.assignment import from_centers, spread_centers, weights_of
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 

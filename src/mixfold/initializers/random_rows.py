@@ -7,7 +7,7 @@ import numpy as np
 from mixfold.core.initializer import Initializer
 from mixfold.core.rows import Rows
 from mixfold.core.value import value
-from mixfold.initializers._assignment import from_centers
+from mixfold.models.assignment import from_centers
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 

@@ -9,7 +9,7 @@ from mixfold.core.checks import check_above
 from mixfold.core.initializer import Initializer
 from mixfold.core.rows import Rows
 from mixfold.core.value import value
-from mixfold.initializers._assignment import of_one_spread
+from mixfold.models.assignment import of_one_spread
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Protocol
 
-from mixfold.core.rows import Array
+from mixfold.core.rows import Array, stretches
 from mixfold.core.value import at_home
 from mixfold.families.gaussian import LOG_2PI
-from mixfold.kernels._products import Whitened, chunk_length, stretches, upload
-from mixfold.kernels._torch import Tensor, torch
+from mixfold.kernels._products import Whitened, chunk_length, upload
+from mixfold.kernels.optional_torch import Tensor, torch
 from mixfold.models.annealed import (
     Annealed,
     AnnealingRule,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mixfold.kernels._torch import Tensor, torch
+from mixfold.kernels.optional_torch import Tensor, torch
 
 
 def recorded(first: Callable[[], None], undo: Callable[[], None], work: Callable[[], None]) -> Any:

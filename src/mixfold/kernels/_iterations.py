@@ -20,11 +20,11 @@ from mixfold.families.gaussian import LOG_2PI
 from mixfold.kernels._graphs import recorded, restored
 from mixfold.kernels._moments import Moments, of_form
 from mixfold.kernels._products import Whitened
-from mixfold.kernels._torch import Tensor, torch
 from mixfold.kernels._triton_columns import Columns
 from mixfold.kernels._triton_diagonal import Diagonal
 from mixfold.kernels._triton_maximize import maximize_small
 from mixfold.kernels._triton_small import Small
+from mixfold.kernels.optional_torch import Tensor, torch
 from mixfold.models.mixture_model import MixtureParams
 
 MOST_PASSES = 16

@@ -16,7 +16,7 @@ from scipy.special import logsumexp, ndtri
 from mixfold.core.backend import Assignment
 from mixfold.core.noise import uniforms
 from mixfold.core.rows import Array
-from mixfold.models._random_effects import Conditional
+from mixfold.models.random_effects import Conditional
 
 MODE_STEPS, MODE_ENOUGH = 25, 1e-4  # enough to shape proposals
 FIRST = 20  # proposals of which one is the beginning

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from mixfold.core.capabilities import WhitenedKernel
-from mixfold.kernels._products import stretches
-from mixfold.kernels._torch import Tensor, torch
+from mixfold.core.rows import stretches
+from mixfold.kernels._forms import form_of
+from mixfold.kernels.optional_torch import Tensor, torch
 from mixfold.models.mixture_model import MixtureModel
 
 
@@ -22,7 +22,8 @@ class Moments(NamedTuple):
 
 def of_form(model: MixtureModel, form: str) -> bool:
     """Whether the components are Gaussians with "triangular" or "diagonal" factors."""
-    return isinstance(model.family, WhitenedKernel) and model.family.form == form
+    gaussians = form_of(model.family).gaussians
+    return gaussians is not None and gaussians.form == form
 
 
 def in_stretches(

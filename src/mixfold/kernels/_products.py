@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from mixfold.core.capabilities import IdentityKernel, WhitenedKernel
-from mixfold.core.rows import Array
+from mixfold.core.rows import Array, stretches
 from mixfold.families.gaussian import LOG_2PI
-from mixfold.kernels._torch import Tensor, torch
+from mixfold.kernels._forms import form_of
+from mixfold.kernels.optional_torch import Tensor, torch
 from mixfold.kernels.reference import NEGLIGIBLE
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
@@ -20,11 +19,6 @@ CHUNK_ELEMENTS = 2**23
 def chunk_length(k: int, d: int) -> int:
     """Rows taken at once: depends on the model alone, so that bits do not depend on the machine."""
     return int(2 ** (max(1, CHUNK_ELEMENTS // (k * d)).bit_length() - 1))
-
-
-def stretches(n: int, length: int) -> Iterator[slice]:
-    """0 .. n-1 cut into stretches of `length`; the last may be short."""
-    return (slice(first, min(first + length, n)) for first in range(0, n, length))
 
 
 class Whitened(NamedTuple):
@@ -98,9 +92,7 @@ class Products:
     def __init__(self, model: MixtureModel, device: Any) -> None:
         self.model, self.device = model, device
         self.chunk = chunk_length(model.k, model.d)
-        family = model.family
-        self._gaussians = family if isinstance(family, WhitenedKernel) else None
-        self._factorial = isinstance(family, IdentityKernel) and family.base_measure == "factorial"
+        self._gaussians, self._factorial = form_of(model.family)
 
     def prepare(self, params: MixtureParams) -> Form:
         """Parameters on the device."""

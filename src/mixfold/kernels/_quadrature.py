@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 
 from mixfold.core.rows import Array
 from mixfold.kernels._metropolis import joint, shape_at_mode
-from mixfold.models._random_effects import Conditional
+from mixfold.models.random_effects import Conditional
 
 MODE_ENOUGH = 1e-12  # the gain of a Newton step at which a mode counts as found
 

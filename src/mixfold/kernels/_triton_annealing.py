@@ -17,8 +17,8 @@ from mixfold.core.value import at_home
 from mixfold.families.gaussian import LOG_2PI
 from mixfold.kernels._annealing import steps
 from mixfold.kernels._graphs import recorded, restored
-from mixfold.kernels._torch import Tensor, torch
 from mixfold.kernels._triton_shares import lanes
+from mixfold.kernels.optional_torch import Tensor, torch
 from mixfold.models.annealed import Annealed, AnnealingRule
 
 MOST_COMPONENTS = 64

@@ -12,7 +12,7 @@ import triton.language as tl
 
 from mixfold.core.limits import LEAST_VARIANCE
 from mixfold.families.gaussian import LOG_2PI
-from mixfold.kernels._torch import Tensor, torch
+from mixfold.kernels.optional_torch import Tensor, torch
 from mixfold.models.mixture_model import SMALLEST_WEIGHT
 
 COLUMNS = 16

@@ -14,10 +14,10 @@ import triton.language as tl
 
 from mixfold.kernels._moments import buffers, in_stretches, of_form
 from mixfold.kernels._products import Whitened
-from mixfold.kernels._torch import Tensor, torch
 from mixfold.kernels._triton_columns import FAR, LARGEST, Theta
 from mixfold.kernels._triton_shares import lanes, share_out
 from mixfold.kernels._triton_sums import grouped
+from mixfold.kernels.optional_torch import Tensor, torch
 from mixfold.models.mixture_model import MixtureModel
 
 MOST_COMPONENTS = 64

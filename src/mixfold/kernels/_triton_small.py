@@ -14,8 +14,8 @@ import triton.language as tl
 from mixfold.core.statistics import packed_length
 from mixfold.kernels._moments import of_form
 from mixfold.kernels._products import Whitened
-from mixfold.kernels._torch import Tensor, torch
 from mixfold.kernels._triton_sums import grouped
+from mixfold.kernels.optional_torch import Tensor, torch
 from mixfold.models.mixture_model import MixtureModel
 
 SPAN = 2048

@@ -7,7 +7,7 @@ from typing import Any, no_type_check
 import triton
 import triton.language as tl
 
-from mixfold.kernels._torch import Tensor, torch
+from mixfold.kernels.optional_torch import Tensor, torch
 
 AT_ONCE = 32
 AT_MOST = 64  # rows added by one program: one after the other, so more take levels

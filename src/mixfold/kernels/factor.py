@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from mixfold.core.backend import Model
-from mixfold.core.capabilities import LatentFactors
+from mixfold.core.capabilities import LowRank, LowRankKernel
 from mixfold.core.rows import Array, Rows
-from mixfold.families._factor_analysis import Moments, Posterior, packed, posterior
+from mixfold.families.factor_analysis import Moments, Posterior, packed, posterior
 from mixfold.families.gaussian import LOG_2PI
 from mixfold.kernels.reference import ReferenceKernel
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
@@ -21,6 +21,7 @@ class Prepared(NamedTuple):
     """Parameters, and the products that give all log densities of rows about `origin` at once."""
 
     params: MixtureParams
+    components: LowRank
     known: Posterior
     origin: Array  # (d,)
     linear: Array  # (K q + K, d): W of every component, then P (mu - origin)
@@ -36,14 +37,19 @@ class FactorKernel(ReferenceKernel):
     centred component by component. Sums are over rows that a component has a share in.
     """
 
+    def __init__(self, model: MixtureModel) -> None:
+        super().__init__(model)
+        assert isinstance(model.family, LowRankKernel)
+        self._family: LowRankKernel = model.family
+
     @staticmethod
     def supports(model: Model) -> bool:
         """Whether the kernel serves a model: a mixture whose components have factors."""
-        return isinstance(model, MixtureModel) and isinstance(model.family, LatentFactors)
+        return isinstance(model, MixtureModel) and isinstance(model.family, LowRankKernel)
 
     def prepare(self, params: MixtureParams) -> Prepared:
         """What the other methods want; computed once for many blocks."""
-        components = params.components
+        components = self._family.low_rank(params.components)
         known = posterior(components)
         origin = params.weights @ components.means
         offset = components.means - origin
@@ -55,6 +61,7 @@ class FactorKernel(ReferenceKernel):
         k, q, d = known.reach.shape
         return Prepared(
             params,
+            components,
             known,
             origin,
             np.concatenate([known.reach.reshape(k * q, d), slope]),
@@ -88,7 +95,7 @@ class FactorKernel(ReferenceKernel):
         """Weight, first and second moments of the rows that component k has a share in."""
         held = np.flatnonzero(share)
         share = share[held]
-        means = prepared.params.components.means[k]
+        means = prepared.components.means[k]
         centred = np.subtract(x[held], means, order="C", dtype=np.float64)
         factors = centred @ prepared.known.beta[k].T
         weighted = np.column_stack([share, share[:, None] * factors])

@@ -6,19 +6,19 @@ from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 from mixfold.core.backend import Model
-from mixfold.core.capabilities import IdentityKernel, WhitenedKernel
 from mixfold.core.errors import InvalidInputError
 from mixfold.kernels._annealing import anneal
+from mixfold.kernels._forms import form_of, has_form
 from mixfold.kernels._products import Products
-from mixfold.kernels._torch import Tensor, torch
 from mixfold.kernels.native import fits_float32
+from mixfold.kernels.optional_torch import Tensor, torch
 from mixfold.models.annealed import Annealed, AnnealingRule
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 
 def fused_kernel(model: MixtureModel) -> Any:
     """Kernels in which rows are read once, for float32 rows; None where there are none."""
-    if not isinstance(model.family, WhitenedKernel) or find_spec("triton") is None:
+    if form_of(model.family).gaussians is None or find_spec("triton") is None:
         return None
     from mixfold.kernels._triton_diagonal import Diagonal
     from mixfold.kernels._triton_pairs import Pairs
@@ -57,9 +57,7 @@ class GpuKernel:
     @staticmethod
     def supports(model: Model) -> bool:
         """Whether the kernel serves a model."""
-        if not isinstance(model, MixtureModel):
-            return False
-        return isinstance(model.family, WhitenedKernel | IdentityKernel)
+        return has_form(model)
 
     def prepare(self, params: MixtureParams) -> Prepared:
         """What the others want of parameters; made once for many rows."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mixfold.core.backend import Assignment
 from mixfold.core.rows import Array, Rows
 from mixfold.kernels._quadrature import quadrature
-from mixfold.kernels._simulation import SimulationKernel, Summary, summary
+from mixfold.kernels.simulation import SimulationKernel, Summary, summary
 from mixfold.models.logistic_mixed import LogisticMixed, LogisticMixedParams
 
 

@@ -13,10 +13,8 @@ import numpy as np
 from mixfold.core.backend import Assignment, Model, RowRule
 from mixfold.core.capabilities import (
     CompiledRowUpdates,
-    IdentityKernel,
     RowUpdates,
     Whitened,
-    WhitenedKernel,
     conjugate_of,
 )
 from mixfold.core.limits import SMALLEST
@@ -25,6 +23,7 @@ from mixfold.core.rows import Array, Rows
 from mixfold.core.statistics import Block, Statistics
 from mixfold.core.value import field_names
 from mixfold.families.gaussian import LOG_2PI
+from mixfold.kernels._forms import form_of, has_form
 from mixfold.kernels.reference import match, simulate
 from mixfold.models.annealed import Annealed, AnnealingRule, bumps, maybe_decay
 from mixfold.models.bayesian_mixture import MixturePosterior
@@ -80,10 +79,8 @@ class NativeKernel:
     def __init__(self, model: MixtureModel) -> None:
         self.model = model
         family = model.family
-        # asked once: it takes as long as a small batch of rows
-        self._gaussians = family if isinstance(family, WhitenedKernel) else None
+        self._gaussians, self._factorial = form_of(family)
         self._updates = family.row_updates if isinstance(family, CompiledRowUpdates) else None
-        self._factorial = isinstance(family, IdentityKernel) and family.base_measure == "factorial"
         form = "linear" if self._gaussians is None else self._gaussians.form
         self._expect = getattr(_native, f"expect_{form}")
         self._posterior = getattr(_native, f"posterior_{form}")
@@ -92,9 +89,7 @@ class NativeKernel:
     @staticmethod
     def supports(model: Model) -> bool:
         """Whether the kernel serves a model on this machine."""
-        if not isinstance(model, MixtureModel):
-            return False
-        if not isinstance(model.family, WhitenedKernel | IdentityKernel):
+        if not has_form(model):
             return False
         if _native is None:
             warn_once()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mixfold.kernels._simulation import SimulationKernel
+from mixfold.kernels.simulation import SimulationKernel
 
 
 class PharmacokineticKernel(SimulationKernel):

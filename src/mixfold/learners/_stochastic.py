@@ -20,7 +20,7 @@ from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Info, Learner
 from mixfold.core.params import Params
 from mixfold.core.registry import make_fields
-from mixfold.core.rows import Rows
+from mixfold.core.rows import Array, Rows
 from mixfold.core.schedule import Schedule
 from mixfold.core.statistics import Additive
 from mixfold.learners._batches import learn_in_batches
@@ -187,7 +187,7 @@ class StochasticEM(Learner[StochasticState]):
         self, updater: RowUpdater, state: StochasticState, rows: Rows
     ) -> tuple[StochasticState, list[Info]]:
         weights = weights_or_number(rows)
-        steps = row_steps(self.schedule, state.learned, weights)
+        steps = self.row_steps(state.learned, weights)
         gamma = np.append(steps, np.zeros(len(rows) - len(steps)))
         updater.draw_from(state.seed, state.rows)
         hold = self.rows_held(state, len(rows))
@@ -200,6 +200,10 @@ class StochasticEM(Learner[StochasticState]):
         return self.advance(
             state, after, len(rows), state.learned.after(weights), n_degenerate
         ), info
+
+    def row_steps(self, learned: RowCounts, weights: Array | int) -> Array:
+        """Steps of the next rows, of these positive weights or so many without."""
+        return row_steps(self.schedule, learned, weights)
 
     def rows_held(self, state: StochasticState, n: int) -> int:
         """For how many of the next n rows theta is held: those of the warm-up."""

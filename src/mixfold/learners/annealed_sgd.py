@@ -22,8 +22,8 @@ from mixfold.core.value import value
 from mixfold.learners._annealed_gradients import Gradients, gradients_of
 from mixfold.learners._scale_warning import out_of_scale
 from mixfold.learners._steps import RowCounts, positive_weights, relative_weights
-from mixfold.models._scaling import FARTHEST, ColumnScaling, scaling_of
 from mixfold.models.annealed import LEAST_SIGMA, UNSEEN, WIDEST, Annealed, AnnealingRule, grid_rows
+from mixfold.models.column_scaling import FARTHEST, ColumnScaling, scaling_of
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 LARGEST_CAP = 1e15

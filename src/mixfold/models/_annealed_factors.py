@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 
 from mixfold.core.rows import Array
-from mixfold.families._factor_analysis import FactorParams, spread
+from mixfold.families.factor_analysis import FactorParams, spread
 from mixfold.families.gaussian import LOG_2PI
 
 AT_ONCE = 2**15  # loadings that are moved together: all that is made of them stays in a cache

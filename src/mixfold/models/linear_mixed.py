@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Array, Rows
 from mixfold.core.statistics import Totals, lower_triangle, pack, packed_length, unpack
 from mixfold.core.value import value
+from mixfold.models.gaussian_effects import Structure, raise_to_floor
 
 LEAST_VARIANCE = 1e-10
 LARGEST_LOG = 20.0
@@ -29,8 +30,6 @@ NEGLIGIBLE = 1e-13
 LEAST_SHARE = 1e-12  # of the largest variance: Cholesky's factor must exist
 
 SQUARES = -LARGEST_SQUARE, LARGEST_SQUARE
-
-Covariance = Literal["full", "diag"]
 
 
 @value
@@ -93,7 +92,7 @@ class LinearMixed:
 
     p: int
     q: int
-    covariance: Covariance = "full"
+    covariance: Structure = "full"
     omega: Array | None = None
     noise_variance: float | None = None
     response_scale: float = 1.0
@@ -244,8 +243,8 @@ class LinearMixed:
         """Variances of at least the floor, and what is known as it is known."""
         omega, noise = self.omega, self.noise_variance
         if omega is None:
-            omega, low = floored(params.omega, self.covariance)
-            n_degenerate += low
+            omega, low = raise_to_floor(params.omega, self.covariance, LEAST_VARIANCE, LEAST_SHARE)
+            n_degenerate += low > 0
         if noise is None:
             noise = max(params.noise_variance, LEAST_VARIANCE)
             n_degenerate += not params.noise_variance >= LEAST_VARIANCE
@@ -365,17 +364,6 @@ class LinearMixed:
         return self._mended(start, 0)[0]
 
 
-def unit_rows(a: Array, b: Array, r: Array, starts: np.ndarray) -> Array:
-    """Units (m, d) from the observations of m groups that begin at `starts`."""
-    columns = [np.ascontiguousarray(column) for column in (*a.T, *b.T, r)]
-    pairs = np.stack(lower_triangle(len(columns)), axis=1)
-    units = np.empty((len(starts), len(pairs) + 1))
-    for target, (i, j) in zip(units.T, pairs, strict=False):
-        target[:] = np.add.reduceat(columns[i] * columns[j], starts)
-    units[:, -1] = np.diff(starts, append=len(r))
-    return units
-
-
 def least_squares(gram: Array, cross: Array) -> tuple[Array, int]:
     """A solution of gram @ beta = cross that is zero where the data say nothing.
 
@@ -387,17 +375,3 @@ def least_squares(gram: Array, cross: Array) -> tuple[Array, int]:
     known = size > NEGLIGIBLE
     used = directions[:, known]
     return scale * (used @ ((used.T @ (scale * cross)) / size[known])), int((~known).sum())
-
-
-def floored(omega: Array, covariance: Covariance) -> tuple[Array, int]:
-    """A covariance with no variance below the floor, and whether it had to be raised."""
-    if covariance == "diag":
-        variances = np.diag(omega)
-        low = int((variances < LEAST_VARIANCE).any())
-        return np.diag(np.maximum(variances, LEAST_VARIANCE)), low
-    size, directions = np.linalg.eigh(omega)
-    floor = max(LEAST_VARIANCE, LEAST_SHARE * float(size.max()))
-    if size.min() >= floor:
-        return omega, 0
-    raised = (directions * np.maximum(size, floor)) @ directions.T
-    return 0.5 * (raised + raised.T), 1

@@ -19,7 +19,7 @@ from mixfold.core.statistics import (
     unpack,
 )
 from mixfold.core.value import value
-from mixfold.models._gaussian_effects import (
+from mixfold.models.gaussian_effects import (
     GaussianEffects,
     Structure,
     entries,
@@ -27,7 +27,7 @@ from mixfold.models._gaussian_effects import (
     log_cholesky,
     raise_to_floor,
 )
-from mixfold.models._random_effects import Conditional, RandomEffects, table_of
+from mixfold.models.random_effects import Conditional, RandomEffects, table_of
 
 RIDGE = 1e-10  # of each parameter's curvature: only a direction without information feels it
 LARGEST_CHANGE = 0.5  # of the scale of the random effects, in one step

@@ -18,7 +18,8 @@ from mixfold.core.checks import (
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Totals, outer_full, pack, packed_length, unpack
 from mixfold.core.value import value
-from mixfold.models._gaussian_effects import (
+from mixfold.models._one_compartment import OneCompartment
+from mixfold.models.gaussian_effects import (
     GaussianEffects,
     Structure,
     entries,
@@ -26,9 +27,8 @@ from mixfold.models._gaussian_effects import (
     log_cholesky,
     raise_to_floor,
 )
-from mixfold.models._one_compartment import OneCompartment
-from mixfold.models._random_effects import Conditional, RandomEffects, table_of
-from mixfold.models._residual_errors import ERRORS, LEAST_SHARE
+from mixfold.models.random_effects import Conditional, RandomEffects, table_of
+from mixfold.models.residual_errors import ERRORS, LEAST_SHARE
 
 Error = Literal["additive", "proportional", "combined"]
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from mixfold.core.errors import SourceError
-from mixfold.sources._csv_files import CsvOptions
-from mixfold.sources._location import Location
-from mixfold.sources._table import listed
+from mixfold.sources.csv_files import CsvOptions
+from mixfold.sources.location import Location
+from mixfold.sources.table import listed
 
 OTHERS = {";": "';'", "\t": "'\\t'", "|": "'|'", " ": "' '", ",": "','"}
 DECIMAL_COMMA = re.compile(r"^\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*$")

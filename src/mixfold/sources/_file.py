@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 from mixfold.core.fingerprint import FULL_BYTES, PIECE, Fingerprint, weight_fingerprint
 from mixfold.core.rows import Rows
 from mixfold.core.source import Source, block_length
-from mixfold.sources._location import Location, location_fingerprint
 from mixfold.sources._reading import reading
-from mixfold.sources._table import Codes, Selection
+from mixfold.sources.location import Location, location_fingerprint
+from mixfold.sources.table import Codes, Selection
 
 
 class Batches(Source):

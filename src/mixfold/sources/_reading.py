@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from mixfold.core.errors import MixfoldError, SourceError
-from mixfold.sources._location import Location, RemoteFile
+from mixfold.sources.location import Location, RemoteFile
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from mixfold.sources._file import TableFile, skip_rows
-from mixfold.sources._location import open_binary
+from mixfold.sources.location import open_binary
 
 
 class Arrow(TableFile):

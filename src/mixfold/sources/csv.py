@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 
 from mixfold.core.errors import SourceError
 from mixfold.core.fingerprint import FULL_BYTES, Fingerprint, digest
-from mixfold.sources._csv_files import PLAIN, CsvOptions
 from mixfold.sources._csv_lines import FirstLines, check_delimiter, check_header, hint
 from mixfold.sources._file import TableFile, skip_rows
-from mixfold.sources._location import Location, RemoteFile
-from mixfold.sources._table import Codes, Selection, is_numeric
+from mixfold.sources.csv_files import PLAIN, CsvOptions
+from mixfold.sources.location import Location, RemoteFile
+from mixfold.sources.table import Codes, Selection, is_numeric
 
 BLOCK, LONGEST = 2**22, 2**28
 ROWS_PER_BLOCK = 4

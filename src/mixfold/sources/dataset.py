@@ -9,8 +9,8 @@ from typing import Any
 
 from mixfold.core.fingerprint import FULL_BYTES, Fingerprint, digest
 from mixfold.sources._file import Batches, skip_rows
-from mixfold.sources._object_source import ObjectSource
-from mixfold.sources._table import Codes, Selection
+from mixfold.sources.object_source import ObjectSource
+from mixfold.sources.table import Codes, Selection
 
 COUNTED = ("parquet", "arrow", "feather", "ipc")
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from mixfold.core.rows import Rows
 from mixfold.sources._file import Batches, skip_rows
-from mixfold.sources._object_source import ObjectSource
-from mixfold.sources._table import Codes, Selection
+from mixfold.sources.object_source import ObjectSource
+from mixfold.sources.table import Codes, Selection
 
 
 class LazyFrame(Batches, ObjectSource):

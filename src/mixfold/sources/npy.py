@@ -17,10 +17,10 @@ from mixfold.core.errors import SourceError
 from mixfold.core.fingerprint import FULL_BYTES, PIECE, Fingerprint
 from mixfold.core.rows import Rows
 from mixfold.core.source import Source, block_length, cuts
-from mixfold.sources._location import Location, location_fingerprint
 from mixfold.sources._reading import reading
-from mixfold.sources._table import Codes
 from mixfold.sources.array import as_floats
+from mixfold.sources.location import Location, location_fingerprint
+from mixfold.sources.table import Codes
 
 HELD_BYTES = 2**30
 

@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 
 from mixfold.core.source import cuts
 from mixfold.sources._file import TableFile
-from mixfold.sources._location import Location, RemoteFile
-from mixfold.sources._table import Codes
+from mixfold.sources.location import Location, RemoteFile
+from mixfold.sources.table import Codes
 
 FOOTER_END = 8
 

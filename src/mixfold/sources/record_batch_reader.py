@@ -6,10 +6,10 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from mixfold.sources._object_source import ObjectSource
-from mixfold.sources._opening import block_rows
-from mixfold.sources._table import Codes
 from mixfold.sources.iterable import Iterable
+from mixfold.sources.object_source import ObjectSource
+from mixfold.sources.opening import block_rows
+from mixfold.sources.table import Codes
 
 
 class RecordBatchReader(Iterable, ObjectSource):

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mixfold.core.capabilities import LowRank
 from mixfold.core.limits import LEAST_VARIANCE
 from mixfold.core.rows import Array
 from mixfold.core.statistics import unpack
@@ -67,7 +68,7 @@ class Posterior(NamedTuple):
     half_log_determinant: Array  # of the covariance, (K,)
 
 
-def posterior(params: FactorParams) -> Posterior:
+def posterior(params: LowRank) -> Posterior:
     """The identities of Woodbury and of the determinant."""
     roots = 1.0 / np.sqrt(params.noise_variance)
     scaled = params.loadings * roots[:, None]
@@ -86,7 +87,7 @@ def spread(params: FactorParams) -> Array:
     return np.asarray(inverse, dtype=np.float64)
 
 
-def quadratic(params: FactorParams, known: Posterior, k: int, centred: Array) -> Array:
+def quadratic(params: LowRank, known: Posterior, k: int, centred: Array) -> Array:
     """c' Sigma_k^-1 c of every row c, as |c - L'z|^2 / psi + |z|^2: no term cancels."""
     z = centred @ known.beta[k].T
     rest = centred - z @ params.loadings[k]

@@ -11,7 +11,7 @@ import numpy as np
 
 from mixfold.core.registry import find, names
 from mixfold.core.source import Source
-from mixfold.sources._table import Codes
+from mixfold.sources.table import Codes
 
 
 class ObjectSource(Source):

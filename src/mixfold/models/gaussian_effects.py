@@ -6,6 +6,7 @@ from typing import Literal
 
 import numpy as np
 
+from mixfold.core.eigenvalue_floors import raise_eigenvalues
 from mixfold.core.rows import Array
 from mixfold.core.statistics import lower_triangle
 
@@ -67,15 +68,17 @@ def entries(q: int, structure: Structure) -> tuple[np.ndarray, np.ndarray]:
     return lower_triangle(q) if structure == "full" else (np.arange(q), np.arange(q))
 
 
-def raise_to_floor(covariance: Array, structure: Structure) -> tuple[Array, int]:
-    """The nearest covariance whose eigenvalues keep off zero, and how many of them did not."""
+def raise_to_floor(
+    covariance: Array, structure: Structure, least: float = LEAST_VARIANCE, share: float = 0.0
+) -> tuple[Array, int]:
+    """A covariance with no eigenvalue below `least`, and how many of them were.
+
+    Those of a full matrix are not below `share` times the largest either.
+    """
     if structure == "diag":
-        covariance = np.diag(np.diag(covariance))
-    values, vectors = np.linalg.eigh(covariance)
-    low = values < LEAST_VARIANCE
-    if not low.any():
-        return covariance, 0
-    return (vectors * np.maximum(values, LEAST_VARIANCE)) @ vectors.T, int(low.sum())
+        covariance, share = np.diag(np.diag(covariance)), 0.0
+    raised, low = raise_eigenvalues(covariance, least, share)
+    return raised, int(low)
 
 
 def log_cholesky(covariance: Array) -> Array:

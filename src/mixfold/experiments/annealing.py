@@ -13,7 +13,7 @@ from mixfold.backends.threads import available_cores
 from mixfold.core.arrays import largest_log_joint
 from mixfold.core.learner import Learner
 from mixfold.estimators.mixture import Mixture
-from mixfold.experiments._pixels import Pictures, Pixels
+from mixfold.experiments.pixels import Pictures, Pixels
 from mixfold.families.gaussian import Gaussian
 from mixfold.learners.annealed_sgd import AnnealedSGD
 from mixfold.learners.stepwise_em import StepwiseEM

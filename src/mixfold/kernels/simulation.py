@@ -11,7 +11,7 @@ from mixfold.core.backend import Assignment
 from mixfold.core.rows import Array, Rows
 from mixfold.core.statistics import Totals
 from mixfold.kernels._metropolis import draw, shape_at_mode, shape_of
-from mixfold.models._random_effects import Conditional, RandomEffects, no_closed_form
+from mixfold.models.random_effects import Conditional, RandomEffects, no_closed_form
 
 PILOT = 100
 

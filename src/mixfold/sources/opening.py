@@ -14,16 +14,16 @@ from mixfold.core.errors import InvalidInputError, SourceError, warn
 from mixfold.core.registry import find_all
 from mixfold.core.rows import Rows
 from mixfold.core.source import Source
-from mixfold.sources._csv_files import CsvFiles
-from mixfold.sources._location import Location, RemoteFile, size_of
-from mixfold.sources._object_source import source_for
-from mixfold.sources._paths import Paths, expand, kind_of_file
 from mixfold.sources._reading import reading
-from mixfold.sources._table import Codes, Selection, arrow
 from mixfold.sources.array import Array, as_floats
 from mixfold.sources.concatenated import Concatenated
 from mixfold.sources.csv import Csv
+from mixfold.sources.csv_files import CsvFiles
 from mixfold.sources.iterable import Iterable
+from mixfold.sources.location import Location, RemoteFile, size_of
+from mixfold.sources.object_source import source_for
+from mixfold.sources.paths import Paths, expand, kind_of_file
+from mixfold.sources.table import Codes, Selection, arrow
 
 
 def open_source(

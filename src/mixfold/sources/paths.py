@@ -11,7 +11,7 @@ from typing import Any
 
 from mixfold.core.errors import SourceError
 from mixfold.core.registry import find_all
-from mixfold.sources._location import (
+from mixfold.sources.location import (
     Location,
     RemoteFile,
     check_not_mangled,

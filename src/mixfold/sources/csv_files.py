@@ -8,8 +8,8 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from mixfold.core.errors import InvalidInputError
-from mixfold.sources._location import Location
-from mixfold.sources._table import arrow
+from mixfold.sources.location import Location
+from mixfold.sources.table import arrow
 
 
 @dataclass(frozen=True, kw_only=True)

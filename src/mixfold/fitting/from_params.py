@@ -11,7 +11,7 @@ from mixfold.core.initializer import Initializer
 from mixfold.core.limits import LARGEST
 from mixfold.core.rows import Rows
 from mixfold.core.value import flatten, value
-from mixfold.initializers._assignment import from_centers, from_labels
+from mixfold.models.assignment import from_centers, from_labels
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 

@@ -12,10 +12,11 @@ import numpy as np
 from mixfold.core.errors import MissingExtraError, SourceError
 from mixfold.core.family import Family
 from mixfold.core.rows import Array
+from mixfold.core.statistics import pack
 from mixfold.datasets import data_home
-from mixfold.families._positive import MeanParams
 from mixfold.families.exponential import Exponential
 from mixfold.families.gaussian import Gaussian, GaussianParams
+from mixfold.families.mean_params import MeanParams
 from mixfold.families.poisson import Poisson
 from mixfold.learners.em import EM
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
@@ -23,19 +24,32 @@ from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 @dataclass(frozen=True)
 class Template:
-    """A model and its true parameters."""
+    """A model and its true parameters.
+
+    `coordinates` are the numbers by which an estimate of components is compared with the truth:
+    locations (K, d), and entries of covariances (K, p) where these are free.
+    """
 
     model: MixtureModel
     params: MixtureParams
+    coordinates: Callable[[Any], tuple[Array, Array]]
+
+    def locations(self, params: MixtureParams) -> Array:
+        """Where components are, (K, d)."""
+        return self.coordinates(params.components)[0]
 
 
 def gaussian(weights: Any, means: Any, covariances: Any) -> Template:
     """A Gaussian mixture with full covariances."""
     family = Gaussian()
     centers = np.asarray(means, dtype=np.float64)
-    factor = family.structure.from_covariances(np.asarray(covariances, dtype=np.float64))
-    params = MixtureParams(np.asarray(weights, dtype=np.float64), GaussianParams(centers, factor))
-    return Template(MixtureModel(family, *centers.shape), params)
+    components = family.from_covariances(centers, np.asarray(covariances, dtype=np.float64))
+
+    def coordinates(components: GaussianParams) -> tuple[Array, Array]:
+        return components.means, pack(family.covariances(components))
+
+    params = MixtureParams(np.asarray(weights, dtype=np.float64), components)
+    return Template(MixtureModel(family, *centers.shape), params, coordinates)
 
 
 def elki() -> Template:
@@ -46,18 +60,25 @@ def elki() -> Template:
 
 
 def exponential() -> Template:
-    """Rates 1, 9 and 15 (Jewell 1982)."""
-    return _positive(Exponential(), [0.2, 0.1, 0.7], 1.0 / np.array([1.0, 9.0, 15.0]))
+    """Rates 1, 9 and 15 (Jewell 1982); a component is located by its rate."""
+    means = 1.0 / np.array([1.0, 9.0, 15.0])
+    return _positive(Exponential(), [0.2, 0.1, 0.7], means, lambda c: 1.0 / c.means)
 
 
 def poisson() -> Template:
     """Rates 1, 5 and 12 (Karlis and Xekalaki 1999)."""
-    return _positive(Poisson(), [0.8, 0.1, 0.1], np.array([1.0, 5.0, 12.0]))
+    means = np.array([1.0, 5.0, 12.0])
+    return _positive(Poisson(), [0.8, 0.1, 0.1], means, lambda c: c.means)
 
 
-def _positive(family: Family, weights: list[float], means: Array) -> Template:
+def _positive(
+    family: Family, weights: list[float], means: Array, locations: Callable[[MeanParams], Array]
+) -> Template:
+    def coordinates(components: MeanParams) -> tuple[Array, Array]:
+        return locations(components), np.empty((len(components.means), 0))
+
     params = MixtureParams(np.array(weights), MeanParams(means[:, None]))
-    return Template(MixtureModel(family, len(weights), 1), params)
+    return Template(MixtureModel(family, len(weights), 1), params, coordinates)
 
 
 def species(name: str, data: Path | None) -> Template:

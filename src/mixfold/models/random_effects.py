@@ -18,7 +18,7 @@ from mixfold.core.checks import check_kind
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Array, Rows
 from mixfold.core.statistics import Totals
-from mixfold.models._gaussian_effects import GaussianEffects, Structure
+from mixfold.models.gaussian_effects import GaussianEffects, Structure
 
 
 def no_closed_form() -> InvalidInputError:

@@ -18,7 +18,7 @@ from mixfold.estimators._observations import check_labels
 from mixfold.fitting.history import History
 from mixfold.kernels.linear_mixed import LinearMixedKernel
 from mixfold.models.linear_mixed import LinearMixed, LinearMixedParams
-from mixfold.sources._grouped import Grouped
+from mixfold.sources.grouped import Grouped
 
 
 @value
