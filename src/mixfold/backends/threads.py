@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import cache
 from itertools import chain, pairwise
 from typing import Any, ClassVar, TypeVar
@@ -16,13 +15,12 @@ import numpy as np
 from mixfold.core.backend import EXPECTED, Assignment, Model
 from mixfold.core.rows import Array, Rows
 from mixfold.core.source import Source
+from mixfold.core.value import replace
 from mixfold.kernels.choice import MOST_ELEMENTS, Kernel, kernel_for, tile_length
 
 C = TypeVar("C")
 T = TypeVar("T")
 
-TASKS_PER_THREAD = 4
-AHEAD_PER_THREAD = 2
 PIECES_PER_TILE = 8
 
 
@@ -41,6 +39,22 @@ def available_cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+def _added(sums: Array, parts: Iterable[Array]) -> Array:
+    """Sums with those of parts added in order."""
+    total = sums.copy()
+    for part in parts:
+        total += part
+    return total
+
+
+def _next(left: deque[int]) -> int | None:
+    """The next number, taken by one thread alone; None when there is none."""
+    try:
+        return left.popleft()
+    except IndexError:
+        return None
 
 
 class Threads:
@@ -83,26 +97,34 @@ class Threads:
 
     def map(self, work: Any, parts: list[Any]) -> Iterable[Any]:
         """What `work` makes of every part, in order."""
-        if self.n_threads == 1 or len(parts) == 1:
+        if self.n_threads == 1 or len(parts) <= 1:
             return (work(part) for part in parts)
-        # a few tiles per task: handing over a task costs as much as a thousand rows
-        size = min(self._most_tiles, -(-len(parts) // (TASKS_PER_THREAD * self.n_threads)))
-        groups = [parts[i : i + size] for i in range(0, len(parts), size)]
-        return chain.from_iterable(self._done(lambda group: [work(p) for p in group], groups))
+        rounds = -(-len(parts) // max(self.n_threads, self._most_tiles))
+        ends = [len(parts) * i // rounds for i in range(rounds + 1)]
+        some = (self._share_out(work, parts[a:b]) for a, b in pairwise(ends))
+        return chain.from_iterable(some)
 
-    def _done(self, work: Any, groups: list[Any]) -> Iterator[Any]:
-        """What `work` makes of groups, in order, a few of them ahead: results can be large."""
-        ahead = deque[Any]()
-        try:
-            for group in groups:
-                ahead.append(pool(self.n_threads).submit(work, group))
-                if len(ahead) > AHEAD_PER_THREAD * self.n_threads:
-                    yield ahead.popleft().result()
-            while ahead:
-                yield ahead.popleft().result()
-        finally:
-            for future in ahead:
-                future.cancel()
+    def _share_out(self, work: Any, parts: list[Any]) -> list[Any]:
+        """What `work` makes of parts: every thread takes the next one until none is left.
+
+        The calling thread is one of them and begins at once, while others may have to wake up.
+        """
+        left, found = deque(range(len(parts))), [None] * len(parts)
+
+        def take() -> None:
+            try:
+                while (i := _next(left)) is not None:
+                    found[i] = work(parts[i])
+            finally:
+                left.clear()  # after an error others stop too
+
+        threads = min(self.n_threads, len(parts)) - 1
+        others = [pool(self.n_threads).submit(take) for _ in range(threads)]
+        take()
+        for other in others:
+            if not other.cancel():  # which it can be if it has not begun
+                other.result()
+        return found
 
     def _prepare(self, params: Any) -> Any:
         """What the kernel makes of params, kept for the next call with the same ones."""
@@ -124,21 +146,19 @@ class Threads:
         self, params: Any, rows: Rows, sums: Array, assignment: Assignment = EXPECTED
     ) -> Array:
         """Add the sums of rows, tile by tile."""
-        prepared = self._prepare(params)
+        prepared, expect = self._prepare(params), self.kernel.expect
 
         def work(cut: slice) -> Array:
-            first = assignment.first + cut.start
-            return self._expect(
-                prepared, rows.cut(cut.start, cut.stop), replace(assignment, first=first)
-            )
+            some = rows.cut(cut.start, cut.stop)
+            if assignment.rule == "expected":
+                return expect(prepared, some)
+            rule = replace(assignment, first=assignment.first + cut.start)
+            return self._assigned(prepared, some, rule)
 
-        for partial in self.map(work, self._cuts(len(rows))):
-            sums = sums + partial
-        return sums
+        return _added(sums, self.map(work, self._cuts(len(rows))))
 
-    def _expect(self, prepared: Any, rows: Rows, assignment: Assignment) -> Array:
-        if assignment.rule == "expected":
-            return self.kernel.expect(prepared, rows)
+    def _assigned(self, prepared: Any, rows: Rows, assignment: Assignment) -> Array:
+        """The sums of rows whose latent vectors are a mode or drawn."""
         if assignment.rule == "mode":
             log_density, latent = self.kernel.posterior(prepared, rows.x)
             assert latent is not None
@@ -156,9 +176,7 @@ class Threads:
         def work(cut: slice) -> Array:
             return self.kernel.moments(prepared, rows.cut(cut.start, cut.stop), latent[cut])
 
-        for partial in self.map(work, self._cuts(len(rows))):
-            sums = sums + partial
-        return sums
+        return _added(sums, self.map(work, self._cuts(len(rows))))
 
     def posterior(self, params: Any, rows: Rows, latent: bool = True) -> tuple[Array, Array | None]:
         """log p(x) of every row and, if wanted, its latent vector."""

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from mixfold.core.arrays import Tensor
 from mixfold.core.backend import Backend, RowRule
+from mixfold.core.capability import Capability
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.params import AnnealedT, Params, PosteriorT, Rule_contra, StateT
 from mixfold.core.rows import Array, Rows
@@ -20,7 +21,7 @@ C = TypeVar("C")
 
 
 @runtime_checkable
-class MomentMatcher(Protocol[PosteriorT]):
+class MomentMatcher(Capability, Protocol[PosteriorT]):
     """Bayesian moment matching, row by row."""
 
     def match(self, posterior: PosteriorT, rows: Rows) -> tuple[PosteriorT, float, int]:
@@ -29,7 +30,7 @@ class MomentMatcher(Protocol[PosteriorT]):
 
 
 @runtime_checkable
-class Annealer(Protocol[AnnealedT, Rule_contra]):
+class Annealer(Capability, Protocol[AnnealedT, Rule_contra]):
     """Stochastic gradients of the annealed bound."""
 
     def anneal(
@@ -47,7 +48,7 @@ class Passes(NamedTuple):
 
 
 @runtime_checkable
-class FusedPasses(Protocol):
+class FusedPasses(Capability, Protocol):
     """Several passes of EM over rows that lie where they are computed with."""
 
     def run_passes(self, params: Params, rows: Rows) -> Passes | None:
@@ -76,7 +77,7 @@ class RowUpdater(Protocol):
 
 
 @runtime_checkable
-class RowUpdates(Protocol):
+class RowUpdates(Capability, Protocol):
     """One update per row without a call for each."""
 
     def row_updater(
@@ -87,7 +88,7 @@ class RowUpdates(Protocol):
 
 
 @runtime_checkable
-class DeviceDensities(Protocol):
+class DeviceDensities(Capability, Protocol):
     """Densities that stay where they are computed; `sent` is how many rows are best at a time."""
 
     sent: int
@@ -98,7 +99,7 @@ class DeviceDensities(Protocol):
 
 
 @runtime_checkable
-class Mergeable(Protocol[StateT]):
+class Mergeable(Capability, Protocol[StateT]):
     """A learner whose states can be joined."""
 
     def merge(self, backend: Backend, before: StateT, states: Sequence[StateT]) -> StateT:

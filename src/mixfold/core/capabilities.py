@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
+from mixfold.core.capability import Capability
 from mixfold.core.conjugate import Conjugate
 from mixfold.core.family import Family
 from mixfold.core.params import Params, ParamsT, ParamsT_contra
@@ -17,7 +18,7 @@ from mixfold.core.statistics import Blocks
 
 
 @runtime_checkable
-class UnconstrainedCoordinates(Protocol[ParamsT]):
+class UnconstrainedCoordinates(Capability, Protocol[ParamsT]):
     """Coordinates in which every vector is a valid parameter, for acceleration and for order."""
 
     def unconstrained(self, params: ParamsT) -> Array:
@@ -31,7 +32,7 @@ class UnconstrainedCoordinates(Protocol[ParamsT]):
 
 
 @runtime_checkable
-class BoundedParameters(Protocol[ParamsT_contra]):
+class BoundedParameters(Capability, Protocol[ParamsT_contra]):
     """Parameters whose size can be measured, for truncation."""
 
     def parameter_bounds(self, params: ParamsT_contra) -> tuple[float, float, float]:
@@ -39,7 +40,7 @@ class BoundedParameters(Protocol[ParamsT_contra]):
 
 
 @runtime_checkable
-class HasConjugate(Protocol):
+class HasConjugate(Capability, Protocol):
     """A conjugate prior of the components' parameters."""
 
     @property
@@ -53,7 +54,7 @@ def conjugate_of(family: Family) -> Conjugate | None:
 
 
 @runtime_checkable
-class LatentFactors(Protocol):
+class LatentFactors(Capability, Protocol):
     """Factors that can be rotated: statistics of two models are comparable after a rotation."""
 
     @property
@@ -65,7 +66,7 @@ class LatentFactors(Protocol):
 
 
 @runtime_checkable
-class StandardDeviations(Protocol[ParamsT_contra]):
+class StandardDeviations(Capability, Protocol[ParamsT_contra]):
     """A spread of its own in every column."""
 
     def standard_deviations(self, params: ParamsT_contra) -> Array:
@@ -73,7 +74,7 @@ class StandardDeviations(Protocol[ParamsT_contra]):
 
 
 @runtime_checkable
-class CovarianceMatrices(Protocol[ParamsT_contra]):
+class CovarianceMatrices(Capability, Protocol[ParamsT_contra]):
     """Covariances, and their inverses, in scikit-learn's shapes."""
 
     @property
@@ -88,7 +89,7 @@ class CovarianceMatrices(Protocol[ParamsT_contra]):
 
 
 @runtime_checkable
-class CommonSpread(Protocol):
+class CommonSpread(Capability, Protocol):
     """Components that can begin with any centres, and with one spread for all."""
 
     def around(self, centers: Array, x: Array, weight: Array) -> Params:
@@ -99,7 +100,7 @@ class CommonSpread(Protocol):
 
 
 @runtime_checkable
-class CappedPrecision(Protocol[ParamsT]):
+class CappedPrecision(Capability, Protocol[ParamsT]):
     """Precisions that can be bounded."""
 
     cap: float | None
@@ -131,7 +132,7 @@ class Whitened(NamedTuple):
 
 
 @runtime_checkable
-class WhitenedKernel(Protocol[ParamsT_contra]):
+class WhitenedKernel(Capability, Protocol[ParamsT_contra]):
     """Gaussians with covariance matrices: the compiled kernels and those of GPUs take these.
 
     Sums are made of W(x - mu) and its products, where W is an inverse factor.
@@ -162,7 +163,7 @@ class LowRank(Protocol):
 
 
 @runtime_checkable
-class LowRankKernel(Protocol):
+class LowRankKernel(Capability, Protocol):
     """Gaussians with factors: the kernel of factor models takes these.
 
     Sums are those of rows about means, of factors as they are expected, and of their products.
@@ -173,7 +174,7 @@ class LowRankKernel(Protocol):
 
 
 @runtime_checkable
-class IdentityKernel(Protocol):
+class IdentityKernel(Capability, Protocol):
     """t(x) = x: the compiled linear kernels and those of GPUs take these."""
 
     base_measure: ClassVar[Literal["one", "factorial"]]
@@ -192,7 +193,7 @@ class RowUpdates(NamedTuple):
 
 
 @runtime_checkable
-class CompiledRowUpdates(Protocol[ParamsT]):
+class CompiledRowUpdates(Capability, Protocol[ParamsT]):
     """One update per row is compiled for the family."""
 
     @property
@@ -215,7 +216,7 @@ class DevicePasses(NamedTuple):
 
 
 @runtime_checkable
-class MaximizedOnDevice(Protocol[ParamsT]):
+class MaximizedOnDevice(Capability, Protocol[ParamsT]):
     """M-steps of the family can be made on a device, so that whole passes stay there."""
 
     @property

@@ -7,12 +7,13 @@ from typing import Protocol, Self, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from mixfold.core.capability import Capability
 from mixfold.core.family import Family
 from mixfold.core.params import ParamsT_contra
 
 
 @runtime_checkable
-class LimitsFromData(Protocol[ParamsT_contra]):
+class LimitsFromData(Capability, Protocol[ParamsT_contra]):
     """A family that can take limits, such as the smallest variances, from a sample of the data.
 
     It `takes_limits` where the user has not set any.
@@ -36,7 +37,7 @@ class LimitsFromData(Protocol[ParamsT_contra]):
 
 
 @runtime_checkable
-class CanDegenerate(Protocol[ParamsT_contra]):
+class CanDegenerate(Capability, Protocol[ParamsT_contra]):
     """A family that can tell in which columns components are as narrow as they may be."""
 
     def degenerate(self, params: ParamsT_contra, weights: NDArray[np.float64]) -> NDArray[np.bool_]:

@@ -38,12 +38,18 @@ def _letters(name: str) -> str:
     return name.lower().replace("++", "plusplus").replace("-", "").replace("_", "")
 
 
-def canonical(package: str, name: str) -> str:
-    """The name of a package's class, however it is spelt, as `names` lists it."""
+@cache
+def _by_letters(package: str) -> dict[str, str]:
+    """The names that `names` lists, by what all their spellings share."""
     known = {_letters(one): one for one in names(package)}
     for other, one in SCIKIT_LEARN_NAMES.get(package, {}).items():
         known[_letters(other)] = one
-    found = known.get(_letters(name)) if isinstance(name, str) else None
+    return known
+
+
+def canonical(package: str, name: str) -> str:
+    """The name of a package's class, however it is spelt, as `names` lists it."""
+    found = _by_letters(package).get(_letters(name)) if isinstance(name, str) else None
     if found is None:
         kind = package.removesuffix("s").replace("familie", "family")
         also = SCIKIT_LEARN_NAMES.get(package, {})
@@ -53,7 +59,12 @@ def canonical(package: str, name: str) -> str:
 
 def find(package: str, name: str) -> Any:
     """The class called `name` in a package; "OnlineEM", "online-em" and "online_em" are one."""
-    file = canonical(package, name).replace("++", "-plus-plus").replace("-", "_")
+    return _class_called(package, canonical(package, name))
+
+
+@cache
+def _class_called(package: str, name: str) -> Any:
+    file = name.replace("++", "-plus-plus").replace("-", "_")
     module = import_module(f"mixfold.{package}.{file}")
     for attribute in vars(module):
         if attribute.lower() == _letters(file) and isinstance(getattr(module, attribute), type):

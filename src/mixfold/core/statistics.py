@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cache
 from math import isqrt
 from typing import Literal, Self, TypeVar
@@ -16,7 +15,7 @@ from mixfold.core.checks import HIGHEST, LARGEST_SQUARE, LARGEST_SUM, check_abov
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.limits import LIGHTEST
 from mixfold.core.rows import Array
-from mixfold.core.value import value
+from mixfold.core.value import replace, value
 
 G = TypeVar("G", bound=np.generic)
 
@@ -40,6 +39,23 @@ def lower_triangle(d: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     i.setflags(write=False)
     j.setflags(write=False)
     return i, j
+
+
+@cache
+def packed_diagonal(d: int) -> NDArray[np.intp]:
+    """Numbers of the packed entries that lie on the diagonal."""
+    rows = np.arange(d)
+    places = rows * (rows + 3) // 2
+    places.setflags(write=False)
+    return places
+
+
+@cache
+def lower_mask(d: int) -> NDArray[np.bool_]:
+    """Where a lower triangular matrix has its entries, (d, d)."""
+    mask = np.tri(d, dtype=bool)
+    mask.setflags(write=False)
+    return mask
 
 
 @cache
@@ -82,7 +98,7 @@ def outer_like(delta: Array, length: int) -> Array:
     if length == d:
         return np.square(delta)
     i, j = packed_pairs(d, length)
-    return np.ascontiguousarray(delta[..., i] * delta[..., j])
+    return np.asarray(delta.take(i, axis=-1) * delta.take(j, axis=-1))
 
 
 def outer_full(delta: Array) -> Array:
@@ -195,8 +211,16 @@ class Block:
         return _wide(self.weight) * self.mean
 
     def __add__(self, other: Block) -> Block:
-        weight = self.weight + other.weight
-        share = np.divide(other.weight, weight, out=np.zeros_like(weight), where=weight != 0)
+        return self._sum(self.weight, other, other.weight)
+
+    def mix(self, other: Block, gamma: float) -> Block:
+        """(1 - gamma) self + gamma other."""
+        return self._sum(self.weight * (1.0 - gamma), other, other.weight * gamma)
+
+    def _sum(self, own: Array, other: Block, others: Array) -> Block:
+        """Of both blocks, as if they had these weights."""
+        weight = own + others
+        share = np.divide(others, weight, out=np.zeros_like(weight), where=weight != 0)
         t = _wide(share)
         moved = self.moved(weight, other, t)
         return Block(weight, np.where(t == 1.0, other.mean, moved.mean), moved.scatter)
@@ -208,8 +232,9 @@ class Block:
         """With another weight, and the fraction t, (K, 1) or (K, m), of the way to `other`."""
         delta, scatter = other.mean - self.mean, self.scatter
         if scatter.shape[1]:
-            spread = t * (1.0 - t) * outer_like(delta, scatter.shape[1])
-            scatter = (1.0 - t) * scatter + t * other.scatter + spread
+            rest = 1.0 - t
+            spread = t * rest * outer_like(delta, scatter.shape[1])
+            scatter = rest * scatter + t * other.scatter + spread
         return Block(weight, self.mean + t * delta, scatter)
 
     def shrunk(self, whole: Block, own: Array, pull: float) -> Block:
@@ -276,10 +301,19 @@ class Statistics(Additive):
             self.log_likelihood + other.log_likelihood,
         )
 
+    def mix(self, other: Statistics, gamma: float) -> Statistics:
+        rest = 1.0 - gamma
+        return Statistics(
+            self.weight * rest + other.weight * gamma,
+            tuple([a.mix(b, gamma) for a, b in zip(self.blocks, other.blocks, strict=True)]),
+            self.count * rest + other.count * gamma,
+            self.log_likelihood * rest + other.log_likelihood * gamma,
+        )
+
     def __mul__(self, factor: float) -> Statistics:
         return Statistics(
             self.weight * factor,
-            tuple(block * factor for block in self.blocks),
+            tuple([block * factor for block in self.blocks]),
             self.count * factor,
             self.log_likelihood * factor,
         )

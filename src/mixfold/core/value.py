@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Any, TypeAlias, TypeVar, dataclass_transform
 
 import numpy as np
@@ -35,14 +37,37 @@ def value(cls: type[T]) -> type[T]:
     return frozen
 
 
+def replace(thing: T, **changes: object) -> T:
+    """The value with some fields changed: `dataclasses.replace`, several times faster.
+
+    Learners make a state from the one before it several times in every update.
+    """
+    cls = type(thing)
+    new = object.__new__(cls)
+    own = new.__dict__
+    own.update(thing.__dict__)
+    own.update(changes)
+    if len(own) != len(cls.__match_args__):  # type: ignore[attr-defined]
+        return dataclasses.replace(thing, **changes)  # type: ignore[type-var]
+    check = getattr(cls, "__post_init__", None)
+    if check is not None:
+        check(new)
+    return new
+
+
 def is_value(thing: object) -> bool:
     """Whether `thing` is an instance of a declared value."""
     return _CLASSES.get(type(thing).__name__) is type(thing)
 
 
-def field_names(thing: object) -> list[str]:
+def field_names(thing: object) -> tuple[str, ...]:
     """The field names of a value, in order."""
-    return [f.name for f in fields(thing)]  # type: ignore[arg-type]
+    return _field_names(type(thing))  # type: ignore[arg-type]
+
+
+@cache
+def _field_names(cls: type) -> tuple[str, ...]:
+    return tuple(f.name for f in fields(cls))
 
 
 def flatten(thing: object, path: str, arrays: dict[str, np.ndarray]) -> Tree:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,7 +11,7 @@ from mixfold.core.errors import InvalidInputError
 from mixfold.core.initializer import Initializer
 from mixfold.core.learner import Learner
 from mixfold.core.source import Source
-from mixfold.core.value import at_home, is_value
+from mixfold.core.value import at_home, is_value, replace
 from mixfold.estimators._edge import open_data
 from mixfold.estimators._learned import Learned
 from mixfold.estimators._limits import limited

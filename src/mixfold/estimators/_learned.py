@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from operator import is_
 from typing import Any, ClassVar
 
@@ -16,7 +15,7 @@ from mixfold.core.checks import check_count, check_kind, check_seed
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Learner
 from mixfold.core.rows import Rows
-from mixfold.core.value import equal, field_names, value
+from mixfold.core.value import equal, field_names, replace, value
 from mixfold.estimators._limits import limited, limited_by
 from mixfold.fitting.component_order import component_order, reorder
 from mixfold.fitting.history import History, no_history
@@ -146,10 +145,9 @@ class Learned:
             "converged_": self.converged,
             "n_degenerate_": self.n_degenerate,
         }
-        if self.lower_bound is not None:
-            found["lower_bound_"] = self.lower_bound
-        if self.posterior is not None:
-            found["posterior_"] = self.posterior
+        for name, made in (("lower_bound_", self.lower_bound), ("posterior_", self.posterior)):
+            if made is not None:
+                found[name] = made
         if isinstance(self.learner, DriftAware):
             drifts = [] if self.stream.state is None else self.stream.state.drifts
             found["drifts_"] = np.array(drifts, dtype=np.int64)

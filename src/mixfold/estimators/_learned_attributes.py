@@ -43,7 +43,8 @@ class LearnedAttributes(Evaluation):
 
     def _warn_of_degenerate(self) -> None:
         learned, columns = self._learned, getattr(self, "feature_names_in_", None)
-        warn_of_degenerate(learned.model, learned.params, columns)
+        if learned.n_degenerate:
+            warn_of_degenerate(learned.model, learned.params, columns)
 
     def _now(self) -> Learned:
         """What has been learned, rows of `learn_one` included."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from mixfold.core.data_limits import LimitsFromData
 from mixfold.core.errors import DegenerateComponentsWarning, InvalidInputError, warn
 from mixfold.core.rows import Rows
+from mixfold.core.value import replace
 from mixfold.models.mixture_model import MixtureBackend, MixtureModel, MixtureParams, degenerate
 
 MOST_NAMED = 5

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -15,7 +14,7 @@ from mixfold.core.initializer import Initializer
 from mixfold.core.learner import Learner
 from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows
-from mixfold.core.value import at_home, equal
+from mixfold.core.value import at_home, equal, replace
 from mixfold.estimators._edge import check_rows, open_data
 from mixfold.estimators._learned import Learned
 from mixfold.estimators._learned_attributes import LearnedAttributes

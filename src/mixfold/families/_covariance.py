@@ -48,6 +48,11 @@ def _mend(covariance: Array, floor: Array) -> tuple[Array, int]:
     return factor, int(degenerate.sum())
 
 
+def regularized(covariance: Array, reg: float) -> Array:
+    """Matrices (K, d, d) with `reg` added to every variance."""
+    return covariance + reg * np.eye(covariance.shape[1]) if reg else covariance
+
+
 def widened(covariance: Array, least: float) -> Array:
     """Matrices (K, d, d) with no eigenvalue below `least`; those that have none are kept."""
     if not least > 0.0:
@@ -159,7 +164,7 @@ class Full(Triangular):
     def factorize(
         self, weight: Array, scatter: Array, reg: float, least: float, floor: Array
     ) -> tuple[Array, int]:
-        covariance = unpack(scatter, len(floor)) + reg * np.eye(len(floor))
+        covariance = regularized(unpack(scatter, len(floor)), reg)
         return cholesky_floored(widened(covariance, least), floor)
 
     def covariances(self, factor: Array) -> Array:
@@ -188,7 +193,7 @@ class Tied(Triangular):
         self, weight: Array, scatter: Array, reg: float, least: float, floor: Array
     ) -> tuple[Array, int]:
         pooled = (weight / weight.sum()) @ scatter
-        covariance = unpack(pooled[None], len(floor)) + reg * np.eye(len(floor))
+        covariance = regularized(unpack(pooled[None], len(floor)), reg)
         return cholesky_floored(widened(covariance, least), floor)
 
     def covariances(self, factor: Array) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 
 from mixfold.core.capabilities import DevicePasses, RowUpdates, Whitened
 from mixfold.core.rows import Array
-from mixfold.core.statistics import Block
+from mixfold.core.statistics import Block, lower_mask
 from mixfold.core.variance_floors import ROUNDING
 from mixfold.families._covariance import STRUCTURES, Covariance
 from mixfold.families._gaussian_params import GaussianParams
@@ -128,7 +128,7 @@ class GaussianCapabilities(VarianceLimits[GaussianParams]):
             return for_each(1.0 / params.factor, (k, d))
         diagonal = np.diagonal(params.factor, axis1=1, axis2=2)
         unit = params.factor / diagonal[:, :, None]
-        inverse = np.tril(np.linalg.inv(unit)) / diagonal[:, None, :]
+        inverse = np.where(lower_mask(d), np.linalg.inv(unit), 0.0) / diagonal[:, None, :]
         return for_each(inverse, (k, d, d))
 
     def log_determinant(self, params: GaussianParams) -> Array:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import replace
 from typing import Self
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 
 from mixfold.core.checks import LARGEST_SQUARE, check_array
 from mixfold.core.rows import Array
+from mixfold.core.value import replace
 from mixfold.core.variance_floors import (
     SHARE,
     TOUCHING,
@@ -63,7 +63,7 @@ class VarianceLimits(CentredMoments[MeansT]):
         return self._with_floors(np.asarray(np.min(known, axis=0), dtype=np.float64))
 
     def _with_floors(self, column_floors: Array | None) -> Self:
-        return replace(self, column_floors=column_floors)  # type: ignore[type-var]
+        return replace(self, column_floors=column_floors)
 
     def degenerate(self, params: MeansT, weights: Array) -> NDArray[np.bool_]:
         """Where a column's variance, given the columns before it, is on its floor."""

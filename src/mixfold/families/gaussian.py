@@ -20,6 +20,7 @@ from mixfold.core.statistics import (
     Scatter,
     lower_triangle,
     pack,
+    packed_diagonal,
     packed_length,
     unpack,
 )
@@ -241,9 +242,8 @@ class Gaussian(GaussianCapabilities):
     def _variances(self, statistics: Block) -> Array:
         if self.scatter == "diag":
             return statistics.scatter
-        d = statistics.mean.shape[1]
-        rows = np.arange(d)
-        return np.asarray(statistics.scatter[:, rows * (rows + 3) // 2])
+        places = packed_diagonal(statistics.mean.shape[1])
+        return statistics.scatter.take(places, axis=1)
 
     def maximize(self, blocks: Blocks) -> tuple[GaussianParams, int]:
         (statistics,) = blocks

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
+
 import numpy as np
 
 from mixfold.core.checks import check_array
@@ -71,13 +73,13 @@ class History:
         """With new entries; beyond a limit every second old one is dropped."""
         if not infos:
             return self
-        seen = self.table[-1, 0] if len(self) else 0.0
-        rows = seen + np.cumsum([info.rows for info in infos])
+        seen = float(self.table[-1, 0]) if len(self) else 0.0
+        rows = accumulate(info.rows for info in infos)
         new = [
-            (r, info.log_likelihood, info.step_size, seconds, _number(info.bound))
+            (seen + r, info.log_likelihood, info.step_size, seconds, _number(info.bound))
             for r, info in zip(rows, infos, strict=True)
         ]
-        table = np.vstack([self.table, new])
+        table = np.concatenate([self.table, np.array(new, dtype=np.float64)])
         if len(table) > LIMIT:
             table = np.vstack([table[:-1:2], table[-1:]])
         return History(table)

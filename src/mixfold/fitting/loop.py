@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Generator, Iterator
 from contextlib import closing
-from dataclasses import replace
 from math import isnan
 from typing import Any
 
@@ -14,6 +13,7 @@ from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Info, Learner
 from mixfold.core.rows import Rows
 from mixfold.core.source import no_check
+from mixfold.core.value import replace
 from mixfold.fitting.component_order import ranked
 from mixfold.fitting.fit import Fit
 from mixfold.fitting.history import no_history

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from mixfold.core.backend import Model
 from mixfold.core.checks import check_kind
 from mixfold.core.learner import Info, Learner, rows_before_start
 from mixfold.core.rows import Rows, join
-from mixfold.core.value import value
+from mixfold.core.value import replace, value
 from mixfold.fitting.initialization import Initialization, warn_of
 from mixfold.fitting.snapshot import Snapshot
 from mixfold.models.mixture_model import MixtureBackend

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Protocol
 
 from mixfold.core.rows import Array, stretches
-from mixfold.core.value import at_home
+from mixfold.core.value import at_home, replace
 from mixfold.families.gaussian import LOG_2PI
 from mixfold.kernels._products import Whitened, chunk_length, upload
 from mixfold.kernels.optional_torch import Tensor, torch

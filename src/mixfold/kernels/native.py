@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple, cast
@@ -21,7 +20,7 @@ from mixfold.core.limits import SMALLEST
 from mixfold.core.noise import words
 from mixfold.core.rows import Array, Rows
 from mixfold.core.statistics import Block, Statistics
-from mixfold.core.value import field_names
+from mixfold.core.value import field_names, replace
 from mixfold.families.gaussian import LOG_2PI
 from mixfold.kernels._forms import form_of, has_form
 from mixfold.kernels.reference import match, simulate

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +9,7 @@ import numpy as np
 from mixfold.core.backend import Assignment
 from mixfold.core.rows import Array, Rows
 from mixfold.core.statistics import Totals
+from mixfold.core.value import replace
 from mixfold.kernels._metropolis import draw, shape_at_mode, shape_of
 from mixfold.models.random_effects import Conditional, RandomEffects, no_closed_form
 

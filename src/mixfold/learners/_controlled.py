@@ -6,7 +6,6 @@ anchor) and whether the statistics are the memory's mean itself or follow it in 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from os import PathLike, fspath
 from pathlib import Path
 from typing import ClassVar
@@ -26,6 +25,7 @@ from mixfold.core.limits import PRECISIONS
 from mixfold.core.params import Params
 from mixfold.core.rows import Array, Rows
 from mixfold.core.statistics import Additive
+from mixfold.core.value import replace
 from mixfold.learners._batches import check_batch_size, learn_in_batches, rows_per_batch
 from mixfold.learners._controlled_state import FILL, UPDATE, ControlledState
 from mixfold.learners._convergence import has_converged, with_gain
@@ -80,7 +80,7 @@ class ControlledEM(Learner[ControlledState]):
                 "allow: use learner='online-em', or fit on all rows"
             )
         size = rows_per_batch(self.batch_size, n)
-        return replace(self, batch_size=size)  # type: ignore[type-var]
+        return replace(self, batch_size=size)
 
     # what is remembered of a row
 
@@ -223,9 +223,10 @@ class ControlledEM(Learner[ControlledState]):
             narrow=self.precision == "float32",
             share=1.0 / state.weight,
         )
-        weights = positive_weights(rows)
-        gamma = np.zeros(len(rows))
-        gamma[: len(weights)] = weighted_step(rho, weights / mean_weight)
+        gamma = np.full(len(rows), weighted_step(rho, 1.0 / mean_weight))
+        if rows.weight is not None:
+            steps = weighted_step(rho, positive_weights(rows) / mean_weight)
+            gamma = np.append(steps, np.zeros(len(rows) - len(steps)))
         so_far = state.log_likelihood
         total, n_degenerate, fresh = updater.fold(rows, gamma, 0, rule, old, so_far)
         assert fresh is not None

@@ -7,7 +7,6 @@ not show in the bits. Rows that do not fill a tile wait.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from mixfold.core.checks import LARGEST_SUM, check_array, check_count, check_lea
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.params import Params
 from mixfold.core.rows import Array, Rows, join, no_rows
-from mixfold.core.value import value
+from mixfold.core.value import replace, value
 
 Fold = Callable[[Rows, Array, int], Array]
 """Adds rows to sums; the number is that of the first of them in the batch."""

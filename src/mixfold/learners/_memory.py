@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TypeAlias
 from uuid import uuid4
 from zlib import crc32
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from mixfold.core.checks import check_array, check_count
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Array
-from mixfold.core.value import value
+from mixfold.core.value import replace, value
 from mixfold.learners._memory_files import SEGMENT, close, open_files, opened
 
 FIT_LETTERS = 32

@@ -6,7 +6,6 @@ A sum of floats depends on its order, so states are first put into an order of t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -18,7 +17,7 @@ from mixfold.core.params import LearnerState, Params
 from mixfold.core.rows import Array
 from mixfold.core.schedule import Schedule
 from mixfold.core.statistics import Additive
-from mixfold.core.value import digest
+from mixfold.core.value import digest, replace
 from mixfold.learners._steps import RowCounts, retained
 
 ROUNDING = 1e-12

@@ -7,7 +7,6 @@ mean of all rows, exactly.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import exp, floor
 
 import numpy as np
@@ -15,7 +14,7 @@ import numpy as np
 from mixfold.core.checks import HIGHEST, check_array, check_count, check_least, check_whole
 from mixfold.core.rows import Array, Rows
 from mixfold.core.schedule import Schedule
-from mixfold.core.value import value
+from mixfold.core.value import replace, value
 
 EXACT_TERMS = 2**16  # of a sum over step numbers, before terms are taken together
 TERMS_PER_DOUBLING = 2**10
@@ -209,10 +208,13 @@ def batch_step(schedule: Schedule, counts: RowCounts, weight: float, size: float
     A batch of `size` rows of mean weight takes the step that the schedule has for it; a number of
     the schedule is a batch.
     """
-    share = counts.multiple * weight / counts.with_weight(weight).mean_weight
-    before = (counts.prior_count + (counts.behind[0] - share)) / size
-    gamma = _gamma(schedule, counts, np.array([before]))
-    return float(weighted_step(gamma, share / size)[0])
+    rows, known = counts.behind
+    own = counts.multiple * weight
+    total = known + own
+    share = own / (total / rows if total > 0.0 else 1.0)
+    before = (counts.prior_count + (rows - share)) / size
+    gamma = float(_gamma(schedule, counts, np.array([before]))[0])
+    return float(weighted_step(gamma, share / size))
 
 
 def rows_of_window(k: int, d: int) -> int:

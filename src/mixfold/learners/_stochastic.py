@@ -7,7 +7,6 @@ passes), how statistics are averaged (`schedule`, `recursive`), what is evaluate
 from __future__ import annotations
 
 from collections.abc import Sequence as States
-from dataclasses import replace
 from sys import maxsize
 from typing import Any, ClassVar
 
@@ -23,6 +22,7 @@ from mixfold.core.registry import make_fields
 from mixfold.core.rows import Array, Rows
 from mixfold.core.schedule import Schedule
 from mixfold.core.statistics import Additive
+from mixfold.core.value import replace
 from mixfold.learners._batches import learn_in_batches
 from mixfold.learners._gathering import Fold, added, closed, expecting, gather, nothing, total
 from mixfold.learners._lookahead import look_ahead
@@ -188,8 +188,11 @@ class StochasticEM(Learner[StochasticState]):
     ) -> tuple[StochasticState, list[Info]]:
         weights = weights_or_number(rows)
         steps = self.row_steps(state.learned, weights)
-        gamma = np.append(steps, np.zeros(len(rows) - len(steps)))
-        updater.draw_from(state.seed, state.rows)
+        gamma = steps
+        if len(steps) < len(rows):
+            gamma = np.append(steps, np.zeros(len(rows) - len(steps)))
+        if self.assign == "draw":
+            updater.draw_from(state.seed, state.rows)
         hold = self.rows_held(state, len(rows))
         log_likelihood, n_degenerate, _ = updater.fold(rows, gamma, hold, self.rule)
         info = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import isqrt, sqrt
 from typing import Literal
 
@@ -18,7 +17,7 @@ from mixfold.core.learner import Info, Learner
 from mixfold.core.limits import PRECISIONS
 from mixfold.core.params import Params
 from mixfold.core.rows import Array, Rows, join, no_rows
-from mixfold.core.value import value
+from mixfold.core.value import replace, value
 from mixfold.learners._annealed_gradients import Gradients, gradients_of
 from mixfold.learners._scale_warning import out_of_scale
 from mixfold.learners._steps import RowCounts, positive_weights, relative_weights

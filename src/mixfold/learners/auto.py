@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from mixfold.core.backend import Backend, Model
@@ -12,7 +11,7 @@ from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Info, Learner
 from mixfold.core.params import Params
 from mixfold.core.rows import Rows
-from mixfold.core.value import value
+from mixfold.core.value import replace, value
 from mixfold.learners._convergence import TOL
 from mixfold.learners._merging import check_same_kind
 from mixfold.learners._stochastic_state import StochasticState

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any, Generic
 
 from mixfold.core.backend import Backend, Model
@@ -14,7 +13,7 @@ from mixfold.core.learner import Info, Learner
 from mixfold.core.params import DetectorStateT, LearnerState, Params, StateT
 from mixfold.core.registry import make_fields
 from mixfold.core.rows import Rows, join, no_rows
-from mixfold.core.value import value
+from mixfold.core.value import replace, value
 from mixfold.detectors.robust_cusum import RobustCusum
 from mixfold.learners.online_em import OnlineEM
 

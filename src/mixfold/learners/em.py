@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -22,7 +21,7 @@ from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.learner import Info, Learner
 from mixfold.core.params import Params
 from mixfold.core.rows import Rows
-from mixfold.core.value import value
+from mixfold.core.value import replace, value
 from mixfold.learners._acceleration import (
     MOST_PAIRS,
     anderson,

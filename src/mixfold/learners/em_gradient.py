@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Protocol, runtime_checkable
 
 from mixfold.core.backend import Backend, Model
 from mixfold.core.checks import check_kind
 from mixfold.core.learner import Info
 from mixfold.core.params import Params, ParamsT
-from mixfold.core.value import value
+from mixfold.core.value import replace, value
 from mixfold.learners._gathering import nothing
 from mixfold.learners.em import COMBINED, EM, EXTRAPOLATED, PLAIN, EMState
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from mixfold.core.errors import unknown_name
 from mixfold.core.learner import Learner, Order
 from mixfold.core.schedule import Schedule
-from mixfold.core.value import value
+from mixfold.core.value import replace, value
 from mixfold.learners._batches import check_batch_size, rows_per_batch
 from mixfold.learners._stochastic import StochasticEM
 from mixfold.schedules.power import Power

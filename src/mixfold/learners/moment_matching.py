@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from mixfold.core.backend import Backend, Model
 from mixfold.core.backend_capabilities import MomentMatcher, required
@@ -12,7 +11,7 @@ from mixfold.core.conjugate import Prior
 from mixfold.core.learner import Info, Learner
 from mixfold.core.params import Params
 from mixfold.core.rows import Rows
-from mixfold.core.value import value
+from mixfold.core.value import replace, value
 from mixfold.learners._merging import counted, learned_more
 from mixfold.learners._prior import (
     beliefs_before,

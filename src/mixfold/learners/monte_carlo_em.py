@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import ClassVar
 
 from mixfold.core.backend import Assignment, Backend
@@ -10,7 +9,7 @@ from mixfold.core.checks import check_least
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Learner
 from mixfold.core.schedule import Schedule
-from mixfold.core.value import value
+from mixfold.core.value import replace, value
 from mixfold.learners._batches import check_batch_size, rows_per_batch
 from mixfold.learners._gathering import Fold, expecting
 from mixfold.learners._stochastic import StochasticEM

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from mixfold.core.checks import check_whole
 from mixfold.core.learner import Learner, rows_before_start
 from mixfold.core.schedule import Schedule
-from mixfold.core.value import value
+from mixfold.core.value import replace, value
 from mixfold.learners._stochastic import StochasticEM
 from mixfold.schedules.power import Power
 

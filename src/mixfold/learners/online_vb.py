@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -18,7 +17,7 @@ from mixfold.core.registry import make_fields
 from mixfold.core.rows import Rows
 from mixfold.core.schedule import Schedule
 from mixfold.core.statistics import Statistics
-from mixfold.core.value import value
+from mixfold.core.value import replace, value
 from mixfold.learners._batches import learn_in_batches
 from mixfold.learners._gathering import Fold, Gathered, expecting, gather, nothing, total
 from mixfold.learners._merging import (

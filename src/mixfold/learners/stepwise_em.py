@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from mixfold.core.backend import Model
 from mixfold.core.capabilities import CappedPrecision, CommonSpread
 from mixfold.core.checks import check_above
@@ -11,7 +9,7 @@ from mixfold.core.family import Family
 from mixfold.core.learner import Learner
 from mixfold.core.rows import Rows
 from mixfold.core.schedule import Schedule
-from mixfold.core.value import value
+from mixfold.core.value import replace, value
 from mixfold.learners._scale_warning import out_of_scale
 from mixfold.learners.online_em import OnlineEM
 from mixfold.schedules.floored import Floored

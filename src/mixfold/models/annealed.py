@@ -8,7 +8,6 @@ data. What steps do to components is in `models/_annealed_roots.py` and, where t
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import lru_cache
 from math import expm1, isqrt, log1p
 from typing import Any
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 from mixfold.core.checks import LOWEST, check_above, check_array, check_count
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Array, Rows
-from mixfold.core.value import value
+from mixfold.core.value import replace, value
 from mixfold.families.gaussian import FactorParams, GaussianParams
 from mixfold.models._annealed_factors import FactoredRows
 from mixfold.models._annealed_roots import RootedRows, diagonals, factors
