@@ -188,9 +188,7 @@ class StochasticEM(Learner[StochasticState]):
     ) -> tuple[StochasticState, list[Info]]:
         weights = weights_or_number(rows)
         steps = self.row_steps(state.learned, weights)
-        gamma = steps
-        if len(steps) < len(rows):
-            gamma = np.append(steps, np.zeros(len(rows) - len(steps)))
+        gamma = np.append(steps, np.zeros(len(rows) - len(steps)))
         if self.assign == "draw":
             updater.draw_from(state.seed, state.rows)
         hold = self.rows_held(state, len(rows))
