@@ -37,31 +37,20 @@ ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "POL
 
 # besides the tests in folders of the packages; found by name wherever they are
 TESTS = [
-    "annealing",
-    "bayesian",
+    "annealed_factors",
+    "annealed_scaling",
     "block_lengths",
-    "caps",
     "component_order",
-    "convergence_criterion",
     "core_families",
-    "drift",
-    "em_family",
-    "factor",
-    "factor_parameter_count",
-    "family_laws",
-    "gaussian_components",
+    "fit",
     "gaussian_mixture",
+    "gaussian_mixture_errors",
     "initializer_laws",
-    "joining_states",
-    "laws",
+    "initializers",
+    "kernel_laws",
     "learning_after_a_fit",
     "merging",
-    "positive_families",
-    "priors_and_regularisation",
-    "schedule_laws",
-    "starts_and_learners",
-    "variance_floors",
-    "weighted_steps",
+    "sample_weights",
 ]
 
 

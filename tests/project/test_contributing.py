@@ -15,7 +15,7 @@ import pytest
 
 import mixfold
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 IGNORED = shutil.ignore_patterns("__pycache__", "*.so")
 
 # the package that is installed for development must not be found, only its copy
@@ -58,7 +58,8 @@ def skeletons(document: str) -> dict[str, Skeleton]:
         if title.startswith("Add "):
             (path,) = set(re.findall(r"Copy this to\s+`(src/mixfold/\w+/\w+\.py)`", body))
             (text,) = re.findall(r"```python\n(.*?)```", body, re.DOTALL)
-            commands = "".join(re.findall(r"```sh\n(.*?)```", body, re.DOTALL)).splitlines()
+            shell = "".join(re.findall(r"```sh\n(.*?)```", body, re.DOTALL))
+            commands = shell.replace("\\\n", "").splitlines()
             found[title] = Skeleton(path, text, commands)
     return found
 

@@ -1,16 +1,14 @@
-"""The laws of kernels and learners, over everything the registry finds."""
+"""The laws of learners, over everything the registry finds."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mixfold.core.capabilities import IdentityKernel, WhitenedKernel
 from mixfold.core.conjugate import Prior
 from mixfold.core.family import Family
 from mixfold.core.learner import Learner
@@ -40,7 +38,7 @@ from mixfold.learners.stepwise_em import StepwiseEM
 from mixfold.learners.variance_reduced_em import VarianceReducedEM
 from mixfold.models.mixture_model import MixtureModel
 from mixfold.schedules.constant import Constant
-from mixfold.testing import families, kernels, learners
+from mixfold.testing import families, learners
 
 FAMILIES: list[Family] = [v for f in find_all("families").values() for v in f.variants()]
 EASILY = RobustCusum(delta=0.1, threshold=0.2, window_size=4, min_instances=3)
@@ -84,34 +82,6 @@ PAIRS = [
 
 def rng() -> np.random.Generator:
     return np.random.default_rng(7)
-
-
-@pytest.mark.parametrize("law", kernels.LAWS, ids=lambda law: law.__name__)
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("family", FAMILIES, ids=repr)
-@pytest.mark.parametrize(
-    ("k", "d", "n"),
-    [(1, 1, 1), (2, 1, 60), (3, 2, 257), (2, 3, 50), (3, 4, 40), (2, 7, 60), (4, 17, 90)],
-)
-def test_kernel(
-    law: Callable[..., None], family: Family, dtype: Any, k: int, d: int, n: int
-) -> None:
-    model, params, x = families.example_mixture(family, k, d, n, rng())
-    kernel = kernel_for(model)
-    compiled = isinstance(family, WhitenedKernel | IdentityKernel)
-    assert isinstance(kernel, NativeKernel) == compiled, "the compiled kernels are missing"
-    weight = rng().integers(0, 3, size=n).astype(np.float64)
-    rtol = 1e-9 if dtype is np.float64 else 2e-4
-    for x_like in kernels.layouts(x.astype(dtype)).values():
-        law(model, params, kernel, Rows(x_like), rtol)
-        law(model, params, kernel, Rows(x_like, weight), rtol)
-
-
-def test_kernel_without_rows() -> None:
-    for family in FAMILIES:
-        model, params, x = families.example_mixture(family, 3, 2, 5, rng())
-        kernel = kernel_for(model)
-        assert not kernel.expect(kernel.prepare(params), Rows(x[:0])).any()
 
 
 @pytest.mark.parametrize("law", learners.LAWS, ids=lambda law: law.__name__)

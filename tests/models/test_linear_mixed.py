@@ -628,7 +628,7 @@ def test_the_documents_experiment() -> None:
 
 
 def test_the_example_of_the_docs_works_when_pasted(capsys: pytest.CaptureFixture[str]) -> None:
-    page = (Path(__file__).parent.parent / "docs" / "mixed-models.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "mixed-models.md").read_text()
     exec("\n".join(re.findall(r"```python\n(.*?)```", page, re.DOTALL)), {})
     assert "'hours'" in capsys.readouterr().out
 

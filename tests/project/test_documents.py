@@ -17,7 +17,7 @@ from mixfold.core import registry
 from mixfold.core.rows import Rows
 from mixfold.testing import families, learners
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 def python_blocks(document: str) -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from run_blocks import reasons, run_page
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 REASONS = {"needs a GPU", "installs packages"}
 
