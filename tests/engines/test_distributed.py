@@ -7,80 +7,42 @@ import pickle
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import dask
 import dask.array as da
 import dask.dataframe as dd
 import numpy as np
-import pandas as pd
-import pyarrow as pa
-import pyarrow.parquet
 import pytest
-from dask import delayed
 from distributed import Client, LocalCluster
 
 import mixfold
+from cluster_fits import CENTRES, FRAME, NAMES, X, chunked, mixture
 from mixfold import GaussianMixture, Mixture
 from mixfold.backends.threads import Threads
 from mixfold.cli.main import main
-from mixfold.core import source as sources
 from mixfold.core.engine import FAN_IN, tree
 from mixfold.core.errors import (
-    ClusterError,
     InvalidInputError,
-    MissingExtraError,
-    SourceError,
 )
 from mixfold.core.registry import find_all
 from mixfold.core.source import no_check
-from mixfold.core.value import digest, equal
+from mixfold.core.value import equal
 from mixfold.families.gaussian import Gaussian
 from mixfold.fitting.fit import Fit
 from mixfold.fitting.sharded_pass import Folding
 from mixfold.learners.em import EM
-from mixfold.learners.mini_batch_em import MiniBatchEM
 from mixfold.learners.online_em import OnlineEM
 from mixfold.models.mixture_model import MixtureModel
 from mixfold.sources.array import Array
 from mixfold.sources.opening import open_source
 
-CENTRES = np.array([[0.0, 0.0], [6.0, 0.0], [0.0, 6.0]])
-NAMES = ["a", "b"]
 MERGING = [
     name
     for name, one in find_all("learners").items()
     if hasattr(one, "merge") and one().serves(MixtureModel(Gaussian(), 1, 2))
 ]
-
-
-def blobs(n: int) -> np.ndarray:
-    rng = np.random.default_rng(0)
-    return np.asarray(rng.normal(size=(n, 2)) + CENTRES[rng.integers(3, size=n)])
-
-
-X = blobs(6000)
-FRAME = pd.DataFrame(X, columns=NAMES)
-
-
-@pytest.fixture(autouse=True)
-def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "LEAST_PART", 1000)
-
-
-@pytest.fixture(scope="module")
-def cluster() -> Iterator[LocalCluster]:
-    with LocalCluster(
-        n_workers=1, threads_per_worker=1, processes=True, dashboard_address=":0"
-    ) as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def address(cluster: LocalCluster) -> str:
-    return str(cluster.scheduler_address)
 
 
 def scale(cluster: LocalCluster, n: int) -> None:
@@ -95,22 +57,6 @@ def scale(cluster: LocalCluster, n: int) -> None:
         while len(client.scheduler_info(n_workers=-1)["workers"]) != n:
             assert time.monotonic() < deadline
             time.sleep(0.05)
-
-
-@pytest.fixture
-def parquet(tmp_path: Path) -> Path:
-    folder = tmp_path / "rows"
-    folder.mkdir()
-    for i, rows in enumerate(np.array_split(X, 3)):
-        table = pa.table({"a": rows[:, 0], "b": rows[:, 1], "w": np.full(len(rows), 1.0 + i)})
-        pyarrow.parquet.write_table(table, folder / f"{i}.parquet", row_group_size=150)
-    return folder
-
-
-def mixture(learner: Any = "em", **settings: Any) -> Mixture:
-    return Mixture(
-        **{"n_components": 3, "learner": learner, "random_state": 0, "max_iter": 3, **settings}
-    )
 
 
 # the same bits
@@ -175,17 +121,6 @@ class SuicidalChunk:
         if self.file.stat().st_size == 3:
             os.kill(os.getpid(), signal.SIGKILL)
         return rows
-
-
-def chunked(make: Any) -> Any:
-    """An array of six chunks, one of which is made by `make` whenever it is needed."""
-    parts = [
-        da.from_delayed(
-            delayed(make if i == 3 else np.asarray, pure=False)(rows), rows.shape, rows.dtype
-        )
-        for i, rows in enumerate(np.array_split(X, 6))
-    ]
-    return da.concatenate(parts)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGKILL")
@@ -331,108 +266,6 @@ def test_the_tree(n: int) -> None:
 
     assert tree([[i] for i in range(n)], join) == list(range(n))
     assert all(size <= FAN_IN for size in joins)
-
-
-# bad input
-
-
-def untouched(model: Any, error: type[Exception], words: str, *data: Any) -> None:
-    """The call is refused with these words, and the model is as it was."""
-    before = digest(model._learned) if hasattr(model, "_learned") else None
-    with pytest.raises(error, match=words):
-        model.fit(*data)
-    assert (digest(model._learned) if hasattr(model, "_learned") else None) == before
-
-
-def frames(*parts: pd.DataFrame) -> Any:
-    return dd.from_delayed([delayed(part) for part in parts], meta=FRAME[:0], verify_meta=False)
-
-
-def test_partitions_that_are_empty() -> None:
-    nothing = FRAME[:0]
-    found = mixture(cluster="serial").fit(frames(nothing, FRAME[:3000], nothing, FRAME[3000:]))
-    without = mixture(cluster="serial").fit(frames(FRAME[:3000], FRAME[3000:]))
-    np.testing.assert_allclose(np.sort(found.means_, 0), np.sort(without.means_, 0), atol=1e-3)
-    assert found.n_seen_ == 3 * len(X)
-    untouched(found, InvalidInputError, "no rows", frames(nothing, nothing))
-    online = mixture("online-em", cluster="serial").fit(frames(nothing, FRAME[:300], nothing))
-    assert online.n_seen_ == 300
-
-
-def test_partitions_with_other_columns(address: str) -> None:
-    other = FRAME.rename(columns={"b": "c"})
-    model = mixture(cluster="serial").fit(FRAME)
-    bad = frames(FRAME[:3000], other[3000:])
-    untouched(model, SourceError, "partition 1: it has columns a, c", bad)
-    untouched(mixture(cluster=address), SourceError, "partition 1: it has columns a, c", bad)
-    ragged = da.concatenate([da.from_array(X), da.from_array(X)])
-    ragged = ragged.map_blocks(lambda x: x[:, :1], chunks=ragged.chunks)
-    untouched(model, SourceError, "has 1 columns", ragged)
-
-
-def test_rows_that_are_no_numbers(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(EM, "sample_size", 200)
-    bad = FRAME.copy()
-    bad.loc[4321, "b"] = np.inf
-    model = mixture(cluster=address, init=CENTRES)
-    untouched(model, InvalidInputError, r"partition 4: row 322 .*'b' is inf", frames_of(bad))
-    text = dd.from_pandas(FRAME.assign(b="x"), npartitions=2)
-    untouched(model, SourceError, "not numeric", text)
-    untouched(model, InvalidInputError, "rows and columns", da.from_array(X[:, 0]))
-
-
-def frames_of(frame: pd.DataFrame) -> Any:
-    return dd.from_pandas(frame, npartitions=6)
-
-
-def test_a_task_that_fails_says_why(address: str) -> None:
-    def broken(rows: np.ndarray) -> np.ndarray:
-        raise RuntimeError("the disk is gone")
-
-    calls = mixture(cluster=address, init=CENTRES)
-    untouched(calls, Exception, "the disk is gone", chunked(broken))
-
-
-@pytest.mark.parametrize("where", ["tcp://127.0.0.1:1", "nowhere", "tcp://nowhere.invalid:8786"])
-def test_an_address_nobody_answers(
-    where: str, parquet: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("mixfold.engines.dask.PATIENCE", 0.5)
-    untouched(mixture(columns=NAMES, cluster=where), ClusterError, "no Dask scheduler", parquet)
-
-
-def test_what_a_cluster_cannot_do(parquet: Path) -> None:
-    untouched(mixture(cluster="local"), InvalidInputError, "memory of this process", X)
-    untouched(mixture(cluster=3), InvalidInputError, "cluster is 3", X)
-    incremental = mixture("incremental-em", cluster="serial", columns=NAMES)
-    untouched(incremental, InvalidInputError, "cannot be shared out", parquet)
-    drawn = MiniBatchEM(sampling="with-replacement")
-    shuffled = mixture(drawn, cluster="serial", columns=NAMES)
-    untouched(shuffled, InvalidInputError, "sampling='stream'", parquet)
-
-
-def test_states_of_different_passes_are_refused() -> None:
-    backend = Threads(MixtureModel(Gaussian(), 3, 2), 1)
-    learner = EM()
-    before = learner.init(backend, mixture().fit(X).params_)
-    after, _ = learner.end_pass(backend, learner.step(backend, before, Array(X).whole())[0])
-    with pytest.raises(InvalidInputError, match="pass 1"):
-        learner.merge(backend, before, [before, after])
-    online = OnlineEM(warmup=0)
-    other: Any = online.init(backend, before.params)
-    with pytest.raises(InvalidInputError, match=r"a StochasticState cannot .* EMState"):
-        learner.merge(backend, before, [other])
-    with pytest.raises(InvalidInputError, match=r"a EMState cannot .* StochasticState"):
-        online.merge(backend, other, [before])  # type: ignore[list-item]
-
-
-def test_a_missing_extra(monkeypatch: pytest.MonkeyPatch, parquet: Path) -> None:
-    monkeypatch.setitem(sys.modules, "distributed", None)
-    untouched(
-        mixture(cluster="local", columns=NAMES), MissingExtraError, r"mixfold\[dask\]", parquet
-    )
-    error = MissingExtraError("a", "b", "c")
-    assert str(pickle.loads(pickle.dumps(error))) == str(error)
 
 
 # the command line

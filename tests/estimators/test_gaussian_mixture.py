@@ -11,27 +11,17 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture as Original
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from drop_in import COVARIANCES, RNG, X, fitted, given
 from mixfold import GaussianMixture
 
-COVARIANCES = ["full", "tied", "diag", "spherical"]
-RNG = np.random.default_rng(0)
-MIX = np.array([[1.0, 0.4, 0.0], [0.0, 0.7, 0.2], [0.3, 0.0, 1.3]])
-X = np.vstack([RNG.normal(size=(70, 3)) @ MIX + shift for shift in (0.0, 3.0, [6.0, -3.0, 1.0])])
 NEW = RNG.normal(size=(40, 3)) * 3.0
 ARRAYS = ["weights_", "means_", "covariances_", "precisions_", "precisions_cholesky_"]
-
-
-def fitted(cls: Any, x: Any = X, **settings: Any) -> Any:
-    model = cls(**{"n_components": 3, "random_state": 0, **settings})
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        return model.fit(x)
 
 
 def assert_same(ours: Any, theirs: Any, rtol: float = 1e-6, x: Any = X, new: Any = NEW) -> None:
@@ -116,20 +106,6 @@ def test_settings(covariance: str, settings: dict[str, Any]) -> None:
     assert_same(fitted(GaussianMixture, **settings), fitted(Original, **settings), rtol)
 
 
-def given(covariance: str) -> dict[str, Any]:
-    spread = {
-        "full": np.stack([np.eye(3) * s for s in (0.5, 1.0, 2.0)]),
-        "tied": np.eye(3) + 0.2,
-        "diag": np.arange(1.0, 10.0).reshape(3, 3) / 3.0,
-        "spherical": np.array([0.5, 1.0, 2.0]),
-    }
-    return {
-        "weights_init": [0.2, 0.3, 0.5],
-        "means_init": X[[0, 80, 150]],
-        "precisions_init": spread[covariance],
-    }
-
-
 @pytest.mark.parametrize("covariance", COVARIANCES)
 @pytest.mark.parametrize("which", range(8))
 def test_starts_given_in_part(covariance: str, which: int) -> None:
@@ -142,123 +118,6 @@ def test_starts_given_in_part(covariance: str, which: int) -> None:
             np.testing.assert_allclose(ours.precisions_, parts["precisions_init"])
         else:
             assert_same(ours, fitted(Original, **settings))
-
-
-def outcome(cls: Any, x: Any = X, method: str = "fit", **settings: Any) -> str:
-    try:
-        getattr(cls(**{"n_components": 3, **settings}), method)(x)
-    except Exception as error:
-        return f"{type(error).__name__}: {error}"
-    return "no error"
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"weights_init": [0.5, 0.5]},
-        {"weights_init": [[0.2, 0.3, 0.5]]},
-        {"weights_init": [-0.5, 0.5, 1.0]},
-        {"weights_init": [0.2, 0.3, 0.4]},
-        {"weights_init": [0.2, 0.3, 0.5 + 1e-6]},
-        {"weights_init": ["a", "b", "c"]},
-        {"weights_init": [0.5, 0.5, np.nan]},
-        {"means_init": [[0.0, 0.0, 0.0]]},
-        {"means_init": np.zeros((3, 2))},
-        {"means_init": np.zeros((3, 3, 1))},
-        {"means_init": [[np.inf] * 3] * 3},
-        *(
-            {"covariance_type": name, "precisions_init": given(name)["precisions_init"][:-1]}
-            for name in COVARIANCES
-        ),
-        *(
-            {"covariance_type": name, "precisions_init": -given(name)["precisions_init"]}
-            for name in COVARIANCES
-        ),
-        {"covariance_type": "tied", "precisions_init": np.triu(np.ones((3, 3)))},
-        {"n_components": 0},
-        {"n_components": 2.5},
-        {"n_components": "two"},
-        {"n_components": 500},
-        {"covariance_type": "round"},
-        {"tol": -1.0},
-        {"reg_covar": -1.0},
-        {"max_iter": -1},
-        {"n_init": 0},
-        {"init_params": "magic"},
-        {"random_state": "seed"},
-        {"warm_start": "yes"},
-        {"verbose": -1},
-        {"verbose_interval": 0},
-    ],
-    ids=repr,
-)
-def test_error_messages(settings: dict[str, Any]) -> None:
-    def sorted_options(text: str) -> str:  # scikit-learn prints a set, in random order
-        return re.sub(r"\{.*\}", lambda m: str(sorted(re.findall(r"'.*?'", m[0]))), text)
-
-    ours, theirs = outcome(GaussianMixture, **settings), outcome(Original, **settings)
-    assert theirs != "no error"
-    assert sorted_options(ours) == sorted_options(theirs)
-
-
-@pytest.mark.parametrize(
-    "x",
-    [
-        X[:1],
-        X[:2],
-        X[0],
-        X[None],
-        np.empty((0, 3)),
-        X + 1j,
-    ],
-    ids=["1 row", "2 rows", "1d", "3d", "empty", "complex"],
-)
-def test_data_error_messages(x: Any) -> None:
-    for method in ("fit", "fit_predict"):
-        theirs = outcome(Original, x, method)
-        assert theirs != "no error"
-        assert outcome(GaussianMixture, x, method) == theirs
-
-
-@pytest.mark.parametrize(
-    ("x", "place"),
-    [
-        (np.full((9, 3), np.nan), "row 1, column 1 (both counted from 1) is NaN"),
-        (np.full((9, 3), np.inf), "row 1, column 1 (both counted from 1) is infinity"),
-        ([["a", "b"], ["c", "d"]], "column 1 (counted from 1) has 'a', which is not a number"),
-    ],
-    ids=["nan", "inf", "words"],
-)
-def test_values_that_are_no_numbers_are_named_where_scikit_learn_only_counts_them(
-    x: Any, place: str
-) -> None:
-    for method in ("fit", "fit_predict"):
-        assert outcome(Original, x, method).startswith("ValueError")
-        assert place in outcome(GaussianMixture, x, method)
-
-
-def test_before_fitting() -> None:
-    for method in ("predict", "predict_proba", "score", "score_samples", "bic", "aic"):
-        ours, theirs = outcome(GaussianMixture, X, method), outcome(Original, X, method)
-        assert ours == theirs
-        assert ours.startswith("NotFittedError")
-    with pytest.raises(NotFittedError):
-        GaussianMixture().sample()
-
-
-def test_convergence_warnings() -> None:
-    for cls in (GaussianMixture, Original):
-        with pytest.warns(ConvergenceWarning) as caught:
-            cls(3, max_iter=1, random_state=0).fit(X)
-        with pytest.warns(ConvergenceWarning) as also:
-            cls(3, max_iter=1, random_state=0).fit_predict(X)
-        texts = {str(w.message) for w in (*caught, *also)}
-        assert texts == {
-            "Best performing initialization did not converge. Try different init parameters, or "
-            "increase max_iter, tol, or check for degenerate data."
-        }
-        if cls is GaussianMixture:
-            assert {w.filename for w in caught} == {__file__}
 
 
 @pytest.mark.parametrize("covariance", COVARIANCES)
@@ -425,23 +284,6 @@ def test_pipelines_and_searches() -> None:
     np.testing.assert_allclose(
         ours.cv_results_["mean_test_score"], theirs.cv_results_["mean_test_score"], rtol=1e-4
     )
-
-
-def test_where_scikit_learn_raises() -> None:
-    singular = np.c_[X, X[:, 0] * 2.0]
-    for covariance in ("full", "tied"):
-        settings: dict[str, Any] = {"covariance_type": covariance, "reg_covar": 0.0}
-        with pytest.raises(ValueError, match="ill-defined empirical covariance"):
-            Original(3, random_state=0, **settings).fit(singular)
-        ours = fitted(GaussianMixture, singular, **settings)
-        assert np.isfinite(ours.score_samples(singular)).all()
-        assert ours.n_degenerate_ > 0
-    ones = np.ones((10, 2))
-    for covariance in COVARIANCES:
-        ours = fitted(
-            GaussianMixture, ones, n_components=1, covariance_type=covariance, reg_covar=0.0
-        )
-        assert np.isfinite(ours.score_samples(ones)).all()
 
 
 def test_weights_stand_for_repeated_rows() -> None:
