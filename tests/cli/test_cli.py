@@ -179,20 +179,23 @@ def test_progress_is_shown_when_asked_for(run: Run, rows: str) -> None:
 # the installed script
 
 
-def test_the_script_from_end_to_end(tmp_path: Path) -> None:
+def test_the_script_from_end_to_end(run: Run, tmp_path: Path) -> None:
+    """Fresh processes for a fit and a failure; pages of docs run the other commands in theirs."""
+
     def script(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [SCRIPT, *arguments], cwd=tmp_path, capture_output=True, text=True, check=False
         )
 
+    done = script("fit", "@faithful", "-k", "2")
+    assert (done.returncode, done.stderr) == (0, "")
     for arguments in (
-        ("fit", "@faithful", "-k", "2"),
         ("inspect", "model.mixfold"),
         ("sample", "model.mixfold", "-n", "10", "-o", "drawn.csv"),
         ("score", "model.mixfold", "drawn.csv", "-o", "scores.npy"),
     ):
-        done = script(*arguments)
-        assert (done.returncode, done.stderr) == (0, "")
+        code, _, err = run(*arguments)
+        assert (code, err) == (0, "")
     assert np.load(tmp_path / "scores.npy").shape == (10, 4)
     failed = script("inspect", "drawn.csv")
     assert (failed.returncode, failed.stdout, failed.stderr.count("\n")) == (2, "", 1)

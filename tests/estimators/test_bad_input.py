@@ -15,7 +15,19 @@ import pyarrow.feather
 import pyarrow.parquet
 import pytest
 
-from bad_input import CALLS, COUNTS, LEARN, NAMED, X, mixture, nothing_changes, refuses, spoiled
+from bad_input import (
+    CALLS,
+    COUNTS,
+    LEARN,
+    NAMED,
+    NAMED_COUNTS,
+    X,
+    fitted,
+    mixture,
+    nothing_changes,
+    refuses,
+    spoiled,
+)
 from mixfold import GaussianMixture, Mixture
 from mixfold.core.errors import (
     InvalidInputError,
@@ -33,7 +45,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::mixfold.core.errors.DegenerateC
 @pytest.mark.parametrize(("value", "named"), [(np.nan, "NaN"), (np.inf, "infinity")])
 @pytest.mark.parametrize("method", [*CALLS, "predict_proba", "score_samples", "bic", "aic", "icl"])
 def test_values_that_are_not_finite(estimator: Any, method: str, value: float, named: str) -> None:
-    refuses(estimator.fit(X), method, spoiled(X, value), named)
+    refuses(fitted(estimator, X), method, spoiled(X, value), named)
 
 
 @pytest.mark.parametrize(
@@ -46,10 +58,10 @@ def test_values_that_are_not_finite(estimator: Any, method: str, value: float, n
 )
 @pytest.mark.parametrize("method", CALLS)
 def test_values_outside_the_support(method: str, family: str, value: float, needs: str) -> None:
-    model = mixture(family).fit(COUNTS)
+    model = fitted(mixture(family), COUNTS)
     says = (family, needs, "row 151, column 2 ", f"is {value}")
     refuses(model, method, spoiled(COUNTS, value), *says)
-    named = mixture(family).fit(pd.DataFrame(COUNTS, columns=["a", "b"]))
+    named = fitted(mixture(family), NAMED_COUNTS)
     table = pd.DataFrame(spoiled(COUNTS, value), columns=["a", "b"])
     refuses(named, method, table, needs, "row 151 (counted from 1), column 'b'", f"is {value}")
 
@@ -100,9 +112,9 @@ def test_learn_one_of_a_dict_goes_by_name() -> None:
 
 @pytest.mark.parametrize("method", [m for m in CALLS if m != "fit"])
 def test_columns_of_arrays_and_tables(method: str) -> None:
-    model = mixture().fit(X)
+    model = fitted(mixture(), X)
     refuses(model, method, np.ones((9, 3)), "X has 3 features, but Mixture is expecting 2 features")
-    named = mixture().fit(NAMED)
+    named = fitted(mixture(), NAMED)
     refuses(named, method, NAMED[["b", "a"]], "must be in the same order")
     refuses(named, method, NAMED[["a"]], "now missing", "- b")
     refuses(named, method, NAMED.rename(columns={"a": "z"}), "unseen at fit time", "- z")
@@ -113,7 +125,7 @@ def test_columns_of_arrays_and_tables(method: str) -> None:
 
 @pytest.mark.parametrize("method", CALLS)
 def test_shapes_and_types_of_arrays(method: str) -> None:
-    model = mixture().fit(X)
+    model = fitted(mixture(), X)
     refuses(model, method, X[0], "Expected 2D array")
     refuses(model, method, X[None], "dim 3")
     refuses(model, method, np.empty((0, 2)), "0 sample(s)")
@@ -130,7 +142,7 @@ def test_shapes_and_types_of_arrays(method: str) -> None:
 
 @pytest.mark.parametrize("method", CALLS)
 def test_bad_streams(method: str) -> None:
-    model = mixture().fit(X)
+    model = fitted(mixture(), X)
     refuses(model, method, iter([]), "empty")
     refuses(model, method, iter([X[:0]]), "empty")
     refuses(model, method, pa.table({"a": X[:0, 0], "b": X[:0, 1]}), "no rows")

@@ -13,7 +13,7 @@ import pyarrow.feather
 import pyarrow.parquet
 import pytest
 
-from bad_input import COUNTS, LEARN, NAMED, X, mixture, refuses, spoiled, write
+from bad_input import COUNTS, LEARN, NAMED, X, fitted, mixture, refuses, spoiled, write
 from mixfold import GaussianMixture, Mixture
 from mixfold.core.errors import (
     InvalidInputError,
@@ -49,7 +49,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::mixfold.core.errors.DegenerateC
 @pytest.mark.parametrize("method", LEARN)
 @pytest.mark.parametrize("estimator", [Mixture(), GaussianMixture()], ids=["Mixture", "GM"])
 def test_weights_of_arrays(estimator: Any, method: str, weight: Any, says: str) -> None:
-    refuses(estimator.fit(X), method, X, says, sample_weight=weight)
+    refuses(fitted(estimator, X), method, X, says, sample_weight=weight)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_weights_in_files(
     method: str, learner: str, weight: np.ndarray, says: list[str], tmp_path: Path
 ) -> None:
     table = pa.table({"a": X[:, 0], "b": X[:, 1], "w": weight})
-    model = mixture(learner=learner).fit(NAMED)
+    model = fitted(mixture(learner=learner), NAMED)
     file = write(tmp_path, "x.parquet", table)
     refuses(model, method, file, *says, sample_weight="w")
     refuses(model, method, file, "no column 'q'", sample_weight="q")
@@ -93,25 +93,25 @@ def test_a_stream_may_begin_with_rows_of_no_weight(tmp_path: Path) -> None:
 @pytest.mark.parametrize("method", LEARN)
 def test_numbers_of_components(method: str, k: Any) -> None:
     says = ("n_components", repr(k), "whole number >= 1")
-    refuses(mixture().fit(X).set_params(n_components=k), method, X, *says)
+    refuses(fitted(mixture(), X).set_params(n_components=k), method, X, *says)
 
 
 @pytest.mark.parametrize("name", ["n_init", "max_iter", "n_threads"])
 @pytest.mark.parametrize("number", [0, -3, True, 1.5, "1"])
 def test_other_counts(name: str, number: Any) -> None:
-    model = mixture().fit(X).set_params(**{name: number})
+    model = fitted(mixture(), X).set_params(**{name: number})
     refuses(model, "fit", X, name, repr(number), "whole number >= 1")
 
 
 @pytest.mark.parametrize("number", [0, -1, 1.5, "2"])
 def test_threads_of_gaussian_mixture(number: Any) -> None:
-    model = GaussianMixture().fit(X).set_params(n_threads=number)
+    model = fitted(GaussianMixture(), X).set_params(n_threads=number)
     refuses(model, "fit", X, "n_threads", repr(number))
 
 
 @pytest.mark.parametrize("every", ["often", None, float("nan")])
 def test_seconds_between_checkpoints(every: Any, tmp_path: Path) -> None:
-    model = mixture().fit(X).set_params(checkpoint=tmp_path / "c", checkpoint_every=every)
+    model = fitted(mixture(), X).set_params(checkpoint=tmp_path / "c", checkpoint_every=every)
     refuses(model, "fit", X, "checkpoint_every", repr(every))
 
 
@@ -131,7 +131,7 @@ def test_seconds_between_checkpoints(every: Any, tmp_path: Path) -> None:
         ({"init": "zzz"}, ["'zzz'", "Known:"]),
         ({"init": [["a", "b"], ["c", "d"]]}, ["init"]),
         ({"init": Mixture()}, ["init", "not fitted"]),
-        ({"init": mixture("poisson").fit(COUNTS)}, ["init", "Gaussian"]),
+        ({"init": fitted(mixture("poisson"), COUNTS)}, ["init", "Gaussian"]),
         ({"init": Mixture(Gaussian("diag"), 2, random_state=1).fit(X)}, ["init", "Gaussian"]),
         (
             {"init": Mixture(n_components=3, random_state=0).fit(X)},
@@ -143,7 +143,7 @@ def test_seconds_between_checkpoints(every: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize("method", LEARN)
 def test_settings(method: str, settings: dict[str, Any], says: list[str]) -> None:
     model = Mixture(n_components=2)
-    refuses(model.fit(X).set_params(**settings), "fit", X, *says)
+    refuses(fitted(model, X).set_params(**settings), "fit", X, *says)
     with pytest.raises(ValueError) as caught:
         getattr(
             Mixture(n_components=2, **settings)
@@ -191,7 +191,7 @@ def test_hyper_parameters(make: Callable[[], Any], says: list[str]) -> None:
 
 
 def test_fewer_rows_than_components(tmp_path: Path) -> None:
-    model = mixture().fit(NAMED).set_params(n_components=5)
+    model = fitted(mixture(), NAMED).set_params(n_components=5)
     file = write(tmp_path, "x.csv", pa.table({"a": X[:3, 0], "b": X[:3, 1]}))
     says = ("n_components = 5", "n_samples = 3")
     for data in (NAMED[:3], file, iter([X[:3]]), [X[:2], X[:1]]):
@@ -214,7 +214,7 @@ def test_a_stream_begins_with_any_number_of_rows(learner: str, family: str, n: i
 
 @pytest.mark.parametrize("method", LEARN)
 def test_a_fraction_of_an_unknown_length(method: str, tmp_path: Path) -> None:
-    model = mixture().fit(X).set_params(learner=MiniBatchEM(batch_size=0.1))
+    model = fitted(mixture(), X).set_params(learner=MiniBatchEM(batch_size=0.1))
     file = write(tmp_path, "x.csv", pa.table({"a": X[:, 0], "b": X[:, 1]}))
     for data in (iter([X]), file):
         refuses(model, method, data, "batch_size=0.1", "give a number of rows")
@@ -222,7 +222,7 @@ def test_a_fraction_of_an_unknown_length(method: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("order", ["with-replacement", "without-replacement"])
 def test_sampling_what_cannot_be_indexed(order: str, tmp_path: Path) -> None:
-    model = mixture().fit(X).set_params(learner=MiniBatchEM(sampling=order))
+    model = fitted(mixture(), X).set_params(learner=MiniBatchEM(sampling=order))
     file = write(tmp_path, "x.csv", pa.table({"a": X[:, 0], "b": X[:, 1]}))
     for data in (file, [X, X], iter([X])):
         refuses(model, "fit", data, f"sampling={order!r}", "use sampling='stream'")
@@ -232,5 +232,5 @@ def test_sampling_what_cannot_be_indexed(order: str, tmp_path: Path) -> None:
     "changed", [{"n_components": 3}, {"family": "poisson"}, {"family": Gaussian("diag")}]
 )
 def test_a_stream_does_not_change_its_model(changed: dict[str, Any]) -> None:
-    for model in (mixture().fit(COUNTS), mixture().partial_fit(COUNTS)):
+    for model in (fitted(mixture(), COUNTS), mixture().partial_fit(COUNTS)):
         refuses(model.set_params(**changed), "partial_fit", COUNTS, "fit", next(iter(changed)))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import mixfold
-from bad_input import COUNTS, NAMED, X, content, mixture, refuses
+from bad_input import COUNTS, NAMED, X, content, fitted, mixture, refuses
 from mixfold import Mixture
 from mixfold.core.errors import (
     ModelFileError,
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::mixfold.core.errors.DegenerateC
 
 
 def test_saving_where_it_cannot_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = mixture().fit(X)
+    model = fitted(mixture(), X)
     model.save(tmp_path / "old")
     before = content(tmp_path)
     for path in (tmp_path, tmp_path / "no folder" / "model", tmp_path / "old" / "model"):
@@ -45,7 +45,7 @@ def unsavable(r: Any) -> np.ndarray:
 
 
 def test_resuming(tmp_path: Path) -> None:
-    model = mixture().fit(X)
+    model = fitted(mixture(), X)
     refuses(model.set_params(resume=True), "fit", X, "resume=True", "checkpoint=PATH")
     file = tmp_path / "checkpoint"
     mixture(checkpoint=file).fit(X)
@@ -59,7 +59,7 @@ def test_resuming(tmp_path: Path) -> None:
         {"random_state": 1},
         {"init": "random-rows"},
     ):
-        other = mixture().fit(COUNTS)
+        other = fitted(mixture(), COUNTS)
         other.set_params(**{"checkpoint": file, "resume": True, **changes})
         refuses(other, "fit", COUNTS, str(file), "another fit", "remove", kind=ModelFileError)
     for data in (X[:100], np.hstack([X, X]), NAMED):

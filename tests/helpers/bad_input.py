@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pyarrow.csv
 import pyarrow.feather
 import pyarrow.parquet
 import pytest
+from sklearn.base import clone
 
 from mixfold import Mixture
 from mixfold.core.value import equal, flatten, unflatten
@@ -20,10 +22,20 @@ from mixfold.core.value import equal, flatten, unflatten
 X = np.random.default_rng(0).normal(size=(200, 2))
 COUNTS = np.random.default_rng(1).poisson(3.0, size=(200, 2)).astype(float)
 NAMED = pd.DataFrame(X, columns=["a", "b"])
+NAMED_COUNTS = pd.DataFrame(COUNTS, columns=["a", "b"])
+FITTED: dict[tuple[str, int], Any] = {}
 
 
 def mixture(family: Any = "gaussian", **settings: Any) -> Mixture:
     return Mixture(family, n_components=2, random_state=0, **settings)
+
+
+def fitted(estimator: Any, rows: Any) -> Any:
+    """A copy of the estimator fitted to one of the tables above, which is done only once."""
+    key = repr(estimator), id(rows)
+    if key not in FITTED:
+        FITTED[key] = clone(estimator).fit(rows)
+    return deepcopy(FITTED[key])
 
 
 def copied(thing: Any) -> Any:

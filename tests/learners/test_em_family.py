@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +111,11 @@ def learned(learner: Learner, passes: int) -> np.ndarray:
     return model.unconstrained(rule.estimate(backend, state))
 
 
+@cache
+def end_of_em() -> np.ndarray:
+    return learned(EM(tol=0.0, max_iter=1000), 800)
+
+
 def test_a_batch_of_all_rows_is_em() -> None:
     np.testing.assert_allclose(
         learned(IncrementalEM(batch_size=4000), 6), learned(EM(), 6), rtol=1e-8, atol=1e-8
@@ -136,8 +142,7 @@ def test_a_batch_of_all_rows_is_em() -> None:
     ids=repr,
 )
 def test_ends_where_em_ends(learner: Learner, passes: int, tolerance: float) -> None:
-    end = learned(EM(tol=0.0, max_iter=1000), 800)
-    assert np.abs(learned(learner, passes) - end).max() < tolerance
+    assert np.abs(learned(learner, passes) - end_of_em()).max() < tolerance
 
 
 @pytest.mark.parametrize(

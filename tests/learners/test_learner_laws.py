@@ -88,7 +88,8 @@ def rng() -> np.random.Generator:
 @pytest.mark.parametrize(("family", "learner"), PAIRS, ids=repr)
 def test_learner(law: Callable[..., None], family: Family, learner: Learner) -> None:
     # rows that are learned one by one in Python take long
-    n = 400 if isinstance(kernel_for(MixtureModel(family, 3, 2)), NativeKernel) else 100
+    compiled = isinstance(kernel_for(MixtureModel(family, 3, 2)), NativeKernel)
+    n = 400 if compiled else 60 if getattr(learner, "batch_size", None) == 1 else 100
     model, params, x = families.example_mixture(family, 3, 2, n, rng())
     learner = learner.resolve(n, 2, False)
     weight = rng().uniform(0.5, 2.0, size=n)

@@ -16,7 +16,7 @@ import pytest
 import mixfold
 
 ROOT = Path(__file__).parents[2]
-IGNORED = shutil.ignore_patterns("__pycache__", "*.so")
+IGNORED = shutil.ignore_patterns("*.so")  # but bytecode is copied, and is valid there
 
 # the package that is installed for development must not be found, only its copy
 RUNNER = """

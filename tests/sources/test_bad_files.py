@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.csv
@@ -20,8 +19,10 @@ from bad_input import (
     COUNTS,
     LEARN,
     NAMED,
+    NAMED_COUNTS,
     X,
     copied,
+    fitted,
     mixture,
     refuses,
     spoiled,
@@ -65,7 +66,7 @@ def test_columns_of_files_go_by_name(kind: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("method", CALLS)
 def test_columns_that_are_not_numbers(method: str, kind: str, tmp_path: Path) -> None:
     words, gaps = ["x"] * 200, [None if i == 170 else float(i) for i in range(200)]
-    model = mixture().fit(NAMED)
+    model = fitted(mixture(), NAMED)
     for column, says in ((words, "'b'"), (gaps, "missing")):
         table = pa.table({"a": X[:, 0], "b": column})
         if kind in KINDS:
@@ -84,7 +85,12 @@ def test_nulls_are_found_where_they_are(tmp_path: Path) -> None:
     for kind in KINDS:
         file = write(tmp_path, f"x.{kind}", pa.table({"a": X[:, 0], "b": gaps}))
         refuses(
-            mixture().fit(X), "fit", file, "column 'b'", "row 171 (counted from 1)", "fill or drop"
+            fitted(mixture(), X),
+            "fit",
+            file,
+            "column 'b'",
+            "row 171 (counted from 1)",
+            "fill or drop",
         )
 
 
@@ -102,14 +108,14 @@ def test_the_columns_asked_for(method: str, tmp_path: Path) -> None:
         (["a"], iter([X]), ["columns", "array"]),
         (["a"], tmp_path / "x.npy", ["x.npy", "without names"]),
     ]:
-        model = mixture().fit(X).set_params(columns=columns)
+        model = fitted(mixture(), X).set_params(columns=columns)
         refuses(model, method, data, *says, kind=MixfoldError)
 
 
 def test_a_column_name_that_appears_twice(tmp_path: Path) -> None:
     file = tmp_path / "x.csv"
     file.write_text("a,b,a\n1,2,3\n")
-    refuses(mixture().fit(X), "fit", file, "x.csv", "'a'", "twice")
+    refuses(fitted(mixture(), X), "fit", file, "x.csv", "'a'", "twice")
 
 
 # files
@@ -155,7 +161,7 @@ def bad_files(folder: Path) -> Iterator[tuple[Path | str | list[Path], tuple[str
 
 
 def test_bad_files(tmp_path: Path) -> None:
-    model = mixture().fit(X)
+    model = fitted(mixture(), X)
     for file, says in bad_files(tmp_path):
         for method in ("fit", "partial_fit", "score"):
             refuses(model, method, file, *says, kind=SourceError)
@@ -178,11 +184,11 @@ def test_an_error_in_the_middle_of_a_file(learner: str, method: str, tmp_path: P
     table = {"a": COUNTS[:, 0], "b": spoiled(COUNTS, -3.0)[:, 1]}
     file = write(tmp_path, "x.parquet", pa.table(table))
     checkpoint = tmp_path / "checkpoint"
-    model = mixture("poisson", learner=learner).fit(pd.DataFrame(COUNTS, columns=["a", "b"]))
+    model = fitted(mixture("poisson", learner=learner), NAMED_COUNTS)
     model.set_params(checkpoint=checkpoint, checkpoint_every=0.0)
     refuses(model, method, file, "row 151 (", "column 'b'", "-3.0")
     np.save(tmp_path / "x.npy", spoiled(X, np.nan))
-    plain = mixture(learner=learner).fit(X)
+    plain = fitted(mixture(learner=learner), X)
     refuses(plain, method, tmp_path / "x.npy", "row 151, column 2 (both counted from 1)", "NaN")
 
 
@@ -195,7 +201,7 @@ def test_rows_that_only_a_later_pass_draws(tmp_path: Path) -> None:
     x[unseen] = np.nan
     np.save(tmp_path / "x.npy", x)
     learner = MiniBatchEM(batch_size=1000, sampling="with-replacement", max_iter=2)
-    refuses(mixture(learner=learner).fit(X), "fit", tmp_path / "x.npy", "NaN", "finite")
+    refuses(fitted(mixture(learner=learner), X), "fit", tmp_path / "x.npy", "NaN", "finite")
 
 
 def test_a_csv_whose_numbers_change_their_look(tmp_path: Path) -> None:
