@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from multiprocessing import get_all_start_methods
 from pathlib import Path
 
-import dask
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
@@ -16,27 +14,21 @@ from distributed import LocalCluster
 from cluster_fits import X
 from mixfold.core import source as sources
 
-METHOD = "forkserver" if "forkserver" in get_all_start_methods() else "spawn"
-
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sources, "LEAST_PART", 1000)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def cluster() -> Iterator[LocalCluster]:
-    """Workers in processes that are forked from one which has imported what they need."""
-    with (
-        dask.config.set({"distributed.worker.multiprocessing-method": METHOD}),
-        LocalCluster(
-            n_workers=1, threads_per_worker=1, processes=True, dashboard_address=":0"
-        ) as made,
-    ):
+    with LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=True, dashboard_address=":0"
+    ) as made:
         yield made
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def address(cluster: LocalCluster) -> str:
     return str(cluster.scheduler_address)
 

@@ -248,7 +248,7 @@ def test_titteringtons_step_agrees_with_the_information_and_stays_inside() -> No
 @pytest.mark.parametrize("learner", LEARNERS, ids=repr)
 def test_learner(law: Callable[..., None], learner: Learner) -> None:
     # groups that are learned one by one in Python take long
-    n = 60 if getattr(learner, "batch_size", None) == 1 else 200
+    n = 60 if getattr(getattr(learner, "learner", learner), "batch_size", None) == 1 else 200
     groups, params = simulated(n, 2, 2)
     x, model = units(groups), LinearMixed(2, 2)
     learner = learner.resolve(n, model.d, False)

@@ -143,8 +143,10 @@ def a_weight_is_as_many_rows(
             return
         log_density = backend.posterior(learner.estimate(backend, state), Rows(x), False)[0]
         ends.append(float(counts @ log_density) / float(counts.sum()))
+        if len(ends) == 2 and ends[0] > ends[1] - 0.05:  # whatever rows without weights give
+            return
     weighted, repeated, plain = ends
-    assert weighted > repeated - max(0.05, 0.5 * (repeated - plain))
+    assert weighted > repeated - 0.5 * (repeated - plain)
 
 
 def learning_raises_the_likelihood(
