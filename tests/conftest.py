@@ -1,4 +1,4 @@
-"""Settings for all tests; scikit-learn's array API checks need SciPy told before its import."""
+"""Settings for all tests; what libraries read when they are imported is set before that."""
 
 from __future__ import annotations
 
@@ -6,6 +6,11 @@ import os
 from pathlib import Path
 
 os.environ.setdefault("SCIPY_ARRAY_API", "1")
+
+# data are small: threads of linear algebra would spend more time waiting than working, and tests
+# run in several processes; read when NumPy is imported, and by the processes that tests start
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(name, "1")
 
 # without a GPU its kernels run in an interpreter, which must be asked for before they are read
 if not Path("/dev/nvidia0").exists():
