@@ -25,7 +25,7 @@ from mixfold.core.value import equal
 from mixfold.estimators._units import padded
 from mixfold.fitting.checkpoint import Checkpoint
 from mixfold.kernels.choice import tile_length
-from mixfold.models.linear_mixed import unit_rows
+from mixfold.models.unit_rows import unit_rows
 from mixfold.sources.grouped import Grouped
 from mixfold.sources.opening import open_source
 from mixfold.testing import sources
