@@ -299,7 +299,7 @@ def controlled(
 
 
 def default_rho(size: int, n: int) -> float:
-    """(batches)^(-2/3), but a batch moves no more than its share of 50 K (d + 1) rows, or of all."""
+    """(batches)^(-2/3), but no more than a batch's share of 50 K (d + 1) rows, or of all."""
     return min(1.0, max(size / (50 * 2 * 3), size / n), (size / n) ** (2.0 / 3.0))
 
 

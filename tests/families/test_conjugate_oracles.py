@@ -1,0 +1,374 @@
+"""Conjugate posteriors against SciPy's distributions and textbook sums over raw rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+from scipy.special import digamma
+
+from mixfold.core.conjugate import Prior
+from mixfold.core.errors import InvalidInputError
+from mixfold.core.statistics import Block, pack
+from mixfold.families._gamma_rates import ExponentialRates, GammaPosterior, PoissonRates, log_gap
+from mixfold.families._gaussian_params import GaussianParams
+from mixfold.families._normal_gamma import NormalGamma
+from mixfold.families._normal_wishart import NormalWishart, NormalWishartPosterior, updated
+from mixfold.families._positive import MeanParams
+
+K, D = 2, 3
+RNG = np.random.default_rng(3)
+ROWS = RNG.normal(size=(7, D)) + np.array([1.0, -2.0, 0.5])
+SHARES = RNG.dirichlet(np.ones(K), size=7)  # of rows in components
+COUNTS = RNG.poisson(3.0, size=(7, D)).astype(np.float64)
+GAMMA = GammaPosterior(RNG.uniform(2.5, 6.0, (K, D)), RNG.uniform(0.5, 2.0, (K, D)))
+
+
+def wishart() -> NormalWishartPosterior:
+    rng = np.random.default_rng(5)
+    root = np.tril(rng.normal(size=(K, D, D)))
+    root[:, np.arange(D), np.arange(D)] = rng.uniform(1.0, 2.0, (K, D))
+    return NormalWishartPosterior(
+        rng.normal(size=(K, D)), np.array([0.7, 3.0]), np.array([6.0, 9.5]), root
+    )
+
+
+def columns() -> NormalWishartPosterior:
+    rng = np.random.default_rng(6)
+    return NormalWishartPosterior(
+        rng.normal(size=(K, D)),
+        rng.uniform(0.5, 3.0, (K, D)),
+        rng.uniform(3.5, 8.0, (K, D)),
+        rng.uniform(0.5, 2.0, (K, D)),
+    )
+
+
+def block(x: np.ndarray, full: bool) -> Block:
+    """Weights, means and scatter about the means, of rows with shares."""
+    weight = SHARES.sum(axis=0)
+    mean = SHARES.T @ x / weight[:, None]
+    scatter = []
+    for k in range(K):
+        e = x - mean[k]
+        s = (SHARES[:, k, None, None] * e[:, :, None] * e[:, None, :]).sum(axis=0) / weight[k]
+        scatter.append(s)
+    s = np.array(scatter)
+    return Block(weight, mean, pack(s) if full else np.diagonal(s, axis1=1, axis2=2).copy())
+
+
+def test_full_predictive_densities() -> None:
+    p = wishart()
+    found = NormalWishart().log_evidence(p, ROWS, np.ones(len(ROWS)))
+    for k in range(K):
+        freedom = p.nu[k] - D + 1.0
+        shape = p.factor[k] @ p.factor[k].T * (p.kappa[k] + 1.0) / (p.kappa[k] * freedom)
+        exact = stats.multivariate_t(p.mean[k], shape, freedom).logpdf(ROWS)
+        np.testing.assert_allclose(found[:, k], exact, rtol=1e-10)
+
+
+def test_diagonal_predictive_densities() -> None:
+    p = columns()
+    found = NormalGamma().log_evidence(p, ROWS, np.ones(len(ROWS)))
+    scale = p.factor * np.sqrt((p.kappa + 1.0) / (p.kappa * p.nu))
+    exact = stats.t(p.nu, p.mean, scale).logpdf(ROWS[:, None]).sum(axis=2)
+    np.testing.assert_allclose(found, exact, rtol=1e-10)
+
+
+@pytest.mark.parametrize("weight", [0.4, 1.0, 2.5])
+def test_evidence_of_weighted_rows(weight: float) -> None:
+    """E[p(x)^weight] by quadrature over the precision, where the mean integrates in closed form."""
+    p, x = columns(), ROWS[0]
+    found = NormalGamma().log_evidence(p, x[None], np.array([weight]))[0]
+    for k in range(K):
+        total = 0.0
+        for j in range(D):
+            kappa, nu, v = p.kappa[k, j], p.nu[k, j], p.factor[k, j] ** 2
+            e2 = (x[j] - p.mean[k, j]) ** 2
+            beta = kappa * weight / (kappa + weight)
+
+            precision = np.linspace(1e-9, 200.0 / v, 20_001)
+            power = (precision / (2.0 * np.pi)) ** (0.5 * weight)
+            given = power * np.exp(-0.5 * beta * precision * e2) * np.sqrt(kappa / (kappa + weight))
+            values = given * stats.gamma.pdf(precision, 0.5 * nu, 0.0, 2.0 / v)
+            total += np.log(integrate.simpson(values, x=precision))
+        assert found[k] == pytest.approx(total, rel=1e-5)
+
+
+def test_predictive_densities_of_counts_and_waiting_times() -> None:
+    a, b, one = GAMMA.shape, GAMMA.rate, np.ones(len(COUNTS))
+    counts = stats.nbinom(a, b / (b + 1.0)).logpmf(COUNTS[:, None]).sum(axis=2)
+    np.testing.assert_allclose(PoissonRates().log_evidence(GAMMA, COUNTS, one), counts, rtol=1e-9)
+    waits = stats.lomax(a, scale=b).logpdf(COUNTS[:, None]).sum(axis=2)
+    np.testing.assert_allclose(
+        ExponentialRates().log_evidence(GAMMA, COUNTS, one), waits, rtol=1e-9
+    )
+
+
+@pytest.mark.parametrize("weight", [0.3, 2.0])
+def test_evidence_of_weighted_counts_and_waiting_times(weight: float) -> None:
+    x = COUNTS[:1]
+    for conjugate, density in (
+        (PoissonRates(), stats.poisson.pmf),
+        (ExponentialRates(), lambda x, rate: rate * np.exp(-rate * x)),
+    ):
+        found = conjugate.log_evidence(GAMMA, x, np.array([weight]))[0]
+        for k in range(K):
+            total = 0.0
+            for j in range(D):
+                shape, rate = GAMMA.shape[k, j], GAMMA.rate[k, j]
+                grid = np.linspace(1e-9, 40.0, 20_001)
+                values = density(x[0, j], grid) ** weight * stats.gamma.pdf(
+                    grid, shape, 0.0, 1 / rate
+                )
+                total += np.log(integrate.simpson(values, x=grid))
+            assert found[k] == pytest.approx(total, rel=1e-5)
+
+
+def test_full_posterior_is_that_of_raw_sums() -> None:
+    p = wishart()
+    after = NormalWishart().absorb(p, (block(ROWS, True),))
+    for k in range(K):
+        n, total = SHARES[:, k].sum(), SHARES[:, k] @ ROWS
+        second = (SHARES[:, k, None] * ROWS).T @ ROWS
+        kappa = p.kappa[k] + n
+        mean = (p.kappa[k] * p.mean[k] + total) / kappa
+        v = p.factor[k] @ p.factor[k].T + second
+        v += p.kappa[k] * np.outer(p.mean[k], p.mean[k]) - kappa * np.outer(mean, mean)
+        np.testing.assert_allclose(after.mean[k], mean, rtol=1e-12)
+        np.testing.assert_allclose(after.factor[k] @ after.factor[k].T, v, rtol=1e-10)
+        np.testing.assert_allclose([after.kappa[k], after.nu[k]], [kappa, p.nu[k] + n], rtol=1e-14)
+
+
+def test_diagonal_posterior_is_that_of_raw_sums() -> None:
+    p = columns()
+    after = NormalGamma().absorb(p, (block(ROWS, False),))
+    n = SHARES.sum(axis=0)[:, None]
+    kappa = p.kappa + n
+    mean = (p.kappa * p.mean + SHARES.T @ ROWS) / kappa
+    v = p.factor**2 + SHARES.T @ ROWS**2 + p.kappa * p.mean**2 - kappa * mean**2
+    np.testing.assert_allclose(after.mean, mean, rtol=1e-12)
+    np.testing.assert_allclose(after.factor**2, v, rtol=1e-10)
+    np.testing.assert_allclose(after.kappa, kappa, rtol=1e-14)
+    np.testing.assert_allclose(after.nu, p.nu + n, rtol=1e-14)
+
+
+def test_posteriors_of_rates_are_those_of_raw_sums() -> None:
+    n = SHARES.sum(axis=0)[:, None] * np.ones((K, D))
+    counts = PoissonRates().absorb(GAMMA, (block(COUNTS, False),))
+    np.testing.assert_allclose(counts.shape, GAMMA.shape + SHARES.T @ COUNTS, rtol=1e-13)
+    np.testing.assert_allclose(counts.rate, GAMMA.rate + n, rtol=1e-13)
+    waits = ExponentialRates().absorb(GAMMA, (block(COUNTS, False),))
+    np.testing.assert_allclose(waits.shape, GAMMA.shape + n, rtol=1e-13)
+    np.testing.assert_allclose(waits.rate, GAMMA.rate + SHARES.T @ COUNTS, rtol=1e-13)
+
+
+@pytest.mark.parametrize("weight", [0.5, 3.0])
+def test_matched_rates_have_the_moments_of_the_mixture(weight: float) -> None:
+    x, c = COUNTS[0], np.array([0.3, 0.9])
+    for conjugate in (PoissonRates(), ExponentialRates()):
+        shape, rate = (
+            (weight * x, weight) if isinstance(conjugate, PoissonRates) else (weight, weight * x)
+        )
+        after, floored = conjugate.match(GAMMA, x, weight, c)
+        with_row = stats.gamma(GAMMA.shape + shape, scale=1.0 / (GAMMA.rate + rate))
+        without = stats.gamma(GAMMA.shape, scale=1.0 / GAMMA.rate)
+        share = c[:, None]
+        mean = share * with_row.mean() + (1.0 - share) * without.mean()
+        second = share * with_row.moment(2) + (1.0 - share) * without.moment(2)
+        found = stats.gamma(after.shape, scale=1.0 / after.rate)
+        np.testing.assert_allclose(found.mean(), mean, rtol=1e-10)
+        np.testing.assert_allclose(found.var(), second - mean**2, rtol=1e-8)
+        assert floored == 0
+        same, _ = conjugate.match(GAMMA, x, weight, np.zeros(K))
+        np.testing.assert_array_equal(same.shape, GAMMA.shape)
+        np.testing.assert_array_equal(same.rate, GAMMA.rate)
+
+
+@pytest.mark.parametrize("reg_covar", [0.0, 0.3])
+def test_expected_covariances(reg_covar: float) -> None:
+    """The mean of an inverse Wishart distribution, and reg_covar on its diagonal."""
+    p, q = wishart(), columns()
+    full = NormalWishart(reg_covar).expected(p)
+    for k in range(K):
+        mean = stats.invwishart(p.nu[k], p.factor[k] @ p.factor[k].T).mean()
+        found = full.factor[k] @ full.factor[k].T
+        np.testing.assert_allclose(found, mean + reg_covar * np.eye(D), rtol=1e-10)
+    variances = stats.invgamma(0.5 * q.nu, scale=0.5 * q.factor**2).mean()
+    diagonal = NormalGamma(reg_covar).expected(q)
+    np.testing.assert_allclose(diagonal.factor**2, variances + reg_covar, rtol=1e-10)
+    np.testing.assert_array_equal(diagonal.means, q.mean)
+
+
+def test_expected_rates() -> None:
+    means = PoissonRates().expected(GAMMA).means
+    np.testing.assert_allclose(means, GAMMA.shape / GAMMA.rate, rtol=1e-14)
+    waits = stats.invgamma(GAMMA.shape, scale=GAMMA.rate).mean()
+    np.testing.assert_allclose(ExponentialRates().expected(GAMMA).means, waits, rtol=1e-12)
+    # the mean of a waiting time exists for shapes above one only
+    few = GammaPosterior(np.array([[1.05]]), np.array([[2.0]]))
+    assert ExponentialRates().expected(few).means == pytest.approx(20.0)
+
+
+def test_expected_log_densities() -> None:
+    x, p, q = ROWS[0], wishart(), columns()
+    params, gap = NormalWishart().expected_log_params(p)
+    for k in range(K):
+        v = p.factor[k] @ p.factor[k].T
+        log_det = sum(digamma(0.5 * (p.nu[k] - j)) for j in range(D))
+        log_det += D * np.log(2.0) - np.linalg.slogdet(v)[1]
+        e = x - p.mean[k]
+        square = D / p.kappa[k] + p.nu[k] * e @ np.linalg.solve(v, e)
+        expected = 0.5 * (log_det - D * np.log(2.0 * np.pi) - square)
+        covariance = params.factor[k] @ params.factor[k].T
+        found = stats.multivariate_normal(params.means[k], covariance).logpdf(x) + gap[k]
+        assert found == pytest.approx(expected, rel=1e-10)
+    diagonal, gap = NormalGamma().expected_log_params(q)
+    log_precision = digamma(0.5 * q.nu) - np.log(0.5 * q.factor**2)
+    square = 1.0 / q.kappa + q.nu * (x - q.mean) ** 2 / q.factor**2
+    terms = 0.5 * (log_precision - np.log(2.0 * np.pi) - square)
+    found = stats.norm(diagonal.means, diagonal.factor).logpdf(x).sum(axis=1) + gap
+    np.testing.assert_allclose(found, terms.sum(axis=1), rtol=1e-10)
+
+
+def test_expected_log_densities_of_rates() -> None:
+    x, a, b = COUNTS[1], GAMMA.shape, GAMMA.rate
+    log_rate = digamma(a) - np.log(b)
+    params, gap = PoissonRates().expected_log_params(GAMMA)
+    found = (x * np.log(params.means) - params.means).sum(axis=1) + gap
+    # exp(gap) multiplies the weight: what the mean rate costs more is in the constant
+    np.testing.assert_allclose(found, (x * log_rate - a / b).sum(axis=1), rtol=1e-10)
+    params, gap = ExponentialRates().expected_log_params(GAMMA)
+    found = (-np.log(params.means) - x / params.means).sum(axis=1) + gap
+    np.testing.assert_allclose(found, (log_rate - x * a / b).sum(axis=1), rtol=1e-10)
+
+
+@pytest.mark.parametrize("shape", [0.5, 3.0, 999_999.0, 1e6, 1.1e6, 2e6])
+def test_digamma_less_the_logarithm(shape: float) -> None:
+    """Against three terms of its series, or the difference where that does not cancel."""
+    series = -0.5 / shape - 1.0 / (12.0 * shape**2) + 1.0 / (120.0 * shape**4)
+    exact = digamma(shape) - np.log(shape) if shape < 100.0 else series
+    tolerance = 1e-12 if shape < 100.0 or shape > 1e6 else 1e-7
+    assert log_gap(np.array(shape)) == pytest.approx(exact, rel=tolerance)
+
+
+@pytest.mark.parametrize("level", [0.5, 0.95])
+def test_intervals(level: float) -> None:
+    p, q, tails = wishart(), columns(), np.array([0.5 - level / 2, 0.5 + level / 2])
+    reg_covar = 0.2
+    full = NormalWishart(reg_covar).intervals(p, level)
+    for k in range(K):
+        freedom = p.nu[k] - D + 1.0
+        v = np.diagonal(p.factor[k] @ p.factor[k].T)
+        for side in (0, 1):
+            mean = stats.t(freedom, p.mean[k], np.sqrt(v / (p.kappa[k] * freedom)))
+            np.testing.assert_allclose(full["means"][side][k], mean.ppf(tails[side]), rtol=1e-9)
+            variance = stats.invgamma(0.5 * freedom, scale=0.5 * v).ppf(tails[side]) + reg_covar
+            found = np.diagonal(full["covariances"][side][k])
+            np.testing.assert_allclose(found, variance, rtol=1e-9)
+    diagonal = NormalGamma(reg_covar).intervals(q, level)
+    for side in (0, 1):
+        mean = stats.t(q.nu, q.mean, q.factor / np.sqrt(q.kappa * q.nu)).ppf(tails[side])
+        np.testing.assert_allclose(diagonal["means"][side], mean, rtol=1e-9)
+        variance = stats.invgamma(0.5 * q.nu, scale=0.5 * q.factor**2).ppf(tails[side])
+        np.testing.assert_allclose(diagonal["covariances"][side], variance + reg_covar, rtol=1e-9)
+        rate = stats.gamma(GAMMA.shape, scale=1.0 / GAMMA.rate)
+        counts = PoissonRates().intervals(GAMMA, level)["means"][side]
+        np.testing.assert_allclose(counts, rate.ppf(tails[side]), rtol=1e-9)
+        waits = ExponentialRates().intervals(GAMMA, level)["means"][side]
+        np.testing.assert_allclose(waits, 1.0 / rate.ppf(tails[1 - side]), rtol=1e-9)
+
+
+def test_intervals_of_correlations_by_draws() -> None:
+    """Quantiles of covariances between columns, against SciPy's inverse Wishart draws."""
+    p = wishart()
+    low, high = NormalWishart().intervals(p, 0.8)["covariances"]
+    for k in range(K):
+        v = p.factor[k] @ p.factor[k].T
+        draws = stats.invwishart(p.nu[k], v).rvs(4000, random_state=1)
+        for end, level in ((low, 0.1), (high, 0.9)):
+            for i, j in ((0, 1), (0, 2), (1, 2)):
+                assert end[k, i, j] == end[k, j, i]
+                share = (draws[:, i, j] < end[k, i, j]).mean()
+                assert share == pytest.approx(level, abs=0.03)
+
+
+def test_updated_factor() -> None:
+    factor, v = wishart().factor[0], np.array([0.3, -1.2, 2.0])
+    found = updated(factor, v)
+    expected = np.linalg.cholesky(factor @ factor.T + np.outer(v, v))
+    np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-14)
+
+
+def gaussian(full: bool) -> GaussianParams:
+    p = wishart() if full else columns()
+    return GaussianParams(p.mean, p.factor)
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_prior_about_a_start(full: bool) -> None:
+    """Its covariance has the mean given, or that of the start; three degrees above d by default."""
+    conjugate: Any = NormalWishart() if full else NormalGamma()
+    d, params = D if full else 1, gaussian(full)
+    default = conjugate.prior(params, Prior())
+    assert (default.nu == d + 3.0).all()
+    assert (default.kappa == Prior().kappa).all()
+    np.testing.assert_array_equal(default.mean, params.means)
+    np.testing.assert_allclose(conjugate.expected(default).factor, params.factor, rtol=1e-12)
+    wanted = np.diag([1.0, 4.0, 9.0]) if full else np.array([1.0, 4.0, 9.0])
+    own = Prior(means=[1.0, 2.0, 3.0], covariance=wanted, kappa=2.0, nu=d + 1.5)
+    given = conjugate.prior(params, own)
+    np.testing.assert_array_equal(given.mean, [[1.0, 2.0, 3.0]] * K)
+    factor = conjugate.expected(given).factor
+    square = factor @ factor.swapaxes(1, 2) if full else factor**2
+    np.testing.assert_allclose(square, [wanted] * K, rtol=1e-12)
+    for nu in (d + 1.0, d + 0.5):
+        with pytest.raises(InvalidInputError, match="nu of the prior"):
+            conjugate.prior(params, Prior(nu=nu))
+    with pytest.raises(InvalidInputError, match="covariance of the prior"):
+        conjugate.prior(params, Prior(covariance=0.0 * wanted))
+
+
+def test_prior_of_rates() -> None:
+    """kappa rows at the mean; of counts at least 0.1, of waiting times one row more."""
+    params = MeanParams(np.array([[0.05, 4.0]]))
+    counts = PoissonRates().prior(params, Prior(kappa=3.0))
+    np.testing.assert_allclose(counts.shape, [[0.3, 12.0]])
+    np.testing.assert_allclose(counts.rate, [[3.0, 3.0]])
+    waits = ExponentialRates().prior(params, Prior(kappa=3.0))
+    np.testing.assert_allclose(waits.shape, [[4.0, 4.0]])
+    np.testing.assert_allclose(waits.rate, [[0.15, 12.0]])
+    given = PoissonRates().prior(params, Prior(means=[2.0, 5.0], kappa=1.0))
+    np.testing.assert_allclose(given.shape, [[2.0, 5.0]])
+    for conjugate in (PoissonRates(), ExponentialRates()):
+        with pytest.raises(InvalidInputError, match="means of the prior"):
+            conjugate.prior(params, Prior(means=[0.0, 5.0]))
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_posteriors_outside_their_domain(full: bool) -> None:
+    conjugate: Any = NormalWishart() if full else NormalGamma()
+    good, d = (wishart(), D) if full else (columns(), 1)
+    conjugate.check(good, K, D)
+    conjugate.check(replace(good, nu=np.full_like(good.nu, d + 1.001)), K, D)
+    for wrong, message in (
+        (replace(good, nu=np.full_like(good.nu, d + 1.0)), "nu is"),
+        (replace(good, kappa=0.0 * good.kappa), "kappa"),
+        (replace(good, kappa=np.full_like(good.kappa, np.inf)), "kappa"),
+        (replace(good, mean=good.mean[:1]), "mean"),
+        (replace(good, mean=np.full_like(good.mean, np.nan)), "mean"),
+        (replace(good, factor=0.0 * good.factor), "factor"),
+        (replace(good, factor=good.factor[:1]), "factor"),
+    ):
+        with pytest.raises(InvalidInputError, match=message):
+            conjugate.check(wrong, K, D)
+    for wrong_rates in (
+        GammaPosterior(0.0 * GAMMA.shape, GAMMA.rate),
+        GammaPosterior(GAMMA.shape, 0.0 * GAMMA.rate),
+        GammaPosterior(GAMMA.shape[:1], GAMMA.rate),
+        GammaPosterior(GAMMA.shape, np.full_like(GAMMA.rate, np.inf)),
+    ):
+        with pytest.raises(InvalidInputError, match=r"shape|rate"):
+            PoissonRates().check(wrong_rates, K, D)
