@@ -211,13 +211,13 @@ def main() -> None:
     files = modules(given.packages)
     found = {file: changes(file, (SOURCES / file).read_text())[1] for file in files}
     drawn = draw(ROOT, files, given.most, given.seed)
-    todo = [m for m in drawn if found[m.file][m.index][:5] not in results.done]
+    todo = [m for m in drawn if found[m.file][m.number][:5] not in results.done]
     kept = results.path.with_name("measured.pickle")
     plan = Plan(ROOT, modules(PACKAGES), todo, given.jobs, given.seconds, ends, kept)
     print(f"{len(drawn)} mutants, of which {len(todo)} are to be tried", flush=True)
     if todo:
         run(plan, test_files(given.tests), results.add)
-    keys = [found[m.file][m.index][:5] for m in drawn]
+    keys = [found[m.file][m.number][:5] for m in drawn]
     tried = [results.found[key] for key in keys if key in results.found]
     command = " ".join(["python benchmarks/mutants.py", *sys.argv[1:]])
     section = report(tried, command)

@@ -1,8 +1,9 @@
 """Every change of one operator, comparison, constant or function that a module allows.
 
 Not changed, because no test can be asked to notice it: strings and the text of errors, annotations,
-default values of arguments and of fields (they are settings), constants below 1e-6 (they guard
-against rounding), `strict` of `zip` and the like, and functions that are there for tests.
+default values of arguments and of fields and numbers that a module names (they are settings),
+constants below 1e-6 (they guard against rounding), `strict` of `zip` and the like, and functions
+that are there for tests.
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ SKIPPED_DEFAULTS = ("defaults", "kw_defaults")
 SKIPPED_KEYWORDS = ("strict", "stacklevel", "copy")
 UNTESTED = ("__repr__", "example", "variants", "scipy_log_density")
 SMALLEST = 1e-6
+LONG, NEAR = 120, 40  # letters of a line that is shown
 
 
 class Change(NamedTuple):
@@ -75,9 +77,9 @@ def changes(file: str, source: str) -> tuple[ast.Module, list[Change]]:
     tree, found = ast.parse(source), list[Change]()
     for node, statement in reached(tree, tree):
         for apply, revert in changes_of(node):
-            before = shown(statement)
+            whole = shown(statement)
             apply()
-            after = shown(statement)
+            before, after = difference(whole, shown(statement))
             revert()
             line = int(getattr(node, "lineno", 0))
             column = int(getattr(node, "col_offset", 0))
@@ -88,6 +90,20 @@ def changes(file: str, source: str) -> tuple[ast.Module, list[Change]]:
 def shown(statement: ast.AST) -> str:
     """One line of code: a statement, or the first line of one that contains others."""
     return ast.unparse(ast.fix_missing_locations(statement)).splitlines()[0]
+
+
+def difference(before: str, after: str) -> tuple[str, str]:
+    """Two lines that differ in one place; of long ones what is near that place."""
+    first = next((i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), 0)
+    shared = zip(before[:first:-1], after[:first:-1], strict=False)
+    last = next((i for i, (a, b) in enumerate(shared) if a != b), 0)
+    start = max(0, first - NEAR) if max(len(before), len(after)) > LONG else 0
+
+    def part(line: str) -> str:
+        stop = len(line) - last + NEAR if max(len(before), len(after)) > LONG else len(line)
+        return ("... " if start else "") + line[start:stop] + (" ..." if stop < len(line) else "")
+
+    return part(before), part(after)
 
 
 def reached(node: ast.AST, statement: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
@@ -105,12 +121,22 @@ def reached(node: ast.AST, statement: ast.AST) -> Iterator[tuple[ast.AST, ast.AS
 def _is_skipped(parent: ast.AST, node: ast.AST) -> bool:
     if isinstance(parent, ast.ClassDef) and isinstance(node, ast.AnnAssign):
         return True  # the default of a field is a setting
-    if isinstance(parent, ast.Module) and isinstance(node, ast.If):
-        return True  # imports for annotations
+    if isinstance(parent, ast.Module):
+        # imports for annotations, and settings that have names
+        return isinstance(node, ast.If | ast.Import | ast.ImportFrom) or _is_named_number(node)
     if isinstance(node, ast.keyword) and node.arg in SKIPPED_KEYWORDS:
         return True
     hidden = isinstance(node, ast.FunctionDef) and node.name in UNTESTED
     return hidden or isinstance(node, SKIPPED)
+
+
+def _is_named_number(node: ast.AST) -> bool:
+    parts = (
+        ast.Constant | ast.BinOp | ast.UnaryOp | ast.Tuple | ast.operator | ast.unaryop | ast.Load
+    )
+    return isinstance(node, ast.Assign) and all(
+        isinstance(part, parts) for part in ast.walk(node.value)
+    )
 
 
 Step = tuple[Callable[[], None], Callable[[], None]]

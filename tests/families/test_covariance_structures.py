@@ -74,7 +74,7 @@ def test_factor_from_precisions(name: str) -> None:
     roots = _compute_precision_cholesky(given, name)
     np.testing.assert_allclose(structure.from_precision_roots(roots), factor, rtol=1e-9, atol=1e-12)
     full = name in ("full", "tied")
-    precisions = np.linalg.inv(given) if full else 1.0 / given
+    precisions: np.ndarray = np.linalg.inv(given) if full else 1.0 / given
     np.testing.assert_allclose(structure.from_precisions(precisions), factor, rtol=1e-9, atol=1e-12)
     for wrong in (-precisions, 0.0 * precisions):
         with pytest.raises(ValueError, match="precisions"):

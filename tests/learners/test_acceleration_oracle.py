@@ -49,6 +49,7 @@ def test_squarem_step() -> None:
         step = min(alpha, reach)
         far, used = extrapolate(model(units), zero, one, two, reach)
         assert used == pytest.approx(step, rel=1e-12)
+        assert far is not None
         np.testing.assert_allclose(far, zero + 2 * step * r + step**2 * v, rtol=1e-10)
 
 
@@ -63,9 +64,9 @@ def test_squarem_is_of_no_use() -> None:
 
 
 def test_points_outside_of_the_domain_are_not_tried() -> None:
-    points = [np.array([p]) for p in (0.0, 400.0, 600.0)]  # the limit is 800, but 4 steps go to 1e3
-    assert extrapolate(model(np.ones(1)), *points, 100.0)[0] == pytest.approx(800.0)
-    far, _ = extrapolate(model(np.ones(1)), *(2.0 * p for p in points), 100.0)
+    zero, one, two = (np.array([p]) for p in (0.0, 400.0, 600.0))  # on their way to 800
+    assert extrapolate(model(np.ones(1)), zero, one, two, 100.0)[0] == pytest.approx(800.0)
+    far, _ = extrapolate(model(np.ones(1)), 2 * zero, 2 * one, 2 * two, 100.0)
     assert far is None
 
 
@@ -78,6 +79,7 @@ def test_anderson_solves_linear_maps() -> None:
         point = rng.normal(size=2)
         trail += [point, fixed + a @ (point - fixed)]
     found = anderson(model([1.0, 5.0]), trail)
+    assert found is not None
     np.testing.assert_allclose(found, fixed, rtol=1e-6)
 
 
@@ -94,7 +96,9 @@ def test_anderson_minimises_the_residual() -> None:
     )
     factors = np.linalg.solve(system, np.array([0.0, 0.0, 0.0, 1.0]))[:3]
     trail = [row for pair in zip(points, after, strict=True) for row in pair]
-    np.testing.assert_allclose(anderson(model(units), trail), factors @ after, rtol=1e-6)
+    found = anderson(model(units), trail)
+    assert found is not None
+    np.testing.assert_allclose(found, np.asarray(factors @ after), rtol=1e-6)
 
 
 def test_anderson_is_of_no_use() -> None:

@@ -133,7 +133,7 @@ def test_rows_that_a_start_counts_for() -> None:
         (lambda: IncrementalEM(max_iter=0), "max_iter"),
         (lambda: FastIncrementalEM(rho=0.0), "rho"),
         (lambda: FastIncrementalEM(rho=1.01), "rho"),
-        (lambda: IncrementalEM(memory=3), "memory"),
+        (lambda: IncrementalEM(memory=3), "memory"),  # type: ignore[arg-type]
         (lambda: OnlineVB(batch_size=0), "batch_size"),
         (lambda: OnlineVB(max_iter=0), "max_iter"),
         (lambda: OnlineVB(n_rows=0), "n_rows"),

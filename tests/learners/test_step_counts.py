@@ -78,7 +78,7 @@ def test_steps_of_rows(
     after = counts.after(WEIGHTS)
     assert (after.rows, after.prior_count, after.after_fit) == (plain_rows, prior, after_fit)
     assert after.weight == pytest.approx(plain_weight, rel=1e-14)
-    assert after.behind == (n, pytest.approx(total, rel=1e-14))
+    assert after.behind == pytest.approx((n, total), rel=1e-14)
     assert after.mean_weight == pytest.approx(total / n, rel=1e-14)
     if parallel:
         assert after.multiple == stands_for(thresholds, prior + n)
@@ -116,7 +116,7 @@ def test_step_of_a_batch(parallel: bool, schedule: Any, size: int) -> None:
     found = batch_step(schedule, waiting, float(WEIGHTS.sum()), size)
     assert found == pytest.approx(odds / (1.0 + odds), rel=1e-12)
     after = waiting.with_weight(float(WEIGHTS.sum()))
-    assert after.behind == (n, pytest.approx(total, rel=1e-14))
+    assert after.behind == pytest.approx((n, total), rel=1e-14)
     assert after.weight == pytest.approx(40.0 + WEIGHTS.sum(), rel=1e-14)
     if parallel:
         assert after.multiple == stands_for(np.array([50.0, 60.0]), 20.0 + n)
