@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
+from os.path import commonprefix
 from typing import NamedTuple
 
 OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
@@ -94,13 +95,14 @@ def shown(statement: ast.AST) -> str:
 
 def difference(before: str, after: str) -> tuple[str, str]:
     """Two lines that differ in one place; of long ones what is near that place."""
-    first = next((i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), 0)
-    shared = zip(before[:first:-1], after[:first:-1], strict=False)
-    last = next((i for i, (a, b) in enumerate(shared) if a != b), 0)
-    start = max(0, first - NEAR) if max(len(before), len(after)) > LONG else 0
+    if max(len(before), len(after)) <= LONG:
+        return before, after
+    first = len(commonprefix([before, after]))
+    last = len(commonprefix([before[:first:-1], after[:first:-1]]))
+    start = max(0, first - NEAR)
 
     def part(line: str) -> str:
-        stop = len(line) - last + NEAR if max(len(before), len(after)) > LONG else len(line)
+        stop = len(line) - last + NEAR
         return ("... " if start else "") + line[start:stop] + (" ..." if stop < len(line) else "")
 
     return part(before), part(after)
@@ -154,7 +156,7 @@ def changes_of(node: ast.AST) -> Iterator[Step]:
         yield _setters(node, "op", ast.Or() if isinstance(node.op, ast.And) else ast.And())
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         yield _setters(node, "op", ast.UAdd())
-    elif isinstance(node, ast.If | ast.IfExp | ast.While):
+    elif isinstance(node, ast.If | ast.IfExp | ast.While) and not _is_simple(node.test):
         negated = ast.copy_location(ast.UnaryOp(ast.Not(), node.test), node.test)
         yield _setters(node, "test", negated)
     elif isinstance(node, ast.Constant) and _is_number(node.value):
@@ -164,6 +166,13 @@ def changes_of(node: ast.AST) -> Iterator[Step]:
         yield _setters(node, "id", FUNCTIONS[node.id])
     elif isinstance(node, ast.Attribute) and node.attr in FUNCTIONS:
         yield _setters(node, "attr", FUNCTIONS[node.attr])
+
+
+def _is_simple(test: ast.expr) -> bool:
+    """Whether the negation of a condition is the change of its comparison."""
+    return isinstance(test, ast.Compare) and isinstance(
+        test.ops[0], ast.Is | ast.IsNot | ast.Eq | ast.NotEq | ast.In | ast.NotIn
+    )
 
 
 def _is_number(value: object) -> bool:
