@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterator
-from os.path import commonprefix
 from typing import NamedTuple
 
 OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
@@ -93,12 +92,19 @@ def shown(statement: ast.AST) -> str:
     return ast.unparse(ast.fix_missing_locations(statement)).splitlines()[0]
 
 
+def shared(a: str, b: str) -> int:
+    """How many first letters two texts share."""
+    return next(
+        (i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b))
+    )
+
+
 def difference(before: str, after: str) -> tuple[str, str]:
     """Two lines that differ in one place; of long ones what is near that place."""
     if max(len(before), len(after)) <= LONG:
         return before, after
-    first = len(commonprefix([before, after]))
-    last = len(commonprefix([before[:first:-1], after[:first:-1]]))
+    first = shared(before, after)
+    last = shared(before[:first:-1], after[:first:-1])
     start = max(0, first - NEAR)
 
     def part(line: str) -> str:
