@@ -89,7 +89,7 @@ def test_counts_are_counts(learner: Any) -> None:
 
 @pytest.mark.parametrize("learner", LEARNERS, ids=repr)
 def test_states_of_other_mixtures(learner: Any) -> None:
-    model, state = learned(learner)
+    _, state = learned(learner)
     for other in (MixtureModel(FAMILY, 4, 2), MixtureModel(FAMILY, 3, 3)):
         with pytest.raises(InvalidInputError):
             learner.check_state(other, state)
