@@ -1,7 +1,7 @@
 """Every change of one operator, comparison, constant or function that a module allows.
 
 Not changed, because no test can be asked to notice it: strings and the text of errors, annotations,
-default values of arguments and of fields and numbers that a module names (they are settings),
+default values of arguments and of fields, numbers that a module or a class names (settings),
 constants below 1e-6 (they guard against rounding), `strict` of `zip` and the like, and functions
 that are there for tests.
 """
@@ -127,23 +127,25 @@ def reached(node: ast.AST, statement: ast.AST) -> Iterator[tuple[ast.AST, ast.AS
 
 
 def _is_skipped(parent: ast.AST, node: ast.AST) -> bool:
-    if isinstance(parent, ast.ClassDef) and isinstance(node, ast.AnnAssign):
-        return True  # the default of a field is a setting
-    if isinstance(parent, ast.Module):
-        # imports for annotations, and settings that have names
-        return isinstance(node, ast.If | ast.Import | ast.ImportFrom) or _is_named_number(node)
+    if isinstance(node, ast.FunctionDef) and node.name in UNTESTED:
+        return True
+    if isinstance(parent, ast.ClassDef):  # the default of a field is a setting
+        return isinstance(node, ast.AnnAssign) or _is_named_number(node)
+    if isinstance(parent, ast.Module) and (isinstance(node, ast.If) or _is_named_number(node)):
+        return True  # imports for annotations, and settings that have names
     if isinstance(node, ast.keyword) and node.arg in SKIPPED_KEYWORDS:
         return True
-    hidden = isinstance(node, ast.FunctionDef) and node.name in UNTESTED
-    return hidden or isinstance(node, SKIPPED)
+    return isinstance(node, SKIPPED)
 
 
 def _is_named_number(node: ast.AST) -> bool:
-    parts = (
-        ast.Constant | ast.BinOp | ast.UnaryOp | ast.Tuple | ast.operator | ast.unaryop | ast.Load
-    )
-    return isinstance(node, ast.Assign) and all(
-        isinstance(part, parts) for part in ast.walk(node.value)
+    if not isinstance(node, ast.Assign):
+        return False
+    plain = ast.BinOp | ast.UnaryOp | ast.Tuple | ast.operator | ast.unaryop | ast.Load
+    return all(
+        isinstance(part, plain)
+        or (isinstance(part, ast.Constant) and not isinstance(part.value, bool))
+        for part in ast.walk(node.value)
     )
 
 
