@@ -17,14 +17,24 @@ from mixfold.families._gamma_rates import ExponentialRates, GammaPosterior, Pois
 from mixfold.families._gaussian_params import GaussianParams
 from mixfold.families._normal_gamma import NormalGamma
 from mixfold.families._normal_wishart import NormalWishart, NormalWishartPosterior, updated
-from mixfold.families._positive import MeanParams
+from mixfold.families.gaussian import Gaussian
+from mixfold.families.mean_params import MeanParams
 
 K, D = 2, 3
+W = np.array([0.4, 0.6])  # of components
 RNG = np.random.default_rng(3)
 ROWS = RNG.normal(size=(7, D)) + np.array([1.0, -2.0, 0.5])
 SHARES = RNG.dirichlet(np.ones(K), size=7)  # of rows in components
 COUNTS = RNG.poisson(3.0, size=(7, D)).astype(np.float64)
 GAMMA = GammaPosterior(RNG.uniform(2.5, 6.0, (K, D)), RNG.uniform(0.5, 2.0, (K, D)))
+
+
+def full(reg_covar: float = 0.0) -> NormalWishart:
+    return NormalWishart(Gaussian("full", reg_covar=reg_covar))
+
+
+def diagonal(reg_covar: float = 0.0) -> NormalGamma:
+    return NormalGamma(Gaussian("diag", reg_covar=reg_covar))
 
 
 def wishart() -> NormalWishartPosterior:
@@ -46,7 +56,7 @@ def columns() -> NormalWishartPosterior:
     )
 
 
-def block(x: np.ndarray, full: bool) -> Block:
+def block(x: np.ndarray, is_full: bool) -> Block:
     """Weights, means and scatter about the means, of rows with shares."""
     weight = SHARES.sum(axis=0)
     mean = SHARES.T @ x / weight[:, None]
@@ -56,12 +66,12 @@ def block(x: np.ndarray, full: bool) -> Block:
         s = (SHARES[:, k, None, None] * e[:, :, None] * e[:, None, :]).sum(axis=0) / weight[k]
         scatter.append(s)
     s = np.array(scatter)
-    return Block(weight, mean, pack(s) if full else np.diagonal(s, axis1=1, axis2=2).copy())
+    return Block(weight, mean, pack(s) if is_full else np.diagonal(s, axis1=1, axis2=2).copy())
 
 
 def test_full_predictive_densities() -> None:
     p = wishart()
-    found = NormalWishart().log_evidence(p, ROWS, np.ones(len(ROWS)))
+    found = full().log_evidence(p, ROWS, np.ones(len(ROWS)))
     for k in range(K):
         freedom = p.nu[k] - D + 1.0
         shape = p.factor[k] @ p.factor[k].T * (p.kappa[k] + 1.0) / (p.kappa[k] * freedom)
@@ -71,7 +81,7 @@ def test_full_predictive_densities() -> None:
 
 def test_diagonal_predictive_densities() -> None:
     p = columns()
-    found = NormalGamma().log_evidence(p, ROWS, np.ones(len(ROWS)))
+    found = diagonal().log_evidence(p, ROWS, np.ones(len(ROWS)))
     scale = p.factor * np.sqrt((p.kappa + 1.0) / (p.kappa * p.nu))
     exact = stats.t(p.nu, p.mean, scale).logpdf(ROWS[:, None]).sum(axis=2)
     np.testing.assert_allclose(found, exact, rtol=1e-10)
@@ -81,7 +91,7 @@ def test_diagonal_predictive_densities() -> None:
 def test_evidence_of_weighted_rows(weight: float) -> None:
     """E[p(x)^weight] by quadrature over the precision, where the mean integrates in closed form."""
     p, x = columns(), ROWS[0]
-    found = NormalGamma().log_evidence(p, x[None], np.array([weight]))[0]
+    found = diagonal().log_evidence(p, x[None], np.array([weight]))[0]
     for k in range(K):
         total = 0.0
         for j in range(D):
@@ -129,7 +139,7 @@ def test_evidence_of_weighted_counts_and_waiting_times(weight: float) -> None:
 
 def test_full_posterior_is_that_of_raw_sums() -> None:
     p = wishart()
-    after = NormalWishart().absorb(p, (block(ROWS, True),))
+    after = full().absorb(p, (block(ROWS, True),))
     for k in range(K):
         n, total = SHARES[:, k].sum(), SHARES[:, k] @ ROWS
         second = (SHARES[:, k, None] * ROWS).T @ ROWS
@@ -144,7 +154,7 @@ def test_full_posterior_is_that_of_raw_sums() -> None:
 
 def test_diagonal_posterior_is_that_of_raw_sums() -> None:
     p = columns()
-    after = NormalGamma().absorb(p, (block(ROWS, False),))
+    after = diagonal().absorb(p, (block(ROWS, False),))
     n = SHARES.sum(axis=0)[:, None]
     kappa = p.kappa + n
     mean = (p.kappa * p.mean + SHARES.T @ ROWS) / kappa
@@ -191,30 +201,30 @@ def test_matched_rates_have_the_moments_of_the_mixture(weight: float) -> None:
 def test_expected_covariances(reg_covar: float) -> None:
     """The mean of an inverse Wishart distribution, and reg_covar on its diagonal."""
     p, q = wishart(), columns()
-    full = NormalWishart(reg_covar).expected(p)
+    dense = full(reg_covar).expected(p, W)
     for k in range(K):
         mean = stats.invwishart(p.nu[k], p.factor[k] @ p.factor[k].T).mean()
-        found = full.factor[k] @ full.factor[k].T
+        found = dense.factor[k] @ dense.factor[k].T
         np.testing.assert_allclose(found, mean + reg_covar * np.eye(D), rtol=1e-10)
     variances = stats.invgamma(0.5 * q.nu, scale=0.5 * q.factor**2).mean()
-    diagonal = NormalGamma(reg_covar).expected(q)
-    np.testing.assert_allclose(diagonal.factor**2, variances + reg_covar, rtol=1e-10)
-    np.testing.assert_array_equal(diagonal.means, q.mean)
+    columnwise = diagonal(reg_covar).expected(q, W)
+    np.testing.assert_allclose(columnwise.factor**2, variances + reg_covar, rtol=1e-10)
+    np.testing.assert_array_equal(columnwise.means, q.mean)
 
 
 def test_expected_rates() -> None:
-    means = PoissonRates().expected(GAMMA).means
+    means = PoissonRates().expected(GAMMA, W).means
     np.testing.assert_allclose(means, GAMMA.shape / GAMMA.rate, rtol=1e-14)
     waits = stats.invgamma(GAMMA.shape, scale=GAMMA.rate).mean()
-    np.testing.assert_allclose(ExponentialRates().expected(GAMMA).means, waits, rtol=1e-12)
+    np.testing.assert_allclose(ExponentialRates().expected(GAMMA, W).means, waits, rtol=1e-12)
     # the mean of a waiting time exists for shapes above one only
     few = GammaPosterior(np.array([[1.05]]), np.array([[2.0]]))
-    assert ExponentialRates().expected(few).means == pytest.approx(20.0)
+    assert ExponentialRates().expected(few, W).means == pytest.approx(20.0)
 
 
 def test_expected_log_densities() -> None:
     x, p, q = ROWS[0], wishart(), columns()
-    params, gap = NormalWishart().expected_log_params(p)
+    params, gap = full().expected_log_params(p, W)
     for k in range(K):
         v = p.factor[k] @ p.factor[k].T
         log_det = sum(digamma(0.5 * (p.nu[k] - j)) for j in range(D))
@@ -225,22 +235,22 @@ def test_expected_log_densities() -> None:
         covariance = params.factor[k] @ params.factor[k].T
         found = stats.multivariate_normal(params.means[k], covariance).logpdf(x) + gap[k]
         assert found == pytest.approx(expected, rel=1e-10)
-    diagonal, gap = NormalGamma().expected_log_params(q)
+    columnwise, gap = diagonal().expected_log_params(q, W)
     log_precision = digamma(0.5 * q.nu) - np.log(0.5 * q.factor**2)
     square = 1.0 / q.kappa + q.nu * (x - q.mean) ** 2 / q.factor**2
     terms = 0.5 * (log_precision - np.log(2.0 * np.pi) - square)
-    found = stats.norm(diagonal.means, diagonal.factor).logpdf(x).sum(axis=1) + gap
+    found = stats.norm(columnwise.means, columnwise.factor).logpdf(x).sum(axis=1) + gap
     np.testing.assert_allclose(found, terms.sum(axis=1), rtol=1e-10)
 
 
 def test_expected_log_densities_of_rates() -> None:
     x, a, b = COUNTS[1], GAMMA.shape, GAMMA.rate
     log_rate = digamma(a) - np.log(b)
-    params, gap = PoissonRates().expected_log_params(GAMMA)
+    params, gap = PoissonRates().expected_log_params(GAMMA, W)
     found = (x * np.log(params.means) - params.means).sum(axis=1) + gap
     # exp(gap) multiplies the weight: what the mean rate costs more is in the constant
     np.testing.assert_allclose(found, (x * log_rate - a / b).sum(axis=1), rtol=1e-10)
-    params, gap = ExponentialRates().expected_log_params(GAMMA)
+    params, gap = ExponentialRates().expected_log_params(GAMMA, W)
     found = (-np.log(params.means) - x / params.means).sum(axis=1) + gap
     np.testing.assert_allclose(found, (log_rate - x * a / b).sum(axis=1), rtol=1e-10)
 
@@ -258,33 +268,33 @@ def test_digamma_less_the_logarithm(shape: float) -> None:
 def test_intervals(level: float) -> None:
     p, q, tails = wishart(), columns(), np.array([0.5 - level / 2, 0.5 + level / 2])
     reg_covar = 0.2
-    full = NormalWishart(reg_covar).intervals(p, level)
+    dense = full(reg_covar).intervals(p, W, level)
     for k in range(K):
         freedom = p.nu[k] - D + 1.0
         v = np.diagonal(p.factor[k] @ p.factor[k].T)
         for side in (0, 1):
             mean = stats.t(freedom, p.mean[k], np.sqrt(v / (p.kappa[k] * freedom)))
-            np.testing.assert_allclose(full["means"][side][k], mean.ppf(tails[side]), rtol=1e-9)
+            np.testing.assert_allclose(dense["means"][side][k], mean.ppf(tails[side]), rtol=1e-9)
             variance = stats.invgamma(0.5 * freedom, scale=0.5 * v).ppf(tails[side]) + reg_covar
-            found = np.diagonal(full["covariances"][side][k])
+            found = np.diagonal(dense["covariances"][side][k])
             np.testing.assert_allclose(found, variance, rtol=1e-9)
-    diagonal = NormalGamma(reg_covar).intervals(q, level)
+    columnwise = diagonal(reg_covar).intervals(q, W, level)
     for side in (0, 1):
         mean = stats.t(q.nu, q.mean, q.factor / np.sqrt(q.kappa * q.nu)).ppf(tails[side])
-        np.testing.assert_allclose(diagonal["means"][side], mean, rtol=1e-9)
+        np.testing.assert_allclose(columnwise["means"][side], mean, rtol=1e-9)
         variance = stats.invgamma(0.5 * q.nu, scale=0.5 * q.factor**2).ppf(tails[side])
-        np.testing.assert_allclose(diagonal["covariances"][side], variance + reg_covar, rtol=1e-9)
+        np.testing.assert_allclose(columnwise["covariances"][side], variance + reg_covar, rtol=1e-9)
         rate = stats.gamma(GAMMA.shape, scale=1.0 / GAMMA.rate)
-        counts = PoissonRates().intervals(GAMMA, level)["means"][side]
+        counts = PoissonRates().intervals(GAMMA, W, level)["means"][side]
         np.testing.assert_allclose(counts, rate.ppf(tails[side]), rtol=1e-9)
-        waits = ExponentialRates().intervals(GAMMA, level)["means"][side]
+        waits = ExponentialRates().intervals(GAMMA, W, level)["means"][side]
         np.testing.assert_allclose(waits, 1.0 / rate.ppf(tails[1 - side]), rtol=1e-9)
 
 
 def test_intervals_of_correlations_by_draws() -> None:
     """Quantiles of covariances between columns, against SciPy's inverse Wishart draws."""
     p = wishart()
-    low, high = NormalWishart().intervals(p, 0.8)["covariances"]
+    low, high = full().intervals(p, W, 0.8)["covariances"]
     for k in range(K):
         v = p.factor[k] @ p.factor[k].T
         draws = stats.invwishart(p.nu[k], v).rvs(4000, random_state=1)
@@ -302,27 +312,27 @@ def test_updated_factor() -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-14)
 
 
-def gaussian(full: bool) -> GaussianParams:
-    p = wishart() if full else columns()
+def gaussian(is_full: bool) -> GaussianParams:
+    p = wishart() if is_full else columns()
     return GaussianParams(p.mean, p.factor)
 
 
-@pytest.mark.parametrize("full", [False, True])
-def test_prior_about_a_start(full: bool) -> None:
+@pytest.mark.parametrize("is_full", [False, True])
+def test_prior_about_a_start(is_full: bool) -> None:
     """Its covariance has the mean given, or that of the start; three degrees above d by default."""
-    conjugate: Any = NormalWishart() if full else NormalGamma()
-    d, params = D if full else 1, gaussian(full)
+    conjugate: Any = full() if is_full else diagonal()
+    d, params = D if is_full else 1, gaussian(is_full)
     default = conjugate.prior(params, Prior())
     assert (default.nu == d + 3.0).all()
     assert (default.kappa == Prior().kappa).all()
     np.testing.assert_array_equal(default.mean, params.means)
-    np.testing.assert_allclose(conjugate.expected(default).factor, params.factor, rtol=1e-12)
-    wanted = np.diag([1.0, 4.0, 9.0]) if full else np.array([1.0, 4.0, 9.0])
+    np.testing.assert_allclose(conjugate.expected(default, W).factor, params.factor, rtol=1e-12)
+    wanted = np.diag([1.0, 4.0, 9.0]) if is_full else np.array([1.0, 4.0, 9.0])
     own = Prior(means=[1.0, 2.0, 3.0], covariance=wanted, kappa=2.0, nu=d + 1.5)
     given = conjugate.prior(params, own)
     np.testing.assert_array_equal(given.mean, [[1.0, 2.0, 3.0]] * K)
-    factor = conjugate.expected(given).factor
-    square = factor @ factor.swapaxes(1, 2) if full else factor**2
+    factor = conjugate.expected(given, W).factor
+    square = factor @ factor.swapaxes(1, 2) if is_full else factor**2
     np.testing.assert_allclose(square, [wanted] * K, rtol=1e-12)
     for nu in (d + 1.0, d + 0.5):
         with pytest.raises(InvalidInputError, match="nu of the prior"):
@@ -347,10 +357,10 @@ def test_prior_of_rates() -> None:
             conjugate.prior(params, Prior(means=[0.0, 5.0]))
 
 
-@pytest.mark.parametrize("full", [False, True])
-def test_posteriors_outside_their_domain(full: bool) -> None:
-    conjugate: Any = NormalWishart() if full else NormalGamma()
-    good, d = (wishart(), D) if full else (columns(), 1)
+@pytest.mark.parametrize("is_full", [False, True])
+def test_posteriors_outside_their_domain(is_full: bool) -> None:
+    conjugate: Any = full() if is_full else diagonal()
+    good, d = (wishart(), D) if is_full else (columns(), 1)
     conjugate.check(good, K, D)
     conjugate.check(replace(good, nu=np.full_like(good.nu, d + 1.001)), K, D)
     for wrong, message in (
@@ -372,3 +382,32 @@ def test_posteriors_outside_their_domain(full: bool) -> None:
     ):
         with pytest.raises(InvalidInputError, match=r"shape|rate"):
             PoissonRates().check(wrong_rates, K, D)
+
+
+@pytest.mark.parametrize("is_full", [False, True])
+def test_variances_are_not_below_their_floors(is_full: bool) -> None:
+    """A share of the variance of a column over all components, of its mean and within them."""
+    share = 0.1
+    own = Gaussian("full" if is_full else "diag", floor=share, reg_covar=0.0)
+    conjugate: Any = own.conjugate
+    good = wishart() if is_full else columns()
+    factor = good.factor.copy()
+    if is_full:
+        factor[1] = np.diag([1e-3, 1.0, 1.0])
+        variances = np.array([np.diagonal(f @ f.T) for f in factor])
+    else:
+        factor[1, 0] = 1e-3
+        variances = factor**2
+    d = D if is_full else 1
+    degrees = (good.nu - d - 1.0)[:, None] if is_full else good.nu - d - 1.0
+    variances = variances / degrees
+    centre = W @ good.mean
+    floor = share * (W @ (variances + (good.mean - centre) ** 2))
+    found = conjugate.expected(replace(good, factor=factor), W).factor
+    square = found @ found.swapaxes(1, 2) if is_full else np.array([np.diag(f**2) for f in found])
+    assert square[1, 0, 0] == pytest.approx(floor[0], rel=1e-6)
+    np.testing.assert_allclose(square[0, 0, 0], variances[0, 0], rtol=1e-9)
+    low, high = conjugate.intervals(replace(good, factor=factor), W, 0.9)["covariances"]
+    ends = [np.diagonal(end, axis1=1, axis2=2) if is_full else end for end in (low, high)]
+    assert ends[0][1, 0] == pytest.approx(ends[1][1, 0])
+    assert ends[0][1, 0] == pytest.approx(floor[0], rel=share)

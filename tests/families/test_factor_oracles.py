@@ -7,10 +7,10 @@ import pytest
 from scipy import stats
 
 from mixfold.core.errors import InvalidInputError
-from mixfold.families import _factor_analysis as factor_analysis
-from mixfold.families._factor_analysis import FactorParams, Moments
+from mixfold.families import factor_analysis
 from mixfold.families._factor_gaussian import FactorGaussian
 from mixfold.families._gaussian_params import GaussianParams
+from mixfold.families.factor_analysis import FactorParams, Moments
 from mixfold.families.gaussian import Gaussian
 
 K, D, Q = 2, 4, 2

@@ -12,7 +12,7 @@ from mixfold.backends.threads import Threads
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Rows
 from mixfold.core.value import equal, value
-from mixfold.families._positive import MeanParams
+from mixfold.families.mean_params import MeanParams
 from mixfold.families.poisson import Poisson
 from mixfold.learners.em import EM, EXTRAPOLATED
 from mixfold.learners.em_gradient import EMGradient
