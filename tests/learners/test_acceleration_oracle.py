@@ -50,7 +50,7 @@ def test_squarem_step() -> None:
         far, used = extrapolate(model(units), zero, one, two, reach)
         assert used == pytest.approx(step, rel=1e-12)
         assert far is not None
-        np.testing.assert_allclose(far, zero + 2 * step * r + step**2 * v, rtol=1e-10)
+        np.testing.assert_allclose(np.asarray(far), zero + 2 * step * r + step**2 * v, rtol=1e-10)
 
 
 def test_squarem_is_of_no_use() -> None:
@@ -80,7 +80,7 @@ def test_anderson_solves_linear_maps() -> None:
         trail += [point, fixed + a @ (point - fixed)]
     found = anderson(model([1.0, 5.0]), trail)
     assert found is not None
-    np.testing.assert_allclose(found, fixed, rtol=1e-6)
+    np.testing.assert_allclose(np.asarray(found), fixed, rtol=1e-6)
 
 
 def test_anderson_minimises_the_residual() -> None:
@@ -98,7 +98,7 @@ def test_anderson_minimises_the_residual() -> None:
     trail = [row for pair in zip(points, after, strict=True) for row in pair]
     found = anderson(model(units), trail)
     assert found is not None
-    np.testing.assert_allclose(found, np.asarray(factors @ after), rtol=1e-6)
+    np.testing.assert_allclose(np.asarray(found), np.asarray(factors @ after), rtol=1e-6)
 
 
 def test_anderson_is_of_no_use() -> None:

@@ -192,7 +192,7 @@ def test_one_component_joined_is_the_mean_of_all_rows() -> None:
         learner.step(backend, s, part)[0]
         for s, part in zip(states, (rows(7, 20), rows(20, 40)), strict=True)
     ]
-    merged = learner.merge(backend, before, states)
+    merged: Any = learner.merge(backend, before, states)
     expected = WEIGHT @ X / WEIGHT.sum()
     np.testing.assert_allclose(merged.params.components.means[0], expected, rtol=1e-9)
 
