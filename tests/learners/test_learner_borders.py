@@ -24,6 +24,7 @@ from mixfold.learners._scale_warning import out_of_scale
 from mixfold.learners._steps import RowCounts
 from mixfold.learners.annealed_sgd import AnnealedSGD
 from mixfold.learners.drift_aware import DriftAware
+from mixfold.learners.em import EM
 from mixfold.learners.mini_batch_em import MiniBatchEM
 from mixfold.learners.moment_matching import MomentMatching
 from mixfold.learners.monte_carlo_em import MonteCarloEM
@@ -163,6 +164,36 @@ def test_states_with_very_light_rows_join() -> None:
     np.testing.assert_allclose(found, known, rtol=1e-6)
 
 
+def test_rows_that_move_nothing_join() -> None:
+    """Steps of 1e-18 leave statistics as they are, to the bit."""
+    learner: Any = OnlineEM(warmup=0, schedule=Constant(1e-18))
+    before = after(learner, learner.init(BACKEND, START), rows(0, 10))
+    states = [after(learner, before, rows(10, 20)), after(learner, before, rows(20, 40))]
+    merged = learner.merge(BACKEND, before, states)
+    np.testing.assert_allclose(merged.params.weights, before.params.weights, rtol=1e-9)
+
+
+def test_sums_join_in_either_order() -> None:
+    learner: Any = EM()
+    for i in range(1, 9):
+        before = after(learner, learner.init(BACKEND, START), rows(0, i))
+        states = [after(learner, before, rows(i, 20)), after(learner, before, rows(20, 40))]
+        merged = learner.merge(BACKEND, before, states)
+        assert equal(merged, learner.merge(BACKEND, before, states[::-1]))
+
+
+def test_joined_components_that_are_degenerate_are_counted() -> None:
+    model = MixtureModel(Gaussian("diag"), 1, 1)
+    backend = Threads(model, 1)
+    start = MixtureParams(np.ones(1), GaussianParams(np.zeros((1, 1)), np.ones((1, 1))))
+    learner: Any = MiniBatchEM(batch_size=4, schedule=Power(1.0, 1.0))
+    constant = Rows(np.full((4, 1), 3.0))
+    before = learner.init(backend, start)
+    states = [learner.step(backend, before, constant)[0] for _ in range(2)]
+    assert [state.n_degenerate for state in states] == [1, 1]
+    assert learner.merge(backend, before, states).n_degenerate == 3
+
+
 def test_regions_join_to_the_largest() -> None:
     learner: Any = MiniBatchEM(batch_size=4, truncation=1e6)
     before = learner.init(BACKEND, START)
@@ -237,6 +268,17 @@ def test_a_posterior_of_light_rows_is_valid() -> None:
     learner: Any = OnlineVB(batch_size=5)
     state = after(learner, learner.init(BACKEND, START), rows(0, 5, np.full(5, 1e-9)))
     learner.check_state(MODEL, state)
+    assert state.updates == 1
+
+
+def test_bounds_and_orders() -> None:
+    assert StepwiseEM(cap=0.5).bounded(Gaussian("diag")).cap == 0.5  # type: ignore[attr-defined]
+    family = Gaussian("diag")
+    assert StepwiseEM(cap=None).bounded(family) is family
+    assert StepwiseEM().bounded(MODEL.family) is MODEL.family
+    assert MiniBatchEM().order(True) == "without-replacement"
+    assert MiniBatchEM().order(False) == "stream"
+    assert MiniBatchEM(sampling="with-replacement").order(False) == "with-replacement"
 
 
 # drift
@@ -264,6 +306,8 @@ def test_the_last_row_of_a_window_ends_it() -> None:
     other = after(watched, watched.init(BACKEND, START), rows(0, 17))
     assert equal(one.detected, other.detected)
     assert len(one.window) == len(other.window) == 1
+    _, infos = watched.step(BACKEND, watched.init(BACKEND, START), rows(0, 16))
+    assert [info.rows for info in infos] == [8, 8]
     for weight in (0.1, 0.0):
         light = after(watched, watched.init(BACKEND, START), rows(0, 8, np.full(8, weight)))
         assert len(light.window) == 0
