@@ -39,17 +39,24 @@ ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "POL
 TESTS = [
     "annealed_factors",
     "annealed_scaling",
+    "bad_input",
     "block_lengths",
     "component_order",
     "core_families",
     "fit",
     "gaussian_mixture",
     "gaussian_mixture_errors",
+    "hard_data",
     "initializer_laws",
     "initializers",
     "kernel_laws",
     "learning_after_a_fit",
+    "linear_mixed",
+    "logistic_quadrature",
     "merging",
+    "model_files",
+    "nonlinear_mixed",
+    "one_compartment",
     "sample_weights",
 ]
 
@@ -177,7 +184,9 @@ def main() -> None:
     parser.add_argument("--most", type=int, help="mutants to draw; default all")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="at the same time")
-    parser.add_argument("--minutes", type=float, default=1e6, help="no mutant begins later")
+    parser.add_argument(
+        "--minutes", type=float, default=1e6, help="no mutant begins later; 0: report only"
+    )
     parser.add_argument("--seconds", type=float, default=20.0, help="of tests for one mutant")
     parser.add_argument("--out", type=Path, default=Path("mutants-out"), help="folder of results")
     parser.add_argument("--tests", nargs="+", help="names of files of tests, without test_")
@@ -193,13 +202,13 @@ def main() -> None:
     files = modules(given.packages)
     found = {file: changes(file, (SOURCES / file).read_text())[1] for file in files}
     drawn = draw(ROOT, files, given.most, given.seed)
-    todo = [m for m in drawn if found[m.file][m.index][:5] not in results.done]
+    todo = [m for m in drawn if found[m.file][m.number][:5] not in results.done]
     kept = results.path.with_name("measured.pickle")
     plan = Plan(ROOT, modules(PACKAGES), todo, given.jobs, given.seconds, ends, kept)
     print(f"{len(drawn)} mutants, of which {len(todo)} are to be tried", flush=True)
-    if todo:
+    if todo and given.minutes > 0:
         run(plan, test_files(given.tests), results.add)
-    keys = [found[m.file][m.index][:5] for m in drawn]
+    keys = [found[m.file][m.number][:5] for m in drawn]
     tried = [results.found[key] for key in keys if key in results.found]
     command = " ".join(["python benchmarks/mutants.py", *sys.argv[1:]])
     section = report(tried, command)

@@ -36,7 +36,7 @@ class Mutant(NamedTuple):
     """The n-th change of a file."""
 
     file: str
-    index: int
+    number: int
 
 
 class Plan(NamedTuple):
@@ -112,7 +112,7 @@ class Campaign:
 
         saved = time.monotonic()
         for ended in run_all(task, self.plan.jobs, WALL, float("inf")):
-            found = dict.fromkeys(chunks[ended.index])
+            found = dict.fromkeys(chunks[ended.number])
             for line in ended.report.splitlines():
                 test, seconds, lines = json.loads(line)
                 found[test] = None if lines is None else Measured(seconds, lines)
@@ -168,17 +168,17 @@ class Campaign:
             if index >= len(chosen):
                 return None
             tree, found = trees[chosen[index].file]
-            change = found[chosen[index].index]
+            change = found[chosen[index].number]
             tests = self.choose(reaching[change.file], change.line)
             return self._trying(change, tree if index >= controls else None, tests)
 
         for ended in run_all(task, self.plan.jobs, WALL, self.plan.ends):
-            change = trees[chosen[ended.index].file][1][chosen[ended.index].index]
+            change = trees[chosen[ended.number].file][1][chosen[ended.number].number]
             outcome, _, test = ended.report.decode().partition("\n")
             outcome = STOPPED if ended.stopped else outcome
             if not outcome:
                 raise RuntimeError(f"nothing was reported of {change[:5]}")
-            if ended.index >= controls:
+            if ended.number >= controls:
                 self.tell(Result(*change[:5], outcome, test, round(ended.seconds, 2)))
             elif outcome in (KILLED, STOPPED):
                 print(f"CONTROL: without a change it is {outcome} by {test}", flush=True)

@@ -1,8 +1,9 @@
 """Every change of one operator, comparison, constant or function that a module allows.
 
 Not changed, because no test can be asked to notice it: strings and the text of errors, annotations,
-default values of arguments and of fields (they are settings), constants below 1e-6 (they guard
-against rounding), `strict` of `zip` and the like, and functions that are there for tests.
+default values of arguments and of fields, numbers that a module or a class names (settings),
+constants below 1e-6 (they guard against rounding), `strict` of `zip` and the like, and functions
+that are there for tests.
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ SKIPPED_DEFAULTS = ("defaults", "kw_defaults")
 SKIPPED_KEYWORDS = ("strict", "stacklevel", "copy")
 UNTESTED = ("__repr__", "example", "variants", "scipy_log_density")
 SMALLEST = 1e-6
+LONG, NEAR = 120, 40  # letters of a line that is shown
 
 
 class Change(NamedTuple):
@@ -75,9 +77,9 @@ def changes(file: str, source: str) -> tuple[ast.Module, list[Change]]:
     tree, found = ast.parse(source), list[Change]()
     for node, statement in reached(tree, tree):
         for apply, revert in changes_of(node):
-            before = shown(statement)
+            whole = shown(statement)
             apply()
-            after = shown(statement)
+            before, after = difference(whole, shown(statement))
             revert()
             line = int(getattr(node, "lineno", 0))
             column = int(getattr(node, "col_offset", 0))
@@ -88,6 +90,28 @@ def changes(file: str, source: str) -> tuple[ast.Module, list[Change]]:
 def shown(statement: ast.AST) -> str:
     """One line of code: a statement, or the first line of one that contains others."""
     return ast.unparse(ast.fix_missing_locations(statement)).splitlines()[0]
+
+
+def shared(a: str, b: str) -> int:
+    """How many first letters two texts share."""
+    return next(
+        (i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b))
+    )
+
+
+def difference(before: str, after: str) -> tuple[str, str]:
+    """Two lines that differ in one place; of long ones what is near that place."""
+    if max(len(before), len(after)) <= LONG:
+        return before, after
+    first = shared(before, after)
+    last = shared(before[:first:-1], after[:first:-1])
+    start = max(0, first - NEAR)
+
+    def part(line: str) -> str:
+        stop = len(line) - last + NEAR
+        return ("... " if start else "") + line[start:stop] + (" ..." if stop < len(line) else "")
+
+    return part(before), part(after)
 
 
 def reached(node: ast.AST, statement: ast.AST) -> Iterator[tuple[ast.AST, ast.AST]]:
@@ -103,14 +127,26 @@ def reached(node: ast.AST, statement: ast.AST) -> Iterator[tuple[ast.AST, ast.AS
 
 
 def _is_skipped(parent: ast.AST, node: ast.AST) -> bool:
-    if isinstance(parent, ast.ClassDef) and isinstance(node, ast.AnnAssign):
-        return True  # the default of a field is a setting
-    if isinstance(parent, ast.Module) and isinstance(node, ast.If):
-        return True  # imports for annotations
+    if isinstance(node, ast.FunctionDef) and node.name in UNTESTED:
+        return True
+    if isinstance(parent, ast.ClassDef):  # the default of a field is a setting
+        return isinstance(node, ast.AnnAssign) or _is_named_number(node)
+    if isinstance(parent, ast.Module) and (isinstance(node, ast.If) or _is_named_number(node)):
+        return True  # imports for annotations, and settings that have names
     if isinstance(node, ast.keyword) and node.arg in SKIPPED_KEYWORDS:
         return True
-    hidden = isinstance(node, ast.FunctionDef) and node.name in UNTESTED
-    return hidden or isinstance(node, SKIPPED)
+    return isinstance(node, SKIPPED)
+
+
+def _is_named_number(node: ast.AST) -> bool:
+    if not isinstance(node, ast.Assign):
+        return False
+    plain = ast.BinOp | ast.UnaryOp | ast.Tuple | ast.operator | ast.unaryop | ast.Load
+    return all(
+        isinstance(part, plain)
+        or (isinstance(part, ast.Constant) and not isinstance(part.value, bool))
+        for part in ast.walk(node.value)
+    )
 
 
 Step = tuple[Callable[[], None], Callable[[], None]]
@@ -128,7 +164,7 @@ def changes_of(node: ast.AST) -> Iterator[Step]:
         yield _setters(node, "op", ast.Or() if isinstance(node.op, ast.And) else ast.And())
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         yield _setters(node, "op", ast.UAdd())
-    elif isinstance(node, ast.If | ast.IfExp | ast.While):
+    elif isinstance(node, ast.If | ast.IfExp | ast.While) and not _is_simple(node.test):
         negated = ast.copy_location(ast.UnaryOp(ast.Not(), node.test), node.test)
         yield _setters(node, "test", negated)
     elif isinstance(node, ast.Constant) and _is_number(node.value):
@@ -138,6 +174,13 @@ def changes_of(node: ast.AST) -> Iterator[Step]:
         yield _setters(node, "id", FUNCTIONS[node.id])
     elif isinstance(node, ast.Attribute) and node.attr in FUNCTIONS:
         yield _setters(node, "attr", FUNCTIONS[node.attr])
+
+
+def _is_simple(test: ast.expr) -> bool:
+    """Whether the negation of a condition is the change of its comparison."""
+    return isinstance(test, ast.Compare) and isinstance(
+        test.ops[0], ast.Is | ast.IsNot | ast.Eq | ast.NotEq | ast.In | ast.NotIn
+    )
 
 
 def _is_number(value: object) -> bool:

@@ -35,7 +35,7 @@ class Recorder:
     def stop(self) -> Measured:
         """What has been run since the start."""
         sys.settrace(None)
-        threading.settrace(None)  # type: ignore[arg-type]
+        threading.settrace(None)
         spent = time.process_time() - self.began
         return Measured(spent, {path: sorted(lines) for path, lines in self.lines.items() if lines})
 

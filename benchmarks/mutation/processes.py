@@ -20,7 +20,7 @@ Task = Callable[[Report], None]
 class Ended(NamedTuple):
     """What a child has reported until it ended; `stopped` if it was ended by a signal."""
 
-    index: int
+    number: int
     report: bytes
     stopped: bool
     seconds: float
@@ -29,7 +29,7 @@ class Ended(NamedTuple):
 class Child(NamedTuple):
     """A process under way."""
 
-    index: int
+    number: int
     pipe: int
     began: float
     received: list[bytes]
@@ -106,4 +106,4 @@ def _ended(running: dict[int, Child], seconds: float) -> Iterator[Ended]:
         os.close(child.pipe)
         del running[pid]
         stopped = os.WIFSIGNALED(status)
-        yield Ended(child.index, b"".join(child.received), stopped, now - child.began)
+        yield Ended(child.number, b"".join(child.received), stopped, now - child.began)

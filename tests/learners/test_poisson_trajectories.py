@@ -131,7 +131,7 @@ def assigned(strategy: str, x: np.ndarray, s: Stat, held: Stat, gamma: float) ->
     if strategy == "soft":
         return shares(x, *theta(held))
     if strategy == "argmax":
-        return np.eye(2)[shares(x, *theta(held)).argmax(axis=1)]
+        return np.asarray(np.eye(2)[shares(x, *theta(held)).argmax(axis=1)])
     values = []
     for k in range(2):  # the joint density of the row and k after the M-step that k would cause
         after = s + gamma * (sbar(x, np.eye(2)[[k]])[0] - s)
@@ -299,8 +299,8 @@ def controlled(
 
 
 def default_rho(size: int, n: int) -> float:
-    """(batches)^(-2/3), but a batch moves no more than its share of 50 K (d + 1) rows, or of all."""
-    return min(1.0, max(size / (50 * 2 * 3), size / n), (size / n) ** (2.0 / 3.0))
+    """(batches)^(-2/3), but no more than a batch's share of 50 K (d + 1) rows, or of all."""
+    return float(min(1.0, max(size / (50 * 2 * 3), size / n), (size / n) ** (2.0 / 3.0)))
 
 
 @pytest.mark.parametrize("reference", [False, True])

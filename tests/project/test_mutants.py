@@ -14,7 +14,8 @@ import pytest
 from mutation.changes import changes
 
 SOURCE = '''
-LIMIT = 2.0
+FEW = 2 * 3
+LIMIT = float(2.0)
 
 class Thing:
     size: int = 3
@@ -31,7 +32,7 @@ def test_every_change_is_one_and_is_taken_back() -> None:
     tree, found = changes("thing.py", SOURCE)
     before = ast.dump(tree)
     assert sorted(change.after for change in found) == [
-        "LIMIT = 3.0",
+        "LIMIT = float(3.0)",
         "if not (x < LIMIT and (not self.size == 4)):",
         "if x < LIMIT and (not self.size != 4):",
         "if x < LIMIT and (not self.size == 5):",
@@ -82,7 +83,7 @@ if sys.platform != "win32":  # where processes do not fork
                     held(3.0)
             else:
                 assert held(3.0) == expected
-        change = next(change for change in found if change.after == "LIMIT = 3.0")
+        change = next(change for change in found if change.after == "LIMIT = float(3.0)")
         assert swap(swapped_module, tree, 1)  # as it was
         change.apply()
         assert swap(swapped_module, tree, change.line)
@@ -109,7 +110,7 @@ if sys.platform != "win32":  # where processes do not fork
 
         tasks: list[Task] = [says, fails, never_ends, sleeps, dies]
         ends = run_all(lambda i: tasks[i] if i < len(tasks) else None, 3, 2.0, float("inf"))
-        found = {ended.index: (ended.report, ended.stopped) for ended in ends}
+        found = {ended.number: (ended.report, ended.stopped) for ended in ends}
         assert found == {
             0: (b"something", False),
             1: (b"one", False),
