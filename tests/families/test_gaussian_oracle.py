@@ -129,6 +129,15 @@ def test_a_cap_raises_small_eigenvalues_alone(covariance: str) -> None:
     np.testing.assert_allclose(covariances(moved)[0], expected, rtol=1e-12, atol=1e-12)
 
 
+def test_a_cap_leaves_matrices_that_it_does_not_bind_as_they_are() -> None:
+    family = Gaussian(cap=2.0)
+    factor = np.stack([np.diag([0.5, 2.0]), [[1.0, 0.0], [0.4, 1.2]]])
+    free = GaussianParams(np.zeros((2, 2)), factor)
+    found = family.constrained(family.unconstrained(free), free).factor
+    np.testing.assert_allclose(found[0], np.diag([np.sqrt(0.5), 2.0]), rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(found[1], factor[1], rtol=1e-15)
+
+
 @pytest.mark.parametrize("covariance", MATRICES)
 def test_a_cap_that_binds_nothing_changes_no_bit(covariance: str) -> None:
     scatter = spread_matrices([[0.55, 0.7, 2.0, 5.0]])
@@ -267,6 +276,32 @@ def test_natural_form_is_the_density_of_scipy(covariance: str, d: int) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-8)
 
 
+@pytest.mark.parametrize("covariance", STRUCTURES)
+def test_free_parameters_are_means_and_distinct_entries_of_covariances(covariance: str) -> None:
+    for k, d in ((1, 1), (2, 3), (4, 5)):
+        entries = {
+            "full": k * len(np.tril_indices(d)[0]),
+            "tied": len(np.tril_indices(d)[0]),
+            "diag": k * d,
+            "spherical": k,
+        }[covariance]
+        assert Gaussian(covariance).n_parameters(k, d) == k * d + entries
+
+
+@pytest.mark.parametrize("covariance", STRUCTURES)
+def test_reg_covar_is_added_to_every_variance(covariance: str) -> None:
+    matrices = spread_matrices([[1.0, 2.0, 5.0], [0.5, 3.0, 4.0]])
+    params, _ = Gaussian(covariance, reg_covar=0.3).maximize((block(matrices, covariance),))
+    dense = {
+        "full": matrices,
+        "tied": matrices.mean(axis=0),
+        "diag": matrices * np.eye(3),
+        "spherical": np.trace(matrices, axis1=1, axis2=2)[:, None, None] / 3.0 * np.eye(3),
+    }[covariance]
+    expected = np.broadcast_to(dense, (2, 3, 3)) + 0.3 * np.eye(3)
+    np.testing.assert_allclose(covariances(params), expected, rtol=1e-12, atol=1e-14)
+
+
 def test_bounds_of_parameters_are_eigenvalues() -> None:
     rng = np.random.default_rng(4)
     for covariance in STRUCTURES:
@@ -349,7 +384,7 @@ def test_distances_of_starts_are_in_deviations(structure: dict[str, object]) -> 
     deviations = np.sqrt(np.average(np.square(x - centre), axis=0, weights=weight))
     deviations[2] = 1.0  # that of a constant column
     np.testing.assert_allclose(family.deviations_of(x, weight), deviations, rtol=1e-12)
-    centers = x[:4] + [1.0, 2.0, 3.0]
+    centers = x[:4] + np.array([1.0, 2.0, 3.0])
     away = (x[:, None] - centers) / deviations
     expected = 0.5 * np.square(away).sum(axis=2)
     np.testing.assert_allclose(family.divergence(x, centers, weight), expected, rtol=1e-10)
