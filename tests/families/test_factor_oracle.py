@@ -171,6 +171,7 @@ def test_floors_of_components_are_those_of_their_rows() -> None:
     variances = np.stack([np.diag(m) for m in matrices]) + params.noise_variance
     total = weights @ (variances + np.square(params.means - centre))
     found = model.with_limits_of(params, weights).column_floors
+    assert found is not None
     np.testing.assert_allclose(found, 0.02 * total, rtol=1e-12)
     np.testing.assert_allclose(model.standard_deviations(params), np.sqrt(variances), rtol=1e-12)
 
@@ -212,3 +213,16 @@ def test_expected_moments_give_the_parameters_back() -> None:
     np.testing.assert_allclose(found.means, params.means)
     np.testing.assert_allclose(found.noise_variance, params.noise_variance, rtol=1e-10)
     np.testing.assert_allclose(found.loadings, params.loadings, rtol=1e-10)
+
+
+def test_unconstrained_coordinates_are_means_loadings_and_logarithms_of_noise() -> None:
+    model = family(2)
+    params = model.example(3, 4, np.random.default_rng(6))
+    found = model.unconstrained(params)
+    assert found.shape == (3, 4 + 2 * 4 + 4)
+    np.testing.assert_array_equal(found[:, :4], params.means)
+    np.testing.assert_array_equal(found[1, 8:12], params.loadings[1, 1])
+    np.testing.assert_allclose(found[:, -4:], np.log(params.noise_variance))
+    back = model.constrained(found, params)
+    np.testing.assert_array_equal(back.loadings, params.loadings)
+    np.testing.assert_allclose(back.noise_variance, params.noise_variance, rtol=1e-14)

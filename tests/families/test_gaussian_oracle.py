@@ -124,7 +124,7 @@ def test_a_cap_raises_small_eigenvalues_alone(covariance: str) -> None:
     params, n_degenerate = family.maximize((block(scatter, covariance),))
     np.testing.assert_allclose(covariances(params)[0], expected, rtol=1e-12, atol=1e-12)
     assert n_degenerate == 0
-    free = GaussianParams(params.means, np.linalg.cholesky(scatter))
+    free = GaussianParams(params.means, np.asarray(np.linalg.cholesky(scatter)))
     moved = family.constrained(family.unconstrained(free), free)
     np.testing.assert_allclose(covariances(moved)[0], expected, rtol=1e-12, atol=1e-12)
 
@@ -326,6 +326,48 @@ def test_components_without_rows_are_at_the_mean_of_all(structure: dict[str, str
     everything = np.average(x, axis=0, weights=responsibilities.sum(axis=1))
     np.testing.assert_allclose(found.mean[1, :3], everything)
     assert not found.scatter[1].any()
+
+
+@pytest.mark.parametrize("covariance", STRUCTURES)
+def test_draws_have_the_means_and_covariances_of_their_components(covariance: str) -> None:
+    family = Gaussian(covariance)
+    params = family.example(2, 3, np.random.default_rng(11))
+    labels = np.repeat([0, 1], 20_000)
+    x = family.sample(params, labels, np.random.default_rng(12))
+    for k, dense in enumerate(covariances(params)):
+        rows = np.linalg.solve(np.linalg.cholesky(dense), (x[labels == k] - params.means[k]).T)
+        np.testing.assert_allclose(rows.mean(axis=1), np.zeros(3), atol=0.04)
+        np.testing.assert_allclose(np.cov(rows), np.eye(3), atol=0.06)
+
+
+@pytest.mark.parametrize("covariance", STRUCTURES)
+def test_sums_of_rows_are_weighted_moments(covariance: str) -> None:
+    rng = np.random.default_rng(13)
+    family = Gaussian(covariance)
+    params, x = family.example(2, 3, rng), rng.normal(size=(12, 3))
+    weight = rng.uniform(0.0, 1.0, size=(12, 2))
+    (found,) = family.to_blocks(params, family.sums(params, x, weight))
+    matrices = np.stack([np.cov(x.T, aweights=weight[:, k], ddof=0) for k in range(2)])
+    means = np.stack([np.average(x, axis=0, weights=weight[:, k]) for k in range(2)])
+    exact = block(matrices, covariance, means)
+    np.testing.assert_allclose(found.weight, weight.sum(axis=0))
+    np.testing.assert_allclose(found.mean, exact.mean, atol=1e-12)
+    np.testing.assert_allclose(found.scatter, exact.scatter, atol=1e-12)
+
+
+@pytest.mark.parametrize("covariance", STRUCTURES)
+def test_covariances_have_the_shapes_of_scikit_learn(covariance: str) -> None:
+    family = Gaussian(covariance)
+    params = family.example(2, 3, np.random.default_rng(14))
+    dense = covariances(params)
+    exact = {
+        "full": dense,
+        "tied": dense[0],
+        "diag": np.diagonal(dense, axis1=1, axis2=2),
+        "spherical": dense[:, 0, 0],
+    }[covariance]
+    assert family.covariance_shape(2, 3) == exact.shape
+    np.testing.assert_allclose(family.covariances(params), exact, rtol=1e-14)
 
 
 # starts

@@ -20,26 +20,20 @@ STRUCTURES = ["full", "diag"]
 K, D = 3, 4
 
 
-def conjugate(covariance: str, reg_covar: float = 0.0) -> NormalWishart | NormalGamma:
-    found = Gaussian(covariance, reg_covar=reg_covar).conjugate
+def conjugate(
+    covariance: str, reg_covar: float = 0.0, floor: float = 0.0
+) -> NormalWishart | NormalGamma:
+    found = Gaussian(covariance, floor=floor, reg_covar=reg_covar).conjugate
     assert isinstance(found, NormalWishart | NormalGamma)
     return found
 
 
+def equal_weights(posterior: NormalWishartPosterior) -> Array:
+    return np.full(len(posterior.mean), 1.0 / len(posterior.mean))
+
+
 def expected(covariance: str, posterior: NormalWishartPosterior) -> GaussianParams:
-    return conjugate(covariance).expected(posterior)
-
-
-def expected_log_params(
-    covariance: str, posterior: NormalWishartPosterior
-) -> tuple[GaussianParams, Array]:
-    return conjugate(covariance).expected_log_params(posterior)
-
-
-def intervals(
-    covariance: str, posterior: NormalWishartPosterior, level: float, reg_covar: float = 0.0
-) -> dict[str, tuple[Array, Array]]:
-    return conjugate(covariance, reg_covar).intervals(posterior, level)
+    return conjugate(covariance).expected(posterior, equal_weights(posterior))
 
 
 def random_posterior(
@@ -59,6 +53,10 @@ def squares(posterior: NormalWishartPosterior) -> Array:
     """V: matrices, or variances."""
     factor = posterior.factor
     return factor @ factor.swapaxes(1, 2) if factor.ndim == 3 else np.square(factor)
+
+
+def squares_of(factor: Array) -> Array:
+    return np.asarray(factor @ factor.T)
 
 
 def outer(covariance: str, a: Array) -> Array:
@@ -117,10 +115,10 @@ def test_degrees_of_freedom_leave_the_covariance_a_mean(covariance: str) -> None
     good = rule.prior(params, Prior(nu=free + 1.01))
     rule.check(good, K, D)
     for wrong in (free + 1.0, free + 0.5, free - 0.5):
-        nu = good.nu.copy()
-        nu.flat[-1] = wrong
+        one_wrong = good.nu.copy()
+        one_wrong.flat[-1] = wrong
         with pytest.raises(InvalidInputError, match="nu is"):
-            rule.check(replace(good, nu=nu), K, D)
+            rule.check(replace(good, nu=one_wrong), K, D)
 
 
 def test_variances_of_a_prior_are_above_zero() -> None:
@@ -132,6 +130,39 @@ def test_variances_of_a_prior_are_above_zero() -> None:
     posterior = rule.prior(params, Prior(covariance=[1e-9, 0.5, 1.0, 2.0]))
     found = np.square(expected("diag", posterior).factor)
     np.testing.assert_allclose(found, np.broadcast_to([1e-9, 0.5, 1.0, 2.0], (K, D)))
+
+
+# limits
+
+
+@pytest.mark.parametrize("covariance", STRUCTURES)
+def test_estimated_variances_are_not_below_a_share_of_that_of_all_rows(covariance: str) -> None:
+    rng = np.random.default_rng(12)
+    posterior = random_posterior(covariance, rng)
+    weights = np.array([0.2, 0.5, 0.3])
+    free = D if covariance == "full" else 1
+    rule = conjugate(covariance, reg_covar=0.01, floor=0.15)
+    v = squares(posterior)
+    for degrees, found in (
+        (posterior.nu - free - 1.0, rule.expected(posterior, weights)),
+        (posterior.nu, rule.expected_log_params(posterior, weights)[0]),
+    ):
+        variance = v / as_wide(degrees, v) + 0.01 * (np.eye(D) if covariance == "full" else 1.0)
+        diagonal = variance
+        if covariance == "full":
+            diagonal = np.diagonal(variance, axis1=1, axis2=2)
+        floor = 0.15 * (np.average(diagonal + np.square(posterior.mean), axis=0, weights=weights))
+        floor -= 0.15 * np.square(np.average(posterior.mean, axis=0, weights=weights))
+        if covariance == "diag":
+            assert (diagonal < floor).any()
+            np.testing.assert_allclose(np.square(found.factor), np.maximum(variance, floor))
+            continue
+        for k in range(K):
+            pivots = np.square(np.diag(found.factor[k]))
+            free_pivots = np.square(np.diag(np.linalg.cholesky(variance[k])))
+            if (free_pivots > floor).all():
+                np.testing.assert_allclose(squares_of(found.factor[k]), variance[k], rtol=1e-9)
+            assert (pivots > (1.0 - 1e-12) * floor).all()
 
 
 # joining
@@ -207,7 +238,8 @@ def test_joined_posteriors_stay_positive_definite(covariance: str) -> None:
 @pytest.mark.parametrize("level", [0.5, 0.9])
 def test_intervals_are_quantiles_of_marginal_posteriors(covariance: str, level: float) -> None:
     posterior = random_posterior(covariance, np.random.default_rng(4))
-    found = intervals(covariance, posterior, level, reg_covar=0.2)
+    weights = equal_weights(posterior)
+    found = conjugate(covariance, reg_covar=0.2).intervals(posterior, weights, level)
     freedom, kappa, v = posterior.nu, posterior.kappa, squares(posterior)
     if covariance == "full":
         # a block of an inverse Wishart matrix has as many degrees less as columns are left out
@@ -227,7 +259,8 @@ def test_intervals_of_covariances_are_those_of_inverse_wishart_matrices() -> Non
     rng = np.random.default_rng(5)
     posterior = random_posterior("full", rng, 2, 3)
     posterior = replace(posterior, nu=np.array([5.0, 9.0]))
-    low, high = intervals("full", posterior, 0.6)["covariances"]
+    found = conjugate("full").intervals(posterior, equal_weights(posterior), 0.6)
+    low, high = found["covariances"]
     for k in range(2):
         v = squares(posterior)[k]
         draws = stats.invwishart.rvs(posterior.nu[k], v, size=20_000, random_state=rng)
@@ -263,7 +296,8 @@ def test_expected_log_densities_are_means_over_draws(covariance: str) -> None:
     rng = np.random.default_rng(9)
     posterior = random_posterior(covariance, rng, 2, 2)
     x = rng.normal(size=(3, 2))
-    params, constant = expected_log_params(covariance, posterior)
+    weights = equal_weights(posterior)
+    params, constant = conjugate(covariance).expected_log_params(posterior, weights)
     found = Gaussian(covariance).log_density(params, x) + constant
     v, kappa, nu = squares(posterior), posterior.kappa, posterior.nu
     size = 40_000

@@ -14,7 +14,7 @@ from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Block
 from mixfold.families._gamma_rates import GammaPosterior, GammaRates
-from mixfold.families.poisson import MeanParams
+from mixfold.families.mean_params import MeanParams
 
 FAMILIES = [Poisson, Exponential]
 Positive = type[Poisson] | type[Exponential]
@@ -26,12 +26,16 @@ def conjugate(family: Positive) -> GammaRates:
     return found
 
 
+def equal_weights(posterior: GammaPosterior) -> Array:
+    return np.full(len(posterior.shape), 1.0 / len(posterior.shape))
+
+
 def expected(family: Positive, posterior: GammaPosterior) -> MeanParams:
-    return conjugate(family).expected(posterior)
+    return conjugate(family).expected(posterior, equal_weights(posterior))
 
 
 def expected_log_params(family: Positive, posterior: GammaPosterior) -> tuple[MeanParams, Array]:
-    return conjugate(family).expected_log_params(posterior)
+    return conjugate(family).expected_log_params(posterior, equal_weights(posterior))
 
 
 def random_posterior(seed: int) -> GammaPosterior:
@@ -90,7 +94,7 @@ def digamma_less_log(a: float) -> float:
         return float(t / ((1.0 + (t / a) ** 2) * np.expm1(2.0 * np.pi * t)))
 
     whole = integrate.quad(integrand, 1e-300, 8.0, epsabs=1e-15)[0]
-    return -0.5 / a - 2.0 * whole / a**2
+    return float(-0.5 / a - 2.0 * whole / a**2)
 
 
 @pytest.mark.parametrize("shape", [3.0, 1e3, 2e6, 1e7, 1e8, 1e12])
