@@ -165,6 +165,26 @@ def test_estimated_variances_are_not_below_a_share_of_that_of_all_rows(covarianc
             assert (pivots > (1.0 - 1e-12) * floor).all()
 
 
+@pytest.mark.parametrize("covariance", STRUCTURES)
+def test_intervals_of_variances_end_at_the_floors_of_estimates(covariance: str) -> None:
+    posterior = random_posterior(covariance, np.random.default_rng(13))
+    weights = np.array([0.2, 0.5, 0.3])
+    rule = conjugate(covariance, floor=0.2)
+    v, freedom = squares(posterior), posterior.nu
+    means, factor = posterior.mean, rule.expected(posterior, weights).factor
+    estimates = np.square(factor)
+    if covariance == "full":
+        freedom = np.repeat(posterior.nu[:, None] - (D - 1.0), D, axis=1)
+        v, estimates = np.diagonal(v, axis1=1, axis2=2), estimates.sum(axis=2)
+    floor = 0.2 * (weights @ (estimates + np.square(means - weights @ means)))
+    ends = rule.intervals(posterior, weights, 0.8)["covariances"]
+    for end, tail in zip(ends, (0.1, 0.9), strict=True):
+        exact = stats.invgamma.ppf(tail, 0.5 * freedom, scale=0.5 * v)
+        found = np.diagonal(end, axis1=1, axis2=2) if covariance == "full" else end
+        np.testing.assert_allclose(found, np.maximum(exact, floor), rtol=1e-9)
+        assert tail > 0.5 or (exact < floor).any()  # some ends are floors
+
+
 # joining
 
 
