@@ -63,7 +63,7 @@ class Map:
         return params[None]
 
     def constrained(self, coordinates: Vector, like: Vector) -> Vector:
-        return coordinates[0]
+        return np.asarray(coordinates[0])
 
     def coordinate_scales(self, params: Vector) -> Vector:
         return np.asarray(1.0 + np.abs(params)[None] ** 2)
