@@ -74,7 +74,7 @@ class Loop:
         """(batches)^(-2/3), or less: the share of a batch in 50 K (d + 1) rows, or in all."""
         n, window = len(self.x), 50 * 2 * (1 + self.x.shape[1])
         share = float(self.size / n)
-        return min(1.0, max(self.size / window, share), pow(share, 2.0 / 3.0))
+        return float(min(1.0, max(self.size / window, share), share ** (2.0 / 3.0)))
 
     def fill(self) -> None:
         """A pass that makes the reference, and is a step of EM."""
