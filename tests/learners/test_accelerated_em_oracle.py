@@ -249,7 +249,7 @@ def follow(
     halves = isinstance(learner, EMGradient)
     n = max(rows.total_weight(), len(rows))
     rule = Rule(model, learner.tol, n, halves, accelerate)
-    point = np.linspace(-1.0, 1.0, len(model.centre))
+    point: Any = np.linspace(-1.0, 1.0, len(model.centre))
     state = learner.init(backend, point)
     for passes, now in enumerate(script, 1):
         backend.now = float(now)

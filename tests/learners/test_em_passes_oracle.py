@@ -324,6 +324,18 @@ def test_auto_has_batches_of_its_own_where_the_number_of_rows_is_unknown() -> No
     assert [info.rows for info in infos + last] == [65_536, 4_464]
 
 
+def test_auto_closes_the_stage_under_way() -> None:
+    backend, learner, rows = backend_with(1024), Auto(batch_size=8, max_iter=0), some_rows(20)
+    state, _ = learner.step(backend, begun(learner, backend), rows)
+    closed, infos = learner.flush(backend, state)
+    assert [info.rows for info in infos] == [4]
+    assert equal(learner.flushed(backend, state), closed)
+    assert not learner.finished(closed)
+    state, _ = learner.end_pass(backend, closed)
+    assert learner.finished(state)  # no pass of EM is wanted
+    assert not learner.converged(state)
+
+
 def test_stages_of_auto_are_not_merged_with_each_other() -> None:
     backend, learner, rows = backend_with(1024), Auto(batch_size=8), some_rows(40)
     before = begun(learner, backend)
