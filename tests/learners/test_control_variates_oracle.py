@@ -181,6 +181,16 @@ def test_batches_across_blocks_and_tiles(kind: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_light_rows_are_learned_from_like_others(kind: Any) -> None:
+    rows, backend = data(37), backend_for(2, 4)
+    loop = Loop(rows, 6, kind).run(3)
+    light = Rows(rows.x, 1e-4 * rows.weights())
+    state, infos = several(kind(batch_size=6), backend, light, 3)
+    loop.check(state.params)
+    assert [info.step_size for info in infos] == pytest.approx([info[2] for info in loop.infos])
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_one_row_at_a_time(kind: Any) -> None:
     """What is told of a block is the mean of its rows, each evaluated before its own step."""
     rows, passes = data(37), 4

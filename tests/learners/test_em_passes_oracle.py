@@ -256,6 +256,11 @@ def test_the_last_two_steps_must_agree_that_little_is_left() -> None:
     assert has_converged([1.0, tiny, tiny], -9.0, 9.0, 0.005, "remaining")
 
 
+def test_the_gain_per_row_of_the_last_step_is_compared() -> None:
+    assert has_converged([9.0, 8.0, 3.9], -9.0, 4.0, 1.0, "step")
+    assert not has_converged([3.9, 3.9, 4.1], -9.0, 4.0, 1.0, "step")
+
+
 @pytest.mark.parametrize("criterion", ["remaining", "step"])
 def test_a_tolerance_of_zero_is_never_met(criterion: Any) -> None:
     assert not has_converged([0.0, 0.0, 0.0], -9.0, 9.0, 0.0, criterion)
