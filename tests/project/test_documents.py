@@ -51,9 +51,9 @@ def added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.setattr(
             import_module(f"mixfold.{package}"), "__path__", [*path, str(tmp_path / package)]
         )
-    registry.names.cache_clear()
+    registry.clear_caches()
     yield
-    registry.names.cache_clear()
+    registry.clear_caches()
     for name in ("families.geometric", "learners.plain_em"):
         sys.modules.pop(f"mixfold.{name}", None)
 

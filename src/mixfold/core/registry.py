@@ -72,6 +72,12 @@ def _class_called(package: str, name: str) -> Any:
     raise AttributeError(f"{module.__name__} has no class called like its file")
 
 
+def clear_caches() -> None:
+    """Look at the files of packages anew, as after one was added."""
+    for cached in (names, _by_letters, _class_called, find_all):
+        cached.cache_clear()
+
+
 def make(package: str, given: object) -> Any:
     """An object of a package: `given` itself, or where that is a name, the class with defaults."""
     return find(package, given)() if isinstance(given, str) else given
