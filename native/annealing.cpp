@@ -28,11 +28,11 @@ class NoSubnormals {
 };
 
 // softmax of the logits; returns the logarithm of what they are divided by.
-double shares(const double* logits, int k, double* share) {
+double softmax_of(const double* logits, int k, double* weight) {
   double peak = logits[0], total = 0;
   for (int i = 1; i < k; ++i) peak = logits[i] > peak ? logits[i] : peak;
-  for (int i = 0; i < k; ++i) total += share[i] = exp(logits[i] - peak);
-  for (int i = 0; i < k; ++i) share[i] /= total;
+  for (int i = 0; i < k; ++i) total += weight[i] = exp(logits[i] - peak);
+  for (int i = 0; i < k; ++i) weight[i] /= total;
   return peak + log(total);
 }
 
@@ -50,12 +50,12 @@ double log_sum_exp(const double* x, int n) {
 }
 
 // What a batch holds besides its rows: the weight of each, its log joint densities, and the component
-// whose surroundings explain it best. Then what one component has of every row.
+// whose surroundings explain it best. Then the responsibilities of one component for every row.
 template <class T> struct Batch {
   T* x;
   double *weight, *joint;
   int* best;
-  T* share;
+  T* responsibility;
   int n = 0;
 };
 
@@ -64,12 +64,12 @@ template <class T, class Roots> class Annealing {
   Annealing(AnnealedMixture<T>& m, int batch_size)
       : m_(m), k_(m.components), d_(m.d), roots_(m.d, batch_size) {
     log_roots_ = scratch_of<double>(Slot::totals, k_);
-    share_ = scratch_of<double>(Slot::weights, k_);
+    weights_ = scratch_of<double>(Slot::weights, k_);
     batch_.x = scratch_of<T>(Slot::rows, size_t(batch_size) * d_);
     batch_.joint = scratch_of<double>(Slot::joint, size_t(batch_size) * k_);
     batch_.weight = scratch_of<double>(Slot::peaks, batch_size);
     batch_.best = scratch_of<int>(Slot::members, batch_size);
-    batch_.share = scratch_of<T>(Slot::weighted, batch_size);
+    batch_.responsibility = scratch_of<T>(Slot::weighted, batch_size);
     for (int i = 0; i < k_; ++i) log_roots_[i] = roots_.log_determinant(root(i));
   }
 
@@ -90,7 +90,7 @@ template <class T, class Roots> class Annealing {
   // Log joint densities, the best component of every row, and the loss of all.
   void look() {
     constexpr double log_2pi = 1.83787706640934548356;
-    const double normalizer = shares(m_.logits, k_, share_);
+    const double normalizer = softmax_of(m_.logits, k_, weights_);
     for (int i = 0; i < k_; ++i) {
       const double constant =
           m_.logits[i] - normalizer + log_roots_[i] - 0.5 * d_ * log_2pi;
@@ -131,10 +131,10 @@ template <class T, class Roots> class Annealing {
     const double epsilon = tempered(weight, m_.most_root * m_.most_root);
     const double of_logits = tempered(weight, 1);
     for (int i = 0; i < k_; ++i) {
-      const double held = take_shares(i);
-      m_.logits[i] += of_logits * (held - weight * share_[i]);
-      if (held == 0) continue;
-      roots_.follow(batch_.x, batch_.share, batch_.n, mean(i), root(i), T(held), T(epsilon),
+      const double total = take_responsibilities(i);
+      m_.logits[i] += of_logits * (total - weight * weights_[i]);
+      if (total == 0) continue;
+      roots_.follow(batch_.x, batch_.responsibility, batch_.n, mean(i), root(i), T(total), T(epsilon),
                     T(m_.least_root), T(m_.most_root));
       log_roots_[i] = roots_.log_determinant(root(i));
     }
@@ -146,23 +146,23 @@ template <class T, class Roots> class Annealing {
     return -expm1(weight * log1p(-m_.epsilon * bend)) / (bend * weight);
   }
 
-  // What component i has of every row, and of all.
-  double take_shares(int i) {
-    double held = 0;
+  // The responsibilities of component i for every row; returns their sum.
+  double take_responsibilities(int i) {
+    double sum = 0;
     for (int n = 0; n < batch_.n; ++n) {
-      const double share =
+      const double responsibility =
           m_.bumps[ptrdiff_t(batch_.best[n]) * k_ + i] * batch_.weight[n] / batch_.n;
-      batch_.share[n] = T(share);
-      held += share;
+      batch_.responsibility[n] = T(responsibility);
+      sum += responsibility;
     }
-    return held;
+    return sum;
   }
 
   AnnealedMixture<T>& m_;
   const int k_, d_;
   Roots roots_;
   Batch<T> batch_;
-  double *log_roots_, *share_;
+  double *log_roots_, *weights_;
 };
 
 template <class T, class Roots>

@@ -70,18 +70,18 @@ template <class T, int Number> class DiagonalRoots {
     for (; i < n; ++i) out[i * stride] = squared_distance(x + ptrdiff_t(i) * d_, mean, root);
   }
 
-  void follow(const T* x, const T* share, int n, T* mean, T* root, T held, T epsilon, T least,
+  void follow(const T* x, const T* responsibility, int n, T* mean, T* root, T total, T epsilon, T least,
               T most) const {
     const int rows = Number == any_number ? n : Number;
-    const auto s = S::splat(epsilon), h = S::splat(epsilon * held), low = S::splat(least),
+    const auto s = S::splat(epsilon), h = S::splat(epsilon * total), low = S::splat(least),
                high = S::splat(most);
     int j = 0;
     for (; j + S::lanes <= d_; j += S::lanes) {
       const auto m = S::load(mean + j), r = S::load(root + j);
       auto first = S::zero(), second = S::zero();
       for (int i = 0; i < rows; ++i) {
-        if (Number == any_number && share[i] == 0) continue;
-        const auto e = S::load(x + ptrdiff_t(i) * d_ + j) - m, se = S::splat(share[i]) * e;
+        if (Number == any_number && responsibility[i] == 0) continue;
+        const auto e = S::load(x + ptrdiff_t(i) * d_ + j) - m, se = S::splat(responsibility[i]) * e;
         first += se;
         second += se * e;
       }
@@ -93,12 +93,12 @@ template <class T, int Number> class DiagonalRoots {
       const T m = mean[j], r = root[j];
       T first = 0, second = 0;
       for (int i = 0; i < rows; ++i) {
-        const T e = x[ptrdiff_t(i) * d_ + j] - m, se = share[i] * e;
+        const T e = x[ptrdiff_t(i) * d_ + j] - m, se = responsibility[i] * e;
         first += se;
         second += se * e;
       }
       mean[j] += epsilon * first * (r * r);
-      root[j] = within(r + (epsilon * held / r - r * (epsilon * second)), least, most);
+      root[j] = within(r + (epsilon * total / r - r * (epsilon * second)), least, most);
     }
   }
 
@@ -184,21 +184,21 @@ template <class T> class TriangularRoots {
       }
   }
 
-  void follow(const T* x, const T* share, int n, T* mean, T* root, T held, T epsilon, T least,
+  void follow(const T* x, const T* responsibility, int n, T* mean, T* root, T total, T epsilon, T least,
               T most) const {
     center(x, n, mean);
-    follow_mean(share, n, mean, root, double(held), double(epsilon));
+    follow_mean(responsibility, n, mean, root, double(total), double(epsilon));
     double spread = 0;
     for (int i = 0; i < n; ++i)
-      if (share[i] != 0) spread += double(share[i]) * double(dot<S>(away(i), away(i), d_));
+      if (responsibility[i] != 0) spread += double(responsibility[i]) * double(dot<S>(away(i), away(i), d_));
     const T step = T(double(epsilon) / (1 + double(epsilon) * spread));
     for (int j = 0; j < d_; ++j) {
       for (int i = 0; i < n; ++i)
-        push_[i] = share[i] == 0 ? T(0) : -step * share[i] * whitened(root, j, away(i));
+        push_[i] = responsibility[i] == 0 ? T(0) : -step * responsibility[i] * whitened(root, j, away(i));
       T* const row = root + j * ptrdiff_t(d_ + 1);
-      const T rise = step * held / row[0];
+      const T rise = step * total / row[0];
       for (int i = 0; i < n; ++i)
-        if (share[i] != 0) add<S>(push_[i], away(i) + j, row, d_ - j);
+        if (responsibility[i] != 0) add<S>(push_[i], away(i) + j, row, d_ - j);
       row[0] = within(row[0] + rise, least, most);
     }
   }
@@ -217,11 +217,11 @@ template <class T> class TriangularRoots {
   }
 
   // mean += t P u with u the pull of all rows; t is shortened by the curvature along P u.
-  void follow_mean(const T* share, int n, T* mean, const T* root, double held,
+  void follow_mean(const T* responsibility, int n, T* mean, const T* root, double total,
                    double epsilon) const {
     for (int j = 0; j < d_; ++j) pull_[j] = gradient_[j] = 0;
     for (int i = 0; i < n; ++i)
-      if (share[i] != 0) add<S>(share[i], away(i), pull_, d_);
+      if (responsibility[i] != 0) add<S>(responsibility[i], away(i), pull_, d_);
     for (int j = 0; j < d_; ++j)
       add<S>(whitened(root, j, pull_), root + j * ptrdiff_t(d_ + 1), gradient_ + j, d_ - j);
     const double square = double(dot<S>(gradient_, gradient_, d_));
@@ -231,7 +231,7 @@ template <class T> class TriangularRoots {
       const double y = double(whitened(root, j, gradient_));
       bent += y * y;
     }
-    add<S>(T(epsilon / (1 + epsilon * held * bent / square)), gradient_, mean, d_);
+    add<S>(T(epsilon / (1 + epsilon * total * bent / square)), gradient_, mean, d_);
   }
 
   const int d_;

@@ -12,7 +12,7 @@ namespace {
 
 using namespace nb::literals;
 using Both = std::pair<Result, std::optional<Result>>;
-using Given = Parameter<2>;
+using Responsibilities = Parameter<2>;
 
 template <size_t N>
 Gaussians gaussians(const Rows& rows, const Parameter<1>& origin, const Parameter<2>& means,
@@ -73,14 +73,14 @@ Both posterior(const Rows& rows, const Parameters& parameters, bool responsibili
                Kernel kernel) {
   const size_t n = size_t(rows.n);
   NewArray log_density = new_array({n});
-  std::optional<NewArray> shares;
-  if (responsibilities) shares = new_array({n, size_t(parameters.components)});
+  std::optional<NewArray> found;
+  if (responsibilities) found = new_array({n, size_t(parameters.components)});
   {
     nb::gil_scoped_release unlocked;
-    kernel(rows, parameters, Posterior{log_density.data, shares ? shares->data : nullptr});
+    kernel(rows, parameters, Posterior{log_density.data, found ? found->data : nullptr});
   }
-  if (!shares) return {log_density.array, std::nullopt};
-  return {log_density.array, shares->array};
+  if (!found) return {log_density.array, std::nullopt};
+  return {log_density.array, found->array};
 }
 
 template <size_t N>
@@ -100,7 +100,7 @@ Both posterior_linear(const RowsArray& array, const Parameter<2>& eta, const Par
 }
 
 template <class Parameters, class Kernel>
-Result moments(const Rows& rows, const Weights& weights, const Given& responsibilities,
+Result moments(const Rows& rows, const Weights& weights, const Responsibilities& responsibilities,
                const Parameters& parameters, size_t per_component, Kernel kernel) {
   const double* const w = view_weights(weights, rows);
   require_shape("responsibilities", responsibilities, rows.n, parameters.components);
@@ -111,19 +111,19 @@ Result moments(const Rows& rows, const Weights& weights, const Given& responsibi
 }
 
 template <size_t N>
-Result moments_gaussian(const RowsArray& array, const Weights& weights, const Given& given,
+Result moments_gaussian(const RowsArray& array, const Weights& weights, const Responsibilities& responsibilities,
                         const Parameter<1>& origin, const Parameter<2>& means,
                         const Parameter<N>& whiten, const Parameter<1>& log_scale) {
   const Rows rows = view_rows(array);
-  return moments(rows, weights, given, gaussians<N>(rows, origin, means, whiten, log_scale),
+  return moments(rows, weights, responsibilities, gaussians<N>(rows, origin, means, whiten, log_scale),
                  gaussian_moments<N>(rows),
                  N == 3 ? kernels().moments_triangular : kernels().moments_diagonal);
 }
 
-Result moments_linear(const RowsArray& array, const Weights& weights, const Given& given,
+Result moments_linear(const RowsArray& array, const Weights& weights, const Responsibilities& responsibilities,
                       const Parameter<2>& eta, const Parameter<1>& offset, bool poisson) {
   const Rows rows = view_rows(array);
-  return moments(rows, weights, given, linear_family(rows, eta, offset, poisson),
+  return moments(rows, weights, responsibilities, linear_family(rows, eta, offset, poisson),
                  1 + size_t(rows.d), kernels().moments_linear);
 }
 

@@ -18,24 +18,24 @@ using namespace nb::literals;
 void construct_online(OnlineMixture* self, const std::string& name, const Parameter<1>& s_weight,
                       const Parameter<2>& s_mean, const Parameter<2>& s_scatter,
                       const Parameter<1>& t_weight, const Parameter<2>& t_mean,
-                      const AnyParameter& t_factor, double floor, double reg, double least,
+                      const AnyParameter& t_scale, double floor, double reg, double least,
                       double rounding, const Parameter<1>& lowest, bool keep_weights,
-                      bool keep_factors) {
+                      bool keep_scales) {
   const OnlineKind kind = online_kind(name);
   const int components = checked_components(s_mean.shape(0));
   const int d = checked_coordinates(s_mean.shape(1), triangular(kind));
-  const size_t entries = triangular(kind) ? size_t(d) * d : size_t(factor_size(kind, d));
+  const size_t entries = triangular(kind) ? size_t(d) * d : size_t(scale_size(kind, d));
   require_shape("s_weight", s_weight, components);
   require_shape("s_scatter", s_scatter, components, scatter_size(kind, d));
   require_shape("t_weight", t_weight, components);
   require_shape("t_mean", t_mean, components, d);
-  require_size("t_factor", t_factor.size(), size_t(matrices(kind, components)) * entries);
+  require_size("t_scale", t_scale.size(), size_t(matrices(kind, components)) * entries);
   require_shape("lowest", lowest, d);
   require(least == 0 || !triangular(kind), "least must be 0 where covariances are matrices");
   auto* const mixture =
       new (self) OnlineMixture(kind, components, d, floor, reg, least, rounding, lowest.data());
   mixture->state().keep_weights = keep_weights;
-  mixture->state().keep_factors = keep_factors;
+  mixture->state().keep_scales = keep_scales;
   const OnlineState& s = mixture->state();
   const ComponentLanes& lanes = mixture->lanes();
   lanes.import_array(s.s_weight, s_weight.data(), 1);
@@ -43,7 +43,7 @@ void construct_online(OnlineMixture* self, const std::string& name, const Parame
   lanes.import_array(s.s_scatter, s_scatter.data(), s.scatter_size);
   lanes.import_array(s.t_weight, t_weight.data(), 1);
   lanes.import_array(s.t_mean, t_mean.data(), d);
-  mixture->import_factor(t_factor.data());
+  mixture->import_scale(t_scale.data());
 }
 
 void set_reference(OnlineMixture& mixture, const Parameter<1>& weight, const Parameter<2>& mean,
@@ -65,7 +65,7 @@ void set_noise(OnlineMixture& mixture, const std::array<uint64_t, 4>& words) {
 std::tuple<double, long long, std::optional<Result>> fold(
     OnlineMixture& mixture, const RowsArray& array, const Weights& weights,
     const Parameter<1>& gamma, int hold, Assign assign, Control control, bool recursive,
-    bool narrow, double share, const std::optional<Parameter<2>>& old, double log_likelihood) {
+    bool narrow, double per_weight, const std::optional<Parameter<2>>& old, double log_likelihood) {
   const Rows rows = view_rows(array);
   OnlineState& s = mixture.state();
   const double* const w = view_weights(weights, rows);
@@ -77,17 +77,17 @@ std::tuple<double, long long, std::optional<Result>> fold(
     require_shape("old", *old, rows.n, s.components);
     fresh = new_array({size_t(rows.n), size_t(s.components)});
   }
-  const RowRule rule{assign,
+  const RowOptions options{assign,
                      control,
                      recursive,
                      narrow,
-                     share,
+                     per_weight,
                      old ? old->data() : nullptr,
                      fresh ? fresh->data : nullptr};
   {
     nb::gil_scoped_release unlocked;
     s.n_degenerate = 0;
-    kernels().fold(s, mixture.trial(), rule, rows, w, gamma.data(), hold, log_likelihood);
+    kernels().fold(s, mixture.trial(), options, rows, w, gamma.data(), hold, log_likelihood);
     mixture.rows += rows.n;
     mixture.n_degenerate += s.n_degenerate;
   }
@@ -99,16 +99,16 @@ std::tuple<Result, Result, Result, Result, Result, Result> state(const OnlineMix
   const OnlineState& s = mixture.state();
   const ComponentLanes& lanes = mixture.lanes();
   const size_t components = size_t(s.components), d = size_t(s.d);
-  NewArray factor = triangular(s.kind)
+  NewArray scale = triangular(s.kind)
                         ? new_array({size_t(matrices(s.kind, s.components)), d, d})
-                        : new_array({components, size_t(s.factor_size)});
-  mixture.export_factor(factor.data);
+                        : new_array({components, size_t(s.scale_size)});
+  mixture.export_scale(scale.data);
   return {exported(lanes, s.s_weight, new_array({components})),
           exported(lanes, s.s_mean, new_array({components, d})),
           exported(lanes, s.s_scatter, new_array({components, size_t(s.scatter_size)})),
           exported(lanes, s.t_weight, new_array({components})),
           exported(lanes, s.t_mean, new_array({components, d})),
-          factor.array};
+          scale.array};
 }
 
 }  // namespace
@@ -125,10 +125,10 @@ void bind_online(nb::module_& m) {
       .value("anchored", Control::anchored);
   nb::class_<OnlineMixture>(m, "OnlineMixture")
       .def("__init__", &construct_online, "kind"_a, "s_weight"_a, "s_mean"_a, "s_scatter"_a,
-           "t_weight"_a, "t_mean"_a, "t_factor"_a, "floor"_a, "reg"_a, "least"_a,
-           "rounding"_a, "lowest"_a, "keep_weights"_a, "keep_factors"_a)
+           "t_weight"_a, "t_mean"_a, "t_scale"_a, "floor"_a, "reg"_a, "least"_a,
+           "rounding"_a, "lowest"_a, "keep_weights"_a, "keep_scales"_a)
       .def("fold", &fold, "rows"_a, "weights"_a.none(), "gamma"_a, "hold"_a, "assign"_a,
-           "control"_a, "recursive"_a, "narrow"_a, "share"_a, "old"_a.none(),
+           "control"_a, "recursive"_a, "narrow"_a, "per_weight"_a, "old"_a.none(),
            "log_likelihood"_a)
       .def("state", &state)
       .def_ro("rows", &OnlineMixture::rows)

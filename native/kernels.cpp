@@ -78,10 +78,10 @@ void expect_diagonal(const Rows& rows, const double* weights, const Gaussians& g
 
 }  // namespace
 
-void fold(OnlineState&, const OnlineState&, const RowRule&, const Rows&, const double*,
+void fold(OnlineState&, const OnlineState&, const RowOptions&, const Rows&, const double*,
           const double*, int, double&);
 
-long long match(const Beliefs&, const Rows&, const double*, double&);
+long long match(const ConjugatePosterior&, const Rows&, const double*, double&);
 void anneal_single(AnnealedMixture<float>&, const Rows&, const double*, int);
 void anneal_double(AnnealedMixture<double>&, const Rows&, const double*, int);
 

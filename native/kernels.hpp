@@ -32,9 +32,9 @@ struct Posterior {
 };
 
 template <class T> struct AnnealedMixture;
-struct Beliefs;
+struct ConjugatePosterior;
 struct OnlineState;
-struct RowRule;
+struct RowOptions;
 
 struct Kernels {
   void (*expect_triangular)(const Rows&, const double* weights, const Gaussians&, double* result);
@@ -49,9 +49,9 @@ struct Kernels {
                            const Gaussians&, double* result);
   void (*moments_linear)(const Rows&, const double* weights, const double* responsibilities,
                          const LinearFamily&, double* result);
-  void (*fold)(OnlineState&, const OnlineState& trial, const RowRule&, const Rows&,
+  void (*fold)(OnlineState&, const OnlineState& trial, const RowOptions&, const Rows&,
                const double* weights, const double* gamma, int hold, double& log_likelihood);
-  long long (*match)(const Beliefs&, const Rows&, const double* weights, double& log_density);
+  long long (*match)(const ConjugatePosterior&, const Rows&, const double* weights, double& log_density);
   void (*anneal_single)(AnnealedMixture<float>&, const Rows&, const double* weights,
                         int batch_size);
   void (*anneal_double)(AnnealedMixture<double>&, const Rows&, const double* weights,

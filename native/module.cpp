@@ -7,6 +7,6 @@ NB_MODULE(_native, m) {
   m.def("isa", &isa_name);
   bind_expectations(m);
   bind_online(m);
-  bind_beliefs(m);
+  bind_posterior(m);
   bind_annealing(m);
 }

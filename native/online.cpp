@@ -82,7 +82,7 @@ MIXFOLD_INLINE int move(const OnlineState& s, double decay, bool recursive) {
   return cut;
 }
 
-// Moves the statistics a step g towards the reference.
+// Move the statistics a step g towards the reference.
 template <class S, class Family, int D>
 MIXFOLD_INLINE void move_to_reference(const OnlineState& s, double g) {
   const int d = Family::dimension(s);
@@ -150,26 +150,26 @@ template <class S, class Family> MIXFOLD_INLINE int maximize(const OnlineState& 
     for (int j = 0; j < Family::dimension(s); ++j)
       for (int k = 0; k < s.components; k += S::lanes)
         S::store(s.t_mean + j * s.padded + k, S::load(s.s_mean + j * s.padded + k));
-  return Family::has_scatter && s.keep_factors ? 0 : Family::maximize(s);
+  return Family::has_scatter && s.keep_scales ? 0 : Family::maximize(s);
 }
 
-template <class S> MIXFOLD_INLINE void share_out(const OnlineState& s, double total) {
+template <class S> MIXFOLD_INLINE void normalize(const OnlineState& s, double total) {
   const auto scale = S::splat(1 / total);
   for (int k = 0; k < s.components; k += S::lanes)
     S::store(s.joint + k, S::load(s.joint + k) * scale);
 }
 
 // Where an assignment goes and what all of a row counts: into s.mass for a plain step at once.
-struct Given {
+struct Target {
   double *to, all;
 };
 
 template <class S>
-MIXFOLD_INLINE void give_all_to(const OnlineState& s, double chosen, const Given& given) {
+MIXFOLD_INLINE void give_all_to(const OnlineState& s, double chosen, const Target& target) {
   for (int k = 0; k < s.components; k += S::lanes) {
     const auto number = S::load(s.number + k);
     const auto is = (number > S::splat(chosen - 0.5)) & (S::splat(chosen + 0.5) > number);
-    S::store(given.to + k, S::select(is, S::splat(given.all), S::zero()));
+    S::store(target.to + k, S::select(is, S::splat(target.all), S::zero()));
   }
 }
 
@@ -183,33 +183,33 @@ template <class S> MIXFOLD_INLINE double first_largest(const OnlineState& s, dou
   return -S::largest(last);
 }
 
-// As below, for components of one vector: lane k is chosen if its running sum has passed the share,
+// As below, for components of one vector: lane k is chosen if its running sum has passed the limit,
 // or it is the last, and that before it has not. Sums of up to four lanes are rounded so that none
 // but the fourth can be below that before it, so one lane is chosen.
 template <class S>
-MIXFOLD_INLINE void give_all_to_drawn_of_four(const OnlineState& s, double share,
-                                              const Given& given) {
+MIXFOLD_INLINE void give_all_to_drawn_of_four(const OnlineState& s, double limit_sum,
+                                              const Target& target) {
   static_assert(S::lanes <= 4);
-  const auto reached = S::running_sum(S::load(s.joint)), limit = S::splat(share);
-  const auto first = S::select(S::move_up(reached) > limit, S::zero(), S::splat(given.all));
+  const auto reached = S::running_sum(S::load(s.joint)), limit = S::splat(limit_sum);
+  const auto first = S::select(S::move_up(reached) > limit, S::zero(), S::splat(target.all));
   const auto passed = S::max(reached, S::load(s.end)) > limit;
-  S::store(given.to, S::select(passed, first, S::zero()));
+  S::store(target.to, S::select(passed, first, S::zero()));
 }
 
-// Gives all to the component in which the running sum of s.joint passes the share u of its end.
+// Gives all to the component in which the running sum of s.joint passes u times its total.
 template <class S>
-MIXFOLD_INLINE void give_all_to_drawn(const OnlineState& s, double u, const Given& given) {
+MIXFOLD_INLINE void give_all_to_drawn(const OnlineState& s, double u, const Target& target) {
   auto reached = S::zero();
   for (int k = 0; k < s.components; k += S::lanes) {
     reached = S::running_sum(S::load(s.joint + k)) + S::splat(reached[S::lanes - 1]);
     S::store(s.mass + k, reached);
   }
-  const auto share = S::splat(u * reached[S::lanes - 1]);
+  const auto limit = S::splat(u * reached[S::lanes - 1]);
   int below = 0;
   for (int k = 0; k < s.components; k += S::lanes)
-    below += S::lanes - S::count(S::load(s.mass + k) > share);
+    below += S::lanes - S::count(S::load(s.mass + k) > limit);
   // sums of lanes may differ by their rounding from those of the lanes before
-  give_all_to<S>(s, below < s.components ? below : s.components - 1, given);
+  give_all_to<S>(s, below < s.components ? below : s.components - 1, target);
 }
 
 // Every lane takes the row for itself alone: K M-steps are tried at the price of one.
@@ -241,30 +241,30 @@ MIXFOLD_INLINE double largest_after(const OnlineState& s, const OnlineState& tri
 
 // Turns what responsibilities are proportional to into what the row is taken for.
 template <class S, class Family, int D>
-MIXFOLD_INLINE void assign(const OnlineState& s, const OnlineState& trial, const RowRule& rule,
+MIXFOLD_INLINE void assign(const OnlineState& s, const OnlineState& trial, const RowOptions& options,
                            double g, double u, const Response& response) {
-  const bool plain = rule.control == Control::none;
-  const Given given{plain ? s.mass : s.joint, plain ? g : 1};
-  switch (rule.assign) {
-    case Assign::expected: return share_out<S>(s, response.total);
-    case Assign::mode: return give_all_to<S>(s, first_largest<S>(s, response.peak), given);
+  const bool plain = options.control == Control::none;
+  const Target target{plain ? s.mass : s.joint, plain ? g : 1};
+  switch (options.assign) {
+    case Assign::expected: return normalize<S>(s, response.total);
+    case Assign::mode: return give_all_to<S>(s, first_largest<S>(s, response.peak), target);
     case Assign::draw:
       if constexpr (S::lanes <= 4)
         if (s.components <= S::lanes)
-          return give_all_to_drawn_of_four<S>(s, u * response.total, given);
-      return give_all_to_drawn<S>(s, u, given);
+          return give_all_to_drawn_of_four<S>(s, u * response.total, target);
+      return give_all_to_drawn<S>(s, u, target);
     case Assign::lookahead:
-      return give_all_to<S>(s, largest_after<S, Family, D>(s, trial, g), given);
+      return give_all_to<S>(s, largest_after<S, Family, D>(s, trial, g), target);
   }
 }
 
 // Leaves in s.mass the step g of the row's change of responsibilities, and keeps the new ones.
 template <class S>
-MIXFOLD_INLINE void set_change(const OnlineState& s, const RowRule& rule, int i) {
-  const double* const old = rule.old + ptrdiff_t(i) * s.components;
-  double* const fresh = rule.fresh + ptrdiff_t(i) * s.components;
+MIXFOLD_INLINE void set_change(const OnlineState& s, const RowOptions& options, int i) {
+  const double* const old = options.old + ptrdiff_t(i) * s.components;
+  double* const fresh = options.fresh + ptrdiff_t(i) * s.components;
   for (int k = 0; k < s.components; ++k) {
-    fresh[k] = rule.narrow ? double(float(s.joint[k])) : s.joint[k];
+    fresh[k] = options.narrow ? double(float(s.joint[k])) : s.joint[k];
     s.joint[k] = fresh[k] - old[k];
   }
 }
@@ -276,30 +276,30 @@ template <class S> MIXFOLD_INLINE void set_mass(const OnlineState& s, double fac
 
 // One step of size g with the row's assignment; returns how often it was cut short.
 template <class S, class Family, int D>
-MIXFOLD_INLINE int step(const OnlineState& s, const RowRule& rule, int i, double g,
+MIXFOLD_INLINE int step(const OnlineState& s, const RowOptions& options, int i, double g,
                         double weight) {
-  if (rule.control == Control::none) {
-    if (rule.assign == Assign::expected) set_mass<S>(s, g);
-    return move<S, Family, D>(s, g, rule.recursive);
+  if (options.control == Control::none) {
+    if (options.assign == Assign::expected) set_mass<S>(s, g);
+    return move<S, Family, D>(s, g, options.recursive);
   }
-  set_change<S>(s, rule, i);
-  const bool incremental = rule.control == Control::incremental;
+  set_change<S>(s, options, i);
+  const bool incremental = options.control == Control::incremental;
   if (!incremental) move_to_reference<S, Family, D>(s, g);
-  set_mass<S>(s, incremental ? weight * rule.share : g);
+  set_mass<S>(s, incremental ? weight * options.per_weight : g);
   return move<S, Family, D>(s, 0, false);
 }
 
 template <class S, class Family, int D>
-void fold_rows(OnlineState& s, const OnlineState& trial, const RowRule& rule, const Rows& rows,
+void fold_rows(OnlineState& s, const OnlineState& trial, const RowOptions& options, const Rows& rows,
                const double* weights, const double* gamma, int hold, double& log_likelihood) {
   Noise noise(s.noise);
   int updates = 0;
   for (int i = 0; i < rows.n; ++i) {
     const double weight = weights ? weights[i] : 1.0;
-    const double u = rule.assign == Assign::draw ? noise.uniform() : 0;
+    const double u = options.assign == Assign::draw ? noise.uniform() : 0;
     if (weight == 0) {
-      for (int k = 0; k < s.components && rule.fresh; ++k)
-        rule.fresh[ptrdiff_t(i) * s.components + k] = rule.old[ptrdiff_t(i) * s.components + k];
+      for (int k = 0; k < s.components && options.fresh; ++k)
+        options.fresh[ptrdiff_t(i) * s.components + k] = options.old[ptrdiff_t(i) * s.components + k];
       continue;
     }
     read_row(rows, i, s.row);
@@ -309,8 +309,8 @@ void fold_rows(OnlineState& s, const OnlineState& trial, const RowRule& rule, co
     const Response response = respond_to_row<S, Family>(s);
     log_likelihood += weight * response.log_density;
     const double g = gamma[updates++];
-    assign<S, Family, D>(s, trial, rule, g, u, response);
-    s.n_degenerate += step<S, Family, D>(s, rule, i, g, weight);
+    assign<S, Family, D>(s, trial, options, g, u, response);
+    s.n_degenerate += step<S, Family, D>(s, options, i, g, weight);
     if (i < hold) continue;
     s.n_degenerate += maximize<S, Family>(s);
     s.stale = true;
@@ -321,7 +321,7 @@ void fold_rows(OnlineState& s, const OnlineState& trial, const RowRule& rule, co
 template <class S, int D> using Full = OnlineTriangular<S, D, false>;
 template <class S, int D> using Tied = OnlineTriangular<S, D, true>;
 
-using Fold = void (*)(OnlineState&, const OnlineState&, const RowRule&, const Rows&,
+using Fold = void (*)(OnlineState&, const OnlineState&, const RowOptions&, const Rows&,
                       const double*, const double*, int, double&);
 
 template <class S, template <class, int> class Family> Fold with_dimension(int d) {
@@ -348,13 +348,13 @@ template <class S> Fold with_kind(OnlineKind kind, int d) {
 
 }  // namespace
 
-void fold(OnlineState& s, const OnlineState& trial, const RowRule& rule, const Rows& rows,
+void fold(OnlineState& s, const OnlineState& trial, const RowOptions& options, const Rows& rows,
           const double* weights, const double* gamma, int hold, double& log_likelihood) {
   // Four lanes have shorter divisions and square roots than eight.
   constexpr int widest = vector_bytes == 64 ? 8 : 4;
   const Fold f = s.components <= 4 ? with_kind<Simd<double, 4>>(s.kind, s.d)
                                    : with_kind<Simd<double, widest>>(s.kind, s.d);
-  f(s, trial, rule, rows, weights, gamma, hold, log_likelihood);
+  f(s, trial, options, rows, weights, gamma, hold, log_likelihood);
 }
 
 }  // namespace mixfold::MIXFOLD_ISA

@@ -8,7 +8,7 @@ namespace mixfold::MIXFOLD_ISA {
 
 MIXFOLD_INLINE int packed(int i, int j) { return i * (i + 1) / 2 + j; }
 
-// log_scale = log weight - sum of logs of the factor's diagonal - d/2 log 2 pi. Diagonal entries
+// log_scale = log weight - sum of logs of the diagonal of the scale - d/2 log 2 pi. Diagonal entries
 // lie within 1e-150 .. 1e150, so that the product of two has a logarithm: half as many to take.
 template <class S, class Diagonal>
 MIXFOLD_INLINE typename S::Real log_determinant(int d, Diagonal diagonal) {
@@ -27,7 +27,7 @@ MIXFOLD_INLINE void derive_scale(const OnlineState& s, int d, int k, Diagonal di
            log_weight - log_determinant<S>(d, diagonal) - S::splat(d * half_log_2pi));
 }
 
-// Covariance factors that are triangular: one per component, or one for all.
+// Scales that are triangular: one per component, or one for all.
 template <class S, int D, bool Tied> struct OnlineTriangular {
   using Real = typename S::Real;
   static constexpr int P = D * (D + 1) / 2;
@@ -38,7 +38,7 @@ template <class S, int D, bool Tied> struct OnlineTriangular {
 
   static MIXFOLD_INLINE void derive(const OnlineState& s, int k) {
     const int d = dimension(s);
-    const auto diagonal = [&](int j) { return S::load(s.t_factor + packed(j, j) * s.padded + k); };
+    const auto diagonal = [&](int j) { return S::load(s.t_scale + packed(j, j) * s.padded + k); };
     for (int j = 0; j < d; ++j)
       S::store(s.coefficients + j * s.padded + k, S::splat(1.0) / diagonal(j));
     derive_scale<S>(s, d, k, diagonal);
@@ -53,7 +53,7 @@ template <class S, int D, bool Tied> struct OnlineTriangular {
       Real yi = S::splat(s.row[i]) - S::load(s.t_mean + i * s.padded + k);
       MIXFOLD_UNROLL
       for (int j = 0; j < i; ++j)
-        yi -= S::load(s.t_factor + packed(i, j) * s.padded + k) * y.get(j);
+        yi -= S::load(s.t_scale + packed(i, j) * s.padded + k) * y.get(j);
       yi *= S::load(s.coefficients + i * s.padded + k);
       y.set(i, yi);
       square += yi * yi;
@@ -114,7 +114,7 @@ template <class S, int D, bool Tied> struct OnlineTriangular {
       const bool floored = S::any(factorise(s, s.pooled, S::lanes, 0));
       for (int e = 0; e < packed(dimension(s), 0); ++e)
         for (int k = S::lanes; k < s.components; k += S::lanes)
-          S::store(s.t_factor + e * s.padded + k, S::load(s.t_factor + e * s.padded));
+          S::store(s.t_scale + e * s.padded + k, S::load(s.t_scale + e * s.padded));
       return floored;
     } else {
       int floored = 0;
@@ -140,29 +140,29 @@ template <class S, int D, bool Tied> struct OnlineTriangular {
                                                        const double* covariance, ptrdiff_t stride,
                                                        int k) {
     const int d = dimension(s);
-    Registers<S, P> factor(s.t_factor + k, s.padded);
+    Registers<S, P> tril(s.t_scale + k, s.padded);
     auto healthy_all = S::splat_integer(-1);
     MIXFOLD_UNROLL
     for (int j = 0; j < d; ++j) {
       Real pivot = S::load(covariance + packed(j, j) * stride) + S::splat(s.reg);
       MIXFOLD_UNROLL
-      for (int c = 0; c < j; ++c) pivot -= factor.get(packed(j, c)) * factor.get(packed(j, c));
+      for (int c = 0; c < j; ++c) pivot -= tril.get(packed(j, c)) * tril.get(packed(j, c));
       const Real least = S::splat(s.floors[j]);
       const auto healthy = pivot > least;
       healthy_all = healthy_all & healthy;
       const Real root = S::sqrt(S::select(healthy, pivot, least));
       const Real reciprocal = S::splat(1.0) / root;
-      factor.set(packed(j, j), root);
+      tril.set(packed(j, j), root);
       MIXFOLD_UNROLL
       for (int i = j + 1; i < d; ++i) {
         Real rest = S::load(covariance + packed(i, j) * stride);
         MIXFOLD_UNROLL
-        for (int c = 0; c < j; ++c) rest -= factor.get(packed(i, c)) * factor.get(packed(j, c));
-        factor.set(packed(i, j), S::select(healthy, rest * reciprocal, S::zero()));
+        for (int c = 0; c < j; ++c) rest -= tril.get(packed(i, c)) * tril.get(packed(j, c));
+        tril.set(packed(i, j), S::select(healthy, rest * reciprocal, S::zero()));
       }
     }
     if constexpr (D > 0)
-      for (int e = 0; e < P; ++e) S::store(s.t_factor + e * s.padded + k, factor.get(e));
+      for (int e = 0; e < P; ++e) S::store(s.t_scale + e * s.padded + k, tril.get(e));
     return S::splat_integer(-1) - healthy_all;
   }
 };
@@ -176,7 +176,7 @@ template <class S, int D> struct OnlineDiag {
   static MIXFOLD_INLINE int variance_index(int j) { return j; }
 
   static MIXFOLD_INLINE void derive(const OnlineState& s, int k) {
-    const auto deviation = [&](int j) { return S::load(s.t_factor + j * s.padded + k); };
+    const auto deviation = [&](int j) { return S::load(s.t_scale + j * s.padded + k); };
     for (int j = 0; j < dimension(s); ++j)
       S::store(s.coefficients + j * s.padded + k, S::splat(1.0) / deviation(j));
     derive_scale<S>(s, dimension(s), k, deviation);
@@ -218,7 +218,7 @@ template <class S, int D> struct OnlineDiag {
         [&](ptrdiff_t e) {
           return S::max(S::load(s.s_scatter + e) + S::splat(s.reg), S::splat(s.least));
         },
-        [&](ptrdiff_t e, const Real& variance) { S::store(s.t_factor + e, S::sqrt(variance)); });
+        [&](ptrdiff_t e, const Real& variance) { S::store(s.t_scale + e, S::sqrt(variance)); });
   }
 };
 
@@ -228,7 +228,7 @@ template <class S, int D> struct OnlineSpherical : OnlineDiag<S, D> {
   using OnlineDiag<S, D>::dimension;
 
   static MIXFOLD_INLINE void derive(const OnlineState& s, int k) {
-    const Real deviation = S::load(s.t_factor + k), reciprocal = S::splat(1.0) / deviation;
+    const Real deviation = S::load(s.t_scale + k), reciprocal = S::splat(1.0) / deviation;
     for (int j = 0; j < dimension(s); ++j)
       S::store(s.coefficients + j * s.padded + k, reciprocal);
     derive_scale<S>(s, dimension(s), k, [&](int) { return deviation; });
@@ -249,7 +249,7 @@ template <class S, int D> struct OnlineSpherical : OnlineDiag<S, D> {
       for (int j = 0; j < d; ++j) sum += S::load(s.s_scatter + j * s.padded + k);
       const Real variance =
           S::max(sum / S::splat(double(d)) + S::splat(s.reg), S::splat(s.least));
-      S::store(s.t_factor + k, S::sqrt(S::max(variance, least)));
+      S::store(s.t_scale + k, S::sqrt(S::max(variance, least)));
       floored += count_components<S>(s.components, k, S::splat_integer(-1) - (variance > least));
     }
     return floored;

@@ -15,7 +15,7 @@ int scatter_size(OnlineKind kind, int d) {
   return kind == OnlineKind::diag || kind == OnlineKind::spherical ? d : 0;
 }
 
-int factor_size(OnlineKind kind, int d) {
+int scale_size(OnlineKind kind, int d) {
   return kind == OnlineKind::spherical ? 1 : scatter_size(kind, d);
 }
 
@@ -35,7 +35,7 @@ OnlineMixture::OnlineMixture(OnlineKind kind, int components, int d, double floo
   s.components = components;
   s.d = d;
   s.scatter_size = scatter_size(kind, d);
-  s.factor_size = factor_size(kind, d);
+  s.scale_size = scale_size(kind, d);
   s.padded = lanes_.padded;
   s.floor = floor;
   s.reg = reg;
@@ -44,7 +44,7 @@ OnlineMixture::OnlineMixture(OnlineKind kind, int components, int d, double floo
   s.lowest = lowest_.data();
   s.stale = true;
   trial_ = s;
-  const ptrdiff_t entries = 9 + 7 * ptrdiff_t(d) + 3 * ptrdiff_t(s.scatter_size) + s.factor_size;
+  const ptrdiff_t entries = 9 + 7 * ptrdiff_t(d) + 3 * ptrdiff_t(s.scatter_size) + s.scale_size;
   memory_.resize(2 * entries * s.padded);
   lay_out(state_, memory_.data());
   lay_out(trial_, memory_.data() + entries * s.padded);
@@ -61,7 +61,7 @@ void OnlineMixture::lay_out(OnlineState& s, double* cursor) const {
   s.c_scatter = take(s.scatter_size);
   s.t_weight = take(1);
   s.t_mean = take(d);
-  s.t_factor = take(s.factor_size);
+  s.t_scale = take(s.scale_size);
   s.coefficients = take(d);
   s.log_scale = take(1);
   s.joint = take(1);
@@ -81,20 +81,20 @@ void OnlineMixture::lay_out(OnlineState& s, double* cursor) const {
   std::fill(s.t_weight + components, s.t_weight + s.padded, 1e-300);
   for (int j = 0; j < d; ++j)
     std::fill(s.t_mean + j * s.padded + components, s.t_mean + (j + 1) * s.padded, 1.0);
-  for (int e = 0; e < s.factor_size; ++e)
-    std::fill(s.t_factor + e * s.padded + components, s.t_factor + (e + 1) * s.padded, 1.0);
+  for (int e = 0; e < s.scale_size; ++e)
+    std::fill(s.t_scale + e * s.padded + components, s.t_scale + (e + 1) * s.padded, 1.0);
 }
 
-void OnlineMixture::import_factor(const double* from) {
+void OnlineMixture::import_scale(const double* from) {
   const OnlineState& s = state_;
-  if (!triangular(s.kind)) return lanes_.import_array(s.t_factor, from, s.factor_size);
-  lanes_.import_triangles(s.t_factor, from, s.d, matrices(s.kind, s.components));
+  if (!triangular(s.kind)) return lanes_.import_array(s.t_scale, from, s.scale_size);
+  lanes_.import_triangles(s.t_scale, from, s.d, matrices(s.kind, s.components));
 }
 
-void OnlineMixture::export_factor(double* to) const {
+void OnlineMixture::export_scale(double* to) const {
   const OnlineState& s = state_;
-  if (!triangular(s.kind)) return lanes_.export_array(s.t_factor, to, s.factor_size);
-  lanes_.export_triangles(s.t_factor, to, s.d, matrices(s.kind, s.components));
+  if (!triangular(s.kind)) return lanes_.export_array(s.t_scale, to, s.scale_size);
+  lanes_.export_triangles(s.t_scale, to, s.d, matrices(s.kind, s.components));
 }
 
 }  // namespace mixfold

@@ -12,13 +12,13 @@ namespace mixfold {
 
 OnlineKind online_kind(const std::string& name);
 
-// Whether factors are triangular matrices, and how many they are outside.
+// Whether scales are triangular matrices, and how many they are outside.
 bool triangular(OnlineKind kind);
 int matrices(OnlineKind kind, int components);
 
 // Numbers per component: packed triangles, not squares.
 int scatter_size(OnlineKind kind, int d);
-int factor_size(OnlineKind kind, int d);
+int scale_size(OnlineKind kind, int d);
 
 class OnlineMixture {
  public:
@@ -34,14 +34,14 @@ class OnlineMixture {
 
   const ComponentLanes& lanes() const { return lanes_; }
 
-  // Rows folded and components mended since the beginning. They are counted here, where no
+  // Rows folded and degenerate components since the beginning. They are counted here, where no
   // interrupt of Python's comes between a row and its number.
   long long rows = 0, n_degenerate = 0;
 
-  // Factors in the caller's shape: square matrices rather than packed triangles, and only one when
+  // Scales in the caller's shape: square matrices rather than packed triangles, and only one when
   // tied.
-  void import_factor(const double* from);
-  void export_factor(double* to) const;
+  void import_scale(const double* from);
+  void export_scale(double* to) const;
 
  private:
   void lay_out(OnlineState& s, double* cursor) const;

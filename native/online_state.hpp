@@ -18,22 +18,22 @@ enum class Assign { expected, mode, lookahead, draw };
 enum class Control { none, incremental, anchored };
 
 // `old` and `fresh` are the responsibilities before and after, a row of them per row, for any
-// Control; `share` is one over the weight of all rows.
-struct RowRule {
+// Control; `per_weight` is one over the weight of all rows.
+struct RowOptions {
   Assign assign;
   Control control;
   bool recursive, narrow;
-  double share;
+  double per_weight;
   const double* old;
   double* fresh;
 };
 
 // Components lie along the lanes: entry e of component k of an array is at [e * padded + k].
-// Matrices are packed lower triangles, row by row; a tied factor is repeated for every component.
+// Matrices are packed lower triangles, row by row; a tied scale is repeated for every component.
 // Lanes past the last component hold an empty one.
 struct OnlineState {
   OnlineKind kind;
-  int components, d, scatter_size, factor_size;
+  int components, d, scatter_size, scale_size;
   ptrdiff_t padded;
   // `least` is a variance that is not passed downwards, as asked for; zero if there is none. It is
   // for variances alone, not for triangles.
@@ -43,13 +43,13 @@ struct OnlineState {
   double rounding;
   const double* lowest;
   // Parameters that stay as they are given.
-  bool keep_weights, keep_factors;
+  bool keep_weights, keep_scales;
 
   // Normalised statistics: weight, mean, covariance about that mean; and those of a reference.
   double *s_weight, *s_mean, *s_scatter;
   double *c_weight, *c_mean, *c_scatter;
   // Parameters.
-  double *t_weight, *t_mean, *t_factor;
+  double *t_weight, *t_mean, *t_scale;
   // Derived from the parameters, renewed when `stale`: the coefficients of the log density
   // (reciprocal standard deviations or means, or logarithms of means) and its constant term.
   double *coefficients, *log_scale;

@@ -3,7 +3,7 @@
 #include <nanobind/stl/tuple.h>
 
 #include "arguments.hpp"
-#include "belief_arrays.hpp"
+#include "posterior_arrays.hpp"
 #include "bindings.hpp"
 
 namespace mixfold {
@@ -11,52 +11,52 @@ namespace {
 
 using namespace nb::literals;
 
-// Learns rows; returns their log density as it was foreseen, and repairs.
-std::pair<double, long long> learn(const BeliefArrays& beliefs, const Rows& rows,
+// Learns rows; returns their predictive log density and the number of degenerate components.
+std::pair<double, long long> learn(const PosteriorArrays& posterior, const Rows& rows,
                                    const Weights& weights) {
   const double* const w = view_weights(weights, rows);
   double log_density = 0;
   nb::gil_scoped_release unlocked;
-  const long long repairs = kernels().match(beliefs.view(), rows, w, log_density);
-  return {log_density, repairs};
+  const long long n_degenerate = kernels().match(posterior.view(), rows, w, log_density);
+  return {log_density, n_degenerate};
 }
 
 std::tuple<Result, Result, Result, Result, Result, double, long long> match_gaussian(
     const RowsArray& array, const Weights& weights, const Parameter<1>& alpha,
     const Parameter<2>& mean, const AnyParameter& kappa, const AnyParameter& nu,
-    const AnyParameter& factor) {
+    const AnyParameter& scale) {
   const Rows rows = view_rows(array);
-  const bool diagonal = factor.ndim() == 2;
+  const bool diagonal = scale.ndim() == 2;
   const int components = checked_components(mean.shape(0));
   const int d = checked_coordinates(size_t(rows.d), !diagonal);
   const size_t k = size_t(components), columns = size_t(d);
   require_shape("alpha", alpha, components);
   require_shape("mean", mean, components, d);
-  if (diagonal) require_shape("factor", factor, components, d);
-  else require_shape("factor", factor, components, d, d);
+  if (diagonal) require_shape("scale", scale, components, d);
+  else require_shape("scale", scale, components, d, d);
   require_size("kappa", kappa.size(), diagonal ? k * columns : k);
   require_size("nu", nu.size(), kappa.size());
   require_above("nu", nu, diagonal ? 0 : d - 1);
-  const BeliefArrays beliefs(diagonal ? BeliefKind::diagonal : BeliefKind::full, components, d);
-  const Beliefs& b = beliefs.view();
-  const ComponentLanes& lanes = beliefs.lanes();
+  const PosteriorArrays posterior(diagonal ? PosteriorKind::diagonal : PosteriorKind::full, components, d);
+  const ConjugatePosterior& b = posterior.view();
+  const ComponentLanes& lanes = posterior.lanes();
   const int each = diagonal ? d : 1;
   lanes.import_array(b.alpha, alpha.data(), 1);
   lanes.import_array(b.mean, mean.data(), d);
   lanes.import_array(b.kappa, kappa.data(), each);
   lanes.import_array(b.nu, nu.data(), each);
-  beliefs.import_factor(factor.data());
-  const auto [log_density, repairs] = learn(beliefs, rows, weights);
+  posterior.import_scale(scale.data());
+  const auto [log_density, n_degenerate] = learn(posterior, rows, weights);
   const auto counts = [&] { return diagonal ? new_array({k, columns}) : new_array({k}); };
   NewArray roots = diagonal ? new_array({k, columns}) : new_array({k, columns, columns});
-  beliefs.export_factor(roots.data);
+  posterior.export_scale(roots.data);
   return {exported(lanes, b.alpha, new_array({k})),
           exported(lanes, b.mean, new_array({k, columns})),
           exported(lanes, b.kappa, counts()),
           exported(lanes, b.nu, counts()),
           roots.array,
           log_density,
-          repairs};
+          n_degenerate};
 }
 
 std::tuple<Result, Result, Result, double> match_rates(const RowsArray& array,
@@ -69,14 +69,14 @@ std::tuple<Result, Result, Result, double> match_rates(const RowsArray& array,
   require_shape("alpha", alpha, components);
   require_shape("shape", shape, components, d);
   require_shape("rate", rate, components, d);
-  const BeliefArrays beliefs(poisson ? BeliefKind::poisson : BeliefKind::exponential, components,
+  const PosteriorArrays posterior(poisson ? PosteriorKind::poisson : PosteriorKind::exponential, components,
                              d);
-  const Beliefs& b = beliefs.view();
-  const ComponentLanes& lanes = beliefs.lanes();
+  const ConjugatePosterior& b = posterior.view();
+  const ComponentLanes& lanes = posterior.lanes();
   lanes.import_array(b.alpha, alpha.data(), 1);
   lanes.import_array(b.shape, shape.data(), d);
   lanes.import_array(b.rate, rate.data(), d);
-  const double log_density = learn(beliefs, rows, weights).first;
+  const double log_density = learn(posterior, rows, weights).first;
   const size_t k = size_t(components), columns = size_t(d);
   return {exported(lanes, b.alpha, new_array({k})),
           exported(lanes, b.shape, new_array({k, columns})),
@@ -86,9 +86,9 @@ std::tuple<Result, Result, Result, double> match_rates(const RowsArray& array,
 
 }  // namespace
 
-void bind_beliefs(nb::module_& m) {
+void bind_posterior(nb::module_& m) {
   m.def("match_gaussian", &match_gaussian, "rows"_a, "weights"_a.none(), "alpha"_a, "mean"_a,
-        "kappa"_a, "nu"_a, "factor"_a);
+        "kappa"_a, "nu"_a, "scale"_a);
   m.def("match_rates", &match_rates, "rows"_a, "weights"_a.none(), "alpha"_a, "shape"_a, "rate"_a,
         "poisson"_a);
 }
