@@ -19,7 +19,7 @@ LEARNERS = MomentMatching(), OnlineVB(form="streaming")
 
 
 def coverage(learner: MomentMatching | OnlineVB, distance: float, simulations: int) -> float:
-    """The share of intervals that hold the mean they are of."""
+    """The fraction of intervals that hold the mean they are of."""
     held = 0
     truth = np.array([0.0, distance])
     for seed in range(simulations):

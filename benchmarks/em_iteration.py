@@ -43,7 +43,7 @@ def example(
     x = centers[rng.integers(k, size=n)] + rng.normal(size=(n, d))
     family = Gaussian(covariance)
     params = family.example(k, d, rng)
-    return x, MixtureParams(np.full(k, 1.0 / k), type(params)(centers, params.factor))
+    return x, MixtureParams(np.full(k, 1.0 / k), type(params)(centers, params.scale))
 
 
 def ours(x: np.ndarray, params: MixtureParams, covariance: str) -> Callable[[], float]:
@@ -57,7 +57,7 @@ def ours(x: np.ndarray, params: MixtureParams, covariance: str) -> Callable[[], 
 def theirs(x: np.ndarray, params: MixtureParams, covariance: str) -> Callable[[], object]:
     """scikit-learn's E and M step, without the rest of its loop."""
     structure = Gaussian(covariance).structure
-    spread = structure.covariances(params.components.factor)
+    spread = structure.covariances(params.components.scale)
     precisions = np.linalg.inv(spread) if covariance == "full" else 1.0 / spread
     model = GaussianMixture(
         len(params.weights),
@@ -83,7 +83,7 @@ def intel(x: np.ndarray, params: MixtureParams, covariance: str) -> Callable[[],
     import daal4py
 
     daal4py.daalinit(THREADS)
-    spread = Gaussian(covariance).structure.covariances(params.components.factor)
+    spread = Gaussian(covariance).structure.covariances(params.components.scale)
     algorithm = daal4py.em_gmm(
         nComponents=len(params.weights),
         maxIterations=1,

@@ -22,7 +22,7 @@ from mixfold.backends.threads import Threads
 from mixfold.core.rows import Rows
 from mixfold.learners.em import EM
 from mixfold.models.linear_mixed import LinearMixed
-from mixfold.models.unit_rows import unit_rows
+from mixfold.models.subject_rows import subject_rows
 
 THREADS, PER_GROUP, THEIR_GROUPS, WANTED = 2, 10, 1000, 50.0
 
@@ -40,10 +40,10 @@ def example(groups: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def our_iteration(groups: int) -> Callable[[], object]:
     """One E and M step."""
     a, y, _ = example(groups)
-    units = unit_rows(a, a, y - a @ [4.0, 9.0], np.arange(0, len(y), PER_GROUP))
+    units = subject_rows(a, a, y - a @ [4.0, 9.0], np.arange(0, len(y), PER_GROUP))
     model = LinearMixed(2, 2)
     backend, learner = Threads(model, THREADS), EM(tol=0.0)
-    state = learner.init(backend, model.start(units))
+    state = learner.init(backend, model.initial_params(units))
 
     def iterate() -> None:
         learner.end_pass(backend, learner.step(backend, state, Rows(units))[0])

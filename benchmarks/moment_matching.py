@@ -65,7 +65,7 @@ def drift(d: int = 10) -> None:
         posterior = required(backend, MomentMatcher).match(posterior, Rows(x))[0]
         total += (x - origin).sum(axis=0)
         square += (x - origin).T @ (x - origin)
-    factor, before = posterior.components.factor[0], prior.components.factor[0]
+    factor, before = posterior.components.scale[0], prior.components.scale[0]
     v = before @ before.T + square - np.outer(total, total) / posterior.components.kappa[0]
     whiten = np.linalg.inv(factor)
     error = np.abs(whiten.T @ whiten @ v - np.eye(d)).max()

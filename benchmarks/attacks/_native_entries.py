@@ -208,7 +208,7 @@ def fold_online(native: Any, **arguments: Any) -> tuple[Any, ...]:
     def taken(names: list[str]) -> list[Any]:
         return [arguments.pop(name) for name in names]
 
-    mixture = native.OnlineMixture(*taken(CONSTRUCTED), keep_weights=False, keep_factors=False)
+    mixture = native.OnlineMixture(*taken(CONSTRUCTED), keep_weights=False, keep_scales=False)
     mixture.set_reference(*taken(REFERENCE))
     mixture.set_noise([1, 2, 3, 5])
     folded = mixture.fold(**{"old": None} | arguments)

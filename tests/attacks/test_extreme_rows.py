@@ -196,8 +196,8 @@ def test_a_far_row_alone_is_exact() -> None:
                 np.testing.assert_allclose(found.nu, start.nu + 1.0)
                 np.testing.assert_allclose(found.mean[0], 0.5 * row)
                 if covariance == "diag":
-                    square = np.square(start.factor[0]) + 0.5 * np.square(row)
-                    np.testing.assert_allclose(np.square(found.factor[0]), square)
+                    square = np.square(start.scale[0]) + 0.5 * np.square(row)
+                    np.testing.assert_allclose(np.square(found.scale[0]), square)
 
 
 def test_a_heavy_row_leaves_weights_that_are_positive() -> None:

@@ -21,7 +21,7 @@ def posterior(k: int, d: int) -> dict[str, np.ndarray]:
         "mean": np.zeros((k, d)),
         "kappa": np.ones(k),
         "nu": np.full(k, d + 2.0),
-        "factor": np.tile(np.eye(d), (k, 1, 1)),
+        "scale": np.tile(np.eye(d), (k, 1, 1)),
     }
 
 

@@ -145,10 +145,10 @@ def test_resume_is_a_truth_or_force() -> None:
 
 
 def test_equal_rows_have_one_fingerprint_however_they_lie() -> None:
-    from mixfold.sources.array import Array
+    from mixfold.sources.array_source import ArraySource
 
     x = np.random.default_rng(0).normal(size=(5000, 7))
-    wanted = Array(x).fingerprint()
-    assert Array(np.asfortranarray(x)).fingerprint() == wanted
-    assert Array(np.repeat(x, 2, axis=0)[::2]).fingerprint() == wanted
-    assert equal(Array(x, np.ones(5000)).fingerprint()[0], wanted[0])
+    wanted = ArraySource(x).fingerprint()
+    assert ArraySource(np.asfortranarray(x)).fingerprint() == wanted
+    assert ArraySource(np.repeat(x, 2, axis=0)[::2]).fingerprint() == wanted
+    assert equal(ArraySource(x, np.ones(5000)).fingerprint()[0], wanted[0])

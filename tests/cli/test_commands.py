@@ -146,12 +146,12 @@ def test_compare_goes_on_when_a_learner_fails(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize("every", [2, 3, 10])
 def test_the_two_parts_are_the_whole(every: int) -> None:
     from mixfold.cli._held_out import Part
-    from mixfold.sources.array import Array
+    from mixfold.sources.array_source import ArraySource
 
     x = np.arange(47.0)[:, None]
-    whole = Array(x, weight=x[:, 0])
-    train = Part(whole, 47, every, held=False)
-    held = Part(whole, 47, every, held=True)
+    whole = ArraySource(x, weight=x[:, 0])
+    train = Part(whole, 47, every, held_out=False)
+    held = Part(whole, 47, every, held_out=True)
     assert train.length + held.length == 47
     for part in (train, held):
         everything = part.head(47)

@@ -14,7 +14,7 @@ import mixfold
 from mixfold.cli._held_out import Part
 from mixfold.cli.main import main
 from mixfold.core.source import Source
-from mixfold.sources.array import Array
+from mixfold.sources.array_source import ArraySource
 from mixfold.sources.opening import open_files
 
 EVERY = 7
@@ -67,7 +67,7 @@ def test_places_that_are_none_are_named(
 @pytest.mark.parametrize("held", [False, True])
 def test_partitions_make_up_the_part(held: bool, file: Path) -> None:
     x = rows(700)
-    of_array, of_file = Array(x), open_files([file], None, None)
+    of_array, of_file = ArraySource(x), open_files([file], None, None)
     for source, length in ((of_array, 64), (of_file, 100)):
         part = Part(source, 700, EVERY, held)
         partitions = part.partitions(length)
@@ -83,11 +83,11 @@ def test_partitions_make_up_the_part(held: bool, file: Path) -> None:
 
 
 def test_workers_read_their_part_of_a_file(file: Path) -> None:
-    part = Part(open_files([file], None, None), 700, EVERY, held=False)
+    part = Part(open_files([file], None, None), 700, EVERY, held_out=False)
     assert part.is_remote_readable
     for one in part.partitions(100):
         assert (everything(pickle.loads(pickle.dumps(one))) == everything(one)).all()
-    assert not Part(Array(rows(70)), 70, EVERY, held=False).is_remote_readable
+    assert not Part(ArraySource(rows(70)), 70, EVERY, held_out=False).is_remote_readable
 
 
 def everything(source: Source) -> np.ndarray:

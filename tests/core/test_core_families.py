@@ -144,7 +144,7 @@ def test_a_product_of_a_categorical_and_gaussians_is_fitted_as_by_hand() -> None
     _, start, x = started(PAIR, 3)
     found = fitted(PAIR, start, x, EM(tol=0.0, max_iter=25))
     gaussian = start.components.second
-    theta = start.components.first.probabilities, gaussian.means, gaussian.factor**2
+    theta = start.components.first.probabilities, gaussian.means, gaussian.scale**2
     weights, (p, mean, variance), score = em(
         x, start.weights, theta, pair_log_density, pair_estimate, 25
     )
@@ -154,7 +154,7 @@ def test_a_product_of_a_categorical_and_gaussians_is_fitted_as_by_hand() -> None
     for one, other in (
         (parts.first.probabilities, p),
         (parts.second.means, mean),
-        (parts.second.factor**2, variance),
+        (parts.second.scale**2, variance),
     ):
         np.testing.assert_allclose(one[order[0]], other[order[1]], atol=1e-10)
     np.testing.assert_allclose(found.history_.log_likelihood[-1], score, atol=1e-10)

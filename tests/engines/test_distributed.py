@@ -35,7 +35,7 @@ from mixfold.fitting.sharded_pass import Folding
 from mixfold.learners.em import EM
 from mixfold.learners.online_em import OnlineEM
 from mixfold.models.mixture_model import MixtureModel
-from mixfold.sources.array import Array
+from mixfold.sources.array_source import ArraySource
 from mixfold.sources.opening import open_source
 
 MERGING = [
@@ -244,7 +244,7 @@ def test_results_do_not_grow_with_the_rows() -> None:
     for learner in (EM(), OnlineEM().resolve(None, 2, False), OnlineEM(100, warmup=0)):
         work, before = Folding(backend.model, learner, no_check, 1), learner.init(backend, params)
         sizes = [
-            len(pickle.dumps(work.fold(work.begin(before, 0), 0, Array, X[:n])))
+            len(pickle.dumps(work.fold(work.begin(before, 0), 0, ArraySource, X[:n])))
             for n in (7, 133, 6000)
         ]
         assert max(sizes) - min(sizes) < 100

@@ -28,7 +28,7 @@ from mixfold.learners.em import EM
 from mixfold.learners.mini_batch_em import MiniBatchEM
 from mixfold.learners.online_em import OnlineEM
 from mixfold.models.mixture_model import MixtureModel
-from mixfold.sources.array import Array
+from mixfold.sources.array_source import ArraySource
 
 # bad input
 
@@ -112,7 +112,7 @@ def test_states_of_different_passes_are_refused() -> None:
     backend = Threads(MixtureModel(Gaussian(), 3, 2), 1)
     learner = EM()
     before = learner.init(backend, mixture().fit(X).params_)
-    after, _ = learner.end_pass(backend, learner.step(backend, before, Array(X).whole())[0])
+    after, _ = learner.end_pass(backend, learner.step(backend, before, ArraySource(X).whole())[0])
     with pytest.raises(InvalidInputError, match="pass 1"):
         learner.merge(backend, before, [before, after])
     online = OnlineEM(warmup=0)

@@ -215,7 +215,8 @@ def test_clusters_far_apart_are_told_apart() -> None:
         labels = model.predict(x)
         assert len(set(labels[:30])) == len(set(labels[30:])) == 1
         assert labels[0] != labels[-1]
-    # the floor is a share of the variance of all rows, which here is 1e15 times that of a cluster
+    # the floor is a fraction of the variance of all rows, which here is 1e15 times that of a
+    # cluster
     model = Mixture(Gaussian(floor=1e-20), 2, learner="em", random_state=0).fit(x)
     low, high = model.covariances_[np.argsort(model.means_[:, 0])]
     np.testing.assert_allclose(low, np.cov(x[:30].T, ddof=0), rtol=1e-5, atol=1e-6)

@@ -22,10 +22,10 @@ from mixfold import LinearMixedModel
 from mixfold.core.errors import MixfoldError, ModelFileError
 from mixfold.core.rows import Array
 from mixfold.core.value import equal
-from mixfold.estimators._units import padded
+from mixfold.estimators._subjects import padded
 from mixfold.fitting.checkpoint import Checkpoint
 from mixfold.kernels.choice import tile_length
-from mixfold.models.unit_rows import unit_rows
+from mixfold.models.subject_rows import subject_rows
 from mixfold.sources.grouped import Grouped
 from mixfold.sources.opening import open_source
 from mixfold.testing import sources
@@ -212,7 +212,7 @@ def test_units_are_a_source(
     pq.write_table(pa.Table.from_pandas(table), tmp_path / "t.parquet", row_group_size=7)
 
     def fold(x: Array, starts: np.ndarray) -> Array:
-        return unit_rows(x[:, :0], x[:, 1:2], x[:, 2], starts)
+        return subject_rows(x[:, :0], x[:, 1:2], x[:, 2], starts)
 
     expected = fold(table.to_numpy(), np.flatnonzero(np.diff(table["school"], prepend=-1)))
     columns = ["school", "x", "y"]

@@ -107,7 +107,7 @@ def test_contagious_bovine_pleuropneumonia_agrees_with_lme4() -> None:
     assert deviance == pytest.approx(100.010030538022, abs=1e-6)
 
 
-def units(m: int, q: int, **settings: Any) -> tuple[LogisticMixed, Array]:
+def subjects(m: int, q: int, **settings: Any) -> tuple[LogisticMixed, Array]:
     """The rows of a model: how many observations a group has, and these."""
     x, y, _, z = binary_data(m, q)
     p = x.shape[1] + 1
@@ -117,7 +117,7 @@ def units(m: int, q: int, **settings: Any) -> tuple[LogisticMixed, Array]:
 
 @pytest.mark.parametrize("q", [1, 2])
 def test_expected_statistics_are_those_of_a_fine_grid(q: int) -> None:
-    model, x = units(6, q, n_points=25)
+    model, x = subjects(6, q, n_points=25)
     params = LogisticMixedParams(np.full(model.n_fixed, 0.3), 0.7 * np.eye(q) + 0.1)
     target = model.conditional(params, x)
     line = np.linspace(-9.0, 9.0, 4001 if q == 1 else 101)
@@ -127,14 +127,14 @@ def test_expected_statistics_are_those_of_a_fine_grid(q: int) -> None:
     density = mass.sum(axis=0)
     points = np.repeat(grid, len(x), axis=1)
     expected = target.mean_statistics(points, mass / density)
-    log_density, latent = Threads(model, 1).posterior(params, Rows(x))
-    assert latent is not None
+    log_density, expectations = Threads(model, 1).posterior(params, Rows(x))
+    assert expectations is not None
     np.testing.assert_allclose(log_density, np.log(density), atol=1e-6)
-    np.testing.assert_allclose(latent, expected, atol=1e-5)
+    np.testing.assert_allclose(expectations, expected, atol=1e-5)
 
 
 def test_mean_statistics_are_the_mean_of_statistics() -> None:
-    model, x = units(5, 3)
+    model, x = subjects(5, 3)
     params = LogisticMixedParams(np.full(model.n_fixed, 0.3), np.eye(3))
     target, rng = model.conditional(params, x), np.random.default_rng(0)
     points, weight = rng.normal(size=(4, 5, 3)), rng.dirichlet(np.ones(4), size=5).T
@@ -145,7 +145,7 @@ def test_mean_statistics_are_the_mean_of_statistics() -> None:
 @pytest.mark.parametrize("covariance", ["full", "diag"])
 @pytest.mark.parametrize("accelerate", [False, True])
 def test_the_likelihood_never_falls(covariance: Any, accelerate: bool) -> None:
-    model, x = units(40, 2, covariance=covariance, n_points=7)
+    model, x = subjects(40, 2, covariance=covariance, n_points=7)
     far = LogisticMixedParams(np.array([4.0, -6.0]), np.diag([0.01, 9.0]))
     learner = EMGradient(tol=1e-9, accelerate=accelerate, max_iter=100, criterion="step")
     backend = Threads(model, 1)
@@ -163,7 +163,7 @@ def test_the_likelihood_never_falls(covariance: Any, accelerate: bool) -> None:
 
 def test_a_step_that_lowers_the_likelihood_is_halved() -> None:
     """Far out, the curvature is nearly zero, and a Newton step goes much too far."""
-    model, x = units(40, 1)
+    model, x = subjects(40, 1)
     far = LogisticMixedParams(np.array([9.0, -9.0]), np.array([[1.0]]))
     backend, seen = Threads(model, 1), []
     for rule in (EM(tol=0.0), EMGradient(tol=0.0)):
@@ -211,7 +211,7 @@ def test_three_effects_settle_whatever_the_seed() -> None:
 
 
 def test_draws_grow() -> None:
-    model, x = units(5, 3)
+    model, x = subjects(5, 3)
     backend = Threads(model, 1)
     params = LogisticMixedParams(np.zeros(model.n_fixed), np.eye(3))
     asked: list[int] = []
@@ -232,7 +232,7 @@ LAWS = [law for law in learners.LAWS if law is not learners.learning_raises_the_
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
 @pytest.mark.parametrize("rule", [EMGradient(), MiniBatchEM(batch_size=7)], ids=("em", "batches"))
 def test_learners_keep_their_laws_with_quadrature(rule: Any, law: Any) -> None:
-    model, x = units(30, 2, n_points=5)
+    model, x = subjects(30, 2, n_points=5)
     params = LogisticMixedParams(np.array([-0.4, 0.9]), np.array([[1.2, 0.3], [0.3, 0.8]]))
     rows = Rows(x, np.random.default_rng(0).integers(0, 3, size=len(x)).astype(float))
     law(model, params, rule.resolve(len(x), model.d, False), rows, [1, 8, 9, 20])

@@ -280,7 +280,7 @@ def race(k: int) -> _race.Race:
 def test_shards_of_a_single_gaussian_lose_nothing() -> None:
     whole, parts = (_race.methods()[name](race(1))[0] for name in (_race.OBMM, _race.ODMM))
     np.testing.assert_allclose(whole.components.means, parts.components.means, rtol=1e-9)
-    np.testing.assert_allclose(whole.components.factor, parts.components.factor, rtol=1e-9)
+    np.testing.assert_allclose(whole.components.scale, parts.components.scale, rtol=1e-9)
 
 
 def test_rows_read_in_common_are_rows_learned() -> None:

@@ -19,7 +19,7 @@ from mixfold.experiments._simulation import replicate
 from mixfold.experiments._simulation_table import SIMULATIONS
 from mixfold.experiments.wanted import Wanted
 from mixfold.models.mixture_model import MixtureParams
-from mixfold.sources.array import Array
+from mixfold.sources.array_source import ArraySource
 
 BATCHES = [f"n/{part}{mark}" for part in (5, 10, 50, 100) for mark in ("", " P", " T", " PT")]
 METHODS = ["EM", "EM (converged)", *BATCHES]
@@ -160,10 +160,10 @@ def test_squared_error_does_not_depend_on_the_order_of_components() -> None:
     order = [2, 0, 1]
     shuffled = MixtureParams(
         template.params.weights[order],
-        type(components)(components.means[order], components.factor[order]),
+        type(components)(components.means[order], components.scale[order]),
     )
     assert squared_error(template, shuffled) == 0.0
-    moved = type(components)(components.means[order] + 0.1, components.factor[order])
+    moved = type(components)(components.means[order] + 0.1, components.scale[order])
     assert squared_error(template, MixtureParams(shuffled.weights, moved)) == pytest.approx(0.06)
 
 
@@ -181,7 +181,7 @@ def test_truncation_that_never_happens_changes_no_bit() -> None:
     template = templates.elki()
     rng = np.random.default_rng(0)
     x, labels = template.model.sample(template.params, 2000, rng)
-    source, backend = Array(x), Threads(template.model)
+    source, backend = ArraySource(x), Threads(template.model)
     contest = Contest(backend, source, random_labels(template.model, source, rng), seed=0)
     learner = contest._learner(10)
     plain = contest.learn(learner)
@@ -204,7 +204,7 @@ def test_truncation_that_happens_is_counted_and_learned_apart() -> None:
     near = templates.gaussian([0.5, 0.5], [[-1.0], [1.0]], [[[1.0]], [[1.0]]])
     far = templates.gaussian([0.5, 0.5], [[-2000.0], [2000.0]], [[[1.0]], [[1.0]]])
     x, _ = far.model.sample(far.params, 1000, np.random.default_rng(0))
-    contest = Contest(Threads(near.model), Array(x), near.params, seed=0)
+    contest = Contest(Threads(near.model), ArraySource(x), near.params, seed=0)
     fits = {name: fit for name, _, fit in contest.truncated_too(10)}
     assert fits["n/10"].state.truncations == 0
     assert fits["n/10 T"].state.truncations > 0

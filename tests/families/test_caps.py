@@ -85,7 +85,7 @@ def test_a_capped_maximum_is_the_best_of_those_that_are_allowed() -> None:
         precision = np.linalg.inv(factor @ factor.T)
         return -0.5 * float(np.trace(precision @ scatter) - np.linalg.slogdet(precision)[1])
 
-    best = expected_log_density(family.maximize((block,))[0].factor[0])
+    best = expected_log_density(family.maximize((block,))[0].scale[0])
     for _ in range(200):
         other = rng.normal(size=(1, d, d)) * 0.3 + np.linalg.cholesky(scatter + 0.1 * np.eye(d))
         allowed = family.structure.widened(np.linalg.cholesky(other @ other.swapaxes(1, 2)), 0.5)
@@ -114,9 +114,9 @@ def test_compiled_steps_have_the_same_cap(covariance: str) -> None:
         ends.append(state)
     assert (ends[0].n_degenerate, ends[1].n_degenerate) == (0, 0)
     found, expected = (end.params.components for end in ends)
-    np.testing.assert_allclose(found.factor, expected.factor, rtol=1e-9)
+    np.testing.assert_allclose(found.scale, expected.scale, rtol=1e-9)
     np.testing.assert_allclose(found.means, expected.means, rtol=1e-9)
-    assert found.factor.min() == pytest.approx(CAP**-0.5)
+    assert found.scale.min() == pytest.approx(CAP**-0.5)
 
 
 def test_extrapolations_stay_below_the_cap() -> None:
@@ -174,7 +174,7 @@ def test_stepwise_em_is_online_em_with_other_settings() -> None:
     stepwise = Mixture(Gaussian("diag"), 3, learner="stepwise-em", random_state=0).fit(x)
     begun = stepwise._learned.stream.state.start
     assert np.abs(begun.components.means).max() <= 0.1
-    assert (begun.components.factor == np.sqrt(1.0 / CAP)).all()
+    assert (begun.components.scale == np.sqrt(1.0 / CAP)).all()
     learner = OnlineEM(schedule=Floored(), warmup=40, max_iter=3)
     family = Gaussian("diag", cap=CAP)
     backend = Threads(MixtureModel(family, 3, 4), 1)

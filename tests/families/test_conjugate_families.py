@@ -115,10 +115,10 @@ def _one(mixture: BayesianMixture, posterior: MixturePosterior, rng: np.random.G
         rates = rng.gamma(b.shape, 1.0 / b.rate)
         poisson = isinstance(mixture.model.family, Poisson)
         return MeanParams(rates if poisson else 1.0 / rates)
-    if b.factor.ndim == 2:
-        deviation = b.factor / np.sqrt(rng.chisquare(b.nu))
+    if b.scale.ndim == 2:
+        deviation = b.scale / np.sqrt(rng.chisquare(b.nu))
         return GaussianParams(rng.normal(b.mean, deviation / np.sqrt(b.kappa)), deviation)
-    w = np.linalg.inv(b.factor @ b.factor.swapaxes(1, 2))
+    w = np.linalg.inv(b.scale @ b.scale.swapaxes(1, 2))
     precision = [stats.wishart(nu, s).rvs(random_state=rng) for nu, s in zip(b.nu, w, strict=True)]
     factor = np.linalg.cholesky(np.linalg.inv(np.array(precision)))
     noise = (factor @ rng.normal(size=(*b.mean.shape, 1)))[:, :, 0]
@@ -137,7 +137,7 @@ def test_intervals_hold_what_is_drawn(family: Family) -> None:
     }
     if isinstance(family, Gaussian):
         covariances = family.structure.covariances
-        values["covariances"] = np.array([covariances(p.components.factor) for p in draws])
+        values["covariances"] = np.array([covariances(p.components.scale) for p in draws])
     intervals = mixture.intervals(posterior, 0.9)
     assert set(intervals) == set(values)
     for name, (low, high) in intervals.items():
@@ -150,7 +150,7 @@ def test_the_predictive_density_is_a_t_distribution() -> None:
     posterior = matched(Threads(mixture.model, 1), prior, Rows(x))[0]
     b = posterior.components
     freedom = b.nu[0] - 2
-    shape = b.factor[0] @ b.factor[0].T * (b.kappa[0] + 1) / (b.kappa[0] * freedom)
+    shape = b.scale[0] @ b.scale[0].T * (b.kappa[0] + 1) / (b.kappa[0] * freedom)
     t = stats.multivariate_t(b.mean[0], shape, df=freedom)
     np.testing.assert_allclose(mixture.predictive(posterior, x), t.logpdf(x), rtol=1e-10)
 
@@ -183,7 +183,7 @@ def test_units_of_columns_do_not_matter() -> None:
     b = prior.components
     scaled = MixturePosterior(
         prior.alpha,
-        NormalWishartPosterior(b.mean * scale, b.kappa, b.nu, b.factor * scale[:, None]),
+        NormalWishartPosterior(b.mean * scale, b.kappa, b.nu, b.scale * scale[:, None]),
     )
     backend = Threads(mixture.model, 1)
     found, plain = (
@@ -206,9 +206,9 @@ def test_factors_do_not_drift() -> None:
     b = matched(Threads(model, 1), prior, Rows(x))[0].components
     before = prior.components
     gap, offset = x - x.mean(axis=0), x.mean(axis=0) - before.mean[0]
-    v = before.factor[0] @ before.factor[0].T + gap.T @ gap
+    v = before.scale[0] @ before.scale[0].T + gap.T @ gap
     v += before.kappa[0] * len(x) / b.kappa[0] * np.outer(offset, offset)
-    found = b.factor[0] @ b.factor[0].T
+    found = b.scale[0] @ b.scale[0].T
     np.testing.assert_allclose(found, v, rtol=1e-11, atol=1e-11 * np.abs(v).max())
-    w = np.linalg.inv(b.factor[0]).T @ np.linalg.inv(b.factor[0])
+    w = np.linalg.inv(b.scale[0]).T @ np.linalg.inv(b.scale[0])
     assert np.abs(w @ v - np.eye(6)).max() < 1e-8

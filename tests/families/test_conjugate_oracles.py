@@ -73,7 +73,7 @@ def test_full_predictive_densities() -> None:
     found = full().log_evidence(p, ROWS, np.ones(len(ROWS)))
     for k in range(K):
         freedom = p.nu[k] - D + 1.0
-        shape = p.factor[k] @ p.factor[k].T * (p.kappa[k] + 1.0) / (p.kappa[k] * freedom)
+        shape = p.scale[k] @ p.scale[k].T * (p.kappa[k] + 1.0) / (p.kappa[k] * freedom)
         exact = stats.multivariate_t(p.mean[k], shape, freedom).logpdf(ROWS)
         np.testing.assert_allclose(found[:, k], exact, rtol=1e-10)
 
@@ -81,7 +81,7 @@ def test_full_predictive_densities() -> None:
 def test_diagonal_predictive_densities() -> None:
     p = columns()
     found = diagonal().log_evidence(p, ROWS, np.ones(len(ROWS)))
-    scale = p.factor * np.sqrt((p.kappa + 1.0) / (p.kappa * p.nu))
+    scale = p.scale * np.sqrt((p.kappa + 1.0) / (p.kappa * p.nu))
     exact = stats.t(p.nu, p.mean, scale).logpdf(ROWS[:, None]).sum(axis=2)
     np.testing.assert_allclose(found, exact, rtol=1e-10)
 
@@ -94,7 +94,7 @@ def test_evidence_of_weighted_rows(weight: float) -> None:
     for k in range(K):
         total = 0.0
         for j in range(D):
-            kappa, nu, v = p.kappa[k, j], p.nu[k, j], p.factor[k, j] ** 2
+            kappa, nu, v = p.kappa[k, j], p.nu[k, j], p.scale[k, j] ** 2
             e2 = (x[j] - p.mean[k, j]) ** 2
             beta = kappa * weight / (kappa + weight)
 
@@ -114,10 +114,10 @@ def test_full_posterior_is_that_of_raw_sums() -> None:
         second = (SHARES[:, k, None] * ROWS).T @ ROWS
         kappa = p.kappa[k] + n
         mean = (p.kappa[k] * p.mean[k] + total) / kappa
-        v = p.factor[k] @ p.factor[k].T + second
+        v = p.scale[k] @ p.scale[k].T + second
         v += p.kappa[k] * np.outer(p.mean[k], p.mean[k]) - kappa * np.outer(mean, mean)
         np.testing.assert_allclose(after.mean[k], mean, rtol=1e-12)
-        np.testing.assert_allclose(after.factor[k] @ after.factor[k].T, v, rtol=1e-10)
+        np.testing.assert_allclose(after.scale[k] @ after.scale[k].T, v, rtol=1e-10)
         np.testing.assert_allclose([after.kappa[k], after.nu[k]], [kappa, p.nu[k] + n], rtol=1e-14)
 
 
@@ -127,9 +127,9 @@ def test_diagonal_posterior_is_that_of_raw_sums() -> None:
     n = SHARES.sum(axis=0)[:, None]
     kappa = p.kappa + n
     mean = (p.kappa * p.mean + SHARES.T @ ROWS) / kappa
-    v = p.factor**2 + SHARES.T @ ROWS**2 + p.kappa * p.mean**2 - kappa * mean**2
+    v = p.scale**2 + SHARES.T @ ROWS**2 + p.kappa * p.mean**2 - kappa * mean**2
     np.testing.assert_allclose(after.mean, mean, rtol=1e-12)
-    np.testing.assert_allclose(after.factor**2, v, rtol=1e-10)
+    np.testing.assert_allclose(after.scale**2, v, rtol=1e-10)
     np.testing.assert_allclose(after.kappa, kappa, rtol=1e-14)
     np.testing.assert_allclose(after.nu, p.nu + n, rtol=1e-14)
 
@@ -150,12 +150,12 @@ def test_expected_covariances(reg_covar: float) -> None:
     p, q = wishart(), columns()
     dense = full(reg_covar).expected(p, W)
     for k in range(K):
-        mean = stats.invwishart(p.nu[k], p.factor[k] @ p.factor[k].T).mean()
-        found = dense.factor[k] @ dense.factor[k].T
+        mean = stats.invwishart(p.nu[k], p.scale[k] @ p.scale[k].T).mean()
+        found = dense.scale[k] @ dense.scale[k].T
         np.testing.assert_allclose(found, mean + reg_covar * np.eye(D), rtol=1e-10)
-    variances = stats.invgamma(0.5 * q.nu, scale=0.5 * q.factor**2).mean()
+    variances = stats.invgamma(0.5 * q.nu, scale=0.5 * q.scale**2).mean()
     columnwise = diagonal(reg_covar).expected(q, W)
-    np.testing.assert_allclose(columnwise.factor**2, variances + reg_covar, rtol=1e-10)
+    np.testing.assert_allclose(columnwise.scale**2, variances + reg_covar, rtol=1e-10)
     np.testing.assert_array_equal(columnwise.means, q.mean)
 
 
@@ -163,20 +163,20 @@ def test_expected_log_densities() -> None:
     x, p, q = ROWS[0], wishart(), columns()
     params, gap = full().expected_log_params(p, W)
     for k in range(K):
-        v = p.factor[k] @ p.factor[k].T
+        v = p.scale[k] @ p.scale[k].T
         log_det = sum(digamma(0.5 * (p.nu[k] - j)) for j in range(D))
         log_det += D * np.log(2.0) - np.linalg.slogdet(v)[1]
         e = x - p.mean[k]
         square = D / p.kappa[k] + p.nu[k] * e @ np.linalg.solve(v, e)
         expected = 0.5 * (log_det - D * np.log(2.0 * np.pi) - square)
-        covariance = params.factor[k] @ params.factor[k].T
+        covariance = params.scale[k] @ params.scale[k].T
         found = stats.multivariate_normal(params.means[k], covariance).logpdf(x) + gap[k]
         assert found == pytest.approx(expected, rel=1e-10)
     columnwise, gap = diagonal().expected_log_params(q, W)
-    log_precision = digamma(0.5 * q.nu) - np.log(0.5 * q.factor**2)
-    square = 1.0 / q.kappa + q.nu * (x - q.mean) ** 2 / q.factor**2
+    log_precision = digamma(0.5 * q.nu) - np.log(0.5 * q.scale**2)
+    square = 1.0 / q.kappa + q.nu * (x - q.mean) ** 2 / q.scale**2
     terms = 0.5 * (log_precision - np.log(2.0 * np.pi) - square)
-    found = stats.norm(columnwise.means, columnwise.factor).logpdf(x).sum(axis=1) + gap
+    found = stats.norm(columnwise.means, columnwise.scale).logpdf(x).sum(axis=1) + gap
     np.testing.assert_allclose(found, terms.sum(axis=1), rtol=1e-10)
 
 
@@ -187,7 +187,7 @@ def test_intervals(level: float) -> None:
     dense = full(reg_covar).intervals(p, W, level)
     for k in range(K):
         freedom = p.nu[k] - D + 1.0
-        v = np.diagonal(p.factor[k] @ p.factor[k].T)
+        v = np.diagonal(p.scale[k] @ p.scale[k].T)
         for side in (0, 1):
             mean = stats.t(freedom, p.mean[k], np.sqrt(v / (p.kappa[k] * freedom)))
             np.testing.assert_allclose(dense["means"][side][k], mean.ppf(tails[side]), rtol=1e-9)
@@ -196,9 +196,9 @@ def test_intervals(level: float) -> None:
             np.testing.assert_allclose(found, variance, rtol=1e-9)
     columnwise = diagonal(reg_covar).intervals(q, W, level)
     for side in (0, 1):
-        mean = stats.t(q.nu, q.mean, q.factor / np.sqrt(q.kappa * q.nu)).ppf(tails[side])
+        mean = stats.t(q.nu, q.mean, q.scale / np.sqrt(q.kappa * q.nu)).ppf(tails[side])
         np.testing.assert_allclose(columnwise["means"][side], mean, rtol=1e-9)
-        variance = stats.invgamma(0.5 * q.nu, scale=0.5 * q.factor**2).ppf(tails[side])
+        variance = stats.invgamma(0.5 * q.nu, scale=0.5 * q.scale**2).ppf(tails[side])
         np.testing.assert_allclose(columnwise["covariances"][side], variance + reg_covar, rtol=1e-9)
         rate = stats.gamma(GAMMA.shape, scale=1.0 / GAMMA.rate)
         counts = PoissonRates().intervals(GAMMA, W, level)["means"][side]
@@ -212,7 +212,7 @@ def test_intervals_of_correlations_by_draws() -> None:
     p = wishart()
     low, high = full().intervals(p, W, 0.8)["covariances"]
     for k in range(K):
-        v = p.factor[k] @ p.factor[k].T
+        v = p.scale[k] @ p.scale[k].T
         draws = stats.invwishart(p.nu[k], v).rvs(4000, random_state=1)
         for end, level in ((low, 0.1), (high, 0.9)):
             for i, j in ((0, 1), (0, 2), (1, 2)):
@@ -222,7 +222,7 @@ def test_intervals_of_correlations_by_draws() -> None:
 
 
 def test_updated_factor() -> None:
-    factor, v = wishart().factor[0], np.array([0.3, -1.2, 2.0])
+    factor, v = wishart().scale[0], np.array([0.3, -1.2, 2.0])
     found = updated(factor, v)
     expected = np.linalg.cholesky(factor @ factor.T + np.outer(v, v))
     np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-14)
@@ -230,7 +230,7 @@ def test_updated_factor() -> None:
 
 def gaussian(is_full: bool) -> GaussianParams:
     p = wishart() if is_full else columns()
-    return GaussianParams(p.mean, p.factor)
+    return GaussianParams(p.mean, p.scale)
 
 
 @pytest.mark.parametrize("is_full", [False, True])
@@ -242,12 +242,12 @@ def test_prior_about_a_start(is_full: bool) -> None:
     assert (default.nu == d + 3.0).all()
     assert (default.kappa == Prior().kappa).all()
     np.testing.assert_array_equal(default.mean, params.means)
-    np.testing.assert_allclose(conjugate.expected(default, W).factor, params.factor, rtol=1e-12)
+    np.testing.assert_allclose(conjugate.expected(default, W).scale, params.scale, rtol=1e-12)
     wanted = np.diag([1.0, 4.0, 9.0]) if is_full else np.array([1.0, 4.0, 9.0])
     own = Prior(means=[1.0, 2.0, 3.0], covariance=wanted, kappa=2.0, nu=d + 1.5)
     given = conjugate.prior(params, own)
     np.testing.assert_array_equal(given.mean, [[1.0, 2.0, 3.0]] * K)
-    factor = conjugate.expected(given, W).factor
+    factor = conjugate.expected(given, W).scale
     square = factor @ factor.swapaxes(1, 2) if is_full else factor**2
     np.testing.assert_allclose(square, [wanted] * K, rtol=1e-12)
     for nu in (d + 1.0, d + 0.5):
@@ -269,8 +269,8 @@ def test_posteriors_outside_their_domain(is_full: bool) -> None:
         (replace(good, kappa=np.full_like(good.kappa, np.inf)), "kappa"),
         (replace(good, mean=good.mean[:1]), "mean"),
         (replace(good, mean=np.full_like(good.mean, np.nan)), "mean"),
-        (replace(good, factor=0.0 * good.factor), "factor"),
-        (replace(good, factor=good.factor[:1]), "factor"),
+        (replace(good, scale=0.0 * good.scale), "factor"),
+        (replace(good, scale=good.scale[:1]), "factor"),
     ):
         with pytest.raises(InvalidInputError, match=message):
             conjugate.check(wrong, K, D)
@@ -286,12 +286,12 @@ def test_posteriors_outside_their_domain(is_full: bool) -> None:
 
 @pytest.mark.parametrize("is_full", [False, True])
 def test_variances_are_not_below_their_floors(is_full: bool) -> None:
-    """A share of the variance of a column over all components, of its mean and within them."""
+    """A fraction of the variance of a column over all components, of its mean and within them."""
     share = 0.1
     own = Gaussian("full" if is_full else "diag", floor=share, reg_covar=0.0)
     conjugate: Any = own.conjugate
     good = wishart() if is_full else columns()
-    factor = good.factor.copy()
+    factor = good.scale.copy()
     if is_full:
         factor[1] = np.diag([1e-3, 1.0, 1.0])
         variances = np.array([np.diagonal(f @ f.T) for f in factor])
@@ -303,11 +303,11 @@ def test_variances_are_not_below_their_floors(is_full: bool) -> None:
     variances = variances / degrees
     centre = W @ good.mean
     floor = share * (W @ (variances + (good.mean - centre) ** 2))
-    found = conjugate.expected(replace(good, factor=factor), W).factor
+    found = conjugate.expected(replace(good, scale=factor), W).scale
     square = found @ found.swapaxes(1, 2) if is_full else np.array([np.diag(f**2) for f in found])
     assert square[1, 0, 0] == pytest.approx(floor[0], rel=1e-6)
     np.testing.assert_allclose(square[0, 0, 0], variances[0, 0], rtol=1e-9)
-    low, high = conjugate.intervals(replace(good, factor=factor), W, 0.9)["covariances"]
+    low, high = conjugate.intervals(replace(good, scale=factor), W, 0.9)["covariances"]
     ends = [np.diagonal(end, axis1=1, axis2=2) if is_full else end for end in (low, high)]
     assert ends[0][1, 0] == pytest.approx(ends[1][1, 0])
     assert ends[0][1, 0] == pytest.approx(floor[0], rel=share)

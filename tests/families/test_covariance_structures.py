@@ -53,7 +53,7 @@ def test_factor_of_scatter(name: str, reg: float) -> None:
     wanted = expected(name, weight, s, reg)
     np.testing.assert_allclose(dense(name, factor), wanted, rtol=1e-12, atol=1e-14)
     structure.check(factor, K, D)
-    shape = structure.factor_shape(K, D)
+    shape = structure.scale_shape(K, D)
     assert factor.shape == shape
     given = structure.covariances(factor)
     assert given.shape == structure.covariance_shape(K, D)
@@ -155,7 +155,7 @@ def test_factors_that_are_none() -> None:
     with pytest.raises(InvalidInputError, match="f"):
         check_lower("f", 3.0 * good, (1, 2, 2), 5.0)
     for name in ("diag", "spherical"):
-        shape = STRUCTURES[name].factor_shape(2, 3)
+        shape = STRUCTURES[name].scale_shape(2, 3)
         with pytest.raises(InvalidInputError, match="factor"):
             STRUCTURES[name].check(np.zeros(shape), 2, 3)
 

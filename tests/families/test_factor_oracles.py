@@ -40,7 +40,7 @@ def gaussian(covariance: str, seed: int = 0) -> GaussianParams:
 
 def dense(params: GaussianParams) -> np.ndarray:
     """Covariances (K, d, d) of any structure."""
-    f = params.factor
+    f = params.scale
     if f.ndim == 3:
         return np.broadcast_to(f @ f.swapaxes(1, 2), (K, D, D))
     return np.array([np.diag(np.broadcast_to(row**2, D)) for row in f])
@@ -235,8 +235,8 @@ def test_a_start_has_the_spread_of_the_rows(covariance: str) -> None:
     found = Gaussian(covariance).around(centers, x, weight)
     np.testing.assert_array_equal(found.means, centers)
     cov = np.cov(x.T, aweights=weight, ddof=0)
-    f = found.factor
-    assert f.shape == Gaussian(covariance).structure.factor_shape(3, D)
+    f = found.scale
+    assert f.shape == Gaussian(covariance).structure.scale_shape(3, D)
     if covariance in ("full", "tied"):
         np.testing.assert_allclose(f @ f.swapaxes(1, 2), [cov] * len(f), rtol=1e-9)
     else:

@@ -21,7 +21,7 @@ MATRICES = ["full", "tied"]
 def covariances(params: GaussianParams) -> Array:
     """One dense matrix for each component."""
     k, d = params.means.shape
-    factor = params.factor
+    factor = params.scale
     if factor.ndim == 2:
         factor = np.broadcast_to(factor, (k, d))[:, :, None] * np.eye(d)
     return np.array(np.broadcast_to(factor @ factor.swapaxes(1, 2), (k, d, d)))
@@ -65,7 +65,7 @@ def test_a_column_at_its_floor_is_independent_of_later_ones() -> None:
     params, n_degenerate = Gaussian(floor=0.9).maximize((block(scatter, "full", means),))
     # the first keeps its variance; the second has 9 - 2^2 / 4 = 8 given the first, below 8.1
     expected = np.array([[2.0, 0.0, 0.0], [1.0, np.sqrt(8.1), 0.0], [0.5, 0.0, np.sqrt(15.75)]])
-    np.testing.assert_allclose(params.factor[0], expected, rtol=1e-14)
+    np.testing.assert_allclose(params.scale[0], expected, rtol=1e-14)
     assert n_degenerate == 1
 
 
@@ -73,7 +73,7 @@ def test_a_column_at_its_floor_is_independent_of_later_ones() -> None:
 def test_an_indefinite_scatter_keeps_the_columns_that_are_sound(covariance: str) -> None:
     scatter = np.array([[[1.0, 2.0], [2.0, 1.0]]])
     params, n_degenerate = Gaussian(covariance, floor=0.01).maximize((block(scatter, covariance),))
-    np.testing.assert_allclose(params.factor[0], [[1.0, 0.0], [2.0, 0.1]], rtol=1e-14)
+    np.testing.assert_allclose(params.scale[0], [[1.0, 0.0], [2.0, 0.1]], rtol=1e-14)
     assert n_degenerate == 1
 
 
@@ -132,7 +132,7 @@ def test_a_cap_leaves_matrices_that_it_does_not_bind_as_they_are() -> None:
     family = Gaussian(cap=2.0)
     factor = np.stack([np.diag([0.5, 2.0]), [[1.0, 0.0], [0.4, 1.2]]])
     free = GaussianParams(np.zeros((2, 2)), factor)
-    found = family.constrained(family.unconstrained(free), free).factor
+    found = family.constrained(family.unconstrained(free), free).scale
     np.testing.assert_allclose(found[0], np.diag([np.sqrt(0.5), 2.0]), rtol=1e-12, atol=1e-15)
     np.testing.assert_allclose(found[1], factor[1], rtol=1e-15)
 
@@ -141,7 +141,7 @@ def test_a_cap_leaves_matrices_that_it_does_not_bind_as_they_are() -> None:
 def test_a_cap_that_binds_nothing_changes_no_bit(covariance: str) -> None:
     scatter = spread_matrices([[0.55, 0.7, 2.0, 5.0]])
     params, _ = Gaussian(covariance, cap=2.0).maximize((block(scatter, covariance),))
-    np.testing.assert_array_equal(params.factor, np.linalg.cholesky(scatter))
+    np.testing.assert_array_equal(params.scale, np.linalg.cholesky(scatter))
 
 
 def test_raised_matrices_are_symmetric_to_the_last_bit() -> None:
@@ -245,7 +245,7 @@ def test_parameters_from_precisions_have_their_inverses(covariance: str) -> None
     found = family.from_precisions(params.means, precisions)
     np.testing.assert_allclose(covariances(found), covariances(params), rtol=1e-9, atol=1e-9)
     roots = family.from_precision_roots(params.means, family.precision_roots(params))
-    np.testing.assert_allclose(roots.factor, params.factor, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(roots.scale, params.scale, rtol=1e-9, atol=1e-9)
 
 
 def test_settings_end_where_they_say() -> None:
@@ -306,7 +306,7 @@ def test_bounds_of_parameters_are_eigenvalues() -> None:
     for covariance in STRUCTURES:
         family = Gaussian(covariance)
         params = family.example(3, 4, rng)
-        params = GaussianParams(params.means, 0.3 * params.factor)
+        params = GaussianParams(params.means, 0.3 * params.scale)
         values = np.linalg.eigvalsh(covariances(params))
         expected = np.abs(params.means).max(), values.min(), values.max()
         np.testing.assert_allclose(family.parameter_bounds(params), expected, rtol=1e-9)

@@ -34,7 +34,7 @@ def random_posterior(
 
 
 def parts_of(posterior: NormalWishartPosterior) -> tuple[Array, Array, Array, Array]:
-    return posterior.mean, posterior.kappa, posterior.nu, posterior.factor
+    return posterior.mean, posterior.kappa, posterior.nu, posterior.scale
 
 
 def matched(
@@ -46,7 +46,7 @@ def matched(
     coordinates in which V is the identity before the row.
     """
     d = len(row)
-    whiten = np.linalg.inv(before.factor[0])
+    whiten = np.linalg.inv(before.scale[0])
     e = whiten @ (row - before.mean[0])
     kappa, nu = float(before.kappa[0]), float(before.nu[0])
     v = np.eye(d) + kappa * weight / (kappa + weight) * np.outer(e, e)
@@ -66,7 +66,7 @@ def matched(
     nu = max(nu, d + 1.5)
     v = nu * np.linalg.inv(precision)
     kappa = np.trace(v) / ((nu - d - 1.0) * spread)
-    back = before.factor[0]
+    back = before.scale[0]
     return before.mean[0] + back @ mean, kappa, nu, back @ v @ back.T
 
 
@@ -83,9 +83,7 @@ def test_matched_posteriors_have_the_moments_of_both_cases(weight: float) -> Non
             np.testing.assert_allclose(found.mean[k], mean, rtol=1e-10)
             np.testing.assert_allclose(found.kappa[k], kappa, rtol=1e-10)
             np.testing.assert_allclose(found.nu[k], nu, rtol=1e-10)
-            np.testing.assert_allclose(
-                found.factor[k] @ found.factor[k].T, v, rtol=1e-9, atol=1e-11
-            )
+            np.testing.assert_allclose(found.scale[k] @ found.scale[k].T, v, rtol=1e-9, atol=1e-11)
 
 
 def test_columns_of_diagonal_posteriors_are_matched_alone() -> None:
@@ -102,13 +100,13 @@ def test_columns_of_diagonal_posteriors_are_matched_alone() -> None:
         np.testing.assert_allclose(found.mean[:, j], alone.mean[:, 0], rtol=1e-12)
         np.testing.assert_allclose(found.kappa[:, j], alone.kappa, rtol=1e-12)
         np.testing.assert_allclose(found.nu[:, j], alone.nu, rtol=1e-12)
-        np.testing.assert_allclose(found.factor[:, j], alone.factor[:, 0, 0], rtol=1e-12)
+        np.testing.assert_allclose(found.scale[:, j], alone.scale[:, 0, 0], rtol=1e-12)
 
 
 @pytest.mark.parametrize("covariance", STRUCTURES)
 def test_a_row_reaches_components_it_may_belong_to(covariance: str) -> None:
     posterior = random_posterior(covariance, np.random.default_rng(6))
-    # so far away that even a share of 1e-20 of its square is much
+    # so far away that even a fraction of 1e-20 of its square is much
     row, c = np.full(D, 1e15), np.array([REACH, 0.99 * REACH, 1.0 - 2.0 * REACH])
     found, _ = conjugate(covariance).match(posterior, row, 1.0, c)
     for name in ("mean", "kappa", "nu", "factor"):

@@ -50,7 +50,7 @@ def random_posterior(
 
 def squares(posterior: NormalWishartPosterior) -> Array:
     """V: matrices, or variances."""
-    factor = posterior.factor
+    factor = posterior.scale
     return factor @ factor.swapaxes(1, 2) if factor.ndim == 3 else np.square(factor)
 
 
@@ -81,7 +81,7 @@ def test_a_prior_has_the_mean_and_the_covariance_it_is_about(
     nu = free + (3.0 if spare is None else spare)
     prior = Prior(kappa=0.3, nu=None if spare is None else nu)
     if given:
-        params = GaussianParams(rng.normal(size=(K, D)), 0.4 * params.factor)
+        params = GaussianParams(rng.normal(size=(K, D)), 0.4 * params.scale)
         matrices = Gaussian(covariance).covariances(params)
         prior = replace(prior, means=params.means, covariance=matrices)
     start = Gaussian(covariance).example(K, D, rng) if given else params
@@ -90,13 +90,13 @@ def test_a_prior_has_the_mean_and_the_covariance_it_is_about(
     np.testing.assert_array_equal(posterior.kappa, np.full(posterior.nu.shape, 0.3))
     np.testing.assert_array_equal(posterior.mean, params.means)
     # the mean of an inverse Wishart distribution is V / (nu - d - 1)
-    wide = as_wide(posterior.nu - free - 1.0, params.factor)
+    wide = as_wide(posterior.nu - free - 1.0, params.scale)
     variance = squares(posterior) / wide
-    wanted = squares(NormalWishartPosterior(params.means, wide, wide, params.factor))
+    wanted = squares(NormalWishartPosterior(params.means, wide, wide, params.scale))
     np.testing.assert_allclose(variance, wanted, rtol=1e-12, atol=1e-12)
     found = expected(covariance, posterior)
     np.testing.assert_array_equal(found.means, params.means)
-    np.testing.assert_allclose(found.factor, params.factor, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(found.scale, params.scale, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("covariance", STRUCTURES)
@@ -123,7 +123,7 @@ def test_variances_of_a_prior_are_above_zero() -> None:
         with pytest.raises(InvalidInputError, match="variances above 0"):
             rule.prior(params, Prior(covariance=[1.0, 1.0, wrong, 2.0]))
     posterior = rule.prior(params, Prior(covariance=[1e-9, 0.5, 1.0, 2.0]))
-    found = np.square(expected("diag", posterior).factor)
+    found = np.square(expected("diag", posterior).scale)
     np.testing.assert_allclose(found, np.broadcast_to([1e-9, 0.5, 1.0, 2.0], (K, D)))
 
 
@@ -150,13 +150,13 @@ def test_estimated_variances_are_not_below_a_share_of_that_of_all_rows(covarianc
         floor -= 0.15 * np.square(np.average(posterior.mean, axis=0, weights=weights))
         if covariance == "diag":
             assert (diagonal < floor).any()
-            np.testing.assert_allclose(np.square(found.factor), np.maximum(variance, floor))
+            np.testing.assert_allclose(np.square(found.scale), np.maximum(variance, floor))
             continue
         for k in range(K):
-            pivots = np.square(np.diag(found.factor[k]))
+            pivots = np.square(np.diag(found.scale[k]))
             free_pivots = np.square(np.diag(np.linalg.cholesky(variance[k])))
             if (free_pivots > floor).all():
-                np.testing.assert_allclose(squares_of(found.factor[k]), variance[k], rtol=1e-9)
+                np.testing.assert_allclose(squares_of(found.scale[k]), variance[k], rtol=1e-9)
             assert (pivots > (1.0 - 1e-12) * floor).all()
 
 
@@ -166,7 +166,7 @@ def test_intervals_of_variances_end_at_the_floors_of_estimates(covariance: str) 
     weights = np.array([0.2, 0.5, 0.3])
     rule = conjugate(covariance, floor=0.2)
     v, freedom = squares(posterior), posterior.nu
-    means, factor = posterior.mean, rule.expected(posterior, weights).factor
+    means, factor = posterior.mean, rule.expected(posterior, weights).scale
     estimates = np.square(factor)
     if covariance == "full":
         freedom = np.repeat(posterior.nu[:, None] - (D - 1.0), D, axis=1)
@@ -212,7 +212,7 @@ def natural_sum(
 def test_joined_posteriors_have_the_sum_of_natural_parameters(covariance: str, unit: float) -> None:
     rng = np.random.default_rng(2)
     before = random_posterior(covariance, rng)
-    before = replace(before, mean=unit * before.mean, factor=unit * before.factor)
+    before = replace(before, mean=unit * before.mean, scale=unit * before.scale)
     # one part knows more; one knows less of means, one of covariances
     changes = [(1.5, 1.4), (0.7, 1.1), (1.2, 0.9)]
     parts = [
@@ -220,7 +220,7 @@ def test_joined_posteriors_have_the_sum_of_natural_parameters(covariance: str, u
             before.mean + 0.1 * unit * rng.normal(size=(K, D)),
             a * before.kappa,
             b * before.nu + 0.1,
-            2.0 * before.factor,
+            2.0 * before.scale,
         )
         for a, b in changes
     ]
@@ -237,11 +237,11 @@ def test_joined_posteriors_have_the_sum_of_natural_parameters(covariance: str, u
 def test_joined_posteriors_stay_positive_definite(covariance: str) -> None:
     rng = np.random.default_rng(3)
     before = random_posterior(covariance, rng, 2, 1)
-    before = replace(before, factor=np.array([3.0, 1e3]).reshape(before.factor.shape))
-    less = np.array([0.5, 2.0]).reshape(before.factor.shape)
-    part = replace(before, factor=less * before.factor)
+    before = replace(before, scale=np.array([3.0, 1e3]).reshape(before.scale.shape))
+    less = np.array([0.5, 2.0]).reshape(before.scale.shape)
+    part = replace(before, scale=less * before.scale)
     found = squares(conjugate(covariance).combine(before, [part, part])).ravel()
-    # 2 (V / 4) - V is below zero: a tiny share of the largest V is kept
+    # 2 (V / 4) - V is below zero: a tiny fraction of the largest V is kept
     largest = (2.0 * 4.0 - 1.0) * 1e6
     np.testing.assert_allclose(found, [1e-14 * largest, largest], rtol=1e-9)
 

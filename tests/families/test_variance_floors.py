@@ -243,7 +243,7 @@ def test_rows_one_by_one_have_the_limits_of_the_reference(covariance: str) -> No
         learner = OnlineEM(batch_size=1, warmup=0)
         state, _ = learner.step(backend, learner.init(backend, start), Rows(CONSTANT[:200]))
         assert isinstance(state.params, MixtureParams)
-        ends.append((state.params.components.factor, state.n_degenerate))
+        ends.append((state.params.components.scale, state.n_degenerate))
     np.testing.assert_allclose(ends[0][0], ends[1][0], rtol=1e-6)
     assert ends[0][1] == ends[1][1]
 

@@ -151,9 +151,9 @@ def test_only_components_on_a_floor_are_changed(covariance: str) -> None:
         BayesianMixture(MixtureModel(f, 2, 3)).expected(posterior).components
         for f in (replace(free, floor=0.0), limited)
     )
-    np.testing.assert_array_equal(after.factor[1], before.factor[1])
+    np.testing.assert_array_equal(after.scale[1], before.scale[1])
     np.testing.assert_array_equal(after.means, before.means)
-    last = after.factor[0, 2] if covariance == "diag" else after.factor[0, 2, 2]
+    last = after.scale[0, 2] if covariance == "diag" else after.scale[0, 2, 2]
     np.testing.assert_allclose(np.square(last), 4.9e-5, rtol=1e-9)
 
 
@@ -165,6 +165,6 @@ def test_a_share_that_the_user_sets_is_respected(covariance: str) -> None:
     total = 0.5 * (0.5**2) + 0.25**2  # of the last column, whose means are 7 and 7.5
     if covariance == "full":
         total += 0.5 * (0.3 * 0.5) ** 2
-    factor = params.components.factor
+    factor = params.components.scale
     last = factor[0, 2] if covariance == "diag" else factor[0, 2, 2]
     np.testing.assert_allclose(np.square(last), 1e-3 * total, rtol=1e-5)

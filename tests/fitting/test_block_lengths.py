@@ -13,7 +13,7 @@ from mixfold.core.value import equal
 from mixfold.fitting import pass_runner as passing
 from mixfold.learners.em import EM
 from mixfold.learners.online_em import OnlineEM
-from mixfold.sources.array import Array
+from mixfold.sources.array_source import ArraySource
 
 N, FIRST = 1000, 64
 
@@ -69,9 +69,9 @@ def test_their_length_does_not_show(fit: Fit) -> None:
 
 def test_updates_and_numbers_that_are_converted_come_in_short_blocks(fit: Fit) -> None:
     x = rows()
-    assert Array(x).in_memory
-    assert Array(x.astype(np.float32)[::2]).in_memory
+    assert ArraySource(x).in_memory
+    assert ArraySource(x.astype(np.float32)[::2]).in_memory
     for other in (x.astype(int), x.astype(">f8"), x.astype(np.float16)):
-        assert not Array(other).in_memory
+        assert not ArraySource(other).in_memory
     _, seen = fit(OnlineEM(), np.inf, x)
     assert seen == [N]

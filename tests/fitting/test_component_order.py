@@ -184,7 +184,7 @@ def test_reordering_a_state_does_not_change_what_it_learns(
         np.testing.assert_allclose(found.weights, expected.weights, rtol=1e-9)
         a, b = found.components, expected.components
         np.testing.assert_allclose(a.means, b.means, rtol=1e-9)
-        np.testing.assert_allclose(a.factor, b.factor, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(a.scale, b.scale, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.filterwarnings("ignore::mixfold.core.errors.DegenerateComponentsWarning")

@@ -21,13 +21,13 @@ from mixfold.fitting import initialization as starting
 from mixfold.fitting.fit import Fit
 from mixfold.fitting.history import no_history
 from mixfold.fitting.loop import Loop, fit_rows
-from mixfold.fitting.plan import FitPlan, GivenStarts
+from mixfold.fitting.plan import FitPlan, GivenParams
 from mixfold.learners.auto import Auto
 from mixfold.learners.em import EM
 from mixfold.learners.incremental_em import IncrementalEM
 from mixfold.models.mixture_model import MixtureModel
-from mixfold.sources.array import Array
-from mixfold.sources.iterable import Iterable
+from mixfold.sources.array_source import ArraySource
+from mixfold.sources.block_source import BlockSource
 
 Asked = Counter[Any]
 
@@ -110,17 +110,17 @@ def start() -> Any:
 
 def test_a_plan_refuses_what_cannot_be_fitted() -> None:
     params = start()
-    once = Iterable(iter([rows()]), lambda block, names: (Rows(block), None))
+    once = BlockSource(iter([rows()]), lambda block, names: (Rows(block), None))
     with pytest.raises(InvalidInputError, match="only once"):
-        FitPlan(backend(), IncrementalEM(), once, GivenStarts(params))
+        FitPlan(backend(), IncrementalEM(), once, GivenParams(params))
     beyond = Fit(None, no_history(), start=1)
     with pytest.raises(ModelFileError, match="start number 1, of 1"):
-        FitPlan(backend(), EM(), Array(rows()), GivenStarts(params), resumed=beyond)
+        FitPlan(backend(), EM(), ArraySource(rows()), GivenParams(params), resumed=beyond)
 
 
 def test_a_plan_may_be_run_again() -> None:
     params = start()
-    plan = FitPlan(backend(), EM(tol=0.0, max_iter=5), Array(rows()), GivenStarts(params))
+    plan = FitPlan(backend(), EM(tol=0.0, max_iter=5), ArraySource(rows()), GivenParams(params))
     one, two = Loop(plan).run(), Loop(plan).run()
     assert equal(one.state, two.state)
     assert one.passes == 5

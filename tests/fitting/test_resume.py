@@ -210,7 +210,7 @@ KILLED = """
 import os, random, signal, sys, threading, time
 import numpy as np
 from mixfold import Auto, EM, IncrementalEM, Mixture, MiniBatchEM, OnlineEM, VarianceReducedEM
-import mixfold.sources._file, mixfold.sources.array, mixfold.fitting.resampled
+import mixfold.sources._file, mixfold.sources.array_source, mixfold.fitting.resampled
 import mixfold.sources.npy
 
 folder = sys.argv[1]

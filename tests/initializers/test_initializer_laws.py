@@ -13,7 +13,7 @@ from mixfold.core.initializer import Initializer
 from mixfold.core.registry import find_all
 from mixfold.core.rows import Rows
 from mixfold.models.mixture_model import MixtureModel
-from mixfold.testing import families, starts
+from mixfold.testing import families, initializers
 
 FAMILIES: list[Family] = [v for f in find_all("families").values() for v in f.variants()]
 STARTS: list[Initializer] = [start() for start in find_all("initializers").values()]
@@ -30,14 +30,14 @@ def served(start: Initializer) -> list[Family]:
     found = []
     for family in FAMILIES:
         try:
-            starts.draw(start, *example(family, False))
+            initializers.draw(start, *example(family, False))
         except InvalidInputError:
             continue
         found.append(family)
     return found
 
 
-@pytest.mark.parametrize("law", starts.LAWS, ids=lambda law: law.__name__)
+@pytest.mark.parametrize("law", initializers.LAWS, ids=lambda law: law.__name__)
 @pytest.mark.parametrize("start", STARTS, ids=repr)
 def test_start(law: Callable[[Initializer, MixtureModel, Rows], None], start: Initializer) -> None:
     fit = served(start)

@@ -67,7 +67,7 @@ def test_starts_from_few_rows(start: Any) -> None:
     for n in (1, 2, 3, 5):
         params = drawn(start, clusters(n), k=4)
         assert np.isfinite(params.components.means).all()
-        assert np.isfinite(params.components.factor).all()
+        assert np.isfinite(params.components.scale).all()
         assert params.weights.sum() == pytest.approx(1.0)
 
 

@@ -175,7 +175,7 @@ def test_passes_on_the_device_are_those_of_the_cpu(
         now = made.after(3)
     np.testing.assert_allclose(heard, np.array(means), rtol=1e-6)
     np.testing.assert_allclose(now.components.means, expected[6].components.means, atol=1e-5)
-    np.testing.assert_allclose(now.components.factor, expected[6].components.factor, atol=1e-5)
+    np.testing.assert_allclose(now.components.scale, expected[6].components.scale, atol=1e-5)
     np.testing.assert_allclose(now.weights, expected[6].weights, atol=1e-6)
     again = kernel.run_passes(params, rows)
     assert again is not None
@@ -247,7 +247,7 @@ def test_annealing_in_batches_is_that_of_the_cpu(weighted: bool, device: torch.d
     weight: Any = rng().integers(1, 3, size=n).astype(np.float64) if weighted else None
     given: Any = None if weight is None else torch.tensor(weight, device=device)
     kernel = backend(model, device)
-    rule, rows = learner.rule(k), Rows(x, weight)
+    rule, rows = learner.options(k), Rows(x, weight)
     found, *shown = kernel.anneal(start, Rows(torch.tensor(x, device=device), given), rule, 15)
     assert kernel.on_device._kept is not None
     expected, *heard = reference.anneal(start, rows, rule, 15)
@@ -264,8 +264,8 @@ def test_batches_that_weigh_nothing_are_passed_over(device: torch.device) -> Non
     start = learner.init(Threads(model), params).annealed
     weight = np.repeat([1.0, 0.0, 1.0], 20)
     given: Any = Rows(torch.tensor(x, device=device), torch.tensor(weight, device=device))
-    found = backend(model, device).anneal(start, given, learner.rule(4), 20)[0]
-    expected = reference.anneal(start, Rows(x, weight), learner.rule(4), 20)[0]
+    found = backend(model, device).anneal(start, given, learner.options(4), 20)[0]
+    expected = reference.anneal(start, Rows(x, weight), learner.options(4), 20)[0]
     np.testing.assert_allclose(found.means, expected.means, atol=1e-6)
     assert found.wait == expected.wait
 
@@ -300,7 +300,7 @@ def test_passes_that_need_more_digits_get_them(device: torch.device) -> None:
     assert again is not None
     assert len(again.log_likelihood) == 3
     found, exact = again.after(3), home_after(model, after, x, 3)
-    np.testing.assert_allclose(found.components.factor, exact.components.factor, rtol=1e-6)
+    np.testing.assert_allclose(found.components.scale, exact.components.scale, rtol=1e-6)
 
 
 def home_after(model: MixtureModel, params: MixtureParams, x: Any, passes: int) -> MixtureParams:

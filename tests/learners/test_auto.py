@@ -79,16 +79,16 @@ def test_auto_finds_what_several_starts_of_em_find() -> None:
 
 
 def test_auto_draws_its_start_from_as_many_rows_as_it_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    from mixfold.sources.array import Array
+    from mixfold.sources.array_source import ArraySource
 
     asked: list[int] = []
-    sample = Array.sample
+    sample = ArraySource.sample
 
-    def watched(self: Array, n: int, rng: np.random.Generator) -> Rows:
+    def watched(self: ArraySource, n: int, rng: np.random.Generator) -> Rows:
         asked.append(n)
         return sample(self, n, rng)
 
-    monkeypatch.setattr(Array, "sample", watched)
+    monkeypatch.setattr(ArraySource, "sample", watched)
     x = np.random.default_rng(0).normal(size=(2000, 2))
     Mixture(n_components=2, learner=Auto(sample_size=300), random_state=0).fit(x)
     assert asked == [300]

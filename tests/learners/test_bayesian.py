@@ -54,7 +54,7 @@ def exact_moments(prior: MixturePosterior, x: Array) -> dict[str, Array]:
     one = labels[:, None, :] == np.arange(2)[None, :, None]
     n = one.sum(axis=2)
     sums, squares = (one * x).sum(axis=2), (one * x**2).sum(axis=2)
-    mean0, v0 = b.mean[:, 0], b.factor[:, 0, 0] ** 2
+    mean0, v0 = b.mean[:, 0], b.scale[:, 0, 0] ** 2
     alpha, kappa, nu = prior.alpha + n, b.kappa + n, b.nu + n
     mean = (b.kappa * mean0 + sums) / kappa
     v = v0 + squares + b.kappa * mean0**2 - kappa * mean**2
@@ -66,7 +66,7 @@ def exact_moments(prior: MixturePosterior, x: Array) -> dict[str, Array]:
 
 def found_moments(posterior: MixturePosterior) -> dict[str, Array]:
     b = posterior.components
-    return moments(posterior.alpha, b.mean[:, 0], b.kappa, b.nu, b.factor[:, 0, 0] ** 2)
+    return moments(posterior.alpha, b.mean[:, 0], b.kappa, b.nu, b.scale[:, 0, 0] ** 2)
 
 
 @pytest.mark.parametrize("x", [0.4, -3.0, 5.0])

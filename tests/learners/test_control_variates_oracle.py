@@ -71,7 +71,7 @@ class Loop:
         return np.asarray((self.weight[part][:, None] * share).T @ rows)
 
     def rho(self) -> float:
-        """(batches)^(-2/3), or less: the share of a batch in 50 K (d + 1) rows, or in all."""
+        """(batches)^(-2/3), or less: the fraction of a batch in 50 K (d + 1) rows, or in all."""
         n, window = len(self.x), 50 * 2 * (1 + self.x.shape[1])
         share = float(self.size / n)
         return float(min(1.0, max(self.size / window, share), share ** (2.0 / 3.0)))

@@ -200,7 +200,7 @@ def test_memory_on_file_resumes(
     every: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also when the last checkpoint is that of the last pass, and rows were learned since."""
-    monkeypatch.setattr("mixfold.sources.array.block_length", lambda d: 128)
+    monkeypatch.setattr("mixfold.sources.array_source.block_length", lambda d: 128)
     x = some_rows()
 
     def mixture(folder: Path, **more: Any) -> Mixture:

@@ -195,10 +195,10 @@ def test_what_annealing_begins_with() -> None:
     assert (began.roots == 3.0).all()
     np.testing.assert_allclose(began.logits, np.log(params.weights))
     np.testing.assert_array_equal(began.means, params.components.means)
-    rule = learner.rule(4)
+    rule = learner.options(4)
     assert (rule.most_root, rule.least_root) == (3.0, 3e-3)
-    assert learner.rule(4, 4.0).most_root == 2.0
-    assert learner.rule(4, 16.0).most_root == 3.0
+    assert learner.options(4, 4.0).most_root == 2.0
+    assert learner.options(4, 16.0).most_root == 3.0
     narrow = AnnealedSGD(sigma=0.3, cap=9.0).init(Threads(model, 1), params).annealed
     assert narrow.sigma == 0.3
     assert learner.converged(learner.init(Threads(model, 1), params)) is False

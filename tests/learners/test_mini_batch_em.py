@@ -86,7 +86,7 @@ def test_truncation_sends_learning_back() -> None:
     assert model.truncation_excess(state.params, (2.0, 2.0, 2.0)) <= state.region
     free = MiniBatchEM(batch_size=20).step(backend, learner.init(backend, params), Rows(x))[0]
     assert free.truncations == 0
-    assert state.params.components.factor[0, 0, 0] > 1.5
+    assert state.params.components.scale[0, 0, 0] > 1.5
 
 
 def test_truncation_far_away_changes_nothing() -> None:
@@ -118,8 +118,8 @@ def test_polyak_averages_iterates() -> None:
     np.testing.assert_allclose(found.weights, np.mean([p.weights for p in late], axis=0))
     means = np.mean([p.components.means for p in late], axis=0)
     np.testing.assert_allclose(found.components.means, means)
-    variances = np.mean([np.square(p.components.factor) for p in late], axis=0)
-    np.testing.assert_allclose(np.square(found.components.factor), variances)
+    variances = np.mean([np.square(p.components.scale) for p in late], axis=0)
+    np.testing.assert_allclose(np.square(found.components.scale), variances)
     never = MiniBatchEM(batch_size=30, average_from=10_000)
     state, _ = never.step(backend, never.init(backend, params), Rows(x))
     assert equal(never.estimate(backend, state), state.params)

@@ -21,7 +21,7 @@ from mixfold.core.value import equal, field_names
 from mixfold.learners.em import EM
 from mixfold.learners.mini_batch_em import MiniBatchEM
 from mixfold.models.linear_mixed import LinearMixed, LinearMixedParams
-from mixfold.models.unit_rows import unit_rows
+from mixfold.models.subject_rows import subject_rows
 from mixfold.testing import learners
 
 LEARNERS: list[Learner] = [learner() for learner in find_all("learners").values()] + [
@@ -55,10 +55,10 @@ def simulated(m: int, p: int, q: int, seed: int = 0) -> tuple[list[Group], Linea
     return groups, LinearMixedParams(beta, omega, noise, gram, random_gram, observations)
 
 
-def units(groups: list[Group]) -> Array:
+def subjects(groups: list[Group]) -> Array:
     starts = np.cumsum([0, *(len(g.r) for g in groups[:-1])])
     a, b, r = (np.concatenate([getattr(g, name) for g in groups]) for name in "abr")
-    return unit_rows(a, b, r, starts)
+    return subject_rows(a, b, r, starts)
 
 
 def dense(group: Group, params: LinearMixedParams) -> tuple[float, Array, Array]:
@@ -78,17 +78,17 @@ SHAPES = [(1, 1), (2, 1), (3, 2), (2, 3)]
 @pytest.mark.parametrize(("p", "q"), SHAPES)
 def test_the_e_step_agrees_with_dense_matrices(p: int, q: int) -> None:
     groups, params = simulated(40, p, q)
-    model, x = LinearMixed(p, q), units(groups)
+    model, x = LinearMixed(p, q), subjects(groups)
     weight = np.random.default_rng(1).integers(0, 4, size=40).astype(np.float64)
     backend = Threads(model, 1)
-    log_density, latent = backend.posterior(params, Rows(x))
-    assert latent is not None
+    log_density, expectations = backend.posterior(params, Rows(x))
+    assert expectations is not None
     expected = np.zeros(model.n_sums)
     for i, group in enumerate(groups):
         density, z, zz = dense(group, params)
         np.testing.assert_allclose(log_density[i], density, rtol=1e-9)
-        np.testing.assert_allclose(latent[i, 1 : 1 + q], z, rtol=1e-8, atol=1e-10)
-        np.testing.assert_allclose(unpack(latent[i, 1 + q :], q), zz, rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(expectations[i, 1 : 1 + q], z, rtol=1e-8, atol=1e-10)
+        np.testing.assert_allclose(unpack(expectations[i, 1 + q :], q), zz, rtol=1e-8, atol=1e-10)
         a, b, r = group.a, group.b, group.r
         aa, bb = pack(a.T @ a), pack(b.T @ b)
         parts: list[Any] = [
@@ -105,11 +105,11 @@ def test_the_e_step_agrees_with_dense_matrices(p: int, q: int) -> None:
         expected += weight[i] * np.hstack(parts)
     found = backend.fold(params, Rows(x, weight), np.zeros(model.n_sums))
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
-    moments = backend.moments(params, Rows(x, weight), latent, np.zeros(model.n_sums))
+    moments = backend.moments(params, Rows(x, weight), expectations, np.zeros(model.n_sums))
     np.testing.assert_allclose(moments[1:], expected[1:], rtol=1e-9, atol=1e-9)
     assert moments[0] == 0.0
-    none = backend.moments(params, Rows(x, weight), 0.0 * latent, np.zeros(model.n_sums))
-    assert not none.any()  # linear: rules that control variance add differences of latent vectors
+    none = backend.moments(params, Rows(x, weight), 0.0 * expectations, np.zeros(model.n_sums))
+    assert not none.any()  # linear: rules that control variance add differences of expectations
 
 
 def test_statistics_that_no_data_can_have_are_mended() -> None:
@@ -131,7 +131,7 @@ def test_statistics_that_no_data_can_have_are_mended() -> None:
 @pytest.mark.parametrize(("p", "q"), SHAPES)
 def test_a_group_of_weight_two_is_the_group_twice(p: int, q: int) -> None:
     groups, params = simulated(30, p, q)
-    x, times = units(groups), np.random.default_rng(2).integers(0, 4, size=30)
+    x, times = subjects(groups), np.random.default_rng(2).integers(0, 4, size=30)
     model = LinearMixed(p, q)
     backend, zero = Threads(model, 1), np.zeros(model.n_sums)
     weighted = backend.fold(params, Rows(x, times.astype(np.float64)), zero)
@@ -164,24 +164,24 @@ def test_parameters_statistics_and_coordinates_are_inverses(
 @pytest.mark.parametrize(("p", "q"), SHAPES)
 def test_a_draw_has_the_moments_of_the_posterior(p: int, q: int) -> None:
     groups, params = simulated(20, p, q)
-    x, model = units(groups), LinearMixed(p, q)
+    x, model = subjects(groups), LinearMixed(p, q)
     kernel = Threads(model, 1).kernel
     prepared = kernel.prepare(params)
-    expected, latent = kernel.posterior(prepared, x)
+    expected, expectations = kernel.posterior(prepared, x)
     density, drawn = kernel.simulate(prepared, Rows(x), Assignment("draw", draws=20_000, seed=1))
-    assert latent is not None
+    assert expectations is not None
     np.testing.assert_array_equal(density, expected)
-    np.testing.assert_allclose(drawn, latent, atol=0.1 * np.abs(latent).max())
+    np.testing.assert_allclose(drawn, expectations, atol=0.1 * np.abs(expectations).max())
     half = kernel.simulate(prepared, Rows(x[8:]), Assignment("draw", draws=20_000, seed=1, first=8))
     np.testing.assert_array_equal(half[1], drawn[8:])
-    modes = model.mode(latent)
-    np.testing.assert_array_equal(modes[:, : 1 + q], latent[:, : 1 + q])
-    np.testing.assert_allclose(modes[:, 1 + q], latent[:, 1] ** 2)
+    modes = model.mode(expectations)
+    np.testing.assert_array_equal(modes[:, : 1 + q], expectations[:, : 1 + q])
+    np.testing.assert_allclose(modes[:, 1 + q], expectations[:, 1] ** 2)
 
 
 def learned(model: LinearMixed, x: Array) -> LinearMixedParams:
     rule, backend = EM(tol=1e-14, max_iter=3000, accelerate=True), Threads(model, 1)
-    state = rule.init(backend, model.start(x))
+    state = rule.init(backend, model.initial_params(x))
     while not rule.finished(state):
         state, _ = rule.end_pass(backend, rule.step(backend, state, Rows(x))[0])
     params: LinearMixedParams = rule.estimate(backend, state)
@@ -195,7 +195,7 @@ def log_likelihood(model: LinearMixed, x: Array, params: LinearMixedParams) -> f
 @pytest.mark.parametrize("covariance", ["full", "diag"])
 def test_where_em_rests_the_gradient_is_zero(covariance: Any) -> None:
     groups, _ = simulated(80, 2, 2)
-    x, model = units(groups), LinearMixed(2, 2, covariance)
+    x, model = subjects(groups), LinearMixed(2, 2, covariance)
     params = learned(model, x)
     at = model.unconstrained(params)
     best = log_likelihood(model, x, params)
@@ -213,9 +213,9 @@ def test_where_em_rests_the_gradient_is_zero(covariance: Any) -> None:
 @pytest.mark.parametrize("accelerate", [False, True])
 def test_em_never_goes_down(accelerate: bool) -> None:
     groups, _ = simulated(60, 2, 2)
-    x, model = units(groups), LinearMixed(2, 2)
+    x, model = subjects(groups), LinearMixed(2, 2)
     rule, backend = EM(tol=0.0, accelerate=accelerate), Threads(model, 1)
-    state, reached = rule.init(backend, model.start(x)), -np.inf
+    state, reached = rule.init(backend, model.initial_params(x)), -np.inf
     for _ in range(30):
         state, _ = rule.end_pass(backend, rule.step(backend, state, Rows(x))[0])
         now = log_likelihood(model, x, rule.estimate(backend, state))
@@ -225,7 +225,7 @@ def test_em_never_goes_down(accelerate: bool) -> None:
 
 def test_titteringtons_step_agrees_with_the_information_and_stays_inside() -> None:
     groups, params = simulated(60, 2, 2)
-    x, model = units(groups), LinearMixed(2, 2)
+    x, model = subjects(groups), LinearMixed(2, 2)
     backend = Threads(model, 1)
     sums = backend.fold(params, Rows(x), np.zeros(model.n_sums))
     batch = model.statistics(params, sums).normalized()
@@ -250,7 +250,7 @@ def test_learner(law: Callable[..., None], learner: Learner) -> None:
     # groups that are learned one by one in Python take long
     n = 60 if getattr(getattr(learner, "learner", learner), "batch_size", None) == 1 else 200
     groups, params = simulated(n, 2, 2)
-    x, model = units(groups), LinearMixed(2, 2)
+    x, model = subjects(groups), LinearMixed(2, 2)
     learner = learner.resolve(n, model.d, False)
     weight = np.random.default_rng(3).uniform(0.5, 2.0, size=n)
     law(model, params, learner, Rows(x), [1, 8, 9, n // 3 + 4, n - n // 8])
@@ -266,12 +266,12 @@ def test_any_cuts_give_the_same_bits(cuts: list[int], which: int) -> None:
     groups, params = simulated(300, 2, 1)
     model = LinearMixed(2, 1)
     learner = LEARNERS[which].resolve(300, model.d, False)
-    learners.blocks_do_not_matter(model, params, learner, Rows(units(groups)), cuts)
+    learners.blocks_do_not_matter(model, params, learner, Rows(subjects(groups)), cuts)
 
 
 def test_many_tiles_on_any_number_of_threads_give_the_same_bits() -> None:
     groups, params = simulated(500, 2, 2)
-    x, model = np.tile(units(groups), (80, 1)), LinearMixed(2, 2)
+    x, model = np.tile(subjects(groups), (80, 1)), LinearMixed(2, 2)
     cuts = [1, 16_384, 16_385, 30_001]
     learners.blocks_do_not_matter(model, params, EM(), Rows(x), cuts)
     learners.threads_do_not_matter(model, params, EM(), Rows(x), cuts)

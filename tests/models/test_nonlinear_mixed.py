@@ -111,10 +111,10 @@ def test_draws_agree_with_quadrature_for_one_random_effect() -> None:
     expected = np.stack([target.statistics(np.full((30, 1), z)) for z in grid])
     expected = np.trapezoid(np.exp(joint)[..., None] * expected, grid, axis=0) / density[:, None]
     rows, rule = Rows(x), Assignment("draw", 4000, 3)
-    log_density, latent = SimulationKernel(model).simulate(params, rows, rule)
+    log_density, expectations = SimulationKernel(model).simulate(params, rows, rule)
     assert np.allclose(log_density, np.log(density), atol=0.03)
-    assert np.allclose(latent, expected, atol=0.12)
-    assert np.abs((latent - expected).mean(axis=0)).max() < 0.02
+    assert np.allclose(expectations, expected, atol=0.12)
+    assert np.abs((expectations - expected).mean(axis=0)).max() < 0.02
 
 
 def test_pharmacokinetic_draws_agree_with_a_grid() -> None:

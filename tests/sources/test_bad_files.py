@@ -171,9 +171,9 @@ def test_bad_files(tmp_path: Path) -> None:
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files come in blocks of 16 rows."""
     import mixfold.sources._file
-    import mixfold.sources.array
+    import mixfold.sources.array_source
 
-    for module in (mixfold.sources._file, mixfold.sources.array):
+    for module in (mixfold.sources._file, mixfold.sources.array_source):
         monkeypatch.setattr(module, "block_length", lambda d: 16)
 
 

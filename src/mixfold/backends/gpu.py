@@ -13,7 +13,7 @@ from mixfold.backends._devices import SHARE_OF_MEMORY, device_called, free_memor
 from mixfold.backends._feeding import Feed, resident
 from mixfold.backends.threads import Threads
 from mixfold.core.arrays import concatenated, is_tensor, on_host, to_device_of
-from mixfold.core.backend import EXPECTED, Assignment, RowRule
+from mixfold.core.backend import EXPECTED, Assignment, RowOptions
 from mixfold.core.backend_capabilities import (
     Annealer,
     MomentMatcher,
@@ -112,27 +112,29 @@ class Gpu:
     def _tiles(self, prepared: Any, rows: Rows, assignment: Assignment, first: int) -> Tensor:
         """Sums of tiles of rows, the first of which has that number."""
         x, weight = rows.x, rows.weight
-        if assignment.rule == "expected":
+        if assignment.kind == "expected":
             return self.on_device.sums(prepared, x, weight, self.tile)
-        log_density, shares = self.on_device.posterior(prepared, x)
-        if assignment.rule == "mode":
-            latent = one_hot(shares.argmax(dim=1), self.model.k)
+        log_density, responsibilities = self.on_device.posterior(prepared, x)
+        if assignment.kind == "mode":
+            expectations = one_hot(responsibilities.argmax(dim=1), self.model.k)
         else:
-            latent = drawn(shares, uniforms(assignment.seed, first, len(rows), assignment.draws))
-        sums = self.on_device.moments(prepared, x, weight, latent, self.tile)
+            expectations = drawn(
+                responsibilities, uniforms(assignment.seed, first, len(rows), assignment.draws)
+            )
+        sums = self.on_device.moments(prepared, x, weight, expectations, self.tile)
         log_density = log_density if weight is None else log_density * weight
         for total, cut in zip(sums, stretches(len(rows), self.tile), strict=True):
             total[0] = log_density[cut].clone().sum()
         return sums
 
-    def moments(self, params: Any, rows: Rows, latent: Array, sums: Array) -> Array:
-        """Add the sums of rows under given latent vectors, tile by tile, without likelihood."""
+    def moments(self, params: Any, rows: Rows, expectations: Array, sums: Array) -> Array:
+        """Add the sums of rows under given expectations, tile by tile, without likelihood."""
 
         def work() -> Array:
             prepared, first = self._upload(params), 0
             found: list[Tensor] = []
             for some in self._pieces(rows):
-                given = to_device_of(some.x, latent[first : first + len(some)])
+                given = to_device_of(some.x, expectations[first : first + len(some)])
                 tiles = self.on_device.moments(prepared, some.x, some.weight, given, self.tile)
                 found.append(tiles)
                 first += len(some)
@@ -140,34 +142,42 @@ class Gpu:
 
         return self._sparing(work)
 
-    def posterior(self, params: Any, rows: Rows, latent: bool = True) -> tuple[Array, Array | None]:
-        """log p(x) of every row and, if wanted, its latent vector; in this machine's memory."""
-        parts = [self.densities(params, some, latent) for some in rows_at_a_time(rows, self.sent)]
-        shares = [on_host(part[1]) for part in parts if part[1] is not None]
+    def posterior(
+        self, params: Any, rows: Rows, expectations: bool = True
+    ) -> tuple[Array, Array | None]:
+        """log p(x) of every row and, if wanted, its expectations; in this machine's memory."""
+        parts = [
+            self.densities(params, some, expectations) for some in rows_at_a_time(rows, self.sent)
+        ]
+        responsibilities = [on_host(part[1]) for part in parts if part[1] is not None]
         log_density = np.concatenate([on_host(part[0]) for part in parts])
-        return log_density, np.concatenate(shares) if latent else None
+        return log_density, np.concatenate(responsibilities) if expectations else None
 
-    def densities(self, params: Any, rows: Rows, latent: bool) -> tuple[Tensor, Tensor | None]:
+    def densities(
+        self, params: Any, rows: Rows, expectations: bool
+    ) -> tuple[Tensor, Tensor | None]:
         """What `posterior` returns, left on the device."""
 
         def work() -> tuple[Tensor, Tensor | None]:
             prepared = self._upload(params)
-            parts = [self.on_device.posterior(prepared, p.x, latent) for p in self._pieces(rows)]
+            parts = [
+                self.on_device.posterior(prepared, p.x, expectations) for p in self._pieces(rows)
+            ]
             log_density = concatenated([part[0] for part in parts])
-            return log_density, concatenated([p[1] for p in parts]) if latent else None
+            return log_density, concatenated([p[1] for p in parts]) if expectations else None
 
         return self._sparing(work)
 
     def anneal(
-        self, state: Any, rows: Rows, rule: Any, batch_size: int
+        self, state: Any, rows: Rows, options: Any, batch_size: int
     ) -> tuple[Any, float, float]:
         """Stochastic gradients, batch by batch; sums of log densities and of what they raise."""
         if batch_size == 1 or state.roots.ndim == 3:
-            return required(self.cpu, Annealer).anneal(state, rows.on_host(), rule, batch_size)
+            return required(self.cpu, Annealer).anneal(state, rows.on_host(), options, batch_size)
         log_density = bound = 0.0
         step = batch_size * max(1, self.tile // batch_size)
         for some in self._pieces(rows, step):
-            state, *more = self.on_device.anneal(state, some.x, some.weight, rule, batch_size)
+            state, *more = self.on_device.anneal(state, some.x, some.weight, options, batch_size)
             log_density, bound = log_density + more[0], bound + more[1]
         return state, log_density, bound
 
@@ -300,12 +310,12 @@ def one_hot(labels: Tensor, k: int) -> Tensor:
     return torch().nn.functional.one_hot(labels, k).double()
 
 
-def drawn(shares: Tensor, noise: Array) -> Tensor:
+def drawn(responsibilities: Tensor, noise: Array) -> Tensor:
     """The mean of draws of a label for each row, one for each column of uniform numbers."""
-    reach, whole = shares.cumsum(dim=1), shares.sum(dim=1, keepdim=True)
-    levels = (level[:, None] * whole for level in to_device_of(shares, noise).T)
+    reach, whole = responsibilities.cumsum(dim=1), responsibilities.sum(dim=1, keepdim=True)
+    levels = (level[:, None] * whole for level in to_device_of(responsibilities, noise).T)
     labels = ((reach > level).to(torch().uint8).argmax(dim=1) for level in levels)
-    return sum(one_hot(label, shares.shape[1]) for label in labels) / noise.shape[1]
+    return sum(one_hot(label, responsibilities.shape[1]) for label in labels) / noise.shape[1]
 
 
 class HostRowUpdater:
@@ -319,12 +329,12 @@ class HostRowUpdater:
         rows: Rows,
         gamma: Array,
         hold: int,
-        rule: RowRule,
+        options: RowOptions,
         old: Array | None = None,
         log_likelihood: float = 0.0,
     ) -> tuple[float, int, Array | None]:
         """Learn rows in order; see `NativeRowUpdater`."""
-        return self._updater.fold(rows.on_host(), gamma, hold, rule, old, log_likelihood)
+        return self._updater.fold(rows.on_host(), gamma, hold, options, old, log_likelihood)
 
     @property
     def rows(self) -> int:

@@ -150,7 +150,7 @@ class Threads:
 
         def work(cut: slice) -> Array:
             some = rows.cut(cut.start, cut.stop)
-            if assignment.rule == "expected":
+            if assignment.kind == "expected":
                 return expect(prepared, some)
             rule = replace(assignment, first=assignment.first + cut.start)
             return self._assigned(prepared, some, rule)
@@ -158,37 +158,39 @@ class Threads:
         return _added(sums, self.map(work, self._cuts(len(rows))))
 
     def _assigned(self, prepared: Any, rows: Rows, assignment: Assignment) -> Array:
-        """The sums of rows whose latent vectors are a mode or drawn."""
-        if assignment.rule == "mode":
-            log_density, latent = self.kernel.posterior(prepared, rows.x)
-            assert latent is not None
-            latent = self.model.mode(latent)
+        """The sums of rows whose expectations are a mode or drawn."""
+        if assignment.kind == "mode":
+            log_density, expectations = self.kernel.posterior(prepared, rows.x)
+            assert expectations is not None
+            expectations = self.model.mode(expectations)
         else:
-            log_density, latent = self.kernel.simulate(prepared, rows, assignment)
-        sums = self.kernel.moments(prepared, rows, latent)
+            log_density, expectations = self.kernel.simulate(prepared, rows, assignment)
+        sums = self.kernel.moments(prepared, rows, expectations)
         sums[0] = rows.weights() @ log_density
         return sums
 
-    def moments(self, params: Any, rows: Rows, latent: Array, sums: Array) -> Array:
-        """Add the sums of rows under given latent vectors, tile by tile, without likelihood."""
+    def moments(self, params: Any, rows: Rows, expectations: Array, sums: Array) -> Array:
+        """Add the sums of rows under given expectations, tile by tile, without likelihood."""
         prepared = self._prepare(params)
 
         def work(cut: slice) -> Array:
-            return self.kernel.moments(prepared, rows.cut(cut.start, cut.stop), latent[cut])
+            return self.kernel.moments(prepared, rows.cut(cut.start, cut.stop), expectations[cut])
 
         return _added(sums, self.map(work, self._cuts(len(rows))))
 
-    def posterior(self, params: Any, rows: Rows, latent: bool = True) -> tuple[Array, Array | None]:
-        """log p(x) of every row and, if wanted, its latent vector."""
+    def posterior(
+        self, params: Any, rows: Rows, expectations: bool = True
+    ) -> tuple[Array, Array | None]:
+        """log p(x) of every row and, if wanted, its expectations."""
         prepared = self._prepare(params)
 
         def work(cut: slice) -> tuple[Array, Array | None]:
-            return self.kernel.posterior(prepared, rows.x[cut], latent)
+            return self.kernel.posterior(prepared, rows.x[cut], expectations)
 
         parts = list(self.map(work, self._cuts(len(rows)) or [slice(0)]))
         log_density = np.concatenate([p[0] for p in parts])
-        shares = [p[1] for p in parts if p[1] is not None]
-        return log_density, np.concatenate(shares) if latent else None
+        parts_expected = [p[1] for p in parts if p[1] is not None]
+        return log_density, np.concatenate(parts_expected) if expectations else None
 
     def capability(self, kind: type[C]) -> C | None:
         """The kernel, where it offers the protocol."""

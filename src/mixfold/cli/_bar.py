@@ -16,7 +16,7 @@ from mixfold.fitting.fit import Fit
 
 
 class Report(NamedTuple):
-    """How far some work has come: rows read of those there are, and the share of all work done."""
+    """How far some work has come: rows read of those there are, and the fraction done."""
 
     title: str
     row: int

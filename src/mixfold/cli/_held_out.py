@@ -11,20 +11,22 @@ from mixfold.core.source import Source
 
 
 class Part(Source):
-    """Rows number N-1, 2N-1, ... of a source if `held`, the others if not.
+    """Rows number N-1, 2N-1, ... of a source if `held_out`, the others if not.
 
     `first` is the number of the source's first row, where it is a partition of another.
     """
 
-    def __init__(self, source: Source, length: int, every: int, held: bool, first: int = 0) -> None:
+    def __init__(
+        self, source: Source, length: int, every: int, held_out: bool, first: int = 0
+    ) -> None:
         self.source, self.columns = source, source.columns
-        self.every, self.held, self.first = every, held, first
+        self.every, self.held_out, self.first = every, held_out, first
         self._before = self._count(first)
         self._length = self._count(first + length) - self._before
 
     def _count(self, n: int) -> int:
         """How many of n rows, counted from the very first, are in this part."""
-        return n // self.every if self.held else n - n // self.every
+        return n // self.every if self.held_out else n - n // self.every
 
     @property
     def d(self) -> int:
@@ -47,14 +49,14 @@ class Part(Source):
         for source in self.source.partitions(length):
             n = source.length
             n = sum(len(rows) for rows in source.blocks()) if n is None else n
-            parts.append(Part(source, n, self.every, self.held, first))
+            parts.append(Part(source, n, self.every, self.held_out, first))
             first += n
         return parts
 
     def _number(self, index: np.ndarray) -> np.ndarray:
         """Numbers in the source of rows of this part."""
         index = index + self._before
-        if self.held:
+        if self.held_out:
             return (index + 1) * self.every - 1 - self.first
         return np.asarray(index + index // (self.every - 1)) - self.first
 
@@ -63,7 +65,7 @@ class Part(Source):
         for rows in self.source.blocks(first, length):
             number = self.first + np.arange(first, first + len(rows))
             last = number % self.every == self.every - 1
-            chosen = last if self.held else ~last
+            chosen = last if self.held_out else ~last
             first += len(rows)
             if chosen.any():
                 yield rows.where(chosen)

@@ -21,7 +21,7 @@ from mixfold.cli._settings import Settings
 from mixfold.cli._terminal import one_line, usable_streams
 from mixfold.cli._termination import INTERRUPTED
 from mixfold.core.errors import LearningWarning
-from mixfold.sources.array import Array
+from mixfold.sources.array_source import ArraySource
 from mixfold.sources.csv_files import CsvFiles
 from mixfold.sources.opening import open_files
 from mixfold.sources.paths import Paths
@@ -66,8 +66,8 @@ def run(trial: dict[str, Any]) -> dict[str, Any]:
         warnings.simplefilter("ignore", LearningWarning)
         data = with_csv(trial["data"], trial["csv"])
         source = open_files(data, settings.columns, trial["weights"])
-    train = Part(source, trial["length"], trial["every"], held=False)
-    held = Part(source, trial["length"], trial["every"], held=True)
+    train = Part(source, trial["length"], trial["every"], held_out=False)
+    held_out = Part(source, trial["length"], trial["every"], held_out=True)
     model = settings.estimator()
     model.set_params(cluster=trial["cluster"], engine=trial["engine"])
     budget = budget_of(model.learner, settings.max_iter)
@@ -79,7 +79,7 @@ def run(trial: dict[str, Any]) -> dict[str, Any]:
         watch.close()
     seconds, memory = time.monotonic() - began, peak_memory()
     return {
-        "log_likelihood": mean_log_density(model, held),
+        "log_likelihood": mean_log_density(model, held_out),
         "seconds": seconds,
         "passes": model.n_seen_ / train.length,
         "memory": memory,
@@ -90,14 +90,14 @@ def mean_log_density(model: Any, source: Part) -> float:
     """Mean log-density of rows, each as often as its weight says."""
     total = weight = 0.0
     for rows in source.blocks():
-        log_density = model.score_samples(Array(rows.x, None, source.columns))
+        log_density = model.score_samples(ArraySource(rows.x, None, source.columns))
         total += float(rows.weights() @ log_density)
         weight += rows.total_weight()
     return total / weight
 
 
 def peak_memory() -> int | None:
-    """Bytes this process has held at most, where the system tells."""
+    """The most bytes this process has used, where the system tells."""
     try:
         import resource
     except ImportError:

@@ -123,9 +123,9 @@ def _show(learners: list[str], results: list[dict[str, Any]], length: int, every
         )
     out = console()
     out.print(table)
-    held = length // every
+    held_out = length // every
     out.print(
-        f"[dim]Log-likelihood per row, on {held:,} rows held out of {length:,}; peak memory.[/]"
+        f"[dim]Log-likelihood per row, on {held_out:,} rows held out of {length:,}; peak memory.[/]"
     )
     for learner, r in zip(learners, results, strict=True):
         if "error" in r:

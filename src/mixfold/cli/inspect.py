@@ -68,13 +68,13 @@ def inspect(
     )
 
 
-def _learner(mixture: Any, rule: Any) -> str:
+def _learner(mixture: Any, resolved: Any) -> str:
     """The learner that was asked for and, where that was another, the one it has chosen."""
     from mixfold.core.registry import canonical, name_of
 
-    asked = getattr(mixture, "learner", rule)
+    asked = getattr(mixture, "learner", resolved)
     name = canonical("learners", asked) if isinstance(asked, str) else name_of(asked)
-    return _described(rule) if name == name_of(rule) else f"{name}: {_described(rule)}"
+    return _described(resolved) if name == name_of(resolved) else f"{name}: {_described(resolved)}"
 
 
 def _described(thing: Any) -> str:

@@ -76,8 +76,8 @@ def _scored(mixture: Any, source: Source, total: _Total, shown: Display) -> Iter
         total.bound += float(largest_log_joint(log_density, responsibilities).sum())
         total.rows += len(log_density)
         label = responsibilities.argmax(axis=1).astype(np.int32)
-        shares = {f"responsibility_{k}": r for k, r in enumerate(responsibilities.T)}
-        yield {"log_density": log_density, "label": label, **shares}
+        columns = {f"responsibility_{k}": r for k, r in enumerate(responsibilities.T)}
+        yield {"log_density": log_density, "label": label, **columns}
         share = total.rows / length if length else None
         left = pace.left(total.rows, length - total.rows) if length else ""
         shown.show(Report("scoring", total.rows, length, share, left))

@@ -25,7 +25,7 @@ class Assignment:
     Carlo EM). Row number `first` and those after it have random numbers of their own.
     """
 
-    rule: Literal["expected", "mode", "draw"] = "expected"
+    kind: Literal["expected", "mode", "draw"] = "expected"
     draws: int = 1
     seed: int = 0
     first: int = 0
@@ -35,33 +35,34 @@ EXPECTED = Assignment()
 
 
 @value
-class RowRule:
+class RowOptions:
     """What one update per row does: see `learners/_stochastic.py` and `learners/_controlled.py`.
 
     `assign` and `control` are names of the enumerations `Assign` and `Control` of the compiled
-    module. `narrow` keeps responsibilities as float32; `share` is one over the weight of all rows.
+    module. `narrow` keeps responsibilities as float32; `per_weight` is one over the weight of all
+    rows.
     """
 
     assign: str = "expected"
     control: str = "none"
     recursive: bool = False
     narrow: bool = False
-    share: float = 0.0
+    per_weight: float = 0.0
 
 
 class Model(Protocol[ParamsT, StatisticsT]):
     """A latent-variable model: expectations become statistics, statistics parameters.
 
     Sums are flat and additive, made in coordinates that `params` fixes; statistics do not depend
-    on them. Both are linear in the latent vector of a row: the K responsibilities of a mixture,
-    the first two moments of a random effect. Unless `statistics_depend_on_params`, the parameters
-    matter through it alone. Checks refuse what is outside its domain.
+    on them. Both are linear in the expectations of a row's latent variables: the K responsibilities
+    of a mixture, the first two moments of a random effect. Unless `statistics_depend_on_params`,
+    the parameters matter through it alone. Checks refuse what is outside its domain.
     """
 
     @property
     def n_sums(self) -> int: ...
     @property
-    def n_latent(self) -> int: ...
+    def n_expectations(self) -> int: ...
     @property
     def d(self) -> int: ...
     @property
@@ -78,7 +79,7 @@ class Model(Protocol[ParamsT, StatisticsT]):
     def sums(self, params: ParamsT, statistics: StatisticsT) -> Array: ...
     def expected(self, params: ParamsT) -> StatisticsT: ...
     def maximize(self, statistics: StatisticsT) -> tuple[ParamsT, int]: ...
-    def mode(self, latent: Array) -> Array: ...
+    def mode(self, expectations: Array) -> Array: ...
     def recursive(
         self, statistics: StatisticsT, batch: StatisticsT, gamma: float
     ) -> tuple[StatisticsT, int]: ...
@@ -126,13 +127,13 @@ class Backend(Protocol[Model_co]):
         ...
 
     def posterior(
-        self, params: Params, rows: Rows, latent: bool = True
+        self, params: Params, rows: Rows, expectations: bool = True
     ) -> tuple[Array, np.ndarray | None]:
-        """log p(x) of every row and, if wanted, its latent vector."""
+        """log p(x) of every row and, if wanted, its expectations."""
         ...
 
-    def moments(self, params: Params, rows: Rows, latent: Array, sums: Array) -> Array:
-        """Add the sums of rows under given latent vectors, tile by tile, without likelihood."""
+    def moments(self, params: Params, rows: Rows, expectations: Array, sums: Array) -> Array:
+        """Add the sums of rows under given expectations, tile by tile, without likelihood."""
         ...
 
     def capability(self, kind: type[C]) -> C | None:

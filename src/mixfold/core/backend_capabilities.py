@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from mixfold.core.arrays import Tensor
-from mixfold.core.backend import Backend, RowRule
+from mixfold.core.backend import Backend, RowOptions
 from mixfold.core.capability import Capability
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.params import AnnealedT, Params, PosteriorT, Rule_contra, StateT
@@ -34,7 +34,7 @@ class Annealer(Capability, Protocol[AnnealedT, Rule_contra]):
     """Stochastic gradients of the annealed bound."""
 
     def anneal(
-        self, state: AnnealedT, rows: Rows, rule: Rule_contra, batch_size: int
+        self, state: AnnealedT, rows: Rows, options: Rule_contra, batch_size: int
     ) -> tuple[AnnealedT, float, float]:
         """The state after all batches, and sums of log densities and of the bound."""
         ...
@@ -64,7 +64,7 @@ class RowUpdater(Protocol):
         rows: Rows,
         gamma: Array,
         hold: int,
-        rule: RowRule,
+        options: RowOptions,
         old: Array | None = None,
         log_likelihood: float = 0.0,
     ) -> tuple[float, int, Array | None]: ...
@@ -93,7 +93,9 @@ class DeviceDensities(Capability, Protocol):
 
     sent: int
 
-    def densities(self, params: Params, rows: Rows, latent: bool) -> tuple[Tensor, Tensor | None]:
+    def densities(
+        self, params: Params, rows: Rows, expectations: bool
+    ) -> tuple[Tensor, Tensor | None]:
         """What `posterior` returns, as tensors of the device."""
         ...
 

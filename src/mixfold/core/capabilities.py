@@ -124,7 +124,7 @@ class PrecisionRoots(CappedPrecision[ParamsT], Protocol[ParamsT]):
 
 
 class Whitened(NamedTuple):
-    """K Gaussians: means (K, d), inverse factors W (K, d, d) or (K, d), -log det W (K,)."""
+    """K Gaussians: means (K, d), inverse scales W (K, d, d) or (K, d), -log det W (K,)."""
 
     means: Array
     whiten: Array
@@ -135,12 +135,12 @@ class Whitened(NamedTuple):
 class WhitenedKernel(Capability, Protocol[ParamsT_contra]):
     """Gaussians with covariance matrices: the compiled kernels and those of GPUs take these.
 
-    Sums are made of W(x - mu) and its products, where W is an inverse factor.
+    Sums are made of W(x - mu) and its products, where W is an inverse scale.
     """
 
     @property
     def form(self) -> Literal["triangular", "diagonal"]:
-        """Whether factors are triangular matrices or vectors."""
+        """Whether scales are triangular matrices or vectors."""
 
     def whitened(self, params: ParamsT_contra) -> Whitened:
         """What the kernels need of parameters."""
@@ -201,7 +201,7 @@ class CompiledRowUpdates(Capability, Protocol[ParamsT]):
         """What they need to know; None where this form of the family has none."""
 
     def to_arrays(self, params: ParamsT) -> tuple[Array, Array]:
-        """Means (K, d), and factors or an empty array."""
+        """Means (K, d), and scales or an empty array."""
 
     def from_arrays(self, means: Array, factor: Array) -> ParamsT:
         """The inverse of `to_arrays`."""
@@ -224,7 +224,7 @@ class MaximizedOnDevice(Capability, Protocol[ParamsT]):
         """What they need to know; None where this form of the family has none."""
 
     def to_arrays(self, params: ParamsT) -> tuple[Array, Array]:
-        """Means (K, d), and factors."""
+        """Means (K, d), and scales."""
 
     def from_arrays(self, means: Array, factor: Array) -> ParamsT:
         """The inverse of `to_arrays`."""

@@ -61,21 +61,22 @@ class Prior:
         return np.array(np.broadcast_to(array, shape))
 
 
-def held(before: Array, parts: Sequence[Array]) -> Array:
-    """How much of what was known before all parts still know: rows may raise doubts."""
+def retained_fraction(before: Array, parts: Sequence[Array]) -> Array:
+    """The fraction of the pseudo-counts before that every part retains: rows can lower them."""
     return np.asarray(np.min([np.minimum(part / before, 1.0) for part in parts], axis=0))
 
 
 def joined(before: Array, parts: Sequence[Array], share: Array) -> Array:
-    """The sum of natural parameters, `share` of those before counted once."""
+    """The sum of natural parameters, `share` of those before being counted once."""
     return np.asarray(sum(parts) - (len(parts) - 1) * share * before)
 
 
 class Conjugate(ABC, Generic[ParamsT, PosteriorT]):
     """Posteriors of the parameters of K components that Bayes' rule keeps in their family.
 
-    `c` are the probabilities (K,) that a row belongs to each component, `weights` (K,) the mean
-    weights of the components: limits of parameters may depend on all rows. Posteriors are values.
+    `responsibilities` (K,) are the probabilities that a row belongs to each component, `weights`
+    (K,) the mean weights of the components: limits of parameters may depend on all rows. Posteriors
+    are values.
     """
 
     compiled: ClassVar[Literal["normal", "poisson", "exponential"] | None] = None
@@ -95,9 +96,9 @@ class Conjugate(ABC, Generic[ParamsT, PosteriorT]):
 
     @abstractmethod
     def match(
-        self, posterior: PosteriorT, x: Array, weight: float, c: Array
+        self, posterior: PosteriorT, x: Array, weight: float, responsibilities: Array
     ) -> tuple[PosteriorT, int]:
-        """With the moments of c (posterior and row) + (1 - c) posterior; degenerate ones."""
+        """With the moments of r (posterior and row) + (1 - r) posterior; degenerate ones."""
 
     @abstractmethod
     def absorb(self, posterior: PosteriorT, blocks: Blocks) -> PosteriorT:

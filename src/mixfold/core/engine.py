@@ -1,4 +1,4 @@
-"""What an engine that shares work out is."""
+"""What an engine is: it distributes work over partitions."""
 
 from __future__ import annotations
 

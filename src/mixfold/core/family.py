@@ -151,8 +151,8 @@ class Family(ABC, Generic[ParamsT]):
         t = self.sufficient_statistics(x)
         weight = responsibilities.sum(axis=0)
         mean = np.tile(responsibilities.sum(axis=1) @ t / weight.sum(), (len(weight), 1))
-        for k, held, share in groups(responsibilities, weight):
-            mean[k] = share @ t[held]
+        for k, members, normalized in groups(responsibilities, weight):
+            mean[k] = normalized @ t[members]
         return (Block.of_means(weight, mean),)
 
     def expected(self, params: ParamsT, weights: Array) -> Blocks:
@@ -210,5 +210,5 @@ def groups(responsibilities: Array, weight: Array) -> Iterator[tuple[int, np.nda
     `weight` is the sum of each column of the responsibilities.
     """
     for k in np.flatnonzero(weight):
-        held = np.flatnonzero(responsibilities[:, k])
-        yield int(k), held, responsibilities[held, k] / weight[k]
+        members = np.flatnonzero(responsibilities[:, k])
+        yield int(k), members, responsibilities[members, k] / weight[k]

@@ -1,8 +1,8 @@
-"""The smallest variances of Gaussian components: the one place where the rule and its numbers are.
+"""The smallest variances of Gaussian components: the one place that defines them.
 
-A variance is at least the largest of three numbers for its column: a share of the variance of all
-rows; the square of what float64 rounds their mean by; and what the data's resolution allows, which
-is found once, in a sample. Kernels in C++ and on GPUs are given the numbers from here.
+A variance is at least the largest of three numbers for its column: a fraction of the variance of
+all rows; the square of what float64 rounds their mean by; and what the data's resolution allows,
+which is found once, in a sample. Kernels in C++ and on GPUs are given the numbers from here.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def resolved_variances(x: NDArray[np.floating]) -> Array:
     Values recorded in steps of s have an error of variance s^2 / 12, so no component is narrower
     where ties show that there are steps. A column with one value has no scale: its deviation is
     taken to be a thousandth of the value, and not below 0.001, which is scikit-learn's
-    `reg_covar`. In all others the limit is a tiny share of the column's variance.
+    `reg_covar`. In all others the limit is a tiny fraction of the column's variance.
     """
     d = x.shape[1]
     rows = x[:: -(-len(x) // max(1000, MOST_VALUES // d))]

@@ -11,7 +11,7 @@ from mixfold.core.detector import LARGEST_NUMBER, Detector, finite
 from mixfold.core.value import value
 
 LEAST_SPREAD = 1e-9  # of the level: numbers that are all alike differ by rounding
-WITHIN = 0.6827  # of a Gaussian's numbers, this share is within one deviation
+WITHIN = 0.6827  # of a Gaussian's numbers, this fraction is within one deviation
 
 
 @value

@@ -13,7 +13,7 @@ from mixfold.core.fingerprint import FULL_BYTES, Fingerprint, weight_fingerprint
 from mixfold.core.rows import Rows, join
 from mixfold.core.source import STRETCHES, Source
 from mixfold.engines._dask_errors import on_cluster
-from mixfold.sources.array import Array
+from mixfold.sources.array_source import ArraySource
 from mixfold.sources.opening import check_array, open_table
 
 
@@ -108,7 +108,7 @@ def opened(block: Any, d: int, columns: list[str] | None, weight: str | None) ->
         x = check_array(np.asarray(block))
         if x.shape[1] != d:
             raise SourceError(f"it has {x.shape[1]} columns, the others have {d}")
-        return Array(x)
+        return ArraySource(x)
     wanted = {*columns, *([weight] if weight else [])}
     if set(map(str, block.columns)) != wanted:
         raise SourceError(

@@ -86,7 +86,7 @@ class Labels(NamedTuple):
 
 
 def labels_of(y: Any) -> Labels:
-    """The classes of a binary response; the second in order is the one whose chance is modelled."""
+    """The classes of a binary response; the second in order is the one that is modelled."""
     try:
         y = column_or_1d(y, warn=True)
     except ValueError as error:

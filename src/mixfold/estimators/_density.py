@@ -21,10 +21,10 @@ from mixfold.fitting.atomic_files import check_output
 from mixfold.fitting.checkpoint import Checkpoint, check_checkpoint
 from mixfold.fitting.fit import Fit
 from mixfold.fitting.identity import DATA, LEARNER, MODEL, is_forced
-from mixfold.fitting.initialization import Sample, SampledStarts
+from mixfold.fitting.initialization import Sample, SampledParams
 from mixfold.fitting.loop import Loop
 from mixfold.fitting.placement import Placement, engine_for, placement_for
-from mixfold.fitting.plan import FitPlan, Starts
+from mixfold.fitting.plan import FitPlan, InitialParams
 from mixfold.fitting.progress import Lines, Progress, Silent
 from mixfold.fitting.sharded_pass import ShardedPass
 from mixfold.fitting.snapshot import MOST, Snapshot
@@ -121,7 +121,7 @@ class Density(Streaming):
             backend,
             learner,
             source,
-            self._starts(settings, backend, sample, seed),
+            self._initial_params(settings, backend, sample, seed),
             seed=seed,
             prior_count=learner.prior_count(sample.drawing.size, self.n_components, source.d),
             passes=self._most_passes(),
@@ -140,10 +140,10 @@ class Density(Streaming):
             if loop.fit.state is not None:
                 self._remember_fit(plan, loop.fit)
 
-    def _starts(
+    def _initial_params(
         self, settings: MixtureSettings, backend: MixtureBackend, sample: Sample, seed: int
-    ) -> Starts:
-        return SampledStarts(backend, sample)
+    ) -> InitialParams:
+        return SampledParams(backend, sample)
 
     def _resumed(self, backend: MixtureBackend, learner: Learner, saved: Fit | None) -> Fit | None:
         """Where to go on from, if not from the beginning."""
@@ -210,5 +210,5 @@ class Density(Streaming):
             streaming=False,
         )
         # a pass that was interrupted has sums whose components have their places
-        ordered = self._ordered and fit.done and learner.exchangeable and plan.starts.random
+        ordered = self._ordered and fit.done and learner.exchangeable and plan.initial_params.random
         self._remember(learned.ordered() if ordered else learned)

@@ -28,7 +28,7 @@ from mixfold.estimators._frames import (
     take_columns,
 )
 from mixfold.estimators._placing import open_tensor
-from mixfold.sources.array import Array
+from mixfold.sources.array_source import ArraySource
 from mixfold.sources.object_source import source_for
 from mixfold.sources.opening import is_blocks, is_paths, is_table, open_source
 
@@ -147,13 +147,13 @@ def is_source(data: Any) -> bool:
     return (is_table(data) and not is_frame(data)) or is_blocks(data)
 
 
-def _weighted(x: Any, sample_weight: Any, columns: Any) -> Array:
+def _weighted(x: Any, sample_weight: Any, columns: Any) -> ArraySource:
     if sample_weight is None:
-        return Array(x, None, columns)
+        return ArraySource(x, None, columns)
     weight = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)
     if not weight.any():
         raise InvalidInputError("all of sample_weight is zero: at least one row must count")
-    return Array(x, np.ascontiguousarray(weight), columns)
+    return ArraySource(x, np.ascontiguousarray(weight), columns)
 
 
 def _remember_columns(estimator: Any, source: Source, reset: bool) -> None:

@@ -15,7 +15,7 @@ from mixfold.core.rows import Array, Rows
 from mixfold.core.value import value
 from mixfold.estimators._matrices import finite_matrices
 from mixfold.models.linear_mixed import LEAST_SHARE, LinearMixedParams
-from mixfold.models.unit_rows import unit_rows
+from mixfold.models.subject_rows import subject_rows
 
 SINGULAR = 1e-9
 LEAST_SCALE = 1e-8
@@ -102,16 +102,16 @@ class Scaling:
         check_array("spread", self.spread, (q,), 1.0 / high, high)
         check_above("scale", self.scale, 0.0, high)
 
-    def units(self, y: Array, a: Array, b: Array, starts: np.ndarray) -> Array:
-        """Units of the groups that begin at `starts`."""
+    def subjects(self, y: Array, a: Array, b: Array, starts: np.ndarray) -> Array:
+        """Subjects of the groups that begin at `starts`."""
         # by columns: the rounding of a matrix product depends on how many rows it has
         columns = [sum_columns(a, turn) for turn in self.turn.T]
         residual = (y - sum_columns(a, self.offset)) / self.scale
-        return unit_rows(np.column_stack(columns), b / self.spread, residual, starts)
+        return subject_rows(np.column_stack(columns), b / self.spread, residual, starts)
 
     def fold(self, design: Design, x: Array, starts: np.ndarray) -> Array:
-        """Units of rows (group, variables ...) whose groups begin at `starts`."""
-        return self.units(*design.matrices(x[:, 1:].astype(np.float64, copy=False)), starts)
+        """Subjects of rows (group, variables ...) whose groups begin at `starts`."""
+        return self.subjects(*design.matrices(x[:, 1:].astype(np.float64, copy=False)), starts)
 
     def coefficients(self, params: LinearMixedParams) -> Array:
         """Fixed effects as they are in the data's own units."""
@@ -178,7 +178,7 @@ class Observed:
         self._squares = self._squares + np.square(table[:, width:]).sum(axis=0)
 
     def fold(self, x: Array, starts: np.ndarray) -> Array:
-        """Units of rows, once all have been seen."""
+        """Subjects of rows, once all have been seen."""
         return self.scaling.fold(self.design, x, starts)
 
     @cached_property

@@ -91,7 +91,7 @@ class Evaluation(DensityMixin, Guarded):  # type: ignore[misc]
 
     # what Bayesian learners know besides
 
-    def _beliefs(self, learned: Learned) -> tuple[BayesianMixture, MixturePosterior]:
+    def _posterior(self, learned: Learned) -> tuple[BayesianMixture, MixturePosterior]:
         if learned.posterior is None:
             raise InvalidInputError(
                 f"{type(learned.learner).__name__} learns parameters, not their posterior: use "
@@ -107,14 +107,14 @@ class Evaluation(DensityMixin, Guarded):  # type: ignore[misc]
         check_is_fitted(self)
         model = self._twin()
         learned = model._now()
-        mixture, posterior = self._beliefs(learned)
+        mixture, posterior = self._posterior(learned)
         blocks = model._rows(X, learned)
         return np.concatenate([mixture.predictive(posterior, rows.x) for rows in blocks])
 
     def expected_parameters(self) -> Any:
         """The posterior means of the parameters, as a `MixtureParams`."""
         check_is_fitted(self)
-        mixture, posterior = self._beliefs(self._now())
+        mixture, posterior = self._posterior(self._now())
         return mixture.expected(posterior)
 
     def credible_intervals(self, level: float = 0.95) -> dict[str, tuple[Floats, Floats]]:
@@ -125,15 +125,15 @@ class Evaluation(DensityMixin, Guarded):  # type: ignore[misc]
         """
         check_above("level", level, 0.0, 1.0)
         check_is_fitted(self)
-        mixture, posterior = self._beliefs(self._now())
+        mixture, posterior = self._posterior(self._now())
         return mixture.intervals(posterior, float(level))
 
     def _criterion(self, X: Any, penalty: Callable[[int, int, float], float]) -> float:
         total, n, entropy = 0.0, 0, 0.0
         check_is_fitted(self)
         model = self._twin()
-        for log_density, shares in model._posteriors(X, True):
-            r = on_host(shares)
+        for log_density, responsibilities in model._posteriors(X, True):
+            r = on_host(responsibilities)
             total += float(log_density.sum())
             n += len(log_density)
             entropy -= float((r * np.log(np.maximum(r, 1e-300))).sum())

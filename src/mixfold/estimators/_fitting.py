@@ -1,4 +1,4 @@
-"""The fit of a mixed model to units, kept on disk where that is wanted."""
+"""The fit of a mixed model to subjects, kept on disk where that is wanted."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mixfold.fitting.checkpoint import Checkpoint, check_checkpoint
 from mixfold.fitting.fit import Fit
 from mixfold.fitting.identity import DATA, LEARNER, MODEL, is_forced
 from mixfold.fitting.loop import Loop
-from mixfold.fitting.plan import FitPlan, GivenStarts
+from mixfold.fitting.plan import FitPlan, GivenParams
 from mixfold.fitting.progress import Lines, Silent
 from mixfold.sources.grouped import Grouped
 
@@ -30,12 +30,12 @@ START_BYTES = 2**26
 class StartingModel(Model, Protocol):
     """A model that knows parameters to begin with."""
 
-    def start(self, units: Array, /) -> Params:
-        """Parameters that some units suggest."""
+    def initial_params(self, subjects: Array, /) -> Params:
+        """Parameters that some subjects suggest."""
 
 
 class UnitFitting(Guarded):
-    """An estimator that learns from units, with checkpoints."""
+    """An estimator that learns from subjects, with checkpoints."""
 
     checkpoint: Any
     checkpoint_every: float
@@ -62,26 +62,26 @@ class UnitFitting(Guarded):
                     "that are nearly combinations of others"
                 ) from error
 
-    def _fit_units(
+    def _fit_subjects(
         self,
         backend: Backend[StartingModel],
         learner: Learner,
         design: Any,
-        units: Grouped,
-        start_units: int,
+        subjects: Grouped,
+        initial_subjects: int,
     ) -> Fit:
-        """Learn from a start that some units suggest, or go on from the checkpoint."""
+        """Learn from a start that some subjects suggest, or go on from the checkpoint."""
         seed = seed_from(self.random_state)
-        start_units = max(1, min(start_units, START_BYTES // (8 * units.d)))
+        initial_subjects = max(1, min(initial_subjects, START_BYTES // (8 * subjects.d)))
         what = {MODEL: backend.model, LEARNER: learner, "the design": design}
-        checkpoint = self._checkpoint(what, units)
+        checkpoint = self._checkpoint(what, subjects)
         saved = checkpoint.read() if checkpoint and self.resume else None
-        sample = units.sample(start_units, np.random.default_rng([seed, 2**31]))
+        sample = subjects.sample(initial_subjects, np.random.default_rng([seed, 2**31]))
         plan = FitPlan(
             backend,
             learner,
-            units,
-            GivenStarts(backend.model.start(sample.x)),
+            subjects,
+            GivenParams(backend.model.initial_params(sample.x)),
             seed=saved.seed if saved else seed,
             prior_count=learner.prior_count(len(sample), 1, backend.model.d),
             passes=self._most_passes(),
@@ -91,14 +91,14 @@ class UnitFitting(Guarded):
         )
         return Loop(plan).run()
 
-    def _checkpoint(self, what: dict[str, Any], units: Grouped) -> Checkpoint | None:
+    def _checkpoint(self, what: dict[str, Any], subjects: Grouped) -> Checkpoint | None:
         """Where the fit is kept: by what is learned, from which units, and from which seed."""
         if self.checkpoint is None:
             return None
         random = isinstance(self.random_state, int | np.integer)
         identity = {
-            "the number of groups": units.length,
-            DATA: units.fingerprint(),
+            "the number of groups": subjects.length,
+            DATA: subjects.fingerprint(),
             **what,
             "random_state": int(self.random_state) if random else None,
         }

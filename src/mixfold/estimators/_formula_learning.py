@@ -33,7 +33,7 @@ from mixfold.fitting.loop import check_some
 from mixfold.sources.grouped import check_rereadable
 
 CHUNK = 4096
-LEAST_SCALE = 1e-12  # of a polynomial, as a share of that of the first
+LEAST_SCALE = 1e-12  # of a polynomial, as a fraction of that of the first
 
 Learned = FormulaStandardized | FormulaPolynomial
 

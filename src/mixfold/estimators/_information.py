@@ -16,7 +16,7 @@ STEP = 1e-4
 
 
 def observed_information(
-    backend: Threads, params: LinearMixedParams, units: Source, expected: Array
+    backend: Threads, params: LinearMixedParams, subjects: Source, expected: Array
 ) -> Array:
     """I_bb - I_bv I_vv^-1 I_vb, from the observed information of effects b and variances v.
 
@@ -31,7 +31,7 @@ def observed_information(
         moved = [_moved(params, k, sign * steps[k]) for sign in (1.0, -1.0)]
         if any(np.linalg.eigvalsh(m.omega).min() <= 0 or m.noise_variance <= 0 for m in moved):
             return expected
-        up, down = (_score(backend, m, units) for m in moved)
+        up, down = (_score(backend, m, subjects) for m in moved)
         columns.append((down - up) / (2.0 * steps[k]))
     if not columns:
         return expected
@@ -58,9 +58,9 @@ def _moved(params: LinearMixedParams, k: int, step: float) -> LinearMixedParams:
     return replace(params, omega=omega, noise_variance=float(variances[-1]))
 
 
-def _score(backend: Threads, params: LinearMixedParams, units: Source) -> Array:
+def _score(backend: Threads, params: LinearMixedParams, subjects: Source) -> Array:
     sums = np.zeros(backend.model.n_sums)
-    for rows in units.blocks():
+    for rows in subjects.blocks():
         sums = backend.fold(params, rows, sums)
     score: Array = backend.model.score(params, backend.model.statistics(params, sums))
     return score

@@ -38,7 +38,7 @@ def check_learner(learner: Any, model: Model) -> None:
 
 @value
 class Learned:
-    """Model, rule, state and everything the public attributes are made from.
+    """Model, learner, state and everything the public attributes are made from.
 
     `n_seen` are the rows learned with passes counted, `n_rows` without, and `n_iter` the passes
     that a fit has made.

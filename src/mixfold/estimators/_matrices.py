@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def finite_matrices(
     design: Design, rows: Rows, numbers: Sequence[int], response: bool = True
 ) -> tuple[Array, Array, Array]:
-    """y, A and B of rows (group, variables ...), whose numbers a refusal names."""
+    """y, A and B of rows (group, variables ...), whose row numbers error messages give."""
     x = rows.x[:, 1:].astype(np.float64, copy=False)
     y, a, b = design.matrices(x, response=response)
     names = [*design.names, "the response", *design.random_names]

@@ -1,4 +1,4 @@
-"""What the estimators of nonlinear mixed models share: learning, then a look at every unit."""
+"""What the estimators of nonlinear mixed models share: learning, then a look at every subject."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ from mixfold.kernels.simulation import SimulationKernel, Summary
 from mixfold.models.random_effects import RandomEffects
 from mixfold.sources.grouped import Grouped
 
-START_UNITS = 2000
-TOGETHER = 512  # units looked at in one go
+INITIAL_SUBJECTS = 2000
+TOGETHER = 512  # subjects looked at in one go
 LEAST_EIGENVALUE = 1e-8
 LEAST_INFORMATION = 1e-4
 
@@ -48,7 +48,7 @@ class LearnedUnits:
 
     `design` says what columns mean, and `scaling` in which units they were learned.
     `parameter_covariance` is of the learned parameters in the order of the model's scores;
-    `weight` is that of all units together.
+    `weight` is that of all subjects together.
     """
 
     model: Any
@@ -92,7 +92,7 @@ class LearnedUnits:
 
 
 class Look(NamedTuple):
-    """What many draws at the learned parameters tell of every unit, and of the parameters."""
+    """What many draws at the learned parameters tell of every subject, and of the parameters."""
 
     keys: Floats
     effects: Floats
@@ -104,7 +104,7 @@ class Look(NamedTuple):
 
 
 class NonlinearMixed(UnitFitting):
-    """An estimator whose units have random effects that can be drawn, if not integrated.
+    """An estimator whose subjects have random effects that can be drawn, if not integrated.
 
     `_simulation` are the settings of learner="monte-carlo-em" that suit the model.
     """
@@ -132,24 +132,26 @@ class NonlinearMixed(UnitFitting):
         self._check_checkpoint()
         self._learner(1, 1)
 
-    def _learner(self, n_effects: int, n_units: int) -> Learner:
+    def _learner(self, n_effects: int, n_subjects: int) -> Learner:
         """The learner of a model with so many random effects, for so many units."""
         return self._simulation if self.learner == "monte-carlo-em" else learner_from(self.learner)
 
     def _learn(
         self,
         data: Observations,
-        units: Grouped,
+        subjects: Grouped,
         model: RandomEffects,
         n_features: int,
         scaling: Any = None,
     ) -> None:
         backend = Threads(model, self.n_threads)
-        learner = self._learner(model.n_effects, units.length).resolve(units.length, units.d, False)
-        fit = self._fit_units(backend, learner, data.design, units, START_UNITS)
+        learner = self._learner(model.n_effects, subjects.length).resolve(
+            subjects.length, subjects.d, False
+        )
+        fit = self._fit_subjects(backend, learner, data.design, subjects, INITIAL_SUBJECTS)
         params = learner.estimate(backend, fit.state)
         # another seed than learning has had
-        seen = look(backend, params, units, self.evaluation_draws, fit.seed + 1)
+        seen = look(backend, params, subjects, self.evaluation_draws, fit.seed + 1)
         self._remember(
             LearnedUnits(
                 model=model,
@@ -195,7 +197,7 @@ class NonlinearMixed(UnitFitting):
         return self._criterion(2.0)
 
     def bic(self) -> float:
-        """Bayesian information criterion, which counts units by weight; lower is better."""
+        """Bayesian information criterion, which counts subjects by weight; lower is better."""
         check_is_fitted(self)
         return self._criterion(float(np.log(self._learned.weight)))
 
@@ -211,8 +213,8 @@ class NonlinearMixed(UnitFitting):
         save(self, path)
 
 
-def look(backend: Threads, params: Any, units: Grouped, draws: int, seed: int) -> Look:
-    """Draw the effects of every unit once more, many times, at the learned parameters."""
+def look(backend: Threads, params: Any, subjects: Grouped, draws: int, seed: int) -> Look:
+    """Draw the effects of every subject once more, many times, at the learned parameters."""
     kernel = backend.kernel
     assert isinstance(kernel, SimulationKernel)
     parts: list[Summary] = []
@@ -221,7 +223,7 @@ def look(backend: Threads, params: Any, units: Grouped, draws: int, seed: int) -
         first, rows = piece
         return kernel.summarize(params, rows, Assignment("draw", draws, seed, first))
 
-    keys, weights, numbered = [], [], enumerate(pieces(units, TOGETHER))
+    keys, weights, numbered = [], [], enumerate(pieces(subjects, TOGETHER))
     # as many at a time as there are threads, so that memory stays bounded
     while several := list(islice(numbered, backend.n_threads)):
         found = backend.map(summarize, [(i * TOGETHER, rows) for i, (_, rows) in several])
@@ -247,10 +249,10 @@ def look(backend: Threads, params: Any, units: Grouped, draws: int, seed: int) -
     )
 
 
-def pieces(units: Grouped, length: int) -> Iterator[tuple[Floats, Rows]]:
-    """Units by `length`, wherever the blocks of the source end, with the numbers of groups."""
-    keys, rows = np.empty(0), no_rows(units.d)
-    for labels, block in units.keyed_blocks(length=length):
+def pieces(subjects: Grouped, length: int) -> Iterator[tuple[Floats, Rows]]:
+    """Subjects by `length`, wherever the blocks of the source end, with the numbers of groups."""
+    keys, rows = np.empty(0), no_rows(subjects.d)
+    for labels, block in subjects.keyed_blocks(length=length):
         keys, rows = np.concatenate([keys, labels]), join([rows, block])
         while len(rows) >= length:
             yield keys[:length], rows.cut(0, length)

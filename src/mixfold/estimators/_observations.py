@@ -20,7 +20,7 @@ from mixfold.estimators._formula_learning import learn_constants
 from mixfold.estimators._formula_levels import FormulaLevelTable
 from mixfold.estimators._formula_parser import parse_formulas
 from mixfold.estimators._formula_tree import FormulaTree
-from mixfold.sources.array import Array
+from mixfold.sources.array_source import ArraySource
 from mixfold.sources.grouped import in_memory
 from mixfold.sources.opening import dict_as_table, open_source
 from mixfold.sources.table import Codes, is_missing, is_number, is_numeric, is_temporal
@@ -156,7 +156,7 @@ def open_arrays(
         weight = _numbers("group_weight", weight, len(x))
     design = replace(design, features=names, random_features=random_names)
     columns = ["groups", "y", *names, *(f"Z:{name}" for name in random_names)]
-    return Observations(Array(np.hstack(parts), weight, columns), design, keys)
+    return Observations(ArraySource(np.hstack(parts), weight, columns), design, keys)
 
 
 def _table(name: str, given: Any) -> tuple[Floats, list[str]]:

@@ -42,7 +42,7 @@ def _as_floats(x: Any) -> Any:
 
 
 def evaluated(
-    backend: Backend, params: Any, rows: Rows, latent: bool, given: Any
+    backend: Backend, params: Any, rows: Rows, expectations: bool, given: Any
 ) -> Iterator[tuple[Any, Any]]:
     """log p(x) of rows and, if wanted, responsibilities, part by part.
 
@@ -50,9 +50,9 @@ def evaluated(
     """
     there = backend.capability(DeviceDensities) if is_tensor(given) else None
     if there is None:
-        yield backend.posterior(params, rows, latent)
+        yield backend.posterior(params, rows, expectations)
         return
     for some in rows_at_a_time(rows, there.sent):
-        log_density, shares = there.densities(params, some, latent)
-        back = None if shares is None else shares.to(given.device)
+        log_density, found = there.densities(params, some, expectations)
+        back = None if found is None else found.to(given.device)
         yield log_density.to(given.device), back

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 
-from mixfold.core.backend import RowRule
+from mixfold.core.backend import RowOptions
 from mixfold.core.backend_capabilities import RowUpdater, row_updater
 from mixfold.core.limits import LARGEST
 from mixfold.core.rows import Array, Rows
@@ -57,7 +57,7 @@ class RowStream(ABC):
         """Whether `x` is a plain row of the right length."""
         return type(x) is np.ndarray and x.dtype == FLOAT64 and x.shape == self._shape
 
-    def outside(self, x: Array) -> bool:
+    def out_of_support(self, x: Array) -> bool:
         """Whether the row lies outside the family's support."""
         return self._has_bounds and bool(self._from.model.family.out_of_support(x[None]).any())
 
@@ -111,7 +111,7 @@ class UpdatesByRow(Protocol):
     """A learner that can make every row an update."""
 
     @property
-    def rule(self) -> RowRule:
+    def learner(self) -> RowOptions:
         """What an update does."""
         ...
 
@@ -123,7 +123,7 @@ class UpdatesByRow(Protocol):
         """Steps of the next rows."""
         ...
 
-    def rows_held(self, state: Any, n: int) -> int:
+    def warm_up_rows(self, state: Any, n: int) -> int:
         """For how many of the next n rows parameters are held."""
         ...
 
@@ -135,7 +135,7 @@ class UpdatesByRow(Protocol):
 
 
 class Planned(NamedTuple):
-    """Steps of rows from number `first` on, and for how many of them parameters are held."""
+    """Steps of rows from number `first` on, and for how many of them parameters are not updated."""
 
     first: int
     counts: RowCounts
@@ -158,7 +158,7 @@ class CompiledRowStream(RowStream):
         updater: RowUpdater,
     ) -> None:
         super().__init__(learned, backend, initialization)
-        self._updater, self._rule = updater, learned.learner.rule
+        self._updater, self._options = updater, learned.learner.options
         self._lock = Lock()  # rows are folded while other threads run
         self._planned = Planned(0, learned.stream.state.learned, np.empty(0), 0)
         self._done: int | None = 0  # as the updater counts; None if an interrupt came between
@@ -177,7 +177,7 @@ class CompiledRowStream(RowStream):
                 self._planned = first, _, gamma, hold = self._plan(done)
             i = done - first
             try:
-                self._updater.fold(Rows(x[None]), gamma[i : i + 1], int(i < hold), self._rule)
+                self._updater.fold(Rows(x[None]), gamma[i : i + 1], int(i < hold), self._options)
                 self._done = done + 1
             except BaseException:
                 self._done = None
@@ -187,7 +187,7 @@ class CompiledRowStream(RowStream):
         learner, state = self._from.learner, self._from.stream.state
         counts = self._planned.counts_after(done)
         gamma = learner.row_steps(counts, AHEAD)
-        hold = learner.rows_held(replace(state, rows=state.rows + done), AHEAD)
+        hold = learner.warm_up_rows(replace(state, rows=state.rows + done), AHEAD)
         return Planned(done, counts, gamma, hold)
 
     def moment(self) -> tuple[Any, int]:
@@ -231,7 +231,7 @@ class Window(NamedTuple):
 
 
 class DriftRowStream(RowStream):
-    """Learning that is watched: within a window nothing happens but what the inner rule does."""
+    """Learning that is watched: within a window nothing happens but what the inner learner does."""
 
     def __init__(
         self, learned: Learned, backend: MixtureBackend, initialization: Initialization
@@ -240,9 +240,11 @@ class DriftRowStream(RowStream):
         self._window = self._begun(learned.stream.state, 0)
 
     def _begun(self, state: Any, first: int) -> Window:
-        rule, stream = self._from.learner, self._from.stream
-        inner = replace(self._from, learner=rule.learner, stream=replace(stream, state=state.inner))
-        room = np.empty((max(1, rule.window - len(state.window)), self._d))
+        learner, stream = self._from.learner, self._from.stream
+        inner = replace(
+            self._from, learner=learner.learner, stream=replace(stream, state=state.inner)
+        )
+        room = np.empty((max(1, learner.window - len(state.window)), self._d))
         return Window(state, live_on(inner, self.backend, self.initialization), room, first)
 
     @property

@@ -1,4 +1,4 @@
-"""Starts drawn as scikit-learn draws them, so that the same seed gives the same fit."""
+"""Initial parameters drawn as scikit-learn draws them, so that the same seed gives the same fit."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def responsibilities(init_params: str, rows: Rows, k: int, rng: np.random.Random
     """The (n, K) responsibilities scikit-learn begins with."""
     n = len(rows)
     if init_params == "random":
-        shares = rng.uniform(size=(n, k)).astype(rows.x.dtype)
-        return np.asarray(shares / shares.sum(axis=1)[:, None], dtype=np.float64)
+        drawn = rng.uniform(size=(n, k)).astype(rows.x.dtype)
+        return np.asarray(drawn / drawn.sum(axis=1)[:, None], dtype=np.float64)
     one_hot = np.zeros((n, k))
     if init_params == "kmeans":
         kmeans = KMeans(n_clusters=k, n_init=1, random_state=rng)
@@ -37,20 +37,21 @@ def responsibilities(init_params: str, rows: Rows, k: int, rng: np.random.Random
     return one_hot
 
 
-def first_statistics(model: MixtureModel, rows: Rows, shares: Array) -> Statistics:
+def first_statistics(model: MixtureModel, rows: Rows, drawn: Array) -> Statistics:
     """The statistics scikit-learn's first M-step sees.
 
     With a tied covariance it divides the scatter of *all* rows by the responsibility handed out,
-    which is K where a start gives each component one row; the same start needs the same rule.
+    which is K where a start gives each component one row; the same initial parameters need the same
+    convention.
     """
-    statistics = statistics_of(model, rows, shares)
+    statistics = statistics_of(model, rows, drawn)
     if getattr(model.family, "covariance", None) != "tied":
         return statistics
     (block,) = statistics.blocks
     x = rows.x.astype(np.float64, copy=False)
     weight = np.ones(len(x)) if rows.weight is None else rows.weight
-    held = (block.mean * block.weight[:, None]).T @ block.mean
-    pooled = ((x * weight[:, None]).T @ x - held) / block.weight.sum()
+    explained = (block.mean * block.weight[:, None]).T @ block.mean
+    pooled = ((x * weight[:, None]).T @ x - explained) / block.weight.sum()
     tied = replace(block, scatter=np.tile(pack(pooled), (model.k, 1)))
     return replace(statistics, blocks=(tied,))
 
@@ -98,16 +99,16 @@ class Overrides(Initializer):
         if self.means is not None:
             check_array("means_init", self.means, self.means.shape)
         check_shape(precision, self.precisions, family.covariance_shape(model.k, model.d))
-        weights, means, factor = self.weights, self.means, None
+        weights, means, scale = self.weights, self.means, None
         if drawn is not None:
-            drawn_means, factor = family.to_arrays(drawn.components)
+            drawn_means, scale = family.to_arrays(drawn.components)
             weights = drawn.weights if weights is None else weights
             means = drawn_means if means is None else means
         assert weights is not None
         assert means is not None
         if self.precisions is None:
-            assert factor is not None
-            return MixtureParams(weights, family.from_arrays(means, factor))
+            assert scale is not None
+            return MixtureParams(weights, family.from_arrays(means, scale))
         try:
             return MixtureParams(weights, family.from_precisions(means, self.precisions))
         except ValueError as error:
@@ -129,8 +130,8 @@ class Overrides(Initializer):
             )
 
 
-class ScikitLearnStarts:
-    """Starts as scikit-learn draws them, one after the other from one random generator."""
+class ScikitLearnParams:
+    """Initial parameters as scikit-learn draws them, all from one random generator."""
 
     def __init__(
         self,
@@ -164,5 +165,5 @@ class ScikitLearnStarts:
         if overrides.complete:
             return overrides.applied(model, None)
         rows = self.source.whole()
-        shares = responsibilities(self.init_params, rows, model.k, self.rng)
-        return overrides.applied(model, model.maximize(first_statistics(model, rows, shares))[0])
+        drawn = responsibilities(self.init_params, rows, model.k, self.rng)
+        return overrides.applied(model, model.maximize(first_statistics(model, rows, drawn))[0])

@@ -28,7 +28,7 @@ from mixfold.fitting.plan import check_served
 from mixfold.fitting.snapshot import MOST, Snapshot
 from mixfold.fitting.stream import Stream
 from mixfold.models.mixture_model import MixtureBackend
-from mixfold.sources.array import Array
+from mixfold.sources.array_source import ArraySource
 
 
 class Streaming(LearnedAttributes):
@@ -108,8 +108,8 @@ class Streaming(LearnedAttributes):
                 x, names = self._as_row(x)
                 live = live or self._live_for(x)
                 if live is None or not live.accepts(x):
-                    return self.partial_fit(Array(x[None], None, names))
-            if not is_in_range(x) or live.outside(x):
+                    return self.partial_fit(ArraySource(x[None], None, names))
+            if not is_in_range(x) or live.out_of_support(x):
                 columns = getattr(self, "feature_names_in_", None)
                 check_rows(self._family(), columns, Rows(x[None]), [live.n_rows])
             live.learn(x)

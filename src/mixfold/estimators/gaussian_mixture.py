@@ -24,12 +24,12 @@ from mixfold.estimators._density import Density
 from mixfold.estimators._edge import learner_from
 from mixfold.estimators._learned import Learned
 from mixfold.estimators._mixture_settings import MixtureSettings
-from mixfold.estimators._sklearn_initializers import Overrides, ScikitLearnStarts
+from mixfold.estimators._sklearn_initializers import Overrides, ScikitLearnParams
 from mixfold.families.gaussian import Gaussian
 from mixfold.fitting.fit import Fit
 from mixfold.fitting.history import no_history
 from mixfold.fitting.initialization import Sample, initializer_for
-from mixfold.fitting.plan import Starts
+from mixfold.fitting.plan import InitialParams
 from mixfold.fitting.progress import Progress, Silent
 from mixfold.fitting.stream import Stream
 from mixfold.learners.em import EM
@@ -144,13 +144,13 @@ class GaussianMixture(Density):
             )
         return self
 
-    def _starts(
+    def _initial_params(
         self, settings: MixtureSettings, backend: MixtureBackend, sample: Sample, seed: int
-    ) -> Starts:
-        """Starts as scikit-learn draws them for arrays, ours for everything else."""
+    ) -> InitialParams:
+        """Initial parameters as scikit-learn draws them for arrays, ours for everything else."""
         source = sample.source
         if not isinstance(source, WholeArray) or settings.learner.starts > 1:
-            return super()._starts(settings, backend, sample, seed)
+            return super()._initial_params(settings, backend, sample, seed)
         if source.length < self.n_components:
             raise ValueError(
                 f"Expected n_samples >= n_components but got n_components = {self.n_components}, "
@@ -159,7 +159,7 @@ class GaussianMixture(Density):
         start = settings.initialization.start
         assert isinstance(start, Overrides)
         rng = check_random_state(seed if self.random_state is None else self.random_state)
-        return ScikitLearnStarts(backend.model, source, start, self.init_params, rng, self.n_init)
+        return ScikitLearnParams(backend.model, source, start, self.init_params, rng, self.n_init)
 
     def _resumed(self, backend: MixtureBackend, learner: Learner, saved: Fit | None) -> Fit | None:
         if not (self.warm_start and self.__sklearn_is_fitted__() and isinstance(learner, EM)):

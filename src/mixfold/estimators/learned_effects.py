@@ -88,7 +88,7 @@ class LearnedEffects:
 
 
 class Ended(NamedTuple):
-    """What a look at all units shows under the learned parameters."""
+    """What a look at all subjects shows under the learned parameters."""
 
     log_likelihood: float
     information: Floats
@@ -97,20 +97,20 @@ class Ended(NamedTuple):
     effects: Floats
 
 
-def look(backend: Threads, params: LinearMixedParams, scaling: Scaling, units: Grouped) -> Ended:
+def look(backend: Threads, params: LinearMixedParams, scaling: Scaling, subjects: Grouped) -> Ended:
     """Likelihood, information about fixed effects, and random effects of all groups."""
     kernel = LinearMixedKernel(backend.model)
     prepared = kernel.prepare(params)
     total, information = 0.0, np.zeros((backend.model.p, backend.model.p))
     densities, numbers, effects = [], [], []
-    for keys, rows in units.keyed_blocks():
-        log_density, latent = backend.posterior(params, rows)
-        assert latent is not None
+    for keys, rows in subjects.keyed_blocks():
+        log_density, expectations = backend.posterior(params, rows)
+        assert expectations is not None
         total += float(rows.weights() @ log_density)
         information += kernel.information(prepared, rows)
         densities.append(log_density)
         numbers.append(keys)
-        effects.append(scaling.effects(latent[:, 1 : 1 + backend.model.q]))
+        effects.append(scaling.effects(expectations[:, 1 : 1 + backend.model.q]))
     return Ended(
         total,
         information,

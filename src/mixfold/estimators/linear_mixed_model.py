@@ -35,7 +35,7 @@ from mixfold.learners.em import EM
 from mixfold.models.linear_mixed import LinearMixed, LinearMixedParams
 from mixfold.sources.grouped import Fold, Grouped
 
-START_UNITS = 20_000
+INITIAL_SUBJECTS = 20_000
 INFORMATIONS = ("observed", "expected")
 
 
@@ -221,18 +221,18 @@ class LinearMixedModel(UnitFitting, Designed):
 
     def _learn(self, data: Observations) -> None:
         observed = Observed(data.design)
-        units = self._units(data, observed.fold, observed.see)
+        subjects = self._subjects(data, observed.fold, observed.see)
         check_some(observed.n, 1.0)
         scaling = observed.scaling
         warn_of_collinear(data.design.names, scaling)
         model = self._model(data, scaling)
-        units = units.refolded(observed.fold, model.d)  # without effects that are left out
+        subjects = subjects.refolded(observed.fold, model.d)  # without effects that are left out
         backend = Threads(model, self.n_threads)
         learner = self._learner(observed.n)
-        learner = learner.resolve(units.length, model.d, False)
-        fit = self._fit_units(backend, learner, data.design, units, START_UNITS)
+        learner = learner.resolve(subjects.length, model.d, False)
+        fit = self._fit_subjects(backend, learner, data.design, subjects, INITIAL_SUBJECTS)
         params = learner.estimate(backend, fit.state)
-        ended = look(backend, params, scaling, units)
+        ended = look(backend, params, scaling, subjects)
         self._remember(
             LearnedEffects(
                 model=model,
@@ -241,10 +241,10 @@ class LinearMixedModel(UnitFitting, Designed):
                 scaling=scaling,
                 params=params,
                 log_likelihood=ended.log_likelihood,
-                information=self._information(backend, params, units, ended.information),
-                groups=storable(data.labels(ended.keys)) if units.random_access else None,
-                effects=ended.effects if units.random_access else None,
-                n_groups=units.length,
+                information=self._information(backend, params, subjects, ended.information),
+                groups=storable(data.labels(ended.keys)) if subjects.random_access else None,
+                effects=ended.effects if subjects.random_access else None,
+                n_groups=subjects.length,
                 n_seen=fit.rows_seen,
                 n_iter=fit.passes,
                 history=fit.history,
@@ -254,13 +254,13 @@ class LinearMixedModel(UnitFitting, Designed):
         )
 
     def _information(
-        self, backend: Threads, params: LinearMixedParams, units: Grouped, expected: Floats
+        self, backend: Threads, params: LinearMixedParams, subjects: Grouped, expected: Floats
     ) -> Floats:
         if self.standard_errors == "expected":
             return expected
-        return observed_information(backend, params, units, expected)
+        return observed_information(backend, params, subjects, expected)
 
-    def _units(self, data: Observations, fold: Fold, see: Check) -> Grouped:
+    def _subjects(self, data: Observations, fold: Fold, see: Check) -> Grouped:
         """Groups as rows; `see` looks at every observation once."""
 
         def check(rows: Rows, numbers: Sequence[int]) -> None:
@@ -310,10 +310,10 @@ class LinearMixedModel(UnitFitting, Designed):
             finite_matrices(learned.design, rows, numbers)
 
         fold = partial(learned.scaling.fold, learned.design)
-        units = self._units(data, fold, see).refolded(fold, learned.model.d)
-        check_some(units.length, 1.0)
+        subjects = self._subjects(data, fold, see).refolded(fold, learned.model.d)
+        check_some(subjects.length, 1.0)
         backend = Threads(learned.model, self.n_threads)
-        return data, look(backend, learned.params, learned.scaling, units)
+        return data, look(backend, learned.params, learned.scaling, subjects)
 
     def predict_random(
         self, X: Any, y: Any = None, groups: Any = None, Z: Any = None

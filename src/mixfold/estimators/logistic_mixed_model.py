@@ -30,7 +30,7 @@ from mixfold.estimators._nonlinear import (
     symmetric,
 )
 from mixfold.estimators._observations import Observations, storable
-from mixfold.estimators._units import units_of
+from mixfold.estimators._subjects import subjects_of
 from mixfold.learners.em_gradient import EMGradient
 from mixfold.learners.monte_carlo_em import MonteCarloEM
 from mixfold.models.gaussian_effects import Structure, entries
@@ -95,7 +95,7 @@ class LogisticMixedModel(ClassifierMixin, NonlinearMixed, Designed):  # type: ig
     Attributes
     ----------
     classes_ : array of shape (2,)
-        The classes of the response; P(y = 1) in the model is the chance of the second.
+        The classes of the response; P(y = 1) in the model is the probability of the second.
     coef_, coef_names_ : array of shape (p,), list of str
         Fixed effects; 0, with a standard error of NaN, for columns that are linear combinations of
         those before them.
@@ -196,8 +196,8 @@ class LogisticMixedModel(ClassifierMixin, NonlinearMixed, Designed):  # type: ig
         ----------
         X : table, path, list of paths or glob with a formula; else array of shape (n, p)
         y, groups : arrays of shape (n,), without a formula; no groups where `group` is a number
-            Responses of two classes, and what tells groups apart. The chance that is modelled is
-            that of the second class in order: of 1 where y is 0 or 1.
+            Responses of two classes, and what tells groups apart. The probability that is modelled
+            is that of the second class in order: of 1 where y is 0 or 1.
         Z : array of shape (n, q), without a formula
             Columns of random effects; None is a random intercept.
         group_weight : array of shape (n,), or with a formula the name of a column
@@ -226,11 +226,11 @@ class LogisticMixedModel(ClassifierMixin, NonlinearMixed, Designed):  # type: ig
             check_points("n_quadrature_points", self.n_quadrature_points)
         self._check_settings()
 
-    def _learner(self, n_effects: int, n_units: int) -> Learner:
+    def _learner(self, n_effects: int, n_subjects: int) -> Learner:
         if self.learner != "auto":
-            return super()._learner(n_effects, n_units)
+            return super()._learner(n_effects, n_subjects)
         if n_effects <= MOST_QUADRATURE_EFFECTS:
-            tol = TOL / n_units
+            tol = TOL / n_subjects
             return EMGradient(tol, max_iter=MOST_PASSES, accelerate=True, criterion="step")
         return self._simulation
 
@@ -248,11 +248,11 @@ class LogisticMixedModel(ClassifierMixin, NonlinearMixed, Designed):  # type: ig
 
         def table(x: NDArray[Any], starts: NDArray[np.intp]) -> tuple[Floats, NDArray[np.intp]]:
             response, a, b = data.design.matrices(np.asarray(x[:, 1:], dtype=np.float64))
-            turned = [sum_columns(a, turn) for turn in observed.scaling.turn.T]
-            return np.column_stack([*turned, b / observed.scaling.spread, response]), starts
+            rotated = [sum_columns(a, turn) for turn in observed.scaling.turn.T]
+            return np.column_stack([*rotated, b / observed.scaling.spread, response]), starts
 
         q = len(data.design.random_names)
-        units, most = units_of(data.source, table, check, data.label)
+        subjects, most = subjects_of(data.source, table, check, data.label)
         if successes in (0.0, float(observed.n)):
             raise InvalidInputError(
                 f"the response is {int(successes > 0)} in every row: both 0 and 1 are needed"
@@ -263,7 +263,7 @@ class LogisticMixedModel(ClassifierMixin, NonlinearMixed, Designed):  # type: ig
         points = self.n_quadrature_points or DEFAULT_POINTS.get(q, FEWEST_POINTS)
         model = LogisticMixed(most, scaling.rank, q, self.covariance, points)
         design: Any = data.design
-        self._learn(data, units, model, int(design.n_features), scaling)
+        self._learn(data, subjects, model, int(design.n_features), scaling)
 
     def _check_learned(self, learned: LearnedUnits) -> None:
         super()._check_learned(learned)
@@ -305,8 +305,8 @@ class LogisticMixedModel(ClassifierMixin, NonlinearMixed, Designed):  # type: ig
         A group in `groups_` has z_i given its data, another one z_i ~ N(0, Omega). A table or file
         needs the columns of the effects and of groups, not the response.
         """
-        chance = np.concatenate([*map(self._chances, self._effects(X, groups, Z))])
-        return np.column_stack([1.0 - chance, chance])
+        probability = np.concatenate([*map(self._probabilities, self._effects(X, groups, Z))])
+        return np.column_stack([1.0 - probability, probability])
 
     def predict(self, X: Any, groups: Any = None, Z: Any = None) -> np.ndarray:
         """The likelier class of every row."""
@@ -314,13 +314,13 @@ class LogisticMixedModel(ClassifierMixin, NonlinearMixed, Designed):  # type: ig
         return np.asarray(self.classes_[chosen.astype(np.intp)])
 
     def score(self, X: Any, y: Any = None, groups: Any = None, Z: Any = None) -> float:
-        """The share of rows whose class is predicted; a formula names the response."""
+        """The fraction of rows whose class is predicted; a formula names the response."""
         if y is None:
             check_is_fitted(self)
             y = self._responses(X)
         return float(np.mean(self.predict(X, groups, Z) == np.asarray(y)))
 
-    def _chances(self, rows: Effects) -> Floats:
+    def _probabilities(self, rows: Effects) -> Floats:
         a, b, number = rows
         known = number >= 0
         center = np.where(known[:, None], self.random_effects_[number], 0.0)

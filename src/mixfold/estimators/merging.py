@@ -130,7 +130,7 @@ def _online(learned: Learned) -> bool:
 def _joined(learned: Sequence[Learned]) -> Learned:
     """States of an online learner, merged as the learner does it."""
     first = learned[0]
-    _check_same("the learner's rule", [one.learner for one in learned])
+    _check_same("the learner", [one.learner for one in learned])
     base = _common(learned, lambda one, state: [one.learner, _without_seed(state)])
     backend = Threads(first.model, 1)
     state = first.learner.merge(backend, base.state, [one.stream.state for one in learned])

@@ -31,7 +31,7 @@ from mixfold.estimators._concentrations import (
 from mixfold.estimators._edge import check_finite
 from mixfold.estimators._nonlinear import LearnedUnits, NonlinearMixed, symmetric
 from mixfold.estimators._observations import Observations, positions
-from mixfold.estimators._units import padded, units_of
+from mixfold.estimators._subjects import padded, subjects_of
 from mixfold.fitting.loop import check_some
 from mixfold.learners.monte_carlo_em import MonteCarloEM
 from mixfold.models.gaussian_effects import Structure, entries
@@ -205,10 +205,10 @@ class OneCompartmentModel(NonlinearMixed):
             data = fitted._observations(X, fitted._columns(), group_weight)
             width = len(fitted._columns()) - 1
             table = partial(fitted._table, data)
-            units, most = units_of(data.source, table, fitted._check_rows, data.label)
+            subjects, most = subjects_of(data.source, table, fitted._check_rows, data.label)
             model = fitted._model(most)
-            fitted._check_units(model, data, units)
-            fitted._learn(data, units, model, width + 1)
+            fitted._check_subjects(model, data, subjects)
+            fitted._learn(data, subjects, model, width + 1)
         return self
 
     def _observations(self, X: Any, columns: list[str], group_weight: Any = None) -> Observations:
@@ -292,9 +292,11 @@ class OneCompartmentModel(NonlinearMixed):
         events[:, 1] = 0.0
         return np.insert(events, starts, given, axis=0), starts + np.arange(len(starts))
 
-    def _check_units(self, model: Pharmacokinetic, data: Observations, units: Grouped) -> None:
+    def _check_subjects(
+        self, model: Pharmacokinetic, data: Observations, subjects: Grouped
+    ) -> None:
         largest = 0.0
-        for keys, block in units.keyed_blocks():
+        for keys, block in subjects.keyed_blocks():
             target = model.subjects(block.x)
             self._check_there(data, keys, "dose above 0", target.curve.amount)
             self._check_there(data, keys, "observation", target.there)

@@ -63,8 +63,8 @@ def measured_sets(names: tuple[str, ...], data: Path | None, n: int) -> Iterator
 def split(x: Array, seed: int) -> tuple[Array, Array]:
     """Rows to learn from, in random order, and a tenth to judge by."""
     order = np.random.default_rng(seed).permutation(len(x))
-    held, rest = np.split(order, [max(1, round(HELD_OUT * len(x)))])
-    return x[rest].astype(np.float64), x[held].astype(np.float64)
+    held_out, rest = np.split(order, [max(1, round(HELD_OUT * len(x)))])
+    return x[rest].astype(np.float64), x[held_out].astype(np.float64)
 
 
 def replicate(

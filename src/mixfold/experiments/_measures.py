@@ -49,10 +49,10 @@ def evaluate(
     k, first, total = backend.model.k, 0, 0.0
     counts = np.zeros((int(labels.max()) + 1) * k, dtype=np.int64)
     for rows in source.blocks():
-        log_density, shares = backend.posterior(params, rows)
-        assert shares is not None
+        log_density, responsibilities = backend.posterior(params, rows)
+        assert responsibilities is not None
         truth = labels[first : first + len(rows)].astype(np.int64)
-        counts += np.bincount(truth * k + shares.argmax(axis=1), minlength=len(counts))
+        counts += np.bincount(truth * k + responsibilities.argmax(axis=1), minlength=len(counts))
         total += float(log_density.sum())
         first += len(rows)
     return total / first, adjusted_rand(counts.reshape(-1, k))

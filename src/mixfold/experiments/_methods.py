@@ -12,7 +12,7 @@ from mixfold.core.learner import Learner
 from mixfold.core.source import Source
 from mixfold.fitting.fit import Fit
 from mixfold.fitting.loop import Loop
-from mixfold.fitting.plan import FitPlan, GivenStarts
+from mixfold.fitting.plan import FitPlan, GivenParams
 from mixfold.learners.em import EM
 from mixfold.learners.mini_batch_em import MiniBatchEM
 from mixfold.models.assignment import statistics_of
@@ -60,7 +60,7 @@ class Contest:
 
     def learn(self, learner: Learner) -> Fit:
         """Learn from the start; `seconds` of the result is learning alone."""
-        starts = GivenStarts(self.start)
+        starts = GivenParams(self.start)
         return Loop(FitPlan(self.backend, learner, self.source, starts, seed=self.seed)).run()
 
     def em(self, name: str, learner: EM) -> Outcome:

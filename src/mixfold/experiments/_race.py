@@ -98,32 +98,32 @@ def single(learner: Learner) -> Method:
 
 def _to_the_end(learner: Learner, race: Race) -> MixtureParams:
     backend, model = race.backend, race.backend.model
-    rule = learner.resolve(len(race.rows), model.d, False)
+    resolved = learner.resolve(len(race.rows), model.d, False)
     sample = min(SAMPLE, len(race.rows))
-    prior_count = rule.prior_count(sample, model.k, model.d)
-    state = fit_rows(backend, rule, race.start, race.rows, prior_count).state
-    params: MixtureParams = rule.estimate(backend, state)
+    prior_count = resolved.prior_count(sample, model.k, model.d)
+    state = fit_rows(backend, resolved, race.start, race.rows, prior_count).state
+    params: MixtureParams = resolved.estimate(backend, state)
     return params
 
 
 def distributed(common: float) -> Method:
-    """Moment matching on shards, after a share of the rows that one learner reads for all.
+    """Moment matching on shards, after a fraction of the rows that one learner reads for all.
 
     Time is that of this beginning, the slowest shard and the merge.
     """
 
     def run(race: Race) -> Learned:
-        backend, rule, n = race.backend, MomentMatching(), len(race.rows)
+        backend, resolved, n = race.backend, MomentMatching(), len(race.rows)
 
         def read(state: Any, a: int, b: int) -> tuple[Any, float]:
-            return clocked(lambda: rule.step(backend, state, race.rows.cut(a, b))[0])
+            return clocked(lambda: resolved.step(backend, state, race.rows.cut(a, b))[0])
 
         ends = [int(end) for end in np.linspace(round(common * n), n, SHARDS + 1)]
-        before, begun = read(rule.init(backend, race.start), 0, ends[0])
+        before, begun = read(resolved.init(backend, race.start), 0, ends[0])
         shards = [read(before, a, b) for a, b in pairwise(ends)]
-        merged, merging = clocked(lambda: rule.merge(backend, before, [s for s, _ in shards]))
+        merged, merging = clocked(lambda: resolved.merge(backend, before, [s for s, _ in shards]))
         seconds = begun + max(spent for _, spent in shards) + merging
-        return rule.estimate(backend, merged), seconds
+        return resolved.estimate(backend, merged), seconds
 
     return run
 

@@ -23,7 +23,7 @@ from mixfold.experiments._simulation_table import SimulationRow
 from mixfold.experiments._writing import draw_boxes, write_csv, write_markdown
 from mixfold.experiments.templates import Template, find_template
 from mixfold.experiments.wanted import Wanted
-from mixfold.sources.array import Array
+from mixfold.sources.array_source import ArraySource
 
 MEASURES = {
     "seconds": "time (s)",
@@ -65,7 +65,7 @@ def replicate(template: Template, n: int, rep: int) -> list[Result]:
     """All methods on one data set from one start."""
     rng = np.random.default_rng([n, rep])
     x, labels = template.model.sample(template.params, n, rng)
-    source, backend = Array(x), Threads(template.model)
+    source, backend = ArraySource(x), Threads(template.model)
     start = random_labels(template.model, source, rng)
     contest = Contest(backend, source, start, rep)
     outcomes = chain(

@@ -65,12 +65,12 @@ class Stream:
 
     def online(self, learner: Learner, marks: Sequence[int]) -> Iterator[MixtureParams]:
         """What an online learner holds when so many rows have come."""
-        rule = learner.resolve(None, self.backend.model.d, True)
-        state, before = rule.init(self.backend, self.start, FIRST, self.seed), FIRST
+        resolved = learner.resolve(None, self.backend.model.d, True)
+        state, before = resolved.init(self.backend, self.start, FIRST, self.seed), FIRST
         for now in marks:
-            state, _ = rule.step(self.backend, state, self.rows.cut(before, now))
+            state, _ = resolved.step(self.backend, state, self.rows.cut(before, now))
             before = now
-            yield rule.estimate(self.backend, state)
+            yield resolved.estimate(self.backend, state)
 
     def batch(self, learner: EM, marks: Sequence[int]) -> Iterator[MixtureParams]:
         """What whole passes over all rows so far lead to."""

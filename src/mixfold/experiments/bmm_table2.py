@@ -40,7 +40,8 @@ SHAPES: dict[str, tuple[int, tuple[float, ...]]] = {
 MAGIC_SECONDS = (8.1, 7.3, 6.8, 1.4)
 PAPER = ("oVB, paper", "oEM, paper", "oBMM, paper", "oDMM, paper")
 TIMED, ROUNDS = 10, 3
-# of shards: numbers of components, candidates for the start, shares that one learner reads for all
+# of shards: numbers of components, candidates for the start, fractions of the rows that one
+# learner reads for all
 SIZES, STARTS, COMMON = (
     (5, 10),
     {"k-means++": 1, "best of 4": MomentMatching.starts},
@@ -93,7 +94,7 @@ def write_likelihoods(out: Path, magic: Measured, reps: int) -> None:
 
 
 def write_lost(path: Path, sets: Sequence[Measured], reps: int) -> None:
-    """Share of oBMM's gain over a single Gaussian that shards lose: the mean and the worst."""
+    """Fraction of oBMM's gain over a single Gaussian that shards lose: the mean and the worst."""
     lines = []
     for measured, k, start in product(sets, SIZES, STARTS):
         lost = np.array([lost_by_shards(measured.x, k, STARTS[start], rep) for rep in range(reps)])
@@ -104,7 +105,7 @@ def write_lost(path: Path, sets: Sequence[Measured], reps: int) -> None:
 
 
 def lost_by_shards(x: Array, k: int, candidates: int, rep: int) -> list[float]:
-    """For every share that is read in common, what part of the gain is lost."""
+    """For every fraction that is read in common, what part of the gain is lost."""
     learned, judged = standardised(*split(x, rep))
 
     def reached(method: Method, race: Race) -> float:

@@ -17,7 +17,7 @@ from mixfold.fitting.loop import fit_rows, iter_fits
 from mixfold.learners.em import EM
 from mixfold.learners.incremental_em import IncrementalEM
 from mixfold.models.linear_mixed import LinearMixed
-from mixfold.models.unit_rows import unit_rows
+from mixfold.models.subject_rows import subject_rows
 
 TRUTH = np.array([4.0, 9.0])
 STARTS = ((1.0, 5.0), (3.0, 7.0))
@@ -53,9 +53,9 @@ class LmmConvergence:
         out = wanted.folder()
         results = list[Result]()
         for rep in range(wanted.reps or self.reps):
-            units = simulate(wanted.n or GROUPS, rep)
+            subjects = simulate(wanted.n or GROUPS, rep)
             for start in STARTS:
-                results += compare(units, start, rep)
+                results += compare(subjects, start, rep)
                 wanted.tell(f"lmm-convergence: start {start}")
             write_csv(out / "lmm-convergence.csv", results)
         write_summary(out / "lmm-convergence.md", results)
@@ -68,22 +68,22 @@ def model() -> LinearMixed:
 
 
 def simulate(n: int, seed: int) -> Array:
-    """Groups as units, with design matrices uniform in (0, 1)."""
+    """Groups as subjects, with design matrices uniform in (0, 1)."""
     rng = np.random.default_rng([seed, n])
     a, b = rng.random((2, n * OBSERVATIONS, 2))
     group = np.repeat(np.arange(n), OBSERVATIONS)
     effects = (b * rng.standard_normal((n, 2))[group]).sum(axis=1)
     y = a @ TRUTH + effects + rng.standard_normal(len(group))
-    return unit_rows(a, b, y, np.arange(0, len(group), OBSERVATIONS))
+    return subject_rows(a, b, y, np.arange(0, len(group), OBSERVATIONS))
 
 
-def compare(units: Array, start: tuple[float, float], rep: int) -> list[Result]:
+def compare(subjects: Array, start: tuple[float, float], rep: int) -> list[Result]:
     """Every method's path to the maximum."""
     backend = Threads(model())
-    best = maximum(backend, units)
+    best = maximum(backend, subjects)
     results: list[Result] = []
     for name, (learner, looks) in methods().items():
-        for passes, beta in path(backend, learner, units, start, looks):
+        for passes, beta in path(backend, learner, subjects, start, looks):
             results.append(
                 {
                     "replication": rep,
@@ -99,22 +99,22 @@ def compare(units: Array, start: tuple[float, float], rep: int) -> list[Result]:
 
 
 def path(
-    backend: Threads, learner: Learner, units: Array, start: tuple[float, float], looks: int
+    backend: Threads, learner: Learner, subjects: Array, start: tuple[float, float], looks: int
 ) -> list[tuple[float, Array]]:
     """Passes made so far and beta, at every look."""
-    rule = learner.resolve(len(units), backend.model.d, False)
-    begin = replace(backend.model.start(units), beta=np.array(start))
+    resolved = learner.resolve(len(subjects), backend.model.d, False)
+    begin = replace(backend.model.initial_params(subjects), beta=np.array(start))
     found = {0.0: np.array(start)}
-    for fit in iter_fits(backend, rule, begin, Rows(units), -(-len(units) // looks)):
+    for fit in iter_fits(backend, resolved, begin, Rows(subjects), -(-len(subjects) // looks)):
         # what a pass ends with takes the place of what its last rows gave
-        found[fit.passes + fit.row / len(units)] = rule.estimate(backend, fit.state).beta
+        found[fit.passes + fit.row / len(subjects)] = resolved.estimate(backend, fit.state).beta
     return [*found.items()]
 
 
-def maximum(backend: Threads, units: Array) -> Array:
+def maximum(backend: Threads, subjects: Array) -> Array:
     """beta of highest likelihood: weighted least squares, since covariances are known."""
     learner = EM(tol=1e-15, max_iter=500, accelerate=True)
-    fit = fit_rows(backend, learner, backend.model.start(units), Rows(units))
+    fit = fit_rows(backend, learner, backend.model.initial_params(subjects), Rows(subjects))
     beta: Array = learner.estimate(backend, fit.state).beta
     return beta
 

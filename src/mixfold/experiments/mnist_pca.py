@@ -18,7 +18,7 @@ from mixfold.experiments.templates import data_file
 from mixfold.experiments.wanted import Wanted
 from mixfold.families.gaussian import Gaussian
 from mixfold.models.mixture_model import MixtureModel
-from mixfold.sources.array import Array
+from mixfold.sources.array_source import ArraySource
 
 K = 10
 KMEANS = "k-means"
@@ -68,7 +68,7 @@ def digits(path: Path, n: int | None) -> tuple[Floats, np.ndarray]:
 
 def replicate(x: Floats, labels: np.ndarray, rep: int) -> list[Result]:
     """All methods on the same digits from one start."""
-    source, model = Array(x), MixtureModel(Gaussian(), K, x.shape[1])
+    source, model = ArraySource(x), MixtureModel(Gaussian(), K, x.shape[1])
     backend = Threads(model)
     start = random_labels(model, source, np.random.default_rng(rep))
     contest = Contest(backend, source, start, rep)

@@ -109,8 +109,8 @@ def paths(stream: Stream) -> Iterator[tuple[str, str, list[int], Iterator[Mixtur
     """Methods, their step sizes, and the parameters they hold after so many rows."""
     marks = streaming.log_spaced(len(stream.rows))
     few = streaming.log_spaced(min(len(stream.rows), MOST_FOR_BATCH), 2)
-    for method, rule in BATCH.items():
-        yield method, "batch", few, stream.batch(rule, few)
+    for method, batch_learner in BATCH.items():
+        yield method, "batch", few, stream.batch(batch_learner, few)
     for step, schedule in SCHEDULES.items():
         for method, learner in streaming.online_learners(schedule).items():
             yield method, step, marks, stream.online(learner, marks)

@@ -71,8 +71,8 @@ class Stored:
 def _split(x: np.ndarray, y: np.ndarray) -> tuple[list[np.ndarray], list[np.ndarray]]:
     """Nine tenths and one tenth of the rows of the first ten classes."""
     rows = np.random.default_rng(1).permutation(np.flatnonzero(y < CLASSES))
-    held = np.split(rows, [len(rows) - round(HELD_OUT * len(rows))])
-    return [x[part] for part in held], [y[part] for part in held]
+    parts = np.split(rows, [len(rows) - round(HELD_OUT * len(rows))])
+    return [x[part] for part in parts], [y[part] for part in parts]
 
 
 ALL = Stored(whole=True)

@@ -63,27 +63,27 @@ def replicate(found: Pictures, reps: int) -> list[Result]:
 
     def one(settings: str, start: str, rep: int) -> Result:
         common = {"set": found.name, "title": titled(rest), "settings": settings, "start": start}
-        rule = learner(settings, start)
-        reached = trial(rest, rule, rep, init=init(rule, start, first, rep))
+        sgd = learner(settings, start)
+        reached = trial(rest, sgd, rep, init=init(sgd, start, first, rep))
         return {**common, "replication": rep, **reached}
 
     return together(lambda part: one(*part), product((DEFAULT, PRINTED), STARTS, range(reps)))
 
 
 def learner(settings: str, start: str) -> AnnealedSGD:
-    """The rule; without annealing the bump has its last width from the beginning."""
-    rule = AnnealedSGD(cap=CAP)
+    """The learner; without annealing the bump has its last width from the beginning."""
+    sgd = AnnealedSGD(cap=CAP)
     if settings == PRINTED:
-        rule = replace(rule, epsilon=0.001, epsilon_end=0.001, sigma=2.0)
-    return replace(rule, sigma=rule.sigma_end) if start == NO_ANNEALING else rule
+        sgd = replace(sgd, epsilon=0.001, epsilon_end=0.001, sigma=2.0)
+    return replace(sgd, sigma=sgd.sigma_end) if start == NO_ANNEALING else sgd
 
 
-def init(rule: AnnealedSGD, start: str, first: Pictures, rep: int) -> Any:
+def init(sgd: AnnealedSGD, start: str, first: Pictures, rep: int) -> Any:
     """Where means begin: in a box around zero, or where one epoch of class 0 has left them."""
     if start != CLASS_0:
         return Uniform(RADII.get(start, 0.1))
     enough = np.resize(first.learned, (max(K, len(first.learned)), first.learned.shape[1]))
-    params = learned(enough, replace(rule, max_iter=1), rep).params_
+    params = learned(enough, replace(sgd, max_iter=1), rep).params_
     return MixtureParams(np.full_like(params.weights, 1.0 / len(params.weights)), params.components)
 
 

@@ -53,12 +53,12 @@ class SgdTable2(PixelStudy):
 
 def replicate(found: Pictures, reps: int) -> list[Result]:
     """Both methods on one set: sEM from k-means++, as in the paper, SGD from near zero."""
-    rules = methods()
-    parts = list(product(rules, range(reps)))
+    learners = methods()
+    parts = list(product(learners, range(reps)))
 
     def label(part: tuple[str, int]) -> np.ndarray:
         method, rep = part
-        mixture = learned(found.learned, rules[method], rep, init=STARTS[method])
+        mixture = learned(found.learned, learners[method], rep, init=STARTS[method])
         return np.asarray(mixture.predict(found.judged))
 
     labels = together(label, parts)

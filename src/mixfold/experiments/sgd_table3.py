@@ -73,18 +73,18 @@ def polished(x: Pixels, *, seed: int) -> Mixture:
 
 def replicate(found: Pictures, reps: int, out: Path) -> list[Result]:
     """All methods on one set, EM alone once; means of the first replication of SGD are drawn."""
-    rules = contest()
+    learners = contest()
 
     def one(method: str, rep: int) -> Result:
         began = time.thread_time()
-        mixture = rules[method](found.learned, seed=rep)
+        mixture = learners[method](found.learned, seed=rep)
         seconds = time.thread_time() - began
         if found.whole and method == SGD and rep == 0:
             draw_grid(out / f"sgd-table3-{found.name}.png", mixture.means_)
         common = {"set": found.name, "title": titled(found), "method": method, "replication": rep}
         return {**common, **judged(mixture, found.judged), "cpu_seconds": seconds}
 
-    parts = [part for part in product(rules, range(reps)) if part[0] != EM_12 or part[1] == 0]
+    parts = [part for part in product(learners, range(reps)) if part[0] != EM_12 or part[1] == 0]
     return together(lambda part: one(*part), parts)
 
 

@@ -48,11 +48,11 @@ class SgdTable4(PixelStudy):
 def replicate(found: Pictures, reps: int) -> list[Result]:
     """All numbers of components on one set; the largest first, so that cores end together."""
     # so many epochs allow smaller steps than three do
-    rule = AnnealedSGD(cap=CAP, max_iter=EPOCHS, epsilon_end=0.001)
+    sgd = AnnealedSGD(cap=CAP, max_iter=EPOCHS, epsilon_end=0.001)
 
     def one(side: int, rep: int) -> Result:
         common = {"set": found.name, "title": titled(found), "side": side, "replication": rep}
-        return {**common, **trial(found, rule, rep, k=side**2)}
+        return {**common, **trial(found, sgd, rep, k=side**2)}
 
     return together(lambda part: one(*part), product(SIDES[::-1], range(reps)))
 

@@ -19,13 +19,13 @@ from mixfold.experiments._writing import draw_boxes, write_csv, write_markdown
 from mixfold.experiments.wanted import Wanted
 from mixfold.families.gaussian import Gaussian
 from mixfold.fitting.loop import Loop
-from mixfold.fitting.plan import FitPlan, GivenStarts
+from mixfold.fitting.plan import FitPlan, GivenParams
 from mixfold.initializers.k_means_plus_plus import KMeansPlusPlus
 from mixfold.learners.drift_aware import DriftAware
 from mixfold.learners.online_k_mle import STRATEGIES
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 from mixfold.schedules.settling import Settling
-from mixfold.sources.array import Array
+from mixfold.sources.array_source import ArraySource
 
 PASSES = 10
 HELD_OUT = 0.3
@@ -96,8 +96,8 @@ class Trial:
     """One split of the rows into those to learn from and those to judge by; one start."""
 
     backend: Threads
-    learned: Array
-    judged: Array
+    learned: ArraySource
+    judged: ArraySource
     labels: np.ndarray
     start: MixtureParams
     seed: int
@@ -107,29 +107,29 @@ class Trial:
         """Rows in random order, columns standardised by those that are learned."""
         rng = np.random.default_rng(rep)
         order = rng.permutation(len(labelled.x))
-        held, rest = np.split(order, [round(HELD_OUT * len(order))])
-        learned, judged = standardised(labelled.x[rest], labelled.x[held])
+        held_out, rest = np.split(order, [round(HELD_OUT * len(order))])
+        learned, judged = standardised(labelled.x[rest], labelled.x[held_out])
         family = Gaussian(labelled.covariance, floor=FLOOR)
         backend = Threads(MixtureModel(family, labelled.k, learned.shape[1]))
-        source = Array(learned)
+        source = ArraySource(learned)
         start = KMeansPlusPlus().draw(backend.model, source.whole(), rng)
-        return cls(backend, source, Array(judged), labelled.labels[held], start, rep)
+        return cls(backend, source, ArraySource(judged), labelled.labels[held_out], start, rep)
 
     def judge(self, learner: Learner) -> Result:
         """What the learner makes of the start."""
         model, n = self.backend.model, self.learned.length
-        rule = learner.resolve(n, model.d, False)
+        resolved = learner.resolve(n, model.d, False)
         plan = FitPlan(
             self.backend,
-            rule,
+            resolved,
             self.learned,
-            GivenStarts(self.start),
+            GivenParams(self.start),
             seed=self.seed,
-            prior_count=rule.prior_count(n, model.k, model.d),
+            prior_count=resolved.prior_count(n, model.k, model.d),
             passes=PASSES,
         )
         fit = Loop(plan).run()
-        params = rule.estimate(self.backend, fit.state)
+        params = resolved.estimate(self.backend, fit.state)
         log_likelihood, ari = evaluate(self.backend, params, self.judged, self.labels)
         return {
             "log_likelihood": log_likelihood,

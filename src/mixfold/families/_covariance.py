@@ -27,25 +27,25 @@ def cholesky_floored(covariance: Array, floor: Array) -> tuple[Array, int]:
     column is made independent of the later ones. Returns the factors and how many were degenerate.
     """
     try:
-        factor = np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
+        scale = np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
     except np.linalg.LinAlgError:
-        return _mend(covariance, floor)
-    pivots = np.square(np.diagonal(factor, axis1=1, axis2=2))
-    return (factor, 0) if bool((pivots > floor).all()) else _mend(covariance, floor)
+        return _raise_pivots(covariance, floor)
+    pivots = np.square(np.diagonal(scale, axis1=1, axis2=2))
+    return (scale, 0) if bool((pivots > floor).all()) else _raise_pivots(covariance, floor)
 
 
-def _mend(covariance: Array, floor: Array) -> tuple[Array, int]:
-    factor = np.zeros_like(covariance)
+def _raise_pivots(covariance: Array, floor: Array) -> tuple[Array, int]:
+    scale = np.zeros_like(covariance)
     degenerate = np.zeros(len(covariance), dtype=bool)
     for j in range(covariance.shape[1]):
-        done = factor[:, j, :j]
+        done = scale[:, j, :j]
         pivot = covariance[:, j, j] - np.square(done).sum(axis=1)
         healthy = pivot > floor[j]
         degenerate |= ~healthy
-        factor[:, j, j] = np.sqrt(np.where(healthy, pivot, floor[j]))
-        below = covariance[:, j + 1 :, j] - np.einsum("kij,kj->ki", factor[:, j + 1 :, :j], done)
-        factor[:, j + 1 :, j] = np.where(healthy[:, None], below / factor[:, j, j, None], 0.0)
-    return factor, int(degenerate.sum())
+        scale[:, j, j] = np.sqrt(np.where(healthy, pivot, floor[j]))
+        below = covariance[:, j + 1 :, j] - np.einsum("kij,kj->ki", scale[:, j + 1 :, :j], done)
+        scale[:, j + 1 :, j] = np.where(healthy[:, None], below / scale[:, j, j, None], 0.0)
+    return scale, int(degenerate.sum())
 
 
 def regularized(covariance: Array, reg: float) -> Array:
@@ -92,15 +92,15 @@ class Covariance(ABC):
         """
 
     @abstractmethod
-    def check(self, factor: Array, k: int, d: int) -> None:
-        """Refuse what is not the factor of K positive definite covariances."""
+    def check(self, scale: Array, k: int, d: int) -> None:
+        """Refuse what is not the scale of K positive definite covariances."""
 
     @abstractmethod
-    def widened(self, factor: Array, least: float) -> Array:
-        """The factor with no direction's variance below `least`."""
+    def widened(self, scale: Array, least: float) -> Array:
+        """The scale with no direction's variance below `least`."""
 
     @abstractmethod
-    def covariances(self, factor: Array) -> Array:
+    def covariances(self, scale: Array) -> Array:
         """Covariances in scikit-learn's shape for this structure."""
 
     @abstractmethod
@@ -116,7 +116,7 @@ class Covariance(ABC):
         """The factor, from precisions in scikit-learn's shape."""
 
     @abstractmethod
-    def factor_shape(self, k: int, d: int) -> tuple[int, ...]:
+    def scale_shape(self, k: int, d: int) -> tuple[int, ...]:
         """The factor's shape."""
 
     def shared(self, per_component: Array) -> Array:
@@ -138,16 +138,16 @@ class Triangular(Covariance):
     form = "triangular"
     scatter: Scatter = "full"
 
-    def check(self, factor: Array, k: int, d: int) -> None:
-        check_lower("factor", factor, self.factor_shape(k, d))
+    def check(self, scale: Array, k: int, d: int) -> None:
+        check_lower("scale", scale, self.scale_shape(k, d))
 
-    def widened(self, factor: Array, least: float) -> Array:
-        covariance = factor @ factor.swapaxes(1, 2)
+    def widened(self, scale: Array, least: float) -> Array:
+        covariance = scale @ scale.swapaxes(1, 2)
         wide = widened(covariance, least)
         if wide is covariance:
-            return factor
+            return scale
         changed = (wide != covariance).any(axis=(1, 2))
-        return np.where(changed[:, None, None], np.linalg.cholesky(wide), factor)
+        return np.where(changed[:, None, None], np.linalg.cholesky(wide), scale)
 
     def from_precision_roots(self, roots: Array) -> Array:
         return np.tril(np.linalg.inv(roots.swapaxes(-1, -2))).reshape(-1, *roots.shape[-2:])
@@ -167,13 +167,13 @@ class Full(Triangular):
         covariance = regularized(unpack(scatter, len(floor)), reg)
         return cholesky_floored(widened(covariance, least), floor)
 
-    def covariances(self, factor: Array) -> Array:
-        return np.asarray(factor @ factor.swapaxes(1, 2))
+    def covariances(self, scale: Array) -> Array:
+        return np.asarray(scale @ scale.swapaxes(1, 2))
 
     def from_covariances(self, covariances: Array) -> Array:
         return np.asarray(np.linalg.cholesky(covariances), dtype=np.float64)
 
-    def factor_shape(self, k: int, d: int) -> tuple[int, ...]:
+    def scale_shape(self, k: int, d: int) -> tuple[int, ...]:
         return (k, d, d)
 
     def n_parameters(self, k: int, d: int) -> int:
@@ -196,13 +196,13 @@ class Tied(Triangular):
         covariance = regularized(unpack(pooled[None], len(floor)), reg)
         return cholesky_floored(widened(covariance, least), floor)
 
-    def covariances(self, factor: Array) -> Array:
-        return np.asarray(factor[0] @ factor[0].T)
+    def covariances(self, scale: Array) -> Array:
+        return np.asarray(scale[0] @ scale[0].T)
 
     def from_covariances(self, covariances: Array) -> Array:
         return np.asarray(np.linalg.cholesky(covariances)[None], dtype=np.float64)
 
-    def factor_shape(self, k: int, d: int) -> tuple[int, ...]:
+    def scale_shape(self, k: int, d: int) -> tuple[int, ...]:
         return (1, d, d)
 
     def n_parameters(self, k: int, d: int) -> int:
@@ -218,11 +218,11 @@ class Diagonal(Covariance):
     form = "diagonal"
     scatter: Scatter = "diag"
 
-    def check(self, factor: Array, k: int, d: int) -> None:
-        check_array("factor", factor, self.factor_shape(k, d), LOWEST)
+    def check(self, scale: Array, k: int, d: int) -> None:
+        check_array("scale", scale, self.scale_shape(k, d), LOWEST)
 
-    def widened(self, factor: Array, least: float) -> Array:
-        return np.maximum(factor, np.sqrt(least))
+    def widened(self, scale: Array, least: float) -> Array:
+        return np.maximum(scale, np.sqrt(least))
 
     def from_precision_roots(self, roots: Array) -> Array:
         return (1.0 / roots).reshape(len(roots), -1)
@@ -234,8 +234,8 @@ class Diagonal(Covariance):
 
     def _floored(self, variance: Array, floor: Array) -> tuple[Array, int]:
         healthy = variance > floor
-        factor = np.sqrt(np.where(healthy, variance, floor))
-        return factor, int((~healthy).any(axis=1).sum())
+        scale = np.sqrt(np.where(healthy, variance, floor))
+        return scale, int((~healthy).any(axis=1).sum())
 
 
 class Diag(Diagonal):
@@ -246,13 +246,13 @@ class Diag(Diagonal):
     ) -> tuple[Array, int]:
         return self._floored(np.maximum(scatter + reg, least), floor)
 
-    def covariances(self, factor: Array) -> Array:
-        return np.square(factor)
+    def covariances(self, scale: Array) -> Array:
+        return np.square(scale)
 
     def from_covariances(self, covariances: Array) -> Array:
         return np.sqrt(covariances)
 
-    def factor_shape(self, k: int, d: int) -> tuple[int, ...]:
+    def scale_shape(self, k: int, d: int) -> tuple[int, ...]:
         return (k, d)
 
     def n_parameters(self, k: int, d: int) -> int:
@@ -274,13 +274,13 @@ class Spherical(Diagonal):
         variance = np.maximum(scatter.mean(axis=1, keepdims=True) + reg, least)
         return self._floored(variance, floor.mean(keepdims=True))
 
-    def covariances(self, factor: Array) -> Array:
-        return np.square(factor[:, 0])
+    def covariances(self, scale: Array) -> Array:
+        return np.square(scale[:, 0])
 
     def from_covariances(self, covariances: Array) -> Array:
         return np.sqrt(covariances)[:, None]
 
-    def factor_shape(self, k: int, d: int) -> tuple[int, ...]:
+    def scale_shape(self, k: int, d: int) -> tuple[int, ...]:
         return (k, 1)
 
     def n_parameters(self, k: int, d: int) -> int:

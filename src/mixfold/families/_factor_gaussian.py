@@ -179,10 +179,10 @@ class FactorGaussian(VarianceLimits[FactorParams]):
         middle = responsibilities.sum(axis=1) @ x / weight.sum()
         mean = np.tile(np.append(middle, np.zeros(self.n_factors)), (len(weight), 1))
         scatter = np.zeros((len(weight), self.n_products(x.shape[1])))
-        for k, held, share in groups(responsibilities, weight):
-            centre = share @ x[held]
+        for k, members, normalized in groups(responsibilities, weight):
+            centre = normalized @ x[members]
             mean[k, : len(centre)] = centre
-            scatter[k] = factor_analysis.principal(x[held] - centre, share, self.n_factors)
+            scatter[k] = factor_analysis.principal(x[members] - centre, normalized, self.n_factors)
         return (Block(weight, mean, scatter),)
 
     def centred(self, params: FactorParams, x: Array) -> Array:

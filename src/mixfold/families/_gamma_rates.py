@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from mixfold.core.checks import LARGEST_SQUARE, LOWEST, check_array, check_kind
-from mixfold.core.conjugate import REACH, Conjugate, Prior, held, joined
+from mixfold.core.conjugate import REACH, Conjugate, Prior, joined, retained_fraction
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.limits import SMALLEST
 from mixfold.core.rows import Array
@@ -91,7 +91,9 @@ class GammaRates(Conjugate[MeanParams, GammaPosterior]):
 
     def combine(self, before: GammaPosterior, parts: Sequence[GammaPosterior]) -> GammaPosterior:
         shapes, rates = [p.shape for p in parts], [p.rate for p in parts]
-        share = np.minimum(held(before.shape, shapes), held(before.rate, rates))
+        share = np.minimum(
+            retained_fraction(before.shape, shapes), retained_fraction(before.rate, rates)
+        )
         return GammaPosterior(
             joined(before.shape, shapes, share), joined(before.rate, rates, share)
         )

@@ -46,25 +46,25 @@ class GaussianCapabilities(VarianceLimits[GaussianParams]):
 
     def unconstrained(self, params: GaussianParams) -> Array:
         k = len(params.means)
-        factor = params.factor
-        if factor.ndim == 3:
-            logs = np.log(np.diagonal(factor, axis1=1, axis2=2))
-            unit = factor / np.diagonal(factor, axis1=1, axis2=2)[:, :, None]
-            i, j = np.tril_indices(factor.shape[1], -1)
+        scale = params.scale
+        if scale.ndim == 3:
+            logs = np.log(np.diagonal(scale, axis1=1, axis2=2))
+            unit = scale / np.diagonal(scale, axis1=1, axis2=2)[:, :, None]
+            i, j = np.tril_indices(scale.shape[1], -1)
             shape = np.hstack([logs, unit[:, i, j]])
         else:
-            shape = np.log(factor)
+            shape = np.log(scale)
         return np.hstack([params.means, np.broadcast_to(shape, (k, shape.shape[1]))])
 
     def constrained(self, coordinates: Array, like: GaussianParams) -> GaussianParams:
         d = like.means.shape[1]
-        means, shape = coordinates[:, :d], coordinates[: len(like.factor), d:]
+        means, shape = coordinates[:, :d], coordinates[: len(like.scale), d:]
         return GaussianParams(
             means.copy(),
-            self.structure.widened(self._factor(shape, like.factor), self.least_variance),
+            self.structure.widened(self._scale(shape, like.scale), self.least_variance),
         )
 
-    def _factor(self, shape: Array, like: Array) -> Array:
+    def _scale(self, shape: Array, like: Array) -> Array:
         if like.ndim == 2:
             return np.exp(shape)
         d = like.shape[1]
@@ -82,15 +82,15 @@ class GaussianCapabilities(VarianceLimits[GaussianParams]):
 
     def blend(self, a: GaussianParams, b: GaussianParams, t: float) -> GaussianParams:
         covariance = self.structure.covariances
-        mixed = (1.0 - t) * covariance(a.factor) + t * covariance(b.factor)
+        mixed = (1.0 - t) * covariance(a.scale) + t * covariance(b.scale)
         means = (1.0 - t) * a.means + t * b.means
         return GaussianParams(means, self.structure.from_covariances(mixed))
 
     def parameter_bounds(self, params: GaussianParams) -> tuple[float, float, float]:
         eigenvalues = (
-            np.square(np.linalg.svd(params.factor, compute_uv=False))
-            if (params.factor.ndim == 3)
-            else np.square(params.factor)
+            np.square(np.linalg.svd(params.scale, compute_uv=False))
+            if (params.scale.ndim == 3)
+            else np.square(params.scale)
         )
         location = float(np.abs(params.means).max())
         return location, float(eigenvalues.min()), float(eigenvalues.max())
@@ -103,16 +103,16 @@ class GaussianCapabilities(VarianceLimits[GaussianParams]):
         means = centers.mean(axis=0) + np.outer([-1.0, 1.0], centers.std(axis=0))
         scatter = np.repeat(whole.scatter, 2, axis=0)
         two, _ = self.maximize((Block(np.full(2, 0.5), means, scatter),))
-        number = 1 if len(two.factor) == 1 else len(centers)  # one where components share it
-        return GaussianParams(centers, np.repeat(two.factor[:1], number, axis=0))
+        number = 1 if len(two.scale) == 1 else len(centers)  # one where components share it
+        return GaussianParams(centers, np.repeat(two.scale[:1], number, axis=0))
 
     def at_cap(self, params: GaussianParams) -> GaussianParams:
         if self.cap is None:
             return params
-        factor = np.full_like(params.factor, np.sqrt(self.least_variance))
-        if factor.ndim == 3:
-            factor *= np.eye(factor.shape[1])
-        return GaussianParams(params.means, factor)
+        scale = np.full_like(params.scale, np.sqrt(self.least_variance))
+        if scale.ndim == 3:
+            scale *= np.eye(scale.shape[1])
+        return GaussianParams(params.means, scale)
 
     def root_shape(self, d: int) -> tuple[int, ...] | None:
         if self.covariance == "full":
@@ -122,19 +122,19 @@ class GaussianCapabilities(VarianceLimits[GaussianParams]):
     # kernels
 
     def whiten(self, params: GaussianParams) -> Array:
-        """Inverse factors: (K, d, d) lower triangular, or (K, d)."""
+        """Inverse scales: (K, d, d) lower triangular, or (K, d)."""
         k, d = params.means.shape
-        if params.factor.ndim == 2:
-            return for_each(1.0 / params.factor, (k, d))
-        diagonal = np.diagonal(params.factor, axis1=1, axis2=2)
-        unit = params.factor / diagonal[:, :, None]
+        if params.scale.ndim == 2:
+            return for_each(1.0 / params.scale, (k, d))
+        diagonal = np.diagonal(params.scale, axis1=1, axis2=2)
+        unit = params.scale / diagonal[:, :, None]
         inverse = np.where(lower_mask(d), np.linalg.inv(unit), 0.0) / diagonal[:, None, :]
         return for_each(inverse, (k, d, d))
 
     def log_determinant(self, params: GaussianParams) -> Array:
-        """log of the determinant of the factors, (K,)."""
+        """log of the determinant of the scales, (K,)."""
         k, d = params.means.shape
-        diagonal = params.factor
+        diagonal = params.scale
         if diagonal.ndim == 3:
             diagonal = np.diagonal(diagonal, axis1=1, axis2=2)
         return np.asarray(np.log(for_each(diagonal, (k, d))).sum(axis=1))
@@ -160,16 +160,16 @@ class GaussianCapabilities(VarianceLimits[GaussianParams]):
         return DevicePasses(self.floor_share, self.reg_covar, self.lowest_variances)
 
     def to_arrays(self, params: GaussianParams) -> tuple[Array, Array]:
-        return params.means, params.factor
+        return params.means, params.scale
 
-    def from_arrays(self, means: Array, factor: Array) -> GaussianParams:
-        return GaussianParams(means, factor)
+    def from_arrays(self, means: Array, scale: Array) -> GaussianParams:
+        return GaussianParams(means, scale)
 
     # estimators: covariances and precisions in scikit-learn's shapes
 
     def covariances(self, params: GaussianParams) -> Array:
         """Covariances in scikit-learn's shape for this structure."""
-        return self.structure.covariances(params.factor)
+        return self.structure.covariances(params.scale)
 
     def from_covariances(self, means: Array, covariances: Array) -> GaussianParams:
         """Parameters from covariances in that shape."""

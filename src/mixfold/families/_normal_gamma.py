@@ -32,7 +32,7 @@ class NormalGamma(NormalConjugate):
 
     def check(self, posterior: NormalWishartPosterior, k: int, d: int) -> None:
         check_normal(posterior, (k, d), (k, d))
-        check_array("factor", posterior.factor, (k, d), LOWEST, LARGEST_SQUARE)
+        check_array("scale", posterior.scale, (k, d), LOWEST, LARGEST_SQUARE)
 
     def prior(self, params: GaussianParams, prior: Prior) -> NormalWishartPosterior:
         k, d = params.means.shape
@@ -42,31 +42,31 @@ class NormalGamma(NormalConjugate):
             raise InvalidInputError(
                 f"covariance of the prior is {variance[0]!r}: variances above 0 are needed"
             )
-        factor = params.factor if variance is None else np.sqrt(variance)
+        scale = params.scale if variance is None else np.sqrt(variance)
         return NormalWishartPosterior(
             params.means.copy() if means is None else means,
             np.full((k, d), prior.kappa),
             np.full((k, d), nu),
-            factor * np.sqrt(nu - 2.0),
+            scale * np.sqrt(nu - 2.0),
         )
 
     def log_evidence(self, posterior: NormalWishartPosterior, x: Array, weight: Array) -> Array:
-        q = np.square((x[:, None] - posterior.mean) / posterior.factor)
-        columns = log_evidence(1, posterior, np.log(posterior.factor), q, weight[:, None, None])
+        q = np.square((x[:, None] - posterior.mean) / posterior.scale)
+        columns = log_evidence(1, posterior, np.log(posterior.scale), q, weight[:, None, None])
         return np.asarray(columns.sum(axis=2))
 
     def match(
         self, posterior: NormalWishartPosterior, x: Array, weight: float, c: Array
     ) -> tuple[NormalWishartPosterior, int]:
         near, e = (c >= REACH)[:, None], x - posterior.mean
-        q = np.square(e / posterior.factor)
+        q = np.square(e / posterior.scale)
         to = matched(1, posterior.kappa, posterior.nu, q, c[:, None], weight)
-        factor = np.sqrt(to.scale * (np.square(posterior.factor) + to.spread * np.square(e)))
+        scale = np.sqrt(to.scale * (np.square(posterior.scale) + to.spread * np.square(e)))
         after = NormalWishartPosterior(
             np.where(near, posterior.mean + to.shift * e, posterior.mean),
             np.where(near, to.kappa, posterior.kappa),
             np.where(near, to.nu, posterior.nu),
-            np.where(near, factor, posterior.factor),
+            np.where(near, scale, posterior.scale),
         )
         return after, int((near & to.floored).any(axis=1).sum())
 
@@ -75,7 +75,7 @@ class NormalGamma(NormalConjugate):
         n = block.weight[:, None]
         kappa, delta = posterior.kappa + n, block.mean - posterior.mean
         spread = posterior.kappa * n / kappa * np.square(delta)
-        v = np.square(posterior.factor) + n * block.scatter + spread
+        v = np.square(posterior.scale) + n * block.scatter + spread
         return NormalWishartPosterior(
             posterior.mean + n / kappa * delta, kappa, posterior.nu + n, np.sqrt(v)
         )
@@ -86,7 +86,7 @@ class NormalGamma(NormalConjugate):
         kappa, nu, mean, share = pooled(before, parts)
 
         def natural(posterior: NormalWishartPosterior) -> Array:
-            return np.square(posterior.factor) + posterior.kappa * np.square(posterior.mean - mean)
+            return np.square(posterior.scale) + posterior.kappa * np.square(posterior.mean - mean)
 
         v = joined(natural(before), [natural(p) for p in parts], share)
         return NormalWishartPosterior(
@@ -100,11 +100,11 @@ class NormalGamma(NormalConjugate):
         self, posterior: NormalWishartPosterior, degrees: Array, weights: Array
     ) -> GaussianParams:
         """Parameters with the variances V / degrees, `reg_covar` added, and not below floors."""
-        factor = posterior.factor / np.sqrt(degrees)
+        scale = posterior.scale / np.sqrt(degrees)
         if self.limits.reg_covar:
-            factor = np.sqrt(np.square(factor) + self.limits.reg_covar)
-        floor = self._floors(posterior.mean, np.square(factor), weights)
-        return GaussianParams(posterior.mean, np.maximum(factor, np.sqrt(floor)))
+            scale = np.sqrt(np.square(scale) + self.limits.reg_covar)
+        floor = self._floors(posterior.mean, np.square(scale), weights)
+        return GaussianParams(posterior.mean, np.maximum(scale, np.sqrt(floor)))
 
     def expected_log_params(
         self, posterior: NormalWishartPosterior, weights: Array
@@ -116,8 +116,8 @@ class NormalGamma(NormalConjugate):
         self, posterior: NormalWishartPosterior, weights: Array, level: float
     ) -> dict[str, tuple[Array, Array]]:
         v, variances = (
-            np.square(posterior.factor),
-            np.square(self.expected(posterior, weights).factor),
+            np.square(posterior.scale),
+            np.square(self.expected(posterior, weights).scale),
         )
         floor = self._floors(posterior.mean, variances, weights)
         low, high = self._within_limits(variance_intervals(v, posterior.nu, level), floor)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixfold.core.checks import LARGEST_SQUARE, LOWEST, check_array, check_kind
-from mixfold.core.conjugate import REACH, Conjugate, Prior, held, joined
+from mixfold.core.conjugate import REACH, Conjugate, Prior, joined, retained_fraction
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.limits import LEAST_VARIANCE
 from mixfold.core.rows import Array
@@ -32,12 +32,12 @@ LEAST_SPARE = 1.5  # degrees of freedom above d that matching moments leaves at 
 
 @value
 class NormalWishartPosterior:
-    """Means (K, d), kappa and nu (K,) and factors (K, d, d); all (K, d) if diagonal."""
+    """Means (K, d), kappa and nu (K,) and scales (K, d, d); all (K, d) if diagonal."""
 
     mean: Array
     kappa: Array
     nu: Array
-    factor: Array
+    scale: Array
 
 
 @value
@@ -140,10 +140,12 @@ def variance_intervals(v: Array, freedom: Array, level: float) -> tuple[Array, A
 def pooled(
     before: NormalWishartPosterior, parts: Sequence[NormalWishartPosterior]
 ) -> tuple[Array, Array, Array, Array]:
-    """kappa, nu and mean whose natural parameters are joined, and the share of `before` held."""
+    """kappa, nu and mean whose natural parameters are joined, and the retained fraction."""
     d = before.mean.shape[1] if before.kappa.ndim == 1 else 1
     kappas, spare = [p.kappa for p in parts], [p.nu - d for p in parts]
-    share = np.minimum(held(before.kappa, kappas), held(before.nu - d, spare))
+    share = np.minimum(
+        retained_fraction(before.kappa, kappas), retained_fraction(before.nu - d, spare)
+    )
     kappa = joined(before.kappa, kappas, share)
     nu = d + joined(before.nu - d, spare, share)
     width = before.mean.ndim - before.kappa.ndim
@@ -195,32 +197,32 @@ class NormalWishart(NormalConjugate):
 
     def check(self, posterior: NormalWishartPosterior, k: int, d: int) -> None:
         check_normal(posterior, (k,), (k, d))
-        check_lower("factor", posterior.factor, (k, d, d), LARGEST_SQUARE)
+        check_lower("scale", posterior.scale, (k, d, d), LARGEST_SQUARE)
 
     def prior(self, params: GaussianParams, prior: Prior) -> NormalWishartPosterior:
         k, d = params.means.shape
         nu = degrees(prior, d)
         means = prior.given("means", (k, d))
         covariance = prior.given("covariance", (k, d, d))
-        factor = params.factor if covariance is None else _root(covariance)
+        scale = params.scale if covariance is None else _root(covariance)
         return NormalWishartPosterior(
             params.means.copy() if means is None else means,
             np.full(k, prior.kappa),
             np.full(k, nu),
-            factor * np.sqrt(nu - d - 1.0),
+            scale * np.sqrt(nu - d - 1.0),
         )
 
     def log_evidence(self, posterior: NormalWishartPosterior, x: Array, weight: Array) -> Array:
         q = np.stack([np.square(u).sum(axis=0) for u in self._whitened(posterior, x)], axis=1)
-        roots = np.diagonal(posterior.factor, axis1=1, axis2=2)
+        roots = np.diagonal(posterior.scale, axis1=1, axis2=2)
         log_root = np.log(roots).sum(axis=1)
         return log_evidence(x.shape[1], posterior, log_root, q, weight[:, None])
 
     def _whitened(self, posterior: NormalWishartPosterior, x: Array) -> list[Array]:
         from scipy.linalg import solve_triangular
 
-        pairs = zip(posterior.factor, posterior.mean, strict=True)
-        return [solve_triangular(factor, (x - mean).T, lower=True) for factor, mean in pairs]
+        pairs = zip(posterior.scale, posterior.mean, strict=True)
+        return [solve_triangular(scale, (x - mean).T, lower=True) for scale, mean in pairs]
 
     def match(
         self, posterior: NormalWishartPosterior, x: Array, weight: float, c: Array
@@ -228,14 +230,14 @@ class NormalWishart(NormalConjugate):
         q = np.array([np.square(u).sum() for u in self._whitened(posterior, x[None])])
         to = matched(len(x), posterior.kappa, posterior.nu, q, c, weight)
         near, e = c >= REACH, x - posterior.mean
-        factor = posterior.factor.copy()
+        scale = posterior.scale.copy()
         for k in np.flatnonzero(near):
-            factor[k] = np.sqrt(to.scale[k]) * updated(factor[k], np.sqrt(to.spread[k]) * e[k])
+            scale[k] = np.sqrt(to.scale[k]) * updated(scale[k], np.sqrt(to.spread[k]) * e[k])
         after = NormalWishartPosterior(
             np.where(near[:, None], posterior.mean + to.shift[:, None] * e, posterior.mean),
             np.where(near, to.kappa, posterior.kappa),
             np.where(near, to.nu, posterior.nu),
-            factor,
+            scale,
         )
         return after, int((near & to.floored).sum())
 
@@ -244,7 +246,7 @@ class NormalWishart(NormalConjugate):
         n, kappa = block.weight, posterior.kappa + block.weight
         delta = block.mean - posterior.mean
         scatter = n[:, None, None] * unpack(block.scatter, delta.shape[1])
-        v = _square(posterior.factor) + scatter + _outer(posterior.kappa * n / kappa, delta)
+        v = _square(posterior.scale) + scatter + _outer(posterior.kappa * n / kappa, delta)
         mean = posterior.mean + (n / kappa)[:, None] * delta
         return NormalWishartPosterior(mean, kappa, posterior.nu + n, _cholesky(v))
 
@@ -255,7 +257,7 @@ class NormalWishart(NormalConjugate):
 
         def natural(posterior: NormalWishartPosterior) -> Array:
             # V + kappa mean mean' is natural; about the common mean little of it cancels
-            return _square(posterior.factor) + _outer(posterior.kappa, posterior.mean - mean)
+            return _square(posterior.scale) + _outer(posterior.kappa, posterior.mean - mean)
 
         v = joined(natural(before), [natural(p) for p in parts], share[:, None, None])
         return NormalWishartPosterior(mean, kappa, nu, _cholesky(v))
@@ -267,15 +269,15 @@ class NormalWishart(NormalConjugate):
         self, posterior: NormalWishartPosterior, degrees: Array, weights: Array
     ) -> GaussianParams:
         """Parameters with the covariances V / degrees, `reg_covar` added, and not below floors."""
-        factor = posterior.factor / np.sqrt(degrees)[:, None, None]
+        scale = posterior.scale / np.sqrt(degrees)[:, None, None]
         if self.limits.reg_covar:
             added = self.limits.reg_covar * np.eye(posterior.mean.shape[1])
-            factor = _cholesky(_square(factor) + added)
-        floor = self._floors(posterior.mean, np.square(factor).sum(axis=2), weights)
-        narrow = (np.square(np.diagonal(factor, axis1=1, axis2=2)) < floor).any(axis=1)
+            scale = _cholesky(_square(scale) + added)
+        floor = self._floors(posterior.mean, np.square(scale).sum(axis=2), weights)
+        narrow = (np.square(np.diagonal(scale, axis1=1, axis2=2)) < floor).any(axis=1)
         if narrow.any():
-            factor[narrow] = cholesky_floored(_square(factor[narrow]), floor)[0]
-        return GaussianParams(posterior.mean, factor)
+            scale[narrow] = cholesky_floored(_square(scale[narrow]), floor)[0]
+        return GaussianParams(posterior.mean, scale)
 
     def expected_log_params(
         self, posterior: NormalWishartPosterior, weights: Array
@@ -287,12 +289,12 @@ class NormalWishart(NormalConjugate):
         self, posterior: NormalWishartPosterior, weights: Array, level: float
     ) -> dict[str, tuple[Array, Array]]:
         d = posterior.mean.shape[1]
-        v = np.diagonal(_square(posterior.factor), axis1=1, axis2=2)
+        v = np.diagonal(_square(posterior.scale), axis1=1, axis2=2)
         freedom = (posterior.nu - d + 1.0)[:, None]
         means = mean_intervals(posterior.mean, v, posterior.kappa[:, None], freedom, level)
         ends = np.quantile(_covariances(posterior), [0.5 - 0.5 * level, 0.5 + 0.5 * level], axis=0)
         diagonal = np.arange(d)
-        variances = np.square(self.expected(posterior, weights).factor).sum(axis=2)
+        variances = np.square(self.expected(posterior, weights).scale).sum(axis=2)
         floor = self._floors(posterior.mean, variances, weights)
         exact = self._within_limits(variance_intervals(v, freedom, level), floor)
         for end, variance in zip(ends, exact, strict=True):
@@ -300,16 +302,16 @@ class NormalWishart(NormalConjugate):
         return {"means": means, "covariances": (ends[0], ends[1])}
 
 
-def updated(factor: Array, v: Array) -> Array:
-    """The Cholesky factor of factor factor' + vv', column by column."""
-    factor, v = factor.copy(), v.copy()
+def updated(scale: Array, v: Array) -> Array:
+    """The Cholesky factor of scale scale' + vv', column by column."""
+    scale, v = scale.copy(), v.copy()
     for j in range(len(v)):
-        root = np.hypot(factor[j, j], v[j])
-        cosine, sine = root / factor[j, j], v[j] / factor[j, j]
-        factor[j, j] = root
-        factor[j + 1 :, j] = (factor[j + 1 :, j] + sine * v[j + 1 :]) / cosine
-        v[j + 1 :] = cosine * v[j + 1 :] - sine * factor[j + 1 :, j]
-    return factor
+        root = np.hypot(scale[j, j], v[j])
+        cosine, sine = root / scale[j, j], v[j] / scale[j, j]
+        scale[j, j] = root
+        scale[j + 1 :, j] = (scale[j + 1 :, j] + sine * v[j + 1 :]) / cosine
+        v[j + 1 :] = cosine * v[j + 1 :] - sine * scale[j + 1 :, j]
+    return scale
 
 
 def _root(covariance: Array) -> Array:
@@ -330,8 +332,8 @@ def _cholesky(v: Array) -> Array:
     return cholesky_floored(v, np.maximum(least, LEAST_VARIANCE))[0]
 
 
-def _square(factor: Array) -> Array:
-    return np.asarray(factor @ factor.swapaxes(1, 2))
+def _square(scale: Array) -> Array:
+    return np.asarray(scale @ scale.swapaxes(1, 2))
 
 
 def _outer(scale: Array, delta: Array) -> Array:
@@ -345,5 +347,5 @@ def _covariances(posterior: NormalWishartPosterior) -> Array:
     a = np.tril(rng.standard_normal((DRAWS, k, d, d)), -1)
     freedom = posterior.nu[:, None] - np.arange(d)
     a[..., np.arange(d), np.arange(d)] = np.sqrt(rng.chisquare(freedom, size=(DRAWS, k, d)))
-    root = posterior.factor @ np.linalg.inv(a).swapaxes(2, 3)
+    root = posterior.scale @ np.linalg.inv(a).swapaxes(2, 3)
     return np.asarray(root @ root.swapaxes(2, 3))

@@ -22,7 +22,7 @@ from mixfold.families._centred_moments import CentredMoments, MeansT
 
 
 class VarianceLimits(CentredMoments[MeansT]):
-    """Limits of variances: a share of that of a column, and what the data's resolution allows."""
+    """Limits of variances: a fraction of a column's, and what the data's resolution allows."""
 
     floor: float | None
     reg_covar: float
@@ -31,11 +31,11 @@ class VarianceLimits(CentredMoments[MeansT]):
 
     @property
     def floor_share(self) -> float:
-        """The share of a column's variance below which no component's falls."""
+        """The fraction of a column's variance below which no component's falls."""
         return SHARE if self.floor is None else self.floor
 
     def lowest_variances(self, d: int) -> Array:
-        """What no variance falls below, whatever the share, (d,)."""
+        """What no variance falls below, whatever the fraction, (d,)."""
         return lowest_variances(self.column_floors, d)
 
     def floors(self, total: Array, centre: Array) -> Array:

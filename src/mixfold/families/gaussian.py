@@ -45,11 +45,11 @@ CONJUGATES: dict[str, type[NormalWishart | NormalGamma]] = {
 class Gaussian(GaussianCapabilities):
     """Multivariate normal: t(x) = (x, xx'), maximised by mean and covariance.
 
-    `floor` keeps every conditional variance above that share of the data's variance in the
+    `floor` keeps every conditional variance above that fraction of the data's variance in the
     column, so that no component can collapse. None, the default, takes the smallest variances from
     the resolution and the scale of the data when a fit begins: in steps of s no variance is below
     s^2 / 12, a constant column gets a deviation of a thousandth of its value, or 0.001, and all
-    others a share of 1e-8. They are kept as `column_floors`. `reg_covar` is added to every
+    others a fraction of 1e-8. They are kept as `column_floors`. `reg_covar` is added to every
     variance; where it is given, no floor is taken from the data. `cap` is the largest precision:
     no eigenvalue of a covariance falls below 1 / cap, which is no degeneracy.
     `covariance="factor"` is full structure in high dimension, by `rank` factors: see
@@ -98,10 +98,10 @@ class Gaussian(GaussianCapabilities):
         return self.structure.scatter
 
     def _column_variances(self, params: GaussianParams, k: int) -> tuple[Array, Array]:
-        factor = params.factor[min(k, len(params.factor) - 1)]
-        if factor.ndim == 1:
-            return np.square(factor), np.square(factor)
-        return np.square(factor).sum(axis=1), np.square(np.diagonal(factor))
+        scale = params.scale[min(k, len(params.scale) - 1)]
+        if scale.ndim == 1:
+            return np.square(scale), np.square(scale)
+        return np.square(scale).sum(axis=1), np.square(np.diagonal(scale))
 
     @classmethod
     def variants(cls) -> list[Self]:
@@ -111,7 +111,7 @@ class Gaussian(GaussianCapabilities):
     def check_params(self, params: Any, k: int, d: int) -> None:
         check_kind("components", params, GaussianParams)
         check_array("means", params.means, (k, d))
-        self.structure.check(params.factor, k, d)
+        self.structure.check(params.scale, k, d)
 
     def example(self, k: int, d: int, rng: np.random.Generator) -> GaussianParams:
         spread = rng.normal(size=(k, 3 * d, d)) + np.arange(d)
@@ -134,20 +134,20 @@ class Gaussian(GaussianCapabilities):
 
     def scipy_log_density(self, params: GaussianParams, x: Array) -> Array:
         k, d = params.means.shape
-        factor = params.factor
-        if factor.ndim == 2:
-            factor = for_each(factor, (k, d))[:, None] * np.eye(d)
-        dense = GaussianParams(params.means, for_each(factor, (k, d, d)))
+        scale = params.scale
+        if scale.ndim == 2:
+            scale = for_each(scale, (k, d))[:, None] * np.eye(d)
+        dense = GaussianParams(params.means, for_each(scale, (k, d, d)))
         return scipy_log_density(dense, x)
 
     def from_centred(
         self, params: GaussianParams, mean: Array, scatter: Array
     ) -> tuple[Array, Array]:
-        factor = params.factor
-        if factor.ndim == 2:
-            return params.means + factor * mean, np.square(factor) * scatter
-        means = params.means + (factor @ mean[:, :, None])[:, :, 0]
-        return means, pack(factor @ unpack(scatter, mean.shape[1]) @ factor.swapaxes(1, 2))
+        scale = params.scale
+        if scale.ndim == 2:
+            return params.means + scale * mean, np.square(scale) * scatter
+        means = params.means + (scale @ mean[:, :, None])[:, :, 0]
+        return means, pack(scale @ unpack(scatter, mean.shape[1]) @ scale.swapaxes(1, 2))
 
     def to_centred(
         self, params: GaussianParams, mean: Array, scatter: Array
@@ -171,15 +171,15 @@ class Gaussian(GaussianCapabilities):
         weight, d = responsibilities.sum(axis=0), x.shape[1]
         mean = np.tile(responsibilities.sum(axis=1) @ x / weight.sum(), (len(weight), 1))
         scatter = np.zeros((len(weight), packed_length(self.scatter, d)))
-        for k, held, share in groups(responsibilities, weight):
-            mean[k] = share @ x[held]
-            scatter[k] = self._scatter(x[held] - mean[k], share)
+        for k, members, normalized in groups(responsibilities, weight):
+            mean[k] = normalized @ x[members]
+            scatter[k] = self._scatter(x[members] - mean[k], normalized)
         return (Block(weight, mean, scatter),)
 
-    def _scatter(self, away: Array, share: Array) -> Array:
+    def _scatter(self, away: Array, normalized: Array) -> Array:
         if self.scatter == "diag":
-            return np.asarray(share @ np.square(away))
-        return pack((share[:, None] * away).T @ away)
+            return np.asarray(normalized @ np.square(away))
+        return pack((normalized[:, None] * away).T @ away)
 
     def n_statistics(self, d: int) -> int:
         return d + packed_length(self.scatter, d)
@@ -224,9 +224,9 @@ class Gaussian(GaussianCapabilities):
     def full_scatter(self, params: GaussianParams) -> Array:
         """Covariances of every component in the packing of its statistics, (K, p)."""
         k, d = params.means.shape
-        if params.factor.ndim == 2:
-            return for_each(np.square(params.factor), (k, d))
-        packed = pack(params.factor @ params.factor.swapaxes(1, 2))
+        if params.scale.ndim == 2:
+            return for_each(np.square(params.scale), (k, d))
+        packed = pack(params.scale @ params.scale.swapaxes(1, 2))
         return for_each(packed, (k, packed.shape[1]))
 
     def expected(self, params: GaussianParams, weights: Array) -> Blocks:
@@ -234,9 +234,9 @@ class Gaussian(GaussianCapabilities):
 
     def variance_floor(self, statistics: Block) -> Array:
         """The smallest variance allowed in each column, from the data's own scale."""
-        share = statistics.weight / statistics.weight.sum()
-        centre = share @ statistics.mean
-        total = share @ (self._variances(statistics) + np.square(statistics.mean - centre))
+        normalized = statistics.weight / statistics.weight.sum()
+        centre = normalized @ statistics.mean
+        total = normalized @ (self._variances(statistics) + np.square(statistics.mean - centre))
         return self.floors(total, centre)
 
     def _variances(self, statistics: Block) -> Array:
@@ -248,27 +248,27 @@ class Gaussian(GaussianCapabilities):
     def maximize(self, blocks: Blocks) -> tuple[GaussianParams, int]:
         (statistics,) = blocks
         floor = self.variance_floor(statistics)
-        factor, n_degenerate = self.structure.factorize(
+        scale, n_degenerate = self.structure.factorize(
             statistics.weight, statistics.scatter, self.reg_covar, self.least_variance, floor
         )
-        return GaussianParams(statistics.mean, factor), n_degenerate
+        return GaussianParams(statistics.mean, scale), n_degenerate
 
     def sample(self, params: GaussianParams, labels: np.ndarray, rng: np.random.Generator) -> Array:
         k, d = params.means.shape
         noise = rng.standard_normal((len(labels), d))
-        if params.factor.ndim == 2:
-            spread = np.broadcast_to(params.factor, (k, d))[labels]
+        if params.scale.ndim == 2:
+            spread = np.broadcast_to(params.scale, (k, d))[labels]
             return np.asarray(params.means[labels] + noise * spread)
         rows = np.empty((len(labels), d))
-        factors = np.broadcast_to(params.factor, (k, d, d))
+        scales = np.broadcast_to(params.scale, (k, d, d))
         for component in np.unique(labels):
             chosen = labels == component
-            rows[chosen] = params.means[component] + noise[chosen] @ factors[component].T
+            rows[chosen] = params.means[component] + noise[chosen] @ scales[component].T
         return rows
 
     def deviations_of(self, x: Array, weight: Array) -> Array:
-        share = weight / weight.sum()
-        spread = np.sqrt(share @ np.square(x - share @ x))
+        normalized = weight / weight.sum()
+        spread = np.sqrt(normalized @ np.square(x - normalized @ x))
         return np.where(spread > 0, spread, 1.0)
 
     def divergence(self, x: Array, centers: Array, weight: Array) -> Array:
@@ -285,13 +285,13 @@ class Gaussian(GaussianCapabilities):
     def _mahalanobis_kl(self, a: GaussianParams, b: GaussianParams) -> Array:
         """Half of tr(A_i^-1 B_j) - d + |b_j - a_i|^2 in the metric of A_i, (K, K)."""
         k, d = a.means.shape
-        whiten, factor = self.whiten(a)[:, None], b.factor[None]
+        whiten, scale = self.whiten(a)[:, None], b.scale[None]
         offset = (b.means[None] - a.means[:, None])[..., None]
         if whiten.ndim == 3:
-            spread = np.broadcast_to(whiten * factor, (k, k, d))
+            spread = np.broadcast_to(whiten * scale, (k, k, d))
             square = np.square(spread) + np.square(whiten * offset[..., 0])
             return np.asarray(0.5 * (square - 1.0).sum(axis=2))
-        spread = np.square(whiten @ factor).sum(axis=(2, 3))
+        spread = np.square(whiten @ scale).sum(axis=(2, 3))
         return np.asarray(0.5 * (spread - d + np.square(whiten @ offset).sum(axis=(2, 3))))
 
     def n_parameters(self, k: int, d: int) -> int:

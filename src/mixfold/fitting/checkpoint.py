@@ -53,10 +53,10 @@ class Checkpoint:
 
     def keep(self, fit: Fit) -> None:
         """Write if it is time, if the fit is done, or if the next pass overwrites a file."""
-        turned = fit.row == 0 and getattr(fit.state, "on_file", False)
-        if fit.done or turned or time.monotonic() - self._last >= self.seconds:
+        next_phase = fit.row == 0 and getattr(fit.state, "on_file", False)
+        if fit.done or next_phase or time.monotonic() - self._last >= self.seconds:
             self.write(fit)
-            if turned and self.failed and not fit.done:
+            if next_phase and self.failed and not fit.done:
                 with suppress(OSError):  # an older checkpoint needs what is overwritten
                     self.path.resolve().unlink()
 

@@ -30,11 +30,11 @@ def component_order(model: MixtureModel, params: MixtureParams) -> np.ndarray:
     family = model.family
     if isinstance(family, UnconstrainedCoordinates):
         coordinates = family.unconstrained(params.components)
-        units = family.coordinate_scales(params.components)
+        scales = family.coordinate_scales(params.components)
     else:
         coordinates = family.mean(params.components)
-        units = np.ones_like(coordinates)
-    size = units.max(axis=0) + np.abs(coordinates).max(axis=0)
+        scales = np.ones_like(coordinates)
+    size = scales.max(axis=0) + np.abs(coordinates).max(axis=0)
     falling = -np.log(params.weights)[:, None]
     d = model.d
     keys = np.hstack([coordinates[:, :d], falling, coordinates[:, d:]])

@@ -108,11 +108,11 @@ def _best_first(backend: MixtureBackend, found: list[tuple[MixtureParams, float]
 
 
 def _learned(
-    rule: EM, backend: MixtureBackend, params: MixtureParams, sample: Rows
+    learner: EM, backend: MixtureBackend, params: MixtureParams, sample: Rows
 ) -> tuple[MixtureParams, float]:
     """EM on the sample: parameters and their log-likelihood per row."""
-    state = fit_rows(backend, rule, params, sample).state
-    return rule.estimate(backend, state), state.before
+    state = fit_rows(backend, learner, params, sample).state
+    return learner.estimate(backend, state), state.before
 
 
 @dataclass(frozen=True)
@@ -165,8 +165,8 @@ class Sample:
         return rows
 
 
-class SampledStarts:
-    """Starts from one sample of a source."""
+class SampledParams:
+    """Initial parameters from one sample of a source."""
 
     def __init__(self, backend: MixtureBackend, sample: Sample) -> None:
         drawing = sample.drawing

@@ -18,8 +18,8 @@ from mixfold.fitting.component_order import ranked
 from mixfold.fitting.fit import Fit
 from mixfold.fitting.history import no_history
 from mixfold.fitting.pass_runner import LocalPass
-from mixfold.fitting.plan import FitPlan, GivenStarts
-from mixfold.sources.array import Array
+from mixfold.fitting.plan import FitPlan, GivenParams
+from mixfold.sources.array_source import ArraySource
 
 
 class Loop:
@@ -63,11 +63,11 @@ class Loop:
 
     def _begun(self, start: int) -> Fit:
         plan = self.plan
-        params = plan.starts.params(start)
+        params = plan.initial_params.params(start)
         state = self.learner.init(self.backend, params, plan.prior_count, plan.seed)
         return Fit(state, no_history(), start, seed=plan.seed, origin=state)
 
-    def _leap(self) -> bool:
+    def _run_passes(self) -> bool:
         """Make several passes at once, if that can be done."""
         most = None if self.plan.passes is None else self.plan.passes - self.fit.passes
         leapt = self.passing.run_passes(self.fit, most)
@@ -81,7 +81,7 @@ class Loop:
 
     def _passes(self) -> Iterator[Fit]:
         """Several passes at once, or one."""
-        if not self._leap():
+        if not self._run_passes():
             for state, infos, row in self.passing.states(self.fit):
                 self.fit = self._moved(self.fit, state, infos, row)
                 self._tell()
@@ -124,7 +124,7 @@ class Loop:
         fit, best = self.fit, self.fit.best
         if best is None or _beats(fit, best):
             best = replace(fit, best=None)
-        if fit.start + 1 == len(self.plan.starts):
+        if fit.start + 1 == len(self.plan.initial_params):
             self.fit = replace(best, done=True, best=None, start=fit.start, rows_seen=fit.rows_seen)
         else:
             self.learner.release(fit.state)
@@ -146,9 +146,9 @@ def fit_rows(
     backend: Backend, learner: Learner, params: Any, rows: Rows, prior_count: int = 0
 ) -> Fit:
     """The fit of rows in memory, from given parameters."""
-    source = Array(rows.x, rows.weight)
+    source = ArraySource(rows.x, rows.weight)
     return Loop(
-        FitPlan(backend, learner, source, GivenStarts(params), prior_count=prior_count)
+        FitPlan(backend, learner, source, GivenParams(params), prior_count=prior_count)
     ).run()
 
 
@@ -156,9 +156,9 @@ def iter_fits(
     backend: Backend, learner: Learner, params: Any, rows: Rows, length: int
 ) -> Generator[Fit, None, None]:
     """The fit of rows in memory, looked at after every `length` rows and every pass."""
-    source = Array(rows.x, rows.weight)
+    source = ArraySource(rows.x, rows.weight)
     passing = LocalPass(backend, learner, source, 0, no_check, length)
-    plan = FitPlan(backend, learner, source, GivenStarts(params), passing=passing)
+    plan = FitPlan(backend, learner, source, GivenParams(params), passing=passing)
     return Loop(plan).iter_fits()
 
 

@@ -99,7 +99,7 @@ class LocalPass:
         """Views of memory, twice as long until one keeps the backend busy for a while.
 
         Threads wait for each other at the end of a block. How long blocks are makes no difference
-        to a pass that only gathers sums.
+        to a pass that only sums statistics.
         """
         while True:
             began = time.monotonic()

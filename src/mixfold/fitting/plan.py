@@ -16,8 +16,8 @@ from mixfold.fitting.pass_runner import PassRunner
 from mixfold.fitting.progress import Progress, Silent
 
 
-class Starts(Protocol):
-    """Parameters to start from, one set after the other; each is asked for once.
+class InitialParams(Protocol):
+    """Initial parameters, one set after the other; each is asked for once.
 
     They are `random` where they are drawn, so that components have no order of their own.
     """
@@ -28,7 +28,7 @@ class Starts(Protocol):
     def params(self, number: int) -> Any: ...
 
 
-class GivenStarts:
+class GivenParams:
     """Parameters that are known beforehand."""
 
     random = False
@@ -62,7 +62,7 @@ class FitPlan:
     backend: Backend
     learner: Learner
     source: Source
-    starts: Starts
+    initial_params: InitialParams
     seed: int = 0
     prior_count: int = 0
     passes: int | None = None
@@ -79,8 +79,8 @@ class FitPlan:
                 f"{type(self.learner).__name__} goes back to rows it has seen, and this source can "
                 "be read only once: give an array, a table or a file, or use learner='online-em'"
             )
-        if self.resumed is not None and self.resumed.start >= len(self.starts):
+        if self.resumed is not None and self.resumed.start >= len(self.initial_params):
             raise ModelFileError(
                 f"the fit to resume is at start number {self.resumed.start}, of "
-                f"{len(self.starts)}: it is of another fit; remove the checkpoint"
+                f"{len(self.initial_params)}: it is of another fit; remove the checkpoint"
             )

@@ -73,9 +73,9 @@ def together(infos: Sequence[Info | None]) -> Info | None:
 class ShardedPass:
     """Partition by partition, wherever the engine has them folded, then merged.
 
-    Where a pass only gathers, every partition is a shard of its own. Else a shard is a chain of
-    neighbours, so that learning can go on from row to row. The number of shards depends on the
-    data alone, so the result does not depend on workers.
+    Where a pass only sums statistics, every partition is a shard of its own. Else a shard is a
+    chain of neighbours, so that learning can go on from row to row. The number of shards depends on
+    the data alone, so the result does not depend on workers.
     """
 
     def __init__(

@@ -11,7 +11,7 @@ from mixfold.kernels._products import Whitened, chunk_length, upload
 from mixfold.kernels.optional_torch import Tensor, torch
 from mixfold.models.annealed import (
     Annealed,
-    AnnealingRule,
+    AnnealingOptions,
     bumps,
     maybe_decay,
     tempered,
@@ -31,16 +31,18 @@ class Movable(Protocol):
         """Logits, means and roots, here again."""
 
 
-def steps(cuts: list[Cut], epsilon: float, rule: AnnealingRule) -> list[tuple[float, float]]:
+def steps(cuts: list[Cut], epsilon: float, options: AnnealingOptions) -> list[tuple[float, float]]:
     """How long those of components and of logits are in each batch."""
-    return [tempered(epsilon, weight / (cut.stop - cut.start), rule) for cut, weight in cuts]
+    return [tempered(epsilon, weight / (cut.stop - cut.start), options) for cut, weight in cuts]
 
 
 class Moving:
     """Batches of any size, in float64."""
 
-    def __init__(self, state: Annealed, x: Tensor, weight: Tensor, rule: AnnealingRule) -> None:
-        self.x, self.weight, self.rule = x, weight, rule
+    def __init__(
+        self, state: Annealed, x: Tensor, weight: Tensor, options: AnnealingOptions
+    ) -> None:
+        self.x, self.weight, self.options = x, weight, options
         self.logits = upload(state.logits, x.device)
         self.means = torch().tensor(state.means, device=x.device)
         self.roots = torch().tensor(state.roots, device=x.device)
@@ -53,7 +55,7 @@ class Moving:
     def follow(self, cuts: list[Cut], g: Array, epsilon: float) -> Tensor:
         """Take batches; the sums of their log densities and of their losses, (batches, 2)."""
         there, found = upload(g, self.x.device), []
-        for (cut, _), lengths in zip(cuts, steps(cuts, epsilon, self.rule), strict=True):
+        for (cut, _), lengths in zip(cuts, steps(cuts, epsilon, self.options), strict=True):
             found.append(self.step(self.x[cut].double(), self.weight[cut], there, *lengths))
         return torch().stack(found)
 
@@ -73,17 +75,19 @@ class Moving:
         joint = self.log_joint(x)
         smooth = joint @ g.T
         loss, best = smooth.max(dim=1)
-        share = g[best] * (weight / len(x))[:, None]
+        responsibilities = g[best] * (weight / len(x))[:, None]
         means, roots = self.means.double(), self.roots.double()
-        held = share.sum(dim=0)[:, None]
-        first, second = share.T @ x, share.T @ x.square()
+        held = responsibilities.sum(dim=0)[:, None]
+        first, second = responsibilities.T @ x, responsibilities.T @ x.square()
         step = first - held * means
         square = second - 2.0 * means * first + held * means.square()
         odds = self.logits.softmax(dim=0)
         self.logits = self.logits + of_logits * (held[:, 0] - held.sum() * odds)
         self.means = (means + epsilon * roots.square() * step).to(self.means.dtype)
         moved = roots + epsilon * (held / roots - roots * square)
-        self.roots = moved.clip(self.rule.least_root, self.rule.most_root).to(self.roots.dtype)
+        self.roots = moved.clip(self.options.least_root, self.options.most_root).to(
+            self.roots.dtype
+        )
         return torch().stack([weight @ joint.logsumexp(dim=1), weight @ loss])
 
 
@@ -91,13 +95,13 @@ def anneal(
     state: Annealed,
     x: Tensor,
     weight: Tensor | None,
-    rule: AnnealingRule,
+    options: AnnealingOptions,
     batch_size: int,
     fused: Any = None,
 ) -> tuple[Annealed, float, float]:
     """Batches of any size, those that weigh nothing passed over.
 
-    Also the sums of log densities and of what is raised. `fused(state, x, weight, rule)` moves
+    Also the sums of log densities and of what is raised. `fused(state, x, weight, options)` moves
     whole batches that all weigh something, if it is there.
     """
     given = x.new_ones(len(x), dtype=torch().float64) if weight is None else weight
@@ -112,23 +116,23 @@ def anneal(
     for moving, some in ((fused, batches[:whole]), (Moving, batches[whole:])):
         held = [batch for batch in some if batch[1] > 0.0]
         if held:
-            state, *shown = followed(moving(state, x, given, rule), state, held, rule)
+            state, *shown = followed(moving(state, x, given, options), state, held, options)
             log_density, bound = log_density + shown[0], bound + shown[1]
     return state, log_density, bound
 
 
 def followed(
-    moving: Movable, state: Annealed, batches: list[Cut], rule: AnnealingRule
+    moving: Movable, state: Annealed, batches: list[Cut], options: AnnealingOptions
 ) -> tuple[Annealed, float, float]:
     """The state after batches, with a look at the loss whenever one is due."""
     log_density = bound = 0.0
     while batches:
         some, batches = batches[: state.wait], batches[state.wait :]
-        g = bumps(len(state.logits), rule.rows_of_grid, state.sigma)
+        g = bumps(len(state.logits), options.rows_of_grid, state.sigma)
         shown = moving.follow(some, g, state.epsilon).tolist()
         losses = [loss / held for (_, loss), (_, held) in zip(shown, some, strict=True)]
         log_density = sum((density for density, _ in shown), log_density)
         bound = sum((loss for _, loss in shown), bound)
-        state = maybe_decay(update_loss(state, *losses), rule)
+        state = maybe_decay(update_loss(state, *losses), options)
     logits, means, roots = moving.arrays()
     return replace(state, logits=logits, means=means, roots=roots), log_density, bound

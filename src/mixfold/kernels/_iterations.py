@@ -64,9 +64,9 @@ class Iterations(ABC):
 
         `form()` is `params` on the device, or None where float32 cannot hold them.
         """
-        supports_warm_start, self._ended = params is self._ended, None
+        is_continued, self._ended = params is self._ended, None
         with torch().cuda.device_of(self.x):
-            if supports_warm_start:
+            if is_continued:
                 self.slots[0] = self.slots[self.passes]
             else:
                 there = form()
@@ -170,11 +170,11 @@ class PairsIterations(Iterations):
 
     def step(self, i: int) -> None:
         flat = self.slots[i].split(self.sizes)
-        weights, means, factor = (p.view(s) for p, s in zip(flat, self.shapes, strict=True))
-        diagonal = factor.diagonal(dim1=1, dim2=2)
+        weights, means, tril = (p.view(s) for p, s in zip(flat, self.shapes, strict=True))
+        diagonal = tril.diagonal(dim1=1, dim2=2)
         offset = weights.log() - 0.5 * self.model.d * LOG_2PI - diagonal.log().sum(dim=1)
         origin = means.mean(dim=0).float()
-        given = self.fused.arranged(origin, means, whitened(factor), offset)
+        given = self.fused.arranged(origin, means, whitened(tril), offset)
         tiles = self.fused.moments(given, self.x, self.weight, self.tile)
         total = Moments(*(several.sum(dim=0) for several in tiles))
         *params, self.healthy[i] = maximized(self.limits, origin.double(), total)
@@ -183,39 +183,39 @@ class PairsIterations(Iterations):
 
 
 def limits_of(family: DevicePasses, x: Tensor) -> Tensor:
-    """The share of `Gaussian.variance_floor`, what is added to variances, and what no variance
-    falls below: by rounding, as a share of the squared mean, and in every column.
+    """The fraction of `Gaussian.variance_floor`, what is added to variances, and what no variance
+    falls below: by rounding, as a fraction of the squared mean, and in every column.
     """
     lowest = family.lowest_variances(x.shape[1])
     numbers = [family.floor, family.reg_covar, ROUNDING**2, *lowest]
     return x.new_tensor(numbers, dtype=torch().float64)
 
 
-def whitened(factor: Tensor) -> Tensor:
-    """Inverse factors."""
-    eye = torch().eye(factor.shape[1], dtype=factor.dtype, device=factor.device)
-    return torch().linalg.solve_triangular(factor, eye.expand_as(factor), upper=False)
+def whitened(tril: Tensor) -> Tensor:
+    """Inverse scales."""
+    eye = torch().eye(tril.shape[1], dtype=tril.dtype, device=tril.device)
+    return torch().linalg.solve_triangular(tril, eye.expand_as(tril), upper=False)
 
 
 def maximized(limits: Tensor, origin: Tensor, total: Moments) -> tuple[Tensor, ...]:
-    """Weights, means, factors, and whether no component is degenerate.
+    """Weights, means, scales, and whether no component is degenerate.
 
     The same as `Gaussian.maximize`, from moments about an origin.
     """
-    held = total.weight
-    share = held / held.sum()
-    centred = total.first / held[:, None]
-    scatter = total.second / held[:, None, None] - centred[:, :, None] * centred[:, None, :]
+    weight = total.weight
+    proportion = weight / weight.sum()
+    centred = total.first / weight[:, None]
+    scatter = total.second / weight[:, None, None] - centred[:, :, None] * centred[:, None, :]
     variances = scatter.diagonal(dim1=1, dim2=2)
-    middle = share @ centred
-    spread = share @ (variances + (centred - middle).square())
+    middle = proportion @ centred
+    spread = proportion @ (variances + (centred - middle).square())
     lowest = torch().maximum(limits[2] * (origin + middle).square(), limits[3:])
     floor = torch().maximum(limits[0] * spread, lowest)
     eye = torch().eye(scatter.shape[1], dtype=scatter.dtype, device=scatter.device)
-    factor, failed = torch().linalg.cholesky_ex(scatter + limits[1] * eye)
-    pivots = factor.diagonal(dim1=1, dim2=2).square()
-    good = (failed == 0).all() & (held > 0).all() & (pivots > floor).all()
-    return share, origin + centred, factor, good
+    tril, failed = torch().linalg.cholesky_ex(scatter + limits[1] * eye)
+    pivots = tril.diagonal(dim1=1, dim2=2).square()
+    good = (failed == 0).all() & (weight > 0).all() & (pivots > floor).all()
+    return proportion, origin + centred, tril, good
 
 
 def iterations(fused: Any, x: Tensor, weight: Tensor | None, tile: int) -> Iterations | None:

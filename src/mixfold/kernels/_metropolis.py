@@ -1,6 +1,6 @@
 """Draws of random effects, for many units at once.
 
-Every unit has random numbers of its own and is computed by itself, so its draws do not depend on
+Every subject has random numbers of its own and is computed by itself, so its draws do not depend on
 which units it is computed with.
 """
 
@@ -29,7 +29,7 @@ ELEMENTS = 2**20  # numbers evaluated at one go
 
 @dataclass(frozen=True)
 class Shape:
-    """About where (n, q) the effects of every unit lie, and roots of precision and covariance."""
+    """Where (n, q) the effects of every subject lie, and roots of precision and covariance."""
 
     center: Array
     root: Array
@@ -51,7 +51,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class Noise:
-    """Random numbers of every step and unit: (m, n, ...)."""
+    """Random numbers of every step and subject: (m, n, ...)."""
 
     normal: Array
     walk: Array
@@ -63,7 +63,7 @@ class Noise:
 
 @dataclass(frozen=True)
 class Chains:
-    """Draws (m, n, q) of every unit, and its log marginal density by importance sampling.
+    """Draws (m, n, q) of every subject, and its log marginal density by importance sampling.
 
     `relative_variance` is that of the estimate of the marginal density.
     """
@@ -74,12 +74,12 @@ class Chains:
 
     @property
     def weight(self) -> Array:
-        """The share (m, n) of every draw in its unit's posterior."""
+        """The weight (m, n) of every draw in its subject's posterior."""
         return np.full(self.draws.shape[:2], 1.0 / len(self.draws))
 
 
 class Proposals:
-    """Independent proposals: the t distribution of a shape, now and then the law of all units.
+    """Independent proposals: the t distribution of a shape, now and then the law of all subjects.
 
     The second keeps weights bounded, and finds the other places where effects may lie.
     """
@@ -106,7 +106,7 @@ def draw(target: Conditional, assignment: Assignment, shape: Shape) -> Chains:
     """
     noise = _noise(assignment, *shape.center.shape)
     proposals = Proposals(target, shape, noise)
-    # along contiguous numbers: along the first axis, one unit alone would be summed otherwise
+    # along contiguous numbers: along the first axis, one subject alone would be summed otherwise
     log_weight = np.ascontiguousarray(proposals.log_weight.T)
     total = logsumexp(log_weight, axis=1)
     variance = np.square(np.exp(log_weight - total[:, None])).sum(axis=1) - 1.0 / len(noise.choice)
@@ -157,7 +157,7 @@ def _walk(target: Conditional, shape: Shape, proposals: Proposals, noise: Noise)
 
 
 def _one_of(log_weight: Array, uniform: Array) -> NDArray[np.intp]:
-    """For every unit the number of one proposal, taken by its weight."""
+    """For every subject the number of one proposal, taken by its weight."""
     reached = np.exp(log_weight - log_weight.max(axis=0)).cumsum(axis=0)
     return np.asarray((reached < uniform * reached[-1]).sum(axis=0))
 
@@ -169,7 +169,7 @@ def joint(target: Conditional, z: Array) -> Array:
 
 
 def shape_at_mode(target: Conditional, enough: float = MODE_ENOUGH) -> Shape:
-    """Damped Newton steps to each unit's mode; a unit that has arrived stays where it is.
+    """Damped Newton steps to each subject's mode; a subject that has arrived stays where it is.
 
     It has arrived when the next step would gain no more than about `enough` nats.
     """
@@ -193,7 +193,7 @@ def shape_at_mode(target: Conditional, enough: float = MODE_ENOUGH) -> Shape:
 
 
 def shape_of(draws: Array) -> Shape:
-    """The mean and the covariance of every unit's draws."""
+    """The mean and the covariance of every subject's draws."""
     mean = draws.mean(axis=0)
     gap = draws - mean
     covariance = np.einsum("mna,mnb->nab", gap, gap) / len(draws)
@@ -217,5 +217,5 @@ def _damped(information: Array, gradient: Array, damping: Array) -> Array:
 
 
 def _times(matrices: Array, vectors: Array) -> Array:
-    """Each unit's matrix times its vector, summed in an order that no neighbour changes."""
+    """Each subject's matrix times its vector, summed in an order that no neighbour changes."""
     return np.asarray((matrices * vectors[..., None, :]).sum(axis=-1))

@@ -21,7 +21,7 @@ class Moments(NamedTuple):
 
 
 def of_form(model: MixtureModel, form: str) -> bool:
-    """Whether the components are Gaussians with "triangular" or "diagonal" factors."""
+    """Whether the components are Gaussians with "triangular" or "diagonal" scales."""
     gaussians = form_of(model.family).gaussians
     return gaussians is not None and gaussians.form == form
 
@@ -43,6 +43,6 @@ def in_stretches(
 
 
 def buffers(x: Tensor, programs: int, kp: int) -> tuple[Tensor, Tensor]:
-    """Room for shares, (KP, n), and for their sums with the log-likelihood by program."""
-    shares = x.new_empty((kp, len(x)), dtype=torch().float32)
-    return shares, x.new_empty((programs, 1 + kp), dtype=torch().float64)
+    """Room for responsibilities, (KP, n), and for their sums with the log-likelihood by program."""
+    responsibilities = x.new_empty((kp, len(x)), dtype=torch().float32)
+    return responsibilities, x.new_empty((programs, 1 + kp), dtype=torch().float64)

@@ -119,27 +119,29 @@ class Products:
         return self._tiles(x, tile, expect)
 
     def moments(
-        self, form: Form, x: Tensor, weight: Tensor | None, latent: Tensor, tile: int
+        self, form: Form, x: Tensor, weight: Tensor | None, responsibilities: Tensor, tile: int
     ) -> Tensor:
         """The sums of each tile under given responsibilities (n, K), without likelihood."""
 
         def given(rows: Tensor, cut: slice) -> Tensor:
-            r = latent[cut].T
+            r = responsibilities[cut].T
             r = r if weight is None else r * weight[cut]
             return self._flat(form, rows.new_zeros(()), r, form.local(rows))
 
         return self._tiles(x, tile, given)
 
-    def posterior(self, form: Form, x: Tensor, latent: bool) -> tuple[Tensor, Tensor]:
+    def posterior(self, form: Form, x: Tensor, responsibilities: bool) -> tuple[Tensor, Tensor]:
         """log p(x) of every row and, if wanted, its responsibilities (n, K)."""
         log_density = x.new_empty(len(x), dtype=torch().float64)
-        shares = x.new_empty((len(x), self.model.k), dtype=torch().float64) if latent else None
+        found = (
+            x.new_empty((len(x), self.model.k), dtype=torch().float64) if responsibilities else None
+        )
         for cut in stretches(len(x), self.chunk):
             rows = x[cut].double()
             log_density[cut], r = posterior(form, rows, form.local(rows))
-            if shares is not None:
-                shares[cut] = r.T
-        return log_density, shares
+            if found is not None:
+                found[cut] = r.T
+        return log_density, found
 
     def _tiles(self, x: Tensor, tile: int, work: Any) -> Tensor:
         """What `work` makes of the rows of each tile, chunk after chunk."""

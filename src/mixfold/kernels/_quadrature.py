@@ -17,7 +17,7 @@ MODE_ENOUGH = 1e-12  # the gain of a Newton step at which a mode counts as found
 
 
 class Nodes(NamedTuple):
-    """Points (m, n, q) of every unit, their shares (m, n) of its posterior, and log p(y) (n,)."""
+    """Points (m, n, q) of every subject, their posterior weights (m, n), and log p(y) (n,)."""
 
     z: Array
     weight: Array
@@ -25,7 +25,8 @@ class Nodes(NamedTuple):
 
 
 def quadrature(target: Conditional, n_points: int) -> Nodes:
-    """`n_points` points per effect, centred at each unit's mode and scaled by the curvature there.
+    """`n_points` points per effect, centred at each subject's mode and scaled by the curvature
+    there.
 
     References
     ----------
@@ -36,7 +37,7 @@ def quadrature(target: Conditional, n_points: int) -> Nodes:
     grid, log_weight = _grid(n_points, shape.center.shape[-1])
     z = shape.at(grid[:, None])
     scale = -np.log(np.diagonal(shape.root, axis1=-2, axis2=-1)).sum(axis=-1)
-    # along contiguous numbers: along the first axis, one unit alone would be summed otherwise
+    # along contiguous numbers: along the first axis, one subject alone would be summed otherwise
     terms = np.ascontiguousarray((joint(target, z) + log_weight[:, None]).T)
     total = logsumexp(terms, axis=1)
     share = np.ascontiguousarray(np.exp(terms - total[:, None]).T)

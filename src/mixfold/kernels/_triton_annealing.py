@@ -1,8 +1,8 @@
 """Annealed gradients of diagonal Gaussians, in three kernels per batch and a graph of many batches.
 
-Programs of the first sum densities over some columns, those of the second share some rows out
-among components, those of the third move some columns. Numbers are float32, as compiled code on a
-CPU has them; sums of losses and the logits are float64.
+Programs of the first sum densities over some columns, those of the second compute the
+responsibilities of some rows among components, those of the third move some columns. Numbers are
+float32, as compiled code on a CPU has them; sums of losses and the logits are float64.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from mixfold.core.value import at_home
 from mixfold.families.gaussian import LOG_2PI
 from mixfold.kernels._annealing import steps
 from mixfold.kernels._graphs import recorded, restored
-from mixfold.kernels._triton_shares import lanes
+from mixfold.kernels._triton_responsibilities import lanes
 from mixfold.kernels.optional_torch import Tensor, torch
-from mixfold.models.annealed import Annealed, AnnealingRule
+from mixfold.models.annealed import Annealed, AnnealingOptions
 
 MOST_COMPONENTS = 64
 MOST_ROWS = 256
@@ -80,14 +80,14 @@ def prior(logits, lane, real):
 
 @triton.jit
 @no_type_check
-def share_batch(
+def batch_responsibilities(
     joint,
     weight,
     logits,
     bumps,
     counter,
     following,
-    shares,
+    responsibilities,
     shown,
     splits,
     constant,
@@ -97,7 +97,7 @@ def share_batch(
     KP: tl.constexpr,
     B: tl.constexpr,
 ):
-    """Shares of components in B rows of a batch, and the sums of log densities and losses."""
+    """Responsibilities for B rows of a batch, and the sums of log densities and losses."""
     number = tl.load(counter)
     part = tl.program_id(0)
     place = part * B + tl.arange(0, B)
@@ -123,7 +123,7 @@ def share_batch(
     tl.store(to, tl.sum(w * density.to(tl.float64), 0))
     tl.store(to + 1, tl.sum(w * loss.to(tl.float64), 0))
     taken = tl.load(bumps + best[:, None] * KP + lane[None, :])
-    tl.store(shares + at, taken * (w / ROWS).to(tl.float32)[:, None])
+    tl.store(responsibilities + at, taken * (w / ROWS).to(tl.float32)[:, None])
     if part == 0:
         tl.store(following, number + 1)
 
@@ -138,7 +138,7 @@ def follow_batch(
     epsilon,
     counter,
     following,
-    shares,
+    responsibilities,
     least,
     most,
     D,
@@ -156,8 +156,8 @@ def follow_batch(
     row = (number - 1) * ROWS + place
     both = (place < ROWS)[:, None] & (column < D)[None, :]
     values = tl.load(x + row[:, None] * D + column[None, :], both, other=0.0)
-    taken = tl.load(shares + place[None, :] * KP + lane[:, None])
-    held = tl.sum(taken, 1)
+    taken = tl.load(responsibilities + place[None, :] * KP + lane[:, None])
+    total = tl.sum(taken, 1)
     first = tl.dot(taken, values, input_precision="tf32x3")
     second = tl.dot(taken, values * values, input_precision="tf32x3")
     at = lane[:, None] * D + column[None, :]
@@ -165,14 +165,14 @@ def follow_batch(
     mean = tl.load(means + at, inside, other=0.0)
     root = tl.load(roots + at, inside, other=1.0)
     eps = tl.load(epsilon + 2 * (number - 1)).to(tl.float32)
-    square = second - 2.0 * mean * first + held[:, None] * mean * mean
-    moved = root + eps * (held[:, None] / root - root * square)
-    tl.store(means + at, mean + eps * root * root * (first - held[:, None] * mean), inside)
+    square = second - 2.0 * mean * first + total[:, None] * mean * mean
+    moved = root + eps * (total[:, None] / root - root * square)
+    tl.store(means + at, mean + eps * root * root * (first - total[:, None] * mean), inside)
     tl.store(roots + at, tl.minimum(tl.maximum(moved, least), most), inside)
     if tl.program_id(0) == 0:
         real = lane < K
         logit, odds = prior(logits, lane, real)
-        rise = held.to(tl.float64) - tl.sum(held.to(tl.float64), 0) * odds
+        rise = total.to(tl.float64) - tl.sum(total.to(tl.float64), 0) * odds
         of_logits = tl.load(epsilon + 2 * (number - 1) + 1)
         tl.store(logits + lane, logit + of_logits * rise, real)
         tl.store(counter, number)
@@ -197,21 +197,23 @@ class Batches:
         self.epsilon = torch().zeros((self.capacity + 1, 2), **wide)
         self.counter, self.following = torch().zeros((2, 1), dtype=torch().int64, device=device)
         self.joint = torch().zeros((self.splits, self.rp, self.kp), **narrow)
-        self.shares = torch().zeros((self.rp, self.kp), **narrow)
+        self.responsibilities = torch().zeros((self.rp, self.kp), **narrow)
         self.some = min(SOME, self.rp)
         self.shown = torch().zeros((self.capacity + 1, self.rp // self.some, 2), **wide)
-        self.rule: Any = None
+        self.options: Any = None
         self._limits = 0.0, 0.0
         self._g: Any = None
         self._length: Any = None
         self._graphs: dict[int, Any] = {}
 
-    def load(self, state: Annealed, x: Tensor, weight: Tensor, rule: AnnealingRule) -> Batches:
+    def load(
+        self, state: Annealed, x: Tensor, weight: Tensor, options: AnnealingOptions
+    ) -> Batches:
         """Begin with rows and a state."""
-        limits = rule.least_root, rule.most_root
+        limits = options.least_root, options.most_root
         if limits != self._limits:
             self._limits, self._graphs = limits, {}
-        self.rule = rule
+        self.options = options
         self.x[: len(x)] = x
         self.weight[: len(x)] = weight
         for mine, given in zip(
@@ -230,7 +232,7 @@ class Batches:
             self.bumps[: self.k, : self.k] = torch().tensor(g)
             self._g = g
         first, left = cuts[0][0].start // self.size, len(cuts)
-        self._take(first, steps(cuts, epsilon, self.rule))
+        self._take(first, steps(cuts, epsilon, self.options))
         for length in AT_ONCE:
             for _ in range(left // length):
                 self._play(length)
@@ -270,11 +272,18 @@ class Batches:
         given = self.joint, self.weight, self.logits, self.bumps, self.counter, self.following
         shape: Any = self.k, self.size, self.rp, self.kp
         offset = -0.5 * self.d * LOG_2PI
-        share_batch[(blocks,)](
-            *given, self.shares, self.shown, self.splits, offset, *shape, self.some, num_warps=4
+        batch_responsibilities[(blocks,)](
+            *given,
+            self.responsibilities,
+            self.shown,
+            self.splits,
+            offset,
+            *shape,
+            self.some,
+            num_warps=4,
         )
         counters = self.counter, self.following
-        changing = self.logits, self.epsilon, *counters, self.shares, *self._limits
+        changing = self.logits, self.epsilon, *counters, self.responsibilities, *self._limits
         follow_batch[(triton.cdiv(self.d, COLUMNS),)](
             *moving, *changing, *sizes, self.rp, self.kp, COLUMNS, num_warps=4
         )

@@ -1,6 +1,7 @@
 """M-steps of diagonal Gaussians, and what their next E-step reads: a program for some columns.
 
-Parameters of all components are one list, float64: weights (K), means (K, D), factors (K, D).
+Parameters of all components are one list, float64: weights (K), means (K, D), standard deviations
+(K, D).
 """
 
 from __future__ import annotations
@@ -44,17 +45,17 @@ def arrange(
     real = (lane < K)[:, None] & (column < D)[None, :]
     at = lane[:, None] * D + column[None, :]
     mean = tl.load(slot + K + at, real, other=0.0)
-    factor = tl.load(slot + K + K * D + at, real, other=1.0)
+    std = tl.load(slot + K + K * D + at, real, other=1.0)
     centre = (tl.sum(mean, 0) / K).to(tl.float32)
     centred = tl.where(real, mean - centre.to(tl.float64)[None, :], 0.0)
-    whiten = 1.0 / factor
+    whiten = 1.0 / std
     precision = tl.where(real, whiten * whiten, 0.0)
     slope = precision * centred
     kind = linear.dtype.element_ty
     tl.store(origin + column, centre, column < D)
     tl.store(linear + at, slope.to(kind), (column < D)[None, :])
     tl.store(square + at, (-0.5 * precision).to(kind), (column < D)[None, :])
-    part = tl.sum(tl.where(real, -0.5 * (slope * centred + LOG_2PI) - tl.log(factor), 0.0), 1)
+    part = tl.sum(tl.where(real, -0.5 * (slope * centred + LOG_2PI) - tl.log(std), 0.0), 1)
     tl.store(parts + tl.program_id(0) * KP + lane, part)
     outside = (tl.abs(centred) * whiten > FAR) | (whiten >= LARGEST) | (whiten * LARGEST <= 1.0)
     tl.store(far + tl.program_id(0), tl.max(tl.max(outside.to(tl.int32), 1), 0))
@@ -77,18 +78,18 @@ def add_parts(slot, parts, constant, blocks, K, TINY: tl.constexpr, KP: tl.const
 
 @triton.jit
 @no_type_check
-def weigh(held, tiles, lane, KP: tl.constexpr):
+def weigh(sums, tiles, lane, KP: tl.constexpr):
     """The weight of every component in all tiles."""
     total = tl.zeros((KP,), tl.float64)
     for tile in range(tiles):
-        total += tl.load(held + tile * (1 + KP) + 1 + lane)
+        total += tl.load(sums + tile * (1 + KP) + 1 + lane)
     return total
 
 
 @triton.jit
 @no_type_check
 def maximize_columns(
-    held,
+    sums,
     moments,
     origin,
     limits,
@@ -101,24 +102,24 @@ def maximize_columns(
     KP: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Means and factors, and whether none is degenerate."""
+    """Means and scales, and whether none is degenerate."""
     column = tl.program_id(0) * C + tl.arange(0, C)
     lane = tl.arange(0, KP)
     real = (lane < K)[:, None] & (column < D)[None, :]
-    weight = weigh(held, tiles, lane, KP)
+    weight = weigh(sums, tiles, lane, KP)
     first = tl.zeros((KP, C), tl.float64)
     second = tl.zeros((KP, C), tl.float64)
     for tile in range(tiles):
         at = moments + (tile * KP + lane[:, None].to(tl.int64)) * 2 * D + column[None, :]
         first += tl.load(at, real, other=0.0)
         second += tl.load(at + D, real, other=0.0)
-    share = (weight / tl.sum(weight, 0))[:, None]
+    proportion = (weight / tl.sum(weight, 0))[:, None]
     some = tl.where(weight > 0.0, weight, 1.0)[:, None]
     centred = first / some
     variance = second / some - centred * centred
-    middle = tl.sum(share * centred, 0)
+    middle = tl.sum(proportion * centred, 0)
     gap = centred - middle[None, :]
-    spread = tl.sum(share * (variance + gap * gap), 0)
+    spread = tl.sum(proportion * (variance + gap * gap), 0)
     centre = tl.load(origin + column, column < D, other=0.0).to(tl.float64)
     mean = centre + middle
     lowest = tl.load(limits + 3 + column, column < D, other=TINY)
@@ -135,7 +136,7 @@ def maximize_columns(
 @triton.jit
 @no_type_check
 def close(
-    held,
+    sums,
     far,
     good,
     after,
@@ -149,12 +150,12 @@ def close(
 ):
     """Weights, the mean log-likelihood, and whether the pass may count."""
     lane = tl.arange(0, KP)
-    weight = weigh(held, tiles, lane, KP)
+    weight = weigh(sums, tiles, lane, KP)
     count = tl.sum(weight, 0)
     tl.store(after + lane, weight / count, lane < K)
     total_log_likelihood = count * 0.0
     for tile in range(tiles):
-        total_log_likelihood += tl.load(held + tile * (1 + KP))
+        total_log_likelihood += tl.load(sums + tile * (1 + KP))
     tl.store(log_likelihood, total_log_likelihood / count)
     fit = tl.min(((weight > 0.0) | (lane >= K)).to(tl.int32), 0)
     for first in range(0, blocks, 32):
@@ -209,12 +210,12 @@ class Columns:
         return made
 
     def maximize(
-        self, theta: Theta, held: Tensor, moments: Tensor, after: Tensor, *found: Tensor
+        self, theta: Theta, sums: Tensor, moments: Tensor, after: Tensor, *found: Tensor
     ) -> None:
         """The slot after, the mean log-likelihood, and whether all is healthy, from weights and
         log-likelihood (T, 1 + KP) and moments (T, KP, 2, D) of tiles under `theta`."""
-        given = held, moments, theta.origin, self.limits, after, self._good
-        sizes: Any = len(held), self.d, self.k, LEAST_VARIANCE, self.kp, COLUMNS
+        given = sums, moments, theta.origin, self.limits, after, self._good
+        sizes: Any = len(sums), self.d, self.k, LEAST_VARIANCE, self.kp, COLUMNS
         maximize_columns[(self.blocks,)](*given, *sizes)
-        rest: Any = len(held), self.blocks, self.k, theta.wide, self.kp
-        close[(1,)](held, self._far, self._good, after, *found, *rest)
+        rest: Any = len(sums), self.blocks, self.k, theta.wide, self.kp
+        close[(1,)](sums, self._far, self._good, after, *found, *rest)

@@ -15,7 +15,7 @@ import triton.language as tl
 from mixfold.kernels._moments import buffers, in_stretches, of_form
 from mixfold.kernels._products import Whitened
 from mixfold.kernels._triton_columns import FAR, LARGEST, Theta
-from mixfold.kernels._triton_shares import lanes, share_out
+from mixfold.kernels._triton_responsibilities import lanes, store_responsibilities
 from mixfold.kernels._triton_sums import grouped
 from mixfold.kernels.optional_torch import Tensor, torch
 from mixfold.models.mixture_model import MixtureModel
@@ -29,14 +29,14 @@ SHARE_ELEMENTS = 2**28
 
 @triton.jit
 @no_type_check
-def share_diagonal(
+def diagonal_responsibilities(
     x,
     weight,
     origin,
     constant,
     linear,
     square,
-    shares,
+    responsibilities,
     partial,
     n,
     D,
@@ -71,7 +71,9 @@ def share_diagonal(
     # a row too far for float32 is as far as that can say
     joint = tl.maximum(joint + tl.load(constant + lane)[None, :], -1e38)
     joint = tl.where((lane < K)[None, :], joint, float("-inf"))
-    share_out(joint, number, inside, weight, shares, partial, n, WEIGHTED, KP)
+    store_responsibilities(
+        joint, number, inside, weight, responsibilities, partial, n, WEIGHTED, KP
+    )
 
 
 @triton.jit
@@ -79,7 +81,7 @@ def share_diagonal(
 def add_diagonal(
     x,
     origin,
-    shares,
+    responsibilities,
     out,
     n,
     D,
@@ -101,7 +103,7 @@ def add_diagonal(
     for start in range(0, SPAN, B):
         number = span * SPAN + start + tl.arange(0, B)
         inside = number < n
-        at = shares + number[:, None] + lane[None, :].to(tl.int64) * n
+        at = responsibilities + number[:, None] + lane[None, :].to(tl.int64) * n
         r = tl.load(at, inside[:, None], other=0.0).to(kind)
         at = x + number[None, :] * D + column[:, None]
         delta = tl.load(at, inside[None, :] & real[:, None], other=0.0).to(kind) - centre
@@ -122,7 +124,7 @@ def near(centred: Tensor, whiten: Tensor) -> Tensor:
     return few & (whiten.amax() < LARGEST) & (whiten.amin() > 1.0 / LARGEST)
 
 
-class Prepared(NamedTuple):
+class DiagonalParams(NamedTuple):
     """Parameters as the kernels want them, and as float64 about the origin."""
 
     theta: Theta
@@ -145,7 +147,7 @@ class Diagonal:
         few = model.k <= MOST_COMPONENTS and model.d <= MOST_COLUMNS
         return few and of_form(model, "diagonal")
 
-    def prepare(self, form: Whitened) -> Prepared:
+    def prepare(self, form: Whitened) -> DiagonalParams:
         """Parameters as the kernels want them; the origin is the mean of the means."""
         means, whiten = form.means[:, 0], form.whiten[:, 0]
         origin = means.mean(dim=0).float()
@@ -161,22 +163,22 @@ class Diagonal:
             pad(linear.to(kind), (0, 0, 0, more)).contiguous(),
             pad((-0.5 * precision).to(kind), (0, 0, 0, more)).contiguous(),
         )
-        return Prepared(theta, centred, whiten)
+        return DiagonalParams(theta, centred, whiten)
 
     def wide_for(self, form: Whitened) -> bool:
         """Whether products must be made in float64."""
         means, whiten = form.means[:, 0], form.whiten[:, 0]
         return not bool(near(means - means.mean(dim=0), whiten))
 
-    def sums(self, given: Prepared, x: Tensor, weight: Tensor | None, tile: int) -> Tensor:
+    def sums(self, given: DiagonalParams, x: Tensor, weight: Tensor | None, tile: int) -> Tensor:
         """The sums of each tile, (tiles, n_sums)."""
-        held, moments = self.moments(given.theta, x, weight, tile)
-        b, w, total = given.centred, given.whiten, held[:, 1 : 1 + self.k, None]
+        sums, moments = self.moments(given.theta, x, weight, tile)
+        b, w, total = given.centred, given.whiten, sums[:, 1 : 1 + self.k, None]
         ones, twos = moments[:, : self.k].unbind(2)
         first = (ones - total * b) * w
         second = (twos - 2.0 * b * ones + total * b.square()) * w.square()
         table = torch().cat([total, first, second], dim=2).flatten(1)
-        return torch().cat([held[:, :1], table], dim=1)
+        return torch().cat([sums[:, :1], table], dim=1)
 
     def moments(
         self, theta: Theta, x: Tensor, weight: Tensor | None, tile: int
@@ -190,20 +192,30 @@ class Diagonal:
         self, theta: Theta, x: Tensor, weight: Tensor | None, tile: int
     ) -> tuple[Tensor, ...]:
         n, programs = len(x), triton.cdiv(len(x), ROWS)
-        shares, partial = buffers(x, programs, self.kp)
+        responsibilities, partial = buffers(x, programs, self.kp)
         weights = x if weight is None else weight
         sizes: Any = n, self.d, self.k, self.kp, weight is not None, theta.wide, ROWS
         columns = 32 if theta.wide else 64
-        share_diagonal[(programs,)](
-            x, weights, *theta, shares, partial, *sizes, columns, num_warps=8, num_stages=3
+        diagonal_responsibilities[(programs,)](
+            x,
+            weights,
+            *theta,
+            responsibilities,
+            partial,
+            *sizes,
+            columns,
+            num_warps=8,
+            num_stages=3,
         )
-        spans = self._added(theta, x, shares, n)
+        spans = self._added(theta, x, responsibilities, n)
         return grouped(partial, tile // ROWS), grouped(spans, tile // SPAN)
 
-    def _added(self, theta: Theta, x: Tensor, shares: Tensor, n: int) -> Tensor:
+    def _added(self, theta: Theta, x: Tensor, responsibilities: Tensor, n: int) -> Tensor:
         spans = triton.cdiv(n, SPAN)
         out = x.new_empty((spans, self.kp, 2, self.d), dtype=theta.linear.dtype)
         grid = spans, triton.cdiv(self.d, 64)
         sizes: Any = n, self.d, self.kp, theta.wide, SPAN, 32 if theta.wide else 64, 64
-        add_diagonal[grid](x, theta.origin, shares, out, *sizes, num_warps=4, num_stages=3)
+        add_diagonal[grid](
+            x, theta.origin, responsibilities, out, *sizes, num_warps=4, num_stages=3
+        )
         return out

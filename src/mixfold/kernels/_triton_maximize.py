@@ -32,37 +32,39 @@ def totals(sums, tiles, lane, real, K: tl.constexpr, S: tl.constexpr):
 
 @triton.jit
 @no_type_check
-def scattered(factor, local, D: tl.constexpr):
-    """factor local factor', of triangles; `local` is symmetric."""
+def scattered(tril, local, D: tl.constexpr):
+    """tril local tril', of triangles; `local` is symmetric."""
     half = ()
     for i in tl.static_range(D):
         for j in tl.static_range(D):
-            value = factor[i * (i + 1) // 2] * local[j * (j + 1) // 2]
+            value = tril[i * (i + 1) // 2] * local[j * (j + 1) // 2]
             for a in tl.static_range(1, i + 1):
                 if a >= j:
-                    value += factor[i * (i + 1) // 2 + a] * local[a * (a + 1) // 2 + j]
+                    value += tril[i * (i + 1) // 2 + a] * local[a * (a + 1) // 2 + j]
                 else:
-                    value += factor[i * (i + 1) // 2 + a] * local[j * (j + 1) // 2 + a]
+                    value += tril[i * (i + 1) // 2 + a] * local[j * (j + 1) // 2 + a]
             half = half + (value,)
     found = ()
     for i in tl.static_range(D):
         for j in tl.static_range(i + 1):
-            value = half[i * D] * factor[j * (j + 1) // 2]
+            value = half[i * D] * tril[j * (j + 1) // 2]
             for a in tl.static_range(1, j + 1):
-                value += half[i * D + a] * factor[j * (j + 1) // 2 + a]
+                value += half[i * D + a] * tril[j * (j + 1) // 2 + a]
             found = found + (value,)
     return found
 
 
 @triton.jit
 @no_type_check
-def floors(share, mean, scatter, real, limits, D: tl.constexpr):
-    """`Gaussian.variance_floor`: a share of the data's variance in each column."""
+def floors(proportion, mean, scatter, real, limits, D: tl.constexpr):
+    """`Gaussian.variance_floor`: a fraction of the data's variance in each column."""
     found = ()
     for i in tl.static_range(D):
-        centre = tl.sum(share * mean[i], 0)
+        centre = tl.sum(proportion * mean[i], 0)
         gap = mean[i] - centre
-        spread = tl.sum(tl.where(real, share * (scatter[i * (i + 3) // 2] + gap * gap), 0.0), 0)
+        spread = tl.sum(
+            tl.where(real, proportion * (scatter[i * (i + 3) // 2] + gap * gap), 0.0), 0
+        )
         lowest = tl.maximum(tl.load(limits + 2) * centre * centre, tl.load(limits + 3 + i))
         found = found + (tl.maximum(tl.load(limits) * spread, lowest),)
     return found
@@ -72,35 +74,35 @@ def floors(share, mean, scatter, real, limits, D: tl.constexpr):
 @no_type_check
 def factored(scatter, floor, reg, real, D: tl.constexpr):
     """Cholesky factors of scatter + reg I, and whether all pivots are above the floor."""
-    factor = ()
+    tril = ()
     healthy = tl.min(real.to(tl.int32), 0) >= 0
     for i in tl.static_range(D):
         for j in tl.static_range(i + 1):
             value = scatter[i * (i + 1) // 2 + j]
             for a in tl.static_range(j):
-                value -= factor[i * (i + 1) // 2 + a] * factor[j * (j + 1) // 2 + a]
+                value -= tril[i * (i + 1) // 2 + a] * tril[j * (j + 1) // 2 + a]
             if i == j:
                 value += reg
                 healthy = healthy & (tl.min(tl.where(real, value - floor[i], 1.0), 0) > 0.0)
                 value = tl.sqrt(tl.where(real & (value > 0.0), value, 1.0))
             else:
-                value = value / factor[j * (j + 3) // 2]
-            factor = factor + (value,)
-    return factor, healthy
+                value = value / tril[j * (j + 3) // 2]
+            tril = tril + (value,)
+    return tril, healthy
 
 
 @triton.jit
 @no_type_check
-def inverted(factor, D: tl.constexpr):
+def inverted(tril, D: tl.constexpr):
     """The inverse of a triangle."""
     inverse = ()
     for i in tl.static_range(D):
         for j in tl.static_range(i):
-            value = factor[i * (i + 1) // 2 + j] * inverse[j * (j + 3) // 2]
+            value = tril[i * (i + 1) // 2 + j] * inverse[j * (j + 3) // 2]
             for a in tl.static_range(j + 1, i):
-                value += factor[i * (i + 1) // 2 + a] * inverse[a * (a + 1) // 2 + j]
-            inverse = inverse + (-value / factor[i * (i + 3) // 2],)
-        inverse = inverse + (1.0 / factor[i * (i + 3) // 2],)
+                value += tril[i * (i + 1) // 2 + a] * inverse[a * (a + 1) // 2 + j]
+            inverse = inverse + (-value / tril[i * (i + 3) // 2],)
+        inverse = inverse + (1.0 / tril[i * (i + 3) // 2],)
     return inverse
 
 
@@ -124,9 +126,9 @@ def maximize_small(
     lane = tl.arange(0, KP)
     real = lane < K
     total, log_likelihoods = totals(sums, tiles, lane, real, K, 1 + D + T)
-    held = total[0]
-    count = tl.sum(held, 0)
-    some = tl.where(real & (held > 0.0), held, 1.0)
+    weight = total[0]
+    count = tl.sum(weight, 0)
+    some = tl.where(real & (weight > 0.0), weight, 1.0)
     mean = ()
     old = ()
     local = ()
@@ -140,23 +142,23 @@ def maximize_small(
             local = local + (second - (total[1 + i] / some) * (total[1 + j] / some),)
         mean = mean + (value,)
     scatter = scattered(old, local, D)
-    share = held / count
-    floor = floors(share, mean, scatter, real, limits, D)
-    factor, good = factored(scatter, floor, tl.load(limits + 1), real, D)
-    good = good & (tl.min(tl.where(real, held, 1.0), 0) > 0.0)
-    root = inverted(factor, D)
-    constant = tl.log(tl.where(real & (share > 0.0), share, 1.0)) - 0.9189385332046727 * D
-    tl.store(after + lane, share, real)
+    proportion = weight / count
+    floor = floors(proportion, mean, scatter, real, limits, D)
+    tril, good = factored(scatter, floor, tl.load(limits + 1), real, D)
+    good = good & (tl.min(tl.where(real, weight, 1.0), 0) > 0.0)
+    root = inverted(tril, D)
+    constant = tl.log(tl.where(real & (proportion > 0.0), proportion, 1.0)) - 0.9189385332046727 * D
+    tl.store(after + lane, proportion, real)
     at = theta + lane * (1 + 2 * D + T)
     for i in tl.static_range(D):
-        constant -= tl.log(factor[i * (i + 3) // 2])
+        constant -= tl.log(tril[i * (i + 3) // 2])
         tl.store(after + K + lane * D + i, mean[i], real)
         high = mean[i].to(tl.float32)
         tl.store(at + 1 + i, high, real)
         tl.store(at + 1 + D + i, (mean[i] - high.to(tl.float64)).to(tl.float32), real)
         for j in tl.static_range(i + 1):
             place = after + K + K * D + (lane * D + i) * D
-            tl.store(place + j, factor[i * (i + 1) // 2 + j], real)
+            tl.store(place + j, tril[i * (i + 1) // 2 + j], real)
             tl.store(
                 at + 1 + 2 * D + i * (i + 1) // 2 + j,
                 root[i * (i + 1) // 2 + j].to(tl.float32),

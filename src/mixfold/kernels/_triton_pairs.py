@@ -14,7 +14,7 @@ import triton.language as tl
 
 from mixfold.kernels._moments import Moments, buffers, in_stretches, of_form
 from mixfold.kernels._products import Whitened
-from mixfold.kernels._triton_shares import lanes, share_out
+from mixfold.kernels._triton_responsibilities import lanes, store_responsibilities
 from mixfold.kernels._triton_sums import grouped
 from mixfold.kernels.optional_torch import Tensor, torch
 from mixfold.models.mixture_model import MixtureModel
@@ -29,14 +29,14 @@ PARTIAL_ELEMENTS = 2**27
 
 @triton.jit
 @no_type_check
-def share_full(
+def full_responsibilities(
     x,
     weight,
     constant,
     high,
     low,
     whiten,
-    shares,
+    responsibilities,
     partial,
     n,
     K,
@@ -62,7 +62,9 @@ def share_full(
         # a row too far for float32 is as far as that can say
         value = tl.load(constant + k) - 0.5 * tl.minimum(tl.sum(y * y, 1), 1e38)
         joint = tl.where((lane == k)[None, :], value[:, None], joint)
-    share_out(joint, number, inside, weight, shares, partial, n, WEIGHTED, KP)
+    store_responsibilities(
+        joint, number, inside, weight, responsibilities, partial, n, WEIGHTED, KP
+    )
 
 
 @triton.jit
@@ -70,7 +72,7 @@ def share_full(
 def add_pairs(
     x,
     origin,
-    shares,
+    responsibilities,
     first,
     second,
     n,
@@ -100,7 +102,7 @@ def add_pairs(
         number = span * SPAN + start + tl.arange(0, B)
         inside = (number < n)[:, None]
         r = tl.load(
-            shares + lane[:, None].to(tl.int64) * n + number[None, :],
+            responsibilities + lane[:, None].to(tl.int64) * n + number[None, :],
             (number < n)[None, :],
             other=0.0,
         )
@@ -124,7 +126,7 @@ def add_pairs(
         tl.store(first + beside + tl.arange(0, SIDE)[None, :], ones)
 
 
-class Prepared(NamedTuple):
+class PairParams(NamedTuple):
     """Parameters as the kernels want them, and as float64 about the origin."""
 
     origin: Tensor
@@ -154,18 +156,18 @@ class Pairs:
         small = model.d <= MOST_COLUMNS and model.k <= MOST_COMPONENTS
         return small and of_form(model, "triangular")
 
-    def prepare(self, form: Whitened) -> Prepared:
+    def prepare(self, form: Whitened) -> PairParams:
         """Parameters as the kernels want them; the origin is the mean of the means."""
         means = form.means[:, 0]
         return self.arranged(means.mean(dim=0).float(), means, form.whiten, form.offset[:, 0])
 
-    def arranged(self, origin: Tensor, means: Tensor, whiten: Tensor, offset: Tensor) -> Prepared:
+    def arranged(self, origin: Tensor, means: Tensor, whiten: Tensor, offset: Tensor) -> PairParams:
         """Parameters as the kernels want them, with a given origin."""
         high = means.float()
         low = (means - high.double()).float()
         more = self.dp - self.d
         pad = torch().nn.functional.pad
-        return Prepared(
+        return PairParams(
             origin,
             offset.float(),
             pad(high, (0, more)).contiguous(),
@@ -175,14 +177,14 @@ class Pairs:
             whiten,
         )
 
-    def sums(self, given: Prepared, x: Tensor, weight: Tensor | None, tile: int) -> Tensor:
+    def sums(self, given: PairParams, x: Tensor, weight: Tensor | None, tile: int) -> Tensor:
         """The sums of each tile, (tiles, n_sums)."""
         found = self.moments(given, x, weight, tile)
         # one by one: how products are rounded may depend on how many there are
         tiles = [self._localized(given, Moments(*one)) for one in zip(*found, strict=True)]
         return torch().stack(tiles)
 
-    def _localized(self, given: Prepared, found: Moments) -> Tensor:
+    def _localized(self, given: PairParams, found: Moments) -> Tensor:
         """Sums of a tile in the coordinates W (x - mu)."""
         b, w = given.centred, given.whiten
         held = found.weight[:, None]
@@ -195,24 +197,33 @@ class Pairs:
         table = torch().cat(parts, dim=1)
         return torch().cat([found.log_likelihood[None], table.ravel()])
 
-    def moments(self, given: Prepared, x: Tensor, weight: Tensor | None, tile: int) -> Moments:
+    def moments(self, given: PairParams, x: Tensor, weight: Tensor | None, tile: int) -> Moments:
         """Moments of each tile about the origin, from as many tiles at once as memory bears."""
         spans = PARTIAL_ELEMENTS // (self.pairs * self.kp * SIDE * SIDE)
         length = tile * max(1, spans * SPAN // tile)
         found = in_stretches(lambda a, w: self._some(given, a, w, tile), x, weight, length)
         return Moments(*found)
 
-    def _some(self, given: Prepared, x: Tensor, weight: Tensor | None, tile: int) -> Moments:
+    def _some(self, given: PairParams, x: Tensor, weight: Tensor | None, tile: int) -> Moments:
         n, programs = len(x), triton.cdiv(len(x), ROWS)
-        shares, partial = buffers(x, programs, self.kp)
+        responsibilities, partial = buffers(x, programs, self.kp)
         sizes: Any = self.d, self.dp, self.kp, weight is not None, ROWS
         params = given.constant, given.high, given.low, given.root
         weights = x if weight is None else weight
-        share_full[(programs,)](
-            x, weights, *params, shares, partial, n, self.k, *sizes, num_warps=4, num_stages=1
+        full_responsibilities[(programs,)](
+            x,
+            weights,
+            *params,
+            responsibilities,
+            partial,
+            n,
+            self.k,
+            *sizes,
+            num_warps=4,
+            num_stages=1,
         )
         held = grouped(partial, tile // ROWS)
-        first, second = self._added(given.origin, x, shares, n)
+        first, second = self._added(given.origin, x, responsibilities, n)
         return Moments(
             held[:, 0],
             held[:, 1 : 1 + self.k],
@@ -220,14 +231,16 @@ class Pairs:
             self._square(grouped(second, tile // SPAN)),
         )
 
-    def _added(self, origin: Tensor, x: Tensor, shares: Tensor, n: int) -> tuple[Tensor, Tensor]:
+    def _added(
+        self, origin: Tensor, x: Tensor, responsibilities: Tensor, n: int
+    ) -> tuple[Tensor, Tensor]:
         spans, wide = triton.cdiv(n, SPAN), torch().float64
         first = x.new_empty((spans, self.kp, self.blocks, SIDE), dtype=wide)
         second = x.new_empty((spans, self.pairs, self.kp, SIDE, SIDE), dtype=wide)
         several, warps = (64, 8) if self.kp == 64 else (16, 4)
         grid = spans, self.pairs, self.kp // several
         sizes: Any = self.d, self.kp, several, SIDE, SPAN, 32
-        add_pairs[grid](x, origin, shares, first, second, n, *sizes, num_warps=warps)
+        add_pairs[grid](x, origin, responsibilities, first, second, n, *sizes, num_warps=warps)
         return first, second
 
     def _square(self, pairs: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ from mixfold.models.mixture_model import MixtureModel, MixtureParams
 FAR = 2.0**20
 
 
-class Prepared(NamedTuple):
+class WhitenedFactors(NamedTuple):
     """Parameters, and the products that give all log densities of rows about `origin` at once."""
 
     params: MixtureParams
@@ -34,7 +34,7 @@ class FactorKernel(ReferenceKernel):
     """log p = const - (c'Pc - |Wc|^2) / 2, c = x - mu, expanded about an origin among the means.
 
     Where a component is far from the others for its size the expansion would cancel, and rows are
-    centred component by component. Sums are over rows that a component has a share in.
+    centred component by component. Sums are over rows that a component has responsibility for.
     """
 
     def __init__(self, model: MixtureModel) -> None:
@@ -47,7 +47,7 @@ class FactorKernel(ReferenceKernel):
         """Whether the kernel serves a model: a mixture whose components have factors."""
         return isinstance(model, MixtureModel) and isinstance(model.family, LowRankKernel)
 
-    def prepare(self, params: MixtureParams) -> Prepared:
+    def prepare(self, params: MixtureParams) -> WhitenedFactors:
         """What the other methods want; computed once for many blocks."""
         components = self._family.low_rank(params.components)
         known = posterior(components)
@@ -59,7 +59,7 @@ class FactorKernel(ReferenceKernel):
         near = bool((squares + signal.sum(axis=1)).max() < FAR)
         logs = np.log(params.weights) - 0.5 * self.model.d * LOG_2PI - known.half_log_determinant
         k, q, d = known.reach.shape
-        return Prepared(
+        return WhitenedFactors(
             params,
             components,
             known,
@@ -70,7 +70,7 @@ class FactorKernel(ReferenceKernel):
             near,
         )
 
-    def log_joint(self, prepared: Prepared, x: Array) -> Array:
+    def log_joint(self, prepared: WhitenedFactors, x: Array) -> Array:
         """log w_k p(x | k), (n, K)."""
         if not prepared.near:
             return super().log_joint(prepared.params, x)
@@ -83,24 +83,28 @@ class FactorKernel(ReferenceKernel):
         joint -= 0.5 * (np.square(centred, out=centred) @ prepared.known.precision.T)
         return np.asarray(joint + prepared.constant)
 
-    def moments(self, prepared: Prepared, rows: Rows, latent: Array) -> Array:
+    def moments(self, prepared: WhitenedFactors, rows: Rows, responsibilities: Array) -> Array:
         """The sums of a block under given responsibilities, of any sign, without likelihood."""
-        r = latent * rows.weights()[:, None]
+        responsibilities = responsibilities * rows.weights()[:, None]
         table = np.empty((self.model.k, self.model.family.n_sums(self.model.d)))
-        for k, share in enumerate(r.T):
-            table[k] = self._component(prepared, k, rows.x, share)
+        for k, responsibility in enumerate(responsibilities.T):
+            table[k] = self._component(prepared, k, rows.x, responsibility)
         return np.concatenate([[0.0], table.ravel()])
 
-    def _component(self, prepared: Prepared, k: int, x: Array, share: Array) -> Array:
-        """Weight, first and second moments of the rows that component k has a share in."""
-        held = np.flatnonzero(share)
-        share = share[held]
+    def _component(
+        self, prepared: WhitenedFactors, k: int, x: Array, responsibility: Array
+    ) -> Array:
+        """Weight, first and second moments of the rows that component k has responsibility for."""
+        members = np.flatnonzero(responsibility)
+        responsibility = responsibility[members]
         means = prepared.components.means[k]
-        centred = np.subtract(x[held], means, order="C", dtype=np.float64)
+        centred = np.subtract(x[members], means, order="C", dtype=np.float64)
         factors = centred @ prepared.known.beta[k].T
-        weighted = np.column_stack([share, share[:, None] * factors])
+        weighted = np.column_stack([responsibility, responsibility[:, None] * factors])
         products, squares = weighted.T @ centred, weighted.T @ factors
         moments = Moments(
-            (share @ np.square(centred, out=centred))[None], products[None, 1:], squares[None, 1:]
+            (responsibility @ np.square(centred, out=centred))[None],
+            products[None, 1:],
+            squares[None, 1:],
         )
-        return np.concatenate([[share.sum()], products[0], squares[0], packed(moments)[0]])
+        return np.concatenate([[responsibility.sum()], products[0], squares[0], packed(moments)[0]])

@@ -12,7 +12,7 @@ from mixfold.kernels._forms import form_of, has_form
 from mixfold.kernels._products import Products
 from mixfold.kernels.native import fits_float32
 from mixfold.kernels.optional_torch import Tensor, torch
-from mixfold.models.annealed import Annealed, AnnealingRule
+from mixfold.models.annealed import Annealed, AnnealingOptions
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 
@@ -28,7 +28,7 @@ def fused_kernel(model: MixtureModel) -> Any:
     return next((kind(model) for kind in kinds if kind.supports(model)), None)
 
 
-class Prepared(NamedTuple):
+class DeviceParams(NamedTuple):
     """Parameters for products of matrices, and for fused kernels if float32 can hold them."""
 
     form: Any
@@ -59,14 +59,14 @@ class GpuKernel:
         """Whether the kernel serves a model."""
         return has_form(model)
 
-    def prepare(self, params: MixtureParams) -> Prepared:
+    def prepare(self, params: MixtureParams) -> DeviceParams:
         """What the others want of parameters; made once for many rows."""
         form: Any = self._products.prepare(params)
         if self._fused is None or not fits_float32(form.whiten.numpy(force=True)):
-            return Prepared(form, None)
-        return Prepared(form, self._fused.prepare(form))
+            return DeviceParams(form, None)
+        return DeviceParams(form, self._fused.prepare(form))
 
-    def sums(self, prepared: Prepared, x: Tensor, weight: Tensor | None, tile: int) -> Tensor:
+    def sums(self, prepared: DeviceParams, x: Tensor, weight: Tensor | None, tile: int) -> Tensor:
         """The sums of each stretch of `tile` rows, (tiles, n_sums); the last may be short."""
         if prepared.fused is not None and self._can_fuse(x, tile):
             with torch().cuda.device_of(x):  # kernels are launched where they are, not where x is
@@ -89,28 +89,30 @@ class GpuKernel:
         """Let go of buffers on the device."""
         self._kept = None
 
-    def posterior(self, prepared: Any, x: Tensor, latent: bool = True) -> tuple[Tensor, Tensor]:
+    def posterior(
+        self, prepared: Any, x: Tensor, responsibilities: bool = True
+    ) -> tuple[Tensor, Tensor]:
         """log p(x) of every row and, if wanted, its responsibilities (n, K)."""
-        return self._products.posterior(prepared.form, x, latent)
+        return self._products.posterior(prepared.form, x, responsibilities)
 
     def moments(
-        self, prepared: Any, x: Tensor, weight: Tensor | None, latent: Tensor, tile: int
+        self, prepared: Any, x: Tensor, weight: Tensor | None, responsibilities: Tensor, tile: int
     ) -> Tensor:
         """The sums of each tile under given responsibilities, of any sign, without likelihood."""
-        return self._products.moments(prepared.form, x, weight, latent, tile)
+        return self._products.moments(prepared.form, x, weight, responsibilities, tile)
 
     def anneal(
         self,
         state: Annealed,
         x: Tensor,
         weight: Tensor | None,
-        rule: AnnealingRule,
+        options: AnnealingOptions,
         batch_size: int,
     ) -> tuple[Annealed, float, float]:
         """Stochastic gradients, batch by batch; sums of log densities and of what they raise."""
         with torch().cuda.device_of(x):
             fused = self._batches(state, x, batch_size)
-            return anneal(state, x, weight, rule, batch_size, fused)
+            return anneal(state, x, weight, options, batch_size, fused)
 
     def _batches(self, state: Annealed, x: Tensor, batch_size: int) -> Any:
         """What moves whole batches without leaving the device; None where there is none."""

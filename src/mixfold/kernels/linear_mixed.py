@@ -1,8 +1,8 @@
-"""The E-step of the linear mixed-effects model in NumPy, all units of a tile at once.
+"""The E-step of the linear mixed-effects model in NumPy, all subjects of a tile at once.
 
-Every quantity of a unit is a number in an array over units, and the small matrices are loops over
-their entries: what is computed for a unit does not depend on its neighbours, and a tile of
-thousands of units costs a few hundred calls of NumPy.
+Every quantity of a subject is a number in an array over subjects, and the small matrices are loops
+over their entries: what is computed for a subject does not depend on its neighbours, and a tile of
+thousands of subjects costs a few hundred calls of NumPy.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from mixfold.models.linear_mixed import LinearMixed, LinearMixedParams
 SMALLEST_UNIFORM = 2.0**-54
 
 
-class Prepared(NamedTuple):
+class ScaledEffects(NamedTuple):
     """Parameters as the E-step wants them; `root` is Cholesky's factor of Omega over sigma."""
 
     beta: Array
@@ -32,8 +32,8 @@ class Prepared(NamedTuple):
     variance: float
 
 
-class Unit(NamedTuple):
-    """The moments of units, each entry an array over them."""
+class Subjects(NamedTuple):
+    """The moments of subjects, each entry an array over them."""
 
     aa: Array  # packed A'A
     ba: list[Array]  # rows of B'A
@@ -63,115 +63,117 @@ class LinearMixedKernel:
     def __init__(self, model: LinearMixed) -> None:
         self.model = model
 
-    def prepare(self, params: LinearMixedParams) -> Prepared:
+    def prepare(self, params: LinearMixedParams) -> ScaledEffects:
         """What the other methods want; computed once for many blocks."""
         outer = np.outer(params.beta, params.beta)
         outer = pack(outer + np.tril(outer, -1))
         sigma = np.sqrt(params.noise_variance)
         root = np.asarray(np.linalg.cholesky(params.omega) / sigma, dtype=np.float64)
-        return Prepared(params.beta, outer, root, params.noise_variance)
+        return ScaledEffects(params.beta, outer, root, params.noise_variance)
 
-    def expect(self, prepared: Prepared, rows: Rows) -> Array:
-        """The sums of one block of units."""
-        unit = self._unit(rows.x)
-        found = self._solve(prepared, unit)
+    def expect(self, prepared: ScaledEffects, rows: Rows) -> Array:
+        """The sums of one block of subjects."""
+        subjects = self._subjects_of(rows.x)
+        found = self._solve(prepared, subjects)
         weight = rows.weights()
-        sums = self._sums(unit, weight, weight, found.mean, second_moments(found))
+        sums = self._sums(subjects, weight, weight, found.mean, second_moments(found))
         sums[0] = dot(found.log_density, weight)
         return sums
 
     def posterior(
-        self, prepared: Prepared, x: Array, latent: bool = True
+        self, prepared: ScaledEffects, x: Array, expectations: bool = True
     ) -> tuple[Array, Array | None]:
-        """log p(r_i) of every unit and, if wanted, its latent vector."""
-        found = self._solve(prepared, self._unit(x))
-        if not latent:
+        """log p(r_i) of every subject and, if wanted, its expectations."""
+        found = self._solve(prepared, self._subjects_of(x))
+        if not expectations:
             return found.log_density, None
         ones = np.ones(len(x))
         return found.log_density, np.stack([ones, *found.mean, *second_moments(found)], axis=1)
 
-    def moments(self, prepared: Prepared, rows: Rows, latent: Array) -> Array:
-        """The sums of units under given latent vectors, without likelihood."""
-        one, *columns = np.ascontiguousarray(latent.T, dtype=np.float64)
+    def moments(self, prepared: ScaledEffects, rows: Rows, expectations: Array) -> Array:
+        """The sums of subjects under given expectations, without likelihood."""
+        one, *columns = np.ascontiguousarray(expectations.T, dtype=np.float64)
         q, weight = self.model.q, rows.weights()
-        unit = self._unit(rows.x)
-        return self._sums(unit, weight * one, weight, columns[:q], columns[q:])
+        subjects = self._subjects_of(rows.x)
+        return self._sums(subjects, weight * one, weight, columns[:q], columns[q:])
 
     def simulate(
-        self, prepared: Prepared, rows: Rows, assignment: Assignment
+        self, prepared: ScaledEffects, rows: Rows, assignment: Assignment
     ) -> tuple[Array, Array]:
-        """log p(r_i) of every unit and the mean of draws of its latent vector."""
+        """log p(r_i) of every subject and the mean of draws of its latent variables."""
         q, draws = self.model.q, assignment.draws
-        found = self._solve(prepared, self._unit(rows.x))
+        found = self._solve(prepared, self._subjects_of(rows.x))
         noise = uniforms(assignment.seed, assignment.first, len(rows), draws * q)
         normal = ndtri(np.maximum(noise, SMALLEST_UNIFORM))
-        latent = np.zeros((len(rows), self.model.n_latent))
+        expectations = np.zeros((len(rows), self.model.n_expectations))
         for drawn in np.split(normal, draws, axis=1):
             z = [
                 m + combine((row[i] for row in found.root), drawn.T)
                 for i, m in enumerate(found.mean)
             ]
-            latent += np.stack([np.ones(len(rows)), *z, *products(z)], axis=1)
-        return found.log_density, latent / draws
+            expectations += np.stack([np.ones(len(rows)), *z, *products(z)], axis=1)
+        return found.log_density, expectations / draws
 
-    def information(self, prepared: Prepared, rows: Rows) -> Array:
-        """sum A'V^-1 A: how much units tell about the fixed effects."""
-        unit, p = self._unit(rows.x), self.model.p
-        root, weight = self._solve(prepared, unit).root, rows.weights()
+    def information(self, prepared: ScaledEffects, rows: Rows) -> Array:
+        """sum A'V^-1 A: how much subjects tell about the fixed effects."""
+        subjects, p = self._subjects_of(rows.x), self.model.p
+        root, weight = self._solve(prepared, subjects).root, rows.weights()
         total = np.zeros((p, p))
-        seen = [[combine(row, (ba[i] for ba in unit.ba)) for i in range(p)] for row in root]
+        seen = [[combine(row, (ba[i] for ba in subjects.ba)) for i in range(p)] for row in root]
         for k, (i, j) in enumerate(np.stack(lower_triangle(p), axis=1)):
             explained = sum_of(row[i] * row[j] for row in seen) / prepared.variance
-            total[i, j] = total[j, i] = dot(unit.aa[k] - explained, weight)
+            total[i, j] = total[j, i] = dot(subjects.aa[k] - explained, weight)
         return total / prepared.variance
 
-    def _unit(self, x: Array) -> Unit:
+    def _subjects_of(self, x: Array) -> Subjects:
         p, q = self.model.p, self.model.q
         g = np.ascontiguousarray(x.T, dtype=np.float64)
         first = [i * (i + 1) // 2 for i in range(p + q + 2)]
         rows = [g[first[i] : first[i + 1]] for i in range(p, p + q + 1)]
         bb = [[rows[max(i, j)][p + min(i, j)] for j in range(q)] for i in range(q)]
         r = rows[q]
-        return Unit(g[: first[p]], [row[:p] for row in rows[:q]], bb, r[:p], r[p:-1], r[-1], g[-1])
+        return Subjects(
+            g[: first[p]], [row[:p] for row in rows[:q]], bb, r[:p], r[p:-1], r[-1], g[-1]
+        )
 
-    def _solve(self, prepared: Prepared, unit: Unit) -> Posterior:
+    def _solve(self, prepared: ScaledEffects, subjects: Subjects) -> Posterior:
         q, (beta, outer, root, variance) = self.model.q, prepared
         sigma = sqrt(variance)
-        bu = [unit.rb[i] - combine(beta, unit.ba[i]) for i in range(q)]
-        uu = unit.rr - 2.0 * combine(beta, unit.ra) + combine(outer, unit.aa)
+        bu = [subjects.rb[i] - combine(beta, subjects.ba[i]) for i in range(q)]
+        uu = subjects.rr - 2.0 * combine(beta, subjects.ra) + combine(outer, subjects.aa)
         v = [combine(root[j:, j] / sigma, bu[j:]) for j in range(q)]
-        bc = [[combine(root[j:, j], unit.bb[i][j:]) for j in range(q)] for i in range(q)]
+        bc = [[combine(root[j:, j], subjects.bb[i][j:]) for j in range(q)] for i in range(q)]
         inner = [
             [combine(root[i:, i], (bc[h][j] for h in range(i, q))) for j in range(i + 1)]
             for i in range(q)
         ]
         for i in range(q):
             inner[i][i] = 1.0 + inner[i][i]
-        factor = cholesky(inner)
-        w = forward(factor, v)
+        tril = cholesky(inner)
+        w = forward(tril, v)
         quadratic = np.maximum(uu, 0.0) / variance - sum_of(wi * wi for wi in w)
-        half_determinant = sum_of(np.log(factor[i][i]) for i in range(q))
+        half_determinant = sum_of(np.log(tril[i][i]) for i in range(q))
         constant = 0.5 * log(2.0 * pi * variance) + log(self.model.response_scale)
-        log_density = -(unit.n * constant + half_determinant + 0.5 * np.maximum(quadratic, 0.0))
-        columns = [forward(factor, list(sigma * root[h, :, None])) for h in range(q)]
+        log_density = -(subjects.n * constant + half_determinant + 0.5 * np.maximum(quadratic, 0.0))
+        columns = [forward(tril, list(sigma * root[h, :, None])) for h in range(q)]
         gamma_root = [[columns[h][i] for h in range(q)] for i in range(q)]
         mean = [sum_of(columns[h][i] * w[i] for i in range(q)) for h in range(q)]
         return Posterior(log_density, mean, gamma_root)
 
     def _sums(
-        self, unit: Unit, one: Array, weight: Array, z: list[Array], zz: list[Array]
+        self, subjects: Subjects, one: Array, weight: Array, z: list[Array], zz: list[Array]
     ) -> Array:
-        """Sums of units; `one` weighs what does not depend on random effects."""
-        bb = [unit.bb[i][j] for i, j in np.stack(lower_triangle(self.model.q), axis=1)]
+        """Sums of subjects; `one` weighs what does not depend on random effects."""
+        bb = [subjects.bb[i][j] for i, j in np.stack(lower_triangle(self.model.q), axis=1)]
         weighted, moments = [weight * zk for zk in z], [weight * value for value in zz]
         parts: list[Any] = [
-            [0.0, one.sum(), dot(unit.n, one)],
-            dots(unit.aa, [one]),
+            [0.0, one.sum(), dot(subjects.n, one)],
+            dots(subjects.aa, [one]),
             dots(bb, [one]),
-            dots(unit.ra, [one]),
-            [dot(unit.rr, one)],
-            [dots([row[i] for row in unit.ba], weighted) for i in range(self.model.p)],
-            dots(unit.rb, weighted),
+            dots(subjects.ra, [one]),
+            [dot(subjects.rr, one)],
+            [dots([row[i] for row in subjects.ba], weighted) for i in range(self.model.p)],
+            dots(subjects.rb, weighted),
             dots(bb, moments),
             [moment.sum() for moment in moments],
         ]
@@ -206,21 +208,21 @@ def sum_of(terms: Iterable[Array]) -> Array:
 
 def cholesky(matrix: list[list[Array]]) -> list[list[Array]]:
     """The lower factor of matrices whose entries are arrays."""
-    factor: list[list[Array]] = []
+    tril: list[list[Array]] = []
     for i, row in enumerate(matrix):
         done: list[Array] = []
         for j in range(i):
-            rest = row[j] - combine(done[:j], factor[j][:j])
-            done.append(rest / factor[j][j])
+            rest = row[j] - combine(done[:j], tril[j][:j])
+            done.append(rest / tril[j][j])
         done.append(np.sqrt(row[i] - sum_of(entry * entry for entry in done)))
-        factor.append(done)
-    return factor
+        tril.append(done)
+    return tril
 
 
-def forward(factor: list[list[Array]], right: list[Array]) -> list[Array]:
-    """factor^-1 right."""
+def forward(tril: list[list[Array]], right: list[Array]) -> list[Array]:
+    """tril^-1 right."""
     solved: list[Array] = []
-    for i, row in enumerate(factor):
+    for i, row in enumerate(tril):
         solved.append((right[i] - combine(row[:i], solved)) / row[i])
     return solved
 

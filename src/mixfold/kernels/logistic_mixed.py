@@ -20,7 +20,7 @@ class LogisticMixedKernel(SimulationKernel):
     def posterior(
         self, params: LogisticMixedParams, x: Array, responsibilities: bool = True
     ) -> tuple[Array, Array | None]:
-        """log p(y) of every unit and, if wanted, its expected statistics."""
+        """log p(y) of every subject and, if wanted, its expected statistics."""
         if not self.model.has_quadrature:
             return super().posterior(params, x, responsibilities)
         target = self.model.conditional(params, x)
@@ -30,15 +30,15 @@ class LogisticMixedKernel(SimulationKernel):
         return nodes.log_density, target.mean_statistics(nodes.z, nodes.weight)
 
     def expect(self, params: LogisticMixedParams, rows: Rows) -> Array:
-        """The sums of units, with their likelihood."""
-        log_density, latent = self.posterior(params, rows.x)
-        assert latent is not None
-        sums = self.moments(params, rows, latent)
+        """The sums of subjects, with their likelihood."""
+        log_density, expectations = self.posterior(params, rows.x)
+        assert expectations is not None
+        sums = self.moments(params, rows, expectations)
         sums[0] = rows.weights() @ log_density
         return sums
 
     def summarize(self, params: LogisticMixedParams, rows: Rows, assignment: Assignment) -> Summary:
-        """What quadrature tells of the units where there are few effects, else what draws tell."""
+        """Results of quadrature where there are few effects, else of draws."""
         if not self.model.has_quadrature:
             return super().summarize(params, rows, assignment)
         target = self.model.conditional(params, rows.x)

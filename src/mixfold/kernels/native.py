@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from mixfold.core.backend import Assignment, Model, RowRule
+from mixfold.core.backend import Assignment, Model, RowOptions
 from mixfold.core.capabilities import (
     CompiledRowUpdates,
     RowUpdates,
@@ -24,7 +24,7 @@ from mixfold.core.value import field_names, replace
 from mixfold.families.gaussian import LOG_2PI
 from mixfold.kernels._forms import form_of, has_form
 from mixfold.kernels.reference import match, simulate
-from mixfold.models.annealed import Annealed, AnnealingRule, bumps, maybe_decay
+from mixfold.models.annealed import Annealed, AnnealingOptions, bumps, maybe_decay
 from mixfold.models.bayesian_mixture import MixturePosterior
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
@@ -44,7 +44,7 @@ def warn_once() -> None:
 LEAST_LIKELIHOOD = -1e36  # of a block of rows that was summed in float32
 
 
-class Prepared(NamedTuple):
+class KernelArguments(NamedTuple):
     """Arguments of the compiled functions, and whether float32 can hold them."""
 
     arguments: tuple[Any, ...]
@@ -94,16 +94,16 @@ class NativeKernel:
             warn_once()
         return _native is not None
 
-    def prepare(self, params: MixtureParams) -> Prepared:
+    def prepare(self, params: MixtureParams) -> KernelArguments:
         """What `expect` and `posterior` want; computed once for many blocks."""
         family = self.model.family
         if self._gaussians is not None:
             known = self._gaussians.whitened(params.components)
             arguments = self._whitened(known, params.weights)
-            return Prepared(arguments, fits_float32(arguments[2]))
+            return KernelArguments(arguments, fits_float32(arguments[2]))
         eta = np.ascontiguousarray(family.to_natural(params.components))
         offset = np.log(params.weights) - family.log_normalizer(eta)
-        return Prepared((eta, offset, self._factorial), fits_float32(eta))
+        return KernelArguments((eta, offset, self._factorial), fits_float32(eta))
 
     def _whitened(self, known: Whitened, weights: Array) -> tuple[Any, ...]:
         # float32 rows are shifted before they are multiplied, so the shift must be a float32
@@ -113,7 +113,7 @@ class NativeKernel:
         constant = -0.5 * self.model.d * LOG_2PI - known.log_determinant
         return origin, known.means - origin, known.whiten, np.log(weights) + constant
 
-    def expect(self, prepared: Prepared, rows: Rows) -> Array:
+    def expect(self, prepared: KernelArguments, rows: Rows) -> Array:
         """The sums of one block of rows; float32 rows are computed with as float32 if they can."""
         if rows.x.dtype == np.float32 and prepared.narrow and weights_fit_float32(rows.weight):
             result: Array = self._expect(rows.x, rows.weight, *prepared.arguments)
@@ -124,7 +124,7 @@ class NativeKernel:
         return self._expect(x, rows.weight, *prepared.arguments)  # type: ignore[no-any-return]
 
     def posterior(
-        self, prepared: Prepared, x: Array, responsibilities: bool = True
+        self, prepared: KernelArguments, x: Array, responsibilities: bool = True
     ) -> tuple[Array, Array | None]:
         """log p(x) of every row and, if wanted, its responsibilities; always in float64."""
         result: tuple[Array, Array | None] = self._posterior(
@@ -132,13 +132,13 @@ class NativeKernel:
         )
         return result
 
-    def moments(self, prepared: Prepared, rows: Rows, latent: Array) -> Array:
+    def moments(self, prepared: KernelArguments, rows: Rows, responsibilities: Array) -> Array:
         """The sums of a block under given responsibilities, of any sign, without likelihood."""
-        result: Array = self._moments(rows.x, rows.weight, latent, *prepared.arguments)
+        result: Array = self._moments(rows.x, rows.weight, responsibilities, *prepared.arguments)
         return result
 
     def simulate(
-        self, prepared: Prepared, rows: Rows, assignment: Assignment
+        self, prepared: KernelArguments, rows: Rows, assignment: Assignment
     ) -> tuple[Array, Array]:
         """log p(x) of every row and the mean of draws of its label."""
         return simulate(self, prepared, rows, assignment)
@@ -164,7 +164,7 @@ class NativeKernel:
         return MixturePosterior(alpha, type(known)(*arrays)), log_density, count_degenerate
 
     def anneal(
-        self, state: Annealed, rows: Rows, rule: AnnealingRule, batch_size: int
+        self, state: Annealed, rows: Rows, options: AnnealingOptions, batch_size: int
     ) -> tuple[Annealed, float, float]:
         """Stochastic gradients, batch by batch; sums of log densities and of what they raise."""
         there = batches_that_count(rows, batch_size)
@@ -175,12 +175,12 @@ class NativeKernel:
         while len(there):
             most = working.wait * batch_size
             some, there = there.cut(0, most), there.cut(most, len(there))
-            working, *more = self._anneal_some(working, some, rule, batch_size)
+            working, *more = self._anneal_some(working, some, options, batch_size)
             log_density, bound = log_density + more[0], bound + more[1]
         return working, log_density, bound
 
     def _anneal_some(
-        self, state: Annealed, rows: Rows, rule: AnnealingRule, batch_size: int
+        self, state: Annealed, rows: Rows, options: AnnealingOptions, batch_size: int
     ) -> tuple[Annealed, float, float]:
         """Batches up to the next look, with the arrays of the state moved in place."""
         move = _native.anneal_single if state.means.dtype == np.float32 else _native.anneal_double
@@ -191,16 +191,16 @@ class NativeKernel:
             state.logits,
             state.means,
             state.roots,
-            bumps(len(state.logits), rule.rows_of_grid, state.sigma),
+            bumps(len(state.logits), options.rows_of_grid, state.sigma),
             state.epsilon,
-            rule.least_root,
-            rule.most_root,
+            options.least_root,
+            options.most_root,
             state.loss,
             state.first,
         )
         batches = -(-len(rows) // batch_size)
         after = replace(state, loss=loss, first=first, wait=state.wait - batches)
-        return maybe_decay(after, rule), log_density, bound
+        return maybe_decay(after, options), log_density, bound
 
     def row_updater(
         self, statistics: Statistics, params: MixtureParams, reference: Statistics | None = None
@@ -263,24 +263,24 @@ class NativeRowUpdater:
         rows: Rows,
         gamma: Array,
         hold: int,
-        rule: RowRule,
+        options: RowOptions,
         old: Array | None = None,
         log_likelihood: float = 0.0,
     ) -> tuple[float, int, Array | None]:
         """Learn rows in order, keeping theta fixed for the first `hold` of them.
 
         Returns their log-likelihood on top of the one given, how many were degenerate, and
-        what takes the place of the responsibilities `old` that the rule asks for.
+        what takes the place of the responsibilities `old` that the options ask for.
         """
         result: tuple[float, int, Array | None] = self._mixture.fold(
             rows.x,
             rows.weight,
             gamma,
             hold,
-            *enumerated(rule.assign, rule.control),
-            rule.recursive,
-            rule.narrow,
-            rule.share,
+            *enumerated(options.assign, options.control),
+            options.recursive,
+            options.narrow,
+            options.per_weight,
             old,
             log_likelihood,
         )
@@ -288,6 +288,6 @@ class NativeRowUpdater:
 
     def state(self) -> tuple[Statistics, MixtureParams]:
         """The statistics and parameters as of now."""
-        weight, mean, scatter, weights, means, factor = self._mixture.state()
+        weight, mean, scatter, weights, means, scale = self._mixture.state()
         statistics = Statistics(weight.copy(), (Block(weight, mean, scatter),), 1.0, 0.0)
-        return statistics, MixtureParams(weights, self._family.from_arrays(means, factor))
+        return statistics, MixtureParams(weights, self._family.from_arrays(means, scale))

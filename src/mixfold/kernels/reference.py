@@ -9,7 +9,7 @@ import numpy as np
 from mixfold.core.backend import Assignment, Model
 from mixfold.core.noise import uniforms
 from mixfold.core.rows import Array, Rows
-from mixfold.models.annealed import Annealed, AnnealingRule, anneal_batch
+from mixfold.models.annealed import Annealed, AnnealingOptions, anneal_batch
 from mixfold.models.bayesian_mixture import BayesianMixture, MixturePosterior
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
@@ -34,17 +34,19 @@ class ReferenceKernel:
     def expect(self, prepared: Any, rows: Rows) -> Array:
         """The sums of one block of rows."""
         x = rows.x.astype(np.float64, copy=False)
-        log_density, r = self.posterior(prepared, x)
-        assert r is not None
-        sums = self.moments(prepared, rows, np.where(r < NEGLIGIBLE, 0.0, r))
+        log_density, responsibilities = self.posterior(prepared, x)
+        assert responsibilities is not None
+        sums = self.moments(
+            prepared, rows, np.where(responsibilities < NEGLIGIBLE, 0.0, responsibilities)
+        )
         sums[0] = rows.weights() @ log_density
         return sums
 
-    def moments(self, prepared: Any, rows: Rows, latent: Array) -> Array:
+    def moments(self, prepared: Any, rows: Rows, responsibilities: Array) -> Array:
         """The sums of a block under given responsibilities, of any sign, without likelihood."""
         x = rows.x.astype(np.float64, copy=False)
-        r = latent * rows.weights()[:, None]
-        table = self.model.family.sums(prepared.components, x, r)
+        responsibilities = responsibilities * rows.weights()[:, None]
+        table = self.model.family.sums(prepared.components, x, responsibilities)
         return np.concatenate([[0.0], table.ravel()])
 
     def simulate(self, prepared: Any, rows: Rows, assignment: Assignment) -> tuple[Array, Array]:
@@ -71,10 +73,10 @@ class ReferenceKernel:
         return match(self.model, posterior, rows)
 
     def anneal(
-        self, state: Annealed, rows: Rows, rule: AnnealingRule, batch_size: int
+        self, state: Annealed, rows: Rows, options: AnnealingOptions, batch_size: int
     ) -> tuple[Annealed, float, float]:
         """Stochastic gradients, batch by batch; sums of log densities and of what they raise."""
-        return anneal(state, rows, rule, batch_size)
+        return anneal(state, rows, options, batch_size)
 
 
 def match(
@@ -90,14 +92,14 @@ def match(
 
 
 def anneal(
-    state: Annealed, rows: Rows, rule: AnnealingRule, batch_size: int
+    state: Annealed, rows: Rows, options: AnnealingOptions, batch_size: int
 ) -> tuple[Annealed, float, float]:
     """Annealed gradients; batches that weigh nothing are passed over."""
     log_density = bound = 0.0
     for first in range(0, len(rows), batch_size):
         batch = rows.cut(first, first + batch_size)
         if batch.total_weight() > 0.0:
-            state, density, loss = anneal_batch(state, batch, rule)
+            state, density, loss = anneal_batch(state, batch, options)
             log_density += float(batch.weights() @ density)
             bound += float(batch.weights() @ loss)
     return state, log_density, bound
@@ -105,7 +107,7 @@ def anneal(
 
 def simulate(kernel: Any, prepared: Any, rows: Rows, assignment: Assignment) -> tuple[Array, Array]:
     """log p(x) and the mean of draws of the label, for any kernel that knows the posterior."""
-    log_density, r = kernel.posterior(prepared, rows.x)
+    log_density, responsibilities = kernel.posterior(prepared, rows.x)
     noise = uniforms(assignment.seed, assignment.first, len(rows), assignment.draws)
-    drawn = sum(kernel.model.draw(r, u) for u in noise.T)
+    drawn = sum(kernel.model.draw(responsibilities, u) for u in noise.T)
     return log_density, drawn / assignment.draws

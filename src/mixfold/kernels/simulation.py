@@ -17,11 +17,12 @@ PILOT = 100
 
 
 class Summary(NamedTuple):
-    """Of every unit its log density, and the mean and covariance of its effects given the data.
+    """Of every subject its log density, and the mean and covariance of its effects given the data.
 
     `observed` is the observed information by Louis' identity, E[-Hessian] - Var(score) of the
-    complete data; `outer` is the sum of squared scores, by Fisher's. Both add over units.
-    `relative_variance` is that of the estimate of each unit's density, 0 where it is no estimate.
+    complete data; `outer` is the sum of squared scores, by Fisher's. Both add over subjects.
+    `relative_variance` is that of the estimate of each subject's density, 0 where it is no
+    estimate.
     """
 
     log_density: Array
@@ -43,18 +44,18 @@ class SimulationKernel:
         return params
 
     def simulate(self, params: Any, rows: Rows, assignment: Assignment) -> tuple[Array, Array]:
-        """An estimate of log p(y) of every unit, and its expected statistics."""
+        """An estimate of log p(y) of every subject, and its expected statistics."""
         target = self.model.conditional(params, rows.x)
         chains = draw(target, assignment, shape_at_mode(target))
         return chains.log_density, target.mean_statistics(chains.draws, chains.weight)
 
-    def moments(self, params: Any, rows: Rows, latent: Array) -> Array:
-        """The sums of units with these statistics, without likelihood."""
+    def moments(self, params: Any, rows: Rows, expectations: Array) -> Array:
+        """The sums of subjects with these statistics, without likelihood."""
         weight = rows.weights()
-        return np.concatenate([[0.0, weight.sum()], weight @ latent])
+        return np.concatenate([[0.0, weight.sum()], weight @ expectations])
 
     def summarize(self, params: Any, rows: Rows, assignment: Assignment) -> Summary:
-        """What draws tell of the units, and of the curvature of the likelihood.
+        """What draws tell of the subjects, and of the curvature of the likelihood.
 
         Proposals have the shape of draws made before, which fits better than that at the mode.
         """
@@ -86,20 +87,20 @@ def summary(
     model: RandomEffects,
     params: Any,
     target: Conditional,
-    unit_weight: Array,
+    subject_weight: Array,
     points: Array,
     weight: Array,
     log_density: Array,
 ) -> Summary:
-    """What points (m, n, q), which have these shares of each posterior, tell of the units."""
+    """What points (m, n, q), which have these weights in each posterior, tell of the subjects."""
     total, product = np.zeros(()), np.zeros(())
     for z, share in zip(points, weight, strict=True):
         scores = target.scores(z)
         total = total + share[:, None] * scores
-        product = product + (scores * (share * unit_weight)[:, None]).T @ scores
-    square = (total * unit_weight[:, None]).T @ total
+        product = product + (scores * (share * subject_weight)[:, None]).T @ scores
+    square = (total * subject_weight[:, None]).T @ total
     statistics = target.mean_statistics(points, weight)
-    complete = Totals(unit_weight @ statistics, float(unit_weight.sum()), 0.0)
+    complete = Totals(subject_weight @ statistics, float(subject_weight.sum()), 0.0)
     center = (weight[..., None] * points).sum(axis=0)
     gap = points - center
     return Summary(

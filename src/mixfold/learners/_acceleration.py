@@ -23,11 +23,11 @@ def extrapolate(
 
     Returns the point, or None where it would not help, and the step length.
     """
-    units = model.coordinate_scales(zero)
+    scales = model.coordinate_scales(zero)
     start = model.unconstrained(zero)
     r = model.unconstrained(one) - start
     v = model.unconstrained(two) - start - 2.0 * r
-    lengths = np.linalg.norm(r / units), np.linalg.norm(v / units)
+    lengths = np.linalg.norm(r / scales), np.linalg.norm(v / scales)
     if not (np.isfinite(lengths).all() and lengths[0] > lengths[1] > 0):
         return None, reach
     alpha = min(float(lengths[0] / lengths[1]), reach)
@@ -45,8 +45,8 @@ def anderson(model: Model, trail: Sequence[Params]) -> Params | None:
 
     `trail` has points and, after each, its EM step; None is where no combination is of use.
     """
-    units = model.coordinate_scales(trail[0])
-    flat = np.array([(model.unconstrained(one) / units).ravel() for one in trail])
+    scales = model.coordinate_scales(trail[0])
+    flat = np.array([(model.unconstrained(one) / scales).ravel() for one in trail])
     after = flat[1::2]
     residual = after - flat[::2]
     if not np.isfinite(flat).all():
@@ -56,8 +56,12 @@ def anderson(model: Model, trail: Sequence[Params]) -> Params | None:
     size = float(np.trace(square))
     if not size > 0.0:
         return None
-    share = np.linalg.solve(square + RIDGE * size * np.eye(len(square)), change @ residual[-1])
-    return _constrained(model, (after[-1] - share @ moved).reshape(units.shape) * units, trail[-1])
+    coefficients = np.linalg.solve(
+        square + RIDGE * size * np.eye(len(square)), change @ residual[-1]
+    )
+    return _constrained(
+        model, (after[-1] - coefficients @ moved).reshape(scales.shape) * scales, trail[-1]
+    )
 
 
 def _constrained(model: Model, coordinates: Array, like: Params) -> Params | None:

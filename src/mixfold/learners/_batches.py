@@ -1,4 +1,4 @@
-"""Batches: their sizes, as a number of rows or a share of them, and learning by them."""
+"""Batches: their sizes, as a number of rows or a fraction of them, and learning by them."""
 
 from __future__ import annotations
 

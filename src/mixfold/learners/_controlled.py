@@ -1,7 +1,7 @@
 """EM with a control variate: what a row last said is taken off, and given back on average.
 
-The decisions: what is taken off (the row's entry in a memory of all rows, or its share under an
-anchor) and whether the statistics are the memory's mean itself or follow it in small steps.
+The decisions: what is subtracted (the row's entry in a memory of all rows, or its statistics under
+an anchor) and whether the statistics are the memory's mean itself or follow it in small steps.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from mixfold.core.backend import Backend, Model, RowRule
+from mixfold.core.backend import Backend, Model, RowOptions
 from mixfold.core.backend_capabilities import RowUpdater, row_updater
 from mixfold.core.checks import (
     check_above,
@@ -107,14 +107,14 @@ class ControlledEM(Learner[ControlledState]):
             return
         check_kind("memory", state.memory, InMemory if self.memory is None else OnFile)
         rows = state.length if state.phase == UPDATE else 0
-        state.memory.check(model.n_latent, self.precision, rows)
+        state.memory.check(model.n_expectations, self.precision, rows)
 
     def _old(self, visit: Visit, state: ControlledState, rows: Rows, first: int) -> Array:
         """What rows from number `first` of the pass on were last taken for."""
         if state.memory is not None:
             found: Array = state.memory.read(first, len(rows))
             return found
-        return visit.latent(state.anchor, rows)[1]
+        return visit.expectations(state.anchor, rows)[1]
 
     # learning
 
@@ -131,7 +131,7 @@ class ControlledEM(Learner[ControlledState]):
             expected,
             params,
             params,
-            self._memory(backend.model.n_latent),
+            self._memory(backend.model.n_expectations),
             nothing(backend, 1),
             nothing(backend, 1),
             FILL,
@@ -218,17 +218,17 @@ class ControlledEM(Learner[ControlledState]):
         visit = Visit(backend, state.params, self.precision)
         old = self._old(visit, state, rows, state.row)
         rho, mean_weight = self.step_size(backend, state), state.weight / state.length
-        rule = RowRule(
+        options = RowOptions(
             control="incremental" if self.incremental else "anchored",
             narrow=self.precision == "float32",
-            share=1.0 / state.weight,
+            per_weight=1.0 / state.weight,
         )
         gamma = np.full(len(rows), weighted_step(rho, 1.0 / mean_weight))
         if rows.weight is not None:
             steps = weighted_step(rho, positive_weights(rows) / mean_weight)
             gamma = np.append(steps, np.zeros(len(rows) - len(steps)))
         so_far = state.log_likelihood
-        total, n_degenerate, fresh = updater.fold(rows, gamma, 0, rule, old, so_far)
+        total, n_degenerate, fresh = updater.fold(rows, gamma, 0, options, old, so_far)
         assert fresh is not None
         visit.fresh.append((state.row, fresh))
         statistics, params = updater.state()

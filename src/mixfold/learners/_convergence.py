@@ -1,11 +1,11 @@
-"""When passes over the same rows have converged: one rule for every learner that repeats them.
+"""When passes over the same rows have converged: one criterion for every learner that repeats them.
 
 `"remaining"` asks how much of the total log-likelihood is left. Near a maximum every step of EM
-gains a share of what the step before gained, so that after a gain g with the share r there is
-g r / (1 - r) left (Aitken's extrapolation). The log-likelihood of an estimate z standard errors
-from the maximum is z^2 / 2 below it, so that with less than `tol` left no estimate is farther from
-the maximum than `sqrt(2 tol)` standard errors. `"step"` is scikit-learn's rule: what a step gains
-per row.
+gains a constant fraction of what the step before gained, so that after a gain g with the ratio r
+there is g r / (1 - r) left (Aitken's extrapolation). The log-likelihood of an estimate z standard
+errors from the maximum is z^2 / 2 below it, so that with less than `tol` left no estimate is
+farther from the maximum than `sqrt(2 tol)` standard errors. `"step"` is scikit-learn's criterion:
+what a step gains per row.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Criterion = Literal["remaining", "step"]
 CRITERIA = ("remaining", "step")
 
 TOL = 0.005  # sqrt(2 tol) = 0.1 standard errors
-WINDOW = 7  # gains that the slowest share is sought in
+WINDOW = 7  # gains that the slowest ratio is sought in
 LEAST_RATE, MOST_RATE = 0.99, 0.9999
 ROUNDING = 2.0**-48  # of the log-likelihood: gains below are none
 MOST_ROUNDING = 2.0**-20  # of the log-likelihood: where rows are evaluated in float32

@@ -60,8 +60,8 @@ def expecting(backend: Backend, params: Params, assignment: Assignment = EXPECTE
     """Adds the expectations of rows under `params`; `assignment.first` is the batch's first row."""
 
     def fold(rows: Rows, sums: Array, offset: int) -> Array:
-        rule = replace(assignment, first=assignment.first + offset)
-        return backend.fold(params, rows, sums, rule)
+        there = replace(assignment, first=assignment.first + offset)
+        return backend.fold(params, rows, sums, there)
 
     return fold
 
@@ -69,15 +69,15 @@ def expecting(backend: Backend, params: Params, assignment: Assignment = EXPECTE
 def gather(fold: Fold, tile: int, so_far: Gathered, rows: Rows) -> Gathered:
     """Add rows to a batch under fixed parameters."""
     sums, n = so_far.sums, so_far.n + len(rows)
-    held = len(so_far.waiting)
-    done = so_far.n - held
-    if held + len(rows) < tile:
-        waiting = join([so_far.waiting, rows]) if held else rows.copy()
+    n_waiting = len(so_far.waiting)
+    done = so_far.n - n_waiting
+    if n_waiting + len(rows) < tile:
+        waiting = join([so_far.waiting, rows]) if n_waiting else rows.copy()
         return Gathered(sums, waiting, n)
-    if held:
-        first = join([so_far.waiting, rows.cut(0, tile - held)])
+    if n_waiting:
+        first = join([so_far.waiting, rows.cut(0, tile - n_waiting)])
         sums = fold(first, sums, done)
-        rows, done = rows.cut(tile - held, len(rows)), done + tile
+        rows, done = rows.cut(tile - n_waiting, len(rows)), done + tile
     whole = len(rows) - len(rows) % tile
     if whole:
         sums = fold(rows.cut(0, whole), sums, done)
@@ -86,8 +86,12 @@ def gather(fold: Fold, tile: int, so_far: Gathered, rows: Rows) -> Gathered:
 
 def total(fold: Fold, gathered: Gathered) -> Array:
     """The sums of all rows of the batch, waiting ones included."""
-    held = len(gathered.waiting)
-    return fold(gathered.waiting, gathered.sums, gathered.n - held) if held else gathered.sums
+    n_waiting = len(gathered.waiting)
+    return (
+        fold(gathered.waiting, gathered.sums, gathered.n - n_waiting)
+        if n_waiting
+        else gathered.sums
+    )
 
 
 def closed(fold: Fold, gathered: Gathered) -> Gathered:

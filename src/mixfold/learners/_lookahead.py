@@ -24,16 +24,16 @@ def look_ahead(
 
 
 def _log_joint(backend: Backend, params: Params, row: Rows, k: int) -> float:
-    log_density, shares = backend.posterior(params, row)
-    assert shares is not None
+    log_density, responsibilities = backend.posterior(params, row)
+    assert responsibilities is not None
     with np.errstate(divide="ignore"):
-        return float(log_density[0] + np.log(shares[0, k]))
+        return float(log_density[0] + np.log(responsibilities[0, k]))
 
 
 def _given_to(backend: Backend, params: Params, row: Rows, k: int) -> Additive:
-    latent = np.zeros((1, backend.model.k))
-    latent[0, k] = 1.0
-    sums = backend.moments(params, row, latent, np.zeros(backend.model.n_sums))
+    responsibilities = np.zeros((1, backend.model.k))
+    responsibilities[0, k] = 1.0
+    sums = backend.moments(params, row, responsibilities, np.zeros(backend.model.n_sums))
     sums[0] = row.weights() @ backend.posterior(params, row, False)[0]
     found: Additive = backend.model.statistics(params, sums)
     return found

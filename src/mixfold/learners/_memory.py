@@ -19,7 +19,7 @@ FIT_LETTERS = 32
 
 
 def check_memory(memory: Memory, width: int, precision: str) -> None:
-    """Refuse latent vectors of another length or precision."""
+    """Refuse expectations of another length or precision."""
     if (memory.width, memory.precision) != (width, precision):
         raise InvalidInputError(
             f"memory has width {memory.width} and precision {memory.precision!r}: {width} and "
@@ -29,7 +29,7 @@ def check_memory(memory: Memory, width: int, precision: str) -> None:
 
 @value
 class InMemory:
-    """Latent vectors of all rows in segments, of which a change copies only those it touches.
+    """Expectations of all rows in segments, of which a change copies only those it touches.
 
     With `fresh`, what is written there is read from the next pass on, else at once.
     """
@@ -42,7 +42,7 @@ class InMemory:
     on_file = False
 
     def check(self, width: int, precision: str, rows: int) -> None:
-        """Refuse another width or precision, and fewer latent vectors than there are rows."""
+        """Refuse another width or precision, and fewer expectations than there are rows."""
         check_memory(self, width, precision)
         for segments in (self.segments, self.fresh or []):
             for i, segment in enumerate(segments):
@@ -55,27 +55,27 @@ class InMemory:
             raise InvalidInputError(f"memory holds {found} rows: {rows} are needed")
 
     def read(self, first: int, n: int) -> Array:
-        """Latent vectors of rows first .. first + n - 1."""
+        """Expectations of rows first .. first + n - 1."""
         parts = [
             self.segments[i][max(0, first - i * SEGMENT) : first + n - i * SEGMENT]
             for i in range(first // SEGMENT, -(-(first + n) // SEGMENT))
         ]
         return np.concatenate([np.empty((0, self.width)), *parts], dtype=np.float64)
 
-    def written(self, first: int, latent: Array) -> InMemory:
-        """With other latent vectors from row `first` on."""
+    def written(self, first: int, expectations: Array) -> InMemory:
+        """With other expectations from row `first` on."""
         segments = list(self.segments if self.fresh is None else self.fresh)
-        while len(latent):
+        while len(expectations):
             i, offset = divmod(first, SEGMENT)
-            n = min(len(latent), SEGMENT - offset)
+            n = min(len(expectations), SEGMENT - offset)
             if i == len(segments):
                 segments.append(np.empty((0, self.width), dtype=self.precision))
             old = segments[i]
             segment = np.empty((max(len(old), offset + n), self.width), dtype=self.precision)
             segment[: len(old)] = old
-            segment[offset : offset + n] = latent[:n]
+            segment[offset : offset + n] = expectations[:n]
             segments[i] = segment
-            first, latent = first + n, latent[n:]
+            first, expectations = first + n, expectations[n:]
         if self.fresh is None:
             return replace(self, segments=segments)
         return replace(self, fresh=segments)
@@ -90,7 +90,7 @@ class InMemory:
 
 @value
 class OnFile:
-    """Latent vectors in two files: a pass reads the one and writes the other.
+    """Expectations in two files: a pass reads the one and writes the other.
 
     What a pass has read stays as it was until the pass is over and its end is on disk, so that a
     fit which is killed can go on from its checkpoint. `fit` is a number of the fit, `turn` one of
@@ -128,7 +128,7 @@ class OnFile:
             )
 
     def read(self, first: int, n: int) -> Array:
-        """Latent vectors of rows first .. first + n - 1."""
+        """Expectations of rows first .. first + n - 1."""
         files, stop = opened(self.fit), min(first + n, self.length)
         parts = [
             files.segment(self, i)[max(0, first - i * SEGMENT) : stop - i * SEGMENT]
@@ -136,17 +136,19 @@ class OnFile:
         ]
         return np.concatenate([np.empty((0, self.width)), *parts], dtype=np.float64)
 
-    def written(self, first: int, latent: Array) -> OnFile:
-        """With the latent vectors of the next rows, for the next pass to read."""
+    def written(self, first: int, expectations: Array) -> OnFile:
+        """With the expectations of the next rows, for the next pass to read."""
         assert first == self.row, "rows come in their order"
         files, memory = opened(self.fit), self
         if self.row == 0:
             files.begin(self.turn + 1, self.width, self.precision)
-        while len(latent):
-            some = np.ascontiguousarray(latent[: SEGMENT - memory.row % SEGMENT], self.precision)
+        while len(expectations):
+            some = np.ascontiguousarray(
+                expectations[: SEGMENT - memory.row % SEGMENT], self.precision
+            )
             files.write(memory, some)
             memory = memory._grown(len(some), crc32(some.data.cast("B"), memory.last))
-            latent = latent[len(some) :]
+            expectations = expectations[len(some) :]
         return memory
 
     def _grown(self, n: int, last: int) -> OnFile:

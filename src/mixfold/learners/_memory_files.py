@@ -70,13 +70,13 @@ class Files:
             os.ftruncate(self._handles[side], 0)
             write_at(self._handles[side], header.ljust(HEADER_BYTES, b"\0"), 0)
 
-    def write(self, memory: OnFile, latent: NDArray[np.floating]) -> None:
+    def write(self, memory: OnFile, expectations: NDArray[np.floating]) -> None:
         """Rows from number `memory.row` on."""
         side = (memory.turn + 1) % 2
         self._check_header(side, memory, memory.turn + 1)
         place = HEADER_BYTES + memory.row * row_bytes(memory)
         with naming(self.paths[side]):
-            write_at(self._handles[side], latent.tobytes(), place)
+            write_at(self._handles[side], expectations.tobytes(), place)
 
     def segment(self, memory: OnFile, number: int) -> NDArray[np.floating]:
         """Rows of one segment of the pass before, the same as they were written."""
@@ -154,7 +154,7 @@ def close(fit: str) -> None:
 
 
 def row_bytes(memory: OnFile) -> int:
-    """Bytes of the latent vector of a row."""
+    """Bytes of the expectations of a row."""
     return memory.width * int(np.dtype(memory.precision).itemsize)
 
 

@@ -62,7 +62,7 @@ def more(name: str, before: object, states: Sequence[object]) -> list[float]:
 
 
 def counted(before: object, states: Sequence[object], *names: str) -> dict[str, Any]:
-    """Fields that count: what they held before, and all that each state has added."""
+    """Fields that count: what they were before, and all that each state has added."""
     return {name: getattr(before, name) + sum(more(name, before, states)) for name in names}
 
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from mixfold.core.backend import Assignment, Backend, Model, RowRule
+from mixfold.core.backend import Assignment, Backend, Model, RowOptions
 from mixfold.core.backend_capabilities import RowUpdater, row_updater
 from mixfold.core.checks import check_above, check_kind, check_whole
 from mixfold.core.errors import InvalidInputError
@@ -175,13 +175,13 @@ class StochasticEM(Learner[StochasticState]):
     def _fold(self, backend: Backend, state: StochasticState) -> Fold:
         """How rows of the batch under way are added to its sums."""
         how = "mode" if self.assign == "lookahead" else self.assign
-        rule = Assignment(how, self.draws, state.seed, state.rows)
-        return expecting(backend, state.params, rule)
+        options = Assignment(how, self.draws, state.seed, state.rows)
+        return expecting(backend, state.params, options)
 
     @property
-    def rule(self) -> RowRule:
+    def options(self) -> RowOptions:
         """What one update per row does."""
-        return RowRule(self.assign, recursive=self.recursive)
+        return RowOptions(self.assign, recursive=self.recursive)
 
     def _one_by_one(
         self, updater: RowUpdater, state: StochasticState, rows: Rows
@@ -191,8 +191,8 @@ class StochasticEM(Learner[StochasticState]):
         gamma = np.append(steps, np.zeros(len(rows) - len(steps)))
         if self.assign == "draw":
             updater.draw_from(state.seed, state.rows)
-        hold = self.rows_held(state, len(rows))
-        log_likelihood, n_degenerate, _ = updater.fold(rows, gamma, hold, self.rule)
+        hold = self.warm_up_rows(state, len(rows))
+        log_likelihood, n_degenerate, _ = updater.fold(rows, gamma, hold, self.options)
         info = []
         if len(steps):
             mean = log_likelihood / rows.total_weight()
@@ -206,8 +206,8 @@ class StochasticEM(Learner[StochasticState]):
         """Steps of the next rows, of these positive weights or so many without."""
         return row_steps(self.schedule, learned, weights)
 
-    def rows_held(self, state: StochasticState, n: int) -> int:
-        """For how many of the next n rows theta is held: those of the warm-up."""
+    def warm_up_rows(self, state: StochasticState, n: int) -> int:
+        """For how many of the next n rows the parameters stay as they are: those of the warm-up."""
         return 0 if state.learned.after_fit else max(0, min(n, self.warmup - state.rows))
 
     def advance(
@@ -248,13 +248,13 @@ class StochasticEM(Learner[StochasticState]):
             statistics = state.statistics.mix(batch, gamma)
         learned = state.learned.with_weight(weight)
         state = replace(state, statistics=statistics, learned=learned, updates=state.updates + 1)
-        if self._is_held(state):
+        if self._is_warming_up(state):
             return state, [info]
         params, n_degenerate = backend.model.maximize(statistics)
         state = replace(state, params=params, n_degenerate=state.n_degenerate + n_degenerate)
         return self._averaged(backend, self._truncated(backend, state)), [info]
 
-    def _is_held(self, state: StochasticState) -> bool:
+    def _is_warming_up(self, state: StochasticState) -> bool:
         return state.rows <= self.warmup and not state.learned.after_fit
 
     def _batch(self, backend: Backend, state: StochasticState) -> Additive:
@@ -378,7 +378,7 @@ class StochasticEM(Learner[StochasticState]):
             counting(self.schedule, self._size, before.learned, [s.learned for s in weighty]),
         )
         after = replace(after, statistics=statistics)
-        if self._is_held(after):
+        if self._is_warming_up(after):
             return after
         return replace(after, params=params, n_degenerate=after.n_degenerate + n_degenerate)
 

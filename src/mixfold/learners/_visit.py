@@ -20,27 +20,27 @@ class Visit:
         self.backend, self.params, self.precision = backend, params, precision
         self.fresh: list[tuple[int, Array]] = []
 
-    def latent(self, params: Params, rows: Rows) -> tuple[Array, Array]:
-        """log p(x), and latent vectors as the memory keeps them: what is added is taken off."""
-        log_density, latent = self.backend.posterior(params, rows)
-        assert latent is not None
-        return log_density, latent.astype(self.precision).astype(np.float64)
+    def expectations(self, params: Params, rows: Rows) -> tuple[Array, Array]:
+        """log p(x), and expectations, rounded to the precision of the memory."""
+        log_density, expectations = self.backend.posterior(params, rows)
+        assert expectations is not None
+        return log_density, expectations.astype(self.precision).astype(np.float64)
 
     def add(self, rows: Rows, sums: Array, first: int, old: Array | float) -> Array:
         """Sums with rows number `first` .. of the pass."""
-        log_density, latent = self.latent(self.params, rows)
-        moments = self.backend.moments(self.params, rows, latent - old, sums[:-1])
+        log_density, expectations = self.expectations(self.params, rows)
+        moments = self.backend.moments(self.params, rows, expectations - old, sums[:-1])
         weights, weight = rows.weights(), sums[-1]
         for i in range(0, len(rows), self.backend.tile):
             tile = slice(i, i + self.backend.tile)
             moments[0] += weights[tile] @ log_density[tile]
             weight += weights[tile].sum()
-        self.fresh.append((first, latent))
+        self.fresh.append((first, expectations))
         return np.append(moments, weight)
 
     def written(self, memory: Memory | None) -> Memory | None:
         """The memory with what the rows say now."""
         if memory is not None:
-            for first, latent in self.fresh:
-                memory = memory.written(first, latent)
+            for first, expectations in self.fresh:
+                memory = memory.written(first, expectations)
         return memory

@@ -21,7 +21,14 @@ from mixfold.core.value import replace, value
 from mixfold.learners._annealed_gradients import Gradients, gradients_of
 from mixfold.learners._scale_warning import out_of_scale
 from mixfold.learners._steps import RowCounts, positive_weights, relative_weights
-from mixfold.models.annealed import LEAST_SIGMA, UNSEEN, WIDEST, Annealed, AnnealingRule, grid_rows
+from mixfold.models.annealed import (
+    LEAST_SIGMA,
+    UNSEEN,
+    WIDEST,
+    Annealed,
+    AnnealingOptions,
+    grid_rows,
+)
 from mixfold.models.column_scaling import FARTHEST, ColumnScaling, scaling_of
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
@@ -205,10 +212,10 @@ class AnnealedSGD(Learner[AnnealedSGDState]):
         remedy = ", or use AnnealedSGD(scale=True), -O scale=true"
         return said + out_of_scale(rows, self.first_step, self.cap, remedy)
 
-    def rule(self, k: int, cap: float | None = None) -> AnnealingRule:
+    def options(self, k: int, cap: float | None = None) -> AnnealingOptions:
         """What does not change while learning; the family may have a cap too."""
         most = sqrt(min(self.cap, cap or self.cap))
-        return AnnealingRule(
+        return AnnealingOptions(
             grid_rows(k),
             self.sigma_end,
             self.last_step,
@@ -235,7 +242,7 @@ class AnnealedSGD(Learner[AnnealedSGDState]):
         annealed = Annealed(
             logits=np.log(params.weights),
             means=means.clip(-farthest, farthest).astype(kind),
-            roots=np.stack([unit] * model.k) * kind.type(self.rule(1, found.cap).most_root),
+            roots=np.stack([unit] * model.k) * kind.type(self.options(1, found.cap).most_root),
             sigma=0.5 * sqrt(model.k) if self.sigma is None else self.sigma,
             epsilon=self.first_step,
             loss=UNSEEN,
@@ -303,7 +310,7 @@ class AnnealedSGD(Learner[AnnealedSGDState]):
         weight = rows.total_weight()
         if not weight > 0.0:
             return replace(state, rows=state.rows + len(rows)), []
-        rule = self.rule(backend.model.k, self._gradients(backend.model).cap)
+        options = self.options(backend.model.k, self._gradients(backend.model).cap)
         volume = 0.0
         if state.scaling is not None:
             rows = rows.on_host()
@@ -312,7 +319,7 @@ class AnnealedSGD(Learner[AnnealedSGDState]):
         else:
             rows = Rows(rows.x.clip(-FARTHEST, FARTHEST), rows.weight)
         annealer = required(backend, Annealer)
-        annealed, *sums = annealer.anneal(state.annealed, rows, rule, self.batch_size)
+        annealed, *sums = annealer.anneal(state.annealed, rows, options, self.batch_size)
         log_likelihood, bound = (total / weight - volume for total in sums)
         info = Info(len(rows), log_likelihood, annealed.epsilon, bound)
         return replace(state, annealed=annealed, rows=state.rows + len(rows)), [info]

@@ -97,7 +97,7 @@ class Auto(Learner[AutoState]):
 
     def check_state(self, model: Model, state: AutoState) -> None:
         check_kind("state", state, AutoState)
-        self._rule(state).check_state(model, state.inner)
+        self._learner(state).check_state(model, state.inner)
 
     def _fold(self) -> MiniBatchEM:
         return MiniBatchEM(batch_size=self.batch_size or 2**16, sampling="stream", max_iter=1)
@@ -105,18 +105,18 @@ class Auto(Learner[AutoState]):
     def _polish(self) -> EM:
         return EM(tol=self.tol, max_iter=self.max_iter, accelerate=True)
 
-    def _rule(self, state: AutoState) -> Any:
+    def _learner(self, state: AutoState) -> Any:
         return self._polish() if state.polishing else self._fold()
 
     def init(self, backend: Backend, params: Params, seen: int = 0, seed: int = 0) -> AutoState:
         return AutoState(self._fold().init(backend, params, seen), False)
 
     def step(self, backend: Backend, state: AutoState, rows: Rows) -> tuple[AutoState, list[Info]]:
-        inner, infos = self._rule(state).step(backend, state.inner, rows)
+        inner, infos = self._learner(state).step(backend, state.inner, rows)
         return AutoState(inner, state.polishing), infos
 
     def end_pass(self, backend: Backend, state: AutoState) -> tuple[AutoState, list[Info]]:
-        inner, infos = self._rule(state).end_pass(backend, state.inner)
+        inner, infos = self._learner(state).end_pass(backend, state.inner)
         if state.polishing:
             return AutoState(inner, True), infos
         params = self._fold().estimate(backend, inner)
@@ -127,14 +127,16 @@ class Auto(Learner[AutoState]):
         return self.flush(backend, state)[0]
 
     def flush(self, backend: Backend, state: AutoState) -> tuple[AutoState, list[Info]]:
-        inner, infos = self._rule(state).flush(backend, state.inner)
+        inner, infos = self._learner(state).flush(backend, state.inner)
         return AutoState(inner, state.polishing), infos
 
     def is_reduction(self, state: AutoState) -> bool:
-        return bool(self._rule(state).is_reduction(state.inner))
+        return bool(self._learner(state).is_reduction(state.inner))
 
     def branch(self, model: Model, state: AutoState, number: int, of: int) -> AutoState:
-        return AutoState(self._rule(state).branch(model, state.inner, number, of), state.polishing)
+        return AutoState(
+            self._learner(state).branch(model, state.inner, number, of), state.polishing
+        )
 
     def merge(self, backend: Backend, before: AutoState, states: Sequence[AutoState]) -> AutoState:
         """As the learner of the stage does."""
@@ -145,16 +147,18 @@ class Auto(Learner[AutoState]):
                     "states of different stages of Auto cannot be merged: merge before a pass ends"
                 )
         inner = [state.inner for state in states]
-        return AutoState(self._rule(before).merge(backend, before.inner, inner), before.polishing)
+        return AutoState(
+            self._learner(before).merge(backend, before.inner, inner), before.polishing
+        )
 
     def weight_learned(self, state: AutoState, rows: int) -> float:
-        return float(self._rule(state).weight_learned(state.inner, rows))
+        return float(self._learner(state).weight_learned(state.inner, rows))
 
     def finished(self, state: AutoState) -> bool:
-        return state.polishing and bool(self._rule(state).finished(state.inner))
+        return state.polishing and bool(self._learner(state).finished(state.inner))
 
     def converged(self, state: AutoState) -> bool:
-        return state.polishing and bool(self._rule(state).converged(state.inner))
+        return state.polishing and bool(self._learner(state).converged(state.inner))
 
     def estimate(self, backend: Backend, state: AutoState) -> Any:
-        return self._rule(state).estimate(backend, state.inner)
+        return self._learner(state).estimate(backend, state.inner)

@@ -75,8 +75,8 @@ class MonteCarloEM(StochasticEM):
 
     def _fold(self, backend: Backend, state: StochasticState) -> Fold:
         draws = int(self.draws * (1.0 + self.growth * state.updates))
-        rule = Assignment("draw", draws, state.seed, state.rows)
-        return expecting(backend, state.params, rule)
+        assignment = Assignment("draw", draws, state.seed, state.rows)
+        return expecting(backend, state.params, assignment)
 
     def resolve(self, n: int | None, d: int, streaming: bool) -> Learner:
         if self.batch_size is None:

@@ -7,5 +7,5 @@ HELPER_MODULES = (
     "gaussian_effects",
     "random_effects",
     "residual_errors",
-    "unit_rows",
+    "subject_rows",
 )

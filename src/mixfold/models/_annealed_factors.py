@@ -50,28 +50,34 @@ class FactoredRows:
         logs = np.log(self.roots).sum(axis=1) + 0.5 * np.linalg.slogdet(self.unknown)[1]
         return np.asarray(logs - 0.5 * self.roots.shape[1] * LOG_2PI - 0.5 * squares)
 
-    def follow(self, share: Array, epsilon: float, limits: tuple[float, float]) -> dict[str, Array]:
-        """Parameters after a step; components have `share`, (n, K), of the rows."""
+    def follow(
+        self, responsibilities: Array, epsilon: float, limits: tuple[float, float]
+    ) -> dict[str, Array]:
+        """Parameters after a step; `responsibilities` are (n, K)."""
         means, roots, loadings = self.means.copy(), self.roots.copy(), self.loadings.copy()
-        held = np.flatnonzero(share.any(axis=0))
+        held = np.flatnonzero(responsibilities.any(axis=0))
         step = max(1, AT_ONCE // loadings[0].size)
         for some in (held[i : i + step] for i in range(0, len(held), step)):
-            means[some], roots[some], loadings[some] = self._moved(some, share[:, some], epsilon)
+            means[some], roots[some], loadings[some] = self._moved(
+                some, responsibilities[:, some], epsilon
+            )
         return {"means": means, "roots": np.clip(roots, *limits), "loadings": loadings}
 
-    def _moved(self, some: np.ndarray, share: Array, epsilon: float) -> tuple[Array, ...]:
+    def _moved(
+        self, some: np.ndarray, responsibilities: Array, epsilon: float
+    ) -> tuple[Array, ...]:
         """The components `some`, moved; roots may leave their limits."""
         means, roots, loadings = self.means[some], self.roots[some], self.loadings[some]
         offset, precision = self.offset[some], self.precision[some]
-        held, z = share.sum(axis=0), self.factors[some]
-        weighted = share.T[:, :, None] * z
+        held, z = responsibilities.sum(axis=0), self.factors[some]
+        weighted = responsibilities.T[:, :, None] * z
         sum_z, sum_zz = weighted.sum(axis=1), weighted.swapaxes(1, 2) @ z
-        first = share.T @ self.centred
+        first = responsibilities.T @ self.centred
         k, n, q = z.shape
         sum_ze = weighted.swapaxes(1, 2).reshape(k * q, n) @ self.centred
         sum_ze = sum_ze.reshape(loadings.shape) - sum_z[:, :, None] * offset[:, None]
         sum_e = first - held[:, None] * offset
-        sum_ee = share.T @ self.square - offset * (first + sum_e)
+        sum_ee = responsibilities.T @ self.square - offset * (first + sum_e)
         explained = sum_zz @ loadings
         sum_rr = np.maximum(sum_ee + (loadings * (explained - 2.0 * sum_ze)).sum(axis=1), 0.0)
         sum_r = sum_e - (sum_z[:, None] @ loadings)[:, 0]
@@ -90,5 +96,5 @@ class FactoredRows:
 def no_longer_than(loadings: Array, step: Array) -> Array:
     """Steps of each component, cut to the length of its loadings where they are longer."""
     longest, length = (np.sqrt(np.square(a).sum(axis=(1, 2))) for a in (loadings, step))
-    share = np.divide(longest, length, out=np.ones_like(length), where=length > longest)
-    return np.asarray(step * share[:, None, None])
+    responsibilities = np.divide(longest, length, out=np.ones_like(length), where=length > longest)
+    return np.asarray(step * responsibilities[:, None, None])

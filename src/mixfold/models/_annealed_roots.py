@@ -30,38 +30,40 @@ class RootedRows:
         squares = [np.square(whitened(self.x - mean, root)).sum(axis=1) for mean, root in pairs]
         return np.asarray(constant - 0.5 * np.stack(squares, axis=1))
 
-    def follow(self, share: Array, epsilon: float, limits: tuple[float, float]) -> dict[str, Array]:
-        """Means and roots after a step; components have `share`, (n, K), of the rows."""
+    def follow(
+        self, responsibilities: Array, epsilon: float, limits: tuple[float, float]
+    ) -> dict[str, Array]:
+        """Means and roots after a step; `responsibilities` are (n, K)."""
         move = self._diagonal if self.roots.ndim == 2 else self._triangular
-        means, roots = move(share, epsilon, limits)
+        means, roots = move(responsibilities, epsilon, limits)
         return {"means": means, "roots": roots}
 
     def _diagonal(
-        self, share: Array, epsilon: float, limits: tuple[float, float]
+        self, responsibilities: Array, epsilon: float, limits: tuple[float, float]
     ) -> tuple[Array, Array]:
         means, roots, x = self.means, self.roots, self.x
-        held = share.sum(axis=0)[:, None]
-        first, second = share.T @ x, share.T @ np.square(x)
-        step = first - held * means  # sum of share (x - mean), and of its square
-        square = second - 2.0 * means * first + held * np.square(means)
+        total = responsibilities.sum(axis=0)[:, None]
+        first, second = responsibilities.T @ x, responsibilities.T @ np.square(x)
+        step = first - total * means  # sum of responsibilities times (x - mean), and of its square
+        square = second - 2.0 * means * first + total * np.square(means)
         new_means = means + epsilon * np.square(roots) * step
-        new_roots = roots + epsilon * (held / roots - roots * square)
+        new_roots = roots + epsilon * (total / roots - roots * square)
         return new_means, np.clip(new_roots, *limits)
 
     def _triangular(
-        self, share: Array, epsilon: float, limits: tuple[float, float]
+        self, responsibilities: Array, epsilon: float, limits: tuple[float, float]
     ) -> tuple[Array, Array]:
         """With shortened steps: see above."""
         means, roots = self.means.copy(), self.roots.copy()
-        for k in np.flatnonzero(share.sum(axis=0)):
-            away, s, d = self.x - means[k], share[:, k], roots[k]
-            held, diagonal = s.sum(), np.diagonal(d)
+        for k in np.flatnonzero(responsibilities.sum(axis=0)):
+            away, s, d = self.x - means[k], responsibilities[:, k], roots[k]
+            total, diagonal = s.sum(), np.diagonal(d)
             gradient = d.T @ (d @ (s @ away))
             square = gradient @ gradient
             bent = np.square(d @ gradient).sum() / square if square > 0.0 else 0.0
             spread = s @ np.square(away).sum(axis=1)
-            rise = np.diag(held / diagonal) - np.triu((s[:, None] * whitened(away, d)).T @ away)
-            means[k] += epsilon / (1.0 + epsilon * held * bent) * gradient
+            rise = np.diag(total / diagonal) - np.triu((s[:, None] * whitened(away, d)).T @ away)
+            means[k] += epsilon / (1.0 + epsilon * total * bent) * gradient
             roots[k] += epsilon / (1.0 + epsilon * spread) * rise
             np.fill_diagonal(roots[k], np.clip(np.diagonal(d), *limits))
         return means, roots

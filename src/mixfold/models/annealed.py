@@ -73,7 +73,7 @@ class Annealed:
         check_count("looks", self.looks)
 
     def params(self) -> MixtureParams:
-        """The same mixture by weights, means and factors of covariances, or loadings and noise."""
+        """The same mixture by weights, means and scales, or loadings and noise."""
         odds = np.exp(self.logits - self.logits.max())
         return MixtureParams(odds / odds.sum(), self._components())
 
@@ -85,7 +85,7 @@ class Annealed:
 
 
 @value
-class AnnealingRule:
+class AnnealingOptions:
     """What does not change while learning; `decay` is of sigma and epsilon at a look."""
 
     rows_of_grid: int
@@ -135,35 +135,37 @@ def log_weights(logits: Array) -> Array:
     return np.asarray(logits - peak - np.log(np.exp(logits - peak).sum()))
 
 
-def anneal_batch(state: Annealed, rows: Rows, rule: AnnealingRule) -> tuple[Annealed, Array, Array]:
+def anneal_batch(
+    state: Annealed, rows: Rows, options: AnnealingOptions
+) -> tuple[Annealed, Array, Array]:
     """One gradient step with the mean of a batch; the log density and the loss of each row."""
     there = seen(state, rows.x)
-    g = bumps(len(state.logits), rule.rows_of_grid, state.sigma)
+    g = bumps(len(state.logits), options.rows_of_grid, state.sigma)
     logs = log_weights(state.logits)
     joint = logs + there.log_density()
     smooth = joint @ g.T
     best = smooth.argmax(axis=1)
     loss = smooth[np.arange(len(rows)), best]
     weight = rows.weights()
-    share = g[best] * (weight / len(rows))[:, None]
-    held = share.sum(axis=0)
-    epsilon, of_logits = tempered(state.epsilon, float(weight.mean()), rule)
-    moved = there.follow(share, epsilon, (rule.least_root, rule.most_root))
+    responsibilities = g[best] * (weight / len(rows))[:, None]
+    total = responsibilities.sum(axis=0)
+    epsilon, of_logits = tempered(state.epsilon, float(weight.mean()), options)
+    moved = there.follow(responsibilities, epsilon, (options.least_root, options.most_root))
     parts: Any = {name: part.astype(state.means.dtype) for name, part in moved.items()}
-    logits = state.logits + of_logits * (held - held.sum() * np.exp(logs))
+    logits = state.logits + of_logits * (total - total.sum() * np.exp(logs))
     after = replace(state, logits=logits, **parts)
-    after = maybe_decay(update_loss(after, float(weight @ loss / weight.sum())), rule)
+    after = maybe_decay(update_loss(after, float(weight @ loss / weight.sum())), options)
     return after, log_sum_exp(joint), loss
 
 
-def tempered(epsilon: float, weight: float, rule: AnnealingRule) -> tuple[float, float]:
+def tempered(epsilon: float, weight: float, options: AnnealingOptions) -> tuple[float, float]:
     """Steps of components and of logits by a batch of mean weight v: as far as v batches move them.
 
     Means are bent by the cap, logits by one at most.
     """
     if weight == 1.0:
         return epsilon, epsilon
-    bends = rule.most_root**2, 1.0
+    bends = options.most_root**2, 1.0
     found = [-expm1(weight * log1p(-epsilon * bend)) / (bend * weight) for bend in bends]
     return found[0], found[1]
 
@@ -184,14 +186,14 @@ def update_loss(state: Annealed, *losses: float) -> Annealed:
     return replace(state, loss=smooth, first=first, wait=state.wait - len(losses))
 
 
-def maybe_decay(state: Annealed, rule: AnnealingRule) -> Annealed:
+def maybe_decay(state: Annealed, options: AnnealingOptions) -> Annealed:
     """Every 1 / epsilon steps: sigma and epsilon fall if the loss has settled."""
     if state.wait > 0:
         return state
     gained, since = state.loss - state.before, state.before - state.first
-    settled = state.looks > 0 and gained < rule.delta * since
-    sigma = max(rule.sigma_end, rule.decay * state.sigma) if settled else state.sigma
-    epsilon = max(rule.epsilon_end, rule.decay * state.epsilon) if settled else state.epsilon
+    settled = state.looks > 0 and gained < options.delta * since
+    sigma = max(options.sigma_end, options.decay * state.sigma) if settled else state.sigma
+    epsilon = max(options.epsilon_end, options.decay * state.epsilon) if settled else state.epsilon
     return replace(
         state,
         before=state.loss,

@@ -9,7 +9,7 @@ import numpy as np
 
 from mixfold.core.capabilities import conjugate_of
 from mixfold.core.checks import LOWEST, check_array, check_kind
-from mixfold.core.conjugate import Conjugate, Prior, held, joined
+from mixfold.core.conjugate import Conjugate, Prior, joined, retained_fraction
 from mixfold.core.limits import SMALLEST
 from mixfold.core.params import ParamsT
 from mixfold.core.rows import Array
@@ -51,7 +51,7 @@ class BayesianMixture:
         return MixturePosterior(np.full(self.model.k, prior.alpha), components)
 
     def log_evidence(self, posterior: MixturePosterior, x: Array, weight: Array) -> Array:
-        """log of the chance that a row is component k's, and there, (n, K)."""
+        """log of the probability that a row belongs to component k, times its density, (n, K)."""
         from scipy.special import gammaln
 
         alpha, w = posterior.alpha, weight[:, None]
@@ -89,7 +89,7 @@ class BayesianMixture:
     ) -> MixturePosterior:
         """The posterior after all rows, from those after some each, learned from `before`."""
         alphas = [part.alpha for part in parts]
-        alpha = joined(before.alpha, alphas, held(before.alpha, alphas))
+        alpha = joined(before.alpha, alphas, retained_fraction(before.alpha, alphas))
         components = self.conjugate.combine(before.components, [p.components for p in parts])
         return MixturePosterior(alpha, components)
 

@@ -47,7 +47,7 @@ def scaling_of(rows: Rows) -> ColumnScaling:
     """Means and deviations of columns.
 
     No row is farther than `REACH` scales from the mean, so that columns which hardly ever vary do
-    not leap when they do. Columns that never vary take the largest scale of the others.
+    not jump when they do. Columns that never vary take the largest scale of the others.
     """
     there = rows if rows.weight is None else rows.where(rows.weight > 0.0)
     x = there.x.astype(np.float64, order="C")

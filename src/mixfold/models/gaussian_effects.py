@@ -18,22 +18,22 @@ LEAST_VARIANCE = 1e-8
 class GaussianEffects:
     """z ~ N(mean, Omega) with a full or a diagonal Omega.
 
-    Products with its small matrices are written as sums over the last axis: the numbers of a unit
-    are then the same to the bit whatever units it is computed with.
+    Products with its small matrices are written as sums over the last axis: the numbers of a
+    subject are then the same to the bit whatever subjects it is computed with.
     """
 
     def __init__(self, mean: Array, covariance: Array, structure: Structure) -> None:
         self.mean, self.structure = mean, structure
         self.precision = np.linalg.inv(covariance)
-        factor = np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
-        self.factor, self.deviation = factor, np.sqrt(np.diag(covariance))
-        self._whiten = np.linalg.inv(factor)
-        self._constant = -float(np.log(np.diag(factor)).sum()) - 0.5 * len(mean) * np.log(2 * np.pi)
+        tril = np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
+        self.tril, self.deviation = tril, np.sqrt(np.diag(covariance))
+        self._whiten = np.linalg.inv(tril)
+        self._constant = -float(np.log(np.diag(tril)).sum()) - 0.5 * len(mean) * np.log(2 * np.pi)
         self._i, self._j = entries(len(mean), structure)
 
     def at(self, white: Array) -> Array:
         """Effects made of independent standard normal numbers, (..., q)."""
-        return np.asarray(self.mean + (white[..., None, :] * self.factor).sum(axis=-1))
+        return np.asarray(self.mean + (white[..., None, :] * self.tril).sum(axis=-1))
 
     def log_density(self, z: Array) -> Array:
         """log p(z), (...)."""
@@ -83,14 +83,14 @@ def raise_to_floor(
 
 def log_cholesky(covariance: Array) -> Array:
     """Coordinates in which every vector is a covariance: its factor, logarithms on the diagonal."""
-    factor = np.linalg.cholesky(covariance)
-    factor[np.diag_indices(len(factor))] = np.log(np.diag(factor))
-    return np.asarray(factor[lower_triangle(len(factor))], dtype=np.float64)
+    tril = np.linalg.cholesky(covariance)
+    tril[np.diag_indices(len(tril))] = np.log(np.diag(tril))
+    return np.asarray(tril[lower_triangle(len(tril))], dtype=np.float64)
 
 
 def from_log_cholesky(coordinates: Array, q: int) -> Array:
     """The inverse of `log_cholesky`."""
-    factor = np.zeros((q, q))
-    factor[lower_triangle(q)] = coordinates
-    factor[np.diag_indices(q)] = np.exp(np.diag(factor))
-    return factor @ factor.T
+    tril = np.zeros((q, q))
+    tril[lower_triangle(q)] = coordinates
+    tril[np.diag_indices(q)] = np.exp(np.diag(tril))
+    return tril @ tril.T

@@ -51,7 +51,7 @@ class LinearMixedParams:
 class Sums(NamedTuple):
     """The parts of the flat vector of statistics."""
 
-    units: float
+    subjects: float
     observations: float
     gram: Array  # A'A, packed
     random_gram: Array  # B'B, packed
@@ -67,9 +67,10 @@ class Sums(NamedTuple):
 class LinearMixed:
     """r_i = A_i beta + B_i z_i + e_i, z_i ~ N(0, Omega), e_i ~ N(0, sigma^2 I).
 
-    A row is a unit: the packed lower triangle of [A_i B_i r_i]'[A_i B_i r_i], then n_i. Its latent
-    vector is 1, E[z_i], then E[z_i z_i'] packed, so that sums are linear in it. The M-step is that
-    of parameter expansion: B alpha z takes the place of B z, alpha being one until then;
+    A row is a subject: the packed lower triangle of [A_i B_i r_i]'[A_i B_i r_i], then n_i. The
+    expectations of its latent variables are 1, E[z_i], then E[z_i z_i'] packed, so that sums are
+    linear in it. The M-step is that of parameter expansion: B alpha z takes the place of B z, alpha
+    being one until then;
 
         beta, alpha = argmin sum |r - A beta - B alpha z|^2,  Omega = alpha (mean of z z') alpha',
         sigma^2 = that least sum / sum n.
@@ -127,12 +128,12 @@ class LinearMixed:
         statistics.check(self.n_sums - 1)
 
     def check_rows(self, rows: Rows) -> None:
-        """Refuse units of another width."""
+        """Refuse subjects of another width."""
         rows.check(self.d)
 
     @property
     def d(self) -> int:
-        """Columns of a unit."""
+        """Columns of a subject."""
         return packed_length("full", self.p + self.q + 1) + 1
 
     @property
@@ -141,8 +142,8 @@ class LinearMixed:
         return 1
 
     @property
-    def n_latent(self) -> int:
-        """Length of a unit's latent vector: one and the two moments of its random effects."""
+    def n_expectations(self) -> int:
+        """Number of expectations of a subject: one and the two moments of its random effects."""
         return 1 + self.q + packed_length("full", self.q)
 
     @property
@@ -197,16 +198,16 @@ class LinearMixed:
         rest = (right - left @ theta)[free]
         theta[free] += least_squares(left[np.ix_(free, free)], rest)[0]
         alpha = theta[self.p :].reshape(self.q, self.q)
-        units = max(s.units, np.finfo(float).tiny)
+        subjects = max(s.subjects, np.finfo(float).tiny)
         observations = max(s.observations, np.finfo(float).tiny)
-        return self._mended(
+        return self._with_floors(
             LinearMixedParams(
                 theta[: self.p],
-                alpha @ unpack(s.moment / units, self.q) @ alpha.T,
+                alpha @ unpack(s.moment / subjects, self.q) @ alpha.T,
                 self._residual(s, theta) / observations,
-                s.gram / units,
-                s.random_gram / units,
-                s.observations / units,
+                s.gram / subjects,
+                s.random_gram / subjects,
+                s.observations / subjects,
             ),
             least_squares(unpack(s.gram, self.p), s.cross)[1],
         )
@@ -237,7 +238,7 @@ class LinearMixed:
         left, right = self._normal_equations(s)
         return float(s.square - 2.0 * theta @ right + theta @ left @ theta)
 
-    def _mended(
+    def _with_floors(
         self, params: LinearMixedParams, n_degenerate: int
     ) -> tuple[LinearMixedParams, int]:
         """Variances of at least the floor, and what is known as it is known."""
@@ -250,11 +251,11 @@ class LinearMixed:
             n_degenerate += not params.noise_variance >= LEAST_VARIANCE
         return replace(params, omega=omega, noise_variance=float(noise)), n_degenerate
 
-    def mode(self, latent: Array) -> Array:
-        """Latent vectors of random effects that are certain: 1, mu, then mu mu'."""
-        mu = latent[:, 1 : 1 + self.q]
+    def mode(self, expectations: Array) -> Array:
+        """Expectations of random effects that are certain: 1, mu, then mu mu'."""
+        mu = expectations[:, 1 : 1 + self.q]
         i, j = lower_triangle(self.q)
-        return np.hstack([latent[:, :1], mu, mu[:, i] * mu[:, j]])
+        return np.hstack([expectations[:, :1], mu, mu[:, i] * mu[:, j]])
 
     def score(self, params: LinearMixedParams, statistics: Totals) -> Array:
         """Gradient of the log-likelihood in (beta, packed Omega, sigma^2), by Fisher's identity.
@@ -266,7 +267,7 @@ class LinearMixed:
         left, right = self._normal_equations(s)
         beta = (right - left @ theta)[: self.p] / variance
         inverse = np.linalg.inv(params.omega)
-        slope = 0.5 * (inverse @ unpack(s.moment, self.q) @ inverse - s.units * inverse)
+        slope = 0.5 * (inverse @ unpack(s.moment, self.q) @ inverse - s.subjects * inverse)
         noise = 0.5 * (self._residual(s, theta) / variance - s.observations) / variance
         # an entry off the diagonal stands for two
         return np.concatenate([beta, pack(slope * (2.0 - np.eye(self.q))), [noise]])
@@ -298,25 +299,25 @@ class LinearMixed:
         cut = noise <= 0.0
         noise = 0.5 * now.noise_variance if cut else noise
         moved = LinearMixedParams(beta, omega, noise, gram, random_gram, observations)
-        params, n_degenerate = self._mended(moved, int(cut))
+        params, n_degenerate = self._with_floors(moved, int(cut))
         return self.expected(params), n_degenerate
 
     def unconstrained(self, params: LinearMixedParams) -> Array:
         """Coordinates (1, .): beta, log-Cholesky factor of Omega, log sigma^2."""
-        factor = np.linalg.cholesky(params.omega)
-        logs = np.log(np.diag(factor))
-        below = factor[self._below()]
+        tril = np.linalg.cholesky(params.omega)
+        logs = np.log(np.diag(tril))
+        below = tril[self._below()]
         return np.concatenate([params.beta, logs, below, [np.log(params.noise_variance)]])[None]
 
     def constrained(self, coordinates: Array, like: LinearMixedParams) -> LinearMixedParams:
         """The inverse of `unconstrained`; what statistics hold besides is that of `like`."""
         ends = [self.p, self.p + self.q]
         beta, logs, rest = np.split(coordinates[0], ends)
-        factor = np.diag(np.exp(np.clip(logs, -LARGEST_LOG, LARGEST_LOG)))
-        factor[self._below()] = rest[:-1]
+        tril = np.diag(np.exp(np.clip(logs, -LARGEST_LOG, LARGEST_LOG)))
+        tril[self._below()] = rest[:-1]
         noise = float(np.exp(np.clip(rest[-1], -LARGEST_LOG, LARGEST_LOG)))
-        moved = replace(like, beta=beta, omega=factor @ factor.T, noise_variance=noise)
-        return self._mended(moved, 0)[0]
+        moved = replace(like, beta=beta, omega=tril @ tril.T, noise_variance=noise)
+        return self._with_floors(moved, 0)[0]
 
     def coordinate_scales(self, params: LinearMixedParams) -> Array:
         """The natural length of each unconstrained coordinate."""
@@ -350,9 +351,9 @@ class LinearMixed:
         far = float(np.abs(params.beta).max(initial=0.0))
         return max(far - location, high - spread, 1.0 / low - spread)
 
-    def start(self, units: Array) -> LinearMixedParams:
+    def initial_params(self, subjects: Array) -> LinearMixedParams:
         """Parameters before any learning: no fixed effects, half of the variance each."""
-        mean = units.mean(axis=0, dtype=np.float64) if len(units) else np.zeros(self.d)
+        mean = subjects.mean(axis=0, dtype=np.float64) if len(subjects) else np.zeros(self.d)
         moments, observations = unpack(mean[:-1], self.p + self.q + 1), float(mean[-1])
         variance = float(moments[-1, -1]) / observations if observations else 1.0
         half = 0.5 * max(variance, LEAST_VARIANCE)
@@ -361,7 +362,7 @@ class LinearMixed:
         start = LinearMixedParams(
             np.zeros(self.p), omega, half, pack(gram), pack(random_gram), observations
         )
-        return self._mended(start, 0)[0]
+        return self._with_floors(start, 0)[0]
 
 
 def least_squares(gram: Array, cross: Array) -> tuple[Array, int]:

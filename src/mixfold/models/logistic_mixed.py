@@ -103,7 +103,7 @@ class LogisticMixed(RandomEffects):
         return self.n_fixed + self.n_effects + 1
 
     @property
-    def n_latent(self) -> int:
+    def n_expectations(self) -> int:
         size = len(self._unexpanded)
         return packed_length("full", size) + size + packed_length("full", self.n_effects)
 
@@ -136,7 +136,7 @@ class LogisticMixed(RandomEffects):
         values = statistics.values
         return unpack(values[:h], size), values[h : h + size], unpack(values[h + size :], q)
 
-    def start(self, x: Array) -> LogisticMixedParams:
+    def initial_params(self, x: Array) -> LogisticMixedParams:
         """Logistic regression without random effects, and effects of order one."""
         square = np.square(table_of(x, self.n_rows)[0][..., self.n_fixed : -1]).sum(axis=(0, 1))
         omega = np.diag(x[:, 0].sum() / np.maximum(square, np.finfo(np.float64).tiny))
@@ -235,9 +235,9 @@ class LogisticConditional(Conditional):
 
     def curvature(self, z: Array) -> tuple[Array, Array, Array]:
         eta = self._eta(z)
-        chance = expit(eta)
-        gap = self.there * (self.y - chance)
-        weight = self.there * chance * (1.0 - chance)
+        probability = expit(eta)
+        gap = self.there * (self.y - probability)
+        weight = self.there * probability * (1.0 - probability)
         gradient = np.stack([(b * gap).sum(axis=-1) for b in self.b], axis=-1)
         weighted = self.b * weight
         information = np.array([[(w * b).sum(axis=-1) for b in self.b] for w in weighted])
@@ -248,13 +248,13 @@ class LogisticConditional(Conditional):
 
     def mean_statistics(self, z: Array, weight: Array) -> Array:
         moments = _Moments(self.n, len(self.b), self.there.shape[1])
-        for point, share in zip(z, weight, strict=True):
-            chance = expit(self._eta(point))
+        for point, weight_of_point in zip(z, weight, strict=True):
+            probability = expit(self._eta(point))
             moments.add(
                 point,
-                share,
-                self.there * (self.y - chance),
-                self.there * chance * (1.0 - chance),
+                weight_of_point,
+                self.there * (self.y - probability),
+                self.there * probability * (1.0 - probability),
             )
         columns = self._columns
         gradient = np.stack([(c * moments.gap[j]).sum(axis=-1) for c, j in columns], axis=-1)
@@ -297,15 +297,15 @@ class _Moments:
         self._curvature = np.zeros((packed_length("full", 1 + q), n, n_rows))
         self.second = np.zeros((n, packed_length("full", q)))
 
-    def add(self, z: Array, share: Array, gap: Array, curvature: Array) -> None:
-        """Take in a point that has these shares of the units' weights."""
+    def add(self, z: Array, weight_of_point: Array, gap: Array, curvature: Array) -> None:
+        """Add a point with these weights for the subjects."""
         powers = np.concatenate([np.ones((1, len(z))), z.T])
         for k, power in enumerate(powers):
-            self.gap[k] += (share * power)[:, None] * gap
+            self.gap[k] += (weight_of_point * power)[:, None] * gap
         i, j = lower_triangle(len(powers))
         for k, product in enumerate(powers[i] * powers[j]):
-            self._curvature[k] += (share * product)[:, None] * curvature
-        self.second += share[:, None] * outer_full(z)
+            self._curvature[k] += (weight_of_point * product)[:, None] * curvature
+        self.second += weight_of_point[:, None] * outer_full(z)
 
     def curvature(self, i: int, j: int) -> Array:
         """The mean curvature times z_i z_j."""

@@ -44,7 +44,7 @@ class MixtureModel:
     a row of the family's table of sums, which begins with its total responsibility.
     """
 
-    only_means: ClassVar[bool] = False  # whether weights and factors stay as they are given
+    only_means: ClassVar[bool] = False  # whether weights and scales stay as they are given
 
     family: Family
     k: int
@@ -78,8 +78,8 @@ class MixtureModel:
         return True
 
     @property
-    def n_latent(self) -> int:
-        """Length of a row's latent vector: its responsibilities."""
+    def n_expectations(self) -> int:
+        """Number of expectations of a row: its responsibilities."""
         return self.k
 
     @property
@@ -117,14 +117,16 @@ class MixtureModel:
         table = self.family.to_sums(params.components, statistics.blocks)
         return np.concatenate([[statistics.log_likelihood], table.ravel()])
 
-    def mode(self, latent: Array) -> Array:
+    def mode(self, responsibilities: Array) -> Array:
         """Responsibilities with all on the largest of each row."""
-        labels = latent.argmax(axis=1)
+        labels = responsibilities.argmax(axis=1)
         return np.asarray(labels[:, None] == np.arange(self.k), dtype=np.float64)
 
-    def draw(self, latent: Array, uniforms: Array) -> Array:
+    def draw(self, responsibilities: Array, uniforms: Array) -> Array:
         """Responsibilities with all on a component drawn for each row; `uniforms` are (n,)."""
-        reached = latent.cumsum(axis=1) > uniforms[:, None] * latent.sum(axis=1, keepdims=True)
+        reached = responsibilities.cumsum(axis=1) > uniforms[:, None] * responsibilities.sum(
+            axis=1, keepdims=True
+        )
         return np.asarray(reached.argmax(axis=1)[:, None] == np.arange(self.k), dtype=np.float64)
 
     def recursive(

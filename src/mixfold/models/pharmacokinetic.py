@@ -94,7 +94,7 @@ class Pharmacokinetic(RandomEffects):
         return 3 if self.reference_weight is None else 4
 
     @property
-    def n_latent(self) -> int:
+    def n_expectations(self) -> int:
         q = self.n_effects
         return q + packed_length("full", q) + ERRORS[self.error].n_statistics
 
@@ -114,7 +114,7 @@ class Pharmacokinetic(RandomEffects):
         noise = np.ones(ERRORS[self.error].n_noise)
         return self.conditional(PharmacokineticParams(np.zeros(q), np.eye(q), noise), x)
 
-    def start(self, x: Array) -> PharmacokineticParams:
+    def initial_params(self, x: Array) -> PharmacokineticParams:
         """Least squares for one curve that all share, from the best of a few beginnings."""
         target = self.subjects(x)
         n = target.there.sum()

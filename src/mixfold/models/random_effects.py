@@ -1,8 +1,8 @@
-"""What models of units with random effects share.
+"""What models of subjects with random effects share.
 
-A unit, such as a subject, is one row: how many table rows it has, then these table rows, padded
-with zeros to the largest unit. Its latent vector is the expected statistics of the complete data
-of the unit, so that sums are linear in it.
+A subject, such as a subject, is one row: how many table rows it has, then these table rows, padded
+with zeros to the largest subject. Its expectations are those of the statistics of the complete data
+of the subject, so that sums are linear in it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def no_closed_form() -> InvalidInputError:
 
 
 def table_of(x: Array, n_rows: int) -> tuple[Array, NDArray[np.bool_]]:
-    """The table (n, n_rows, c) of every unit, and which of its rows are there (n, n_rows)."""
+    """The table (n, n_rows, c) of every subject, and which of its rows are there (n, n_rows)."""
     x = np.ascontiguousarray(x, dtype=np.float64)
     there = np.arange(n_rows) < x[:, :1]
     table: Array = x[:, 1:].reshape(len(x), n_rows, -1)
@@ -37,14 +37,14 @@ def table_of(x: Array, n_rows: int) -> tuple[Array, NDArray[np.bool_]]:
 
 
 class Conditional(ABC):
-    """The complete data of some units under fixed parameters, as functions of the effects z."""
+    """The complete data of some subjects under fixed parameters, as functions of the effects z."""
 
     effects: GaussianEffects
     there: Array
 
     @property
     def n(self) -> int:
-        """Number of units."""
+        """Number of subjects."""
         return len(self.there)
 
     @property
@@ -90,7 +90,7 @@ class Conditional(ABC):
 
 
 class RandomEffects(ABC):
-    """A model whose units have Gaussian random effects and posteriors one can only draw from.
+    """A model whose subjects have Gaussian random effects and posteriors one can only draw from.
 
     `maximize` sees statistics of the complete data, averaged over draws. `scores` and
     `information` of the complete data give standard errors by Louis' identity.
@@ -107,27 +107,27 @@ class RandomEffects(ABC):
     @property
     @abstractmethod
     def n_columns(self) -> int:
-        """Columns of a unit's table."""
+        """Columns of a subject's table."""
 
     @property
     @abstractmethod
-    def n_latent(self) -> int:
-        """Number of statistics of a unit."""
+    def n_expectations(self) -> int:
+        """Number of statistics of a subject."""
 
     @property
     @abstractmethod
     def n_effects(self) -> int:
-        """q, the number of random effects of a unit."""
+        """q, the number of random effects of a subject."""
 
     @property
     def d(self) -> int:
-        """Length of a unit's row."""
+        """Length of a subject's row."""
         return 1 + self.n_rows * self.n_columns
 
     @property
     def n_sums(self) -> int:
         """Log-likelihood, weight, statistics."""
-        return 2 + self.n_latent
+        return 2 + self.n_expectations
 
     @abstractmethod
     def check_params(self, params: Any) -> None:
@@ -136,19 +136,19 @@ class RandomEffects(ABC):
     def check_statistics(self, statistics: Totals) -> None:
         """Refuse statistics of another length, or that are not finite."""
         check_kind("statistics", statistics, Totals)
-        statistics.check(self.n_latent)
+        statistics.check(self.n_expectations)
 
     def check_rows(self, rows: Rows) -> None:
-        """Refuse units of another width."""
+        """Refuse subjects of another width."""
         rows.check(self.d)
 
     @abstractmethod
     def conditional(self, params: Any, x: Array) -> Conditional:
-        """The complete data of units."""
+        """The complete data of subjects."""
 
     @abstractmethod
-    def start(self, x: Array) -> Any:
-        """Parameters to begin with, from some units."""
+    def initial_params(self, x: Array) -> Any:
+        """Parameters to begin with, from some subjects."""
 
     @abstractmethod
     def n_parameters(self) -> int:
@@ -187,7 +187,7 @@ class RandomEffects(ABC):
         """A step of stochastic approximation, which never leaves the domain of statistics."""
         return statistics.mix(batch, gamma), 0
 
-    def mode(self, latent: Array) -> Array:
+    def mode(self, expectations: Array) -> Array:
         raise no_closed_form()
 
     def coordinate_scales(self, params: Any) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 from mixfold.core.rows import Array
 from mixfold.core.statistics import pack, packed_length, unpack
 
-LEAST_SHARE = 1e-3  # proportional noise is not smaller than at this share of a unit's largest y
+LEAST_SHARE = 1e-3  # proportional noise is at least that at this fraction of the largest y
 LEAST_NOISE = 1e-6  # of the size of observations
 RIDGE, LONGEST_STEP, SWEEPS = 1e-6, 1.0, 5
 TINY = np.finfo(np.float64).tiny
@@ -34,7 +34,7 @@ class ResidualError(ABC):
 
     @abstractmethod
     def statistics(self, noise: Array, y: Array, f: Array, least: Array, there: Array) -> Array:
-        """The residual sums of every unit, (n, n_statistics)."""
+        """The residual sums of every subject, (n, n_statistics)."""
 
     @abstractmethod
     def maximize(self, statistics: Array) -> tuple[Array, int]:

@@ -1,4 +1,4 @@
-"""Rows of one group become one row: the units of mixed-effects models."""
+"""Rows of one group become one row: the subjects of mixed-effects models."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mixfold.core.places import row_place
 from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows, join
 from mixfold.core.source import Check, Source, block_length, no_check
-from mixfold.sources.array import Array
+from mixfold.sources.array_source import ArraySource
 
 Fold = Callable[[NDArray[Any], NDArray[np.intp]], Floats]
 WHOLE_FLOATS = 2.0**53
@@ -33,17 +33,17 @@ class Groups(NamedTuple):
 
 
 class Grouped(Source):
-    """Another source's rows, each group of them folded into one row: a unit.
+    """Another source's rows, each group of them folded into one row: a subject.
 
     The rows of a group are those, one after the other, that share the number in column `group`;
     a group may go on over any number of blocks, and memory is bounded by a block and the longest
     group (and eight bytes per group while the order is checked). `fold(x, starts)` turns rows
-    (n, c) of m whole groups, which begin at `starts`, into units (m, d); what it makes of a group
-    must not depend on the others. A row's weight is that of its group.
+    (n, c) of m whole groups, which begin at `starts`, into subjects (m, d); what it makes of a
+    group must not depend on the others. A row's weight is that of its group.
 
-    Data in memory are sorted first, and their units can be indexed. Other data are read once
+    Data in memory are sorted first, and their subjects can be indexed. Other data are read once
     beforehand: their groups are counted, their order is checked, and `check(rows, numbers)` sees
-    every row with its number in the source. Units are kept if they take no more than KEPT_BYTES,
+    every row with its number in the source. Subjects are kept if they take no more than KEPT_BYTES,
     or KEPT_SHARE times what the rows take in memory; else they are folded again, a block at a time,
     whenever they are wanted. `label` says what stands behind a number of the group column.
 
@@ -69,9 +69,9 @@ class Grouped(Source):
         check_rereadable(source)
         self._d, self._check = d, check
         self._name = str(group) if source.columns is None else repr(source.columns[group])
-        self._kept: tuple[Floats, Array] | None = None
+        self._kept: tuple[Floats, ArraySource] | None = None
         self._length = 0
-        self._anchors: list[tuple[int, int]] = [(0, 0)]  # numbers of a unit and of its first row
+        self._anchors: list[tuple[int, int]] = [(0, 0)]  # numbers of a subject and of its first row
         self._bounds = np.zeros(0, np.intp)  # first rows of groups in memory, and the end
         if in_memory(source):
             check_blocks(source, check)
@@ -94,15 +94,15 @@ class Grouped(Source):
         return self.source.fingerprint(limit)
 
     def anchors(self) -> list[int]:
-        return [unit for unit, _ in self._anchors]
+        return [subject for subject, _ in self._anchors]
 
     def blocks(self, start: int = 0, length: int | None = None) -> Iterator[Rows]:
-        for _, units in self.keyed_blocks(start, length):
-            yield units
+        for _, subjects in self.keyed_blocks(start, length):
+            yield subjects
 
     def take(self, indices: NDArray[Any]) -> Rows:
         if self._keeps():
-            return self._units()[1].take(indices)
+            return self._subjects()[1].take(indices)
         if not self.random_access:
             return super().take(indices)
         first = self._bounds[indices]
@@ -120,40 +120,43 @@ class Grouped(Source):
     def keyed_blocks(
         self, start: int = 0, length: int | None = None
     ) -> Iterator[tuple[Floats, Rows]]:
-        """Blocks of units, with the numbers of their groups."""
+        """Blocks of subjects, with the numbers of their groups."""
         if self._keeps():
-            keys, units = self._units()
-            for rows in units.blocks(start, length):
+            keys, subjects = self._subjects()
+            for rows in subjects.blocks(start, length):
                 yield keys[start : start + len(rows)], rows
                 start += len(rows)
             return
-        unit, row = self._anchors[bisect_right(self._anchors, (start, np.inf)) - 1]
+        subject, row = self._anchors[bisect_right(self._anchors, (start, np.inf)) - 1]
         for groups in self._groups(row):
-            skip = min(max(0, start - unit), len(groups.starts))
-            unit += len(groups.starts)
+            skip = min(max(0, start - subject), len(groups.starts))
+            subject += len(groups.starts)
             yield from self._folded_blocks(groups, skip, length)
 
     def _keeps(self) -> bool:
         room = KEPT_SHARE * self.source.x.nbytes if in_memory(self.source) else 0
         return 8 * self._length * self._d <= max(room, KEPT_BYTES)
 
-    def _units(self) -> tuple[Floats, Array]:
+    def _subjects(self) -> tuple[Floats, ArraySource]:
         if self._kept is None:
-            keys, units = np.empty(self._length), np.empty((self._length, self._d))
-            weights, unit = [], 0
+            keys, subjects = np.empty(self._length), np.empty((self._length, self._d))
+            weights, subject = [], 0
             for groups in self._groups(0):
                 for key, rows in self._folded_blocks(groups, 0, None):
-                    keys[unit : unit + len(rows)], units[unit : unit + len(rows)] = key, rows.x
+                    keys[subject : subject + len(rows)], subjects[subject : subject + len(rows)] = (
+                        key,
+                        rows.x,
+                    )
                     weights += [] if rows.weight is None else [rows.weight]
-                    unit += len(rows)
+                    subject += len(rows)
             weight = np.concatenate(weights) if weights else None
-            self._kept = keys, Array(units, weight)
+            self._kept = keys, ArraySource(subjects, weight)
         return self._kept
 
     def _folded_blocks(
         self, groups: Groups, skip: int, length: int | None
     ) -> Iterator[tuple[Floats, Rows]]:
-        """Units of all groups but the first `skip`, in blocks of bounded size."""
+        """Subjects of all groups but the first `skip`, in blocks of bounded size."""
         step = min(length or block_length(self._d), block_length(self._d))
         ends = np.append(groups.starts, len(groups.rows))
         for i in range(skip, len(groups.starts), step):
@@ -162,7 +165,7 @@ class Grouped(Source):
             yield self._folded(rows, starts - starts[0])
 
     def _folded(self, rows: Rows, starts: NDArray[np.intp]) -> tuple[Floats, Rows]:
-        """Units of groups that begin at `starts`."""
+        """Subjects of groups that begin at `starts`."""
         weight = None
         if rows.weight is not None:
             weight = rows.weight[starts]
@@ -179,7 +182,7 @@ class Grouped(Source):
     def _groups(self, row: int) -> Iterator[Groups]:
         """Blocks cut where groups begin; the last group of a block waits for the next."""
         waiting: list[Rows] = []
-        first, held = row, 0
+        first, n_waiting = row, 0
         for rows in self.source.blocks(row):
             if not len(rows):
                 continue
@@ -189,31 +192,31 @@ class Grouped(Source):
                 new = np.concatenate([[0], new])
             if len(new) == 0:
                 waiting.append(rows.copy())
-                held += len(rows)
+                n_waiting += len(rows)
                 continue
             whole = join([*waiting, rows.cut(0, new[-1])]) if waiting else rows.cut(0, new[-1])
-            starts = np.concatenate([[0], new[:-1] + held]).astype(np.intp)
+            starts = np.concatenate([[0], new[:-1] + n_waiting]).astype(np.intp)
             yield Groups(whole, starts, first)
             first += len(whole)
             waiting = [rows.cut(new[-1], len(rows)).copy()]
-            held = len(waiting[0])
+            n_waiting = len(waiting[0])
         if waiting:
             yield Groups(join(waiting), np.zeros(1, np.intp), first)
 
     def _scan(self) -> None:
         """Count the groups, and refuse those that appear again."""
         seen = Seen(self._name, self.label)
-        unit, row, anchors = 0, 0, []
+        subject, row, anchors = 0, 0, []
         begins: list[NDArray[np.intp]] = []
         for groups in self._groups(0):
             row = groups.first + len(groups.rows)
             self._check(groups.rows, range(groups.first, row))
             seen.add(groups.rows.x[groups.starts, self.group], groups.starts + groups.first)
-            anchors.append((unit, groups.first))
-            unit += len(groups.starts)
+            anchors.append((subject, groups.first))
+            subject += len(groups.starts)
             if self.random_access:
                 begins.append(groups.starts + groups.first)
-        self._length, self._anchors = unit, anchors or self._anchors
+        self._length, self._anchors = subject, anchors or self._anchors
         self._bounds = np.concatenate([*begins, [row]])
 
 
@@ -264,18 +267,18 @@ def check_rereadable(source: Source) -> None:
         )
 
 
-def in_memory(source: Source) -> TypeGuard[Array]:
+def in_memory(source: Source) -> TypeGuard[ArraySource]:
     """Whether all rows are at hand; a memory map need not fit."""
-    return isinstance(source, Array) and not isinstance(source.x, np.memmap)
+    return isinstance(source, ArraySource) and not isinstance(source.x, np.memmap)
 
 
-def by_group(source: Array, group: int) -> Array:
+def by_group(source: ArraySource, group: int) -> ArraySource:
     """Rows in memory in the order of their groups, otherwise in the order they had."""
     key = np.asarray(source.x[:, group])
     if (key[1:] >= key[:-1]).all():
         return source
     rows = source.take(np.argsort(key, kind="stable"))
-    return Array(rows.x, rows.weight, source.columns)
+    return ArraySource(rows.x, rows.weight, source.columns)
 
 
 def check_blocks(source: Source, check: Check) -> None:

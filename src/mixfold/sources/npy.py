@@ -18,11 +18,11 @@ from mixfold.core.fingerprint import FULL_BYTES, PIECE, Fingerprint
 from mixfold.core.rows import Rows
 from mixfold.core.source import Source, block_length, cuts
 from mixfold.sources._reading import reading
-from mixfold.sources.array import as_floats
+from mixfold.sources.array_source import as_floats
 from mixfold.sources.location import Location, location_fingerprint
 from mixfold.sources.table import Codes
 
-HELD_BYTES = 2**30
+KEPT_BYTES = 2**30
 
 
 class Layout(NamedTuple):
@@ -39,7 +39,7 @@ class Npy(Source):
 
     The file is read rather than mapped, so that one which is cut short meanwhile is an error and
     not the end of the process. Rows by number (`take`) are read one by one or, if all take at most
-    HELD_BYTES, held in memory from the first time on.
+    KEPT_BYTES, kept in memory from the first time on.
     """
 
     suffixes: ClassVar[tuple[str, ...]] = (".npy",)
@@ -61,7 +61,7 @@ class Npy(Source):
         if columns is not None and len(columns) != d:
             raise SourceError(f"{path} has {d} columns without names: {len(columns)} are needed")
         self.span = span or (0, n)
-        self._held: NDArray[Any] | None = None
+        self._kept: NDArray[Any] | None = None
 
     def __reduce__(self) -> Any:
         return Npy, (self.path.absolute(), self.columns, None, None, self.span)
@@ -109,10 +109,10 @@ class Npy(Source):
             return Rows(as_floats(self._read_rows(file, 0, self.length)))
 
     def take(self, indices: np.ndarray) -> Rows:
-        if self._held is None and self.length * self.d * self.layout.dtype.itemsize <= HELD_BYTES:
-            self._held = self.whole().x
-        if self._held is not None:
-            return Rows(self._held[indices])
+        if self._kept is None and self.length * self.d * self.layout.dtype.itemsize <= KEPT_BYTES:
+            self._kept = self.whole().x
+        if self._kept is not None:
+            return Rows(self._kept[indices])
         with reading(self.path), open_raw(self.path) as file:
             return Rows(as_floats(self._read_each(file, indices)))
 

@@ -15,11 +15,11 @@ from mixfold.core.registry import find_all
 from mixfold.core.rows import Rows
 from mixfold.core.source import Source
 from mixfold.sources._reading import reading
-from mixfold.sources.array import Array, as_floats
+from mixfold.sources.array_source import ArraySource, as_floats
+from mixfold.sources.block_source import BlockSource
 from mixfold.sources.concatenated import Concatenated
 from mixfold.sources.csv import Csv
 from mixfold.sources.csv_files import CsvFiles
-from mixfold.sources.iterable import Iterable
 from mixfold.sources.location import Location, RemoteFile, size_of
 from mixfold.sources.object_source import source_for
 from mixfold.sources.paths import Paths, expand, kind_of_file
@@ -43,9 +43,9 @@ def open_source(
     if is_table(data):
         return open_table(data, columns, weight, codes)
     if isinstance(data, np.ndarray):
-        return Array(check_array(data))
+        return ArraySource(check_array(data))
     if isinstance(data, Many):
-        return Iterable(
+        return BlockSource(
             data, lambda block, names: block_rows(block, names or columns, weight, codes)
         )
     raise InvalidInputError(f"cannot read rows from a {type(data).__name__}")
@@ -95,10 +95,10 @@ def _is_block(item: Any) -> bool:
 
 def open_table(
     table: Any, columns: Sequence[str] | None, weight: str | None, codes: Codes | None = None
-) -> Array:
+) -> ArraySource:
     """A table in memory."""
     rows, names = table_rows(table, columns, weight, codes)
-    return Array(rows.x, rows.weight, names)
+    return ArraySource(rows.x, rows.weight, names)
 
 
 def table_rows(

@@ -6,13 +6,13 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from mixfold.sources.iterable import Iterable
+from mixfold.sources.block_source import BlockSource
 from mixfold.sources.object_source import ObjectSource
 from mixfold.sources.opening import block_rows
 from mixfold.sources.table import Codes
 
 
-class RecordBatchReader(Iterable, ObjectSource):
+class RecordBatchReader(BlockSource, ObjectSource):
     """A `pyarrow.RecordBatchReader`, which can be read once: one batch is in memory at a time."""
 
     @classmethod

@@ -9,12 +9,12 @@ import numpy as np
 
 from mixfold.core.arrays import to_device_of
 from mixfold.core.rows import Rows
-from mixfold.sources._held import Held
+from mixfold.sources._in_memory import InMemorySource
 
 BLOCK_ELEMENTS = 2**28
 
 
-class Tensor(Held):
+class Tensor(InMemorySource):
     """A two-dimensional float32 or float64 tensor.
 
     Blocks are large, and multiples of the length that is wished for. Samples come to this machine's

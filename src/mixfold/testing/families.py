@@ -105,7 +105,7 @@ def weight_two_is_a_row_twice(family: Family, k: int, d: int, rng: np.random.Gen
     np.testing.assert_allclose(weighted, repeated, rtol=1e-9, atol=1e-9)
 
 
-def weights_have_no_unit(family: Family, k: int, d: int, rng: np.random.Generator) -> None:
+def weights_have_no_scale(family: Family, k: int, d: int, rng: np.random.Generator) -> None:
     """A common factor of all weights changes nothing, also where a component is degenerate."""
     params = family.example(k, d, rng)
     x = family.sample(params, rng.integers(k, size=40), rng)
@@ -246,7 +246,7 @@ LAWS = [
     density_has_total_one,
     density_equals_scipy,
     weight_two_is_a_row_twice,
-    weights_have_no_unit,
+    weights_have_no_scale,
     sampled_moments_converge,
     coordinates_are_invertible,
     parameters_are_counted,

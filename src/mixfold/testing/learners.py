@@ -259,7 +259,7 @@ def merging_nothing_changes_nothing(
 def gathered_passes_add_up(
     model: Model, params: Any, learner: Learner, rows: Rows, cuts: list[int]
 ) -> None:
-    """Where a pass only gathers, merging what shards have gathered is the pass over all rows."""
+    """Where a pass only sums statistics, merging the sums of shards is the pass over all rows."""
     backend = Threads(model, 1)
     before = learner.init(backend, params)
     if not learner.is_reduction(before) or hasattr(before, "seed"):  # drawn numbers differ
@@ -311,10 +311,10 @@ def _assert_valid(backend: Backend, learner: Learner, state: Any, ordinary: Rows
         assert np.isfinite(array).all(), f"{name} is {array}"
     assert (params.weights >= 0).all()
     np.testing.assert_allclose(params.weights.sum(), 1.0)
-    log_density, latent = backend.posterior(params, ordinary)
-    assert latent is not None
+    log_density, responsibilities = backend.posterior(params, ordinary)
+    assert responsibilities is not None
     assert np.isfinite(log_density).all()
-    np.testing.assert_allclose(latent.sum(axis=1), 1.0)
+    np.testing.assert_allclose(responsibilities.sum(axis=1), 1.0)
 
 
 def states_are_in_their_domain(

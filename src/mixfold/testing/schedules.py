@@ -10,7 +10,7 @@ from mixfold.core.value import flatten, is_value, unflatten
 NUMBERS = np.array([1.0, 2.0, 3.0, 10.0, 29.0, 30.0, 31.0, 1e3, 1e6, 1e9])
 
 
-def steps_are_shares(schedule: Schedule) -> None:
+def steps_are_between_zero_and_one(schedule: Schedule) -> None:
     """Step sizes are in (0, 1], from the first update to the last."""
     steps = schedule(NUMBERS)
     assert ((steps > 0.0) & (steps <= 1.0)).all(), steps
@@ -34,4 +34,4 @@ def saving_does_not_matter(schedule: Schedule) -> None:
     np.testing.assert_array_equal(loaded(NUMBERS), schedule(NUMBERS))
 
 
-LAWS = [steps_are_shares, a_step_depends_on_its_number_alone, saving_does_not_matter]
+LAWS = [steps_are_between_zero_and_one, a_step_depends_on_its_number_alone, saving_does_not_matter]

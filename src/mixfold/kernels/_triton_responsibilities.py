@@ -10,11 +10,19 @@ import triton.language as tl
 
 @triton.jit
 @no_type_check
-def share_out(
-    joint, number, inside, weight, shares, partial, n, WEIGHTED: tl.constexpr, KP: tl.constexpr
+def store_responsibilities(
+    joint,
+    number,
+    inside,
+    weight,
+    responsibilities,
+    partial,
+    n,
+    WEIGHTED: tl.constexpr,
+    KP: tl.constexpr,
 ):
-    """Weighted responsibilities into `shares`, (KP, n); log-likelihood and their sums into a row
-    of `partial`, (programs, 1 + KP)."""
+    """Weighted responsibilities into `responsibilities`, (KP, n); log-likelihood and their sums
+    into a row of `partial`, (programs, 1 + KP)."""
     lane = tl.arange(0, KP)
     best = tl.max(joint, 1)
     odds = tl.exp(joint - best[:, None])
@@ -23,7 +31,9 @@ def share_out(
     if WEIGHTED:
         w = tl.load(weight + number, inside, other=0.0).to(tl.float32)
     r = (odds * (w / norm)[:, None]).to(tl.float32)
-    tl.store(shares + number[:, None] + lane[None, :].to(tl.int64) * n, r, inside[:, None])
+    tl.store(
+        responsibilities + number[:, None] + lane[None, :].to(tl.int64) * n, r, inside[:, None]
+    )
     at = partial + tl.program_id(0).to(tl.int64) * (1 + KP)
     tl.store(at, tl.sum((w * (best + tl.log(norm))).to(tl.float64), 0))
     tl.store(at + 1 + lane, tl.sum(r.to(tl.float64), 0))

@@ -1,4 +1,4 @@
-"""From the rows of a table to the units of mixed models."""
+"""From the rows of a table to the subjects of mixed models."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from mixfold.core.source import Check, Source
 from mixfold.sources.grouped import Grouped
 
 Table = Callable[[NDArray[Any], NDArray[np.intp]], tuple[Floats, NDArray[np.intp]]]
-"""From rows and where groups start to the rows of the units' tables, and where these start."""
+"""From rows and where groups start to the rows of the subjects' tables, and where these start."""
 
 
-def units_of(
+def subjects_of(
     source: Source, table: Table, check: Check, label: Callable[[float], Any]
 ) -> tuple[Grouped, int]:
-    """The units of a source whose first column is the group, and the most table rows of one."""
+    """The subjects of a source whose first column is the group, and the most table rows of one."""
 
     width = 0
 
@@ -33,7 +33,7 @@ def units_of(
     counts = Grouped(source, 0, counted, 1, check=check, label=label)
     if not counts.length:
         raise InvalidInputError("the data have no rows: at least one is needed")
-    most = int(max(units.x.max() for units in counts.blocks()))
+    most = int(max(subjects.x.max() for subjects in counts.blocks()))
 
     def fold(x: NDArray[Any], starts: NDArray[np.intp]) -> Floats:
         return padded(*table(x, starts), most)
@@ -42,10 +42,10 @@ def units_of(
 
 
 def padded(table: Floats, starts: NDArray[np.intp], most: int) -> Floats:
-    """Units: the number of table rows, the table rows, zeros."""
+    """Subjects: the number of table rows, the table rows, zeros."""
     counts = np.diff(np.append(starts, len(table)))
-    unit = np.repeat(np.arange(len(starts)), counts)
-    place = np.arange(len(table)) - starts[unit]
+    subject = np.repeat(np.arange(len(starts)), counts)
+    place = np.arange(len(table)) - starts[subject]
     cells = np.zeros((len(starts), most, table.shape[1]))
-    cells[unit, place] = table
+    cells[subject, place] = table
     return np.hstack([counts[:, None].astype(np.float64), cells.reshape(len(starts), -1)])

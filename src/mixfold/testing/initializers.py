@@ -1,4 +1,4 @@
-"""Laws of every start."""
+"""Laws of every initializer."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from mixfold.core.source import Source
 Convert = Callable[[Any, Sequence[str] | None], tuple[Rows, Sequence[str] | None]]
 
 
-class Iterable(Source):
+class BlockSource(Source):
     """Any iterable of arrays or tables; an iterator can be read once only.
 
     The columns of later tables are chosen by the names the first one has.

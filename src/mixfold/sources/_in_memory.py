@@ -1,4 +1,4 @@
-"""Rows that are there as a whole."""
+"""Rows that are in memory as a whole."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mixfold.core.fingerprint import FULL_BYTES, Fingerprint, rows_fingerprint
 from mixfold.core.source import Source
 
 
-class Held(Source):
+class InMemorySource(Source):
     """A table `x` of rows in memory, here or on a device."""
 
     x: Any

@@ -1,4 +1,4 @@
-"""Rows held in memory, or in a memory map."""
+"""Rows in memory, or in a memory map."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows
 from mixfold.core.source import Source, block_length, cuts
-from mixfold.sources._held import Held
+from mixfold.sources._in_memory import InMemorySource
 
 
-class Array(Held):
+class ArraySource(InMemorySource):
     """A two-dimensional array of any strides; integers become float64 block by block."""
 
     def __init__(
@@ -39,10 +39,10 @@ class Array(Held):
         spans = cuts(range(0, max(self.length, 1), step), self.length, step)
         return [self.part(start, stop) for start, stop in spans]
 
-    def part(self, start: int, stop: int) -> Array:
+    def part(self, start: int, stop: int) -> ArraySource:
         """Rows start..stop-1."""
         weight = None if self.weight is None else self.weight[start:stop]
-        return Array(self.x[start:stop], weight, self.columns)
+        return ArraySource(self.x[start:stop], weight, self.columns)
 
     @property
     def dtype(self) -> np.dtype[Any]:
