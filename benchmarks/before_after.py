@@ -105,8 +105,8 @@ def counts_pass(family: str, n: int = 1_000_000, k: int = 3) -> Work:
     rng = np.random.default_rng(0)
     rates = np.array([1.0, 5.0, 20.0])[rng.integers(k, size=n)]
     x = rng.poisson(rates) if family == "Poisson" else rng.exponential(rates)
-    rule = public("EM", tol=0.0, max_iter=PASSES)
-    model = mixture(public(family), k, rule, n_threads=THREADS)
+    learner = public("EM", tol=0.0, max_iter=PASSES)
+    model = mixture(public(family), k, learner, n_threads=THREADS)
     return partial(passes_of_fit, model, x[:, None].astype(float))
 
 

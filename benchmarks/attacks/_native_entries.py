@@ -103,10 +103,10 @@ def match_gaussian(rng: np.random.Generator, s: Sizes, diagonal: bool) -> Made:
         "mean": rng.normal(size=(s.k, s.d)),
         "kappa": positive(rng, *each),
         "nu": positive(rng, *each) + (1 if diagonal else s.d) + 2,
-        "factor": positive(rng, s.k, s.d) if diagonal else triangles(rng, s.k, s.d),
+        "scale": positive(rng, s.k, s.d) if diagonal else triangles(rng, s.k, s.d),
     }
-    factor = arguments["factor"].shape
-    return "match_gaussian", arguments, [(s.k,), (s.k, s.d), each, each, factor, (), ()], ()
+    scale = arguments["scale"].shape
+    return "match_gaussian", arguments, [(s.k,), (s.k, s.d), each, each, scale, (), ()], ()
 
 
 def match_rates(rng: np.random.Generator, s: Sizes) -> Made:

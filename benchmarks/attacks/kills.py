@@ -86,8 +86,8 @@ def attack(
 
 
 def _fit(data: Path, output: Path) -> list[str]:
-    rule = ["--learner", "em", "-O", "tol=0", "-O", "max_iter=150"]
-    return ["fit", str(data), "-k", "4", "--threads", "1", *rule, "-o", str(output)]
+    learner = ["--learner", "em", "-O", "tol=0", "-O", "max_iter=150"]
+    return ["fit", str(data), "-k", "4", "--threads", "1", *learner, "-o", str(output)]
 
 
 def _run(arguments: list[str]) -> None:

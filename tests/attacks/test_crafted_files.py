@@ -103,7 +103,7 @@ def unused(tree: Tree, arrays: Arrays) -> tuple[Tree, Arrays]:
 
 def used_twice(tree: Tree, arrays: Arrays) -> tuple[Tree, Arrays]:
     fields = at(tree, ("fields", "learned", "fields", "params", "fields"))
-    fields["components"]["fields"]["factor"] = fields["components"]["fields"]["means"]
+    fields["components"]["fields"]["scale"] = fields["components"]["fields"]["means"]
     return tree, arrays
 
 

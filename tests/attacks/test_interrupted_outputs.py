@@ -73,8 +73,8 @@ def test_a_checkpoint_that_needs_an_overwritten_memory_is_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Better none than one from which a fit goes on to a wrong result."""
-    rule = IncrementalEM(memory=str(tmp_path / "memory"), max_iter=4, tol=0.0)
-    model = kept_in(tmp_path, learner=rule)
+    learner = IncrementalEM(memory=str(tmp_path / "memory"), max_iter=4, tol=0.0)
+    model = kept_in(tmp_path, learner=learner)
     monkeypatch.setattr("mixfold.fitting.checkpoint.write", failing_after(2))
     with pytest.warns(LearningWarning, match="No space left"):
         model.fit(X)

@@ -143,13 +143,13 @@ def test_annealing_equals_that_of_threads(
     weight = rng().integers(0, 2, size=len(x)).astype(np.float64) if weighted else None
     if weight is not None:
         weight[200:400] = 0.0
-    rule = AnnealedSGD(batch_size=batch_size, precision=precision, epsilon=0.04, delta=2.0)
+    learner = AnnealedSGD(batch_size=batch_size, precision=precision, epsilon=0.04, delta=2.0)
     backend = Gpu(model, device)
-    start = rule.init(backend, params).annealed
+    start = learner.init(backend, params).annealed
     rows = Rows(x, weight)
-    found = backend.anneal(start, placed(rows, device), rule.rule(4), batch_size)
+    found = backend.anneal(start, placed(rows, device), learner.options(4), batch_size)
     expected = required(backends.reference(backend), Annealer).anneal(
-        start, rows, rule.rule(4), batch_size
+        start, rows, learner.options(4), batch_size
     )
     assert found[0].looks == expected[0].looks
     assert found[0].means.dtype == precision

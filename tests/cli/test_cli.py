@@ -203,8 +203,8 @@ def test_the_script_from_end_to_end(run: Run, tmp_path: Path) -> None:
 
 @pytest.mark.filterwarnings("default")
 def test_a_learner_that_raises_a_bound_shows_it_beside_the_likelihood(run: Run) -> None:
-    rule = ["--learner", "annealed-sgd", "-O", "scale=true", "--covariance", "diag"]
-    code, out, err = run("fit", "@faithful", "-k", "3", *rule, "-o", "b.mixfold")
+    learner = ["--learner", "annealed-sgd", "-O", "scale=true", "--covariance", "diag"]
+    code, out, err = run("fit", "@faithful", "-k", "3", *learner, "-o", "b.mixfold")
     assert code == 0
     assert "n_components=3 is laid out as 1 x 3, a ring" in err
     assert " per row (bound -" in out

@@ -36,8 +36,8 @@ def said(capsys: pytest.CaptureFixture[str], *command: str) -> str:
 
 
 def test_rows_and_passes_are_told_apart(capsys: pytest.CaptureFixture[str]) -> None:
-    rule = ("--learner", "em", "-O", "tol=0", "--max-iter", "3")
-    out = said(capsys, "fit", "@faithful", "-k", "2", *rule)
+    learner = ("--learner", "em", "-O", "tol=0", "--max-iter", "3")
+    out = said(capsys, "fit", "@faithful", "-k", "2", *learner)
     assert ", 272 rows, 3 passes, " in out
     assert "816" not in out
     out = said(capsys, "inspect", "model.mixfold")
@@ -55,8 +55,8 @@ def test_merged_models_count_each_row_once(capsys: pytest.CaptureFixture[str]) -
     rows = mixfold.datasets.load_faithful()
     for name, part in {"a": rows[:100], "b": rows[100:]}.items():
         np.save(f"{name}.npy", part)
-        rule = ("--learner", "online-em", "-O", "max_iter=2", "--init", "start")
-        said(capsys, "fit", f"{name}.npy", "-k", "2", *rule, "-o", name)
+        learner = ("--learner", "online-em", "-O", "max_iter=2", "--init", "start")
+        said(capsys, "fit", f"{name}.npy", "-k", "2", *learner, "-o", name)
     assert "2 models of 272 rows" in said(capsys, "merge", "a", "b", "-o", "both")
 
 

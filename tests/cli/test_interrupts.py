@@ -39,9 +39,9 @@ def start_fit(tmp_path: Path, *arguments: str) -> subprocess.Popen[str]:
 def test_an_interrupt_keeps_what_was_learned_and_the_fit_resumes(
     run: Run, rows: str, tmp_path: Path
 ) -> None:
-    rule = ("-O", "tol=0", "-O", "max_iter=1000")
+    learner = ("-O", "tol=0", "-O", "max_iter=1000")
     keep = ("--checkpoint", "fit.checkpoint")
-    process = start_fit(tmp_path, *rule, *keep, "-o", "stopped.mixfold")
+    process = start_fit(tmp_path, *learner, *keep, "-o", "stopped.mixfold")
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130
@@ -53,7 +53,7 @@ def test_an_interrupt_keeps_what_was_learned_and_the_fit_resumes(
     stopped = mixfold.load("stopped.mixfold")
     assert 0 < stopped.n_seen_ < 1000 * 600
 
-    fit = ("fit", rows, "-k", "2", "--learner", "em", *rule)
+    fit = ("fit", rows, "-k", "2", "--learner", "em", *learner)
     assert run(*fit, *keep, "--resume", "-o", "resumed.mixfold")[0] == 0
     assert run(*fit, "-o", "whole.mixfold")[0] == 0
     resumed, whole = mixfold.load("resumed.mixfold"), mixfold.load("whole.mixfold")

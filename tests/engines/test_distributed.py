@@ -65,10 +65,10 @@ def scale(cluster: LocalCluster, n: int) -> None:
 def test_workers_do_not_matter(cluster: LocalCluster, address: str, parquet: Path) -> None:
     rules = ["em", "online-em", "auto", "moment-matching"]
     fits: list[Callable[[str], Mixture]] = [
-        lambda where, rule=rule: mixture(rule, max_iter=2, columns=NAMES, cluster=where).fit(
-            parquet
-        )  # type: ignore[misc]
-        for rule in rules
+        lambda where, learner=learner: mixture(
+            learner, max_iter=2, columns=NAMES, cluster=where
+        ).fit(parquet)  # type: ignore[misc]
+        for learner in rules
     ]
     reference = [fit("serial") for fit in fits]
     for n in (1, 2, 4):

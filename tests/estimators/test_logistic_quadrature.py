@@ -166,8 +166,8 @@ def test_a_step_that_lowers_the_likelihood_is_halved() -> None:
     model, x = subjects(40, 1)
     far = LogisticMixedParams(np.array([9.0, -9.0]), np.array([[1.0]]))
     backend, seen = Threads(model, 1), []
-    for rule in (EM(tol=0.0), EMGradient(tol=0.0)):
-        _, infos = learners.fold(backend, rule, far, Rows(x), [], passes=25)
+    for learner in (EM(tol=0.0), EMGradient(tol=0.0)):
+        _, infos = learners.fold(backend, learner, far, Rows(x), [], passes=25)
         seen.append([info.log_likelihood for info in infos])
     assert np.diff(seen[0]).min() < -0.1
     accepted = np.maximum.accumulate(seen[1])
@@ -230,12 +230,12 @@ LAWS = [law for law in learners.LAWS if law is not learners.learning_raises_the_
 
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
-@pytest.mark.parametrize("rule", [EMGradient(), MiniBatchEM(batch_size=7)], ids=("em", "batches"))
-def test_learners_keep_their_laws_with_quadrature(rule: Any, law: Any) -> None:
+@pytest.mark.parametrize("learner", [EMGradient(), MiniBatchEM(batch_size=7)], ids=("em", "batches"))
+def test_learners_keep_their_laws_with_quadrature(learner: Any, law: Any) -> None:
     model, x = subjects(30, 2, n_points=5)
     params = LogisticMixedParams(np.array([-0.4, 0.9]), np.array([[1.2, 0.3], [0.3, 0.8]]))
     rows = Rows(x, np.random.default_rng(0).integers(0, 3, size=len(x)).astype(float))
-    law(model, params, rule.resolve(len(x), model.d, False), rows, [1, 8, 9, 20])
+    law(model, params, learner.resolve(len(x), model.d, False), rows, [1, 8, 9, 20])
 
 
 def test_a_resumed_fit_ends_with_the_same_bits(tmp_path: Path) -> None:

@@ -62,9 +62,9 @@ def test_online_kmle_writes_tables_curves_and_an_animation(
 def test_soft_assignments_come_near_and_hard_ones_do_not() -> None:
     template = online_kmle.two_gaussians((3.0, 1.0))
     stream = online_kmle.stream_of(template, 20_000, 0)
-    ends = {name: next(stream.batch(rule, [20_000])) for name, rule in BATCH.items()}
+    ends = {name: next(stream.batch(learner, [20_000])) for name, learner in BATCH.items()}
     learners = online_learners(SCHEDULES["n^-0.6"])
-    ends |= {name: next(stream.online(rule, [20_000])) for name, rule in learners.items()}
+    ends |= {name: next(stream.online(learner, [20_000])) for name, learner in learners.items()}
     errors = {name: squared_error(template, params) for name, params in ends.items()}
     assert errors["EM"] < 0.01 < errors["k-MLE"]
     assert errors["online EM"] < errors["online k-MLE argmax"]

@@ -269,8 +269,8 @@ def test_posteriors_outside_their_domain(is_full: bool) -> None:
         (replace(good, kappa=np.full_like(good.kappa, np.inf)), "kappa"),
         (replace(good, mean=good.mean[:1]), "mean"),
         (replace(good, mean=np.full_like(good.mean, np.nan)), "mean"),
-        (replace(good, scale=0.0 * good.scale), "factor"),
-        (replace(good, scale=good.scale[:1]), "factor"),
+        (replace(good, scale=0.0 * good.scale), "scale"),
+        (replace(good, scale=good.scale[:1]), "scale"),
     ):
         with pytest.raises(InvalidInputError, match=message):
             conjugate.check(wrong, K, D)

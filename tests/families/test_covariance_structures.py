@@ -156,7 +156,7 @@ def test_factors_that_are_none() -> None:
         check_lower("f", 3.0 * good, (1, 2, 2), 5.0)
     for name in ("diag", "spherical"):
         shape = STRUCTURES[name].scale_shape(2, 3)
-        with pytest.raises(InvalidInputError, match="factor"):
+        with pytest.raises(InvalidInputError, match="scale"):
             STRUCTURES[name].check(np.zeros(shape), 2, 3)
 
 

@@ -109,7 +109,7 @@ def test_a_row_reaches_components_it_may_belong_to(covariance: str) -> None:
     # so far away that even a fraction of 1e-20 of its square is much
     row, c = np.full(D, 1e15), np.array([REACH, 0.99 * REACH, 1.0 - 2.0 * REACH])
     found, _ = conjugate(covariance).match(posterior, row, 1.0, c)
-    for name in ("mean", "kappa", "nu", "factor"):
+    for name in ("mean", "kappa", "nu", "scale"):
         before, after = getattr(posterior, name), getattr(found, name)
         np.testing.assert_array_equal(after[1], before[1])
         assert (after[2] != before[2]).any()

@@ -103,26 +103,26 @@ def test_a_prior_has_the_mean_and_the_covariance_it_is_about(
 def test_degrees_of_freedom_leave_the_covariance_a_mean(covariance: str) -> None:
     free = D if covariance == "full" else 1
     params = Gaussian(covariance).example(K, D, np.random.default_rng(1))
-    rule = conjugate(covariance)
+    learner = conjugate(covariance)
     for nu in (free + 1.0, free + 0.5):
         with pytest.raises(InvalidInputError, match="nu of the prior"):
-            rule.prior(params, Prior(nu=nu))
-    good = rule.prior(params, Prior(nu=free + 1.01))
-    rule.check(good, K, D)
+            learner.prior(params, Prior(nu=nu))
+    good = learner.prior(params, Prior(nu=free + 1.01))
+    learner.check(good, K, D)
     for wrong in (free + 1.0, free + 0.5, free - 0.5):
         one_wrong = good.nu.copy()
         one_wrong.flat[-1] = wrong
         with pytest.raises(InvalidInputError, match="nu is"):
-            rule.check(replace(good, nu=one_wrong), K, D)
+            learner.check(replace(good, nu=one_wrong), K, D)
 
 
 def test_variances_of_a_prior_are_above_zero() -> None:
     params = Gaussian("diag").example(K, D, np.random.default_rng(1))
-    rule = conjugate("diag")
+    learner = conjugate("diag")
     for wrong in (0.0, -1.0):
         with pytest.raises(InvalidInputError, match="variances above 0"):
-            rule.prior(params, Prior(covariance=[1.0, 1.0, wrong, 2.0]))
-    posterior = rule.prior(params, Prior(covariance=[1e-9, 0.5, 1.0, 2.0]))
+            learner.prior(params, Prior(covariance=[1.0, 1.0, wrong, 2.0]))
+    posterior = learner.prior(params, Prior(covariance=[1e-9, 0.5, 1.0, 2.0]))
     found = np.square(expected("diag", posterior).scale)
     np.testing.assert_allclose(found, np.broadcast_to([1e-9, 0.5, 1.0, 2.0], (K, D)))
 
@@ -136,11 +136,11 @@ def test_estimated_variances_are_not_below_a_share_of_that_of_all_rows(covarianc
     posterior = random_posterior(covariance, rng)
     weights = np.array([0.2, 0.5, 0.3])
     free = D if covariance == "full" else 1
-    rule = conjugate(covariance, reg_covar=0.01, floor=0.15)
+    learner = conjugate(covariance, reg_covar=0.01, floor=0.15)
     v = squares(posterior)
     for degrees, found in (
-        (posterior.nu - free - 1.0, rule.expected(posterior, weights)),
-        (posterior.nu, rule.expected_log_params(posterior, weights)[0]),
+        (posterior.nu - free - 1.0, learner.expected(posterior, weights)),
+        (posterior.nu, learner.expected_log_params(posterior, weights)[0]),
     ):
         variance = v / as_wide(degrees, v) + 0.01 * (np.eye(D) if covariance == "full" else 1.0)
         diagonal = variance
@@ -164,15 +164,15 @@ def test_estimated_variances_are_not_below_a_share_of_that_of_all_rows(covarianc
 def test_intervals_of_variances_end_at_the_floors_of_estimates(covariance: str) -> None:
     posterior = random_posterior(covariance, np.random.default_rng(13))
     weights = np.array([0.2, 0.5, 0.3])
-    rule = conjugate(covariance, floor=0.2)
+    learner = conjugate(covariance, floor=0.2)
     v, freedom = squares(posterior), posterior.nu
-    means, factor = posterior.mean, rule.expected(posterior, weights).scale
+    means, factor = posterior.mean, learner.expected(posterior, weights).scale
     estimates = np.square(factor)
     if covariance == "full":
         freedom = np.repeat(posterior.nu[:, None] - (D - 1.0), D, axis=1)
         v, estimates = np.diagonal(v, axis1=1, axis2=2), estimates.sum(axis=2)
     floor = 0.2 * (weights @ (estimates + np.square(means - weights @ means)))
-    ends = rule.intervals(posterior, weights, 0.8)["covariances"]
+    ends = learner.intervals(posterior, weights, 0.8)["covariances"]
     for end, tail in zip(ends, (0.1, 0.9), strict=True):
         exact = stats.invgamma.ppf(tail, 0.5 * freedom, scale=0.5 * v)
         found = np.diagonal(end, axis1=1, axis2=2) if covariance == "full" else end

@@ -112,7 +112,7 @@ def test_kernels_agree(covariance: str) -> None:
             state = learner.init(backend, start)
             state, _ = learner.step(backend, state, Rows(np.tile(CONSTANT, (2, 1))))
             ends.append(learner.estimate(backend, state))
-        for name in ("means", "factor"):
+        for name in ("means", "scale"):
             one, other = (getattr(end.components, name) for end in ends)
             np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-9)
 

@@ -128,12 +128,12 @@ def test_a_plan_may_be_run_again() -> None:
 
 def test_rows_in_memory_are_learned_by_the_same_loop() -> None:
     params = start()
-    rule = EM(tol=1e-6, max_iter=50, accelerate=True)
-    found = fit_rows(backend(), rule, params, Rows(rows()))
-    state = rule.init(backend(), params)
-    while not rule.finished(state):
-        state, _ = rule.step(backend(), state, Rows(rows()))
-        state, _ = rule.end_pass(backend(), state)
+    learner = EM(tol=1e-6, max_iter=50, accelerate=True)
+    found = fit_rows(backend(), learner, params, Rows(rows()))
+    state = learner.init(backend(), params)
+    while not learner.finished(state):
+        state, _ = learner.step(backend(), state, Rows(rows()))
+        state, _ = learner.end_pass(backend(), state)
     assert equal(found.state, state)
     assert found.done
 

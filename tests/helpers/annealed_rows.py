@@ -19,9 +19,9 @@ def pictures(n: int, d: int = 64, seed: int = 0) -> Array:
     return np.clip(centres[rng.integers(9, size=n)] + 0.05 * rng.normal(size=(n, d)), 0.0, 1.0)
 
 
-def begun(rule: AnnealedSGD, k: int, d: int, family: Gaussian) -> tuple[MixtureModel, Any]:
+def begun(learner: AnnealedSGD, k: int, d: int, family: Gaussian) -> tuple[MixtureModel, Any]:
     model = MixtureModel(family, k, d)
     rng = np.random.default_rng(1)
     components = model.family.example(k, d, rng)
     params = MixtureParams(rng.dirichlet(np.ones(k)), components)
-    return model, rule.init(Threads(model, 1), params)
+    return model, learner.init(Threads(model, 1), params)

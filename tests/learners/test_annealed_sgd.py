@@ -49,8 +49,8 @@ SHAPES = [
 
 @pytest.mark.parametrize("family", SHAPES, ids=repr)
 def test_a_step_follows_the_gradient(family: Gaussian) -> None:
-    rule = AnnealedSGD(precision="float64", epsilon=1e-7, epsilon_end=1e-8, sigma=0.7)
-    annealed = begun(rule, 4, 3, family)[1].annealed
+    learner = AnnealedSGD(precision="float64", epsilon=1e-7, epsilon_end=1e-8, sigma=0.7)
+    annealed = begun(learner, 4, 3, family)[1].annealed
     roots = np.random.default_rng(2).uniform(0.5, 4.0, size=annealed.roots.shape)
     roots = np.triu(roots) if roots.ndim == 3 else roots
     loadings = None if annealed.loadings is None else 10.0 * annealed.loadings
@@ -63,7 +63,7 @@ def test_a_step_follows_the_gradient(family: Gaussian) -> None:
         joint = log_weights(state.logits) + seen(state, x).log_density()
         return float((joint @ bumps(4, 2, 0.7).T).max(axis=1).mean())
 
-    after, log_density, bound = anneal_batch(annealed, Rows(x), rule.rule(4))
+    after, log_density, bound = anneal_batch(annealed, Rows(x), learner.options(4))
     kernel = ReferenceKernel(MixtureModel(family, 4, 3))
     np.testing.assert_allclose(log_density, kernel.posterior(annealed.params(), x)[0])
     assert bound.mean() == pytest.approx(loss())
@@ -86,14 +86,14 @@ def test_a_step_follows_the_gradient(family: Gaussian) -> None:
 @pytest.mark.parametrize("d", [1, 3, 17, 64, 130])
 @pytest.mark.parametrize(("k", "batch_size"), [(1, 1), (4, 1), (9, 1), (4, 7), (9, 3)])
 def test_compiled_steps_are_the_readable_ones(k: int, batch_size: int, d: int, shape: str) -> None:
-    rule = AnnealedSGD(precision="float64", epsilon=0.04, delta=0.5)
-    model, state = begun(rule, k, d, Gaussian(shape))
+    learner = AnnealedSGD(precision="float64", epsilon=0.04, delta=0.5)
+    model, state = begun(learner, k, d, Gaussian(shape))
     rng = np.random.default_rng(0)
     n = 100 if batch_size == 1 and d > 64 else 300
     x, weight = rng.random((n, d)), rng.choice([0.0, 1.0, 2.0], size=n)
     weight[21:42] = 0.0
     for rows in (Rows(x), Rows(x.astype(np.float32), weight)):
-        given = state.annealed, rows, rule.rule(k), batch_size
+        given = state.annealed, rows, learner.options(k), batch_size
         fast, *sums = required(Threads(model, 1), Annealer).anneal(*given)
         slow, *expected = ReferenceKernel(model).anneal(*given)
         assert fast.looks == slow.looks > 0
@@ -109,8 +109,8 @@ def test_single_precision_is_close_to_double() -> None:
     x = pictures(2000)
     ends = []
     for precision in ("float32", "float64"):
-        rule: Any = AnnealedSGD(precision=precision, max_iter=1)
-        model = Mixture(Gaussian("diag"), 9, learner=rule, random_state=0).fit(x)
+        learner: Any = AnnealedSGD(precision=precision, max_iter=1)
+        model = Mixture(Gaussian("diag"), 9, learner=learner, random_state=0).fit(x)
         ends.append(model.score(x))
     assert ends[0] == pytest.approx(ends[1], abs=0.5)
 
@@ -119,8 +119,8 @@ def test_annealing_finds_what_no_annealing_misses() -> None:
     x, other = pictures(6000), pictures(1000, seed=1)
     scores = []
     for sigma in (None, 0.01):
-        rule = AnnealedSGD(cap=400.0, epsilon=0.002, epsilon_end=0.0005, max_iter=4, sigma=sigma)
-        model = Mixture(Gaussian("diag"), 16, learner=rule, random_state=0).fit(x)
+        learner = AnnealedSGD(cap=400.0, epsilon=0.002, epsilon_end=0.0005, max_iter=4, sigma=sigma)
+        model = Mixture(Gaussian("diag"), 16, learner=learner, random_state=0).fit(x)
         scores.append(model.score(other))
     best = Mixture(Gaussian("diag"), 9, random_state=0).fit(x).score(other)
     assert scores[0] > scores[1] + 10.0
@@ -140,8 +140,8 @@ def test_thirty_thousand_columns_give_finite_numbers() -> None:
 def test_more_components_than_a_start_needs_rows() -> None:
     x = pictures(300, d=2)
     for learn in ("fit", "partial_fit"):
-        rule = AnnealedSGD(max_iter=1)
-        model = getattr(Mixture(Gaussian("diag"), 144, learner=rule, random_state=0), learn)(x)
+        learner = AnnealedSGD(max_iter=1)
+        model = getattr(Mixture(Gaussian("diag"), 144, learner=learner, random_state=0), learn)(x)
         assert len(model.weights_) == 144
 
 
@@ -157,11 +157,11 @@ def test_streams_go_on(tmp_path: Path) -> None:
 
 def test_steps_that_are_not_given_suit_the_cap() -> None:
     for cap, steps in ((1.0, (0.02, 0.005)), (20.0, (0.02, 0.005)), (400.0, (0.001, 0.00025))):
-        rule = AnnealedSGD(cap=cap)
-        assert (rule.first_step, rule.last_step) == pytest.approx(steps)
+        learner = AnnealedSGD(cap=cap)
+        assert (learner.first_step, learner.last_step) == pytest.approx(steps)
     for batch_size, steps in ((2, (0.04, 0.01)), (8, (0.04, 0.04)), (100, (0.04, 0.04))):
-        rule = AnnealedSGD(batch_size=batch_size)
-        assert (rule.first_step, rule.last_step) == pytest.approx(steps)
+        learner = AnnealedSGD(batch_size=batch_size)
+        assert (learner.first_step, learner.last_step) == pytest.approx(steps)
     assert AnnealedSGD(epsilon=0.04).last_step == 0.005
     assert AnnealedSGD(cap=80.0, epsilon_end=0.006).first_step == 0.006
     assert AnnealedSGD(epsilon=0.002).last_step == 0.0005
@@ -193,9 +193,9 @@ def test_bad_settings_are_refused() -> None:
     ],
 )
 def test_grids_that_are_not_square_are_said_once(k: int, said: str) -> None:
-    x, rule = pictures(200, d=4), AnnealedSGD(max_iter=2)
+    x, learner = pictures(200, d=4), AnnealedSGD(max_iter=2)
     for learn in ("fit", "partial_fit"):
-        model = Mixture(Gaussian("diag"), k, learner=rule, random_state=0, n_init=2)
+        model = Mixture(Gaussian("diag"), k, learner=learner, random_state=0, n_init=2)
         with pytest.warns(LearningWarning, match=said) as caught:
             getattr(model, learn)(x)
         assert len(caught) == 1
@@ -216,8 +216,8 @@ def test_starts_that_suit_gaussians_only_say_so() -> None:
 
 
 def test_history_has_the_bound_and_the_likelihood(tmp_path: Path) -> None:
-    x, rule = pictures(800), AnnealedSGD(max_iter=2)
-    model = Mixture(Gaussian("diag"), 9, learner=rule, random_state=0).fit(x)
+    x, learner = pictures(800), AnnealedSGD(max_iter=2)
+    model = Mixture(Gaussian("diag"), 9, learner=learner, random_state=0).fit(x)
     history = model.history_
     assert (history.bound < history.log_likelihood).all()
     assert model.score(x) - 10.0 < history.log_likelihood[-1] < model.score(x)
@@ -229,14 +229,14 @@ def test_history_has_the_bound_and_the_likelihood(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("batch_size", [1, 7, 100])
 def test_where_rows_lie_does_not_show(batch_size: int) -> None:
-    rule = AnnealedSGD(batch_size=batch_size)
-    model, state = begun(rule, 4, 50, Gaussian("factor", rank=3))
+    learner = AnnealedSGD(batch_size=batch_size)
+    model, state = begun(learner, 4, 50, Gaussian("factor", rank=3))
     x, ends = np.random.default_rng(0).random((210, 50)), []
     for first in range(4):
         moved = np.empty(x.size + 4)[first : first + x.size].reshape(x.shape)
         moved[:] = x
         for rows in (Rows(moved), Rows(np.asfortranarray(x))):
-            ends.append(rule.step(Threads(model, 1), state, rows)[0])
+            ends.append(learner.step(Threads(model, 1), state, rows)[0])
     assert all(equal(end, ends[0]) for end in ends)
 
 
@@ -276,8 +276,10 @@ def test_heavy_rows_count_for_more(batch_size: int) -> None:
     labels = np.arange(4000) % 2
     x = np.where(labels, 0.8, 0.2)[:, None] + 0.05 * rng.normal(size=(4000, 2))
     weight = np.where(labels, 4.0, 1.0)
-    rule = AnnealedSGD(batch_size=batch_size, max_iter=10)
-    model = Mixture(Gaussian("diag"), 4, learner=rule, random_state=0).fit(x, sample_weight=weight)
+    learner = AnnealedSGD(batch_size=batch_size, max_iter=10)
+    model = Mixture(Gaussian("diag"), 4, learner=learner, random_state=0).fit(
+        x, sample_weight=weight
+    )
     heavy = model.weights_[model.means_[:, 0] > 0.5].sum()
     assert heavy == pytest.approx(0.8, abs=0.01)
 

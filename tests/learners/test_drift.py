@@ -32,10 +32,10 @@ def stream(n: int, shift: float = 0.0, seed: int = 0) -> Array:
     return np.asarray(CENTRES[rng.integers(3, size=n)] + shift + rng.normal(size=(n, 2)))
 
 
-def falls(rule: RobustCusum, numbers: Any) -> list[int]:
-    state, found = rule.init(), []
+def falls(learner: RobustCusum, numbers: Any) -> list[int]:
+    state, found = learner.init(), []
     for i, number in enumerate(numbers):
-        state = rule.step(state, float(number))
+        state = learner.step(state, float(number))
         if state.drift_detected:
             found.append(i)
     return found
@@ -112,8 +112,8 @@ def test_annealed_gradients_are_annealed_again() -> None:
         np.clip(c[rng.integers(4, size=16_000)] + 0.05 * rng.normal(size=(16_000, 16)), 0.0, 1.0)
         for c in places
     ]
-    rule = AnnealedSGD(cap=100.0, epsilon=0.005, epsilon_end=0.001)
-    model = Mixture(Gaussian("diag"), 9, learner=DriftAware(rule), random_state=0)
+    learner = AnnealedSGD(cap=100.0, epsilon=0.005, epsilon_end=0.001)
+    model = Mixture(Gaussian("diag"), 9, learner=DriftAware(learner), random_state=0)
     model.partial_fit(tasks[0])
     assert model.drifts_.tolist() == []
     cold = model._now().stream.state.inner.annealed
@@ -123,15 +123,15 @@ def test_annealed_gradients_are_annealed_again() -> None:
     assert 16_000 < row <= 16_000 + 5 * 128
     hot = model._now().stream.state.inner.annealed
     assert hot.sigma > 0.7
-    assert hot.epsilon == rule.epsilon
+    assert hot.epsilon == learner.epsilon
 
 
 def test_blocks_files_and_single_rows_do_not_matter(tmp_path: Path) -> None:
     x = np.concatenate([stream(6000), stream(2600, shift=5.0, seed=1)])
-    rule = DriftAware(detector=RobustCusum(min_instances=10), window=64)
-    whole = Mixture(n_components=3, learner=rule, random_state=0).partial_fit(x)
+    learner = DriftAware(detector=RobustCusum(min_instances=10), window=64)
+    whole = Mixture(n_components=3, learner=learner, random_state=0).partial_fit(x)
     assert len(whole.drifts_) == 1
-    parts = Mixture(n_components=3, learner=rule, random_state=0)
+    parts = Mixture(n_components=3, learner=learner, random_state=0)
     parts.partial_fit(x[:1001]).partial_fit(x[1001:5990]).save(tmp_path / "m")
     again = mixfold.load(tmp_path / "m")
     for row in x[5990:6500]:
@@ -169,8 +169,8 @@ def test_learning_goes_on_where_a_fit_has_ended() -> None:
 
 def test_averages_begin_anew() -> None:
     x = np.concatenate([stream(20_000), stream(10_000, shift=4.0, seed=1)])
-    rule = OnlineEM(batch_size=32, average_from=5)
-    model = Mixture(n_components=3, learner=DriftAware(rule), random_state=0).partial_fit(x)
+    learner = OnlineEM(batch_size=32, average_from=5)
+    model = Mixture(n_components=3, learner=DriftAware(learner), random_state=0).partial_fit(x)
     assert len(model.drifts_) == 1
     assert model.means_.mean() > 4.8  # of all iterates it would be about 3.5
 

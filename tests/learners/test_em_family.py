@@ -74,12 +74,12 @@ def test_one_component_is_exact_maximum_likelihood(family: Family, d: int) -> No
 def test_rows_draw_the_same_components_in_compiled_code(k: int) -> None:
     model, params, x = families.example_mixture(_gaussian(), k, 2, 600, np.random.default_rng(k))
     weight = np.where(np.arange(600) % 7 == 0, 0.0, 1.0)
-    rule = OnlineKMLE(strategy="sample", warmup=20).resolve(600, 2, False)
+    learner = OnlineKMLE(strategy="sample", warmup=20).resolve(600, 2, False)
     ends = []
     for kernel in (None, ReferenceKernel(model)):
         backend = Threads(model, 1, kernel)
-        state, _ = fold(backend, rule, params, Rows(x, weight), [100, 101], passes=1)
-        ends.append(model.unconstrained(rule.estimate(backend, state)))
+        state, _ = fold(backend, learner, params, Rows(x, weight), [100, 101], passes=1)
+        ends.append(model.unconstrained(learner.estimate(backend, state)))
     np.testing.assert_allclose(ends[0], ends[1], rtol=1e-6, atol=1e-6)
 
 
@@ -159,18 +159,18 @@ def test_hard_assignments_are_biased(learner: Learner) -> None:
 
 def test_k_mle_raises_the_complete_likelihood() -> None:
     model, params, rows = overlapping()
-    backend, rule, reached = Threads(model, 1), KMLE(), -np.inf
+    backend, learner, reached = Threads(model, 1), KMLE(), -np.inf
     for _ in range(15):
         now = model.log_joint(params, rows.x).max(axis=1).sum()
         assert now >= reached - 1e-9
         reached = now
-        params = fold(backend, rule, params, rows, [], passes=1)[0].params
+        params = fold(backend, learner, params, rows, [], passes=1)[0].params
 
 
 def test_recursive_em_is_projected_and_says_so() -> None:
     model, params, rows = overlapping()
-    backend, rule = Threads(model, 1), RecursiveEM(warmup=0)
-    state, _ = fold(backend, rule, params, rows, [], passes=1)
+    backend, learner = Threads(model, 1), RecursiveEM(warmup=0)
+    state, _ = fold(backend, learner, params, rows, [], passes=1)
     assert state.n_degenerate > 0
     assert np.isfinite(model.unconstrained(state.params)).all()
 
@@ -185,9 +185,9 @@ def some_rows(n: int = 900) -> np.ndarray:
 @pytest.mark.parametrize("batch_size", [1, 70])
 def test_memory_on_file(kind: Any, precision: str, batch_size: int, tmp_path: Path) -> None:
     x = some_rows()
-    rule = {"batch_size": batch_size, "precision": precision}
-    inside = Mixture(n_components=3, learner=kind(**rule), random_state=0, max_iter=5).fit(x)
-    outside = kind(**rule, memory=str(tmp_path / "r"))
+    learner = {"batch_size": batch_size, "precision": precision}
+    inside = Mixture(n_components=3, learner=kind(**learner), random_state=0, max_iter=5).fit(x)
+    outside = kind(**learner, memory=str(tmp_path / "r"))
     model = Mixture(n_components=3, learner=outside, random_state=0, max_iter=5).fit(x)
     assert equal(model.params_, inside.params_)
     sizes = {file.name: file.stat().st_size for file in tmp_path.iterdir()}
@@ -290,9 +290,9 @@ def test_monte_carlo_em_needs_batches_in_a_stream() -> None:
 @pytest.mark.parametrize("strategy", ["argmax", "lookahead", "sample"])
 def test_learn_one_is_partial_fit(strategy: str) -> None:
     x = some_rows(400)
-    rule = OnlineKMLE(strategy=strategy)
-    whole = Mixture(n_components=3, learner=rule, random_state=0).partial_fit(x)
-    single = Mixture(n_components=3, learner=rule, random_state=0)
+    learner = OnlineKMLE(strategy=strategy)
+    whole = Mixture(n_components=3, learner=learner, random_state=0).partial_fit(x)
+    single = Mixture(n_components=3, learner=learner, random_state=0)
     for row in x:
         single.learn_one(row)
     assert equal(single.params_, whole.params_)

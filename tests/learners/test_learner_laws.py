@@ -67,12 +67,12 @@ LEARNERS: list[Learner] = [learner() for learner in find_all("learners").values(
 DIAGONAL = [f for f in FAMILIES if isinstance(f, Gaussian) and f.form == "diagonal" and not f.cap]
 
 
-def tells(family: Family, rule: Learner) -> bool:
+def tells(family: Family, learner: Learner) -> bool:
     """Whether a pair is not the sum of two others: drift is heard, and caps hold, for any."""
     capped = isinstance(family, Gaussian) and family.cap is not None
-    if isinstance(rule, DriftAware):
+    if isinstance(learner, DriftAware):
         return isinstance(family, Poisson) or (family in DIAGONAL)
-    return not capped or type(rule) in (EM, OnlineEM, MiniBatchEM, AnnealedSGD, StepwiseEM)
+    return not capped or type(learner) in (EM, OnlineEM, MiniBatchEM, AnnealedSGD, StepwiseEM)
 
 
 PAIRS = [

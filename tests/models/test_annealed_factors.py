@@ -102,8 +102,8 @@ def test_single_rows_teach_factors_too() -> None:
 
 
 def test_factors_begin_at_something_where_rows_say_nothing() -> None:
-    x, rule = analysers(1500), AnnealedSGD(batch_size=10, epsilon=0.03)
-    model = Mixture(Gaussian("factor", rank=2), 1, learner=rule, random_state=0)
+    x, learner = analysers(1500), AnnealedSGD(batch_size=10, epsilon=0.03)
+    model = Mixture(Gaussian("factor", rank=2), 1, learner=learner, random_state=0)
     model.partial_fit(np.zeros((100, 12))).partial_fit(x)
     best = Mixture(Gaussian("factor", rank=2), 1, learner="em", random_state=0).fit(x).score(x)
     assert model.score(x) > best - 0.5
@@ -111,13 +111,13 @@ def test_factors_begin_at_something_where_rows_say_nothing() -> None:
 
 @pytest.mark.parametrize("far", [30.0, 1e3, 1e6, 1e12])
 def test_far_rows_do_not_throw_factors_about(far: float) -> None:
-    rule = AnnealedSGD(batch_size=1)
-    model, state = begun(rule, 4, 12, Gaussian("factor", rank=2))
+    learner = AnnealedSGD(batch_size=1)
+    model, state = begun(learner, 4, 12, Gaussian("factor", rank=2))
     backend = Threads(model, 1)
     for step in range(10):
         before = np.linalg.norm(state.annealed.loadings, axis=(1, 2))
         x = np.full((1, 12), far) * (-1.0) ** step
-        state, _ = rule.step(backend, state, Rows(x))
+        state, _ = learner.step(backend, state, Rows(x))
         now = state.annealed
         assert (np.linalg.norm(now.loadings, axis=(1, 2)) <= 2.0 * before * (1.0 + 1e-5)).all()
         assert np.abs(now.means).max() <= 4.0 * far
@@ -128,8 +128,8 @@ def test_far_rows_do_not_throw_factors_about(far: float) -> None:
 def test_a_far_row_is_forgotten() -> None:
     x, scores = analysers(1500), []
     for between in (x[:1], np.full((1, 12), 30.0)):
-        rule = AnnealedSGD(batch_size=10, epsilon=0.03, sigma=0.5)
-        model = Mixture(Gaussian("factor", rank=2), 4, learner=rule, random_state=0)
+        learner = AnnealedSGD(batch_size=10, epsilon=0.03, sigma=0.5)
+        model = Mixture(Gaussian("factor", rank=2), 4, learner=learner, random_state=0)
         for rows in (x, between, *[x] * 3):
             model.partial_fit(rows)
         scores.append(model.score(x))
@@ -155,8 +155,8 @@ def test_factors_are_scaled_with_their_columns() -> None:
 
 
 def test_factors_stream_and_go_on(tmp_path: Path) -> None:
-    x, rule = analysers(900), AnnealedSGD(batch_size=9)
-    new = Mixture(Gaussian("factor", rank=2), 4, learner=rule, random_state=0)
+    x, learner = analysers(900), AnnealedSGD(batch_size=9)
+    new = Mixture(Gaussian("factor", rank=2), 4, learner=learner, random_state=0)
     whole = clone(new).partial_fit(x)
     new.partial_fit(x[:300]).save(tmp_path / "m")
     again = mixfold.load(tmp_path / "m").partial_fit(x[300:899])

@@ -38,8 +38,8 @@ def test_scaling_on_the_stream_is_scaling_by_hand(pixels: bool) -> None:
 
 def test_scaled_learning_finds_clusters_in_thousands() -> None:
     x = 1000.0 * pictures(6000, d=20) + 5000.0
-    rule = AnnealedSGD(max_iter=4, scale=True)
-    model = Mixture(Gaussian("diag"), 16, learner=rule, random_state=0).fit(x)
+    learner = AnnealedSGD(max_iter=4, scale=True)
+    model = Mixture(Gaussian("diag"), 16, learner=learner, random_state=0).fit(x)
     best = Mixture(Gaussian("diag"), 9, random_state=0).fit(x).score(x)
     assert model.score(x) > best - 16.0
     one = Mixture(Gaussian("diag"), 1, random_state=0).fit(x).score(x)
@@ -100,8 +100,8 @@ def test_rows_that_weigh_nothing_change_nothing(scale: bool, batch_size: int) ->
     weight[620:650] = 0.0
     among[620:650] = -1e6
     x = np.delete(x, np.s_[320:350], axis=0)
-    rule = AnnealedSGD(scale=scale, batch_size=batch_size)
-    plain, mixed = (Mixture(Gaussian("diag"), 9, learner=rule, random_state=0) for _ in range(2))
+    learner = AnnealedSGD(scale=scale, batch_size=batch_size)
+    plain, mixed = (Mixture(Gaussian("diag"), 9, learner=learner, random_state=0) for _ in range(2))
     plain.partial_fit(x)
     for part in (slice(250), slice(250, 640), slice(640, 700)):
         mixed.partial_fit(among[part], sample_weight=weight[part])
@@ -110,7 +110,7 @@ def test_rows_that_weigh_nothing_change_nothing(scale: bool, batch_size: int) ->
 
 def test_rows_that_wait_for_their_scale_show_it() -> None:
     x = 50.0 * pictures(100) + 1000.0
-    rule = AnnealedSGD(scale=True)
-    model = Mixture(Gaussian("diag"), 9, learner=rule, random_state=0).partial_fit(x)
+    learner = AnnealedSGD(scale=True)
+    model = Mixture(Gaussian("diag"), 9, learner=learner, random_state=0).partial_fit(x)
     assert np.abs(model.means_ - x.mean(axis=0)).max() < 50.0
     np.testing.assert_allclose(model.covariances_.max(axis=0), scaling_of(Rows(x)).scale ** 2 / 20)

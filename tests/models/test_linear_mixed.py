@@ -180,11 +180,11 @@ def test_a_draw_has_the_moments_of_the_posterior(p: int, q: int) -> None:
 
 
 def learned(model: LinearMixed, x: Array) -> LinearMixedParams:
-    rule, backend = EM(tol=1e-14, max_iter=3000, accelerate=True), Threads(model, 1)
-    state = rule.init(backend, model.initial_params(x))
-    while not rule.finished(state):
-        state, _ = rule.end_pass(backend, rule.step(backend, state, Rows(x))[0])
-    params: LinearMixedParams = rule.estimate(backend, state)
+    learner, backend = EM(tol=1e-14, max_iter=3000, accelerate=True), Threads(model, 1)
+    state = learner.init(backend, model.initial_params(x))
+    while not learner.finished(state):
+        state, _ = learner.end_pass(backend, learner.step(backend, state, Rows(x))[0])
+    params: LinearMixedParams = learner.estimate(backend, state)
     return params
 
 
@@ -214,11 +214,11 @@ def test_where_em_rests_the_gradient_is_zero(covariance: Any) -> None:
 def test_em_never_goes_down(accelerate: bool) -> None:
     groups, _ = simulated(60, 2, 2)
     x, model = subjects(groups), LinearMixed(2, 2)
-    rule, backend = EM(tol=0.0, accelerate=accelerate), Threads(model, 1)
-    state, reached = rule.init(backend, model.initial_params(x)), -np.inf
+    learner, backend = EM(tol=0.0, accelerate=accelerate), Threads(model, 1)
+    state, reached = learner.init(backend, model.initial_params(x)), -np.inf
     for _ in range(30):
-        state, _ = rule.end_pass(backend, rule.step(backend, state, Rows(x))[0])
-        now = log_likelihood(model, x, rule.estimate(backend, state))
+        state, _ = learner.end_pass(backend, learner.step(backend, state, Rows(x))[0])
+        now = log_likelihood(model, x, learner.estimate(backend, state))
         assert now >= reached - 1e-9
         reached = now
 

@@ -110,8 +110,8 @@ def test_draws_agree_with_quadrature_for_one_random_effect() -> None:
     density = np.trapezoid(np.exp(joint), grid, axis=0)
     expected = np.stack([target.statistics(np.full((30, 1), z)) for z in grid])
     expected = np.trapezoid(np.exp(joint)[..., None] * expected, grid, axis=0) / density[:, None]
-    rows, rule = Rows(x), Assignment("draw", 4000, 3)
-    log_density, expectations = SimulationKernel(model).simulate(params, rows, rule)
+    rows, learner = Rows(x), Assignment("draw", 4000, 3)
+    log_density, expectations = SimulationKernel(model).simulate(params, rows, learner)
     assert np.allclose(log_density, np.log(density), atol=0.03)
     assert np.allclose(expectations, expected, atol=0.12)
     assert np.abs((expectations - expected).mean(axis=0)).max() < 0.02
@@ -236,10 +236,10 @@ def test_neighbours_do_not_matter(model: RandomEffects, params: Any, x: Array) -
 
 def test_threads_do_not_matter() -> None:
     model, x = logistic_units(5000, 1)
-    rule = Assignment("draw", 2, 5)
+    learner = Assignment("draw", 2, 5)
     tiles = -(-len(x) // Threads(model, 1).tile)
     sums = [
-        Threads(model, n).fold(LOGISTIC_PARAMS[1], Rows(x), np.zeros(model.n_sums), rule)
+        Threads(model, n).fold(LOGISTIC_PARAMS[1], Rows(x), np.zeros(model.n_sums), learner)
         for n in (1, 3)
     ]
     assert tiles > 1
@@ -270,13 +270,13 @@ RULES = [MonteCarloEM(draws=2, schedule=Settling(1)), MonteCarloEM(draws=2, batc
 
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
-@pytest.mark.parametrize("rule", RULES, ids=("passes", "batches"))
+@pytest.mark.parametrize("learner", RULES, ids=("passes", "batches"))
 @pytest.mark.parametrize(("model", "params", "x"), CASES[1:3])
 def test_learners_keep_their_laws(
-    model: Any, params: Any, x: Array, rule: MonteCarloEM, law: Any
+    model: Any, params: Any, x: Array, learner: MonteCarloEM, law: Any
 ) -> None:
     rows = Rows(x, np.random.default_rng(0).integers(0, 3, size=len(x)).astype(float))
-    law(model, params, rule.resolve(len(x), model.d, False), rows, [1, 8, 9, 30])
+    law(model, params, learner.resolve(len(x), model.d, False), rows, [1, 8, 9, 30])
 
 
 def test_passes_raise_the_likelihood_and_batches_agree() -> None:
