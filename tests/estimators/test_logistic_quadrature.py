@@ -230,7 +230,7 @@ LAWS = [law for law in learners.LAWS if law is not learners.learning_raises_the_
 
 
 @pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
-@pytest.mark.parametrize("learner", [EMGradient(), MiniBatchEM(batch_size=7)], ids=("em", "batches"))
+@pytest.mark.parametrize("learner", [EMGradient(), MiniBatchEM(batch_size=7)], ids=repr)
 def test_learners_keep_their_laws_with_quadrature(learner: Any, law: Any) -> None:
     model, x = subjects(30, 2, n_points=5)
     params = LogisticMixedParams(np.array([-0.4, 0.9]), np.array([[1.2, 0.3], [0.3, 0.8]]))

@@ -235,9 +235,9 @@ def test_different_lineages_are_refused() -> None:
     refused([merged, streams[0]], "lineage")
 
 
-def test_rules_that_differ_are_refused() -> None:
+def test_learners_that_differ_are_refused() -> None:
     models = [mixture(learner=MiniBatchEM()).fit(X[:n]) for n in (1000, 2000)]
-    refused(models, "rule", "batch_size")
+    refused(models, "the learner", "batch_size")
 
 
 def test_a_stream_that_has_not_begun_is_refused() -> None:

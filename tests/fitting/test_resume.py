@@ -42,7 +42,7 @@ def rows(n: int = 1500) -> np.ndarray:
 @pytest.fixture
 def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
     """Rows in several forms, all of which come in small blocks."""
-    modules = [f"sources.{name}" for name in ("_file", "array", "npy", "parquet")]
+    modules = [f"sources.{name}" for name in ("_file", "array_source", "npy", "parquet")]
     for module in (*modules, "fitting.resampled"):
         monkeypatch.setattr(f"mixfold.{module}.block_length", small, raising=False)
     x = rows()
@@ -215,7 +215,7 @@ import mixfold.sources.npy
 
 folder = sys.argv[1]
 sources = mixfold.sources
-for module in (sources._file, sources.array, sources.npy, mixfold.fitting.resampled):
+for module in (sources._file, sources.array_source, sources.npy, mixfold.fitting.resampled):
     module.block_length = lambda d: 8192
 
 FITS = {

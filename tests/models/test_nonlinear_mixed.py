@@ -29,7 +29,7 @@ from mixfold.testing import learners
 TIMES = np.array([0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 12.0, 24.0])
 
 
-def logistic_units(n: int, q: int, seed: int = 0) -> tuple[LogisticMixed, Array]:
+def logistic_subjects(n: int, q: int, seed: int = 0) -> tuple[LogisticMixed, Array]:
     """Units of 3 to 8 rows with two fixed effects and q random ones."""
     rng = np.random.default_rng(seed)
     model = LogisticMixed(n_rows=8, n_fixed=2, n_random=q)
@@ -38,10 +38,10 @@ def logistic_units(n: int, q: int, seed: int = 0) -> tuple[LogisticMixed, Array]
     effects = rng.normal(size=(n, 1, q))
     eta = table[..., :2] @ [-0.5, 1.0] + (table[..., 2 : 2 + q] * effects).sum(axis=-1)
     table[..., -1] = rng.random((n, 8)) < expit(eta)
-    return model, as_units(table, rng.integers(3, 9, size=n))
+    return model, as_subjects(table, rng.integers(3, 9, size=n))
 
 
-def pk_units(n: int, seed: int = 0, **settings: Any) -> tuple[Pharmacokinetic, Array]:
+def pk_subjects(n: int, seed: int = 0, **settings: Any) -> tuple[Pharmacokinetic, Array]:
     """Units of one dose and up to eight concentrations."""
     rng = np.random.default_rng(seed)
     model = Pharmacokinetic(n_rows=9, **settings)
@@ -54,10 +54,10 @@ def pk_units(n: int, seed: int = 0, **settings: Any) -> tuple[Pharmacokinetic, A
     table[:, 1:, 2] = c * (1.0 + 0.05 * rng.normal(size=c.shape)) + 0.1 * rng.normal(size=c.shape)
     if model.reference_weight is not None:
         table[..., 3] = rng.uniform(50, 90, size=(n, 1))
-    return model, as_units(table, rng.integers(5, 10, size=n))
+    return model, as_subjects(table, rng.integers(5, 10, size=n))
 
 
-def as_units(table: Array, counts: np.ndarray) -> Array:
+def as_subjects(table: Array, counts: np.ndarray) -> Array:
     table = np.where((np.arange(table.shape[1]) < counts[:, None])[..., None], table, 0.0)
     return np.hstack([counts[:, None].astype(float), table.reshape(len(table), -1)])
 
@@ -87,10 +87,10 @@ PK_SETTINGS: list[dict[str, Any]] = [
 def cases(n: int = 40) -> list[tuple[RandomEffects, Any, Array]]:
     found: list[tuple[RandomEffects, Any, Array]] = []
     for q in (1, 2):
-        logistic, x = logistic_units(n, q)
+        logistic, x = logistic_subjects(n, q)
         found.append((logistic, LOGISTIC_PARAMS[q], x))
     for settings in PK_SETTINGS:
-        pk, x = pk_units(n, **settings)
+        pk, x = pk_subjects(n, **settings)
         found.append((pk, pk_params(pk), x))
     return found
 
@@ -102,7 +102,7 @@ CASES = [pytest.param(*case, id=f"{type(case[0]).__name__}-{i}") for i, case in 
 
 
 def test_draws_agree_with_quadrature_for_one_random_effect() -> None:
-    model, x = logistic_units(30, 1)
+    model, x = logistic_subjects(30, 1)
     params = LOGISTIC_PARAMS[1]
     target = model.conditional(params, x)
     grid = np.linspace(-12, 12, 4001)
@@ -118,7 +118,7 @@ def test_draws_agree_with_quadrature_for_one_random_effect() -> None:
 
 
 def test_pharmacokinetic_draws_agree_with_a_grid() -> None:
-    model, x = pk_units(2, error="additive")
+    model, x = pk_subjects(2, error="additive")
     params = replace(pk_params(model), covariance=np.diag([0.1, 0.02, 0.05]), noise=np.array([0.3]))
     target = model.conditional(params, x)
     shape = shape_at_mode(target)
@@ -235,7 +235,7 @@ def test_neighbours_do_not_matter(model: RandomEffects, params: Any, x: Array) -
 
 
 def test_threads_do_not_matter() -> None:
-    model, x = logistic_units(5000, 1)
+    model, x = logistic_subjects(5000, 1)
     learner = Assignment("draw", 2, 5)
     tiles = -(-len(x) // Threads(model, 1).tile)
     sums = [
@@ -280,7 +280,7 @@ def test_learners_keep_their_laws(
 
 
 def test_passes_raise_the_likelihood_and_batches_agree() -> None:
-    model, x = logistic_units(300, 1)
+    model, x = logistic_subjects(300, 1)
     began = LogisticMixedParams(np.array([0.5, 0.0]), np.array([[0.2]]))
     backend, ends = Threads(model, 1), []
     for rule in (
@@ -296,7 +296,7 @@ def test_passes_raise_the_likelihood_and_batches_agree() -> None:
 
 
 def test_collapsed_variances_are_mended_and_counted() -> None:
-    model, _ = pk_units(1)
+    model, _ = pk_subjects(1)
     params = replace(pk_params(model), covariance=np.zeros((3, 3)))
     mended, n_degenerate = model.maximize(model.expected(params))
     assert n_degenerate == 3
@@ -304,7 +304,7 @@ def test_collapsed_variances_are_mended_and_counted() -> None:
 
 
 def test_a_closed_form_is_not_pretended() -> None:
-    model, x = logistic_units(5, 3)
+    model, x = logistic_subjects(5, 3)
     params = LogisticMixedParams(np.array([-0.4, 0.9]), np.eye(3))
     backend = Threads(model, 1)
     for call in (
