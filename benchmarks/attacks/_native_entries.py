@@ -164,7 +164,7 @@ def online(rng: np.random.Generator, s: Sizes, kind: str) -> Made:
         "s_scatter": scatter,
         "t_weight": share.copy(),
         "t_mean": mean.copy(),
-        "t_factor": np.ones(factor or (s.k, spread)),
+        "t_scale": np.ones(factor or (s.k, spread)),
         "floor": 1e-6,
         "reg": 0.0 if spread == 0 else 1e-6,
         "least": 0.0,
@@ -181,13 +181,13 @@ def online(rng: np.random.Generator, s: Sizes, kind: str) -> Made:
         "control": control,
         "recursive": bool(rng.integers(2)),
         "narrow": bool(rng.integers(2)),
-        "share": 1.0 / max(s.n, 1),
+        "per_weight": 1.0 / max(s.n, 1),
         "log_likelihood": 0.0,
     }
     if steered:
         arguments["old"] = responsibilities(rng, s)
     after: list[Shape] = [(s.k,), (s.k, s.d), (s.k, spread), (s.k,), (s.k, s.d)]
-    shapes = [(), (), *([(s.n, s.k)] if steered else []), *after, arguments["t_factor"].shape]
+    shapes = [(), (), *([(s.n, s.k)] if steered else []), *after, arguments["t_scale"].shape]
     return "OnlineMixture", arguments, shapes, ()
 
 
@@ -197,7 +197,7 @@ def packed_identity(k: int, d: int) -> np.ndarray:
     return np.tile((rows == columns).astype(np.float64), (k, 1))
 
 
-PARAMETERS = ["s_weight", "s_mean", "s_scatter", "t_weight", "t_mean", "t_factor"]
+PARAMETERS = ["s_weight", "s_mean", "s_scatter", "t_weight", "t_mean", "t_scale"]
 CONSTRUCTED = ["kind", *PARAMETERS, "floor", "reg", "least", "rounding", "lowest"]
 REFERENCE = ["weight", "mean", "scatter"]
 

@@ -123,7 +123,7 @@ MEMORY = {
 }
 CAP = "learned.model.family"
 LIMITS = f"{CAP}.column_floors"
-WEIGHTS, FACTOR = "learned.params.weights", "learned.params.components.factor"
+WEIGHTS, SCALE = "learned.params.weights", "learned.params.components.scale"
 STATE = "learned.stream.state"
 INIT = [name for name in Mixture().get_params(False) if name not in PLACES].index("init")
 FIRST_WEIGHTS = f"settings.{INIT}.weights"
@@ -132,11 +132,11 @@ REFUSED: dict[str, tuple[str, Change, str]] = {
     "negative weights": ("em", array(WEIGHTS, lambda w: [-0.5, 1.5]), "weights has -0.5"),
     "weights that sum to 2": ("em", array(WEIGHTS, lambda w: [1.0, 1.0]), "sum to 2"),
     "weights of another K": ("em", array(WEIGHTS, lambda w: [1.0]), r"shape \(1,\)"),
-    "NaN covariance": ("em", array(FACTOR, entry(np.nan)), "factor has nan"),
-    "no covariance": ("em", array(FACTOR, np.zeros_like), "diagonal of factor has 0"),
-    "not triangular": ("em", array(FACTOR, lambda f: f + 0.1), "not lower triangular"),
-    "other columns": ("em", array(FACTOR, lambda f: f[:, :1, :1]), "factor has shape"),
-    "float32": ("em", array(FACTOR, lambda f: f.astype(np.float32)), "float32"),
+    "NaN covariance": ("em", array(SCALE, entry(np.nan)), "factor has nan"),
+    "no covariance": ("em", array(SCALE, np.zeros_like), "diagonal of factor has 0"),
+    "not triangular": ("em", array(SCALE, lambda f: f + 0.1), "not lower triangular"),
+    "other columns": ("em", array(SCALE, lambda f: f[:, :1, :1]), "factor has shape"),
+    "float32": ("em", array(SCALE, lambda f: f.astype(np.float32)), "float32"),
     "another family": ("em", another_family, "Mean"),
     "limits of other columns": ("em", array(LIMITS, lambda f: f[1:]), "column_floors has shape"),
     "limits below 0": ("em", array(LIMITS, entry(-1.0)), "column_floors has -1"),

@@ -103,7 +103,7 @@ FORMS: dict[str, np.ndarray] = {
 def test_npy_files_of_all_kinds(
     form: str, held: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(npy, "HELD_BYTES", 2**30 if held else 0)
+    monkeypatch.setattr(npy, "KEPT_BYTES", 2**30 if held else 0)
     x = FORMS[form]
     np.save(tmp_path / "x.npy", x)
     source = Npy(tmp_path / "x.npy")
@@ -141,7 +141,7 @@ class Cuts:
 def test_a_file_that_is_cut_short_during_a_fit(
     kind: str, shuffled: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(npy, "HELD_BYTES", 0)
+    monkeypatch.setattr(npy, "KEPT_BYTES", 0)
     path = tmp_path / f"x.{kind}"
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     if kind == "npy":
