@@ -133,7 +133,7 @@ REFUSED: dict[str, tuple[str, Change, str]] = {
     "weights that sum to 2": ("em", array(WEIGHTS, lambda w: [1.0, 1.0]), "sum to 2"),
     "weights of another K": ("em", array(WEIGHTS, lambda w: [1.0]), r"shape \(1,\)"),
     "NaN covariance": ("em", array(SCALE, entry(np.nan)), "scale has nan"),
-    "no covariance": ("em", array(SCALE, np.zeros_like), "diagonal of factor has 0"),
+    "no covariance": ("em", array(SCALE, np.zeros_like), "diagonal of scale has 0"),
     "not triangular": ("em", array(SCALE, lambda f: f + 0.1), "not lower triangular"),
     "other columns": ("em", array(SCALE, lambda f: f[:, :1, :1]), "scale has shape"),
     "float32": ("em", array(SCALE, lambda f: f.astype(np.float32)), "float32"),
