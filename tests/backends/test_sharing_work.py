@@ -81,3 +81,28 @@ def test_given_sums_are_not_changed() -> None:
     backend.fold(MixtureParams(np.full(2, 0.5), params), rows, given)
 
     assert (given == 1.0).all()
+
+
+def test_short_work_stays_in_the_calling_thread() -> None:
+    backend, names = threads(2), set[str]()
+
+    def work(cut: slice) -> int:
+        names.add(threading.current_thread().name)
+        return int(cut.stop - cut.start)
+
+    n = backend.tile - 1
+    backend._seconds_per_row = 1e-12
+    assert sum(backend._map_rows(work, n)) == n
+    assert names == {threading.current_thread().name}
+
+
+def test_how_long_rows_take_changes_no_bit() -> None:
+    rows = Rows(np.random.default_rng(0).poisson(3.0, size=(20_000, 1)).astype(float))
+    params = MixtureParams(np.array([0.4, 0.6]), Poisson().example(2, 1, np.random.default_rng(1)))
+    sums = []
+    for pace in (0.0, np.inf):
+        backend = threads(2)
+        backend._seconds_per_row = pace
+        sums.append(backend.fold(params, rows, np.zeros(backend.model.n_sums)))
+        assert 0.0 < backend._seconds_per_row < np.inf
+    np.testing.assert_array_equal(sums[0], sums[1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +23,7 @@ C = TypeVar("C")
 T = TypeVar("T")
 
 PIECES_PER_TILE = 8
+SHORT_SECONDS = 3e-4  # of one thread's work, below which waking up others takes longer
 
 
 @cache
@@ -71,6 +73,7 @@ class Threads:
         self.n_threads = available_cores() if n_threads is None else n_threads
         self._prepared: tuple[Any, Any] = (None, None)
         self._most_tiles = max(1, MOST_ELEMENTS // model.n_sums)
+        self._seconds_per_row = np.inf
 
     def with_model(self, model: Model) -> Threads:
         """Another model on as many threads."""
@@ -126,6 +129,24 @@ class Threads:
                 other.result()
         return found
 
+    def _map_rows(self, work: Callable[[slice], T], n: int) -> Iterable[T]:
+        """What `work` makes of the tiles of n rows, by the calling thread alone if that is short.
+
+        How long rows take is known from the last call. It decides who computes, not what.
+        """
+        cuts = self._cuts(n) or [slice(0)]
+        if self.n_threads == 1 or len(cuts) == 1:
+            return (work(cut) for cut in cuts)
+        began, threads = time.perf_counter(), min(self.n_threads, len(cuts))
+        if n * self._seconds_per_row < SHORT_SECONDS:
+            threads, found = 1, [work(cut) for cut in cuts]
+        elif len(cuts) > self._most_tiles:
+            return self.map(work, cuts)
+        else:
+            found = self._share_out(work, cuts)
+        self._seconds_per_row = threads * (time.perf_counter() - began) / n
+        return found
+
     def _prepare(self, params: Any) -> Any:
         """What the kernel makes of params, kept for the next call with the same ones."""
         known, prepared = self._prepared
@@ -155,7 +176,7 @@ class Threads:
             rule = replace(assignment, first=assignment.first + cut.start)
             return self._assigned(prepared, some, rule)
 
-        return _added(sums, self.map(work, self._cuts(len(rows))))
+        return _added(sums, self._map_rows(work, len(rows)))
 
     def _assigned(self, prepared: Any, rows: Rows, assignment: Assignment) -> Array:
         """The sums of rows whose expectations are a mode or drawn."""
@@ -176,7 +197,7 @@ class Threads:
         def work(cut: slice) -> Array:
             return self.kernel.moments(prepared, rows.cut(cut.start, cut.stop), expectations[cut])
 
-        return _added(sums, self.map(work, self._cuts(len(rows))))
+        return _added(sums, self._map_rows(work, len(rows)))
 
     def posterior(
         self, params: Any, rows: Rows, expectations: bool = True
@@ -187,7 +208,7 @@ class Threads:
         def work(cut: slice) -> tuple[Array, Array | None]:
             return self.kernel.posterior(prepared, rows.x[cut], expectations)
 
-        parts = list(self.map(work, self._cuts(len(rows)) or [slice(0)]))
+        parts = list(self._map_rows(work, len(rows)))
         log_density = np.concatenate([p[0] for p in parts])
         parts_expected = [p[1] for p in parts if p[1] is not None]
         return log_density, np.concatenate(parts_expected) if expectations else None

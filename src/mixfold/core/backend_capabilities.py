@@ -112,6 +112,22 @@ class Mergeable(Capability, Protocol[StateT]):
         ...
 
 
+@runtime_checkable
+class WatchesDrift(Capability, Protocol[StateT]):
+    """A learner that watches the likelihood of windows of rows, which another one learns."""
+
+    learner: Any
+    window: int
+
+    def watched(self, backend: Backend, state: StateT, inner: Any, rows: Rows) -> StateT:
+        """The state after rows of a window, from which `inner` is the inner state."""
+        ...
+
+    def drifts(self, state: StateT) -> list[int]:
+        """Numbers of the rows at which the inner learner was restarted."""
+        ...
+
+
 def required(backend: Backend, kind: type[C]) -> C:
     """A capability without which a learner cannot work."""
     found = backend.capability(kind)

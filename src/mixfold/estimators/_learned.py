@@ -10,6 +10,7 @@ import numpy as np
 
 from mixfold.backends.threads import Threads
 from mixfold.core.backend import Model
+from mixfold.core.backend_capabilities import WatchesDrift
 from mixfold.core.capabilities import CovarianceMatrices
 from mixfold.core.checks import check_count, check_kind, check_seed
 from mixfold.core.errors import InvalidInputError
@@ -23,7 +24,6 @@ from mixfold.fitting.initialization import Initialization
 from mixfold.fitting.plan import check_served
 from mixfold.fitting.snapshot import Snapshot, joined
 from mixfold.fitting.stream import Stream
-from mixfold.learners.drift_aware import DriftAware
 from mixfold.models.bayesian_mixture import MixturePosterior
 from mixfold.models.mixture_model import MixtureBackend, MixtureModel, count_degenerate
 
@@ -148,8 +148,9 @@ class Learned:
         for name, made in (("lower_bound_", self.lower_bound), ("posterior_", self.posterior)):
             if made is not None:
                 found[name] = made
-        if isinstance(self.learner, DriftAware):
-            drifts = [] if self.stream.state is None else self.stream.state.drifts
+        if isinstance(self.learner, WatchesDrift):
+            state = self.stream.state
+            drifts = [] if state is None else self.learner.drifts(state)
             found["drifts_"] = np.array(drifts, dtype=np.int64)
         return found
 

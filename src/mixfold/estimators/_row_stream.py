@@ -12,13 +12,12 @@ from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 import numpy as np
 
 from mixfold.core.backend import RowOptions
-from mixfold.core.backend_capabilities import RowUpdater, row_updater
+from mixfold.core.backend_capabilities import RowUpdater, WatchesDrift, row_updater
 from mixfold.core.limits import LARGEST
 from mixfold.core.rows import Array, Rows
 from mixfold.core.value import replace
 from mixfold.estimators._learned import Learned
 from mixfold.fitting.initialization import Initialization
-from mixfold.learners.drift_aware import DriftAware
 from mixfold.models.mixture_model import MixtureBackend
 
 FLOAT64 = np.dtype(np.float64)
@@ -111,7 +110,7 @@ class UpdatesByRow(Protocol):
     """A learner that can make every row an update."""
 
     @property
-    def learner(self) -> RowOptions:
+    def options(self) -> RowOptions:
         """What an update does."""
         ...
 
@@ -124,7 +123,7 @@ class UpdatesByRow(Protocol):
         ...
 
     def warm_up_rows(self, state: Any, n: int) -> int:
-        """For how many of the next n rows parameters are held."""
+        """For how many of the next n rows parameters are not updated."""
         ...
 
     def advance(
@@ -279,7 +278,7 @@ def live_from(
 def live_on(learned: Learned, backend: MixtureBackend, initialization: Initialization) -> RowStream:
     """What goes on from the stream's state."""
     state, learner = learned.stream.state, learned.learner
-    if isinstance(learner, DriftAware):
+    if isinstance(learner, WatchesDrift):
         return DriftRowStream(learned, backend, initialization)
     if isinstance(learner, UpdatesByRow) and learner.row_by_row():
         updater = row_updater(backend, state.statistics, state.params)

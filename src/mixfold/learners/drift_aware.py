@@ -187,6 +187,10 @@ class DriftAware(Learner[DriftAwareState]):
             infos += more
         return state, infos
 
+    def drifts(self, state: DriftAwareState) -> list[int]:
+        """Numbers of the rows at which the inner learner was restarted."""
+        return list(state.drifts)
+
     def watched(
         self, backend: Backend, state: DriftAwareState, inner: LearnerState, rows: Rows
     ) -> DriftAwareState:
