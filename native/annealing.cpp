@@ -14,8 +14,8 @@
 namespace mixfold::MIXFOLD_ISA {
 namespace {
 
-// Means of coordinates that never vary fall towards them for ever. Numbers too small to be normal are
-// a hundred times slower than zero, so here they are zero.
+// Means of coordinates that never vary fall towards them for ever. Numbers too small to be normal
+// are a hundred times slower than zero, so here they are zero.
 class NoSubnormals {
 #if defined(__SSE2__)
  public:
@@ -49,8 +49,9 @@ double log_sum_exp(const double* x, int n) {
   return peak + log(total + S::sum(sums));
 }
 
-// What a batch holds besides its rows: the weight of each, its log joint densities, and the component
-// whose surroundings explain it best. Then the responsibilities of one component for every row.
+// What a batch holds besides its rows: the weight of each, its log joint densities, and the
+// component whose surroundings explain it best. Then the responsibilities of one component for
+// every row.
 template <class T> struct Batch {
   T* x;
   double *weight, *joint;
@@ -134,8 +135,8 @@ template <class T, class Roots> class Annealing {
       const double total = take_responsibilities(i);
       m_.logits[i] += of_logits * (total - weight * weights_[i]);
       if (total == 0) continue;
-      roots_.follow(batch_.x, batch_.responsibility, batch_.n, mean(i), root(i), T(total), T(epsilon),
-                    T(m_.least_root), T(m_.most_root));
+      roots_.follow(batch_.x, batch_.responsibility, batch_.n, mean(i), root(i), T(total),
+                    T(epsilon), T(m_.least_root), T(m_.most_root));
       log_roots_[i] = roots_.log_determinant(root(i));
     }
   }

@@ -70,8 +70,8 @@ template <class T, int Number> class DiagonalRoots {
     for (; i < n; ++i) out[i * stride] = squared_distance(x + ptrdiff_t(i) * d_, mean, root);
   }
 
-  void follow(const T* x, const T* responsibility, int n, T* mean, T* root, T total, T epsilon, T least,
-              T most) const {
+  void follow(const T* x, const T* responsibility, int n, T* mean, T* root, T total, T epsilon,
+              T least, T most) const {
     const int rows = Number == any_number ? n : Number;
     const auto s = S::splat(epsilon), h = S::splat(epsilon * total), low = S::splat(least),
                high = S::splat(most);
@@ -152,8 +152,8 @@ template <class T, int Number> class DiagonalRoots {
   const int d_;
 };
 
-// D is upper triangular, in rows of d numbers. Steps of the mean and of D are shortened by what they
-// would overshoot by, so that no eigenvalue of the precision needs a bound.
+// D is upper triangular, in rows of d numbers. Steps of the mean and of D are shortened by what
+// they would overshoot by, so that no eigenvalue of the precision needs a bound.
 template <class T> class TriangularRoots {
   using S = Simd<T>;
 
@@ -184,17 +184,19 @@ template <class T> class TriangularRoots {
       }
   }
 
-  void follow(const T* x, const T* responsibility, int n, T* mean, T* root, T total, T epsilon, T least,
-              T most) const {
+  void follow(const T* x, const T* responsibility, int n, T* mean, T* root, T total, T epsilon,
+              T least, T most) const {
     center(x, n, mean);
     follow_mean(responsibility, n, mean, root, double(total), double(epsilon));
     double spread = 0;
     for (int i = 0; i < n; ++i)
-      if (responsibility[i] != 0) spread += double(responsibility[i]) * double(dot<S>(away(i), away(i), d_));
+      if (responsibility[i] != 0)
+        spread += double(responsibility[i]) * double(dot<S>(away(i), away(i), d_));
     const T step = T(double(epsilon) / (1 + double(epsilon) * spread));
     for (int j = 0; j < d_; ++j) {
       for (int i = 0; i < n; ++i)
-        push_[i] = responsibility[i] == 0 ? T(0) : -step * responsibility[i] * whitened(root, j, away(i));
+        push_[i] =
+            responsibility[i] == 0 ? T(0) : -step * responsibility[i] * whitened(root, j, away(i));
       T* const row = root + j * ptrdiff_t(d_ + 1);
       const T rise = step * total / row[0];
       for (int i = 0; i < n; ++i)

@@ -111,17 +111,19 @@ Result moments(const Rows& rows, const Weights& weights, const Responsibilities&
 }
 
 template <size_t N>
-Result moments_gaussian(const RowsArray& array, const Weights& weights, const Responsibilities& responsibilities,
-                        const Parameter<1>& origin, const Parameter<2>& means,
-                        const Parameter<N>& whiten, const Parameter<1>& log_scale) {
+Result moments_gaussian(const RowsArray& array, const Weights& weights,
+                        const Responsibilities& responsibilities, const Parameter<1>& origin,
+                        const Parameter<2>& means, const Parameter<N>& whiten,
+                        const Parameter<1>& log_scale) {
   const Rows rows = view_rows(array);
-  return moments(rows, weights, responsibilities, gaussians<N>(rows, origin, means, whiten, log_scale),
-                 gaussian_moments<N>(rows),
+  return moments(rows, weights, responsibilities,
+                 gaussians<N>(rows, origin, means, whiten, log_scale), gaussian_moments<N>(rows),
                  N == 3 ? kernels().moments_triangular : kernels().moments_diagonal);
 }
 
-Result moments_linear(const RowsArray& array, const Weights& weights, const Responsibilities& responsibilities,
-                      const Parameter<2>& eta, const Parameter<1>& offset, bool poisson) {
+Result moments_linear(const RowsArray& array, const Weights& weights,
+                      const Responsibilities& responsibilities, const Parameter<2>& eta,
+                      const Parameter<1>& offset, bool poisson) {
   const Rows rows = view_rows(array);
   return moments(rows, weights, responsibilities, linear_family(rows, eta, offset, poisson),
                  1 + size_t(rows.d), kernels().moments_linear);

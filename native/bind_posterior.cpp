@@ -37,7 +37,8 @@ std::tuple<Result, Result, Result, Result, Result, double, long long> match_gaus
   require_size("kappa", kappa.size(), diagonal ? k * columns : k);
   require_size("nu", nu.size(), kappa.size());
   require_above("nu", nu, diagonal ? 0 : d - 1);
-  const PosteriorArrays posterior(diagonal ? PosteriorKind::diagonal : PosteriorKind::full, components, d);
+  const PosteriorArrays posterior(diagonal ? PosteriorKind::diagonal : PosteriorKind::full,
+                                  components, d);
   const ConjugatePosterior& b = posterior.view();
   const ComponentLanes& lanes = posterior.lanes();
   const int each = diagonal ? d : 1;
@@ -69,8 +70,8 @@ std::tuple<Result, Result, Result, double> match_rates(const RowsArray& array,
   require_shape("alpha", alpha, components);
   require_shape("shape", shape, components, d);
   require_shape("rate", rate, components, d);
-  const PosteriorArrays posterior(poisson ? PosteriorKind::poisson : PosteriorKind::exponential, components,
-                             d);
+  const PosteriorArrays posterior(poisson ? PosteriorKind::poisson : PosteriorKind::exponential,
+                                  components, d);
   const ConjugatePosterior& b = posterior.view();
   const ComponentLanes& lanes = posterior.lanes();
   lanes.import_array(b.alpha, alpha.data(), 1);

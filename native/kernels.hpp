@@ -51,7 +51,8 @@ struct Kernels {
                          const LinearFamily&, double* result);
   void (*fold)(OnlineState&, const OnlineState& trial, const RowOptions&, const Rows&,
                const double* weights, const double* gamma, int hold, double& log_likelihood);
-  long long (*match)(const ConjugatePosterior&, const Rows&, const double* weights, double& log_density);
+  long long (*match)(const ConjugatePosterior&, const Rows&, const double* weights,
+                     double& log_density);
   void (*anneal_single)(AnnealedMixture<float>&, const Rows&, const double* weights,
                         int batch_size);
   void (*anneal_double)(AnnealedMixture<double>&, const Rows&, const double* weights,

@@ -226,7 +226,8 @@ template <class S, bool Counts> struct Rates {
 };
 
 // Log of the prior predictive probability that a row of this weight belongs to component k.
-MIXFOLD_INLINE double log_prior_weight(const ConjugatePosterior& b, int k, double total, double weight) {
+MIXFOLD_INLINE double log_prior_weight(const ConjugatePosterior& b, int k, double total,
+                                       double weight) {
   if (weight == 1) return log(b.alpha[k] / total);
   return lgamma(b.alpha[k] + weight) - lgamma(b.alpha[k]) - lgamma(total + weight) + lgamma(total);
 }
@@ -308,12 +309,14 @@ long long match_rows(const ConjugatePosterior& b, const Rows& rows, const double
   return n_degenerate;
 }
 
-template <class S> long long match_kind(const ConjugatePosterior& b, const Rows& rows, const double* weights,
-                                        double& log_density) {
+template <class S>
+long long match_kind(const ConjugatePosterior& b, const Rows& rows, const double* weights,
+                     double& log_density) {
   switch (b.kind) {
     case PosteriorKind::full: return match_rows<S, Full<S>>(b, rows, weights, log_density);
     case PosteriorKind::diagonal: return match_rows<S, Diagonal<S>>(b, rows, weights, log_density);
-    case PosteriorKind::poisson: return match_rows<S, Rates<S, true>>(b, rows, weights, log_density);
+    case PosteriorKind::poisson:
+      return match_rows<S, Rates<S, true>>(b, rows, weights, log_density);
     case PosteriorKind::exponential:
       return match_rows<S, Rates<S, false>>(b, rows, weights, log_density);
   }
@@ -322,7 +325,8 @@ template <class S> long long match_kind(const ConjugatePosterior& b, const Rows&
 
 }  // namespace
 
-long long match(const ConjugatePosterior& b, const Rows& rows, const double* weights, double& log_density) {
+long long match(const ConjugatePosterior& b, const Rows& rows, const double* weights,
+                double& log_density) {
   constexpr int widest = vector_bytes == 64 ? 8 : 4;
   return b.components <= 4 ? match_kind<Simd<double, 4>>(b, rows, weights, log_density)
                            : match_kind<Simd<double, widest>>(b, rows, weights, log_density);

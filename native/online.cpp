@@ -2,9 +2,10 @@
 //
 // A family offers: dimension(s); derive(s, k), the coefficients of its log density;
 // log_joint(s, k); scatter(s, k, a, delta) and mix_scatter(s, k, t, delta), its second moments;
-// maximize(s) and maximize_trial(s, trial, g), the parameters; log_base(s); has_scatter and, where that is true, variance_index(j).
-// Every step is written at one place of the loop over rows, so that a row meets the same
-// instructions, hence the same rounding, however the rows were cut into calls.
+// maximize(s) and maximize_trial(s, trial, g), the parameters; log_base(s); has_scatter and, where
+// that is true, variance_index(j). Every step is written at one place of the loop over rows, so
+// that a row meets the same instructions, hence the same rounding, however the rows were cut into
+// calls.
 #include <math.h>
 
 #include "kernels.hpp"
@@ -23,8 +24,8 @@ struct Response {
   double log_density, total, peak;
 };
 
-// Leaves in s.mass the log joint densities and in s.joint what responsibilities are proportional to;
-// returns the log density of the row, the sum of the latter and the largest of the former.
+// Leaves in s.mass the log joint densities and in s.joint what responsibilities are proportional
+// to; returns the log density of the row, the sum of the latter and the largest of the former.
 template <class S, class Family> MIXFOLD_INLINE Response respond_to_row(const OnlineState& s) {
   auto peaks = S::splat(Extremes<double>::least);
   for (int k = 0; k < s.components; k += S::lanes) {
@@ -241,8 +242,9 @@ MIXFOLD_INLINE double largest_after(const OnlineState& s, const OnlineState& tri
 
 // Turns what responsibilities are proportional to into what the row is taken for.
 template <class S, class Family, int D>
-MIXFOLD_INLINE void assign(const OnlineState& s, const OnlineState& trial, const RowOptions& options,
-                           double g, double u, const Response& response) {
+MIXFOLD_INLINE void assign(const OnlineState& s, const OnlineState& trial,
+                           const RowOptions& options, double g, double u,
+                           const Response& response) {
   const bool plain = options.control == Control::none;
   const Target target{plain ? s.mass : s.joint, plain ? g : 1};
   switch (options.assign) {
@@ -290,8 +292,9 @@ MIXFOLD_INLINE int step(const OnlineState& s, const RowOptions& options, int i, 
 }
 
 template <class S, class Family, int D>
-void fold_rows(OnlineState& s, const OnlineState& trial, const RowOptions& options, const Rows& rows,
-               const double* weights, const double* gamma, int hold, double& log_likelihood) {
+void fold_rows(OnlineState& s, const OnlineState& trial, const RowOptions& options,
+               const Rows& rows, const double* weights, const double* gamma, int hold,
+               double& log_likelihood) {
   Noise noise(s.noise);
   int updates = 0;
   for (int i = 0; i < rows.n; ++i) {
@@ -299,7 +302,8 @@ void fold_rows(OnlineState& s, const OnlineState& trial, const RowOptions& optio
     const double u = options.assign == Assign::draw ? noise.uniform() : 0;
     if (weight == 0) {
       for (int k = 0; k < s.components && options.fresh; ++k)
-        options.fresh[ptrdiff_t(i) * s.components + k] = options.old[ptrdiff_t(i) * s.components + k];
+        options.fresh[ptrdiff_t(i) * s.components + k] =
+            options.old[ptrdiff_t(i) * s.components + k];
       continue;
     }
     read_row(rows, i, s.row);

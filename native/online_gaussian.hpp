@@ -8,8 +8,9 @@ namespace mixfold::MIXFOLD_ISA {
 
 MIXFOLD_INLINE int packed(int i, int j) { return i * (i + 1) / 2 + j; }
 
-// log_scale = log weight - sum of logs of the diagonal of the scale - d/2 log 2 pi. Diagonal entries
-// lie within 1e-150 .. 1e150, so that the product of two has a logarithm: half as many to take.
+// log_scale = log weight - sum of logs of the diagonal of the scale - d/2 log 2 pi. Diagonal
+// entries lie within 1e-150 .. 1e150, so that the product of two has a logarithm: half as many to
+// take.
 template <class S, class Diagonal>
 MIXFOLD_INLINE typename S::Real log_determinant(int d, Diagonal diagonal) {
   auto sum = S::zero();
