@@ -68,7 +68,7 @@ class LogisticMixed(RandomEffects):
     Examples
     --------
     >>> model = LogisticMixed(n_rows=10, n_fixed=2, n_random=1)
-    >>> model.d, model.n_latent
+    >>> model.d, model.n_expectations
     (41, 10)
 
     References

@@ -60,7 +60,7 @@ class Pharmacokinetic(RandomEffects):
     Examples
     --------
     >>> model = Pharmacokinetic(n_rows=12, error="additive")
-    >>> model.d, model.n_latent
+    >>> model.d, model.n_expectations
     (37, 12)
 
     References

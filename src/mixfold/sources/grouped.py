@@ -49,7 +49,7 @@ class Grouped(Source):
 
     Examples
     --------
-    >>> data = Array(np.array([[7.0, 1.0], [7.0, 2.0], [9.0, 5.0]]))
+    >>> data = ArraySource(np.array([[7.0, 1.0], [7.0, 2.0], [9.0, 5.0]]))
     >>> sums = Grouped(data, 0, lambda x, starts: np.add.reduceat(x[:, 1:], starts), d=1)
     >>> [rows.x.tolist() for rows in sums.blocks()], sums.length
     ([[[3.0], [5.0]]], 2)
