@@ -28,17 +28,20 @@ def states(detector: Detector, stream: list[float]) -> list[Any]:
 
 def a_large_fall_is_detected(detector: Detector) -> None:
     """A fall of a hundred deviations is found after it has happened; noise alone is no change."""
-    assert not any(state.drift_detected for state in states(detector, numbers()))
+    noise = [state.drift_detected for state in states(detector, numbers())]
+    assert not any(noise), f"a change is detected in noise, at number {noise.index(True)}"
     found = [state.drift_detected for state in states(detector, numbers(100.0))]
-    assert not any(found[:300])
-    assert any(found[300:330])
+    assert not any(found[:300]), "a change is detected before the fall"
+    assert any(found[300:330]), "a fall of 100 deviations is not detected within 30 numbers"
 
 
 def it_begins_anew(detector: Detector) -> None:
     """After a change was detected, the next number is the first."""
     after = states(detector, numbers(100.0))
     first = next(i for i, state in enumerate(after) if state.drift_detected)
-    assert equal(detector.step(after[first], 1.0), detector.step(detector.init(), 1.0))
+    assert equal(detector.step(after[first], 1.0), detector.step(detector.init(), 1.0)), (
+        "after a detected change, step must start from init()"
+    )
 
 
 def states_are_in_their_domain(detector: Detector) -> None:
@@ -60,7 +63,7 @@ def no_number_is_refused(detector: Detector) -> None:
         detector.step(state, float("nan"))
     except InvalidInputError:
         return
-    raise AssertionError("NaN was taken for a number: use core.detector.finite")
+    raise AssertionError("step accepts NaN: call mixfold.core.detector.finite(x) first")
 
 
 def updates_are_steps(detector: Detector) -> None:

@@ -21,21 +21,28 @@ from mixfold.models.mixture_model import MixtureModel, MixtureParams
 from mixfold.testing._quadrature import quadrature
 
 
-def close(a: Any, b: Any, rtol: float = 1e-8, atol: float = 1e-10) -> None:
-    """Parameters agree, field by field."""
+def close(a: Any, b: Any, what: str, rtol: float = 1e-8, atol: float = 1e-10) -> None:
+    """Parameters agree, field by field; `what` says which equation fails if they do not."""
     one: dict[str, np.ndarray] = {}
     other: dict[str, np.ndarray] = {}
     assert flatten(a, "", one) == flatten(b, "", other)
     for name, array in one.items():
-        np.testing.assert_allclose(array, other[name], rtol, atol, err_msg=name)
+        np.testing.assert_allclose(
+            array, other[name], rtol, atol, err_msg=f"{what} does not hold ({name.lstrip('.')})"
+        )
 
 
 def maximize_inverts_the_mean(family: Family, k: int, d: int, rng: np.random.Generator) -> None:
     """maximize(expected(theta)) = theta."""
     params = family.example(k, d, rng)
     found, n_degenerate = family.maximize(family.expected(params, np.full(k, 1.0 / k)))
-    assert n_degenerate == 0
-    close(found, params)
+    assert n_degenerate == 0, f"maximize counts {n_degenerate} valid components as degenerate"
+    close(
+        found,
+        params,
+        "maximize(expected(params)) = params, where mean(params) is E[t(x)], not E[x], and "
+        "maximize returns the parameters for which E[t(x)] is block.mean,",
+    )
 
 
 def gradient_of_log_normalizer_is_the_mean(
@@ -48,7 +55,14 @@ def gradient_of_log_normalizer_is_the_mean(
         step = np.zeros_like(eta)
         step[:, j] = 1e-6 * np.maximum(np.abs(eta[:, j]), 1e-2)
         rise = family.log_normalizer(eta + step) - family.log_normalizer(eta - step)
-        np.testing.assert_allclose(rise / (2 * step[:, j]), mean[:, j], rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(
+            rise / (2 * step[:, j]),
+            mean[:, j],
+            rtol=1e-4,
+            atol=1e-4,
+            err_msg=f"the numerical gradient of log_normalizer at to_natural(params) (ACTUAL) is "
+            f"not mean(params) (DESIRED), which must be E[t(x)], not E[x]; statistic {j}",
+        )
 
 
 def density_is_the_linear_form(family: Family, k: int, d: int, rng: np.random.Generator) -> None:
@@ -76,7 +90,13 @@ def density_has_total_one(family: Family, k: int, d: int, rng: np.random.Generat
         with np.errstate(over="ignore"):
             density = np.exp(family.log_density(params, points)[:, component])
         total = weights @ density
-        np.testing.assert_allclose(total, 1.0, rtol=1e-6, err_msg=f"the total of {family!r}")
+        np.testing.assert_allclose(
+            total,
+            1.0,
+            rtol=1e-6,
+            err_msg=f"the density of {family!r} does not integrate (or sum) to one over its "
+            "support: check log_normalizer, log_base_measure, which has shape (n,), and support",
+        )
 
 
 def density_equals_scipy(family: Family, k: int, d: int, rng: np.random.Generator) -> None:
@@ -92,7 +112,13 @@ def density_equals_scipy(family: Family, k: int, d: int, rng: np.random.Generato
     params = family.example(k, d, rng)
     x = family.sample(params, rng.integers(k, size=50), rng)
     expected = family.scipy_log_density(params, x)
-    np.testing.assert_allclose(family.log_density(params, x), expected, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(
+        family.log_density(params, x),
+        expected,
+        rtol=1e-8,
+        atol=1e-8,
+        err_msg="log_density (ACTUAL) is not scipy_log_density (DESIRED)",
+    )
 
 
 def weight_two_is_a_row_twice(family: Family, k: int, d: int, rng: np.random.Generator) -> None:
@@ -114,8 +140,8 @@ def weights_have_no_scale(family: Family, k: int, d: int, rng: np.random.Generat
     responsibilities = np.eye(k)[labels]
     found = [family.maximize(family.blocks_of(x, v * responsibilities)) for v in (1.0, 1e3, 1e-3)]
     for other, count_degenerate in found[1:]:
-        close(other, found[0][0], rtol=1e-7)
-        assert count_degenerate == found[0][1]
+        close(other, found[0][0], "maximize(blocks of v * weights) = maximize(blocks)", rtol=1e-7)
+        assert count_degenerate == found[0][1], "the number of degenerate components changes"
 
 
 def sampled_moments_converge(family: Family, k: int, d: int, rng: np.random.Generator) -> None:
@@ -125,7 +151,12 @@ def sampled_moments_converge(family: Family, k: int, d: int, rng: np.random.Gene
     for component in range(k):
         t = family.sufficient_statistics(family.sample(params, np.full(n, component), rng))
         error = t.mean(axis=0) - family.mean(params)[component]
-        assert (np.abs(error) < 6.0 * t.std(axis=0) / np.sqrt(n) + 1e-12).all()
+        limit = 6.0 * t.std(axis=0) / np.sqrt(n) + 1e-12
+        assert (np.abs(error) < limit).all(), (
+            f"component {component}: t(x) has the mean {t.mean(axis=0)} over {n} rows of sample, "
+            "and mean(params), which must be E[t(x)], not E[x], is "
+            f"{family.mean(params)[component]}"
+        )
 
 
 def coordinates_are_invertible(family: Family, k: int, d: int, rng: np.random.Generator) -> None:
@@ -134,9 +165,15 @@ def coordinates_are_invertible(family: Family, k: int, d: int, rng: np.random.Ge
         return
     params = family.example(k, d, rng)
     coordinates = family.unconstrained(params)
-    close(family.constrained(coordinates, params), params)
+    close(
+        family.constrained(coordinates, params),
+        params,
+        "constrained(unconstrained(params)) = params",
+    )
     moved = family.constrained(coordinates + rng.normal(size=coordinates.shape), params)
-    assert np.isfinite(family.log_density(moved, family.mean(params)[:, :d])).all()
+    assert np.isfinite(family.log_density(moved, family.mean(params)[:, :d])).all(), (
+        "constrained gives parameters without a finite density for some coordinates"
+    )
 
 
 def parameters_are_counted(family: Family, k: int, d: int, rng: np.random.Generator) -> None:
@@ -156,14 +193,18 @@ def parameters_are_counted(family: Family, k: int, d: int, rng: np.random.Genera
         move = family.to_natural(family.constrained(moved, params)) - eta
         moves.append((move / np.abs(eta).max(axis=0)).ravel() / 1e-6)
     size = np.linalg.svd(np.array(moves), compute_uv=False)
-    assert int((size > 1e-5 * size[0]).sum()) == family.n_parameters(k, d)
+    free = int((size > 1e-5 * size[0]).sum())
+    assert free == family.n_parameters(k, d), (
+        f"n_parameters({k}, {d}) is {family.n_parameters(k, d)}, and to_natural has {free} "
+        "degrees of freedom"
+    )
 
 
 def blend_joins_its_ends(family: Family, k: int, d: int, rng: np.random.Generator) -> None:
     """blend(a, b, 0) = a and blend(a, b, 1) = b."""
     a, b = family.example(k, d, rng), family.example(k, d, rng)
-    close(family.blend(a, b, 0.0), a)
-    close(family.blend(a, b, 1.0), b)
+    close(family.blend(a, b, 0.0), a, "blend(a, b, 0) = a")
+    close(family.blend(a, b, 1.0), b, "blend(a, b, 1) = b")
 
 
 def divergence_is_the_linear_form(family: Family, k: int, d: int, rng: np.random.Generator) -> None:
@@ -198,7 +239,7 @@ def parameters_are_in_their_domain(
             components = replace(params.components, **{name: bad})
             with suppress(InvalidInputError):
                 model.check_params(MixtureParams(params.weights, components))
-                raise AssertionError(f"{name} is {bad!r}")
+                raise AssertionError(f"check_params does not refuse invalid {name}: {bad!r}")
 
 
 def linearity_is_as_stated(
@@ -214,7 +255,11 @@ def linearity_is_as_stated(
         for a, b in zip(one, two, strict=True)
         for name in field_names(a)
     ]
-    assert (max(gaps) > 1e-6) == family.statistics_depend_on_params, gaps
+    depend = max(gaps) > 1e-6
+    assert depend == family.statistics_depend_on_params, (
+        f"statistics_depend_on_params is {family.statistics_depend_on_params}, and blocks under "
+        f"the same responsibilities and two parameters differ by {max(gaps)}"
+    )
 
 
 def sums_become_blocks_and_back(family: Family, k: int, d: int, rng: np.random.Generator) -> None:
@@ -223,7 +268,7 @@ def sums_become_blocks_and_back(family: Family, k: int, d: int, rng: np.random.G
     x = family.sample(params, rng.integers(k, size=60), rng)
     table = family.sums(params, x, rng.dirichlet(np.ones(k), size=len(x)))
     blocks = family.to_blocks(params, table)
-    assert table.shape == (k, family.n_sums(d))
+    assert table.shape == (k, family.n_sums(d)), f"sums has shape {table.shape}"
     for block, shape in zip(blocks, family.block_shapes(d), strict=True):
         block.check(k, shape)
     back = family.to_sums(params, blocks)

@@ -24,21 +24,25 @@ def parameters_are_valid(start: Initializer, model: MixtureModel, rows: Rows) ->
         params = draw(start, model, some)
         model.check_params(params)
         density = model.family.log_density(params.components, some.x.astype(np.float64))
-        assert np.isfinite(density).all()
+        assert np.isfinite(density).all(), f"a density is not finite after {len(some)} rows"
 
 
 def the_seed_decides(start: Initializer, model: MixtureModel, rows: Rows) -> None:
     """The same generator gives the same bits; a start that is not random needs none."""
-    assert equal(draw(start, model, rows), draw(start, model, rows))
+    assert equal(draw(start, model, rows), draw(start, model, rows)), (
+        "two draws from generators of the same seed differ"
+    )
     if not start.random:
-        assert equal(draw(start, model, rows), draw(start, model, rows, seed=1))
+        assert equal(draw(start, model, rows), draw(start, model, rows, seed=1)), (
+            "draws of different seeds differ: set random = True"
+        )
 
 
 def inputs_are_not_changed(start: Initializer, model: MixtureModel, rows: Rows) -> None:
     """Rows are as they were."""
     before = rows.copy()
     draw(start, model, rows)
-    assert equal(rows, before)
+    assert equal(rows, before), "draw changes its rows"
 
 
 LAWS = [parameters_are_valid, the_seed_decides, inputs_are_not_changed]

@@ -18,6 +18,18 @@ from mixfold.kernels.reference import ReferenceKernel
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 
+def assert_same(found: Any, expected: Any, what: str) -> None:
+    """Two states, rows or parameters are bit-identical; `what` says what was compared."""
+    if equal(found, expected):
+        return
+    one: dict[str, np.ndarray] = {}
+    other: dict[str, np.ndarray] = {}
+    trees = flatten(found, "", one), flatten(expected, "", other)
+    names = [name.lstrip(".") for name in one if not equal(one[name], other.get(name))]
+    where = ", ".join(names) or f"{trees[0]} and {trees[1]}"
+    raise AssertionError(f"{what}: these are not bit-identical: {where}")
+
+
 def fold(
     backend: Backend,
     learner: Learner,
@@ -44,7 +56,10 @@ def blocks_do_not_matter(
     """The same rows in blocks of any sizes give the same bits."""
     backend = Threads(model, 1)
     whole = fold(backend, learner, params, rows, [])[0]
-    assert equal(whole, fold(backend, learner, params, rows, cuts)[0])
+    found = fold(backend, learner, params, rows, cuts)[0]
+    assert_same(
+        found, whole, f"rows in blocks cut at {cuts} and in one block (use gather and total)"
+    )
 
 
 def threads_do_not_matter(
@@ -52,7 +67,8 @@ def threads_do_not_matter(
 ) -> None:
     """The same bits on one thread and on several."""
     one = fold(Threads(model, 1), learner, params, rows, cuts)[0]
-    assert equal(one, fold(Threads(model, 3), learner, params, rows, cuts)[0])
+    several = fold(Threads(model, 3), learner, params, rows, cuts)[0]
+    assert_same(several, one, "three threads and one (use gather and total)")
 
 
 def saving_does_not_matter(
@@ -64,7 +80,8 @@ def saving_does_not_matter(
     state, _ = learner.step(backend, learner.init(backend, params), rows.cut(0, half))
     arrays: dict[str, np.ndarray] = {}
     loaded = unflatten(flatten(state, "state", arrays), arrays)
-    assert equal(_ended(backend, learner, state, rows), _ended(backend, learner, loaded, rows))
+    found, expected = (_ended(backend, learner, one, rows) for one in (loaded, state))
+    assert_same(found, expected, "a pass with its state saved and loaded, and without")
 
 
 def _ended(backend: Backend, learner: Learner, state: Any, rows: Rows) -> Any:
@@ -81,9 +98,10 @@ def inputs_are_not_changed(
     state = learner.init(backend, params)
     before_state = _copied(state)
     learner.step(backend, state, rows)
-    assert equal(Rows(np.ascontiguousarray(rows.x), rows.weight), before_rows)
-    assert equal(params, before_params)
-    assert equal(state, before_state)
+    now = Rows(np.ascontiguousarray(rows.x), rows.weight)
+    assert_same(now, before_rows, "step changes its rows")
+    assert_same(params, before_params, "step changes the parameters given to init")
+    assert_same(state, before_state, "step changes the state it was given")
 
 
 def rows_of_weight_zero_do_not_matter(
@@ -94,7 +112,8 @@ def rows_of_weight_zero_do_not_matter(
     nothing = Rows(rows.x, np.zeros(len(rows)))
     state, _ = fold(backend, learner, params, nothing, cuts, passes=1)
     before = learner.estimate(backend, learner.init(backend, params))
-    assert equal(learner.estimate(backend, state), before)
+    what = "parameters before and after rows of weight zero (test statistics.count > 0)"
+    assert_same(learner.estimate(backend, state), before, what)
 
 
 def a_common_factor_of_weights_changes_nothing(
@@ -146,7 +165,10 @@ def a_weight_is_as_many_rows(
         if len(ends) == 2 and ends[0] > ends[1] - 0.05:  # whatever rows without weights give
             return
     weighted, repeated, plain = ends
-    assert weighted > repeated - 0.5 * (repeated - plain)
+    assert weighted > repeated - 0.5 * (repeated - plain), (
+        f"the mean log-likelihood is {weighted:.4g} from weighted rows, {repeated:.4g} from rows "
+        f"repeated as often, and {plain:.4g} without weights"
+    )
 
 
 def learning_raises_the_likelihood(
@@ -159,7 +181,10 @@ def learning_raises_the_likelihood(
     learned = backend.posterior(learner.estimate(backend, state), rows, False)[0]
     began = backend.posterior(bad, rows, False)[0]
     weight = np.ones(len(rows)) if rows.weight is None else rows.weight
-    assert float(weight @ learned) > float(weight @ began) - 0.05 * float(weight.sum())
+    after, before = (float(weight @ one) / float(weight.sum()) for one in (learned, began))
+    assert after > before - 0.05, (
+        f"the mean log-likelihood falls from {before:.4g} to {after:.4g} in three passes"
+    )
 
 
 def elsewhere(model: Model, params: Any) -> Any:
@@ -207,8 +232,9 @@ def closing_keeps_the_pass(
     backend = Threads(model, 1)
     state, _ = learner.step(backend, learner.init(backend, params), rows)
     closed = learner.flushed(backend, state)
-    assert equal(learner.flushed(backend, closed), closed)
-    assert equal(learner.end_pass(backend, closed)[0], learner.end_pass(backend, state)[0])
+    assert_same(learner.flushed(backend, closed), closed, "flushed applied twice and once")
+    found, expected = (learner.end_pass(backend, one)[0] for one in (closed, state))
+    assert_same(found, expected, "end_pass after flushed, and without it")
 
 
 def shards(backend: Backend, learner: Learner, before: Any, rows: Rows) -> list[Any]:
@@ -308,12 +334,12 @@ def _assert_valid(backend: Backend, learner: Learner, state: Any, ordinary: Rows
     arrays: dict[str, np.ndarray] = {}
     flatten([state, params], "learned", arrays)
     for name, array in arrays.items():
-        assert np.isfinite(array).all(), f"{name} is {array}"
-    assert (params.weights >= 0).all()
+        assert np.isfinite(array).all(), f"{name} is not finite after extreme rows: {array}"
+    assert (params.weights >= 0).all(), f"weights are negative: {params.weights}"
     np.testing.assert_allclose(params.weights.sum(), 1.0)
     log_density, responsibilities = backend.posterior(params, ordinary)
     assert responsibilities is not None
-    assert np.isfinite(log_density).all()
+    assert np.isfinite(log_density).all(), "after extreme rows, ordinary rows have no log-density"
     np.testing.assert_allclose(responsibilities.sum(axis=1), 1.0)
 
 
@@ -322,7 +348,8 @@ def states_are_in_their_domain(
 ) -> None:
     """Every state passes the checks that states in files must pass; so does the learner."""
     backend, some = Threads(model, 1), rows.cut(0, 40)
-    assert equal(learner.resolve(None, model.d, False), learner)
+    resolved = learner.resolve(None, model.d, False)
+    assert_same(resolved, learner, "a learner resolved twice and once")
     before = state = learner.init(backend, params, 20)
     found = [state]
     for _ in range(2):

@@ -15,9 +15,9 @@ def blocks_make_up_the_data(source: Source, x: np.ndarray) -> None:
     """Blocks concatenate to the rows, in order; twice if the source can be read again."""
     for _ in range(2 if source.rereadable else 1):
         found = join(list(source.blocks())).x
-        np.testing.assert_array_equal(found, x)
-    assert source.d == x.shape[1]
-    assert source.length in (None, len(x))
+        np.testing.assert_array_equal(found, x, "blocks() (ACTUAL) are not the rows of the file")
+    assert source.d == x.shape[1], f"d is {source.d}, and the rows have {x.shape[1]} columns"
+    assert source.length in (None, len(x)), f"length is {source.length} of {len(x)} rows"
 
 
 def a_cursor_resumes_exactly(source: Source, x: np.ndarray) -> None:
@@ -27,7 +27,12 @@ def a_cursor_resumes_exactly(source: Source, x: np.ndarray) -> None:
     for start in (0, 1, len(x) // 3, len(x) - 1, len(x)):
         parts = list(source.blocks(start))
         found = join(parts).x if parts else np.empty((0, source.d))
-        np.testing.assert_array_equal(found, x[start:])
+        np.testing.assert_array_equal(
+            found,
+            x[start:],
+            f"blocks({start}) (ACTUAL) are not the rows from number {start} on, counted from 0; "
+            "batches(start, length) must give each batch the number of its first row",
+        )
 
 
 def samples_are_rows(source: Source, x: np.ndarray) -> None:
