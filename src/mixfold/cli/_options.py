@@ -27,6 +27,18 @@ def option(*flags: str, metavar: str | None, help: str, **more: Any) -> Any:
     return typer.Option(*flags, metavar=metavar, help=help, show_default=False, **more)
 
 
+def names_on_request(package: str) -> dict[str, Any]:
+    """For an option that takes the name of a class: '?' prints all names and ends the command."""
+
+    def print_names(given: str) -> str:
+        if given != "?":
+            return given
+        typer.echo("\n".join(registry.names(package)))
+        raise typer.Exit
+
+    return {"callback": print_names, "is_eager": True}
+
+
 def argument(metavar: str) -> Any:
     """An argument that the command's own text explains."""
     return typer.Argument(metavar=metavar, hidden=True, show_default=False)
@@ -51,7 +63,12 @@ Rank = Annotated[
 ]
 Init = Annotated[
     str,
-    option("--init", metavar="NAME", help="auto, k-means ...; '?' lists all; or a model file."),
+    option(
+        "--init",
+        metavar="NAME",
+        help="auto, k-means ...; '?' lists all; or a model file.",
+        **names_on_request("initializers"),
+    ),
 ]
 MaxIter = Annotated[
     int | None, option("--max-iter", metavar="N", help="At most N passes over the data.", min=1)

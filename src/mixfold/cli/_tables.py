@@ -67,15 +67,20 @@ def standard_deviations(model: Any) -> np.ndarray | None:
 def components(model: Any, out: Console, everything: bool = False) -> None:
     """Weight and, for every column, mean and spread of each component."""
     k, names, spread = len(model.weights_), column_names(model), standard_deviations(model)
+    location = _locations(model)
     most = k if everything else min(MOST_COMPONENTS, k)
     sign = plus_minus(out)
-    columns = [
-        [
-            shown(name),
-            *_cells(model.means_[:most, j], None if spread is None else spread[:most, j], sign),
+    columns = (
+        []
+        if location is None
+        else [
+            [
+                shown(name),
+                *_cells(location[:most, j], None if spread is None else spread[:most, j], sign),
+            ]
+            for j, name in enumerate(names)
         ]
-        for j, name in enumerate(names)
-    ]
+    )
     parts = list(_parts(columns, out.width - FIRST_COLUMNS))
     for part in parts if everything else parts[:1]:
         out.print(_table(model.weights_[:most], part))
@@ -86,6 +91,14 @@ def components(model: Any, out: Console, everything: bool = False) -> None:
         hidden.append(f"{len(names) - len(parts[0])} more columns")
     if hidden:
         out.print(f"[dim]{' and '.join(hidden)}: mixfold inspect MODEL --all[/]")
+
+
+def _locations(model: Any) -> np.ndarray | None:
+    """Means (K, d) or, where a family has none, its first parameter of that shape."""
+    shape = len(model.weights_), model.n_features_in_
+    shown_by_family = model.model_.family.attributes(model.params_.components)
+    candidates = [shown_by_family.get("means"), *shown_by_family.values()]
+    return next((one for one in candidates if np.shape(one) == shape), None)
 
 
 def _parts(columns: Sequence[list[str]], width: int) -> Iterator[list[list[str]]]:

@@ -16,7 +16,12 @@ def compare(
     components: o.Components,
     learners: Annotated[
         str,
-        o.option("--learners", metavar="A,B,...", help="auto, em, online-em ...; '?' lists all."),
+        o.option(
+            "--learners",
+            metavar="A,B,...",
+            help="auto, em, online-em ...; '?' lists all.",
+            **o.names_on_request("learners"),
+        ),
     ] = "auto,em,mini-batch-em,online-em",
     option: Annotated[
         list[str] | None,

@@ -22,7 +22,13 @@ def fit(
     covariance: o.Covariance = None,
     rank: o.Rank = None,
     learner: Annotated[
-        str, o.option("--learner", metavar="NAME", help="auto, em, online-em ...; '?' lists all.")
+        str,
+        o.option(
+            "--learner",
+            metavar="NAME",
+            help="auto, em, online-em ...; '?' lists all.",
+            **o.names_on_request("learners"),
+        ),
     ] = "auto",
     option: Annotated[
         list[str] | None,

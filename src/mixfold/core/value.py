@@ -116,7 +116,9 @@ def _unflatten(tree: Tree, left: dict[str, np.ndarray], depth: int) -> object:
     inside = tree.get("fields")
     if cls is None or not isinstance(inside, dict) or tree.keys() != {"value", "fields"}:
         raise ModelFileError(
-            f"is damaged: it has {str(tree.get('value', list(tree)))[:80]!r}, which is no value"
+            f"has a {str(tree.get('value', list(tree)))[:80]!r}, which this installation does not "
+            "know: import the module that defines it, or install the version of mixfold that wrote "
+            "the file; else it is damaged"
         )
     parts = {name: _unflatten(part, left, depth + 1) for name, part in inside.items()}
     given = with_tuples(cls, parts)

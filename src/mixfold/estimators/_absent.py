@@ -23,4 +23,4 @@ def why_absent(name: str, learned: Learned) -> str:
         "posterior_": f"{learner} learns no posterior; use 'online-vb' or 'moment-matching'",
         "drifts_": "use learner=DriftAware(...) to find changes in a stream",
     }
-    return reasons.get(name, "nothing has been learned that it could show")
+    return reasons.get(name, none)

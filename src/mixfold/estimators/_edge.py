@@ -77,6 +77,7 @@ def open_data(
     arrays may be NaN.
     """
     check_column_list(columns)
+    _check_table_shaped(data)
     if is_tensor(data) and device is not None:
         named = sample_weight if isinstance(sample_weight, str) else None
         _check_no_names(columns, named, "tensors")
@@ -89,6 +90,19 @@ def open_data(
     if source.length == 0:
         raise InvalidInputError("the data have no rows: at least one is needed")
     return source
+
+
+def _check_table_shaped(data: Any) -> None:
+    """Refuse a single column and a function, which have neither rows nor blocks."""
+    if hasattr(data, "to_frame") and not hasattr(data, "columns"):
+        raise InvalidInputError(
+            f"X is a {type(data).__name__} of one column: a table of rows and columns is needed; "
+            "use X.to_frame(), or choose the column as a table, df[['name']]"
+        )
+    if callable(data) and not hasattr(data, "__iter__") and not hasattr(data, "__array__"):
+        raise InvalidInputError(
+            f"X is {data!r}, which has no rows: if it makes a generator of blocks, call it, X()"
+        )
 
 
 def _open(

@@ -71,6 +71,26 @@ def threads_do_not_matter(
     assert_same(several, one, "three threads and one (use gather and total)")
 
 
+def every_row_is_counted_once_a_pass(
+    model: Model, params: Any, learner: Learner, rows: Rows, cuts: list[int]
+) -> None:
+    """What a learner reports of a pass is of all its rows, each of them once."""
+    backend = Threads(model, 1)
+    state = learner.init(backend, params)
+    for _ in range(2):
+        infos: list[Info] = []
+        for start, stop in zip([0, *cuts], [*cuts, len(rows)], strict=True):
+            state, more = learner.step(backend, state, rows.cut(start, stop))
+            infos += more
+        state, more = learner.end_pass(backend, state)
+        state, rest = learner.flush(backend, state)
+        counted = sum(info.rows for info in [*infos, *more, *rest])
+        assert counted == len(rows), (
+            f"the infos of a pass over {len(rows)} rows count {counted} of them: sums of the pass "
+            "before were not reset, or rows were left out"
+        )
+
+
 def saving_does_not_matter(
     model: Model, params: Any, learner: Learner, rows: Rows, cuts: list[int]
 ) -> None:
@@ -325,7 +345,10 @@ def with_extremes(model: MixtureModel, rows: Rows, rng: np.random.Generator) -> 
     x[chosen, columns] = rng.choice(sizes, len(chosen)) * rng.choice([-1.0, 1.0], len(chosen))
     x[chosen[-1]] = largest
     outside = model.family.out_of_support(x)
-    return Rows(x if outside is None else np.where(outside, np.abs(x).round(), x), rows.weight)
+    if outside is None:
+        return Rows(x, rows.weight)
+    low, high = np.array([[s.low, s.high] for s in model.family.supports(model.d)]).T
+    return Rows(np.where(outside, np.clip(np.abs(x).round(), low, high), x), rows.weight)
 
 
 def _assert_valid(backend: Backend, learner: Learner, state: Any, ordinary: Rows) -> None:
@@ -374,6 +397,7 @@ def _copied(thing: Any) -> Any:
 
 LAWS = [
     blocks_do_not_matter,
+    every_row_is_counted_once_a_pass,
     threads_do_not_matter,
     saving_does_not_matter,
     inputs_are_not_changed,

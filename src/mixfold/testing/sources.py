@@ -21,17 +21,22 @@ def blocks_make_up_the_data(source: Source, x: np.ndarray) -> None:
 
 
 def a_cursor_resumes_exactly(source: Source, x: np.ndarray) -> None:
-    """Blocks from row i on are the rows from i on."""
+    """Blocks from row i on, of any length, are the rows from i on."""
     if not source.rereadable:
         return
-    for start in (0, 1, len(x) // 3, len(x) - 1, len(x)):
-        parts = list(source.blocks(start))
+    starts = (0, 1, len(x) // 3, len(x) - 1, len(x))
+    for start, length in [
+        *((start, None) for start in starts),
+        (len(x) // 3, 7),
+        (len(x) // 2, 50),
+    ]:
+        parts = list(source.blocks(start, length))
         found = join(parts).x if parts else np.empty((0, source.d))
         np.testing.assert_array_equal(
             found,
             x[start:],
-            f"blocks({start}) (ACTUAL) are not the rows from number {start} on, counted from 0; "
-            "batches(start, length) must give each batch the number of its first row",
+            f"blocks({start}, {length}) (ACTUAL) are not the rows from number {start} on, counted "
+            "from 0; batches(start, length) must give each batch the number of its first row",
         )
 
 

@@ -1,0 +1,44 @@
+"""What the command line shows of names, and of families whose parameters are no means."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from mixfold.cli._tables import components
+from mixfold.cli.main import main
+from mixfold.core.registry import names
+
+
+@pytest.mark.parametrize(
+    ("arguments", "package"),
+    [
+        (["fit", "--learner", "?"], "learners"),
+        (["fit", "--init", "?"], "initializers"),
+        (["compare", "--learners", "?"], "learners"),
+    ],
+)
+def test_a_question_mark_lists_all_names(
+    arguments: list[str], package: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) in (0, None)
+    assert capsys.readouterr().out.split() == list(names(package))
+
+
+def test_components_of_a_family_without_means() -> None:
+    family = SimpleNamespace(attributes=lambda params: {"scales": params})
+    model = SimpleNamespace(
+        weights_=np.array([0.25, 0.75]),
+        model_=SimpleNamespace(family=family),
+        params_=SimpleNamespace(components=np.array([[1.5, 2.5], [3.5, 4.5]])),
+        n_features_in_=2,
+        feature_names_in_=np.array(["a", "b"], dtype=object),
+    )
+    out = Console(width=80, record=True, force_terminal=False)
+    components(model, out)
+    text = out.export_text()
+    assert "1.5" in text
+    assert "4.5" in text
