@@ -2,7 +2,7 @@
 // softmax, give the responsibilities back to the family to accumulate its statistics.
 //
 // A family offers: Number (what it computes in), per_vector() (its working set), origin(),
-// log_joint(block), accumulate(block, result), log_base(block) and exists; if it keeps sums of its
+// log_joint(block), accumulate(block, result), log_base_measure(block) and exists; if it keeps sums of its
 // own, finish(result) adds them.
 #pragma once
 
@@ -39,7 +39,7 @@ void expect(const Rows& rows, const double* weights, Family& family, double* res
   using T = typename Family::Number;
   for_each_block<In>(rows, weights, family, [&](const Block<T>& block, int, int) {
     result[0] += respond<Simd<T>>(block, family.exists());
-    result[0] += family.log_base(block);
+    result[0] += family.log_base_measure(block);
     family.accumulate(block, result + 1);
   });
   if constexpr (requires { family.finish(result); }) family.finish(result + 1);
@@ -86,7 +86,7 @@ void posterior(const Rows& rows, Family& family, const Posterior& out) {
       S::store(total, softmax.total);
       const int row = v * lanes, filled = count - row < lanes ? count - row : lanes;
       for (int lane = 0; lane < filled; ++lane)
-        out.log_density[first + row + lane] = log_density[lane] + family.log_base(block, v, lane);
+        out.log_density[first + row + lane] = log_density[lane] + family.log_base_measure(block, v, lane);
       if (out.responsibilities)
         write_responsibilities<S>(block, total, filled, row,
                                   out.responsibilities + ptrdiff_t(first + row) * block.components);
@@ -96,8 +96,8 @@ void posterior(const Rows& rows, Family& family, const Posterior& out) {
 
 // Families whose density needs no further factor.
 template <class T> struct NoBaseMeasure {
-  double log_base(const Block<T>&) const { return 0; }
-  double log_base(const Block<T>&, int, int) const { return 0; }
+  double log_base_measure(const Block<T>&) const { return 0; }
+  double log_base_measure(const Block<T>&, int, int) const { return 0; }
 };
 
 }  // namespace mixfold::MIXFOLD_ISA

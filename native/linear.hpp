@@ -35,16 +35,16 @@ template <class T> class Linear {
   const bool* exists() const { return density_.exists(); }
   void log_joint(const Block<T>& block) const { density_.log_joint(block); }
 
-  double log_base(const Block<T>& block) const {
+  double log_base_measure(const Block<T>& block) const {
     double sum = 0;
     if (poisson_)
       for (int v = 0; v < block.vectors; ++v)
         for (int lane = 0; lane < S::lanes; ++lane)
-          sum += double(block.weights[v * S::lanes + lane]) * log_base(block, v, lane);
+          sum += double(block.weights[v * S::lanes + lane]) * log_base_measure(block, v, lane);
     return sum;
   }
 
-  double log_base(const Block<T>& block, int v, int lane) const {
+  double log_base_measure(const Block<T>& block, int v, int lane) const {
     if (!poisson_) return 0;
     const T* const x = block.x + ptrdiff_t(v) * block.d * S::lanes + lane;
     double sum = 0;

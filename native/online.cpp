@@ -2,7 +2,7 @@
 //
 // A family offers: dimension(s); derive(s, k), the coefficients of its log density;
 // log_joint(s, k); scatter(s, k, a, delta) and mix_scatter(s, k, t, delta), its second moments;
-// maximize(s) and maximize_trial(s, trial, g), the parameters; log_base(s); has_scatter and, where
+// maximize(s) and maximize_trial(s, trial, g), the parameters; log_base_measure(s); has_scatter and, where
 // that is true, variance_index(j). Every step is written at one place of the loop over rows, so
 // that a row meets the same instructions, hence the same rounding, however the rows were cut into
 // calls.
@@ -50,7 +50,7 @@ template <class S, class Family> MIXFOLD_INLINE Response respond_to_row(const On
     for (int k = 0; k < s.components; ++k) s.joint[k] = 1;
     total = s.components;
   }
-  return {peak + log_total + Family::log_base(s), total, peak};
+  return {peak + log_total + Family::log_base_measure(s), total, peak};
 }
 
 // (1 - decay) statistics + s.mass of the row. A mass may be negative; a weight may not. With

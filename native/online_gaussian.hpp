@@ -34,7 +34,7 @@ template <class S, int D, bool Tied> struct OnlineTriangular {
   static constexpr int P = D * (D + 1) / 2;
   static MIXFOLD_INLINE int dimension(const OnlineState& s) { return D ? D : s.d; }
   static constexpr bool has_scatter = true;
-  static MIXFOLD_INLINE double log_base(const OnlineState&) { return 0; }
+  static MIXFOLD_INLINE double log_base_measure(const OnlineState&) { return 0; }
   static MIXFOLD_INLINE int variance_index(int j) { return packed(j, j); }
 
   static MIXFOLD_INLINE void derive(const OnlineState& s, int k) {
@@ -173,7 +173,7 @@ template <class S, int D> struct OnlineDiag {
   using Real = typename S::Real;
   static MIXFOLD_INLINE int dimension(const OnlineState& s) { return D ? D : s.d; }
   static constexpr bool has_scatter = true;
-  static MIXFOLD_INLINE double log_base(const OnlineState&) { return 0; }
+  static MIXFOLD_INLINE double log_base_measure(const OnlineState&) { return 0; }
   static MIXFOLD_INLINE int variance_index(int j) { return j; }
 
   static MIXFOLD_INLINE void derive(const OnlineState& s, int k) {

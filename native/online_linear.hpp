@@ -12,7 +12,7 @@ template <class S> struct PoissonForm {
   using Real = typename S::Real;
   static MIXFOLD_INLINE Real natural(const Real& mean) { return log_normal<S, double>(mean); }
   static MIXFOLD_INLINE Real log_normalizer(const Real& mean) { return mean; }
-  static MIXFOLD_INLINE double log_base(const double* row, int d) {
+  static MIXFOLD_INLINE double log_base_measure(const double* row, int d) {
     double sum = 0;
     for (int j = 0; j < d; ++j) sum -= log_factorial(row[j]);
     return sum;
@@ -25,15 +25,15 @@ template <class S> struct ExponentialForm {
   static MIXFOLD_INLINE Real log_normalizer(const Real& mean) {
     return log_normal<S, double>(mean);
   }
-  static MIXFOLD_INLINE double log_base(const double*, int) { return 0; }
+  static MIXFOLD_INLINE double log_base_measure(const double*, int) { return 0; }
 };
 
 template <class S, int D, class Form> struct OnlineMean {
   using Real = typename S::Real;
   static constexpr bool has_scatter = false;
   static MIXFOLD_INLINE int dimension(const OnlineState& s) { return D ? D : s.d; }
-  static MIXFOLD_INLINE double log_base(const OnlineState& s) {
-    return Form::log_base(s.row, dimension(s));
+  static MIXFOLD_INLINE double log_base_measure(const OnlineState& s) {
+    return Form::log_base_measure(s.row, dimension(s));
   }
 
   static MIXFOLD_INLINE void derive(const OnlineState& s, int k) {

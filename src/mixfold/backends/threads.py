@@ -173,8 +173,8 @@ class Threads:
             some = rows.cut(cut.start, cut.stop)
             if assignment.kind == "expected":
                 return expect(prepared, some)
-            rule = replace(assignment, first=assignment.first + cut.start)
-            return self._assigned(prepared, some, rule)
+            there = replace(assignment, first=assignment.first + cut.start)
+            return self._assigned(prepared, some, there)
 
         return _added(sums, self._map_rows(work, len(rows)))
 

@@ -151,5 +151,5 @@ def counted(n: int, what: str) -> str:
 
 def reached_per_row(log_likelihood: float, bound: float) -> str:
     """The log-likelihood, with the bound where the learner has raised one."""
-    beside = "" if isnan(bound) else f" (bound {bound:.6g})"
-    return f"{log_likelihood:.6g} per row{beside}"
+    suffix = "" if isnan(bound) else f" (bound {bound:.6g})"
+    return f"{log_likelihood:.6g} per row{suffix}"

@@ -30,7 +30,7 @@ def check_fields(cls: type, given: Mapping[str, object]) -> None:
         raise InvalidInputError(f"{cls.__name__} has the fields {[*given]}: {names} are needed")
     for name, hint in hints.items():
         if not fits(given[name], hint):
-            found = described(given[name])
+            found = description(given[name])
             raise InvalidInputError(f"{name} of {cls.__name__} is {found}: {hint} is needed")
 
 
@@ -130,7 +130,7 @@ def _is_plain(thing: object) -> bool:
     )
 
 
-def described(thing: object) -> str:
+def description(thing: object) -> str:
     """A thing in few words, for messages."""
     if is_array(thing):
         return f"an array of shape {tuple(thing.shape)} and type {thing.dtype}"

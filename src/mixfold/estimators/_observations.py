@@ -11,7 +11,7 @@ from mixfold.core.engine import refuse_partitions
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.places import row_place
 from mixfold.core.rows import Array as Floats
-from mixfold.core.schema import described
+from mixfold.core.schema import description
 from mixfold.core.source import Source
 from mixfold.estimators._arrays import Features, column_names
 from mixfold.estimators._effects import ArrayDesign
@@ -218,7 +218,7 @@ def check_labels(groups: Any, n: int) -> None:
     names = isinstance(groups, list) and all(isinstance(name, str) for name in groups)
     numbers = isinstance(groups, np.ndarray) and groups.dtype.kind in "iufb"
     if not (names or numbers) or np.shape(groups) != (n,):
-        raise InvalidInputError(f"groups are {described(groups)}: {n} names are needed")
+        raise InvalidInputError(f"groups are {description(groups)}: {n} names are needed")
 
 
 def storable(groups: np.ndarray) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 from mixfold.core.checks import check_seed
 from mixfold.core.errors import InvalidInputError, ModelFileError
 from mixfold.core.registry import find_all
-from mixfold.core.schema import described, fits
+from mixfold.core.schema import description, fits
 from mixfold.core.value import is_value, value
 from mixfold.estimators._density import Density
 from mixfold.fitting.files import write
@@ -157,7 +157,7 @@ def _settings(cls: type, saved: SavedModel) -> dict[str, Any]:
         raise InvalidInputError(f"it has the settings {saved.names}: {needed} are needed")
     for name, thing in settings.items():
         if not fits(thing, hints[name]):
-            raise InvalidInputError(f"{name} is {described(thing)}: {hints[name]} is needed")
+            raise InvalidInputError(f"{name} is {description(thing)}: {hints[name]} is needed")
     if settings["random_state"] is not None:
         check_seed("random_state", settings["random_state"])
     if (settings["n_threads"] or 1) > MOST_THREADS:

@@ -26,7 +26,7 @@ SGD, SEM = "SGD", "sEM"
 
 Result = dict[str, Any]
 Part = TypeVar("Part")
-Made = TypeVar("Made")
+Returned = TypeVar("Returned")
 
 
 def methods() -> dict[str, Learner]:
@@ -74,7 +74,7 @@ def trial(pictures: Pictures, learner: Learner, seed: int, **settings: Any) -> R
     return {**judged(mixture, pictures.judged), "cpu_seconds": seconds}
 
 
-def together(work: Callable[[Part], Made], parts: Iterable[Part]) -> list[Made]:
+def together(work: Callable[[Part], Returned], parts: Iterable[Part]) -> list[Returned]:
     """What `work` makes of every part, on as many cores as there are."""
     with ThreadPoolExecutor(available_cores()) as pool:
         return list(pool.map(work, parts))

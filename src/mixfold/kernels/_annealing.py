@@ -77,14 +77,14 @@ class Moving:
         loss, best = smooth.max(dim=1)
         responsibilities = g[best] * (weight / len(x))[:, None]
         means, roots = self.means.double(), self.roots.double()
-        held = responsibilities.sum(dim=0)[:, None]
+        total = responsibilities.sum(dim=0)[:, None]
         first, second = responsibilities.T @ x, responsibilities.T @ x.square()
-        step = first - held * means
-        square = second - 2.0 * means * first + held * means.square()
+        step = first - total * means
+        square = second - 2.0 * means * first + total * means.square()
         odds = self.logits.softmax(dim=0)
-        self.logits = self.logits + of_logits * (held[:, 0] - held.sum() * odds)
+        self.logits = self.logits + of_logits * (total[:, 0] - total.sum() * odds)
         self.means = (means + epsilon * roots.square() * step).to(self.means.dtype)
-        moved = roots + epsilon * (held / roots - roots * square)
+        moved = roots + epsilon * (total / roots - roots * square)
         self.roots = moved.clip(self.options.least_root, self.options.most_root).to(
             self.roots.dtype
         )
@@ -114,9 +114,9 @@ def anneal(
     whole = number if fused is not None and min(weights, default=0.0) > 0.0 else 0
     log_density = bound = 0.0
     for moving, some in ((fused, batches[:whole]), (Moving, batches[whole:])):
-        held = [batch for batch in some if batch[1] > 0.0]
-        if held:
-            state, *shown = followed(moving(state, x, given, options), state, held, options)
+        with_weight = [batch for batch in some if batch[1] > 0.0]
+        if with_weight:
+            state, *shown = followed(moving(state, x, given, options), state, with_weight, options)
             log_density, bound = log_density + shown[0], bound + shown[1]
     return state, log_density, bound
 
@@ -130,7 +130,7 @@ def followed(
         some, batches = batches[: state.wait], batches[state.wait :]
         g = bumps(len(state.logits), options.rows_of_grid, state.sigma)
         shown = moving.follow(some, g, state.epsilon).tolist()
-        losses = [loss / held for (_, loss), (_, held) in zip(shown, some, strict=True)]
+        losses = [loss / weight for (_, loss), (_, weight) in zip(shown, some, strict=True)]
         log_density = sum((density for density, _ in shown), log_density)
         bound = sum((loss for _, loss in shown), bound)
         state = maybe_decay(update_loss(state, *losses), options)

@@ -122,8 +122,8 @@ def add_pairs(
     tl.store(second + place + product[None, :], twos)
     if p == q:
         blocks = (D + SIDE - 1) // SIDE
-        beside = ((span * KP + lane[:, None]) * blocks + q) * SIDE
-        tl.store(first + beside + tl.arange(0, SIDE)[None, :], ones)
+        offset = ((span * KP + lane[:, None]) * blocks + q) * SIDE
+        tl.store(first + offset + tl.arange(0, SIDE)[None, :], ones)
 
 
 class PairParams(NamedTuple):
@@ -187,13 +187,13 @@ class Pairs:
     def _localized(self, given: PairParams, found: Moments) -> Tensor:
         """Sums of a tile in the coordinates W (x - mu)."""
         b, w = given.centred, given.whiten
-        held = found.weight[:, None]
-        first = found.first - held * b
+        weight = found.weight[:, None]
+        first = found.first - weight * b
         cross = found.first[:, :, None] * b[:, None, :]
-        outer = held[:, :, None] * b[:, :, None] * b[:, None, :]
+        outer = weight[:, :, None] * b[:, :, None] * b[:, None, :]
         second = w @ (found.second - cross - cross.transpose(1, 2) + outer) @ w.transpose(1, 2)
         i, j = torch().tril_indices(self.d, self.d, device=b.device)
-        parts = [held, (w @ first[:, :, None])[:, :, 0], second[:, i, j]]
+        parts = [weight, (w @ first[:, :, None])[:, :, 0], second[:, i, j]]
         table = torch().cat(parts, dim=1)
         return torch().cat([found.log_likelihood[None], table.ravel()])
 
@@ -222,11 +222,11 @@ class Pairs:
             num_warps=4,
             num_stages=1,
         )
-        held = grouped(partial, tile // ROWS)
+        sums = grouped(partial, tile // ROWS)
         first, second = self._added(given.origin, x, responsibilities, n)
         return Moments(
-            held[:, 0],
-            held[:, 1 : 1 + self.k],
+            sums[:, 0],
+            sums[:, 1 : 1 + self.k],
             grouped(first, tile // SPAN).flatten(2)[:, : self.k, : self.d],
             self._square(grouped(second, tile // SPAN)),
         )

@@ -55,9 +55,9 @@ class FactoredRows:
     ) -> dict[str, Array]:
         """Parameters after a step; `responsibilities` are (n, K)."""
         means, roots, loadings = self.means.copy(), self.roots.copy(), self.loadings.copy()
-        held = np.flatnonzero(responsibilities.any(axis=0))
+        members = np.flatnonzero(responsibilities.any(axis=0))
         step = max(1, AT_ONCE // loadings[0].size)
-        for some in (held[i : i + step] for i in range(0, len(held), step)):
+        for some in (members[i : i + step] for i in range(0, len(members), step)):
             means[some], roots[some], loadings[some] = self._moved(
                 some, responsibilities[:, some], epsilon
             )
@@ -69,26 +69,26 @@ class FactoredRows:
         """The components `some`, moved; roots may leave their limits."""
         means, roots, loadings = self.means[some], self.roots[some], self.loadings[some]
         offset, precision = self.offset[some], self.precision[some]
-        held, z = responsibilities.sum(axis=0), self.factors[some]
+        total, z = responsibilities.sum(axis=0), self.factors[some]
         weighted = responsibilities.T[:, :, None] * z
         sum_z, sum_zz = weighted.sum(axis=1), weighted.swapaxes(1, 2) @ z
         first = responsibilities.T @ self.centred
         k, n, q = z.shape
         sum_ze = weighted.swapaxes(1, 2).reshape(k * q, n) @ self.centred
         sum_ze = sum_ze.reshape(loadings.shape) - sum_z[:, :, None] * offset[:, None]
-        sum_e = first - held[:, None] * offset
+        sum_e = first - total[:, None] * offset
         sum_ee = responsibilities.T @ self.square - offset * (first + sum_e)
         explained = sum_zz @ loadings
         sum_rr = np.maximum(sum_ee + (loadings * (explained - 2.0 * sum_ze)).sum(axis=1), 0.0)
         sum_r = sum_e - (sum_z[:, None] @ loadings)[:, 0]
         rest = self.unknown[some] @ loadings
         known = precision * (loadings * rest).sum(axis=1)
-        curvature = np.trace(sum_zz + held[:, None, None] * self.unknown[some], axis1=1, axis2=2)
+        curvature = np.trace(sum_zz + total[:, None, None] * self.unknown[some], axis1=1, axis2=2)
         length = epsilon * precision / (1.0 + epsilon * precision * curvature[:, None])
-        step = length[:, None] * (sum_ze - explained - held[:, None, None] * rest)
+        step = length[:, None] * (sum_ze - explained - total[:, None, None] * rest)
         return (
             means + epsilon * precision * sum_r,
-            roots + epsilon * (held[:, None] * (1.0 - known) / roots - roots * sum_rr),
+            roots + epsilon * (total[:, None] * (1.0 - known) / roots - roots * sum_rr),
             loadings + no_longer_than(loadings, step),
         )
 

@@ -57,9 +57,9 @@ class GaussianEffects:
         directions = np.zeros((len(self._i), q, q))
         number = np.arange(len(self._i))
         directions[number, self._i, self._j] = directions[number, self._j, self._i] = 1.0
-        turned = p @ directions
-        cross = np.einsum("aij,jk,k->ia", turned, p, first)
-        inner = np.einsum("aij,bji->ab", turned, turned @ (p @ second - 0.5 * count * np.eye(q)))
+        rotated = p @ directions
+        cross = np.einsum("aij,jk,k->ia", rotated, p, first)
+        inner = np.einsum("aij,bji->ab", rotated, rotated @ (p @ second - 0.5 * count * np.eye(q)))
         return np.block([[count * p, cross], [cross.T, 0.5 * (inner + inner.T)]])
 
 
