@@ -41,8 +41,8 @@ class Learner(ABC, Generic[StateT]):
     names its class. The same rows in blocks of any sizes give the same state to the bit. A learner
     that `rereads` needs a source that can be read again, in the same order; one that
     `supports_warm_start` can learn more rows after a whole fit from the state it has. Components of
-    an `exchangeable` learner may stand in any order. A start is the best of `starts` candidates, drawn
-    from about `sample_size` rows.
+    an `exchangeable` learner may stand in any order. Initial parameters are the best of `starts`
+    candidates, drawn from about `sample_size` rows.
 
     A learner whose states can be merged is `Mergeable` too: see `core/backend_capabilities.py`
     and `learners/_merging.py`. Its `merge` flushes states that have rows waiting.
