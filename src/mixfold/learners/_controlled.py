@@ -76,7 +76,7 @@ class ControlledEM(Learner[ControlledState]):
     def resolve(self, n: int | None, d: int, streaming: bool) -> Learner:
         if streaming:
             raise InvalidInputError(
-                f"{type(self).__name__} goes back to rows it has seen, which a stream does not "
+                f"{type(self).__name__} reads rows several times, which a stream does not "
                 "allow: use learner='online-em', or fit on all rows"
             )
         size = rows_per_batch(self.batch_size, n)

@@ -48,7 +48,7 @@ class Gathered:
         check_count("n", self.n)
         check_least("n", self.n, len(self.waiting))
         if self.n == len(self.waiting) and self.sums.any():
-            raise InvalidInputError("sums are of no rows, and not zero: all rows wait")
+            raise InvalidInputError("sums are not zero, but no rows have been added to them")
 
 
 def nothing(backend: Backend, more: int = 0) -> Gathered:

@@ -115,7 +115,7 @@ class OnFile:
         """Refuse another width or precision, fewer rows, and checksums of other rows."""
         check_memory(self, width, precision)
         if len(self.fit) != FIT_LETTERS or not self.fit.isalnum() or not self.fit.isascii():
-            raise InvalidInputError(f"fit is {self.fit!r}: it is the name of no fit")
+            raise InvalidInputError(f"fit is {self.fit!r}: an identifier of a fit is needed")
         for name in ("turn", "length", "row", "last"):
             check_count(name, getattr(self, name))
         segments = -(-self.length // SEGMENT), self.row // SEGMENT

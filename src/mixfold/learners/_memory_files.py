@@ -91,8 +91,8 @@ class Files:
         if len(data) != rows * row_bytes(memory) or crc32(data) != int(memory.known[number]):
             first = number * SEGMENT
             raise ModelFileError(
-                f"{self.paths[side]} is damaged: rows {first} to {first + rows - 1} are not what "
-                "was written; begin the fit anew, without resume"
+                f"{self.paths[side]} is damaged: rows {first} to {first + rows - 1} are not as "
+                "they were written; start the fit again without resume"
             )
         found = np.frombuffer(data, dtype=memory.precision).reshape(rows, memory.width)
         self._segment = memory.turn, number, found
@@ -107,7 +107,7 @@ class Files:
                 whose = f"pass {found.turn}, not of pass {turn}, of the fit"
             raise ModelFileError(
                 f"{self.paths[side]} holds the memory of {whose}: the checkpoint is older than "
-                "the file, or the file was replaced; begin the fit anew, without resume"
+                "the file, or the file was replaced; start the fit again without resume"
             )
 
     def _header(self, side: int) -> Header | None:
@@ -127,7 +127,7 @@ class Files:
         if version != VERSION:
             raise InvalidInputError(
                 f"{self.paths[side]} is a memory file of format {version}; this mixfold uses "
-                f"format {VERSION}: remove the file to begin anew"
+                f"format {VERSION}: remove the file to start again"
             )
         return Header(fit.decode("ascii", "replace"), turn, width, f"float{8 * itemsize}")
 
@@ -190,7 +190,7 @@ def lock(handle: int, path: Path) -> None:
     except OSError as error:
         raise InvalidInputError(
             f"{path} cannot be locked ({error.strerror or error}): another fit uses it, or its "
-            "disk knows no locks; give every fit a memory of its own, on a disk of this machine"
+            "disk does not support locks; give every fit its own path, on a disk of this machine"
         ) from error
 
 

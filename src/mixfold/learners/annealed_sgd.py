@@ -358,4 +358,4 @@ def uneven_grid(k: int) -> list[str]:
         return []
     shape = f"{rows} x {k // rows}" + (", a ring" if rows == 1 else "")
     squares = " or ".join(str(m * m) for m in (side, side + 1) if m > 1)
-    return [f"n_components={k} is laid out as {shape}; squares such as {squares} anneal evenly"]
+    return [f"n_components={k} is laid out as {shape}; squares such as {squares} anneal better"]

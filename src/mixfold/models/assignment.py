@@ -103,7 +103,7 @@ def with_spread(model: MixtureModel) -> CommonSpread:
     """The family, if its components can begin anywhere with one spread for all."""
     if not isinstance(model.family, CommonSpread):
         raise InvalidInputError(
-            f"init draws means without regard to what {model.family!r} can have: use 'k-mle++'"
+            f"init draws means that {model.family!r} may not allow: use 'k-mle++'"
         )
     return model.family
 

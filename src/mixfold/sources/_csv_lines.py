@@ -47,7 +47,8 @@ def check_delimiter(path: Location, lines: FirstLines, options: CsvOptions) -> N
     first, second = (len(lines.cells(i)) for i in (0, 1))
     if options.delimiter is None and not first == second > 1 and other_delimiter(lines):
         raise SourceError(
-            f"{path}: {lines.delimiter!r} does not cut its lines into columns{hint(lines, options)}"
+            f"{path}: {lines.delimiter!r} does not split its lines into columns"
+            f"{hint(lines, options)}"
         )
 
 

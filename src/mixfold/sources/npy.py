@@ -197,7 +197,7 @@ def read_layout(path: Location) -> Layout:
     needed = offset + shape[0] * shape[1] * dtype.itemsize
     if size < needed:
         raise SourceError(
-            f"cannot read {path}: it is cut short, for {shape[0]:,} rows need {needed:,} bytes "
+            f"cannot read {path}: it is truncated: {shape[0]:,} rows need {needed:,} bytes "
             f"and it has {size:,}"
         )
     return Layout(shape, by_column, dtype, offset)

@@ -66,7 +66,7 @@ def dict_as_table(data: Any) -> Any:
     try:
         return arrow().table(columns)
     except arrow().ArrowException as error:
-        raise InvalidInputError(f"the columns are no table: {error}") from None
+        raise InvalidInputError(f"the columns do not form a table: {error}") from None
 
 
 def is_paths(data: Any) -> bool:
@@ -189,7 +189,7 @@ def warn_of_indices(parts: Sequence[Source]) -> None:
         warn(
             f"{found[0]}: the first column has no name, as the index that to_csv writes: it is "
             f"left out{more}; to use it, name it with CsvFiles(..., header=True, column_names=[...]"
-            ") (--header --column-names A,B,...), and write with index=False to be rid of it"
+            ") (--header --column-names A,B,...), or write the file with index=False"
         )
 
 

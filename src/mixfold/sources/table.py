@@ -112,7 +112,7 @@ class Codes:
         if self.known is not None and name in self.known:
             levels = ", ".join(map(str, self.known[name]))
             raise SourceError(
-                f"column {name!r} has {level!r}, which was not there in learning; "
+                f"column {name!r} has {level!r}, which was not in the data of fit; "
                 f"known are {levels}"
             )
 
