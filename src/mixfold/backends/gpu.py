@@ -36,7 +36,7 @@ MOST_ROWS = 2**17
 TILE_ELEMENTS = 2**25
 BLOCK_ELEMENTS = 2**25
 PIECE_ELEMENTS = 2**31
-MOST_VAIN = 3
+MOST_FAILURES = 3
 
 
 def device_tile(d: int) -> int:
@@ -64,7 +64,7 @@ class Gpu:
         self._feed: Feed | None = None
         self._there: tuple[Any, Any] = (None, None)
         self._passes: tuple[Any, Any] | None = None
-        self._vain = 0
+        self._failures = 0
 
     def with_model(self, model: Any) -> Gpu:
         """Another model on the same device."""
@@ -186,7 +186,7 @@ class Gpu:
 
         Returns None if the rows are elsewhere, or if previous calls failed repeatedly.
         """
-        if isinstance(rows.x, np.ndarray) or self._vain >= MOST_VAIN:
+        if isinstance(rows.x, np.ndarray) or self._failures >= MOST_FAILURES:
             return None
         try:
             if self._passes is None or self._passes[0] is not rows.x:
@@ -198,9 +198,9 @@ class Gpu:
             found: Passes = passes.run(params, lambda: self._narrow(params))
         except torch().OutOfMemoryError:
             self.forget()
-            self._vain = MOST_VAIN
+            self._failures = MOST_FAILURES
             return None
-        self._vain = 0 if len(found.log_likelihood) else self._vain + 1
+        self._failures = 0 if len(found.log_likelihood) else self._failures + 1
         return found
 
     def _narrow(self, params: Any) -> Any:

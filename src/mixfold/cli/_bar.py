@@ -66,8 +66,8 @@ class Lines:
         if time.monotonic() - self._last < 1.0:
             return
         self._last = time.monotonic()
-        told = [part for part in (report.title, report.rows, report.note, report.left) if part]
-        print(f"mixfold: {', '.join(told)}", file=sys.stderr, flush=True)
+        parts = [part for part in (report.title, report.rows, report.note, report.left) if part]
+        print(f"mixfold: {', '.join(parts)}", file=sys.stderr, flush=True)
 
     def close(self) -> None:
         return None

@@ -81,15 +81,15 @@ def _described(thing: Any) -> str:
     """The registered name, and the fields that are not at their defaults."""
     from mixfold.core.registry import name_of
 
-    told = []
+    changed = []
     for f in fields(thing):
         now = getattr(thing, f.name)
         if f.default is MISSING or repr(now) != repr(f.default):
-            told.append(f"{f.name}={now}")
+            changed.append(f"{f.name}={now}")
     shape = getattr(thing, "covariance", None)
-    if shape is not None and f"covariance={shape}" not in told:
-        told.insert(0, f"covariance={shape}")
-    return " ".join([name_of(thing), *([f"({', '.join(told)})"] if told else [])])
+    if shape is not None and f"covariance={shape}" not in changed:
+        changed.insert(0, f"covariance={shape}")
+    return " ".join([name_of(thing), *([f"({', '.join(changed)})"] if changed else [])])
 
 
 def _columns(names: list[str], everything: bool, most: int = 12) -> str:

@@ -110,7 +110,7 @@ class Family(ABC, Generic[ParamsT]):
     def check_params(self, params: ParamsT, k: int, d: int) -> None:
         """Refuse parameters outside their domain, or of other than K components in d columns.
 
-        Here: arrays of the shapes that examples have, whose numbers are finite.
+        The default requires arrays of finite numbers, with the shapes of `example`.
         """
         like = self.example(k, d, np.random.default_rng(0))
         check_kind("components", params, type(like))

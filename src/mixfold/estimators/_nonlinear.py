@@ -76,9 +76,9 @@ class LearnedUnits:
         check_learner(self.learner, self.model)
         check_count("n_features", self.n_features)
         # NaN for parameters that the data do not identify
-        told = ~np.isnan(self.parameter_covariance)
+        identified = ~np.isnan(self.parameter_covariance)
         r = self.model.n_parameters()
-        covariance = np.where(told, self.parameter_covariance, 0.0)
+        covariance = np.where(identified, self.parameter_covariance, 0.0)
         check_array("parameter_covariance", covariance, (r, r), -LARGEST_SUM, LARGEST_SUM)
         n, q = len(self.effects), self.model.n_effects
         check_array("effects", self.effects, (n, q))
@@ -270,19 +270,21 @@ def inverse_information(observed: Floats, outer: Floats, n_means: int = 0) -> Fl
     of their domain make the information indefinite, all but the first `n_means` parameters have
     NaN; this requires exact information, since draws may make it indefinite too.
     """
-    told = ~(np.maximum(np.abs(np.diag(observed)), np.diag(outer)) <= LEAST_INFORMATION)
+    identified = ~(np.maximum(np.abs(np.diag(observed)), np.diag(outer)) <= LEAST_INFORMATION)
     found = np.full_like(observed, np.nan)
-    if not told.any():
+    if not identified.any():
         return found
     means = _inverse(observed[:n_means, :n_means]) if n_means else None
     if means is not None and _inverse(observed) is None:
         found[:n_means, :n_means] = means
         return found
-    found[np.ix_(told, told)] = _told(observed[np.ix_(told, told)], outer[np.ix_(told, told)])
+    found[np.ix_(identified, identified)] = _covariance_of(
+        observed[np.ix_(identified, identified)], outer[np.ix_(identified, identified)]
+    )
     return found
 
 
-def _told(observed: Floats, outer: Floats) -> Floats:
+def _covariance_of(observed: Floats, outer: Floats) -> Floats:
     found = _inverse(observed)
     if found is not None:
         return found

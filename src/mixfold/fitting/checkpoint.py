@@ -49,7 +49,7 @@ class Checkpoint:
         check_savable(path, stored(identity))
         self._last = time.monotonic()
         self.failed = False
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
 
     def keep(self, fit: Fit) -> None:
         """Write if enough time has passed, the fit is done, or the next pass overwrites a file."""
@@ -71,8 +71,8 @@ class Checkpoint:
             self._warn(str(error))
 
     def _warn(self, reason: str) -> None:
-        if reason not in self._told:
-            self._told.add(reason)
+        if reason not in self._warned:
+            self._warned.add(reason)
             warn(f"the checkpoint could not be written, and the fit continues: {reason}")
 
     def read(self) -> Fit | None:

@@ -42,7 +42,8 @@ def check_same(path: Path, found: Any, wanted: Identity, force: bool) -> None:
                 )
         elif name not in before or not equal(_plain(before[name]), _plain(now)):
             raise ModelFileError(
-                f"{path} is the checkpoint of another fit: {_told(name, before.get(name), now)}; "
+                f"{path} is the checkpoint of another fit: "
+                f"{_described(name, before.get(name), now)}; "
                 "resume with the same settings, or remove the file to start again"
             )
     if other is not None:
@@ -58,7 +59,7 @@ def _read(path: Path, found: Any) -> dict[str, Any]:
     return before
 
 
-def _told(name: str, before: Any, now: Any) -> str:
+def _described(name: str, before: Any, now: Any) -> str:
     """Describe a difference, with both values."""
     if _are_lists(before, now) and len(before) == len(now):
         i = next(i for i, (a, b) in enumerate(zip(before, now, strict=True)) if a != b)
