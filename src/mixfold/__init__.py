@@ -1,7 +1,7 @@
 """Mixture models for data of any size: tables, files larger than memory, streams, clusters.
 
-Every family, learner, schedule, start and estimator is a name of this package; each is imported
-when it is first used, so that `import mixfold` costs next to nothing.
+Every family, learner, schedule, initializer and estimator is a name of this package. Each is
+imported when it is first used, so that `import mixfold` is fast.
 """
 
 from __future__ import annotations

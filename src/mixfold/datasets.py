@@ -1,4 +1,4 @@
-"""Small real data that comes with the package, and the folder of larger sets."""
+"""Example data of the package, and the folder of larger data sets."""
 
 from __future__ import annotations
 

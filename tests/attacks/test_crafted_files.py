@@ -162,7 +162,7 @@ REFUSED: dict[str, tuple[str, Change, str]] = {
     "another class": ("em", part(STATE, {"value": "os_exit", "fields": {}}), "os_exit"),
     "a missing field": ("em", missing, "are needed"),
     "more fields": ("em", extra, "are needed"),
-    "an array that belongs to nothing": ("em", unused, "belong to nothing"),
+    "an array that no value uses": ("em", unused, "that no value uses"),
     "an array twice": ("em", used_twice, "uses it twice"),
     "a deep tree": ("em", part("learned", nested(900)), "levels deep"),
     "a learner that is not resolved": ("online em", part("learned.learner.warmup", None), "warmup"),
@@ -239,7 +239,7 @@ def test_places_are_not_in_a_model_file(tmp_path: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"fit": "../other"}, "name of no fit"),
+        ({"fit": "../other"}, "an identifier of a fit is needed"),
         ({"width": 3}, "width 3"),
         ({"length": 10**9}, "checksums"),
         ({"known": np.empty(0, np.uint32)}, "checksums"),

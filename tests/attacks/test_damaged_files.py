@@ -55,7 +55,7 @@ BAD = {
     "dates": (saved(np.zeros((2, 2), "M8[s]")), "numbers is needed"),
     "complex numbers": (saved(np.zeros((2, 2), complex)), "numbers is needed"),
     "one dimension": (saved(np.zeros(3)), "two-dimensional"),
-    "a cut": (saved(X)[:-1], "it is cut short"),
+    "a cut": (saved(X)[:-1], "it is truncated"),
     "half a header": (saved(X)[:50], "no .npy file"),
     "half a mark": (b"\x93NUM", "no .npy file"),
     "an archive": (b"PK\x03\x04" + bytes(100), "no .npy file"),
@@ -63,7 +63,7 @@ BAD = {
     "an unknown version": (header("{}", b"\x09\x00"), "format version 9"),
     "rows below zero": (shaped("(-2, 3)"), "columns are needed"),
     "columns below zero": (shaped("(2, -3)"), "columns are needed"),
-    "more rows than atoms": (shaped(f"({10**80}, 3)"), "it is cut short"),
+    "more rows than atoms": (shaped(f"({10**80}, 3)"), "it is truncated"),
     "rows that are no number": (shaped("(2.5, 3)"), "no .npy file"),
     "no shape": (header("{'descr': '<f8'}\n"), "no .npy file"),
     "a program": (shaped("__import__('os').getpid()"), "no .npy file"),
@@ -288,10 +288,10 @@ class Breaks:
     ("error", "words"),
     [
         (KilledWorker("task"), "lack of memory: give each worker more memory .*repartition"),
-        (MemoryError(), "not enough memory: give each worker more memory"),
+        (MemoryError(), "not have enough memory: give each worker more memory"),
         (ConnectionResetError("peer"), "connection was lost: .*checkpoint and resume"),
         (TimeoutError("30 s"), "no answer in time"),
-        (CancelledError("gone"), "was cancelled, or those who had it are gone"),
+        (CancelledError("gone"), "was cancelled, or its workers are gone"),
     ],
 )
 def test_errors_of_a_cluster_have_a_remedy(error: Exception, words: str) -> None:

@@ -173,8 +173,8 @@ def test_sigterm_saves_like_an_interrupt(run: Run, monkeypatch: pytest.MonkeyPat
     keep = ("--checkpoint", "c", "-o", "t.mixfold")
     code, out, err = run("fit", "in", "-k", "2", "--learner", "em", *keep)
     assert (code, out) == (143, "")
-    assert err.startswith("mixfold: terminated in pass 1; what was learned from ")
-    assert err.endswith("saved in t.mixfold; go on with --checkpoint c --resume\n")
+    assert err.startswith("mixfold: terminated in pass 1; the model learned from ")
+    assert err.endswith("saved in t.mixfold; continue with --checkpoint c --resume\n")
     assert mixfold.load("t.mixfold").n_seen_ > 0
     assert signal.getsignal(signal.SIGTERM) is handler
 

@@ -45,7 +45,7 @@ def test_an_older_checkpoint_does_not_use_a_newer_memory(tmp_path: Path) -> None
     memory_files.mixture(tmp_path / "r", max_iter=4, **fits).fit(rows)
     kept.write_bytes(older)
     with pytest.raises(
-        ModelFileError, match=r"r\.\d holds the memory of pass .*begin the fit anew"
+        ModelFileError, match=r"r\.\d holds the memory of pass .*start the fit again"
     ):
         memory_files.mixture(tmp_path / "r", max_iter=4, **fits).fit(rows)
 
@@ -62,7 +62,7 @@ def test_a_memory_of_several_segments(tmp_path: Path, monkeypatch: pytest.Monkey
         data = bytearray(file.read_bytes())
         data[64 + 3 * 8 * 200] ^= 1
         file.write_bytes(data)
-        with pytest.raises(ModelFileError, match="rows 192 to 255 are not what was written"):
+        with pytest.raises(ModelFileError, match="rows 192 to 255 are not as they were written"):
             memory_files.mixture(memory, **fits).fit(rows)
         data[64 + 3 * 8 * 200] ^= 1
         file.write_bytes(data)

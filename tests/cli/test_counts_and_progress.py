@@ -73,7 +73,7 @@ def test_an_interrupt_tells_passes_and_rows(
     monkeypatch.setattr(Watch, "_title", stop)
     assert main(["fit", "@faithful", "-k", "2", "--learner", "em", "-O", "tol=0"]) == 130
     err = capsys.readouterr().err
-    assert "interrupted in pass 3; what was learned from 2 passes over 272 rows and 272" in err
+    assert "interrupted in pass 3; the model learned from 2 passes over 272 rows and 272" in err
 
 
 def test_compare_includes_auto(

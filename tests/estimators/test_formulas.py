@@ -129,7 +129,7 @@ WRONG: list[tuple[str, str, str]] = [
     ("`kind` ~ x", "~ 1", "response has column 'kind'.* not numeric"),
     ("kind:x ~ x", "~ 1", "response has column 'kind'.* not numeric"),
     ("C(y) ~ x", "~ 1", "levels cannot be a response"),
-    ("y ~ g", "~ 1", "group is 'g', which has a part in 'y ~ g' too"),
+    ("y ~ g", "~ 1", "group is 'g', which is also used in 'y ~ g'"),
     ("y ~ log(kind)", "~ 1", "column 'kind' has levels, which cannot be in arithmetic"),
     ("y ~ log(C(day))", "~ 1", "C cannot be a part of arithmetic"),
     ("y ~ x + 2", "~ 1", r"terms are 0 and 1 alone; write I\(2 \* x\) for others"),
@@ -175,7 +175,7 @@ def test_formulas_that_are_refused(formula: str, random: str, message: str) -> N
 
 def test_a_weight_has_no_other_part() -> None:
     for name, other in (("x", "'y ~ x'"), ("g", "group")):
-        with pytest.raises(InvalidInputError, match=f"'{name}', which has a part in {other} too"):
+        with pytest.raises(InvalidInputError, match=f"'{name}', which is also used in {other}"):
             LinearMixedModel("y ~ x", group="g").fit(table_of(), group_weight=name)
 
 
@@ -193,7 +193,9 @@ def test_text_where_numbers_were_learned_is_refused() -> None:
     for method in (model.score, model.predict, model.predict_random):
         with pytest.raises(SourceError, match=r"column 'x' is .*string, not numeric"):
             method(table.assign(x=table["x"].astype(str)))
-        with pytest.raises(SourceError, match="column 'kind' has 0, which was not there"):
+        with pytest.raises(
+            SourceError, match="column 'kind' has 0, which was not in the data of fit"
+        ):
             method(table.assign(kind=0))
 
 

@@ -60,7 +60,7 @@ def near(model: Any, other: Any, atol: float) -> None:
 @pytest.mark.parametrize(
     "learner", ["em", "auto", "online-em", "k-mle", "incremental-em", "moment-matching"]
 )
-def test_fits_of_one_lineage(learner: str) -> None:
+def test_fits_with_a_common_state(learner: str) -> None:
     merged = mixfold.merge(parts(learner=learner))
     near(merged, mixture(learner=learner).fit(X), 0.25)
     assert merged.n_seen_ == sum(part.n_seen_ for part in parts(learner=learner))
@@ -84,7 +84,7 @@ def test_beliefs_multiply_and_the_prior_is_divided_out() -> None:
     streams = parts(learner=OnlineVB(form="streaming", n_rows=3000))
     near(mixfold.merge(streams), merged, 0.1)
     other = mixture(learner="moment-matching", init="auto").fit(X)
-    refused([models[0], other], "lineage")
+    refused([models[0], other], "no common state")
     refused([models[0], other], "prior", align=True)
 
 
@@ -126,7 +126,7 @@ def test_a_merged_model_goes_on_and_is_saved(learner: str, tmp_path: Path) -> No
     assert equal(merged.params_, loaded.params_)
 
 
-# lineages
+# common states
 
 
 def test_copies_of_a_stream_count_what_they_share_once(tmp_path: Path) -> None:
@@ -226,13 +226,13 @@ def test_different_models_are_refused() -> None:
     refused([model, mixture().fit(X)], "same", "twice")
 
 
-def test_different_lineages_are_refused() -> None:
+def test_models_without_a_common_state_are_refused() -> None:
     models = [mixture(init="auto", random_state=i).fit(X) for i in range(2)]
-    refused(models, "lineage", "init", "align=True")
+    refused(models, "no common state", "init", "align=True")
     streams = [mixture(init="auto", learner="online-em").partial_fit(X[i::2]) for i in range(2)]
-    refused(streams, "lineage")
+    refused(streams, "no common state")
     merged = mixfold.merge(streams, align=True)
-    refused([merged, streams[0]], "lineage")
+    refused([merged, streams[0]], "no common state")
 
 
 def test_learners_that_differ_are_refused() -> None:

@@ -285,14 +285,14 @@ def test_another_family_takes_its_attributes_along() -> None:
     assert hasattr(model, "covariances_")
 
 
-def test_models_of_one_lineage_merge() -> None:
+def test_models_with_a_common_state_merge() -> None:
     x = analysers(2, 6, 2, 1000)
     start = fitted(x[:200]).params_
     parts = [fitted(x[i::2], init=start) for i in range(2)]
     assert mixfold.merge(parts).score(x) > fitted(x).score(x) - 0.02
 
 
-def test_models_of_different_lineages_merge_whatever_their_rotations() -> None:
+def test_models_without_a_common_state_merge_whatever_their_rotations() -> None:
     x = analysers(2, 6, 2, 1000)
     parts = [fitted(x[i::2]) for i in range(2)]
     found = parts[1].params_.components

@@ -197,7 +197,7 @@ if sys.platform != "win32":  # which knows no limit on the size of files
         assert script.returncode == 0, script.stderr
         said = script.stdout.splitlines()
         assert said[0].startswith(f"cannot write {tmp_path}/model: File too large")
-        assert f"fit goes on: cannot write {tmp_path}/checkpoint: File too large" in said[1]
+        assert f"fit continues: cannot write {tmp_path}/checkpoint: File too large" in said[1]
         assert sorted(file.name for file in tmp_path.iterdir()) == ["checkpoint", "model"]
         x = np.random.default_rng(0).normal(size=(300, 2))
         left = Mixture(n_components=2, random_state=0).fit(x)

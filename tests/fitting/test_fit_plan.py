@@ -114,7 +114,7 @@ def test_a_plan_refuses_what_cannot_be_fitted() -> None:
     with pytest.raises(InvalidInputError, match="only once"):
         FitPlan(backend(), IncrementalEM(), once, GivenParams(params))
     beyond = Fit(None, no_history(), start=1)
-    with pytest.raises(ModelFileError, match="start number 1, of 1"):
+    with pytest.raises(ModelFileError, match="initialisation number 1, of 1"):
         FitPlan(backend(), EM(), ArraySource(rows()), GivenParams(params), resumed=beyond)
 
 

@@ -315,6 +315,6 @@ def test_passes_that_come_to_nothing_are_given_up(device: torch.device) -> None:
     model, params, x = example("full", 2, 2, 100)
     x[:, 1] = 1.0
     kernel, rows = backend(model, device), Rows(torch.tensor(x, device=device))
-    made = [kernel.run_passes(params, rows) for _ in range(gpu.MOST_VAIN + 1)]
+    made = [kernel.run_passes(params, rows) for _ in range(gpu.MOST_FAILURES + 1)]
     assert made[-1] is None
     assert all(m is not None for m in made[:-1])

@@ -188,7 +188,7 @@ def test_bad_settings_are_refused() -> None:
     ("k", "said"),
     [
         (2, "n_components=2 is laid out as 1 x 2, a ring; squares such as 4 anneal"),
-        (6, "n_components=6 is laid out as 2 x 3; squares such as 4 or 9 anneal evenly"),
+        (6, "n_components=6 is laid out as 2 x 3; squares such as 4 or 9 anneal better"),
         (7, "n_components=7 is laid out as 1 x 7, a ring; squares such as 4 or 9"),
     ],
 )

@@ -65,7 +65,7 @@ def test_damage_is_found_and_the_rows_are_named(tmp_path: Path) -> None:
     file = tmp_path / "r.1"  # the first pass writes what the second reads
     whole = file.read_bytes()
     change(file, HEADER + 20_000 * ROW_BYTES, b"\xff")
-    refused(learner, state, r"r\.1 is damaged: rows 16384 to 32767 are not what was written")
+    refused(learner, state, r"r\.1 is damaged: rows 16384 to 32767 are not as they were written")
     file.write_bytes(whole[: HEADER + 39_000 * ROW_BYTES])
     refused(learner, state, r"r\.1 is damaged: rows 32768 to 39999 are not")
     file.write_bytes(whole)
@@ -113,9 +113,9 @@ def test_states_whose_memory_is_not_theirs_are_refused(tmp_path: Path) -> None:
     memory = state.memory
     learner.check_state(MODEL, state)
     for changes, message in (
-        ({"fit": "a" * 31}, "the name of no fit"),
-        ({"fit": "a" * 31 + "/"}, "the name of no fit"),
-        ({"fit": "a" * 31 + "é"}, "the name of no fit"),
+        ({"fit": "a" * 31}, "an identifier of a fit is needed"),
+        ({"fit": "a" * 31 + "/"}, "an identifier of a fit is needed"),
+        ({"fit": "a" * 31 + "é"}, "an identifier of a fit is needed"),
         ({"length": N - 1}, f"{N} rows are needed"),
         ({"known": memory.known[:-1]}, f"memory has 2 and 0 checksums of {N} and 0 rows"),
         ({"sums": memory.known}, f"memory has 3 and 3 checksums of {N} and 0 rows"),

@@ -1,1 +1,1 @@
-"""Where an E-step is computed: the cores of this machine, or a GPU."""
+"""Backends, which compute E-steps: the cores of this machine, or a GPU."""

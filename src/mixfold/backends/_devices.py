@@ -1,4 +1,4 @@
-"""Devices of torch, by name."""
+"""Look up torch devices by name."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 from mixfold.core.errors import InvalidInputError
 from mixfold.kernels.optional_torch import torch
 
-SHARE_OF_MEMORY = 0.6  # of the memory that is free, for rows
+SHARE_OF_MEMORY = 0.6  # fraction of the free memory that rows may use
 PREFIXES = ("gpu", "cuda", "torch:")
 
 
 def device_called(engine: str) -> Any:
-    """The device of a name such as gpu, cuda:1 or torch:cpu; None where the name is no device."""
+    """The torch device with a name such as gpu, cuda:1 or torch:cpu; None for other names."""
     if not engine.startswith(PREFIXES):
         return None
     library = torch()
@@ -21,7 +21,8 @@ def device_called(engine: str) -> Any:
         device = library.device("cuda" if engine == "gpu" else engine.removeprefix("torch:"))
     except RuntimeError:
         return None
-    if device.type not in ("cpu", "cuda"):  # others have no float64, or no memory
+    # other devices lack float64, or do not report their memory
+    if device.type not in ("cpu", "cuda"):
         return None
     found = library.cuda.device_count()
     if device.type == "cuda" and (device.index or 0) >= found:
@@ -33,7 +34,7 @@ def device_called(engine: str) -> Any:
 
 
 def free_memory(device: Any) -> int:
-    """Bytes that could be had on the device."""
+    """Bytes of memory that are free on the device."""
     if device.type != "cuda":
         return sys.maxsize
     cuda = torch().cuda

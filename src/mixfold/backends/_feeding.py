@@ -1,4 +1,4 @@
-"""Rows on their way to a device: a copy runs while the one before is computed with."""
+"""Copies of rows to a device, which overlap with computations on the rows before."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_PARTS = 16
 
 
 def fill(to: np.ndarray, x: np.ndarray, n_threads: int) -> None:
-    """Copy rows; one thread is several times slower than the way to the device."""
+    """Copy rows with several threads; one alone is slower than the transfer to the device."""
     parts = min(n_threads, MOST_PARTS, x.nbytes // PART_BYTES)
     if parts < 2:
         to[:] = x
@@ -29,16 +29,16 @@ def fill(to: np.ndarray, x: np.ndarray, n_threads: int) -> None:
 
 
 class Slot:
-    """A pinned buffer, its twin on the device, and the moments from which each is free again."""
+    """A pinned buffer, its copy on the device, and events that say when each can be reused."""
 
     def __init__(self, device: Any, shape: tuple[int, ...], dtype: Any) -> None:
         self.pinned = torch().empty(shape, dtype=dtype, device="cpu", pin_memory=True)
         self.there = torch().empty(shape, dtype=dtype, device=device)
         self.copied, self.used = torch().cuda.Event(), torch().cuda.Event()
-        self.release()  # the memory may be that of a tensor which work in the queue still needs
+        self.release()  # queued work may still read this memory
 
     def send(self, x: np.ndarray, stream: Any, n_threads: int) -> Tensor:
-        """Begin a copy; what is queued on the current stream after this waits for it."""
+        """Start a copy; work that is queued on the current stream afterwards waits for it."""
         self.copied.synchronize()
         fill(self.pinned.numpy()[: len(x)], x, n_threads)
         with torch().cuda.stream(stream):
@@ -49,7 +49,7 @@ class Slot:
         return self.there[: len(x)]
 
     def release(self) -> None:
-        """What is queued so far was the last to need what was sent."""
+        """Mark the slot as free once the work queued so far is done."""
         self.used.record(torch().cuda.current_stream(self.there.device))
 
 
@@ -62,7 +62,7 @@ class Feed:
         self._stream: Any = None
 
     def pieces(self, rows: Rows, length: int) -> Iterator[Rows]:
-        """At most `length` rows at a time; they are gone when the next but one are asked for."""
+        """At most `length` rows at a time; a piece is overwritten by the one after the next."""
         for number, first in enumerate(range(0, len(rows) or 1, length)):
             some = rows.cut(first, first + length)
             slots: list[Slot] = []
@@ -83,7 +83,7 @@ class Feed:
         return slots[-1].send(x, self._stream, self.n_threads)
 
     def _slot(self, x: np.ndarray, number: int) -> Slot:
-        """A buffer that holds as many rows; a small piece makes no large one."""
+        """A buffer with room for the rows; its size depends on the rows that are sent."""
         kind = x.dtype, x.shape[1:], number
         slot = self._slots.get(kind)
         if slot is None or len(slot.there) < len(x):

@@ -1,4 +1,4 @@
-"""E-steps on a GPU, or on whatever else torch can compute with."""
+"""E-steps on a GPU, or on another device of torch."""
 
 from __future__ import annotations
 
@@ -36,19 +36,19 @@ MOST_ROWS = 2**17
 TILE_ELEMENTS = 2**25
 BLOCK_ELEMENTS = 2**25
 PIECE_ELEMENTS = 2**31
-MOST_VAIN = 3
+MOST_FAILURES = 3
 
 
 def device_tile(d: int) -> int:
-    """Rows summed at one go: depends on d alone, so that sums do not depend on the device."""
+    """Rows per tile: depends on d alone, so that sums do not depend on the device."""
     return min(MOST_ROWS, int(2 ** (max(1, TILE_ELEMENTS // d).bit_length() - 1)))
 
 
 class Gpu:
-    """A model bound to a device; what takes one row at a time is done by a backend of the CPU.
+    """A model bound to a torch device; updates of single rows are computed by the CPU backend.
 
-    Rows may be tensors on the device, of which many tiles are taken at once, or arrays, which are
-    sent some tiles at a time. Sums of tiles are added in the order of the rows.
+    Rows may be tensors on the device, which are processed many tiles at once, or arrays, which are
+    sent a few tiles at a time. Sums of tiles are added in the order of the rows.
     """
 
     served: ClassVar[str] = "'gpu', or a GPU of torch such as 'cuda:1'"
@@ -64,7 +64,7 @@ class Gpu:
         self._feed: Feed | None = None
         self._there: tuple[Any, Any] = (None, None)
         self._passes: tuple[Any, Any] | None = None
-        self._vain = 0
+        self._failures = 0
 
     def with_model(self, model: Any) -> Gpu:
         """Another model on the same device."""
@@ -77,7 +77,7 @@ class Gpu:
 
     @classmethod
     def device_of(cls, data: Any) -> Any:
-        """The GPU that data lie on; None where they lie elsewhere."""
+        """The GPU that holds the data; None if they are elsewhere."""
         return data.device if is_tensor(data) and data.device.type == "cuda" else None
 
     @classmethod
@@ -86,11 +86,11 @@ class Gpu:
         return cls(model, device, n_threads)
 
     def block_length(self, source: Source) -> int:
-        """As many rows as are sent at a time."""
+        """The number of rows that are sent at a time."""
         return self.sent
 
     def capability(self, kind: type[C]) -> C | None:
-        """The backend itself: what the device cannot do it hands to the CPU."""
+        """The backend itself; it delegates to the CPU what the device cannot compute."""
         return self if isinstance(self, kind) else None
 
     # expectations
@@ -156,7 +156,7 @@ class Gpu:
     def densities(
         self, params: Any, rows: Rows, expectations: bool
     ) -> tuple[Tensor, Tensor | None]:
-        """What `posterior` returns, left on the device."""
+        """The same as `posterior`, as tensors on the device."""
 
         def work() -> tuple[Tensor, Tensor | None]:
             prepared = self._upload(params)
@@ -171,7 +171,7 @@ class Gpu:
     def anneal(
         self, state: Any, rows: Rows, options: Any, batch_size: int
     ) -> tuple[Any, float, float]:
-        """Stochastic gradients, batch by batch; sums of log densities and of what they raise."""
+        """Take gradient steps, batch by batch; return sums of log densities and of the bound."""
         if batch_size == 1 or state.roots.ndim == 3:
             return required(self.cpu, Annealer).anneal(state, rows.on_host(), options, batch_size)
         log_density = bound = 0.0
@@ -182,11 +182,11 @@ class Gpu:
         return state, log_density, bound
 
     def run_passes(self, params: Any, rows: Rows) -> Passes | None:
-        """Several passes of EM over rows that lie on the device.
+        """Several passes of EM over rows on the device.
 
-        None where there are none, or where they have come to nothing again and again.
+        Returns None if the rows are elsewhere, or if previous calls failed repeatedly.
         """
-        if isinstance(rows.x, np.ndarray) or self._vain >= MOST_VAIN:
+        if isinstance(rows.x, np.ndarray) or self._failures >= MOST_FAILURES:
             return None
         try:
             if self._passes is None or self._passes[0] is not rows.x:
@@ -198,9 +198,9 @@ class Gpu:
             found: Passes = passes.run(params, lambda: self._narrow(params))
         except torch().OutOfMemoryError:
             self.forget()
-            self._vain = MOST_VAIN
+            self._failures = MOST_FAILURES
             return None
-        self._vain = 0 if len(found.log_likelihood) else self._vain + 1
+        self._failures = 0 if len(found.log_likelihood) else self._failures + 1
         return found
 
     def _narrow(self, params: Any) -> Any:
@@ -209,11 +209,11 @@ class Gpu:
         return None if there.fused is None else there.form
 
     def forget(self) -> None:
-        """Let go of rows and buffers on the device."""
+        """Free the rows and buffers on the device."""
         self._passes, self._there, self._feed = None, (None, None), None
         self.on_device.forget()
 
-    # what the CPU does
+    # computed by the CPU
 
     def match(self, posterior: Any, rows: Rows) -> tuple[Any, float, int]:
         """The posterior after rows, their predictive log density, and degenerate components."""
@@ -227,7 +227,7 @@ class Gpu:
     # memory
 
     def run_resident(self, work: Callable[[Source], T], source: Source) -> T:
-        """Do work with rows that lie on the device or, where memory is short, are sent there."""
+        """Call `work` with rows that are kept on the device or, if memory is short, sent there."""
         placed = self._resident(source)
         if placed is None:
             return work(source)
@@ -240,7 +240,7 @@ class Gpu:
         return work(source)
 
     def _resident(self, source: Source) -> TensorSource | None:
-        """An array that fits on the device as a tensor there; None for all else."""
+        """The rows of an array that fits on the device, as a tensor there; None for other data."""
         if not isinstance(source, WholeArray) or source.length is None:
             return None
         size = source.length * source.d * source.dtype.itemsize
@@ -266,7 +266,7 @@ class Gpu:
         return prepared
 
     def _pieces(self, rows: Rows, length: int | None = None) -> Iterator[Rows]:
-        """Rows on the device, whole tiles at a time, or `length` rows; at least one piece."""
+        """Iterate over rows on the device, whole tiles or `length` rows at a time."""
         if not isinstance(rows.x, np.ndarray):
             return rows_at_a_time(rows, length or self.piece)
         if self._feed is None:
@@ -274,7 +274,7 @@ class Gpu:
         return self._feed.pieces(rows, length or self.sent)
 
     def _sparing(self, work: Callable[[], T]) -> T:
-        """Do work; if it needs too much of the device's memory, again in smaller pieces."""
+        """Call `work`; if the device runs out of memory, call it again with smaller pieces."""
         try:
             return work()
         except torch().OutOfMemoryError:
@@ -288,7 +288,7 @@ class Gpu:
 
 @cache
 def say_short_of_memory(device: Any) -> None:
-    """Say once that the device has too little memory."""
+    """Warn once that the device has too little memory."""
     warnings.warn(
         f"{device} has too little memory free for all rows at once: they are sent in pieces, "
         "which is slower",
@@ -298,7 +298,7 @@ def say_short_of_memory(device: Any) -> None:
 
 
 def added(sums: Array, tiles: list[Tensor]) -> Array:
-    """Sums with those of tiles, one after the other."""
+    """Add the sums of tiles to `sums`, in order."""
     for several in tiles:
         for one in on_host(several):
             sums = sums + one
@@ -319,7 +319,7 @@ def drawn(responsibilities: Tensor, noise: Array) -> Tensor:
 
 
 class HostRowUpdater:
-    """A row updater of the CPU, to which rows are brought."""
+    """A row updater of the CPU, to which rows are copied from the device."""
 
     def __init__(self, updater: RowUpdater) -> None:
         self._updater = updater
@@ -347,7 +347,7 @@ class HostRowUpdater:
         return self._updater.n_degenerate
 
     def draw_from(self, seed: int, first: int) -> None:
-        """Rows that are assigned by drawing take the numbers of rows number `first` and on."""
+        """Set the seed and the number of the next row, which determine its random numbers."""
         self._updater.draw_from(seed, first)
 
     def state(self) -> tuple[Any, Any]:

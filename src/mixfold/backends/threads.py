@@ -23,12 +23,12 @@ C = TypeVar("C")
 T = TypeVar("T")
 
 PIECES_PER_TILE = 8
-SHORT_SECONDS = 3e-4  # of one thread's work, below which waking up others takes longer
+SHORT_SECONDS = 3e-4  # seconds of work below which starting other threads takes longer
 
 
 @cache
 def pool(n_threads: int) -> ThreadPoolExecutor:
-    """Threads that outlive a fit; a forked child makes its own."""
+    """The thread pool, which is kept between fits; a forked process makes its own."""
     return ThreadPoolExecutor(n_threads, thread_name_prefix="mixfold")
 
 
@@ -44,7 +44,7 @@ def available_cores() -> int:
 
 
 def _added(sums: Array, parts: Iterable[Array]) -> Array:
-    """Sums with those of parts added in order."""
+    """Add the sums of parts to `sums`, in order."""
     total = sums.copy()
     for part in parts:
         total += part
@@ -52,7 +52,7 @@ def _added(sums: Array, parts: Iterable[Array]) -> Array:
 
 
 def _next(left: deque[int]) -> int | None:
-    """The next number, taken by one thread alone; None when there is none."""
+    """The next item, which no other thread gets; None when there are no more."""
     try:
         return left.popleft()
     except IndexError:
@@ -81,12 +81,12 @@ class Threads:
 
     @classmethod
     def device_named(cls, engine: str) -> str | None:
-        """The device that a name stands for; None where the name is of another backend."""
+        """The device with this name; None if the name belongs to another backend."""
         return engine if engine == "cpu" else None
 
     @classmethod
     def device_of(cls, data: Any) -> str | None:
-        """Where data lie, if that calls for this backend: it is what is used by default."""
+        """None: no data require this backend, which is the default."""
         return None
 
     @classmethod
@@ -95,11 +95,11 @@ class Threads:
         return cls(model, n_threads)
 
     def block_length(self, source: Source) -> int | None:
-        """What the source has at hand."""
+        """None: the source determines the number of rows."""
         return None
 
     def map(self, work: Any, parts: list[Any]) -> Iterable[Any]:
-        """What `work` makes of every part, in order."""
+        """Apply `work` to every part; results are in order."""
         if self.n_threads == 1 or len(parts) <= 1:
             return (work(part) for part in parts)
         rounds = -(-len(parts) // max(self.n_threads, self._most_tiles))
@@ -108,9 +108,9 @@ class Threads:
         return chain.from_iterable(some)
 
     def _share_out(self, work: Any, parts: list[Any]) -> list[Any]:
-        """What `work` makes of parts: every thread takes the next one until none is left.
+        """Apply `work` to parts: every thread takes the next one until none is left.
 
-        The calling thread is one of them and begins at once, while others may have to wake up.
+        The calling thread is one of them and begins at once, while others may have to be started.
         """
         left, found = deque(range(len(parts))), [None] * len(parts)
 
@@ -119,20 +119,21 @@ class Threads:
                 while (i := _next(left)) is not None:
                     found[i] = work(parts[i])
             finally:
-                left.clear()  # after an error others stop too
+                left.clear()  # after an error the other threads stop too
 
         threads = min(self.n_threads, len(parts)) - 1
         others = [pool(self.n_threads).submit(take) for _ in range(threads)]
         take()
         for other in others:
-            if not other.cancel():  # which it can be if it has not begun
+            if not other.cancel():  # which succeeds if the thread has not begun
                 other.result()
         return found
 
     def _map_rows(self, work: Callable[[slice], T], n: int) -> Iterable[T]:
-        """What `work` makes of the tiles of n rows, by the calling thread alone if that is short.
+        """Apply `work` to the tiles of n rows, in the calling thread if it takes little time.
 
-        How long rows take is known from the last call. It decides who computes, not what.
+        The time per row is known from the last call. It decides which threads compute; the result
+        does not depend on it.
         """
         cuts = self._cuts(n) or [slice(0)]
         if self.n_threads == 1 or len(cuts) == 1:
@@ -148,7 +149,7 @@ class Threads:
         return found
 
     def _prepare(self, params: Any) -> Any:
-        """What the kernel makes of params, kept for the next call with the same ones."""
+        """The prepared parameters of the kernel, cached for the next call with the same ones."""
         known, prepared = self._prepared
         if params is not known:
             prepared = self.kernel.prepare(params)
@@ -156,7 +157,7 @@ class Threads:
         return prepared
 
     def _cuts(self, n: int) -> list[slice]:
-        """Tiles of n rows; those that fill no tile are shared out too, by their number alone."""
+        """Tiles of n rows; a last part that fills no tile is divided by its length alone."""
         whole = n // self.tile * self.tile
         pieces = -(-(n - whole) * PIECES_PER_TILE // self.tile)
         ends = [whole + (n - whole) * i // pieces for i in range(1, pieces + 1)]
@@ -179,7 +180,7 @@ class Threads:
         return _added(sums, self._map_rows(work, len(rows)))
 
     def _assigned(self, prepared: Any, rows: Rows, assignment: Assignment) -> Array:
-        """The sums of rows whose expectations are a mode or drawn."""
+        """The sums of rows whose responsibilities are a mode or random draws."""
         if assignment.kind == "mode":
             log_density, expectations = self.kernel.posterior(prepared, rows.x)
             assert expectations is not None
@@ -218,9 +219,9 @@ class Threads:
         return self.kernel if isinstance(self.kernel, kind) else None
 
     def run_resident(self, work: Callable[[Source], T], source: Source) -> T:
-        """Do work with the source as it is."""
+        """Call `work` with the source."""
         return work(source)
 
     def forget(self) -> None:
-        """Let go of what is kept for the next call."""
+        """Free the cached parameters."""
         self._prepared = None, None

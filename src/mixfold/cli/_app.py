@@ -1,4 +1,4 @@
-"""The commands, as typer knows them: one per file of this package."""
+"""The typer application: one command per file of this package."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mixfold.core import registry
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Parse and obey; typer's own errors are raised, not printed."""
+    """Parse the arguments and run the command; typer's errors are raised, not printed."""
     given = sys.argv[1:] if arguments is None else list(arguments)
     found = application()(args=given or ["--help"], prog_name="mixfold", standalone_mode=False)
     return found if isinstance(found, int) else 0
@@ -27,7 +27,7 @@ def _version(asked: bool) -> None:
 
 
 def application() -> typer.Typer:
-    """The command line with every command there is."""
+    """The typer application with all commands."""
     app = typer.Typer(
         add_completion=False,
         rich_markup_mode=None,

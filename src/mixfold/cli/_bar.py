@@ -16,7 +16,7 @@ from mixfold.fitting.fit import Fit
 
 
 class Report(NamedTuple):
-    """How far some work has come: rows read of those there are, and the fraction done."""
+    """The progress of some work: rows read, their total number, and the fraction done."""
 
     title: str
     row: int
@@ -27,13 +27,13 @@ class Report(NamedTuple):
 
     @property
     def rows(self) -> str:
-        """Rows in few characters."""
+        """The number of rows in short form."""
         of = f"{_short(self.row)} of {_short(self.length)}" if self.length else _short(self.row)
         return f"{of} rows"
 
 
 class Display(Protocol):
-    """Shows how far some work has come."""
+    """Displays the progress of some work."""
 
     def show(self, report: Report) -> None: ...
     def close(self) -> None: ...
@@ -66,15 +66,15 @@ class Lines:
         if time.monotonic() - self._last < 1.0:
             return
         self._last = time.monotonic()
-        told = [part for part in (report.title, report.rows, report.note, report.left) if part]
-        print(f"mixfold: {', '.join(told)}", file=sys.stderr, flush=True)
+        parts = [part for part in (report.title, report.rows, report.note, report.left) if part]
+        print(f"mixfold: {', '.join(parts)}", file=sys.stderr, flush=True)
 
     def close(self) -> None:
         return None
 
 
 class Bar:
-    """A bar that goes away when the work is done."""
+    """A progress bar that is removed when the work is done."""
 
     def __init__(self, title: str) -> None:
         console = Console(stderr=True)
@@ -107,26 +107,26 @@ class Bar:
 
 
 class Budget(NamedTuple):
-    """How many passes there are for each start; `early` where fewer may be enough."""
+    """The number of passes per initialisation; `early` if learning may stop sooner."""
 
     passes: int | None
     early: bool = False
 
 
 def budget_of(learner: Any, max_iter: int | None) -> Budget:
-    """How many passes a learner makes over the data, of which there are at most `max_iter`."""
+    """The number of passes that a learner makes over the data, at most `max_iter`."""
     known = [n for n in (max_iter, getattr(learner, "max_iter", None)) if n is not None]
     return Budget(min(known, default=None), early=bool(getattr(learner, "tol", 0.0)))
 
 
 class Pace:
-    """The time that is left, from rows read since the first report and the time they took."""
+    """Estimates the remaining time from the rows read since the first report."""
 
     def __init__(self) -> None:
         self._first: tuple[int, float] | None = None
 
     def left(self, read: int, to_read: int, early: bool = False) -> str:
-        """In words; nothing where it is not known yet, or less than a second."""
+        """The remaining time as text; empty if it is unknown or less than a second."""
         if self._first is None:
             self._first = read, time.monotonic()
         rows, seconds = read - self._first[0], time.monotonic() - self._first[1]
@@ -137,10 +137,10 @@ class Pace:
 
 
 class Watch:
-    """Remembers how far a fit has come, and displays it.
+    """Records the progress of a fit and displays it.
 
-    The time left is that of the whole fit, if it is known how many passes it has at most and how
-    long they are: that is known from the first pass on.
+    The remaining time is that of the whole fit if the largest number of passes and their length are
+    known, that is, after the first pass.
     """
 
     def __init__(self, asked: bool, budget: Budget, starts: int = 1, name: str = "") -> None:
@@ -153,12 +153,12 @@ class Watch:
 
     @property
     def seconds(self) -> float:
-        """Since the fit began, choosing a start and earlier runs included."""
+        """Seconds since the fit began, including initialisation and earlier runs."""
         earlier = self.fit.seconds if self.fit is not None else 0.0
         return max(earlier, time.monotonic() - self._began)
 
     def update(self, fit: Fit, length: int | None) -> None:
-        """One more block, pass or start is done."""
+        """Report that a block, a pass or an initialisation is done."""
         self.length = length or fit.length or self.length
         self.fit = fit
         if fit.done:
@@ -180,18 +180,18 @@ class Watch:
     def _title(self, fit: Fit) -> str:
         number, passes = fit.passes + 1, self.budget.passes
         of = ""
-        if passes:  # the last report of a start is about what is done
+        if passes:  # the last report of an initialisation counts the passes that are done
             number, of = min(number, passes), f" of {'at most ' * self.budget.early}{passes}"
         start = f"start {fit.start + 1} of {self.starts}, " if self.starts > 1 else ""
         return f"{self._prefix}{start}pass {number}{of}"
 
     def close(self) -> None:
-        """Take the display away."""
+        """Remove the display."""
         self._display.close()
 
 
 def _short(n: int) -> str:
-    """A count in few characters: 999, 12.3k, 4.56M."""
+    """A count in short form: 999, 12.3k, 4.56M."""
     for size, unit in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
         if n >= size:
             return f"{n / size:.4g}{unit}"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mixfold.sources.location import Location
 
 SPELT = {"\\t": "\t", "tab": "\t", "space": " "}
-ALSO = "Of CSV files; also --decimal, --no-header ..."
+ALSO = "Delimiter of CSV; also --decimal, --no-header ..."
 
 FLAGS: dict[str, Any] = {
     "delimiter": Annotated[str | None, option("--delimiter", metavar="CHAR", help=ALSO)],
@@ -29,21 +29,30 @@ FLAGS: dict[str, Any] = {
         option(
             "--header/--no-header",
             metavar=None,
-            help="Whether the first line of CSV files has names.",
+            help="Whether the first line of CSV files holds the column names.",
             hidden=True,
         ),
     ],
     "null_value": Annotated[
         list[str] | None,
-        option("--null-value", metavar="TEXT", help="A missing value; repeatable.", hidden=True),
+        option(
+            "--null-value",
+            metavar="TEXT",
+            help="Text that marks a missing value; repeatable.",
+            hidden=True,
+        ),
     ],
     "quote": Annotated[
         str | None,
-        option("--quote", metavar="CHAR", help="Around cells of CSV files; or none.", hidden=True),
+        option(
+            "--quote", metavar="CHAR", help="Quote character of CSV files, or none.", hidden=True
+        ),
     ],
     "skip_rows": Annotated[
         int | None,
-        option("--skip-rows", metavar="N", help="Lines before the header.", hidden=True, min=0),
+        option(
+            "--skip-rows", metavar="N", help="Lines to skip before the header.", hidden=True, min=0
+        ),
     ],
     "column_names": Annotated[
         str | None,
@@ -51,17 +60,24 @@ FLAGS: dict[str, Any] = {
     ],
     "column_type": Annotated[
         list[str] | None,
-        option("--column-type", metavar="NAME=TYPE", help="Of a CSV column.", hidden=True),
+        option(
+            "--column-type", metavar="NAME=TYPE", help="Arrow type of a CSV column.", hidden=True
+        ),
     ],
     "encoding": Annotated[
         str | None,
-        option("--encoding", metavar="NAME", help="Of CSV files, such as latin-1.", hidden=True),
+        option(
+            "--encoding",
+            metavar="NAME",
+            help="Encoding of CSV files, such as latin-1.",
+            hidden=True,
+        ),
     ],
 }
 
 
 def csv_options(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with these options in place of its parameter `csv`, a dict of those given."""
+    """Replace a command's parameter `csv` by these options; it receives a dict of those given."""
     own = signature(command, eval_str=True)
 
     @wraps(command)
@@ -110,7 +126,7 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def found_files(files: Sequence[str | Path], csv: Mapping[str, Any]) -> list[Location]:
-    """The files to read: with options, those of folders that are CSV."""
+    """The files to read; if CSV options are given, only the CSV files of folders."""
     from mixfold.sources.csv import Csv
     from mixfold.sources.paths import expand
 
@@ -120,7 +136,7 @@ def found_files(files: Sequence[str | Path], csv: Mapping[str, Any]) -> list[Loc
 def with_csv(
     files: Sequence[str | Location], csv: Mapping[str, Any]
 ) -> Sequence[str | Location] | CsvFiles:
-    """Files as they are, or with the options that were given."""
+    """The files, wrapped in `CsvFiles` if CSV options were given."""
     from mixfold.sources.csv_files import CsvFiles
 
     return CsvFiles(files, **csv) if csv else files

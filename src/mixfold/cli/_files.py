@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def bundled(files: Sequence[str]) -> list[str | Path]:
-    """The same files, with those that begin with @ found inside the package."""
+    """The same files; names that begin with @ are replaced by data files of the package."""
     return [_bundled(file) if file.startswith("@") else file for file in files]
 
 
@@ -43,7 +43,7 @@ def load_mixture(path: Path) -> Any:
 
 
 def check_apart(outputs: Sequence[Path], inputs: Iterable[Location]) -> None:
-    """Refuse to write over what is read, or two outputs to one file."""
+    """Refuse to overwrite an input, or to write two outputs to one file."""
     for i, output in enumerate(outputs):
         for other in outputs[:i]:
             if os.path.realpath(output) == os.path.realpath(other) or _same(output, other):
@@ -77,7 +77,7 @@ def check_model_output(path: Path, force: bool) -> None:
 
 
 def save_model(model: Any, path: Path) -> None:
-    """Save a model or, where that fails, save it elsewhere and say so."""
+    """Save a model; if that fails, save it elsewhere and report where."""
     from mixfold.core.errors import OutputError
 
     try:

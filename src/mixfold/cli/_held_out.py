@@ -1,4 +1,4 @@
-"""A source without every Nth row, or with nothing else."""
+"""A source without every Nth row, or with every Nth row only."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Part(Source):
         self._length = self._count(first + length) - self._before
 
     def _count(self, n: int) -> int:
-        """How many of n rows, counted from the very first, are in this part."""
+        """How many of the first n rows of the data are in this part."""
         return n // self.every if self.held_out else n - n // self.every
 
     @property
@@ -74,5 +74,5 @@ class Part(Source):
         return self.source.take(self._number(indices))
 
     def sample(self, n: int, rng: np.random.Generator) -> Rows:
-        """As `fit` would: a source that does not know its length is costly to reach into."""
+        """Sample as `fit` does: random access to a source of unknown length is expensive."""
         return self.head(n) if self.source.length is None else super().sample(n, rng)

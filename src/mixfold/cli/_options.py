@@ -11,19 +11,19 @@ from mixfold.core import registry
 
 
 def known(package: str) -> str:
-    """Everything a package offers that can be had by name, for help texts."""
+    """The registered names of a package, for help texts."""
     return ", ".join(registry.names(package))
 
 
 def listed(text: str | None) -> list[str] | None:
-    """The parts of a,b,c."""
+    """Split a comma-separated list."""
     if text is None:
         return None
     return [part.strip() for part in text.split(",") if part.strip()]
 
 
 def option(*flags: str, metavar: str | None, help: str, **more: Any) -> Any:
-    """An option whose default, if worth saying, is said in its help."""
+    """An option whose help text gives the default, where that is useful."""
     return typer.Option(*flags, metavar=metavar, help=help, show_default=False, **more)
 
 
@@ -40,7 +40,7 @@ def names_on_request(package: str) -> dict[str, Any]:
 
 
 def argument(metavar: str) -> Any:
-    """An argument that the command's own text explains."""
+    """An argument that is explained in the help text of the command."""
     return typer.Argument(metavar=metavar, hidden=True, show_default=False)
 
 
@@ -59,7 +59,9 @@ Covariance = Annotated[
 ]
 Rank = Annotated[
     int | None,
-    option("--rank", metavar="Q", help="Factors of --covariance factor.", min=1, hidden=True),
+    option(
+        "--rank", metavar="Q", help="Number of factors of --covariance factor.", min=1, hidden=True
+    ),
 ]
 Init = Annotated[
     str,
@@ -79,11 +81,10 @@ Columns = Annotated[
 Weights = Annotated[
     str | None, option("--weights", metavar="COLUMN", help="The column of row weights.")
 ]
-Seed = Annotated[
-    int, option("--seed", metavar="N", help="Where randomness begins; default 0.", min=0)
-]
+Seed = Annotated[int, option("--seed", metavar="N", help="Random seed; default 0.", min=0)]
 Threads = Annotated[
-    int | None, option("--threads", metavar="N", help="Default: as many as cores.", min=1)
+    int | None,
+    option("--threads", metavar="N", help="Number of threads; default: all cores.", min=1),
 ]
 Cluster = Annotated[
     str | None,
@@ -99,5 +100,5 @@ Table = Annotated[
 ]
 Force = Annotated[bool, option("--force", metavar=None, help="Replace any existing file.")]
 ShowProgress = Annotated[
-    bool, option("--progress", metavar=None, help="Even if stderr is not a terminal.")
+    bool, option("--progress", metavar=None, help="Show progress even if stderr is no terminal.")
 ]

@@ -19,7 +19,7 @@ Columns = dict[str, np.ndarray]
 
 
 class Writer(Protocol):
-    """Takes blocks of columns."""
+    """Writes blocks of columns."""
 
     def write(self, block: Columns) -> None: ...
     def close(self) -> None: ...
@@ -87,11 +87,11 @@ KINDS: dict[str, Callable[[IO[bytes]], Writer]] = {
     ".npy": NpyWriter,
 }
 
-CELLS_PER_BYTE = {".parquet": 16, ".csv": 1, ".npy": 1}  # no table has more, however it is packed
+CELLS_PER_BYTE = {".parquet": 16, ".csv": 1, ".npy": 1}  # no table is compressed more than this
 
 
 def check_table(path: Path, force: bool) -> None:
-    """Refuse a table that cannot be written, of a kind we do not know, or that exists."""
+    """Refuse a table that cannot be written, has an unknown suffix, or exists already."""
     _suffix(path)
     check_output(path)
     if path.is_file() and not is_special(path) and not force:
@@ -99,7 +99,7 @@ def check_table(path: Path, force: bool) -> None:
 
 
 def check_room(path: Path, rows: int, columns: int) -> None:
-    """Refuse a table that is certainly larger than what is free."""
+    """Refuse a table that is certainly larger than the free disk space."""
     folder = tempfile.gettempdir() if is_special(path) else Path(os.path.realpath(path)).parent
     needed, free = rows * columns // CELLS_PER_BYTE[_suffix(path)], shutil.disk_usage(folder).free
     if needed > free:
@@ -122,7 +122,7 @@ def write_table(path: Path, blocks: Iterator[Columns]) -> int:
 
 
 def _suffix(path: Path) -> str:
-    """The kind of table; streams whose name does not tell get CSV."""
+    """The suffix that gives the kind of table; streams without one are written as CSV."""
     suffix = path.suffix.lower()
     if suffix in KINDS:
         return suffix

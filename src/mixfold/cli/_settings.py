@@ -1,4 +1,4 @@
-"""What the command line says about a model, and the estimator made from it."""
+"""The settings of a model from the command line, and the estimator made from them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Settings:
     rank: int | None = None
 
     def estimator(self) -> Mixture:
-        """The estimator; wrong names and values are refused here."""
+        """Make the estimator; unknown names and invalid values are refused here."""
         return Mixture(
             self._family(),
             self.components,
@@ -48,7 +48,7 @@ class Settings:
         )
 
     def _init(self) -> Any:
-        """A start's name, or the parameters in a model file."""
+        """The name of an initializer, or the parameters of a model file."""
         if Path(self.init).suffix or Path(self.init).is_file():
             return load_mixture(Path(self.init)).params_
         if not is_called(self.init, "auto"):
@@ -69,12 +69,12 @@ class Settings:
 
 
 def _listed(options: str) -> list[str]:
-    """The parts of name=value,name=value."""
+    """Split name=value,name=value."""
     return options.split(",") if options else []
 
 
 def with_options(cls: type, options: Sequence[str]) -> Any:
-    """An instance with fields set from name=value, read as the fields' types say."""
+    """An instance with fields set from name=value, converted to the fields' types."""
     hints, found = get_type_hints(cls), {}
     known = [f.name for f in fields(cls)]
     for option in options:
@@ -122,7 +122,7 @@ def _shown_kind(kind: Any) -> str:
 
 
 def split_options(learners: Sequence[str], options: Sequence[str]) -> dict[str, list[str]]:
-    """Options written as learner.name=value, by learner; all learners by the names we list."""
+    """Group options learner.name=value by the registered name of the learner."""
     found: dict[str, list[str]] = {learner: [] for learner in learners}
     for option in options:
         learner, dot, rest = option.partition(".")
@@ -136,7 +136,7 @@ def split_options(learners: Sequence[str], options: Sequence[str]) -> dict[str, 
 
 
 def learners_named(given: Sequence[str]) -> list[str]:
-    """The learners of a list, each by the name we list it by; an empty list is refused."""
+    """The registered names of a list of learners; an empty list is refused."""
     if not given:
         raise InvalidInputError(f"--learners names none; known are {', '.join(names('learners'))}")
     return [canonical("learners", name) for name in given]

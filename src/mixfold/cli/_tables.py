@@ -25,9 +25,9 @@ MOST_COMPONENTS = 20
 
 
 def console(output: Path | None = None) -> Console:
-    """Where results go: stdout, or stderr if the output itself may go there.
+    """The console for results: stdout, or stderr if the output itself goes to stdout.
 
-    It is as wide as the terminal if it is one.
+    In a terminal it has the width of the terminal.
     """
     aside = output is not None and is_special(output)
     made = Console(highlight=False, stderr=aside)
@@ -37,12 +37,12 @@ def console(output: Path | None = None) -> Console:
 
 
 def print_plain(out: Console, text: str) -> None:
-    """Print what has names of files in it."""
+    """Print text that may contain file names."""
     out.print(shown(text), soft_wrap=True, markup=False)
 
 
 def plus_minus(out: Console) -> str:
-    """The sign between mean and standard deviation that a console can show."""
+    """The plus-minus sign, or a replacement if the console cannot show it."""
     return "±" if can_show("±", out.encoding) else "+/-"
 
 
@@ -57,7 +57,7 @@ def facts(rows: Sequence[tuple[str, str]]) -> Table:
 
 
 def standard_deviations(model: Any) -> np.ndarray | None:
-    """(K, d), where the family has a spread of its own."""
+    """Standard deviations (K, d); None if the family has no scale parameter."""
     family = model.model_.family
     if not isinstance(family, StandardDeviations):
         return None
@@ -102,7 +102,7 @@ def _locations(model: Any) -> np.ndarray | None:
 
 
 def _parts(columns: Sequence[list[str]], width: int) -> Iterator[list[list[str]]]:
-    """Columns that fit side by side, then the next ones."""
+    """Split the columns into parts that fit the width of the console."""
     part: list[list[str]] = []
     left = width
     for column in columns:
@@ -127,7 +127,7 @@ def _table(weights: np.ndarray, columns: Sequence[list[str]]) -> Table:
 
 
 def _cells(means: np.ndarray, spread: np.ndarray | None, sign: str) -> list[str]:
-    """Numbers of one column, to as many decimals as its typical scale is worth."""
+    """Format the numbers of one column with decimals that suit its scale."""
     write = _decimals(np.abs(means) if spread is None else spread)
     if spread is None:
         return [write(mean) for mean in means]
@@ -144,12 +144,12 @@ def _decimals(scales: np.ndarray) -> Callable[[float], str]:
 
 
 def counted(n: int, what: str) -> str:
-    """A number of rows or passes, in words."""
+    """A count and its noun, such as "3 passes"."""
     plural = f"{what}es" if what.endswith("s") else f"{what}s"
     return f"{n:,} {what if n == 1 else plural}"
 
 
 def reached_per_row(log_likelihood: float, bound: float) -> str:
-    """The log-likelihood, with the bound where the learner has raised one."""
+    """The log-likelihood per row, and the lower bound if the learner maximises one."""
     suffix = "" if isnan(bound) else f" (bound {bound:.6g})"
     return f"{log_likelihood:.6g} per row{suffix}"

@@ -1,4 +1,4 @@
-"""What may be written to a terminal, and streams that can take it."""
+"""Text that is safe to print in a terminal, and streams that can encode it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ UNSEEN = ("Cc", "Cf", "Cs", "Zl", "Zp")  # control, format and half characters; 
 
 
 def shown(text: object) -> str:
-    """Text from files and users with its control characters spelt out."""
+    """Text from files and users with control characters escaped."""
     given = str(text)
     if given.isprintable():
         return given
@@ -36,7 +36,7 @@ def one_line(message: object) -> str:
 
 
 def say(message: object) -> None:
-    """One line on stderr, if anybody is there to read it."""
+    """Print one line on stderr; errors of the stream are ignored."""
     try:
         print(f"mixfold: {one_line(message)}", file=sys.stderr, flush=True)
     except (OSError, ValueError):
@@ -44,7 +44,7 @@ def say(message: object) -> None:
 
 
 def can_show(text: str, encoding: str) -> bool:
-    """Whether a stream of this encoding has all characters of a text."""
+    """Whether an encoding has all characters of a text."""
     try:
         text.encode(encoding)
     except UnicodeEncodeError:
@@ -54,7 +54,7 @@ def can_show(text: str, encoding: str) -> bool:
 
 @contextmanager
 def usable_streams() -> Iterator[None]:
-    """Streams that are open and write every character; warnings that are one line each."""
+    """Make stdout and stderr open and able to encode any text; print warnings on one line."""
     _open_closed()
     given = sys.stdout, sys.stderr
     for stream in given:
@@ -69,7 +69,7 @@ def usable_streams() -> Iterator[None]:
 
 
 def _open_closed() -> None:
-    """Put the null device in place of closed streams, lest a data file takes their number."""
+    """Replace closed streams by the null device, so that no data file gets their descriptor."""
     for number in range(3):
         try:
             os.fstat(number)
@@ -82,6 +82,6 @@ def _open_closed() -> None:
 
 
 def abandon(stream: Any) -> None:
-    """Let the interpreter flush into the null device what the stream does not take."""
+    """Redirect the rest of the output to the null device when the stream cannot be written."""
     with open(os.devnull, "wb") as nowhere:  # noqa: PTH123
         os.dup2(nowhere.fileno(), stream.fileno())

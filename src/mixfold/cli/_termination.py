@@ -1,4 +1,4 @@
-"""SIGTERM, by which containers and batch systems stop a process, as a kind of Ctrl-C."""
+"""Handling of SIGTERM, which containers and batch systems send to stop a process."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ INTERRUPTED, TERMINATED = 130, 143
 
 
 class Terminated(KeyboardInterrupt):
-    """The process is asked to end; it still has time to save."""
+    """SIGTERM was received; the process still has time to save."""
 
 
 class Termination:
-    """Raises `Terminated` once, and not at all when the work is about to end anyway."""
+    """Raises `Terminated` once; not at all when the work is about to end."""
 
     def __init__(self) -> None:
         self.received = self.ending = False
@@ -32,8 +32,8 @@ class Termination:
 def terminations(last: bool) -> Iterator[Termination]:
     """SIGTERM raises `Terminated` here, unless it is ignored or this is another thread.
 
-    Afterwards the handler is the one of before or, if this is the `last` work of the process, none:
-    a process that is about to end does so with its own exit code.
+    Afterwards the previous handler is restored. If this is the `last` work of the process, SIGTERM
+    is ignored instead, so that the process ends with its own exit code.
     """
     handler = Termination()
     before = signal.getsignal(signal.SIGTERM)
@@ -49,7 +49,7 @@ def terminations(last: bool) -> Iterator[Termination]:
 
 
 def end_undisturbed() -> None:
-    """From here on SIGTERM changes nothing: all that is left to do is to save."""
+    """Ignore SIGTERM from here on: only saving is left to do."""
     handler = signal.getsignal(signal.SIGTERM)
     if isinstance(handler, Termination):
         handler.ending = True

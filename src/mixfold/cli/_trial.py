@@ -1,6 +1,6 @@
-"""One learner on data of which a part is held out, in a process of its own.
+"""Fit one learner and score it on held-out rows, in a separate process.
 
-Only a fresh process has a peak of memory that is the learner's and nobody else's.
+A separate process is needed to measure the peak memory of this learner alone.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from mixfold.sources.paths import Paths
 
 
 def count(data: Paths | CsvFiles, columns: list[str] | None, weights: str | None) -> int:
-    """Rows in files; those that do not say are read once."""
+    """The number of rows in files; files that do not store it are read once."""
     source = open_files(data, columns, weights)
     if source.length is not None:
         return source.length
@@ -36,7 +36,7 @@ def count(data: Paths | CsvFiles, columns: list[str] | None, weights: str | None
 
 
 def in_another_process(trial: dict[str, Any]) -> dict[str, Any]:
-    """The result of `run`, or what went wrong under "error"."""
+    """The result of `run`, or a dict whose "error" is the message."""
     done = subprocess.run(
         # a module in the working folder must not take the place of an installed one
         [sys.executable, "-P", "-m", "mixfold.cli._trial"],
@@ -53,7 +53,7 @@ def in_another_process(trial: dict[str, Any]) -> dict[str, Any]:
 
 
 def without_working_folder(environment: Mapping[str, str]) -> dict[str, str]:
-    """The same variables, with a PYTHONPATH whose entries all name a folder."""
+    """The environment without empty entries of PYTHONPATH, which mean the working folder."""
     entries = environment.get("PYTHONPATH", "").split(os.pathsep)
     named = os.pathsep.join(entry for entry in entries if entry)
     return {**environment, "PYTHONPATH": named}
@@ -62,7 +62,8 @@ def without_working_folder(environment: Mapping[str, str]) -> dict[str, str]:
 def run(trial: dict[str, Any]) -> dict[str, Any]:
     """Fit on one part, score the other."""
     settings = Settings(**trial["settings"])
-    with warnings.catch_warnings():  # the files were opened before, and what they warn of was said
+    # the files were opened before, and their warnings were shown then
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore", LearningWarning)
         data = with_csv(trial["data"], trial["csv"])
         source = open_files(data, settings.columns, trial["weights"])
@@ -87,7 +88,7 @@ def run(trial: dict[str, Any]) -> dict[str, Any]:
 
 
 def mean_log_density(model: Any, source: Part) -> float:
-    """Mean log-density of rows, each as often as its weight says."""
+    """Weighted mean of the log-density of rows."""
     total = weight = 0.0
     for rows in source.blocks():
         log_density = model.score_samples(ArraySource(rows.x, None, source.columns))
@@ -97,7 +98,7 @@ def mean_log_density(model: Any, source: Part) -> float:
 
 
 def peak_memory() -> int | None:
-    """The most bytes this process has used, where the system tells."""
+    """Peak memory of this process in bytes, where the system reports it."""
     try:
         import resource
     except ImportError:

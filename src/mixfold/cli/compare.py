@@ -25,7 +25,9 @@ def compare(
     ] = "auto,em,mini-batch-em,online-em",
     option: Annotated[
         list[str] | None,
-        o.option("-O", "--option", metavar="A.NAME=VALUE", help="Of learner A; repeatable."),
+        o.option(
+            "-O", "--option", metavar="A.NAME=VALUE", help="Parameter of learner A; repeatable."
+        ),
     ] = None,
     family: o.Family = "gaussian",
     covariance: o.Covariance = None,
@@ -37,7 +39,7 @@ def compare(
     csv: dict[str, Any],
     hold_out: Annotated[
         int,
-        o.option("--hold-out", metavar="N", help="Every Nth row judges; default 10.", min=2),
+        o.option("--hold-out", metavar="N", help="Hold out every Nth row; default 10.", min=2),
     ] = 10,
     cluster: o.Cluster = None,
     engine: o.Engine = None,
@@ -45,7 +47,7 @@ def compare(
     threads: o.Threads = None,
     progress: o.ShowProgress = False,
 ) -> None:
-    """Fit with several learners and judge them on unseen rows.
+    """Fit with several learners and compare them on held-out rows.
 
     FILES are as for fit. Each learner has the same seed and a process of its own.
 

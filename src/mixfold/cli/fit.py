@@ -32,11 +32,13 @@ def fit(
     ] = "auto",
     option: Annotated[
         list[str] | None,
-        o.option("-O", "--option", metavar="NAME=VALUE", help="Of the learner; repeatable."),
+        o.option(
+            "-O", "--option", metavar="NAME=VALUE", help="Parameter of the learner; repeatable."
+        ),
     ] = None,
     init: o.Init = "auto",
     n_init: Annotated[
-        int, o.option("--n-init", metavar="N", help="Start N times, keep the best.", min=1)
+        int, o.option("--n-init", metavar="N", help="Fit N times and keep the best.", min=1)
     ] = 1,
     max_iter: o.MaxIter = None,
     columns: o.Columns = None,
@@ -44,17 +46,22 @@ def fit(
     csv: dict[str, Any],
     checkpoint: Annotated[
         Path | None,
-        o.option("--checkpoint", metavar="PATH", help="Keep the fit here while it runs."),
+        o.option("--checkpoint", metavar="PATH", help="Save the fit here while it runs."),
     ] = None,
     resume: Annotated[
         bool,
         o.option(
-            "--resume", metavar=None, help="Go on from there (--force-resume: with other data)."
+            "--resume", metavar=None, help="Resume from it (--force-resume: with other data)."
         ),
     ] = False,
     force_resume: Annotated[
         bool,
-        o.option("--force-resume", metavar=None, help="Also with other data.", hidden=True),
+        o.option(
+            "--force-resume",
+            metavar=None,
+            help="Resume even if the data have changed.",
+            hidden=True,
+        ),
     ] = False,
     cluster: o.Cluster = None,
     engine: o.Engine = None,
@@ -62,12 +69,12 @@ def fit(
     threads: o.Threads = None,
     progress: o.ShowProgress = False,
     output: Annotated[
-        Path, o.option("-o", "--output", metavar="PATH", help="Default: model.mixfold.")
+        Path, o.option("-o", "--output", metavar="PATH", help="Model file; default: model.mixfold.")
     ] = Path("model.mixfold"),
     force: o.Force = False,
 ) -> None:
-    """Learn a mixture from files of any size. FILES: Parquet, CSV, Arrow, .npy,
-    folders, 'globs', URLs, @faithful. Ctrl-C and SIGTERM save what was learned.
+    """Fit a mixture to files of any size. FILES: Parquet, CSV, Arrow, .npy,
+    folders, 'globs', URLs, @faithful. Ctrl-C and SIGTERM save the model.
 
     Example: mixfold fit 'days/*.parquet' -k 3 --learner em -O tol=1e-4
     """
@@ -119,7 +126,7 @@ def _check_outputs(model: Any, output: Path, force: bool, inputs: list[Location]
 
 
 def _learn(model: Any, data: Any, weights: str | None, watch: Watch, output: Path) -> None:
-    """Fit; after an interrupt save what there is and say so."""
+    """Fit the model; after an interrupt, save what was learned and report it."""
     from mixfold.cli._files import save_model
     from mixfold.cli._stopped import Stopped
     from mixfold.cli._tables import counted
@@ -136,13 +143,13 @@ def _learn(model: Any, data: Any, weights: str | None, watch: Watch, output: Pat
         save_model(model, output)
         again = ""
         if model.checkpoint is not None and model.checkpoint.is_file():
-            again = f"; go on with --checkpoint {model.checkpoint} --resume"
+            again = f"; continue with --checkpoint {model.checkpoint} --resume"
         stopped = watch.fit
         rows = f"{stopped.row:,} rows"
         if stopped.passes:
             rows = f"{counted(stopped.passes, 'pass')} over {stopped.length:,} rows and {rows} more"
         raise Stopped(
-            f"{how} in pass {stopped.passes + 1}; what was learned from {rows} is saved in "
+            f"{how} in pass {stopped.passes + 1}; the model learned from {rows} is saved in "
             f"{output}{again}",
             code,
         ) from None
@@ -170,5 +177,5 @@ def _summarize(model: Any, watch: Watch, output: Path) -> None:
             "fewer components may be enough[/]"
         )
     for row in getattr(model, "drifts_", ()):
-        out.print(f"the rows have changed: learning began anew after row {row:,}")
+        out.print(f"drift was detected: the learner was restarted after row {row:,}")
     print_plain(out, f"saved in {output}")

@@ -15,7 +15,7 @@ def inspect(
         bool, o.option("--all", metavar=None, help="Show every column and component.")
     ] = False,
 ) -> None:
-    """Show what a model file holds.
+    """Show the parameters and settings of a model file.
 
     MODEL is a file that fit wrote.
 
@@ -61,7 +61,7 @@ def inspect(
     out.print(
         "[dim]A cell is the mean"
         + (
-            "; the spread follows from it.[/]"
+            ", which determines the standard deviation.[/]"
             if spread is None
             else f" {plus_minus(out)} the standard deviation.[/]"
         )
@@ -69,7 +69,7 @@ def inspect(
 
 
 def _learner(mixture: Any, resolved: Any) -> str:
-    """The learner that was asked for and, where that was another, the one it has chosen."""
+    """The learner that was requested and, if it chose another one, that one."""
     from mixfold.core.registry import canonical, name_of
 
     asked = getattr(mixture, "learner", resolved)
@@ -81,15 +81,15 @@ def _described(thing: Any) -> str:
     """The registered name, and the fields that are not at their defaults."""
     from mixfold.core.registry import name_of
 
-    told = []
+    changed = []
     for f in fields(thing):
         now = getattr(thing, f.name)
         if f.default is MISSING or repr(now) != repr(f.default):
-            told.append(f"{f.name}={now}")
+            changed.append(f"{f.name}={now}")
     shape = getattr(thing, "covariance", None)
-    if shape is not None and f"covariance={shape}" not in told:
-        told.insert(0, f"covariance={shape}")
-    return " ".join([name_of(thing), *([f"({', '.join(told)})"] if told else [])])
+    if shape is not None and f"covariance={shape}" not in changed:
+        changed.insert(0, f"covariance={shape}")
+    return " ".join([name_of(thing), *([f"({', '.join(changed)})"] if changed else [])])
 
 
 def _columns(names: list[str], everything: bool, most: int = 12) -> str:

@@ -1,4 +1,4 @@
-"""The entry point: finds the commands, and turns errors into one line and an exit code."""
+"""The entry point: runs a command, and reports errors as one line and an exit code."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ FAILED, USER_ERROR, NEEDED = 1, 2, ("typer", "rich")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command, by default that of the process, which is to end then.
+    """Run one command, by default with the arguments of the process.
 
-    0 is success, 1 a failure of the system such as too little memory, 2 a mistake of the user's,
-    130 an interrupt, 143 a termination.
+    Returns the exit code: 0 for success, 1 for a failure of the system such as too little memory, 2
+    for a mistake of the user, 130 for an interrupt, 143 for SIGTERM.
     """
     with usable_streams(), terminations(last=arguments is None) as termination:
         try:
@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             termination.ending = True
             ended = termination.received
             code = _say("terminated", TERMINATED) if ended else _say("interrupted", INTERRUPTED)
-        except SystemExit:  # typer's, when whoever read our output has gone
+        except SystemExit:  # typer raises it when the reader of the output has closed the pipe
             code = FAILED
     return _flush(code)
 
@@ -42,20 +42,20 @@ def _run(arguments: Sequence[str] | None) -> int:
         code = run(arguments)
     except Exception as error:
         return _say_error(error)
-    if code == INTERRUPTED:  # typer's word for an interrupt
+    if code == INTERRUPTED:  # typer raises it for an interrupt
         raise KeyboardInterrupt
     return code
 
 
 def _say_error(error: Exception) -> int:
-    """What went wrong, in one line; errors that nobody has foreseen are raised again."""
+    """Print an error in one line; unexpected errors are raised again."""
     import typer
 
     if isinstance(error, Stopped):
         return _say(error, error.code)
     if isinstance(error, typer.Abort):
         raise KeyboardInterrupt
-    if isinstance(error, BrokenPipeError):  # whoever read our output has gone
+    if isinstance(error, BrokenPipeError):  # the reader of the output has closed the pipe
         return FAILED
     if isinstance(error, MemoryError):
         return _say(error, FAILED)
@@ -67,7 +67,7 @@ def _say_error(error: Exception) -> int:
 
 
 def _say_usage(error: Exception) -> int:
-    """A mistake in the command line itself, as typer has found it."""
+    """Print an error in the command line that typer has found."""
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "mixfold"
     message = error.format_message().rstrip(".")  # type: ignore[attr-defined]
@@ -80,7 +80,7 @@ def _say(message: object, code: int = USER_ERROR) -> int:
 
 
 def _flush(code: int) -> int:
-    """Write what is left to write; the interpreter must not try again, and fail, when it ends."""
+    """Flush the streams; if that fails, the interpreter must not try again at exit."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

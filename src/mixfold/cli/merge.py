@@ -12,14 +12,14 @@ def merge(
     models: Annotated[list[Path], o.argument("MODELS")],
     *,
     align: Annotated[
-        bool, o.option("--align", metavar=None, help="Match components of different lineages.")
+        bool, o.option("--align", metavar=None, help="Match components of unrelated models.")
     ] = False,
     output: Annotated[Path, o.option("-o", "--output", metavar="PATH", help="A new model file.")],
     force: o.Force = False,
 ) -> None:
-    """Make one model of several that learned from different rows.
+    """Merge models that were learned from different rows into one.
 
-    MODELS are files that fit wrote, from the same start: fit --init START.mixfold.
+    MODELS are files that fit wrote, with the same initial parameters: fit --init START.mixfold.
 
     Example: mixfold merge a.mixfold b.mixfold -o all.mixfold
     """

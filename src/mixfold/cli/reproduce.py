@@ -13,17 +13,21 @@ def reproduce(
     study: Annotated[str, o.argument("STUDY")],
     *,
     reps: Annotated[
-        int | None, o.option("--reps", metavar="N", help="Repetitions, if not as given.", min=1)
+        int | None,
+        o.option("--reps", metavar="N", help="Number of repetitions; default: the study's.", min=1),
     ] = None,
     n: Annotated[
-        int | None, o.option("--n", metavar="N", help="Rows, if not as given.", min=1)
+        int | None,
+        o.option("--n", metavar="N", help="Number of rows; default: the study's.", min=1),
     ] = None,
     data: Annotated[
         Path | None,
-        o.option("--data", metavar="FOLDER", help="Larger data sets; default $MIXFOLD_DATA."),
+        o.option(
+            "--data", metavar="FOLDER", help="Folder of larger data sets; default $MIXFOLD_DATA."
+        ),
     ] = None,
     out: Annotated[
-        Path, o.option("--out", metavar="FOLDER", help="For results; default: reproduced.")
+        Path, o.option("--out", metavar="FOLDER", help="Folder for results; default: reproduced.")
     ] = Path("reproduced"),
 ) -> None:
     """Run a paper's study again and write its tables and figures."""

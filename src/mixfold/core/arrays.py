@@ -1,7 +1,7 @@
-"""Arrays that may lie on a device: what values and rows need to know of them.
+"""Functions on arrays that may be NumPy arrays or tensors on a device.
 
-A tensor is known by what it can do, and where there is one its library has been imported. Where an
-array may lie on a device, its type is that of an array: rows are used alike in both places.
+A tensor is recognised by its methods, so that torch need not be imported. Values that may be on a
+device are annotated as arrays, since rows are used in the same way in both places.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ G = TypeVar("G", bound=np.generic)
 
 
 class Device(Protocol):
-    """What is used here of a torch device."""
+    """The attributes of a torch device that are used here."""
 
     @property
     def type(self) -> str: ...
 
 
 class Tensor(Protocol):
-    """What is used here of a torch tensor."""
+    """The attributes of a torch tensor that are used here."""
 
     @property
     def device(self) -> Device: ...
@@ -55,25 +55,25 @@ def on_host(x: NDArray[G]) -> NDArray[G]: ...
 @overload
 def on_host(x: Tensor) -> NDArray[Any]: ...
 def on_host(x: NDArray[np.generic] | Tensor) -> NDArray[np.generic]:
-    """The same numbers as a NumPy array; one that is here stays what it is."""
+    """The same numbers as a NumPy array; an array is returned unchanged."""
     return x if isinstance(x, np.ndarray) else x.numpy(force=True)
 
 
 def as_array(data: Any) -> Any:
-    """A tensor that a user has given as a NumPy array; anything else as it is."""
+    """Convert a user's tensor to a NumPy array; anything else is returned unchanged."""
     if not is_tensor(data):
         return data
-    narrow = data.is_floating_point() and data.element_size() < 4  # NumPy may have no such kind
+    narrow = data.is_floating_point() and data.element_size() < 4  # NumPy may have no such dtype
     return on_host(data.float() if narrow else data)
 
 
 def copied(x: NDArray[G]) -> NDArray[G]:
-    """The same numbers, row by row in memory of their own, where they are."""
+    """A C-contiguous copy on the same device."""
     return np.array(x, order="C") if isinstance(x, np.ndarray) else x.contiguous().clone()
 
 
 def to_device_of(x: NDArray[np.generic], values: NDArray[G]) -> NDArray[G]:
-    """The values of an array that is here, or where `x` is, as an array where `x` is."""
+    """The array on the device of `x`."""
     if not is_tensor(x) or is_tensor(values):
         return values
     sent: NDArray[G] = _library().from_numpy(np.array(values, order="C")).to(x.device)
@@ -81,7 +81,7 @@ def to_device_of(x: NDArray[np.generic], values: NDArray[G]) -> NDArray[G]:
 
 
 def concatenated(parts: Sequence[NDArray[G]]) -> NDArray[G]:
-    """Arrays one after the other: on the device if any of them is there."""
+    """Concatenate arrays; the result is on the device if any of them is."""
     tensors = [part for part in parts if not isinstance(part, np.ndarray)]
     if not tensors:
         return np.concatenate(parts)

@@ -1,4 +1,4 @@
-"""What a learner sees: a model, and somewhere to run its expectations."""
+"""Protocols of models, and of the backends that compute their expectations."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ T = TypeVar("T")
 
 @value
 class Assignment:
-    """How a row's latent variable enters the statistics.
+    """How the latent variable of a row enters the statistics.
 
-    As its "expected" value, its "mode" (k-MLE), or the mean of `draws` draws of it (SEM and Monte
-    Carlo EM). Row number `first` and those after it have random numbers of their own.
+    By its "expected" value, its "mode" (k-MLE), or the mean of `draws` draws (SEM and Monte Carlo
+    EM). The random numbers of a row depend on its number; `first` is that of the first row.
     """
 
     kind: Literal["expected", "mode", "draw"] = "expected"
@@ -36,10 +36,10 @@ EXPECTED = Assignment()
 
 @value
 class RowOptions:
-    """What one update per row does: see `learners/_stochastic.py` and `learners/_controlled.py`.
+    """Options of updates after every row: see `learners/_stochastic.py` and `_controlled.py`.
 
     `assign` and `control` are names of the enumerations `Assign` and `Control` of the compiled
-    module. `narrow` keeps responsibilities as float32; `per_weight` is one over the weight of all
+    module. `narrow` stores responsibilities as float32; `per_weight` is one over the weight of all
     rows.
     """
 
@@ -51,12 +51,13 @@ class RowOptions:
 
 
 class Model(Protocol[ParamsT, StatisticsT]):
-    """A latent-variable model: expectations become statistics, statistics parameters.
+    """A latent-variable model: an E-step gives statistics, an M-step gives parameters.
 
-    Sums are flat and additive, made in coordinates that `params` fixes; statistics do not depend
-    on them. Both are linear in the expectations of a row's latent variables: the K responsibilities
-    of a mixture, the first two moments of a random effect. Unless `statistics_depend_on_params`,
-    the parameters matter through it alone. Checks refuse what is outside its domain.
+    Sums are flat, additive vectors, in coordinates that depend on `params`; statistics are in the
+    coordinates of the data. Both are linear in the expectations of a row's latent variables: the K
+    responsibilities of a mixture, the first two moments of a random effect. Unless
+    `statistics_depend_on_params`, statistics depend on the parameters through these expectations
+    alone. The `check_` methods raise an error for values outside their domain.
     """
 
     @property
@@ -102,10 +103,10 @@ else:
 
 
 class Backend(Protocol[Model_co]):
-    """A model bound to a backend: where its expectations are computed.
+    """A model bound to a backend, which computes its expectations.
 
-    Sums are made tile by tile, and a tile's length depends on the number of columns alone. What
-    only some learners need is a capability: see `core/backend_capabilities.py`.
+    Sums are computed tile by tile, and the length of a tile depends on the number of columns alone.
+    Methods that only some learners need are capabilities: see `core/backend_capabilities.py`.
     """
 
     @property
@@ -113,11 +114,11 @@ class Backend(Protocol[Model_co]):
     @property
     def tile(self) -> int: ...
     def with_model(self, model: M) -> Backend[M]:
-        """Another model, bound to the same place."""
+        """The same backend, bound to another model."""
         ...
 
     def block_length(self, source: Source) -> int | None:
-        """Rows of a source it wants at once; None leaves that to the source."""
+        """The number of rows per block; None leaves it to the source."""
         ...
 
     def fold(
@@ -137,13 +138,13 @@ class Backend(Protocol[Model_co]):
         ...
 
     def capability(self, kind: type[C]) -> C | None:
-        """What offers a protocol of `core/backend_capabilities.py`; None where nothing does."""
+        """The object that implements a protocol of `core/backend_capabilities.py`, or None."""
         ...
 
     def run_resident(self, work: Callable[[Source], T], source: Source) -> T:
-        """Do work with rows that lie where they are computed with, if there is memory for them."""
+        """Call `work` with rows that are kept on the device, if there is memory for them."""
         ...
 
     def forget(self) -> None:
-        """Let go of what is kept for the next call."""
+        """Free everything that is cached for the next call."""
         ...

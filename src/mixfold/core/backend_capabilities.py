@@ -1,7 +1,7 @@
-"""What only some backends, kernels and learners can do, as small protocols.
+"""Protocols that only some backends, kernels and learners implement.
 
-A learner asks its backend for a capability by the protocol, `problem.capability(Annealer)`, and
-gets the object that has it, or None. What a learner can do is found with `isinstance`.
+A learner asks its backend for a capability, `backend.capability(Annealer)`, and gets the object
+that implements it, or None. Capabilities of learners are found with `isinstance`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Annealer(Capability, Protocol[AnnealedT, Rule_contra]):
 
 
 class Passes(NamedTuple):
-    """Passes of EM made at once: mean log-likelihoods before each, and parameters after each."""
+    """The result of several EM passes: log-likelihoods before, and parameters after, each pass."""
 
     log_likelihood: Array
     after: Callable[[int], Any]
@@ -49,10 +49,10 @@ class Passes(NamedTuple):
 
 @runtime_checkable
 class FusedPasses(Capability, Protocol):
-    """Several passes of EM over rows that lie where they are computed with."""
+    """Several passes of EM over rows on the device, without a return to Python."""
 
     def run_passes(self, params: Params, rows: Rows) -> Passes | None:
-        """The passes made; None where they can only be made one by one."""
+        """The result of the passes; None if passes can only be made one by one."""
         ...
 
 
@@ -78,49 +78,49 @@ class RowUpdater(Protocol):
 
 @runtime_checkable
 class RowUpdates(Capability, Protocol):
-    """One update per row without a call for each."""
+    """Updates after every row, without a Python call for each."""
 
     def row_updater(
         self, statistics: Additive, params: Params, reference: Additive | None = None
     ) -> RowUpdater | None:
-        """A working copy; `reference` steers its statistics. None where there is none."""
+        """A row updater, or None; `reference` is the mean of the control variate."""
         ...
 
 
 @runtime_checkable
 class DeviceDensities(Capability, Protocol):
-    """Densities that stay where they are computed; `sent` is how many rows are best at a time."""
+    """Densities as tensors on the device; `sent` is the preferred number of rows per call."""
 
     sent: int
 
     def densities(
         self, params: Params, rows: Rows, expectations: bool
     ) -> tuple[Tensor, Tensor | None]:
-        """What `posterior` returns, as tensors of the device."""
+        """The same as `posterior`, as tensors on the device."""
         ...
 
 
 @runtime_checkable
 class Mergeable(Capability, Protocol[StateT]):
-    """A learner whose states can be joined."""
+    """A learner whose states can be merged."""
 
     def merge(self, backend: Backend, before: StateT, states: Sequence[StateT]) -> StateT:
-        """The state in place of several, each learned from rows of its own since `before`.
+        """Merge states, each of which was learned from different rows, starting from `before`.
 
-        It does not depend on the order of the states, and can be merged again.
+        The result does not depend on the order of the states, and can be merged again.
         """
         ...
 
 
 @runtime_checkable
 class WatchesDrift(Capability, Protocol[StateT]):
-    """A learner that watches the likelihood of windows of rows, which another one learns."""
+    """A learner that monitors the likelihood of windows of rows while another one learns them."""
 
     learner: Any
     window: int
 
     def watched(self, backend: Backend, state: StateT, inner: Any, rows: Rows) -> StateT:
-        """The state after rows of a window, from which `inner` is the inner state."""
+        """The state after more rows of a window; `inner` is the state of the inner learner."""
         ...
 
     def drifts(self, state: StateT) -> list[int]:
@@ -129,7 +129,7 @@ class WatchesDrift(Capability, Protocol[StateT]):
 
 
 def required(backend: Backend, kind: type[C]) -> C:
-    """A capability without which a learner cannot work."""
+    """The capability, which the learner requires; an error if the backend lacks it."""
     found = backend.capability(kind)
     if found is None:
         raise InvalidInputError(
@@ -142,6 +142,6 @@ def required(backend: Backend, kind: type[C]) -> C:
 def row_updater(
     backend: Backend, statistics: Additive, params: Params, reference: Additive | None = None
 ) -> RowUpdater | None:
-    """A working copy for one update per row, where the backend has one."""
+    """A row updater of the backend, or None."""
     updates = backend.capability(RowUpdates)
     return None if updates is None else updates.row_updater(statistics, params, reference)

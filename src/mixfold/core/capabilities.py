@@ -1,7 +1,7 @@
-"""What some learners and kernels need of a family beyond its mathematics.
+"""Optional protocols of families that only some learners and kernels need.
 
-A family has a capability if it has the methods: there is nothing to register. Learners and kernels
-ask with `isinstance(family, Capability)`, and say what else can be used where it is missing.
+A family has a capability if it has the methods; there is nothing to register. Learners and kernels
+test `isinstance(family, Capability)`, and their errors name an alternative if it is missing.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from mixfold.core.statistics import Blocks
 
 @runtime_checkable
 class UnconstrainedCoordinates(Capability, Protocol[ParamsT]):
-    """Coordinates in which every vector is a valid parameter, for acceleration and for order."""
+    """Coordinates in which every vector is a valid parameter, for acceleration and sorting."""
 
     def unconstrained(self, params: ParamsT) -> Array:
-        """Coordinates, (K, q); those of location come first, one for each column."""
+        """Coordinates (K, q); the first d are those of location, one per column."""
 
     def constrained(self, coordinates: Array, like: ParamsT) -> ParamsT:
         """The inverse of `unconstrained`; `like` gives the shape."""
@@ -45,29 +45,29 @@ class HasConjugate(Capability, Protocol):
 
     @property
     def conjugate(self) -> Conjugate | None:
-        """The prior, where this form of the family has one."""
+        """The conjugate prior; None if this form of the family has none."""
 
 
 def conjugate_of(family: Family) -> Conjugate | None:
-    """The conjugate prior of a family's components, where it has one."""
+    """The conjugate prior of a family's components, or None."""
     return family.conjugate if isinstance(family, HasConjugate) else None
 
 
 @runtime_checkable
 class LatentFactors(Capability, Protocol):
-    """Factors that can be rotated: statistics of two models are comparable after a rotation."""
+    """Latent factors, which are determined up to a rotation."""
 
     @property
     def n_factors(self) -> int:
-        """How many there are."""
+        """The number of factors."""
 
     def rotated(self, blocks: Blocks, like: Blocks) -> Blocks:
-        """With factors as near as can be to those of other blocks."""
+        """Blocks with factors rotated to be as close as possible to those of other blocks."""
 
 
 @runtime_checkable
 class StandardDeviations(Capability, Protocol[ParamsT_contra]):
-    """A spread of its own in every column."""
+    """Families with standard deviations."""
 
     def standard_deviations(self, params: ParamsT_contra) -> Array:
         """(K, d)."""
@@ -90,18 +90,18 @@ class CovarianceMatrices(Capability, Protocol[ParamsT_contra]):
 
 @runtime_checkable
 class CommonSpread(Capability, Protocol):
-    """Components that can begin with any centres, and with one spread for all."""
+    """Families whose components can be initialised with any centres and a common scale."""
 
     def around(self, centers: Array, x: Array, weight: Array) -> Params:
-        """Components at these centres (K, d), all of the spread of rows of that weight."""
+        """Components with these centres (K, d) and the standard deviations of the rows."""
 
     def deviations_of(self, x: Array, weight: Array) -> Array:
-        """Standard deviations of columns, (d,); one where a column does not vary."""
+        """Standard deviations of columns (d,); 1 for constant columns."""
 
 
 @runtime_checkable
 class CappedPrecision(Capability, Protocol[ParamsT]):
-    """Precisions that can be bounded."""
+    """Families whose precisions can be bounded."""
 
     cap: float | None
 
@@ -109,15 +109,15 @@ class CappedPrecision(Capability, Protocol[ParamsT]):
         """The family with no precision above `cap`."""
 
     def at_cap(self, params: ParamsT) -> ParamsT:
-        """Components whose precision is the cap in every direction, if the family has one."""
+        """The components with precision `cap` in every direction, if the family has a cap."""
 
 
 @runtime_checkable
 class PrecisionRoots(CappedPrecision[ParamsT], Protocol[ParamsT]):
-    """Precisions by their roots, which annealed gradients move."""
+    """Families whose precisions have roots, in which annealed gradients take steps."""
 
     def root_shape(self, d: int) -> tuple[int, ...] | None:
-        """(d,) or (d, d) for each component; None where there are no gradients of this form."""
+        """The shape (d,) or (d, d) of a component's root; None if gradients are not supported."""
 
 
 # kernels
@@ -133,9 +133,9 @@ class Whitened(NamedTuple):
 
 @runtime_checkable
 class WhitenedKernel(Capability, Protocol[ParamsT_contra]):
-    """Gaussians with covariance matrices: the compiled kernels and those of GPUs take these.
+    """Gaussians with covariance matrices, as the compiled and the GPU kernels need them.
 
-    Sums are made of W(x - mu) and its products, where W is an inverse scale.
+    The kernels sum W(x - mu) and its products, where W is an inverse scale.
     """
 
     @property
@@ -143,7 +143,7 @@ class WhitenedKernel(Capability, Protocol[ParamsT_contra]):
         """Whether scales are triangular matrices or vectors."""
 
     def whitened(self, params: ParamsT_contra) -> Whitened:
-        """What the kernels need of parameters."""
+        """The parameters in the form that the kernels need."""
 
 
 class LowRank(Protocol):
@@ -164,25 +164,25 @@ class LowRank(Protocol):
 
 @runtime_checkable
 class LowRankKernel(Capability, Protocol):
-    """Gaussians with factors: the kernel of factor models takes these.
+    """Gaussians with latent factors, as the kernel of factor analysers needs them.
 
-    Sums are those of rows about means, of factors as they are expected, and of their products.
+    The kernel sums centred rows, expected factors, and their products.
     """
 
     def low_rank(self, params: Params) -> LowRank:
-        """What the kernel needs of parameters."""
+        """The parameters in the form that the kernel needs."""
 
 
 @runtime_checkable
 class IdentityKernel(Capability, Protocol):
-    """t(x) = x: the compiled linear kernels and those of GPUs take these."""
+    """Families with t(x) = x, as the compiled and the GPU kernels need them."""
 
     base_measure: ClassVar[Literal["one", "factorial"]]
     """log h(x) is zero, or minus the sum of log x!."""
 
 
 class RowUpdates(NamedTuple):
-    """What the compiled updates of single rows need to know of a family."""
+    """Constants of a family for the compiled updates of single rows."""
 
     kind: str
     floor: float
@@ -194,11 +194,11 @@ class RowUpdates(NamedTuple):
 
 @runtime_checkable
 class CompiledRowUpdates(Capability, Protocol[ParamsT]):
-    """One update per row is compiled for the family."""
+    """Families for which updates after every row are compiled."""
 
     @property
     def row_updates(self) -> RowUpdates | None:
-        """What they need to know; None where this form of the family has none."""
+        """The constants; None if this form of the family is not supported."""
 
     def to_arrays(self, params: ParamsT) -> tuple[Array, Array]:
         """Means (K, d), and scales or an empty array."""
@@ -208,7 +208,7 @@ class CompiledRowUpdates(Capability, Protocol[ParamsT]):
 
 
 class DevicePasses(NamedTuple):
-    """What M-steps on a device need to know of a family."""
+    """Constants of a family for M-steps on a device."""
 
     floor: float
     reg_covar: float
@@ -217,11 +217,11 @@ class DevicePasses(NamedTuple):
 
 @runtime_checkable
 class MaximizedOnDevice(Capability, Protocol[ParamsT]):
-    """M-steps of the family can be made on a device, so that whole passes stay there."""
+    """Families whose M-steps can run on a device, so that whole passes stay there."""
 
     @property
     def device_passes(self) -> DevicePasses | None:
-        """What they need to know; None where this form of the family has none."""
+        """The constants; None if this form of the family is not supported."""
 
     def to_arrays(self, params: ParamsT) -> tuple[Array, Array]:
         """Means (K, d), and scales."""

@@ -1,4 +1,4 @@
-"""Protocols that are asked for with `isinstance`, and answered once for each class."""
+"""Protocols for `isinstance` whose answer is cached for each class."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ else:
 
 
 class AnsweredOnce(ProtocolMeta):
-    """Whether an object offers a protocol depends on its class alone.
+    """Caches, for each class, whether its instances implement a protocol.
 
-    `typing` looks at every member anew, which takes longer than learning a thousand rows.
+    `typing` checks every member in each call, which takes longer than learning a thousand rows.
     """
 
     def __instancecheck__(cls, instance: object) -> bool:
@@ -28,4 +28,4 @@ class AnsweredOnce(ProtocolMeta):
 
 
 class Capability(Protocol, metaclass=AnsweredOnce):
-    """What some classes offer, found by their members: there is nothing to register."""
+    """Base of protocols that classes implement by having the members."""

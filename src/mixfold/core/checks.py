@@ -1,4 +1,4 @@
-"""Checks of hyper-parameters and of learned numbers: a name, the value, what is needed."""
+"""Checks of hyper-parameters and of learned values; errors give the name and the value."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from mixfold.core.arrays import on_host
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.limits import LARGEST, SMALLEST
 
-HIGHEST = 2.0 * LARGEST  # of locations and deviations, which may be rounded
-LOWEST = 0.5 * SMALLEST  # of deviations, and of what else is positive
+HIGHEST = 2.0 * LARGEST  # bound of locations and standard deviations, with a margin for rounding
+LOWEST = 0.5 * SMALLEST  # lower bound of standard deviations and other positive parameters
 LARGEST_SQUARE, LARGEST_SUM = 1e125, 1e300
 ROUNDING = 1e-8
-MOST = 2**62  # rows or updates
+MOST = 2**62  # bound of counts of rows or updates
 MOST_SEEDS = 2**128
 
 
 def check_whole(name: str, number: object, least: int = 1) -> None:
-    """Refuse what is not a whole number of at least `least`."""
+    """Raise an error unless `number` is an integer of at least `least`."""
     if not isinstance(number, Integral) or isinstance(number, bool) or int(number) < least:
         raise InvalidInputError(f"{name} is {number!r}: a whole number >= {least} is needed")
     if int(number) >= MOST:
@@ -29,32 +29,32 @@ def check_whole(name: str, number: object, least: int = 1) -> None:
 
 
 def check_above(name: str, number: object, low: float, high: float = inf) -> None:
-    """Refuse what is not a number above `low` and, where it is given, up to `high`."""
+    """Raise an error unless `number` is above `low` and, if given, at most `high`."""
     if not isinstance(number, Real) or not low < float(number) <= high or float(number) == inf:
         limit = "" if high == inf else f" and at most {high:g}"
         raise InvalidInputError(f"{name} is {number!r}: a number above {low:g}{limit} is needed")
 
 
 def check_least(name: str, number: object, low: float, high: float = inf) -> None:
-    """Refuse what is not a finite number of at least `low` and, where it is given, up to `high`."""
+    """Raise an error unless `number` is finite, at least `low` and, if given, at most `high`."""
     if not isinstance(number, Real) or not low <= float(number) <= high or float(number) == inf:
         limit = "" if high == inf else f" and at most {high:g}"
         raise InvalidInputError(f"{name} is {number!r}: a number >= {low:g}{limit} is needed")
 
 
 def check_count(name: str, number: object) -> None:
-    """Refuse what no counter can have reached."""
+    """Raise an error unless `number` is a valid count."""
     check_whole(name, number, 0)
 
 
 def check_seed(name: str, seed: object) -> None:
-    """Refuse what no random numbers can begin from."""
+    """Raise an error unless `seed` is a valid random seed."""
     if not isinstance(seed, Integral) or isinstance(seed, bool) or not 0 <= int(seed) < MOST_SEEDS:
         raise InvalidInputError(f"{name} is {seed!r}: a whole number from 0 to 2**128 is needed")
 
 
 def check_kind(name: str, thing: object, kind: type) -> None:
-    """Refuse what is not of a class."""
+    """Raise an error unless `thing` is an instance of a class."""
     if not isinstance(thing, kind):
         raise InvalidInputError(f"{name} is a {type(thing).__name__}: a {kind.__name__} is needed")
 

@@ -1,4 +1,4 @@
-"""What a conjugate prior is: posteriors of K components in batched arrays."""
+"""Conjugate priors: posteriors of the parameters of K components in batched arrays."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from mixfold.core.rows import Array
 from mixfold.core.statistics import Blocks
 from mixfold.core.value import value
 
-REACH = 1e-20  # a row that is less probably a component's leaves its posterior as it is
+REACH = 1e-20  # below this responsibility a row does not change the posterior of a component
 
 
 @value
 class Prior:
-    """What is believed before any row, where it is not taken from the start.
+    """The prior distribution of the parameters of a mixture.
 
-    `alpha` is the Dirichlet parameter of every weight. `means`, (d,) or (K, d), are worth `kappa`
+    `alpha` is the Dirichlet parameter of every weight. `means`, (d,) or (K, d), count for `kappa`
     rows, and `covariance`, (d, d) or (K, d, d), or (d,) or (K, d) if diagonal, has `nu` degrees of
-    freedom, more than d + 1. None leaves it to the start, or to `nu` = d + 3.
+    freedom, more than d + 1. None is the value of the initial parameters, or `nu` = d + 3.
 
     Examples
     --------
@@ -62,21 +62,20 @@ class Prior:
 
 
 def retained_fraction(before: Array, parts: Sequence[Array]) -> Array:
-    """The fraction of the pseudo-counts before that every part retains: rows can lower them."""
+    """The fraction of the earlier pseudo-counts that all parts retain; rows can lower them."""
     return np.asarray(np.min([np.minimum(part / before, 1.0) for part in parts], axis=0))
 
 
 def joined(before: Array, parts: Sequence[Array], share: Array) -> Array:
-    """The sum of natural parameters, `share` of those before being counted once."""
+    """The sum of natural parameters, in which the fraction `share` of those before counts once."""
     return np.asarray(sum(parts) - (len(parts) - 1) * share * before)
 
 
 class Conjugate(ABC, Generic[ParamsT, PosteriorT]):
-    """Posteriors of the parameters of K components that Bayes' rule keeps in their family.
+    """Conjugate posteriors of the parameters of K components.
 
-    `responsibilities` (K,) are the probabilities that a row belongs to each component, `weights`
-    (K,) the mean weights of the components: limits of parameters may depend on all rows. Posteriors
-    are values.
+    `responsibilities` (K,) are the probabilities that a row belongs to each component. `weights`
+    (K,) are the mean weights of the components, since limits of parameters may depend on all rows.
     """
 
     compiled: ClassVar[Literal["normal", "poisson", "exponential"] | None] = None
@@ -84,7 +83,7 @@ class Conjugate(ABC, Generic[ParamsT, PosteriorT]):
 
     @abstractmethod
     def prior(self, params: ParamsT, prior: Prior) -> PosteriorT:
-        """The prior, about initial parameters."""
+        """The prior; what it leaves open is centred at the initial parameters."""
 
     @abstractmethod
     def check(self, posterior: PosteriorT, k: int, d: int) -> None:
@@ -92,29 +91,29 @@ class Conjugate(ABC, Generic[ParamsT, PosteriorT]):
 
     @abstractmethod
     def log_evidence(self, posterior: PosteriorT, x: Array, weight: Array) -> Array:
-        """Predictive log density of rows of these weights (n,), (n, K)."""
+        """Predictive log density (n, K) of rows with weights (n,)."""
 
     @abstractmethod
     def match(
         self, posterior: PosteriorT, x: Array, weight: float, responsibilities: Array
     ) -> tuple[PosteriorT, int]:
-        """With the moments of r (posterior and row) + (1 - r) posterior; degenerate ones."""
+        """Match the moments of r p(theta | row) + (1 - r) p(theta); count degenerate components."""
 
     @abstractmethod
     def absorb(self, posterior: PosteriorT, blocks: Blocks) -> PosteriorT:
-        """The posterior after rows that are known to belong where the blocks say."""
+        """The posterior after rows whose statistics are in the blocks."""
 
     @abstractmethod
     def combine(self, before: PosteriorT, parts: Sequence[PosteriorT]) -> PosteriorT:
-        """The posterior after all rows, from those after some of them: before + sum(part - before).
+        """Combine posteriors that were learned from different rows: before + sum(part - before).
 
-        The sum is over natural parameters. Of `before` counts what all parts still hold: if one
-        has come to doubt it, the rest would otherwise be weighed with negative knowledge.
+        The sum is over natural parameters. Only the fraction of `before` that all parts retain is
+        counted, since a part may have lower pseudo-counts than `before`.
         """
 
     @abstractmethod
     def expected(self, posterior: PosteriorT, weights: Array) -> ParamsT:
-        """The family's parameters on average, within the family's limits."""
+        """The posterior mean of the parameters, within the family's limits."""
 
     @abstractmethod
     def expected_log_params(self, posterior: PosteriorT, weights: Array) -> tuple[ParamsT, Array]:

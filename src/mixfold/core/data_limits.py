@@ -1,4 +1,4 @@
-"""Families whose parameters have limits that depend on the data."""
+"""Protocols of families whose parameters have limits that depend on the data."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mixfold.core.params import ParamsT_contra
 class LimitsFromData(Capability, Protocol[ParamsT_contra]):
     """A family that can take limits, such as the smallest variances, from a sample of the data.
 
-    It `takes_limits` where the user has not set any.
+    `takes_limits` is true if the user has not set any.
     """
 
     @property
@@ -24,26 +24,26 @@ class LimitsFromData(Capability, Protocol[ParamsT_contra]):
         """Whether limits come from the data."""
 
     def with_limits(self, x: NDArray[np.floating]) -> Family:
-        """The family with the limits that rows `x` suggest."""
+        """The family with limits computed from rows `x`."""
 
     def with_limits_of(self, params: ParamsT_contra, weights: NDArray[np.float64]) -> Family:
-        """The family with the limits that parameters suggest, in place of rows."""
+        """The family with limits computed from parameters instead of rows."""
 
     def without_limits(self) -> Family:
-        """The family as it was before it took limits from data."""
+        """The family without limits from data."""
 
     def common_limits(self, others: list[Self]) -> Family:
-        """The family with limits that serve its data and those of others of its kind."""
+        """The family with limits that suit its own data and those of other instances."""
 
 
 @runtime_checkable
 class CanDegenerate(Capability, Protocol[ParamsT_contra]):
-    """A family that can tell in which columns components are as narrow as they may be."""
+    """A family that can report in which columns components are at their limits."""
 
     def degenerate(self, params: ParamsT_contra, weights: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Which components are on a limit, by columns, (K, d)."""
+        """Whether component k is at a limit in each column, (K, d)."""
 
 
 def without_limits(family: Family) -> Family:
-    """The family as the user gave it."""
+    """The family without limits from data, as the user gave it."""
     return family.without_limits() if isinstance(family, LimitsFromData) else family

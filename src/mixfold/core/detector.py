@@ -1,4 +1,4 @@
-"""What a detector of change is: pure functions of a small state, and river's methods over them."""
+"""The base class of change detectors: pure functions of a state, and river's methods."""
 
 from __future__ import annotations
 
@@ -9,46 +9,46 @@ from typing import Generic
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.params import DetectorStateT
 
-LARGEST_NUMBER = 1e150  # numbers beyond count as this one, so that sums stay finite
+LARGEST_NUMBER = 1e150  # larger numbers are clipped to this one, so that sums stay finite
 
 
 class Detector(ABC, Generic[DetectorStateT]):
     """state + number -> state. Hyper-parameters are the fields of a frozen dataclass.
 
-    Learners call `init` and `step` and keep the state, a value with a field `drift_detected`. For a
-    stream of your own, `update` and `drift_detected` are those of river's detectors: the detector
-    then keeps the state itself.
+    Learners call `init` and `step` and store the state, which has a field `drift_detected`. Like
+    the detectors of river, a detector can also be used alone with `update` and `drift_detected`; it
+    then stores the state itself.
     """
 
     _state: DetectorStateT | None = (
-        None  # what `update` has led to; no hyper-parameter, and not saved
+        None  # the state after `update`; it is no hyper-parameter and is not saved
     )
 
     @abstractmethod
     def init(self) -> DetectorStateT:
-        """The state before any number."""
+        """The initial state."""
 
     @abstractmethod
     def step(self, state: DetectorStateT, x: float) -> DetectorStateT:
-        """The state with one more number. It begins anew after a change was detected."""
+        """The state after one more number. After a detection it starts from the initial state."""
 
     @abstractmethod
     def check_state(self, state: DetectorStateT) -> None:
-        """Refuse a state that no numbers can have led to."""
+        """Raise an error for an invalid state."""
 
     def update(self, x: float) -> None:
-        """Take in one number of a stream."""
+        """Update the detector with one number of a stream."""
         before = self.init() if self._state is None else self._state
         object.__setattr__(self, "_state", self.step(before, x))
 
     @property
     def drift_detected(self) -> bool:
-        """Whether the number last given to `update` has shown a change."""
+        """Whether a change was detected at the last `update`."""
         return self._state is not None and bool(self._state.drift_detected)
 
 
 def finite(x: float) -> float:
-    """A number that can be added up; NaN is refused."""
+    """The number, clipped to a finite range; NaN is refused."""
     if isnan(x):
         raise InvalidInputError("a detector was given NaN: it needs numbers")
     return min(max(float(x), -LARGEST_NUMBER), LARGEST_NUMBER)

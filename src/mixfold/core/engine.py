@@ -1,4 +1,4 @@
-"""What an engine is: it distributes work over partitions."""
+"""The protocol of engines, which distribute work over partitions of the data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FAN_IN = 8
 
 
 class Work(Protocol[Folded]):
-    """What workers do: pure functions of small values and of where rows are.
+    """The functions that workers run; they have no side effects.
 
     `opened(*where)` is the source of a partition.
     """
@@ -31,15 +31,16 @@ class Work(Protocol[Folded]):
 
 
 class Engine(ABC):
-    """Folds the partitions of each shard one after the other, and merges the shards in a tree.
+    """Processes the partitions of each shard in order, and merges the shards in a tree.
 
-    A user chooses one by `cluster`: its own name, or an address that it `accepts`; `served` says in
-    words which. One that has data of its own, such as those of a library for clusters, is a
+    A user chooses an engine by `cluster`: its name, or an address that it `accepts`; `served`
+    describes these for error messages. An engine that reads the collections of its own library is a
     `DataHolder` too.
     """
 
     served: ClassVar[str]
-    remote: ClassVar[bool] = True  # whether workers read by themselves, in other processes
+    # whether workers are other processes, which read the data themselves
+    remote: ClassVar[bool] = True
 
     @classmethod
     def accepts(cls, cluster: str) -> bool:
@@ -60,25 +61,25 @@ class Engine(ABC):
 
 @runtime_checkable
 class DataHolder(Protocol):
-    """An engine that has data of a kind of its own."""
+    """An engine that reads the collections of its own library."""
 
     @classmethod
     def holds(cls, data: object) -> bool:
-        """Whether data lie, or are made, where this engine computes."""
+        """Whether the data are a collection of this engine."""
 
     @classmethod
     def open(cls, data: object, columns: Sequence[str] | None, weight: str | None) -> Source:
-        """A source over data that the engine holds; its `engine` is the name of this one."""
+        """A source over a collection of the engine; its `engine` is the name of the engine."""
 
 
 def engine_holding(data: object) -> type[DataHolder] | None:
-    """The engine to which data belong; None for what this process reads itself."""
+    """The engine whose collection the data are; None for other data."""
     holders = (kind for kind in find_all("engines").values() if issubclass(kind, DataHolder))
     return next((kind for kind in holders if kind.holds(data)), None)
 
 
 def refuse_partitions(data: object) -> None:
-    """Refuse data that an engine holds where the rows of a group must stay together."""
+    """Refuse collections of an engine, whose partitions may divide a group."""
     kind = engine_holding(data)
     if kind is not None:
         raise InvalidInputError(
@@ -89,7 +90,7 @@ def refuse_partitions(data: object) -> None:
 
 
 def tree(leaves: Sequence[T], join: Callable[[list[T]], T]) -> T:
-    """One thing from many, `FAN_IN` neighbours at a time; their number alone makes the shape."""
+    """Merge in a tree, `FAN_IN` neighbours at a time; its shape depends on their number alone."""
     level = list(leaves)
     while len(level) > 1:
         level = [join(level[i : i + FAN_IN]) for i in range(0, len(level), FAN_IN)]

@@ -1,4 +1,4 @@
-"""What mixfold says when input is wrong: a name, the value, the remedy."""
+"""Errors and warnings; messages give the name, the value and a remedy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class SourceError(MixfoldError, ValueError):
 
 
 class ModelFileError(MixfoldError, ValueError):
-    """A model file or checkpoint that is damaged, foreign or of another version."""
+    """A model file or checkpoint that is damaged, not from mixfold, or of another version."""
 
 
 class OutputError(MixfoldError, OSError):
@@ -45,11 +45,11 @@ class MissingExtraError(MixfoldError, ImportError):
 
 
 class LearningWarning(UserWarning):
-    """Learning that works, but not as well as it could."""
+    """Base of warnings about fits that may be worse than necessary."""
 
 
 class DegenerateComponentsWarning(LearningWarning):
-    """Components that are as narrow as the data's resolution allows, in columns that are named."""
+    """Components whose variances are at their floor; the message names the columns."""
 
 
 class CollinearColumnsWarning(LearningWarning):
@@ -57,7 +57,7 @@ class CollinearColumnsWarning(LearningWarning):
 
 
 def warn(message: str, category: type[LearningWarning] = LearningWarning) -> None:
-    """A `LearningWarning` at the line outside mixfold that asked for the work."""
+    """Issue a `LearningWarning` that points at the calling line outside mixfold."""
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and _inside(frame.f_globals.get("__name__", "")):
         level, frame = level + 1, frame.f_back
@@ -70,7 +70,7 @@ def _inside(module: str) -> bool:
 
 @contextmanager
 def in_partition(number: int) -> Iterator[None]:
-    """Says where in shared-out data an error was."""
+    """Add the number of the partition to errors."""
     try:
         yield
     except (InvalidInputError, SourceError) as error:
@@ -78,7 +78,7 @@ def in_partition(number: int) -> Iterator[None]:
 
 
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> InvalidInputError:
-    """An error that names what was asked for, the nearest known name, and all of them."""
+    """An error with the unknown name, the most similar known name, and all known names."""
     known = sorted(one.replace("-plus-plus", "++") for one in known)
     nearest = get_close_matches(str(name).lower().replace("_", "-"), known, n=1, cutoff=0.4)
     hint = f" Did you mean {nearest[0]!r}?" if nearest else ""

@@ -1,4 +1,4 @@
-"""What an exponential family is: K distributions in batched arrays."""
+"""The base class of exponential families: K distributions in batched arrays."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from mixfold.core.value import field_names
 class Family(ABC, Generic[ParamsT]):
     """log p(x|k) = <eta_k, t(x)> - A(eta_k) + log h(x), for k = 1..K at once.
 
-    Abstract is the mathematics: sufficient statistics t, base measure h, natural parameters eta,
-    log-normaliser A, its gradient the mean of t, the maximum-likelihood estimate, and draws.
-    Everything else follows from it, and can be overridden where there is a better way, such as
-    moments about means. What only some learners or kernels need is a capability: see
-    `core/capabilities.py`.
+    Abstract methods are the sufficient statistics t, the base measure h, the natural parameters
+    eta, the log-normaliser A, its gradient (the mean of t), the maximum-likelihood estimate, and
+    sampling. All other methods have defaults that follow from these, and can be overridden by
+    better ones, such as moments about means. Methods that only some learners or kernels need are
+    capabilities: see `core/capabilities.py`.
 
-    Parameters of K components are a value of the family's own, whose arrays have an entry per
-    component. Rows become a table of sums, (K, n_sums), which is additive, and whose first column
-    holds the components' total responsibilities. A table becomes blocks, of which
-    `maximize` makes parameters.
+    The parameters of K components are a value that the family defines, whose arrays have one entry
+    per component. An E-step turns rows into an additive table of sums (K, n_sums), whose first
+    column holds the total responsibilities. `to_blocks` turns the table into blocks, from which
+    `maximize` computes parameters.
     """
 
-    default_init: ClassVar[str] = "k-mle++"  # the initialiser that suits the family
-    accepts_missing: ClassVar[bool] = False  # whether NaN is a cell that was not observed
+    default_init: ClassVar[str] = "k-mle++"  # the default initializer of the family
+    accepts_missing: ClassVar[bool] = False  # whether NaN stands for a missing value
     statistics_depend_on_params: ClassVar[bool] = False
-    """Whether the sums of rows under given responsibilities depend on the parameters, as they do
+    """Whether the sums of rows with given responsibilities depend on the parameters, as they do
     where values that are not observed are replaced by their expectations."""
 
     # the mathematics
@@ -80,37 +80,37 @@ class Family(ABC, Generic[ParamsT]):
         """Every form of the family that behaves differently, for the laws."""
         return [cls()]
 
-    # what is accepted
+    # support and checks
 
     @property
     def support(self) -> Support:
-        """Where the values of a column can lie; here anywhere."""
+        """The support of every column; by default all numbers."""
         return Support()
 
     def supports(self, d: int) -> tuple[Support, ...]:
-        """Where the values of each of d columns can lie."""
+        """The support of each of d columns."""
         return (self.support,) * d
 
     @property
     def support_message(self) -> str:
-        """What values must be, for errors."""
+        """Which values are allowed, for error messages."""
         return self.support.message
 
     def out_of_support(self, x: Array) -> np.ndarray | None:
-        """Where `x` lies outside the family's support, (n, d); None if that cannot be.
+        """Where `x` is outside the family's support, (n, d); None if it cannot be.
 
         `x` may be a tensor on a device; use what arrays and tensors both can do.
         """
         return self.support.excludes(x)
 
     def check_columns(self, d: int) -> None:
-        """Refuse data of d columns, where that is too few."""
+        """Raise an error if d columns are too few for the family."""
         return
 
     def check_params(self, params: ParamsT, k: int, d: int) -> None:
         """Refuse parameters outside their domain, or of other than K components in d columns.
 
-        Here: arrays of the shapes that examples have, whose numbers are finite.
+        The default requires arrays of finite numbers, with the shapes of `example`.
         """
         like = self.example(k, d, np.random.default_rng(0))
         check_kind("components", params, type(like))
@@ -120,11 +120,11 @@ class Family(ABC, Generic[ParamsT]):
     # from rows to blocks and back
 
     def n_sums(self, d: int) -> int:
-        """Columns of the table of sums: the total responsibility, then those of t(x)."""
+        """Columns of the table of sums: the total responsibility, then the sums of t(x)."""
         return 1 + self.n_statistics(d)
 
     def sums(self, params: ParamsT, x: Array, responsibilities: Array) -> Array:
-        """The table of sums of rows, (K, n_sums), under responsibilities (n, K) of any sign."""
+        """The table of sums (K, n_sums) of rows with responsibilities (n, K) of any sign."""
         t = np.ascontiguousarray(self.sufficient_statistics(x))
         weighted = responsibilities.T[:, :, None] * t
         return np.hstack([responsibilities.sum(axis=0)[:, None], weighted.sum(axis=1)])
@@ -134,7 +134,7 @@ class Family(ABC, Generic[ParamsT]):
         return (BlockShape(self.n_statistics(d)),)
 
     def to_blocks(self, params: ParamsT, table: Array) -> Blocks:
-        """Blocks from a table of sums made under `params`."""
+        """Blocks from a table of sums that was computed under `params`."""
         return (Block.of_sums(table[:, 0], table[:, 1:]),)
 
     def to_sums(self, params: ParamsT, blocks: Blocks) -> Array:
@@ -143,10 +143,10 @@ class Family(ABC, Generic[ParamsT]):
         return np.hstack([block.weight[:, None], block.sums()])
 
     def blocks_of(self, x: Array, responsibilities: Array) -> Blocks:
-        """Blocks of rows under responsibilities (n, K) that are not negative.
+        """Blocks of rows with responsibilities (n, K), which must not be negative.
 
-        Without parameters: this is for initialisers. A component without rows takes the mean of
-        all of them.
+        No parameters are needed: this is for initializers. A component without rows gets the mean
+        of all rows.
         """
         t = self.sufficient_statistics(x)
         weight = responsibilities.sum(axis=0)
@@ -156,10 +156,10 @@ class Family(ABC, Generic[ParamsT]):
         return (Block.of_means(weight, mean),)
 
     def expected(self, params: ParamsT, weights: Array) -> Blocks:
-        """The blocks of which `params` is the maximiser; `weights` are (K,)."""
+        """The blocks whose maximiser is `params`; `weights` are (K,)."""
         return (Block.of_means(weights.copy(), self.mean(params).copy()),)
 
-    # what follows from the mathematics
+    # derived methods, which can be overridden
 
     def log_density(self, params: ParamsT, x: Array) -> Array:
         """log p(x|k), (n, K)."""
@@ -168,7 +168,7 @@ class Family(ABC, Generic[ParamsT]):
         return np.asarray(linear - self.log_normalizer(eta) + self.log_base_measure(x)[:, None])
 
     def blend(self, a: ParamsT, b: ParamsT, t: float) -> ParamsT:
-        """Parameters between `a` (t=0) and `b` (t=1): on a line in the mean parameters."""
+        """Interpolate between `a` (t=0) and `b` (t=1), linearly in the mean parameters."""
         whole = np.ones(len(self.mean(a)))
         pairs = zip(self.expected(a, whole), self.expected(b, whole), strict=True)
         return self.maximize(tuple(one * (1.0 - t) + other * t for one, other in pairs))[0]
@@ -180,7 +180,7 @@ class Family(ABC, Generic[ParamsT]):
         return np.asarray((eta * mean).sum(axis=2))
 
     def divergence(self, x: Array, centers: Array, weight: Array) -> Array:
-        """How far rows are from centres, (n, c), for initialisers; `weight` is that of the rows.
+        """Divergence (n, c) of rows from centres, for initializers; `weight` is that of the rows.
 
         The Bregman divergence of the dual log-normaliser: the log density of a row where its mean
         parameter is t(x), less where it is t(c).
@@ -191,7 +191,7 @@ class Family(ABC, Generic[ParamsT]):
         return np.asarray(best[:, None] - (t @ other.T - self.log_normalizer(other)))
 
     def _at_means(self, t: Array) -> Array:
-        """Natural parameters of components whose means are these, or as near as can be."""
+        """Natural parameters of components with these means, or as close as possible."""
         params, _ = self.maximize((Block.of_means(np.ones(len(t)), t),))
         return self.to_natural(params)
 
@@ -200,12 +200,12 @@ class Family(ABC, Generic[ParamsT]):
         return k * self.n_statistics(d)
 
     def attributes(self, params: ParamsT) -> dict[str, Array]:
-        """What users see of the parameters, by name."""
+        """The fitted attributes of an estimator, by name."""
         return {name: getattr(params, name) for name in field_names(params)}
 
 
 def groups(responsibilities: Array, weight: Array) -> Iterator[tuple[int, np.ndarray, Array]]:
-    """Each component that has rows, the numbers of these rows, and their weights, which sum to 1.
+    """For each component with rows, the numbers of its rows and their weights, which sum to 1.
 
     `weight` is the sum of each column of the responsibilities.
     """

@@ -1,7 +1,6 @@
-"""What tells data from other data: a few words and a digest.
+"""Fingerprints of data: a short description and a digest.
 
-Digests notice a change of one value; they are not made to withstand someone who wants two
-different data to look the same.
+A digest changes if one value changes; it is no protection against deliberate forgery.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ Fingerprint = list[list[str]]
 
 
 def rows_fingerprint(words: str, blocks: Iterable[Rows]) -> Fingerprint:
-    """Of all rows and weights, whatever the blocks are that they come in."""
+    """The fingerprint of all rows and weights; it does not depend on the blocks."""
     kinds: list[str] = []
     checks: list[Checksum] = []
     n = 0
@@ -56,12 +55,12 @@ class Checksum:
         self._last, self._left = 0, CHUNK
 
     def add(self, array: np.ndarray) -> None:
-        """The numbers of an array, row by row."""
+        """Add the numbers of an array, row by row."""
         for some in _in_pieces(array):
             self.add_bytes(np.ascontiguousarray(some).reshape(-1).view(np.uint8).data)
 
     def add_bytes(self, data: memoryview) -> None:
-        """More bytes."""
+        """Add bytes."""
         while len(data):
             self._last = zlib.crc32(data[: self._left], self._last)
             taken = min(self._left, len(data))
@@ -83,15 +82,15 @@ def _in_pieces(array: np.ndarray) -> Iterator[np.ndarray]:
 
 
 def digest(*things: object) -> str:
-    """SHA-256 of what things look like."""
+    """SHA-256 of the text of some values."""
     return hashlib.sha256(repr(things).encode()).hexdigest()
 
 
 def file_fingerprint(path: Path, limit: int = FULL_BYTES, tail: int = PIECE) -> Fingerprint:
-    """Of a file: its size and all its bytes, so that a copy is the same data.
+    """The fingerprint of a file: its size and all its bytes, so that a copy has the same.
 
-    Of one above `limit` bytes the time of its last change, its last `tail` bytes and pieces spread
-    over it count.
+    For a file above `limit` bytes, the time of its last change, its last `tail` bytes and some
+    pieces are used instead.
     """
     check = Checksum()
     with path.open("rb") as file:
@@ -117,12 +116,12 @@ def _add_span(check: Checksum, file: BinaryIO, start: int, length: int) -> None:
 
 
 def weight_fingerprint(column: str | None) -> Fingerprint:
-    """Of the column that weights are taken from, if any."""
+    """The fingerprint of the column of weights, if any."""
     return [] if column is None else [[f"weights in column {column!r}", digest(column)]]
 
 
 def difference(before: Fingerprint, now: Fingerprint) -> str | None:
-    """How data differ from those before, in words; None if they do not."""
+    """A description of how two fingerprints differ; None if they are equal."""
     nothing = ["", ""]
     for was, found in zip_longest(before, now, fillvalue=nothing):
         if was[1] == found[1]:

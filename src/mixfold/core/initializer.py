@@ -1,4 +1,4 @@
-"""What a start is: parameters from a bounded sample of rows."""
+"""The protocol of initializers: parameters from a bounded sample of rows."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from mixfold.core.rows import Rows
 
 
 class Initializer(ABC, Generic[ModelT, ParamsT]):
-    """Parameters before any learning."""
+    """Draws initial parameters."""
 
     random: bool = True
 
     @abstractmethod
     def draw(self, model: ModelT, rows: Rows, rng: np.random.Generator) -> ParamsT:
-        """Parameters of a model from sample rows; of any number, from one on."""
+        """Initial parameters of a model from sample rows, of which there may be any number."""

@@ -1,4 +1,4 @@
-"""What a learner is: pure functions of a small state."""
+"""The base class of learners: pure functions of a small state."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Order = Literal["stream", "with-replacement", "without-replacement"]
 
 @value
 class Info:
-    """What one update or pass has shown: mean log-likelihood of its rows and the step size.
+    """The result of an update or a pass: mean log-likelihood of its rows, and the step size.
 
-    `bound` is the mean of what the learner maximises, where that is not the log-likelihood.
+    `bound` is the mean of the lower bound that the learner maximises, if it does.
     """
 
     rows: int
@@ -30,7 +30,7 @@ class Info:
 
 
 def rows_before_start(k: int, d: int) -> int:
-    """How many rows of a stream a start is drawn from."""
+    """The number of rows of a stream from which the initial parameters are drawn."""
     return max(100, 20 * k, 5 * d)
 
 
@@ -39,16 +39,17 @@ class Learner(ABC, Generic[StateT]):
 
     A state is a value with at least the fields `params` and `n_degenerate`; `Learner[EMState]`
     names its class. The same rows in blocks of any sizes give the same state to the bit. A learner
-    that `rereads` needs a source that can be read again, in the same order; one that
-    `supports_warm_start` can learn more rows after a whole fit from the state it has. Components of
-    an `exchangeable` learner may stand in any order. Initial parameters are the best of `starts`
-    candidates, drawn from about `sample_size` rows.
+    that `rereads` needs a source that can be read again in the same order. One that
+    `supports_warm_start` can continue from its state after a fit. If the learner is `exchangeable`,
+    components may be put into any order. Initial parameters are the best of `starts` candidates,
+    drawn from about `sample_size` rows.
 
-    A learner whose states can be merged is `Mergeable` too: see `core/backend_capabilities.py`
-    and `learners/_merging.py`. Its `merge` flushes states that have rows waiting.
+    A learner whose states can be merged is `Mergeable` too: see `core/backend_capabilities.py` and
+    `learners/_merging.py`. Its `merge` flushes states that hold buffered rows.
     """
 
-    places: ClassVar[tuple[str, ...]] = ()  # fields that name files, which no model file holds
+    # fields that name files, which are not saved in model files
+    places: ClassVar[tuple[str, ...]] = ()
     starts = 1
     sample_size = 20_000
     rereads = False
@@ -56,108 +57,108 @@ class Learner(ABC, Generic[StateT]):
     exchangeable = True
 
     def default_initializer(self, family: Family) -> str | None:
-        """The name of an initializer that suits the learner, where there is one."""
+        """The name of the learner's default initializer; None for that of the family."""
         return None
 
     def can_continue_from(self, other: Learner) -> bool:
-        """Whether the learner can learn more rows from the state that `other` has left."""
+        """Whether the learner can continue from a state of the learner `other`."""
         return self.supports_warm_start and isinstance(other, type(self))
 
     def release(self, state: StateT) -> None:
-        """Close files that a state uses; it can still go on."""
+        """Close the files that a state uses; learning can continue from it."""
         return
 
     def why_unsupported(self, model: Model) -> str | None:
-        """Why the learner cannot learn the model, and what can; None where it can."""
+        """Why the learner does not support the model, and which one does; None if it does."""
         return None
 
     def serves(self, model: Model) -> bool:
-        """Whether the learner can learn the model."""
+        """Whether the learner supports the model."""
         return self.why_unsupported(model) is None
 
     def warnings(self, model: Model, rows: Rows) -> list[str]:
-        """Warnings before learning begins; `rows` are some of the data."""
+        """Warnings to issue before learning; `rows` are a sample of the data."""
         return []
 
     def bounded(self, family: Family) -> Family:
-        """The family as the learner learns it, where it bounds what parameters can be."""
+        """The family, with the bounds that the learner puts on its parameters."""
         return family
 
     def resolve(self, n: int | None, d: int, streaming: bool) -> Learner:
-        """The learner that fits what is known of the data: its length, or that it never ends."""
+        """The learner with all settings resolved, given the number of rows if it is known."""
         return self
 
     def order(self, random_access: bool) -> Order:
-        """In which order rows are to be drawn from the source."""
+        """The order in which rows are drawn from the source."""
         return "stream"
 
     def prior_count(self, sample: int, k: int, d: int) -> int:
-        """How many rows a start drawn from `sample` rows counts for."""
+        """How many rows the initial parameters count for, if drawn from `sample` rows."""
         return 0
 
     @abstractmethod
     def init(self, backend: Backend, params: Params, seen: int = 0, seed: int = 0) -> StateT:
-        """The state before any row; `seen` rows stand behind `params` already."""
+        """The initial state; `params` count for `seen` rows."""
 
     def init_after_fit(
         self, backend: Backend, params: Params, rows: int, weight: float, seed: int = 0
     ) -> StateT:
-        """The state before rows that come after a fit of `rows` rows of that weight to `params`."""
+        """The initial state for rows after a fit of `rows` rows, which resulted in `params`."""
         return self.init(backend, params, rows, seed)
 
     def weight_learned(self, state: StateT, rows: int) -> float:
-        """What `rows` rows, all that the state was learned from in any number of passes, weigh."""
+        """The total weight of the `rows` rows that the state was learned from, counted once."""
         return float(rows)
 
     @abstractmethod
     def step(self, backend: Backend, state: StateT, rows: Rows) -> tuple[StateT, list[Info]]:
-        """Fold rows into the state."""
+        """Update the state with rows."""
 
     @abstractmethod
     def end_pass(self, backend: Backend, state: StateT) -> tuple[StateT, list[Info]]:
-        """The source has come to its end once."""
+        """Update the state at the end of a pass."""
 
     def run_passes(
         self, backend: Backend, state: StateT, rows: Rows, most: int | None
     ) -> tuple[StateT, list[Info]] | None:
-        """Several passes over all rows at once, at most so many; None where one is to be made."""
+        """Make several passes over all rows at once; None if the next pass must be a single one."""
         return None
 
     def flushed(self, backend: Backend, state: StateT) -> StateT:
-        """The state with the rows that wait folded in: it holds none, and can travel."""
+        """The state after an update with its buffered rows, so that it holds none."""
         return state
 
     def flush(self, backend: Backend, state: StateT) -> tuple[StateT, list[Info]]:
-        """What `flushed` returns, with what the rows that waited have shown."""
+        """The result of `flushed`, and the log-likelihood of the buffered rows."""
         return self.flushed(backend, state), []
 
     def is_reduction(self, state: StateT) -> bool:
-        """Whether a pass does nothing but add up rows, so that any cut of it is exact."""
+        """Whether a pass only sums statistics, so that partitions can be processed separately."""
         return False
 
     def branch(self, model: Model, state: StateT, number: int, of: int) -> StateT:
-        """The state from which worker `number` of so many begins: with its own random numbers."""
+        """The initial state of worker `number`, with its own random numbers."""
         return state
 
     @abstractmethod
     def finished(self, state: StateT) -> bool:
-        """Whether another pass is pointless."""
+        """Whether no further pass is needed."""
 
     def converged(self, state: StateT) -> bool:
-        """Whether learning has come to rest, where the learner can tell."""
+        """Whether learning has converged; true for learners without a criterion."""
         return True
 
     def check_state(self, model: Model, state: StateT) -> None:
-        """Refuse a state that learning the model cannot have led to."""
+        """Raise an error for a state that is not valid for the model."""
         if not is_value(state):
             raise InvalidInputError(f"the state is a {type(state).__name__}: a value is needed")
         model.check_params(state.params)
         check_count("n_degenerate", state.n_degenerate)
 
     def compact(self, state: StateT) -> StateT:
-        """The state without what only another pass would need."""
+        """The state without the parts that only another pass would need."""
         return state
 
     def estimate(self, backend: Backend, state: StateT) -> Any:
-        """The parameters to evaluate; they can differ from those being trained."""
+        """The estimated parameters; they can differ from those being trained."""
         return state.params

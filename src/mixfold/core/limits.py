@@ -1,4 +1,4 @@
-"""How large and how small numbers may be.
+"""Limits of the size of values, weights and parameters.
 
 Values are below `LARGEST`; standard deviations, and means that must be positive, are kept above
 `SMALLEST`. A row is then less than 2e120 deviations from a mean, the square of that is below 1e241,
@@ -9,5 +9,5 @@ ends.
 LARGEST = 1e60
 SMALLEST = 1e-60
 LEAST_VARIANCE = 1e-120
-LIGHTEST, HEAVIEST = 1e-200, 1e30  # weights of rows, besides zero
-PRECISIONS = ("float32", "float64")  # of arrays that a learner keeps
+LIGHTEST, HEAVIEST = 1e-200, 1e30  # limits of positive weights of rows
+PRECISIONS = ("float32", "float64")  # dtypes in which a learner may store arrays

@@ -1,4 +1,4 @@
-"""Random numbers that belong to a row: the same however rows are cut into blocks."""
+"""Random numbers that depend on the number of a row, not on the blocks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mixfold.core.rows import Array
 
 
 def generator(seed: int, first: int) -> np.random.PCG64DXSM:
-    """The generator that stands at number `first` of its sequence."""
+    """The generator, advanced to number `first` of its sequence."""
     numbers = np.random.PCG64DXSM(seed)
     numbers.advance(first)
     return numbers
@@ -20,6 +20,6 @@ def uniforms(seed: int, first: int, n: int, width: int = 1) -> Array:
 
 
 def words(seed: int, first: int) -> list[int]:
-    """What compiled code needs to draw the same numbers: state and increment in 64-bit halves."""
+    """State and increment of the generator in 64-bit halves, for compiled code."""
     state = generator(seed, first).state["state"]
     return [half for word in (state["state"], state["inc"]) for half in divmod(word, 1 << 64)]

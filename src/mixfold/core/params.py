@@ -1,35 +1,36 @@
 """Types of parameters, statistics and states, which families, models and learners declare.
 
-Code that only passes parameters on takes them as `Params`, of which it can know nothing. What is
-made for one kind of them is generic: `class Gaussian(Family[GaussianParams])`,
-`class EM(Learner[EMState])`. `Family` or `Learner` alone is one of any kind.
+Code that only passes parameters on declares them as `Params`. Classes for one type of parameters
+are generic: `class Gaussian(Family[GaussianParams])`, `class EM(Learner[EMState])`. `Family` or
+`Learner` alone stands for any type.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
-Params: TypeAlias = object  # a family's or a model's own frozen value, or its conjugate posterior
+# a frozen value defined by a family or a model, or its conjugate posterior
+Params: TypeAlias = object
 
 
 class LearnerState(Protocol):
-    """What the state of any learner tells."""
+    """The fields that the states of all learners have."""
 
     @property
     def params(self) -> Params:
-        """Parameters being trained."""
+        """The current parameters."""
 
     @property
     def n_degenerate(self) -> int:
-        """How often a component was degenerate."""
+        """The number of degenerate components."""
 
 
 class DetectorState(Protocol):
-    """What the state of any detector tells."""
+    """The fields that the states of all detectors have."""
 
     @property
     def drift_detected(self) -> bool:
-        """Whether the last number has shown a change."""
+        """Whether a change was detected at the last number."""
 
 
 if TYPE_CHECKING:

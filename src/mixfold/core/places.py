@@ -1,4 +1,4 @@
-"""Where in the data something is wrong, in words: rows and columns count from 1."""
+"""Rows and cells in error messages; rows and columns count from 1."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 
 def row_place(row: int) -> str:
-    """A row, given by its index from 0."""
+    """Describe a row, given by its index from 0."""
     return f"row {row + 1} (counted from 1)"
 
 
 def cell_place(row: int | None, column: int, columns: Sequence[str] | None) -> str:
-    """A cell, given by its indices from 0; the column by its name where it has one."""
+    """Describe a cell, given by its indices from 0; the column is named if it has a name."""
     if columns is not None:
         which = "a row" if row is None else row_place(row)
         return f"{which}, column {str(columns[column])!r}"

@@ -9,7 +9,7 @@ from typing import Any
 
 from mixfold.core.errors import unknown_name
 
-# scikit-learn's names of what has another name here
+# scikit-learn's names of initializers
 SCIKIT_LEARN_NAMES = {
     "initializers": {"random": "random-labels", "random-from-data": "random-rows"},
 }
@@ -17,10 +17,9 @@ SCIKIT_LEARN_NAMES = {
 
 @cache
 def names(package: str) -> tuple[str, ...]:
-    """Names of everything a package of mixfold offers, e.g. `names("families")`.
+    """The names of all classes that a package registers, e.g. `names("families")`.
 
-    Files whose names begin with `_`, and those that the package lists as its `HELPER_MODULES`, have
-    no class that is found by name.
+    Files whose names begin with `_`, and the `HELPER_MODULES` of the package, register none.
     """
     offering = import_module(f"mixfold.{package}")
     helpers = getattr(offering, "HELPER_MODULES", ())
@@ -34,13 +33,13 @@ def _name_of_file(file: str) -> str:
 
 
 def _letters(name: str) -> str:
-    """What all spellings of a name share: "OnlineEM", "online-em" and "online_em" are one."""
+    """A key that is the same for all spellings: "OnlineEM", "online-em" and "online_em"."""
     return name.lower().replace("++", "plusplus").replace("-", "").replace("_", "")
 
 
 @cache
 def _by_letters(package: str) -> dict[str, str]:
-    """The names that `names` lists, by what all their spellings share."""
+    """The registered names by their spelling-independent keys."""
     known = {_letters(one): one for one in names(package)}
     for other, one in SCIKIT_LEARN_NAMES.get(package, {}).items():
         known[_letters(other)] = one
@@ -48,7 +47,7 @@ def _by_letters(package: str) -> dict[str, str]:
 
 
 def canonical(package: str, name: str) -> str:
-    """The name of a package's class, however it is spelt, as `names` lists it."""
+    """The registered name of a class, given in any spelling."""
     found = _by_letters(package).get(_letters(name)) if isinstance(name, str) else None
     if found is None:
         kind = package.removesuffix("s").replace("familie", "family")
@@ -58,7 +57,7 @@ def canonical(package: str, name: str) -> str:
 
 
 def find(package: str, name: str) -> Any:
-    """The class called `name` in a package; "OnlineEM", "online-em" and "online_em" are one."""
+    """The class with a name in a package, given in any spelling, such as "OnlineEM"."""
     return _class_called(package, canonical(package, name))
 
 
@@ -69,34 +68,34 @@ def _class_called(package: str, name: str) -> Any:
     for attribute in vars(module):
         if attribute.lower() == _letters(file) and isinstance(getattr(module, attribute), type):
             return getattr(module, attribute)
-    raise AttributeError(f"{module.__name__} has no class called like its file")
+    raise AttributeError(f"{module.__name__} has no class named after its file")
 
 
 def clear_caches() -> None:
-    """Look at the files of packages anew, as after one was added."""
+    """Forget the files found in packages, for example after one was added."""
     for cached in (names, _by_letters, _class_called, find_all):
         cached.cache_clear()
 
 
 def make(package: str, given: object) -> Any:
-    """An object of a package: `given` itself, or where that is a name, the class with defaults."""
+    """`given` itself or, if it is a name, an instance of that class with its defaults."""
     return find(package, given)() if isinstance(given, str) else given
 
 
 def make_fields(thing: object, *fields: str) -> None:
-    """Put objects in the place of names in fields of a frozen value: a schedule for "power"."""
+    """Replace names in fields of a frozen value by objects, such as "power" by a schedule."""
     for field in fields:
         object.__setattr__(thing, field, make(f"{field}s", getattr(thing, field)))
 
 
 def is_called(given: object, name: str) -> bool:
-    """Whether `given` is the name, however it is spelt."""
+    """Whether `given` is a spelling of the name."""
     return isinstance(given, str) and _letters(given) == _letters(name)
 
 
 @cache
 def find_all(package: str) -> dict[str, Any]:
-    """Every class a package offers, by name."""
+    """All registered classes of a package, by name."""
     return {name: find(package, name) for name in names(package)}
 
 

@@ -41,7 +41,7 @@ class Rows:
             check_array("weight", self.weight, (n,), 0.0, HEAVIEST)
 
     def observed(self) -> Rows:
-        """With zeros in place of cells that are NaN."""
+        """The rows with missing cells (NaN) replaced by zeros."""
         return Rows(np.nan_to_num(self.x, posinf=np.inf, neginf=-np.inf), self.weight)
 
     def cut(self, start: int, stop: int) -> Rows:
@@ -50,11 +50,11 @@ class Rows:
         return Rows(self.x[start:stop], weight)
 
     def where(self, chosen: NDArray[np.bool_]) -> Rows:
-        """The chosen rows alone."""
+        """The selected rows."""
         return Rows(self.x[chosen], None if self.weight is None else self.weight[chosen])
 
     def copy(self) -> Rows:
-        """The same rows in memory of their own."""
+        """A copy of the rows."""
         return Rows(copied(self.x), None if self.weight is None else copied(self.weight))
 
     def on_host(self) -> Rows:
@@ -73,7 +73,7 @@ class Rows:
 
 
 def join(parts: Sequence[Rows]) -> Rows:
-    """Rows of several blocks, one after the other."""
+    """Concatenate blocks of rows."""
     if len(parts) == 1:
         return parts[0]
     x = concatenated([p.x for p in parts])
@@ -84,12 +84,12 @@ def join(parts: Sequence[Rows]) -> Rows:
 
 
 def rows_at_a_time(rows: Rows, length: int) -> Iterator[Rows]:
-    """At most `length` rows at a time; at least one block, which may be empty."""
+    """Iterate over at most `length` rows at a time; at least one block, which may be empty."""
     return (rows.cut(first, first + length) for first in range(0, len(rows) or 1, length))
 
 
 def stretches(n: int, length: int) -> Iterator[slice]:
-    """0 .. n-1 cut into stretches of `length`; the last may be short."""
+    """Divide 0 .. n-1 into ranges of `length`; the last may be shorter."""
     return (slice(first, min(first + length, n)) for first in range(0, n, length))
 
 

@@ -1,4 +1,4 @@
-"""What a schedule is: step numbers to step sizes."""
+"""The protocol of schedules: step sizes by the number of the update."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether things are what their declared types say: the schema of values in files."""
+"""Checks of values in files against the declared types of their fields."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def field_types(cls: type) -> dict[str, object]:
 
 
 def check_fields(cls: type, given: Mapping[str, object]) -> None:
-    """Refuse fields for a value that are missing, unknown or not of their declared types."""
+    """Raise an error for fields that are missing, unknown or not of their declared types."""
     hints = field_types(cls)
     if given.keys() != hints.keys():
         names = ", ".join(hints) or "none"
@@ -35,7 +35,7 @@ def check_fields(cls: type, given: Mapping[str, object]) -> None:
 
 
 def with_tuples(cls: type, given: Mapping[str, object]) -> dict[str, object]:
-    """Fields for a value, of which files hold tuples as lists."""
+    """Convert lists to tuples where the fields of a value are declared as tuples."""
     hints = field_types(cls)
     return {
         name: tuple(part)
@@ -46,7 +46,7 @@ def with_tuples(cls: type, given: Mapping[str, object]) -> dict[str, object]:
 
 
 def check_types(thing: object) -> None:
-    """Check the fields of a value, and of all values in it."""
+    """Check the types of the fields of a value, and of all nested values."""
     if isinstance(thing, list | tuple):
         for item in thing:
             check_types(item)
@@ -58,7 +58,7 @@ def check_types(thing: object) -> None:
 
 
 def fits(thing: object, hint: object) -> bool:
-    """Whether `thing` is of a type, as an annotation gives it."""
+    """Whether `thing` matches a type annotation."""
     if hint in (Any, object) or isinstance(hint, TypeVar):
         return _is_plain(thing)
     hint = _without_alias(hint)
@@ -95,7 +95,7 @@ def _is_instance(thing: object, cls: object) -> bool:
 
 
 def _is_text(thing: object) -> bool:
-    """Whether `thing` is text that can be written: it has no halves of characters."""
+    """Whether `thing` is text that can be encoded as UTF-8."""
     return isinstance(thing, str) and not any("\ud800" <= letter <= "\udfff" for letter in thing)
 
 
@@ -118,7 +118,7 @@ def _has_type(array: NDArray[np.generic], element: object) -> bool:
 
 
 def _is_plain(thing: object) -> bool:
-    """Whether `thing` is what files may hold where nothing is said of its type."""
+    """Whether `thing` may be in a field of undeclared type."""
     if isinstance(thing, list | tuple):
         return all(_is_plain(item) for item in thing)
     return (
@@ -131,7 +131,7 @@ def _is_plain(thing: object) -> bool:
 
 
 def description(thing: object) -> str:
-    """A thing in few words, for messages."""
+    """A short description of an object, for messages."""
     if is_array(thing):
         return f"an array of shape {tuple(thing.shape)} and type {thing.dtype}"
     if is_dataclass(thing):

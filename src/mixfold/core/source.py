@@ -1,4 +1,4 @@
-"""What a source of rows is."""
+"""The base class of sources of rows."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def block_length(d: int) -> int:
 
 
 def part_length(n: int, d: int) -> int:
-    """Rows per part when n rows are to be shared out: a thirty-second, within limits."""
+    """Rows per partition of n rows: a thirty-second of them, within limits."""
     least, largest = (max(1, elements // max(d, 1)) for elements in (LEAST_PART, LARGEST_PART))
     return min(largest, max(least, -(-n // PARTS)))
 
 
 def cuts(anchors: Sequence[int], n: int, length: int) -> list[tuple[int, int]]:
-    """Ranges of n rows, of at least `length` rows but for the last, that begin at anchors."""
+    """Divide n rows at anchors into ranges of at least `length` rows; the last may be shorter."""
     starts: list[int] = []
     for anchor in anchors:
         if not starts or anchor - starts[-1] >= length:
@@ -49,17 +49,17 @@ def cuts(anchors: Sequence[int], n: int, length: int) -> list[tuple[int, int]]:
 
 
 def no_check(rows: Rows, numbers: Sequence[int]) -> None:
-    """Any rows will do."""
+    """Accept any rows."""
 
 
 def same(source: Source) -> Source:
-    """A source that is its own description."""
+    """Return the source; the recipe of sources that can be pickled."""
     return source
 
 
 @runtime_checkable
 class WholeArray(Protocol):
-    """A source that can give all of its rows as one block, of a known type."""
+    """A source that can return all rows as one block of a known dtype."""
 
     columns: Sequence[str] | None
 
@@ -73,15 +73,15 @@ class WholeArray(Protocol):
 
 
 class Source(ABC):
-    """An iterator of row blocks that knows its columns and can start at any row.
+    """An iterable of blocks of rows with known columns, which can start at any row.
 
-    A source of files pickles as a description of them, without rows or open files.
+    A source of files is pickled by its paths and options, without rows or open files.
     """
 
     columns: Sequence[str] | None = None
     rereadable: bool = True
-    engine: str | None = None  # the name of the engine whose workers have the rows
-    in_memory: bool = False  # whether blocks are views of memory, so that long ones cost nothing
+    engine: str | None = None  # the name of the engine whose collection it reads
+    in_memory: bool = False  # whether blocks are views, so that long ones need no memory
 
     @property
     @abstractmethod
@@ -90,7 +90,7 @@ class Source(ABC):
 
     @property
     def length(self) -> int | None:
-        """Number of rows, where it is known beforehand."""
+        """Number of rows; None if it is not known in advance."""
         return None
 
     @property
@@ -99,39 +99,39 @@ class Source(ABC):
         return False
 
     def resident(self) -> Rows | None:
-        """All rows at once, where they lie on a device."""
+        """All rows as one block if they are on a device, else None."""
         return None
 
     def anchors(self) -> Sequence[int]:
-        """Rows at which reading can begin without reading those before."""
+        """Numbers of rows at which reading can begin without reading those before."""
         return [0]
 
     @abstractmethod
     def blocks(self, start: int = 0, length: int | None = None) -> Iterator[Rows]:
-        """The rows from number `start` on, in order; `length` is a wish for rows per block."""
+        """Iterate over blocks from row `start` on; `length` is the preferred length of a block."""
 
     def partitions(self, length: int | None = None) -> Sequence[Source]:
-        """Sources that make up this one, for workers to read; about `length` rows each.
+        """Divide the source into partitions of about `length` rows, for workers to read.
 
-        How many there are depends on the data alone.
+        The number of partitions depends on the data alone.
         """
         return [self]
 
     @property
     def is_remote_readable(self) -> bool:
-        """Whether workers elsewhere can read it by themselves."""
+        """Whether workers in other processes can read the source."""
         return False
 
     def recipe(self) -> tuple[Any, ...]:
-        """A function and its arguments that make this source where a worker is."""
+        """A function and its arguments that make this source on a worker."""
         return same, self
 
     def part_length(self) -> int:
-        """The length of a partition where none is asked for."""
+        """The default length of a partition."""
         return part_length(self.length or 0, self.d)
 
     def fingerprint(self, limit: int = FULL_BYTES) -> Fingerprint:
-        """What tells these data from others; of the first rows where no more is at hand.
+        """The fingerprint of the data; by default of the first rows only.
 
         Files are read as a whole up to `limit` bytes.
         """
@@ -139,11 +139,11 @@ class Source(ABC):
         return rows_fingerprint(words, [self.head(FIRST_ROWS)])
 
     def take(self, indices: np.ndarray) -> Rows:
-        """Rows by number."""
+        """The rows with these numbers."""
         raise SourceError(f"{type(self).__name__} cannot be indexed: use sampling='stream'")
 
     def head(self, n: int) -> Rows:
-        """The first n rows, or as many as there are."""
+        """The first n rows, or all if there are fewer."""
         return self._stretch(0, n)
 
     def _stretch(self, start: int, n: int) -> Rows:
@@ -156,10 +156,10 @@ class Source(ABC):
         return join(parts) if parts else Rows(np.empty((0, self.d)))
 
     def sample(self, n: int, rng: np.random.Generator) -> Rows:
-        """About n rows spread over the source, as far as it can be reached into.
+        """A sample of about n rows, spread over the source if it allows random access.
 
-        Which they are depends on the rows alone, not on how a file or several hold them. What is
-        read for them is at most one pass.
+        The sample depends on the rows alone, not on how they are divided into files. At most one
+        pass is read.
         """
         if self.length is None or self.length <= n:
             return self.head(n)
@@ -173,13 +173,13 @@ class Source(ABC):
         return join(parts) if parts else Rows(np.empty((0, self.d)))
 
     def _together(self, stretches: list[Stretch]) -> list[list[Stretch]]:
-        """Stretches in groups that are read in one go, since no anchor lies between them."""
+        """Group ranges with no anchor between them, which are read together."""
         anchors = self.anchors()
         groups = groupby(stretches, key=lambda stretch: bisect_right(anchors, stretch[0]))
         return [list(group) for _, group in groups]
 
     def _read(self, stretches: list[Stretch]) -> Iterator[Rows]:
-        """The rows of stretches, each of which begins after the one before has ended."""
+        """Read the rows of ranges, which are in order and do not overlap."""
         first, last = stretches[0][0], stretches[-1][0] + stretches[-1][1]
         for rows in self.blocks(first, min(SAMPLED_BLOCK, block_length(self.d))):
             for start, n in stretches:

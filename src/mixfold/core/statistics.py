@@ -23,9 +23,9 @@ Scatter = Literal["none", "diag", "factor", "full"]
 
 
 def packed_length(scatter: Scatter, d: int, hidden: int = 0) -> int:
-    """How many second moments are kept for d first moments.
+    """The number of second moments for d first moments.
 
-    "factor" keeps the squares of all, and all products with the last `hidden` of them.
+    "factor" has the squares of all columns, and all products with the last `hidden` columns.
     """
     full, seen = d * (d + 1) // 2, d - hidden
     factor = full - seen * (seen - 1) // 2
@@ -60,10 +60,10 @@ def lower_mask(d: int) -> NDArray[np.bool_]:
 
 @cache
 def packed_pairs(d: int, length: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Row and column numbers of the packing that has `length` entries for d columns.
+    """Row and column indices of the packing that has `length` entries for d columns.
 
-    Those of columns that are seen come first, on the diagonal; the rows of hidden ones are whole.
-    "diag" is the packing with none hidden, "full" the one with all but the first.
+    Observed columns come first, with their diagonal entries only; latent columns have whole rows.
+    "diag" is the packing without latent columns, "full" that in which all but the first are.
     """
     seen = (1 + isqrt((2 * d - 1) ** 2 - 8 * (length - d))) // 2
     hidden = np.arange(seen, d)
@@ -107,7 +107,7 @@ def outer_full(delta: Array) -> Array:
 
 
 class Additive(ABC):
-    """What statistics of every kind can do: be added, scaled and mixed."""
+    """Operations of all kinds of statistics: addition, scaling and mixing."""
 
     count: float
     log_likelihood: float
@@ -118,7 +118,7 @@ class Additive(ABC):
 
     @abstractmethod
     def __mul__(self, factor: float) -> Self:
-        """As if every row weighed `factor` times as much."""
+        """Statistics with all weights multiplied by `factor`."""
 
     def normalized(self) -> Self:
         """Per unit of row weight, so that `count` is 1."""
@@ -131,7 +131,7 @@ class Additive(ABC):
 
 @value
 class Totals(Additive):
-    """Sums that are linear in the latent variables, for models whose sums do not cancel."""
+    """Statistics as plain sums, for models in which no cancellation occurs."""
 
     values: Array
     count: float
@@ -155,9 +155,9 @@ class Totals(Additive):
 
 @value
 class BlockShape:
-    """How many means and how many products about them a component has in a block.
+    """The number of means and of central second moments per component in a block.
 
-    With `by_cell` every mean has a weight of its own, since cells of a row need not be observed.
+    With `by_cell` every mean has its own weight, since cells of a row may be missing.
     """
 
     means: int
@@ -167,11 +167,11 @@ class BlockShape:
 
 @value
 class Block:
-    """Weights, means and scatters of K components: an additive value of a family's own making.
+    """Weights, means and scatters of K components, which can be added.
 
-    Kept as weighted means and covariances about those means, not as raw sums: `E[xx'] - mu mu'`
-    cancels when the data lie far from zero, this form does not. Sums of blocks use the pairwise
-    formula of Chan, Golub and LeVeque (1979).
+    Blocks hold weighted means and covariances about these means, not raw sums: `E[xx'] - mu mu'`
+    loses digits when the data are far from zero, this form does not. Sums of blocks use the
+    pairwise formula of Chan, Golub and LeVeque (1979).
 
     Parameters
     ----------
@@ -192,7 +192,7 @@ class Block:
     @staticmethod
     def of_sums(weight: Array, sums: Array) -> Block:
         """A block without scatter, from sums of weighted rows."""
-        weight = np.maximum(weight, 0.0)  # signed changes may leave the domain
+        weight = np.maximum(weight, 0.0)  # differences of statistics may leave the domain
         return Block.of_means(weight, sums * _wide(reciprocal(weight)))
 
     @property
@@ -218,7 +218,7 @@ class Block:
         return self._sum(self.weight * (1.0 - gamma), other, other.weight * gamma)
 
     def _sum(self, own: Array, other: Block, others: Array) -> Block:
-        """Of both blocks, as if they had these weights."""
+        """The sum of both blocks, with these weights."""
         weight = own + others
         share = np.divide(others, weight, out=np.zeros_like(weight), where=weight != 0)
         t = _wide(share)
@@ -229,7 +229,7 @@ class Block:
         return Block(self.weight * factor, self.mean, self.scatter)
 
     def moved(self, weight: Array, other: Block, t: Array) -> Block:
-        """With another weight, and the fraction t, (K, 1) or (K, m), of the way to `other`."""
+        """A block with another weight, interpolated to `other` with t of shape (K, 1) or (K, m)."""
         delta, scatter = other.mean - self.mean, self.scatter
         if scatter.shape[1]:
             rest = 1.0 - t
@@ -238,9 +238,9 @@ class Block:
         return Block(weight, self.mean + t * delta, scatter)
 
     def shrunk(self, whole: Block, own: Array, pull: float) -> Block:
-        """With the fraction `own` of its scatter and `1 - own` of that of a block of all rows.
+        """Shrink the scatter towards that of all rows; `own` is the fraction that is retained.
 
-        A block without scatter has its means moved the fraction `pull` of the way instead.
+        In a block without scatter, the means are moved by the fraction `pull` instead.
         """
         if self.scatter.shape[1]:
             keep = _wide(own)
@@ -248,7 +248,7 @@ class Block:
         return replace(self, mean=(1.0 - pull) * self.mean + pull * whole.mean)
 
     def with_gaps_from(self, other: Block) -> Block:
-        """With the means and scatters of `other` where there is no weight."""
+        """Replace the means and scatters of components without weight by those of `other`."""
         there = _wide(self.weight > 0)
         mean, scatter = np.where(there, self.mean, other.mean), self.scatter
         if scatter.shape[1]:
@@ -260,7 +260,7 @@ Blocks = tuple[Block, ...]
 
 
 def _wide(weight: NDArray[G]) -> NDArray[G]:
-    """Weights that multiply means: (K, 1) or (K, m)."""
+    """The weights with the shape that multiplies means: (K, 1) or (K, m)."""
     return weight if weight.ndim == 2 else weight[:, None]
 
 
@@ -271,7 +271,7 @@ def reciprocal(weight: Array) -> Array:
 
 @value
 class Statistics(Additive):
-    """Total responsibilities (K,) of the components and what the family makes of their rows."""
+    """Total responsibilities (K,) of the components, and the blocks of the family."""
 
     weight: Array
     blocks: tuple[Block, ...]

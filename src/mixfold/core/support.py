@@ -1,4 +1,4 @@
-"""Where the values of a column can lie."""
+"""The support of a column."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Support(NamedTuple):
 
     @property
     def message(self) -> str:
-        """What values must be, for errors."""
+        """Which values are allowed, for error messages."""
         if self == Support():
             return "values must be finite"
         kind = "whole numbers " if self.whole else ""
@@ -38,7 +38,7 @@ class Support(NamedTuple):
         return f"values must be {kind}from {self.low:g} to {self.high:g}"
 
     def excludes(self, x: Array) -> np.ndarray | None:
-        """Where finite numbers, in an array or a tensor, are not in here; None if all are."""
+        """Where finite numbers of an array or tensor are outside; None if none can be."""
         if self == Support():
             return None
         outside: np.ndarray = (x < self.low) | (x > self.high)

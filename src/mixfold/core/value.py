@@ -1,4 +1,4 @@
-"""Small frozen values: declared once, then saved, loaded and compared generically."""
+"""Frozen dataclasses that are saved, loaded and compared generically."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ T = TypeVar("T")
 Tree: TypeAlias = "bool | int | float | str | list[Tree] | dict[str, Tree] | None"
 """What JSON can hold."""
 
-DEEPEST = 100  # levels of a tree of values
+DEEPEST = 100  # largest depth of a tree of values
 
 _CLASSES: dict[str, type] = {}
 
 
 @dataclass_transform(frozen_default=True)
 def value(cls: type[T]) -> type[T]:
-    """Make a frozen dataclass that model files may contain, by its name alone."""
+    """Make a frozen dataclass that model files may contain; files refer to it by its name."""
     frozen = dataclass(frozen=True, eq=False)(cls)
     other = _CLASSES.get(frozen.__name__, frozen).__module__
     if other != frozen.__module__:
@@ -38,9 +38,9 @@ def value(cls: type[T]) -> type[T]:
 
 
 def replace(thing: T, **changes: object) -> T:
-    """The value with some fields changed: `dataclasses.replace`, several times faster.
+    """A copy with some fields changed, like `dataclasses.replace` but several times faster.
 
-    Learners make a state from the one before it several times in every update.
+    Learners call it several times in every update.
     """
     cls = type(thing)
     new = object.__new__(cls)
@@ -89,14 +89,14 @@ def flatten(thing: object, path: str, arrays: dict[str, np.ndarray]) -> Tree:
 
 
 def unflatten(tree: Tree, arrays: Mapping[str, np.ndarray]) -> Any:
-    """Rebuild what `flatten` took apart; only declared values can come out.
+    """The inverse of `flatten`; only declared values can result.
 
     Every array is used once, and every value has all its fields, of their declared types.
     """
     left = dict(arrays)
     thing = _unflatten(tree, left, 0)
     if left:
-        raise ModelFileError(f"is damaged: it has {len(left)} arrays that belong to nothing")
+        raise ModelFileError(f"is damaged: it has {len(left)} arrays that no value uses")
     return thing
 
 
@@ -127,7 +127,7 @@ def _unflatten(tree: Tree, left: dict[str, np.ndarray], depth: int) -> object:
 
 
 def at_home(thing: T) -> T:
-    """The same tree of values, with all its arrays in this machine's memory."""
+    """The same tree of values, with all arrays as NumPy arrays."""
     home: Any = thing
     if is_tensor(thing):
         home = on_host(thing)
@@ -154,7 +154,7 @@ def equal(a: object, b: object) -> bool:
 
 
 def checksum(tree: Tree, arrays: Mapping[str, np.ndarray]) -> str:
-    """SHA-256 of what `flatten` has made."""
+    """SHA-256 of the result of `flatten`."""
     total = hashlib.sha256(json.dumps(tree).encode())
     for name, array in sorted(arrays.items()):
         total.update(json.dumps([name, array.dtype.str, array.shape]).encode())
@@ -163,6 +163,6 @@ def checksum(tree: Tree, arrays: Mapping[str, np.ndarray]) -> str:
 
 
 def digest(thing: object) -> str:
-    """The same for two trees of values if they are the same to the bit."""
+    """SHA-256 of a tree of values; equal for trees that are the same to the bit."""
     arrays: dict[str, np.ndarray] = {}
     return checksum(flatten(thing, "", arrays), arrays)

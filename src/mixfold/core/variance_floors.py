@@ -13,15 +13,16 @@ from numpy.typing import NDArray
 from mixfold.core.limits import LEAST_VARIANCE
 from mixfold.core.rows import Array
 
-SHARE = 1e-8  # of a column's variance
+SHARE = 1e-8  # floor as a fraction of a column's variance
 TIED_SHARE = 1e-6  # the same where many rows have one value, on which a component can collapse
-RESOLVED = 0.01  # of a column's variance: rounding explains no more
-CONSTANT = 1e-3  # deviation of a column with one value, in units of it, or of 1 if that is larger
+RESOLVED = 0.01  # largest fraction of a column's variance that is attributed to rounding
+# standard deviation of a constant column, relative to its value, or to 1 if that is larger
+CONSTANT = 1e-3
 ROUNDING = 2.0**-52
-TOUCHING = 1.0 + 1e-6  # times a floor: variances below count as being on it
-MOST_VALUES, VALUES_TOGETHER = 2**20, 2**18  # that are sorted
+TOUCHING = 1.0 + 1e-6  # variances below this multiple of a floor count as degenerate
+MOST_VALUES, VALUES_TOGETHER = 2**20, 2**18  # numbers that are sorted, in all and at a time
 TIED_ROWS = 0.01
-QUARTILES = 1.349  # their distance in a normal distribution of deviation 1
+QUARTILES = 1.349  # interquartile range of the standard normal distribution
 
 
 def floors(share: float, total: Array, centre: Array, lowest: Array) -> Array:
@@ -30,12 +31,12 @@ def floors(share: float, total: Array, centre: Array, lowest: Array) -> Array:
 
 
 def lowest_variances(columns: Array | None, d: int) -> Array:
-    """What no variance is below, whatever the rows; `columns` are numbers found in a sample."""
+    """A lower bound of all variances; `columns` are the values computed from a sample."""
     return np.full(d, LEAST_VARIANCE) if columns is None else np.maximum(columns, LEAST_VARIANCE)
 
 
 def resolved_variances(x: NDArray[np.floating]) -> Array:
-    """The smallest variance that makes sense in each column of a sample, (d,).
+    """The smallest variance that the resolution of a sample allows in each column, (d,).
 
     Values recorded in steps of s have an error of variance s^2 / 12, so no component is narrower
     where ties show that there are steps. A column with one value has no scale: its deviation is
@@ -50,7 +51,7 @@ def resolved_variances(x: NDArray[np.floating]) -> Array:
 
 
 def _resolved(columns: NDArray[np.floating]) -> Array:
-    """What `resolved_variances` returns, of columns that are the rows of an array."""
+    """The same as `resolved_variances`, for an array whose rows are the columns."""
     columns = np.sort(columns, axis=1)
     size = np.abs(columns[:, [0, -1]]).max(axis=1).astype(np.float64)
     gaps = np.diff(columns, axis=1).astype(np.float64)
@@ -69,7 +70,7 @@ def _resolved(columns: NDArray[np.floating]) -> Array:
 
 
 def _spread(columns: Array) -> Array:
-    """Variances of sorted columns; where their quartiles say less, there are outliers."""
+    """Robust variances of sorted columns: the smaller of the variance and that of the quartiles."""
     n = columns.shape[1]
     variance = columns.var(axis=1)
     quartiles = np.square((columns[:, (3 * n) // 4] - columns[:, n // 4]) / QUARTILES)

@@ -1,1 +1,1 @@
-"""Change in a stream of numbers, one detector per file."""
+"""Detectors of changes in a stream of numbers, one per file."""

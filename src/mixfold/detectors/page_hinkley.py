@@ -1,4 +1,4 @@
-"""The Page-Hinkley test, as river has it."""
+"""The Page-Hinkley test, as in river."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class PageHinkleyState:
 
 @value
 class PageHinkley(Detector[PageHinkleyState]):
-    """A change of the mean, found where a sum of deviations leaves its extreme by `threshold`.
+    """The Page-Hinkley test for a change of the mean.
 
     m_n = mean(x_1..x_n); U <- alpha U + (x - m_n) - delta, D <- alpha D + (x - m_n) + delta. The
     mean has risen where U - min U > threshold, and fallen where max D - D > threshold. Parameters,
@@ -47,13 +47,13 @@ class PageHinkley(Detector[PageHinkleyState]):
     Parameters
     ----------
     min_instances : int, default=30
-        No change is reported before so many numbers.
+        No change is reported before this many numbers.
     delta : float, default=0.005
-        Changes of the mean by less than this are not to be found.
+        Changes of the mean by less than this are ignored.
     threshold : float, default=50.0
-        Larger values give fewer false alarms and later detections. It has the numbers' unit.
+        Larger values give fewer false alarms and later detections. In the unit of the numbers.
     alpha : float, default=0.9999
-        The factor by which sums are forgotten with every number.
+        The factor by which the sums are multiplied with every number.
     mode : {"up", "down", "both"}, default="both"
         Whether to report that the mean has risen, that it has fallen, or either.
 

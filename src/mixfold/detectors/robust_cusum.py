@@ -1,4 +1,4 @@
-"""Falls in a stream of numbers of unknown scale, by a robust cumulative sum."""
+"""Detection of falls in a stream of numbers of unknown scale, by a robust cumulative sum."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from mixfold.core.checks import check_above, check_array, check_kind, check_leas
 from mixfold.core.detector import LARGEST_NUMBER, Detector, finite
 from mixfold.core.value import value
 
-LEAST_SPREAD = 1e-9  # of the level: numbers that are all alike differ by rounding
-WITHIN = 0.6827  # of a Gaussian's numbers, this fraction is within one deviation
+LEAST_SPREAD = 1e-9  # smallest s relative to the level; below it, differences are rounding errors
+WITHIN = 0.6827  # probability that a Gaussian variable is within one standard deviation
 
 
 @value
@@ -27,23 +27,23 @@ class RobustCusumState:
 class RobustCusum(Detector[RobustCusumState]):
     """S <- max(0, S + min((m - x) / s, max_deviation) - delta); a fall where S > threshold.
 
-    m is the median of the last `window_size` numbers and s the deviation of the steps between them:
-    two thirds are within s of the median step. So the numbers' scale does not matter, nor that they
-    rise, and outliers count little. Rises are not reported.
+    m is the median of the last `window_size` numbers, and s is the standard deviation of the
+    differences between successive numbers, estimated by quantiles. So neither the scale of the
+    numbers nor a slow rise matters, and outliers have little influence. Rises are not reported.
 
     Parameters
     ----------
     min_instances : int, default=20
-        No fall is reported before so many numbers, nor for as many after a fall.
+        No fall is reported in this many numbers at the beginning and after each detection.
     delta : float, default=1.0
-        Falls by fewer deviations than this are not to be found.
+        Falls by fewer standard deviations than this are ignored.
     threshold : float, default=11.0
-        In deviations. Larger values give fewer false alarms and later detections.
+        In standard deviations. Larger values give fewer false alarms and later detections.
     max_deviation : float, default=5.0
-        One number counts for at most so many deviations: with the defaults, two outliers are no
-        fall.
+        One number counts for at most this many standard deviations: with the defaults, two outliers
+        are not reported as a fall.
     window_size : int, default=128
-        How many of the last numbers the median and the deviation are taken from.
+        The number of recent values from which the median and s are computed.
 
     Examples
     --------
@@ -93,7 +93,7 @@ class RobustCusum(Detector[RobustCusumState]):
         return RobustCusumState([*state.recent, x][-self.window_size :], total, False)
 
     def _deviations_below(self, recent: list[float], x: float) -> float:
-        """How many deviations the number is below the level."""
+        """By how many standard deviations the number is below the median."""
         level = _quantile(recent, 0.5)
         steps = [after - before for before, after in pairwise(recent)]
         usual = _quantile(steps, 0.5)

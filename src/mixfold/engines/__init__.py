@@ -1,1 +1,1 @@
-"""Where partitions of the data are folded: in this process, or on a cluster."""
+"""Engines, which process partitions of the data: in this process, or on a cluster."""

@@ -1,4 +1,4 @@
-"""Dask arrays and dataframes: rows that lie, or are made, on a cluster."""
+"""Dask arrays and dataframes, whose rows are computed on a cluster."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Collection(Source):
         return True
 
     def fingerprint(self, limit: int = FULL_BYTES) -> Fingerprint:
-        """By the name that Dask gives to what the collection is made of."""
+        """The fingerprint by the name of the collection, which Dask derives from its tasks."""
         weight = weight_fingerprint(self.parts[0].weight)
         return [[f"the Dask collection {self.name}", self.name], *weight]
 
@@ -60,7 +60,7 @@ class Collection(Source):
                     yield rows.cut(skip, len(rows))
 
     def sample(self, n: int, rng: np.random.Generator) -> Rows:
-        """The first rows of some partitions; of others too, where those have few."""
+        """The first rows of some partitions, and of others if those have too few rows."""
         from dask import compute, delayed
 
         found: list[Rows] = []
@@ -76,7 +76,7 @@ class Collection(Source):
 
 
 class Chunk(Source):
-    """One partition, as yet to be computed."""
+    """One partition, which has not been computed."""
 
     def __init__(
         self, block: Any, number: int, d: int, columns: list[str] | None, weight: str | None
@@ -151,7 +151,7 @@ def _open_dataframe(data: Any, columns: Sequence[str] | None, weight: str | None
 
 
 def _spread(parts: Sequence[Chunk]) -> Iterator[Sequence[Chunk]]:
-    """Groups of partitions, each spread over all."""
+    """Groups of partitions, each of which is spread over the whole collection."""
     step = max(1, -(-len(parts) // STRETCHES))
     return (parts[first::step] for first in range(step))
 

@@ -1,4 +1,4 @@
-"""Errors of a Dask cluster, and what can be done about them."""
+"""Errors of a Dask cluster, and their remedies."""
 
 from __future__ import annotations
 
@@ -11,27 +11,29 @@ MORE_MEMORY = (
     "give each worker more memory (dask worker --memory-limit, fewer threads per worker), or make "
     "partitions smaller (smaller row groups in files, repartition() or rechunk() of collections)"
 )
-GO_ON = "see whether the scheduler and its workers are there, and go on with checkpoint and resume"
+GO_ON = (
+    "check that the scheduler and its workers are running, and continue with checkpoint and resume"
+)
 REMEDIES = {
-    "KilledWorker": f"workers died of it, most likely for lack of memory: {MORE_MEMORY}",
-    "MemoryError": f"a worker has not enough memory: {MORE_MEMORY}",
+    "KilledWorker": f"workers died while running it, most likely for lack of memory: {MORE_MEMORY}",
+    "MemoryError": f"a worker does not have enough memory: {MORE_MEMORY}",
     "CommClosedError": f"the connection was lost: {GO_ON}",
     "ConnectionError": f"the connection was lost: {GO_ON}",
     "ClosedClientError": f"the connection was closed: {GO_ON}",
     "TimeoutError": f"there was no answer in time: {GO_ON}",
-    "CancelledError": f"the work was cancelled, or those who had it are gone: {GO_ON}",
+    "CancelledError": f"the work was cancelled, or its workers are gone: {GO_ON}",
 }
 """What can be done, by the name of an error's class."""
 
 
 def remedy(error: BaseException) -> str | None:
-    """What can be done about an error of a cluster; None if it is one of the work itself."""
+    """The remedy for an error of a cluster; None for errors of the computation itself."""
     names = (kind.__name__ for kind in type(error).__mro__)
     return next((REMEDIES[name] for name in names if name in REMEDIES), None)
 
 
 def failed(error: BaseException) -> ClusterError:
-    """What went wrong on the cluster, and what can be done."""
+    """A `ClusterError` with the cause and a remedy."""
     what = f"a task failed on the cluster: {type(error).__name__}: {error}"
     known = remedy(error)
     return ClusterError(what if known is None else f"{what}; {known}")
@@ -39,7 +41,7 @@ def failed(error: BaseException) -> ClusterError:
 
 @contextmanager
 def on_cluster() -> Iterator[None]:
-    """Turns errors of a cluster, though not those of the work itself, into ours."""
+    """Convert errors of a cluster to `ClusterError`; errors of the computation are kept."""
     try:
         yield
     except MixfoldError:

@@ -1,4 +1,4 @@
-"""Shared-out work on a Dask cluster."""
+"""The engine that runs on a Dask cluster."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ SCHEMES = ("tcp", "tls", "ws", "wss", "ucx", "inproc")
 
 
 class Dask(Engine):
-    """One graph per reduction, of which only the last result comes back.
+    """Submits one task graph per reduction; only the final result is returned.
 
-    What workers do and the state they begin with go out once, to every worker: a task runs where
-    its inputs are, so what only one had would keep the others idle.
+    The functions and the initial state are sent once to every worker. Dask runs a task where its
+    inputs are, so if only one worker had them, the others would be idle.
     """
 
     served = "'local', or the address of a Dask scheduler"
@@ -35,7 +35,7 @@ class Dask(Engine):
 
     @classmethod
     def accepts(cls, cluster: str) -> bool:
-        """Whatever is no address of another kind: what is wrong with one, the library says."""
+        """Accept any address that no other engine accepts; Dask reports invalid ones."""
         scheme, separator, _ = cluster.partition("://")
         return not separator or scheme in SCHEMES
 
@@ -54,7 +54,7 @@ class Dask(Engine):
     def reduce(
         self, work: Work[Folded], before: object, shards: Sequence[Sequence[Source]]
     ) -> Folded:
-        """The merged result of all shards; begun anew if all who knew what to do have died."""
+        """The merged result of all shards; it is computed again if all workers have died."""
         from concurrent.futures import CancelledError
 
         for _ in range(ATTEMPTS):
@@ -81,7 +81,7 @@ class Dask(Engine):
 
 
 def graph(given: Any, shards: Sequence[Sequence[Source]]) -> Any:
-    """The whole reduction, as yet to be computed."""
+    """The task graph of the whole reduction."""
     from dask import delayed
 
     first, fold, merge = (delayed(task, pure=False) for task in (_first, _fold, _merge))
@@ -113,7 +113,7 @@ def _merge(given: FromParams, parts: list[Any]) -> Any:
 
 @contextmanager
 def dask_engine(cluster: str | None) -> Iterator[Dask]:
-    """The engine at an address, on a "local" cluster of its own, or where the current client is."""
+    """The engine at an address, on a new "local" cluster, or at the current client."""
     client = _current() if cluster in DEFAULTS else None
     if client is not None:
         yield Dask(client)
@@ -140,7 +140,7 @@ def _current() -> Any:
 
 @contextmanager
 def _safe_path() -> Iterator[None]:
-    """Processes that begin here do not import modules of the working folder as they begin."""
+    """Prevent new processes from importing modules of the working folder."""
     before = os.environ.get("PYTHONSAFEPATH")
     os.environ["PYTHONSAFEPATH"] = "1"
     try:
@@ -170,10 +170,11 @@ def _connected(cluster: str | None) -> Iterator[Any]:
     client, reason = None, ""
     try:
         client = library.Client(cluster, timeout=PATIENCE, set_as_default=False)
-    except Exception as error:  # addresses can be wrong in many ways
+    except Exception as error:  # an invalid address can raise any error
         reason = str(error)
     if client is None:
-        gc.collect()  # half a client that is left to the end of the interpreter fails there
+        # a client that failed to connect raises an error at the end of the interpreter
+        gc.collect()
         raise ClusterError(
             f"cluster is {cluster!r}, where no Dask scheduler answers ({reason}): start one with "
             "'dask scheduler', correct the address, or use 'local'"

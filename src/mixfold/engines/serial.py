@@ -1,4 +1,4 @@
-"""Shared-out work, done here: what every cluster must equal."""
+"""The engine that runs in this process, to which every cluster must be equal."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mixfold.core.source import Source, same
 
 
 class Serial(Engine):
-    """One partition after the other in this process."""
+    """Processes one partition after the other in this process."""
 
     served = "'serial'"
     remote = False

@@ -1,4 +1,4 @@
 """Estimators with the interface of scikit-learn."""
 
-# modules that other packages use, without a class to be found by name
+# modules for other packages, without a registered class
 HELPER_MODULES = ("formula_nodes", "learned_effects", "merging", "saving")

@@ -1,4 +1,4 @@
-"""Why a model has no such attribute, and where to look instead."""
+"""Why a fitted model lacks an attribute, and which one to use instead."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ OF_GAUSSIANS = ("covariances_", "precisions_", "precisions_cholesky_")
 
 
 def why_absent(name: str, learned: Learned) -> str:
-    """The reason that a fitted model does not show an attribute that others show."""
+    """The reason why a fitted model lacks an attribute that other models have."""
     learner, family = name_of(learned.learner), learned.model.family
     none = f"the {name_of(family)} family has none"
     if getattr(family, "covariance", None) == "factor":
@@ -19,7 +19,7 @@ def why_absent(name: str, learned: Learned) -> str:
         **dict.fromkeys(OF_GAUSSIANS, none),
         "loadings_": of_factors,
         "noise_variance_": of_factors,
-        "lower_bound_": f"{learner} has not ended with an update from all rows; use score(X)",
+        "lower_bound_": f"{learner} does not end with an update from all rows; use score(X)",
         "posterior_": f"{learner} learns no posterior; use 'online-vb' or 'moment-matching'",
         "drifts_": "use learner=DriftAware(...) to find changes in a stream",
     }

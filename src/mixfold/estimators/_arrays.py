@@ -1,4 +1,4 @@
-"""Arrays of observations: validated as scikit-learn does, with errors that name row and column."""
+"""Validation of arrays of observations as in scikit-learn; errors name row and column."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def features_of(estimator: Any, given: Any, groups: Any, group: int | None, fit:
         return Features(x, names, groups)
     if groups is not None:
         raise InvalidInputError(
-            f"groups is given, but group={group} says that a column of X tells groups apart"
+            f"groups is given, but group={group} says that a column of X has the groups"
         )
     if not group < len(names):
         raise InvalidInputError(
-            f"group is {group}, but X has {len(names)} columns: their numbers begin with 0"
+            f"group is {group}, but X has {len(names)} columns, numbered from 0"
         )
     rest = [*names[:group], *names[group + 1 :]]
     return Features(np.delete(x, group, axis=1), rest, x[:, group])
@@ -59,11 +59,11 @@ def _validated(estimator: Any, given: Any, least_columns: int, fit: bool) -> Flo
     except ValueError as error:
         if "could not convert" in str(error):
             raise InvalidInputError(
-                f"X is not numeric ({error}); levels are for formulas: give one, and a table"
+                f"X is not numeric ({error}); for categorical columns give a formula and a table"
             ) from None
         if "Expected 2D array" in str(error):
             raise InvalidInputError(
-                "X has not two dimensions: rows and columns are needed. Reshape your data, with "
+                "X is not two-dimensional: rows and columns are needed. Reshape your data, with "
                 "X.reshape(-1, 1) if it is one column"
             ) from None
         raise InvalidInputError(f"X cannot be used: {error}") from None

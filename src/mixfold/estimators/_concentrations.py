@@ -20,7 +20,7 @@ SUBJECT, TIME, DOSE, CONCENTRATION, WEIGHT = range(5)
 
 
 def concentration_table(data: Any, concentration: str) -> Any:
-    """A dict of columns as a table; what cannot hold columns is refused.
+    """Convert a dict of columns to a table; refuse data without columns.
 
     Nulls among concentrations become NaN, which dose rows may have.
     """
@@ -70,6 +70,6 @@ def check_proportional(
     ):
         if bad.any():
             raise InvalidInputError(
-                f"subject {data.label(keys[bad][0])} {why}: error='proportional' allows no noise "
+                f"subject {data.label(keys[bad][0])} {why}: error='proportional' has no noise "
                 "there; drop such rows, or use error='additive' or 'combined'"
             )

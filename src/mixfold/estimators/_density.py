@@ -1,4 +1,4 @@
-"""What the estimators of mixtures share: learning from data."""
+"""Fitting, as all estimators of mixtures share it."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ class Density(Streaming):
     checkpoint_every: float = 30.0
     resume: Any = False
     cluster: str | None = None
-    progress: Progress | None = None  # where a front end wants progress shown
+    progress: Progress | None = None  # set by front ends that display progress
 
     _least_rows = 1
-    _ordered = True  # whether a fit ends with components in order
+    _ordered = True  # whether components are sorted at the end of a fit
 
     # learning
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Learn from scratch.
+        """Fit the model, discarding what was learned before.
 
         Parameters
         ----------
@@ -78,7 +78,7 @@ class Density(Streaming):
         return self
 
     def _check_outputs(self, learner: Learner) -> None:
-        """Refuse files that cannot be written before there is anything to write."""
+        """Refuse output files that cannot be written, before the fit begins."""
         if self.checkpoint is not None:
             check_checkpoint(self.checkpoint)
         memory = getattr(learner, "memory", None)
@@ -86,7 +86,7 @@ class Density(Streaming):
             check_output(Path(memory), special=False)
 
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
-        """Learn from scratch, then label the same rows."""
+        """Fit the model and return the most probable component of each row."""
         return self.fit(X, y, sample_weight).predict(X)
 
     def _learn(self, settings: MixtureSettings, source: Source, place: Placement) -> None:
@@ -146,7 +146,7 @@ class Density(Streaming):
         return SampledParams(backend, sample)
 
     def _resumed(self, backend: MixtureBackend, learner: Learner, saved: Fit | None) -> Fit | None:
-        """Where to go on from, if not from the beginning."""
+        """The fit to resume from; None to start from the beginning."""
         return saved
 
     def _checkpoint(
@@ -209,6 +209,6 @@ class Density(Streaming):
             seed=0,
             streaming=False,
         )
-        # a pass that was interrupted has sums whose components have their places
+        # the sums of an interrupted pass refer to the present order of components
         ordered = self._ordered and fit.done and learner.exchangeable and plan.initial_params.random
         self._remember(learned.ordered() if ordered else learned)

@@ -1,4 +1,4 @@
-"""What estimators of mixed models share that take formulas or arrays."""
+"""Estimators of mixed models that take formulas or arrays."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from mixfold.fitting.loop import check_some
 
 
 class Effects(NamedTuple):
-    """A and B of rows, and where their groups stand in `groups_`: -1 for others."""
+    """A and B of rows, and the positions of their groups in `groups_`, -1 for new groups."""
 
     a: Array
     b: Array
@@ -37,7 +37,7 @@ class Effects(NamedTuple):
 
 
 def check_design(design: Any, rank: int, q: int) -> None:
-    """Refuse what does not make columns of `rank` fixed effects, or more, and q random ones."""
+    """Raise an error unless the design has at least `rank` fixed and q random effects."""
     if not isinstance(design, ArrayDesign | FormulaDesign):
         raise InvalidInputError(f"design is {design!r}: a formula, or columns, are needed")
     found = len(design.names), len(design.random_names)
@@ -60,7 +60,7 @@ class Designed(BaseEstimator):  # type: ignore[misc]
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.required = True  # of arrays; a formula names the response
+        tags.target_tags.required = True  # for arrays; with a formula the response is a column of X
         return tags
 
     def _open(self, X: Any, y: Any, groups: Any, Z: Any, group_weight: Any) -> Observations:
@@ -74,7 +74,7 @@ class Designed(BaseEstimator):  # type: ignore[misc]
         return open_formula(X, self.formula, self.random or "~ 1", self.group, group_weight)
 
     def _group_number(self) -> int | None:
-        """The number of the column of X that tells groups apart, where one does."""
+        """The number of the column of X that holds the groups, or None."""
         for name, given in (("random", self.random), ("group", self.group)):
             if isinstance(given, str):
                 raise InvalidInputError(f"{name} is {given!r}, which needs a formula")
@@ -91,13 +91,13 @@ class Designed(BaseEstimator):  # type: ignore[misc]
                 )
 
     def _open_again(self, X: Any, y: Any, groups: Any, Z: Any, response: bool) -> Observations:
-        """Data with the columns and levels of those that were learned."""
+        """Open data with the columns and levels of the data of `fit`."""
         design = self._learned.design
         if isinstance(design, FormulaDesign):
             self._check_no_arrays(y, groups, Z)
             return open_known(X, design, response)
         features = features_of(self, X, groups, design.group, fit=False)
-        if y is None and not response:  # nothing is known of what is to be predicted
+        if y is None and not response:  # the responses are to be predicted
             y = np.zeros(len(features.x))
             features = features if features.groups is not None else features._replace(groups=y)
         data = open_arrays(features, y, Z, design, None)
@@ -109,7 +109,7 @@ class Designed(BaseEstimator):  # type: ignore[misc]
         return data
 
     def _responses(self, X: Any) -> Array:
-        """The response that a formula names."""
+        """The response of the formula."""
         data = self._open_again(X, None, None, None, response=True)
         parts = [data.design.matrices(rows.x[:, 1:])[0] for rows in data.source.blocks()]
         return np.concatenate(parts)

@@ -1,4 +1,4 @@
-"""Validation, once, where data and parameters come in."""
+"""Validation of data and parameters."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def learner_from(given: Any) -> Learner:
 
 
 def seed_from(random_state: Any) -> int:
-    """Where randomness begins, as one number."""
+    """The random seed as one number."""
     if isinstance(random_state, int | np.integer):
         return int(random_state)
     if isinstance(random_state, np.random.Generator):
@@ -71,10 +71,10 @@ def open_data(
     device: Any = None,
     missing: bool = False,
 ) -> Source:
-    """A source over whatever the user gave; arrays are validated as scikit-learn does.
+    """A source over the user's data; arrays are validated like in scikit-learn.
 
-    A tensor goes to the device or, where that is None, becomes an array. With `missing`, cells of
-    arrays may be NaN.
+    A tensor is moved to the device or, if that is None, converted to an array. With `missing`,
+    cells of arrays may be NaN.
     """
     check_column_list(columns)
     _check_table_shaped(data)
@@ -166,7 +166,7 @@ def _weighted(x: Any, sample_weight: Any, columns: Any) -> ArraySource:
         return ArraySource(x, None, columns)
     weight = _check_sample_weight(sample_weight, x, dtype=np.float64, ensure_non_negative=True)
     if not weight.any():
-        raise InvalidInputError("all of sample_weight is zero: at least one row must count")
+        raise InvalidInputError("all of sample_weight is zero: at least one must be positive")
     return ArraySource(x, np.ascontiguousarray(weight), columns)
 
 
@@ -185,7 +185,7 @@ def _remember_columns(estimator: Any, source: Source, reset: bool) -> None:
 
 @dataclass(frozen=True)
 class RowCheck:
-    """Refuses rows that a family does not allow; `columns` name them."""
+    """Refuses rows that a family does not allow; `columns` are names for messages."""
 
     family: Family
     columns: Sequence[str] | None
@@ -197,9 +197,9 @@ class RowCheck:
 def check_rows(
     family: Family, columns: Sequence[str] | None, rows: Rows, numbers: Sequence[int] | None
 ) -> None:
-    """Refuse what `check_finite` does, and values outside the family's support.
+    """Refuse rows that are not finite or outside the family's support.
 
-    `numbers` are those of the rows in what the user gave, where they are known.
+    `numbers` are the numbers of the rows in the user's data, if they are known.
     """
     check_finite(columns, rows.observed() if family.accepts_missing else rows, numbers)
     outside = family.out_of_support(rows.x)
@@ -209,7 +209,7 @@ def check_rows(
 
 
 def check_sample(family: Family, source: Source, rows: Rows, numbers: Sequence[int] | None) -> None:
-    """Refuse what `check_rows` does in rows drawn from a source, and find them there by number."""
+    """Check a sample of rows of a source; errors give the number of the row in the source."""
     try:
         check_rows(family, source.columns, rows, numbers)
     except InvalidInputError:
@@ -226,11 +226,11 @@ def check_finite(
     numbers: Sequence[int] | None,
     weight: str = "sample_weight",
 ) -> None:
-    """Refuse NaN, infinity, values too large to be squared and weights that are none.
+    """Refuse NaN, infinity, values too large to be squared, and invalid weights.
 
-    `weight` is what the user knows the weights by.
+    `weight` is the user's name for the weights.
     """
-    # both are NaN where a value is, and are found faster than each value is looked at
+    # both are NaN if any value is; this is faster than a test of each value
     if len(rows) and not (float(rows.x.min()) > -LARGEST and float(rows.x.max()) < LARGEST):
         x = on_host(rows.x)
         if not np.isfinite(x).all():
@@ -260,7 +260,7 @@ def check_weights(weight: Floats, name: str = "sample_weight") -> None:
 
 
 def _first(bad: Any, columns: Any, rows: Rows, numbers: Sequence[int] | None) -> str:
-    """Where the first bad value stands, and what it is."""
+    """The place and the value of the first invalid value."""
     row, column = np.argwhere(on_host(bad))[0]
     number = None if numbers is None else numbers[row]
     found = on_host(rows.x[row])[column]

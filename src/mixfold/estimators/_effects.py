@@ -1,4 +1,4 @@
-"""Observations of groups as units of the linear mixed-effects model, well scaled."""
+"""Scaled observations of groups, which are the rows of linear mixed-effects models."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CHUNK = 4096
 
 
 class Design(Protocol):
-    """What makes y, A and B of rows."""
+    """Computes y, A and B from rows."""
 
     @property
     def names(self) -> list[str]: ...
@@ -37,8 +37,8 @@ class ArrayDesign:
     """Rows hold y, then the columns of X, then those of Z.
 
     `intercept` puts a column of ones before X; without Z the random effect is an intercept. `group`
-    is the number of the column of X that tells groups apart, where one does, and `classes` are the
-    two labels of a response that is coded as 0 and 1.
+    is the number of the column of X that holds the groups, or None, and `classes` are the two
+    labels of a response that is coded as 0 and 1.
     """
 
     features: list[str]
@@ -74,9 +74,9 @@ class ArrayDesign:
 class Scaling:
     """Coordinates in which the model is learned.
 
-    A becomes A `turn`, whose columns are orthonormal on average; y becomes the residual of least
-    squares, (y - A `offset`) / `scale`; columns of B are divided by their root mean squares.
-    Columns of A that are left out have rows of zeros in `turn`, (p, rank).
+    A is replaced by A `turn`, whose columns are orthonormal on average, y by the residual of least
+    squares, (y - A `offset`) / `scale`, and columns of B are divided by their root mean squares.
+    Columns of A that are dropped have rows of zeros in `turn`, (p, rank).
     """
 
     offset: Array
@@ -86,17 +86,17 @@ class Scaling:
 
     @property
     def rank(self) -> int:
-        """Columns of A that are not left out."""
+        """The number of columns of A that are not dropped."""
         return int(self.turn.shape[1])
 
     @property
     def left_out(self) -> NDArray[np.bool_]:
-        """Which columns of A are left out, (p,)."""
+        """Which columns of A are dropped, (p,)."""
         return np.asarray(~self.turn.any(axis=1))
 
     def check(self, p: int, rank: int, q: int) -> None:
-        """Refuse other numbers of effects, and scales that are not above zero."""
-        high = LARGEST_SUM  # of ratios between columns, which may be in any units
+        """Raise an error for other numbers of effects, and for scales that are not positive."""
+        high = LARGEST_SUM  # bound of ratios between columns, which may be in any units
         check_array("offset", self.offset, (p,), -high, high)
         check_array("turn", self.turn, (p, rank), -high, high)
         check_array("spread", self.spread, (q,), 1.0 / high, high)
@@ -114,16 +114,16 @@ class Scaling:
         return self.subjects(*design.matrices(x[:, 1:].astype(np.float64, copy=False)), starts)
 
     def coefficients(self, params: LinearMixedParams) -> Array:
-        """Fixed effects as they are in the data's own units."""
+        """Fixed effects in the units of the data."""
         return self.offset + self.scale * (self.turn @ params.beta)
 
     def coefficient_covariance(self, inside: Array) -> Array:
-        """The covariance of the estimated fixed effects, NaN for those that are left out."""
+        """The covariance of the estimated fixed effects, NaN for those that are dropped."""
         covariance = self.scale**2 * (self.turn @ inside @ self.turn.T)
         return np.where(self.left_out[:, None] | self.left_out, np.nan, covariance)
 
     def random_covariance(self, omega: Array) -> Array:
-        """Omega in the data's own units."""
+        """Omega in the units of the data."""
         return np.asarray(self.scale**2 * omega / np.outer(self.spread, self.spread))
 
     def inner_covariance(self, omega: Array) -> Array:
@@ -131,7 +131,7 @@ class Scaling:
         return np.asarray(omega * np.outer(self.spread, self.spread) / self.scale**2)
 
     def effects(self, z: Array) -> Array:
-        """Random effects in the data's own units."""
+        """Random effects in the units of the data."""
         return np.asarray(z * self.scale / self.spread)
 
 
@@ -145,9 +145,9 @@ def sum_columns(a: Array, weights: Array) -> Array:
 
 
 class Observed:
-    """What a first look at all rows shows: the triangle R of QR of [A y], and scales.
+    """Accumulates the factor R of the QR decomposition of [A y], and scales, over all rows.
 
-    Rows are taken in by chunks of a fixed length, so that blocks do not show in the bits.
+    Rows are added in chunks of a fixed length, so that results do not depend on the blocks.
     """
 
     def __init__(self, design: Design) -> None:
@@ -159,11 +159,11 @@ class Observed:
         self.n = 0
 
     def see(self, rows: Rows, numbers: Sequence[int]) -> None:
-        """Take in a block of rows."""
+        """Add a block of rows."""
         self.take(*finite_matrices(self.design, rows, numbers))
 
     def take(self, y: Array, a: Array, b: Array) -> None:
-        """Take in the matrices of a block of rows."""
+        """Add the matrices of a block of rows."""
         self.n += len(y)
         table = np.vstack([self._waiting, np.column_stack([a, y, b])])
         whole = len(table) - len(table) % CHUNK
@@ -178,12 +178,12 @@ class Observed:
         self._squares = self._squares + np.square(table[:, width:]).sum(axis=0)
 
     def fold(self, x: Array, starts: np.ndarray) -> Array:
-        """Subjects of rows, once all have been seen."""
+        """Subjects of rows, after all rows have been added."""
         return self.scaling.fold(self.design, x, starts)
 
     @cached_property
     def scaling(self) -> Scaling:
-        """Least squares and scales, without columns that the data cannot tell apart."""
+        """The scaling by least squares, without linearly dependent columns."""
         self._take(self._waiting)
         names, p = self.design.names, len(self.design.names)
         if len(self._triangle) < p:
@@ -223,7 +223,7 @@ def independent_columns(r: Array) -> list[int]:
     basis = np.zeros((len(r), 0))
     for j, column in enumerate(r.T):
         away = column - basis @ (basis.T @ column)
-        away = away - basis @ (basis.T @ away)  # once more, for what rounding has left
+        away = away - basis @ (basis.T @ away)  # repeated to remove rounding errors
         length = np.sqrt(np.square(away).sum())
         if length > SINGULAR * np.sqrt(np.square(column).sum()):
             kept.append(j)
@@ -232,7 +232,7 @@ def independent_columns(r: Array) -> list[int]:
 
 
 def warn_of_collinear(names: list[str], scaling: Scaling) -> None:
-    """Name the columns that are left out, and those of which they are combinations."""
+    """Warn about dropped columns, and name those of which they are combinations."""
     dropped = np.flatnonzero(scaling.left_out)
     if not len(dropped):
         return
@@ -247,7 +247,7 @@ def warn_of_collinear(names: list[str], scaling: Scaling) -> None:
 
 
 def known_covariance(given: Any, q: int) -> Array:
-    """A covariance of random effects that a user has given."""
+    """Check a covariance of random effects that the user has given."""
     try:
         omega = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):

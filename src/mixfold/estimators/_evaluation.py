@@ -1,4 +1,4 @@
-"""What the estimators share once something has been learned: evaluating, sampling, saving."""
+"""Methods of fitted mixtures: evaluation, sampling, saving."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from mixfold.models.bayesian_mixture import BayesianMixture, MixturePosterior
 
 
 class Evaluation(DensityMixin, Guarded):  # type: ignore[misc]
-    """A mixture that can say what it has learned."""
+    """The methods of a fitted mixture."""
 
     n_threads: int | None
     random_state: Any
@@ -39,7 +39,7 @@ class Evaluation(DensityMixin, Guarded):  # type: ignore[misc]
         return seed_from(self.random_state)
 
     def _rows(self, X: Any, learned: Learned, device: Any = None) -> Iterator[Rows]:
-        """Blocks of data that are fit to be evaluated."""
+        """Checked blocks of rows to evaluate."""
         family, first = learned.model.family, 0
         missing = family.accepts_missing
         source = open_data(self, X, None, None, reset=False, device=device, missing=missing)
@@ -58,9 +58,9 @@ class Evaluation(DensityMixin, Guarded):  # type: ignore[misc]
             yield from evaluated(backend, learned.params, rows, responsibilities, X)
 
     def iter_posteriors(self, X: Any) -> Iterator[tuple[Any, Any]]:
-        """log p(x) and responsibilities (n, K) of some rows after the other.
+        """Iterate over log p(x) and responsibilities (n, K), block by block.
 
-        For data that do not fit in memory; blocks are as the source gives them.
+        For data that do not fit in memory; the source determines the blocks.
         """
         return self._posteriors(X, True)
 
@@ -74,7 +74,7 @@ class Evaluation(DensityMixin, Guarded):  # type: ignore[misc]
         return sum(p[0] for p in parts) / sum(p[1] for p in parts)
 
     def score_bound(self, X: Any) -> float:
-        """Mean over rows of max_k log w_k p(x | k): what `score` is if every row has one component.
+        """Mean over rows of max_k log w_k p(x | k): `score` with hard assignments.
 
         It is never above `score`, nor more than log K below it.
         """
@@ -86,10 +86,10 @@ class Evaluation(DensityMixin, Guarded):  # type: ignore[misc]
         return concatenated([part[1] for part in self._posteriors(X, True)])
 
     def predict(self, X: Any) -> Any:
-        """The component most likely to have made each row; a tensor if X is one on a device."""
+        """The most probable component of each row; a tensor if X is one on a device."""
         return concatenated([part[1].argmax(axis=1) for part in self._posteriors(X, True)])
 
-    # what Bayesian learners know besides
+    # methods for Bayesian learners
 
     def _posterior(self, learned: Learned) -> tuple[BayesianMixture, MixturePosterior]:
         if learned.posterior is None:
@@ -100,7 +100,7 @@ class Evaluation(DensityMixin, Guarded):  # type: ignore[misc]
         return BayesianMixture(learned.model), learned.posterior
 
     def posterior_predictive(self, X: Any) -> Floats:
-        """log p(x | rows learned) of every row: parameters are averaged over, not fixed.
+        """Posterior predictive log-density of every row, averaged over the parameters.
 
         For Gaussians this is the density of a mixture of t distributions.
         """
@@ -118,7 +118,7 @@ class Evaluation(DensityMixin, Guarded):  # type: ignore[misc]
         return mixture.expected(posterior)
 
     def credible_intervals(self, level: float = 0.95) -> dict[str, tuple[Floats, Floats]]:
-        """Lower and upper ends of intervals that hold a parameter with probability `level`.
+        """Lower and upper ends of credible intervals of probability `level`.
 
         They are named "weights", "means" and, for Gaussians, "covariances". Intervals of
         covariances between columns come from draws, all others are exact.
@@ -161,7 +161,7 @@ class Evaluation(DensityMixin, Guarded):  # type: ignore[misc]
         return drawn
 
     def save(self, path: str | Path) -> None:
-        """Write a model file that `mixfold.load` reads, here or elsewhere."""
+        """Write a model file that `mixfold.load` reads."""
         from mixfold.estimators.saving import save
 
         check_is_fitted(self)

@@ -1,4 +1,4 @@
-"""The fit of a mixed model to subjects, kept on disk where that is wanted."""
+"""The fit of a mixed model to subjects, with optional checkpoints."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ START_BYTES = 2**26
 
 
 class StartingModel(Model, Protocol):
-    """A model that knows parameters to begin with."""
+    """A model that computes its own initial parameters."""
 
     def initial_params(self, subjects: Array, /) -> Params:
-        """Parameters that some subjects suggest."""
+        """Initial parameters from some subjects."""
 
 
 class UnitFitting(Guarded):
@@ -58,7 +58,7 @@ class UnitFitting(Guarded):
                 yield model
             except np.linalg.LinAlgError as error:
                 raise InvalidInputError(
-                    f"the effects cannot be told apart from these data ({error}): leave out some "
+                    f"the effects are not identified by these data ({error}): leave out some "
                     "that are nearly combinations of others"
                 ) from error
 
@@ -70,7 +70,7 @@ class UnitFitting(Guarded):
         subjects: Grouped,
         initial_subjects: int,
     ) -> Fit:
-        """Learn from a start that some subjects suggest, or go on from the checkpoint."""
+        """Fit from initial parameters that some subjects give, or resume from the checkpoint."""
         seed = seed_from(self.random_state)
         initial_subjects = max(1, min(initial_subjects, START_BYTES // (8 * subjects.d)))
         what = {MODEL: backend.model, LEARNER: learner, "the design": design}
@@ -92,7 +92,7 @@ class UnitFitting(Guarded):
         return Loop(plan).run()
 
     def _checkpoint(self, what: dict[str, Any], subjects: Grouped) -> Checkpoint | None:
-        """Where the fit is kept: by what is learned, from which units, and from which seed."""
+        """The checkpoint of the fit, identified by the model, the subjects and the seed."""
         if self.checkpoint is None:
             return None
         random = isinstance(self.random_state, int | np.integer)

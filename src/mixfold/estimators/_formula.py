@@ -1,4 +1,4 @@
-"""Formulas as model matrices, the same for every block of rows."""
+"""Model matrices of formulas, the same for every block of rows."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ T = TypeVar("T")
 class FormulaDesign:
     """y, A and B of rows by the formulas `y ~ fixed effects` and `~ random effects`.
 
-    `columns` are those of the rows, and `levels` what their codes stand for, None where they hold
-    numbers. Numeric levels are levels inside C(...) alone, and elsewhere numbers. `group` is the
-    column that tells groups apart.
+    `columns` are those of the rows, and `levels` are the values of their codes, None for numeric
+    columns. Numeric levels are levels inside C(...) only, and numbers elsewhere. `group` is the
+    column of groups.
     """
 
     tree: FormulaTree
@@ -56,7 +56,7 @@ class FormulaDesign:
             self._check_columns(name, terms)
 
     def _check_columns(self, name: str, terms: list[CodedTerm]) -> None:
-        """Refuse more columns than can be held, before any is made."""
+        """Refuse too many columns, before any is computed."""
         numbers = [prod(map(self._width, term)) for term in terms]
         if sum(numbers) > MOST_COLUMNS:
             raise InvalidInputError(
@@ -94,7 +94,7 @@ class FormulaDesign:
                     f"C({name}) as a term of its own, or make it numeric"
                 )
 
-    # what factors are
+    # factors
 
     @cached_property
     def _tables(self) -> dict[str, FormulaLevelTable | None]:
@@ -181,7 +181,8 @@ class FormulaDesign:
             return found[coded]
 
         y = [tuple(map(CodedFactor, self.tree.response))] if response else []
-        with np.errstate(all="ignore"):  # what is not finite is refused by name
+        # values that are not finite are refused later, with the name of the column
+        with np.errstate(all="ignore"):
             parts = [_matrix(terms, values, len(x)) for terms in (y, self._fixed, self._random)]
         return parts[0][:, 0] if response else np.zeros(len(x)), parts[1], parts[2]
 
@@ -218,7 +219,7 @@ class FormulaDesign:
 
 
 def _products(term: CodedTerm, parts: Callable[[CodedFactor], list[T]]) -> Iterator[tuple[T, ...]]:
-    """What the columns of a term are products of; those of its first factor change first."""
+    """The factors' columns whose products are the columns of a term, first factor fastest."""
     for chosen in product(*(parts(factor) for factor in reversed(term))):
         yield chosen[::-1]
 

@@ -1,7 +1,7 @@
-"""How levels become columns: as many as can be told apart.
+"""Coding of levels as columns, without linear dependence.
 
-An effect of levels beside an intercept has a column for every level but the first, and a column
-for every level where nothing else stands for their sum. The rule for interactions is that of R and
+A categorical effect has a column for every level but the first if there is an intercept, and a
+column for every level if no other term spans their sum. The rule for interactions is that of R and
 of formulaic: a term adds what the terms before it do not span.
 """
 

@@ -1,7 +1,7 @@
-"""What center, scale and poly learn from all rows, in some passes before the fit.
+"""The constants of center, scale and poly, computed from all rows before the fit.
 
-Rows are taken in by chunks of a fixed length, so that blocks do not show in the bits. Weights have
-no part in it.
+Rows are added in chunks of a fixed length, so that results do not depend on the blocks. Weights are
+ignored.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from mixfold.fitting.loop import check_some
 from mixfold.sources.grouped import check_rereadable
 
 CHUNK = 4096
-LEAST_SCALE = 1e-12  # of a polynomial, as a fraction of that of the first
+LEAST_SCALE = 1e-12  # smallest scale of a polynomial, relative to that of the first
 
 Learned = FormulaStandardized | FormulaPolynomial
 
@@ -65,7 +65,7 @@ def _read(design: FormulaDesign, source: Source, active: list[Constants]) -> Non
 
 
 def _replaced(thing: Any, found: dict[str, Constants]) -> Any:
-    """A tree whose functions have the constants that were found."""
+    """The tree with the computed constants in its functions."""
     if isinstance(thing, list):
         return [_replaced(item, found) for item in thing]
     if isinstance(thing, Learned):
@@ -106,7 +106,7 @@ class Constants:
         self._sums: list[tuple[float, float]] = []
 
     def see(self, x: Array) -> None:
-        """Take in some rows."""
+        """Add rows."""
         if not self._centers:
             if len(self._distinct) <= HIGHEST_DEGREE:
                 several = np.unique(np.concatenate([self._distinct, x]))
@@ -117,7 +117,7 @@ class Constants:
         self._sums.append((float(squares.sum()), float(((x - self._centers[0]) * squares).sum())))
 
     def end_pass(self) -> None:
-        """Another center and another scale: of sums over all rows."""
+        """Compute the next center and scale from sums over all rows."""
         squares, products = (fsum(sums) for sums in zip(*self._sums, strict=True))
         self._sums = []
         self._check_distinct()

@@ -43,7 +43,7 @@ def parse_formulas(formula: Any, random: Any) -> FormulaTree:
     other = TermParser(FormulaText("random", random))
     effects = other.one_side()
     table = both.factors | other.factors
-    numbers: dict[str, int] = {}  # factors of terms that were removed have none
+    numbers: dict[str, int] = {}  # factors of removed terms get no number
 
     def numbered(term: Term) -> list[int]:
         return [numbers.setdefault(factor, len(numbers)) for factor in term]

@@ -1,4 +1,4 @@
-"""The values of expressions and polynomials; those in a row depend on that row alone."""
+"""Evaluation of expressions and polynomials; values in a row depend on that row alone."""
 
 from __future__ import annotations
 

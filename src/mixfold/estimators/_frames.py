@@ -1,4 +1,4 @@
-"""Columns of pandas and polars frames by name, and arrays as scikit-learn checks them."""
+"""Selection of columns of pandas and polars frames, and validation of arrays."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ def check_column_list(columns: Any) -> None:
 
 
 def known_columns(estimator: Any, data: Any) -> list[str] | None:
-    """The columns of `fit` to choose from a frame by name; None leaves its names to scikit-learn.
+    """The columns of `fit` to select from a frame; None leaves the check to scikit-learn.
 
-    They are chosen if the estimator has `columns`, or if the frame has all of them and others
-    besides, such as the weights of `fit`.
+    They are selected by name if the estimator has `columns`, or if the frame has all of them and
+    further ones, such as the weights of `fit`.
     """
     known = getattr(estimator, "feature_names_in_", None)
     if known is None:
@@ -58,7 +58,7 @@ def take_columns(
 
 
 def as_numbers(estimator: Any, data: Any, *, reset: bool, least_rows: int) -> Any:
-    """A frame or array as scikit-learn makes an array of it; a column of text is named."""
+    """Convert a frame or array with scikit-learn; errors name a column that is not numeric."""
     with np.errstate(invalid="ignore"), name_the_column(data):  # a sum of values may overflow
         return validate_data(
             estimator,
@@ -66,18 +66,18 @@ def as_numbers(estimator: Any, data: Any, *, reset: bool, least_rows: int) -> An
             reset=reset,
             dtype=[np.float64, np.float32],
             ensure_min_samples=least_rows,
-            ensure_all_finite=False,  # which `check_finite` sees, and says where
+            ensure_all_finite=False,  # `check_finite` tests this and names the cell
             order=None,
         )
 
 
 @contextmanager
 def name_the_column(data: Any) -> Iterator[None]:
-    """Says which column is not numeric, where that is why a conversion fails."""
+    """Name the column that is not numeric if a conversion fails for that reason."""
     try:
         yield
     except (TypeError, ValueError) as error:
-        if "feature names" in str(error):  # which are compared before anything is converted
+        if "feature names" in str(error):  # scikit-learn compares them before it converts the data
             raise
         columns = _columns(data)
         found = {name: _not_a_number(column) for name, column in columns}
@@ -118,7 +118,7 @@ def _not_a_number(column: np.ndarray) -> Any:
         try:
             float(found)
         except (TypeError, ValueError):
-            # what is complex is refused as scikit-learn does
+            # complex numbers are refused by scikit-learn
             if not (is_missing(found) or isinstance(found, complex)):
                 return found
     return None

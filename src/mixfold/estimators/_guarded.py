@@ -14,21 +14,21 @@ from mixfold.estimators._nested_params import nested_params, part_of, set_nested
 
 
 class Guarded(BaseEstimator):  # type: ignore[misc]
-    """One thread learns at a time; the others read what was there before until it is done.
+    """Only one thread learns at a time; others use the previous state until it is done.
 
-    All that an estimator is lies in its `__dict__`, which is replaced as a whole: a thread that
-    reads it once has everything of one moment.
+    The whole state of an estimator is its `__dict__`, which is replaced as a whole, so that a
+    thread that reads it once has a consistent state.
     """
 
     _writing: Any = None
     _own_learner = ""  # the name of a learner whose parameters are those of the estimator itself
 
     def _lock(self) -> Any:
-        """What a thread holds while it learns; copies have their own."""
+        """The lock that a thread holds while it learns; copies have their own."""
         return self._writing or self.__dict__.setdefault("_writing", RLock())
 
     def _twin(self) -> Self:
-        """Another estimator that is the same, and of which no other thread knows."""
+        """A copy of the estimator that no other thread uses."""
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
         return twin
@@ -36,8 +36,8 @@ class Guarded(BaseEstimator):  # type: ignore[misc]
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The parameters by name, with `deep` also those of the family, the learner and so on.
 
-        Parameters of a part are called `family__covariance`, `learner__batch_size`. They are there
-        too where the part was given by its name, and then are its defaults.
+        Nested parameters are called `family__covariance`, `learner__batch_size`. If the family or
+        learner was given by name, they are its defaults.
         """
         found: dict[str, Any] = super().get_params(deep=False)
         if deep:
@@ -49,8 +49,8 @@ class Guarded(BaseEstimator):  # type: ignore[misc]
     def set_params(self, **params: Any) -> Self:
         """Set parameters, those of the family or the learner by names like `learner__batch_size`.
 
-        Where the learner was given by its name, a learner object takes its place. After an error
-        all parameters are as they were.
+        If the learner was given by name, it is replaced by a learner object. After an error no
+        parameter is changed.
         """
         now = self.get_params(deep=False)
         for name, given in set_nested(type(self).__name__, now, params, self._part).items():
@@ -58,7 +58,7 @@ class Guarded(BaseEstimator):  # type: ignore[misc]
         return self
 
     def _part(self, name: str, given: Any) -> Any:
-        """The family, learner or initialiser that a parameter stands for; None for all others."""
+        """The family, learner or initializer that is the value of a parameter; None for others."""
         own = name == "learner" and is_called(given, self._own_learner)
         return None if own else part_of(name, given)
 
@@ -69,9 +69,9 @@ class Guarded(BaseEstimator):  # type: ignore[misc]
 
     @contextmanager
     def _learning(self) -> Iterator[Self]:
-        """A twin that is to learn; the estimator becomes what it is then.
+        """A copy that learns; afterwards the estimator takes its state.
 
-        A failed call leaves the estimator as it was; an interrupt keeps what was learned.
+        A failed call leaves the estimator unchanged; an interrupt keeps what was learned.
         """
         with self._lock():
             twin = self._twin()

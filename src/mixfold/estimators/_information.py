@@ -1,4 +1,4 @@
-"""How much data tell about fixed effects when variances are learned too."""
+"""The observed information of fixed effects when variances are estimated too."""
 
 from __future__ import annotations
 

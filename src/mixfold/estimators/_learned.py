@@ -1,4 +1,4 @@
-"""What an estimator has learned, as a value."""
+"""The learned state of an estimator, as a value."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def check_learner(learner: Any, model: Model) -> None:
     check_kind("learner", learner, Learner)
     check_served(learner, model)
     if not equal(learner.resolve(None, model.d, False), learner):
-        raise InvalidInputError(f"learner is {learner!r}, of which some settings are not resolved")
+        raise InvalidInputError(f"learner is {learner!r}, some of whose settings are not resolved")
 
 
 @value
@@ -79,7 +79,7 @@ class Learned:
     streaming: bool
 
     def check(self) -> None:
-        """Refuse what no learning can have led to."""
+        """Raise an error for an invalid state."""
         check_kind("model", self.model, MixtureModel)
         self.model.family.check_columns(self.model.d)
         self.model.check_params(self.params)
@@ -114,7 +114,7 @@ class Learned:
 
     @property
     def lower_bound(self) -> float | None:
-        """What the last pass has raised, per row, where a pass is one update from all rows."""
+        """The log-likelihood or lower bound per row, for learners with one update per pass."""
         state = self.stream.state
         if self.streaming or state is None or not len(self.history):
             return None
@@ -125,7 +125,7 @@ class Learned:
 
     @staticmethod
     def nothing(model: MixtureModel, learner: Any, seed: int) -> Learned:
-        """Before the first row of a stream."""
+        """The state before the first row of a stream."""
         none = Stream(None, None, [])
         return Learned(model, learner, none, None, 0, 0, 0, no_history(), False, 0, seed, True)
 
@@ -155,7 +155,7 @@ class Learned:
         return found
 
     def precisions(self) -> dict[str, Any]:
-        """Attributes that cost an inversion, so that they are made when they are asked for."""
+        """Attributes that need a matrix inversion, computed when they are accessed."""
         family = self.model.family
         if not isinstance(family, CovarianceMatrices):
             return {}
@@ -167,7 +167,7 @@ class Learned:
     def advance(
         self, backend: MixtureBackend, initialization: Initialization, rows: Rows
     ) -> Learned:
-        """With more rows of a stream."""
+        """The state after more rows of a stream."""
         if self.stream.state is None:
             backend = self._limited(backend, initialization, rows)
         stream, infos = self.stream.learn(backend, self.learner, initialization, self.seed, rows)
@@ -186,10 +186,10 @@ class Learned:
     def _limited(
         self, backend: MixtureBackend, initialization: Initialization, rows: Rows
     ) -> MixtureBackend:
-        """The problem with the limits that the first rows of the stream suggest.
+        """The backend with limits from the first rows of the stream.
 
-        Where whole parameters were given, learning begins with any number of rows, so the
-        parameters say how wide columns are.
+        If all initial parameters were given, learning begins with any number of rows, so the limits
+        come from the parameters.
         """
         given = initialization.given
         if given is not None:
@@ -198,17 +198,17 @@ class Learned:
         return backend if first is None else limited(backend, lambda: first)
 
     def ordered(self) -> Learned:
-        """With components in order, in all that the state has come from too."""
+        """The state with sorted components, in its snapshots too."""
         order = component_order(self.model, self.params)
         return replace(self, stream=reorder(self.stream, order), params=reorder(self.params, order))
 
     def present(self) -> list[Snapshot]:
-        """The state from which a copy goes on, if there is one yet."""
+        """The snapshot from which a copy continues, in a list; empty before the initialisation."""
         state = self.stream.state
         return [] if state is None else [Snapshot(state, self.n_seen, self.n_rows)]
 
     def with_snapshots(self, copies: Iterable[Snapshot]) -> Learned:
-        """With the states that copies continued from among its snapshots."""
+        """The state with further snapshots, from which copies have continued."""
         known = self.stream.snapshots
         snapshots = joined(known, copies) if known else known
         if len(snapshots) == len(known) and all(map(is_, snapshots, known)):
@@ -216,7 +216,7 @@ class Learned:
         return replace(self, stream=replace(self.stream, snapshots=snapshots))
 
     def settle(self, backend: MixtureBackend, initialization: Initialization) -> Learned:
-        """With the parameters brought up to date."""
+        """The state with up-to-date parameters."""
         waiting, state = self.stream.waiting, self.stream.state
         if waiting is not None:
             backend = limited(backend, lambda: waiting)

@@ -1,4 +1,4 @@
-"""What the estimators of mixtures keep of what they have learned, and show of it."""
+"""The fitted attributes of the estimators of mixtures."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from mixfold.fitting.snapshot import MOST, Snapshot
 
 
 class LearnedAttributes(Evaluation):
-    """A mixture whose attributes are those of what it has learned."""
+    """A mixture whose fitted attributes are computed from its learned state."""
 
     _learns: ClassVar[type] = Learned
     _shows: tuple[str, ...] = Learned.public
-    _live: RowStream | None = None  # what learns rows one by one
+    _live: RowStream | None = None  # the working copy for `learn_one`
 
     def _check_learned(self, learned: Learned) -> None:
-        """Refuse what this estimator cannot have learned."""
+        """Raise an error for a learned state that this estimator cannot have."""
         learned.check()
 
     def _remember(self, learned: Learned) -> None:
@@ -38,7 +38,7 @@ class LearnedAttributes(Evaluation):
         self.__dict__.update(shown)
 
     def _attributes(self, learned: Learned) -> dict[str, Any]:
-        """What the estimator shows of what it has learned."""
+        """The fitted attributes."""
         return learned.attributes()
 
     def _warn_of_degenerate(self) -> None:
@@ -47,8 +47,8 @@ class LearnedAttributes(Evaluation):
             warn_of_degenerate(learned.model, learned.params, columns)
 
     def _now(self) -> Learned:
-        """What has been learned, rows of `learn_one` included."""
-        here = self.__dict__  # once: another thread may put another one in its place
+        """The learned state, including rows of `learn_one`."""
+        here = self.__dict__  # read once: another thread may replace it
         live: RowStream | None = here.get("_live")
         if live is not None:
             now, copies = live.settled(), here["_copies"].copy()
@@ -59,7 +59,7 @@ class LearnedAttributes(Evaluation):
     def __getattr__(self, name: str) -> Any:
         model = self._twin()
         if name in model._shows:
-            # rows are being learned one by one, or another thread has just stored what it learned
+            # `learn_one` is in use, or another thread has just stored its state
             shown = model.__dict__ if model._live is None else model._attributes(model._now())
             if name in shown:
                 return shown[name]
@@ -72,14 +72,14 @@ class LearnedAttributes(Evaluation):
         )
 
     def _why_absent(self, name: str) -> str:
-        """Why an attribute of fitted models is not there, and what to do."""
+        """Why a fitted attribute is missing, and what to do."""
         if name not in self._shows:
             return ""
         learned = self.__dict__.get("_learned")
         return ": call fit first" if learned is None else f": {why_absent(name, learned)}"
 
     def __getstate__(self) -> Any:
-        """The state of a copy, which may go on learning by itself."""
+        """The state of a copy, which may continue to learn."""
         model = self._twin()
         if "_learned" not in model.__dict__:
             return super(LearnedAttributes, model).__getstate__()

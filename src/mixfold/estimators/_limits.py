@@ -1,4 +1,4 @@
-"""Limits of parameters that come from the data, and a word where components are on them."""
+"""Limits of parameters that come from the data, and warnings if components reach them."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ MOST_TIMES = 100
 
 
 def with_model(backend: MixtureBackend, model: MixtureModel) -> MixtureBackend:
-    """The problem for another model, on the same device or cores."""
+    """The backend with another model."""
     return backend if backend.model is model else backend.with_model(model)
 
 
 def limited(backend: MixtureBackend, sample: Callable[[], Rows]) -> MixtureBackend:
-    """The problem with limits that a sample of the data suggests, where the family takes any."""
+    """The backend whose family has limits from a sample of the data, if it takes any."""
     family = backend.model.family
     if not (isinstance(family, LimitsFromData) and family.takes_limits):
         return backend
@@ -33,7 +33,7 @@ def limited(backend: MixtureBackend, sample: Callable[[], Rows]) -> MixtureBacke
 
 
 def _repeated(rows: Rows) -> NDArray[np.floating]:
-    """Rows as often as their weights say, so that weight 2 is a row twice; none of weight 0.
+    """Repeat rows by their weights, so that a row of weight 2 counts twice; omit weight 0.
 
     The lightest row counts once, so that a common factor of all weights does not matter.
     """
@@ -45,14 +45,14 @@ def _repeated(rows: Rows) -> NDArray[np.floating]:
 
 
 def limited_by(backend: MixtureBackend, params: MixtureParams) -> MixtureBackend:
-    """The problem with limits that given parameters suggest, where the family takes any."""
+    """The backend whose family has limits from given parameters, if it takes any."""
     family = backend.model.family
     if not (isinstance(family, LimitsFromData) and family.takes_limits):
         return backend
     try:
         backend.model.check_params(params)
     except InvalidInputError:
-        return backend  # the start says what is wrong
+        return backend  # the initialisation raises the error
     found = family.with_limits_of(params.components, params.weights)
     return with_model(backend, replace(backend.model, family=found))
 
@@ -60,7 +60,7 @@ def limited_by(backend: MixtureBackend, params: MixtureParams) -> MixtureBackend
 def warn_of_degenerate(
     model: MixtureModel, params: MixtureParams, columns: Sequence[Any] | None
 ) -> None:
-    """Name the columns in which components are on limits that the user has not set."""
+    """Warn about columns in which components are at limits that the user has not set."""
     family = model.family
     if not (isinstance(family, LimitsFromData) and family.takes_limits):
         return

@@ -29,7 +29,7 @@ def finite_matrices(
 
 def check_usable(names: list[str], table: Array, numbers: Sequence[int]) -> None:
     """Refuse values that are not finite, or too large, by the names of their columns."""
-    usable = np.abs(table) < LARGEST  # NaN is not below
+    usable = np.abs(table) < LARGEST  # false for NaN
     if not usable.all():
         row, column = np.argwhere(~usable)[0]
         found = table[row, column]

@@ -1,4 +1,4 @@
-"""What the parameters of a mixture estimator stand for."""
+"""The resolved parameters of a mixture estimator."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mixfold.models.mixture_model import MixtureBackend, MixtureModel
 
 @dataclass(frozen=True)
 class MixtureSettings:
-    """Family, learner and start, each looked up once in a call; nobody asks for them again."""
+    """Family, learner and initializer, each resolved once per call."""
 
     family: Family
     learner: Learner
@@ -25,22 +25,22 @@ class MixtureSettings:
     n_threads: int | None
 
     def backend(self, d: int, place: Placement = DEFAULT) -> MixtureBackend:
-        """The mixture of d columns, bound to where it is computed."""
+        """The mixture of d columns, bound to its backend."""
         family = self.learner.bounded(self.family)
         family.check_columns(d)
         return place.backend(MixtureModel(family, self.n_components, d), self.n_threads)
 
     def check(self, source: Source) -> RowCheck:
-        """What refuses rows of a source."""
+        """The check of rows of a source."""
         return RowCheck(self.family, source.columns)
 
     def sample_size(self, source: Source) -> int:
-        """How many rows starts are drawn from."""
+        """The number of rows from which initial parameters are drawn."""
         most = max(self.learner.sample_size, self.n_components)
         return most if source.length is None else min(most, source.length)
 
     def sample(self, backend: MixtureBackend, source: Source, n_init: int, seed: int) -> Sample:
-        """The rows of a source that limits and starts come from."""
+        """The sample of a source for limits and initial parameters."""
         size = self.sample_size(source)
         check = partial(check_sample, self.family, source)
         drawing = Drawing(self.initialization, size, n_init, seed, check)

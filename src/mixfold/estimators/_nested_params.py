@@ -29,19 +29,19 @@ PACKAGES: dict[str, tuple[str, type]] = {
 
 
 def part_of(name: str, given: Any) -> Any:
-    """What is meant by a parameter that has parameters of its own; None where it has none."""
+    """The object that a parameter's value stands for; None if it has no parameters."""
     if name not in PACKAGES:
         return None
     package, kind = PACKAGES[name]
     try:
         part = make(package, given)
-    except InvalidInputError:  # "auto", or no name of anything, which `fit` refuses
+    except InvalidInputError:  # "auto", or an unknown name, which `fit` refuses
         return None
     return part if isinstance(part, kind) and is_dataclass(part) else None
 
 
 def nested_params(name: str, part: Any) -> dict[str, Any]:
-    """All parameters inside a part, by the names that the estimator gives them."""
+    """All parameters of a nested object, by their names in the estimator."""
     found: dict[str, Any] = {}
     for field in fields(part):
         inside, inner = f"{name}__{field.name}", getattr(part, field.name)
@@ -53,7 +53,7 @@ def nested_params(name: str, part: Any) -> dict[str, Any]:
 
 
 def with_params(name: str, part: Any, params: Mapping[str, Any]) -> Any:
-    """Another part like this one, with other values of some of its parameters."""
+    """A copy of a nested object with some parameters changed."""
     now = {field.name: getattr(part, field.name) for field in fields(part)}
     plain, nested = split_params(params)
     for key in (*plain, *nested):
@@ -67,7 +67,7 @@ def with_params(name: str, part: Any, params: Mapping[str, Any]) -> Any:
 
 
 def _changed(path: str, given: Any, part: Any, params: Mapping[str, Any]) -> Any:
-    """What takes the place of `given`, which stands for a part; itself where nothing changes."""
+    """The new value of a parameter whose nested object changes; `given` if nothing changes."""
     if part is None:
         raise InvalidInputError(
             f"{path}={given!r} has no parameters of its own: {path}__{next(iter(params))} cannot "
@@ -83,7 +83,7 @@ def set_nested(
     params: Mapping[str, Any],
     part: Callable[[str, Any], Any],
 ) -> dict[str, Any]:
-    """New values of an estimator's own parameters, from parameters of them and of their parts.
+    """New values of the estimator's parameters, from its own and nested parameters.
 
     `part` finds what a parameter's value stands for.
     """
@@ -99,7 +99,7 @@ def set_nested(
 
 
 def split_params(params: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, dict[str, Any]]]:
-    """Parameters of a thing itself, and of its parts by the parts' names."""
+    """Split parameters into those of an object and those of its nested objects by name."""
     plain: dict[str, Any] = {}
     nested: dict[str, dict[str, Any]] = {}
     for key, given in params.items():

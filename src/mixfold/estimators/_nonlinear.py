@@ -1,4 +1,4 @@
-"""What the estimators of nonlinear mixed models share: learning, then a look at every subject."""
+"""Estimators of nonlinear mixed models: the fit, then the evaluation of every subject."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from mixfold.models.random_effects import RandomEffects
 from mixfold.sources.grouped import Grouped
 
 INITIAL_SUBJECTS = 2000
-TOGETHER = 512  # subjects looked at in one go
+TOGETHER = 512  # subjects evaluated at once
 LEAST_EIGENVALUE = 1e-8
 LEAST_INFORMATION = 1e-4
 
@@ -46,9 +46,9 @@ LEAST_INFORMATION = 1e-4
 class LearnedUnits:
     """Everything the public attributes are made from.
 
-    `design` says what columns mean, and `scaling` in which units they were learned.
-    `parameter_covariance` is of the learned parameters in the order of the model's scores;
-    `weight` is that of all subjects together.
+    `design` describes the columns, and `scaling` the units in which they were learned.
+    `parameter_covariance` is of the learned parameters in the order of the model's scores; `weight`
+    is that of all subjects together.
     """
 
     model: Any
@@ -70,14 +70,15 @@ class LearnedUnits:
     n_degenerate: int
 
     def check(self) -> None:
-        """Refuse what no learning can have led to."""
+        """Raise an error for an invalid state."""
         check_kind("model", self.model, RandomEffects)
         self.model.check_params(self.params)
         check_learner(self.learner, self.model)
         check_count("n_features", self.n_features)
-        told = ~np.isnan(self.parameter_covariance)  # NaN where the data tell nothing
+        # NaN for parameters that the data do not identify
+        identified = ~np.isnan(self.parameter_covariance)
         r = self.model.n_parameters()
-        covariance = np.where(told, self.parameter_covariance, 0.0)
+        covariance = np.where(identified, self.parameter_covariance, 0.0)
         check_array("parameter_covariance", covariance, (r, r), -LARGEST_SUM, LARGEST_SUM)
         n, q = len(self.effects), self.model.n_effects
         check_array("effects", self.effects, (n, q))
@@ -92,7 +93,7 @@ class LearnedUnits:
 
 
 class Look(NamedTuple):
-    """What many draws at the learned parameters tell of every subject, and of the parameters."""
+    """Results for every subject, and for the parameters, from draws at the estimate."""
 
     keys: Floats
     effects: Floats
@@ -104,7 +105,7 @@ class Look(NamedTuple):
 
 
 class NonlinearMixed(UnitFitting):
-    """An estimator whose subjects have random effects that can be drawn, if not integrated.
+    """An estimator with random effects that are drawn or integrated numerically.
 
     `_simulation` are the settings of learner="monte-carlo-em" that suit the model.
     """
@@ -121,7 +122,7 @@ class NonlinearMixed(UnitFitting):
         raise AssertionError("every estimator names its attributes")
 
     def _check_learned(self, learned: LearnedUnits) -> None:
-        """Refuse what this estimator cannot have learned."""
+        """Raise an error for a learned state that this estimator cannot have."""
         learned.check()
 
     def _check_settings(self) -> None:
@@ -150,7 +151,7 @@ class NonlinearMixed(UnitFitting):
         )
         fit = self._fit_subjects(backend, learner, data.design, subjects, INITIAL_SUBJECTS)
         params = learner.estimate(backend, fit.state)
-        # another seed than learning has had
+        # another seed than that of the fit
         seen = look(backend, params, subjects, self.evaluation_draws, fit.seed + 1)
         self._remember(
             LearnedUnits(
@@ -214,7 +215,7 @@ class NonlinearMixed(UnitFitting):
 
 
 def look(backend: Threads, params: Any, subjects: Grouped, draws: int, seed: int) -> Look:
-    """Draw the effects of every subject once more, many times, at the learned parameters."""
+    """Draw the random effects of every subject many times at the estimated parameters."""
     kernel = backend.kernel
     assert isinstance(kernel, SimulationKernel)
     parts: list[Summary] = []
@@ -264,33 +265,35 @@ def pieces(subjects: Grouped, length: int) -> Iterator[tuple[Floats, Rows]]:
 def inverse_information(observed: Floats, outer: Floats, n_means: int = 0) -> Floats:
     """The covariance of the estimates: from Louis' identity, or else from squared scores.
 
-    A parameter of which the data tell nothing, such as a deviation on its floor, has NaN; the
-    others are then as if it were known. So have all but the first `n_means` parameters, where
-    there are such, if variances on the border of their domain leave the information indefinite;
-    it must be exact for that, as draws may leave it indefinite too.
+    A parameter that the data do not identify, such as a standard deviation at its floor, has NaN;
+    the others are computed as if it were known. If `n_means` is given and variances on the border
+    of their domain make the information indefinite, all but the first `n_means` parameters have
+    NaN; this requires exact information, since draws may make it indefinite too.
     """
-    told = ~(np.maximum(np.abs(np.diag(observed)), np.diag(outer)) <= LEAST_INFORMATION)
+    identified = ~(np.maximum(np.abs(np.diag(observed)), np.diag(outer)) <= LEAST_INFORMATION)
     found = np.full_like(observed, np.nan)
-    if not told.any():
+    if not identified.any():
         return found
     means = _inverse(observed[:n_means, :n_means]) if n_means else None
     if means is not None and _inverse(observed) is None:
         found[:n_means, :n_means] = means
         return found
-    found[np.ix_(told, told)] = _told(observed[np.ix_(told, told)], outer[np.ix_(told, told)])
+    found[np.ix_(identified, identified)] = _covariance_of(
+        observed[np.ix_(identified, identified)], outer[np.ix_(identified, identified)]
+    )
     return found
 
 
-def _told(observed: Floats, outer: Floats) -> Floats:
+def _covariance_of(observed: Floats, outer: Floats) -> Floats:
     found = _inverse(observed)
     if found is not None:
         return found
     found = _inverse(outer)
     remedy = (
-        "standard errors are made of squared scores, which are rougher; use more evaluation_draws, "
-        "or fewer random effects if a variance is zero"
+        "standard errors are computed from squared scores, which is less exact; use more "
+        "evaluation_draws, or fewer random effects if a variance is zero"
         if found is not None
-        else "there are no standard errors: the data do not tell all parameters apart; use a "
+        else "there are no standard errors: the data do not identify all parameters; use a "
         "simpler model, or more evaluation_draws"
     )
     warnings.warn(
@@ -306,7 +309,7 @@ def _inverse(information: Floats) -> Floats | None:
     diagonal = np.diag(information)
     if not (np.isfinite(information).all() and (diagonal > 0).all()):
         return None
-    # in units of its diagonal: parameters may differ much in size
+    # scaled to a unit diagonal, since parameters may differ much in size
     size = np.sqrt(diagonal)
     values, vectors = np.linalg.eigh(0.5 * (information + information.T) / np.outer(size, size))
     if not values[0] > LEAST_EIGENVALUE:

@@ -1,4 +1,4 @@
-"""From a table, a file or arrays to rows of (group, variables ...)."""
+"""Conversion of tables, files and arrays to rows of (group, variables ...)."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _check_roles(formula: str, names: list[str], group: str, weight: str | None)
     ):
         if name in taken:
             raise InvalidInputError(
-                f"{role} is {name!r}, which has a part in {other} too: give a copy of the column "
+                f"{role} is {name!r}, which is also used in {other}: give a copy of the column "
                 "under another name"
             )
 
@@ -121,7 +121,7 @@ def _open(data: Any, columns: list[str], weight: str | None, codes: Codes) -> So
 
 
 def needs_codes(source: Source) -> bool:
-    """Whether reading a source gives numbers to values that are none."""
+    """Whether values of a source that are not numeric are replaced by codes."""
     parts = getattr(source, "parts", [source])
     return any(getattr(getattr(part, "selection", None), "coded", True) for part in parts)
 
@@ -164,7 +164,7 @@ def _table(name: str, given: Any) -> tuple[Floats, list[str]]:
         x = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):
         raise InvalidInputError(
-            f"{name} is not numeric; levels are for formulas: give one, and a table"
+            f"{name} is not numeric; for categorical columns give a formula and a table"
         ) from None
     if x.ndim != 2:
         raise InvalidInputError(f"{name} has shape {x.shape}: rows and columns are needed")
@@ -172,7 +172,7 @@ def _table(name: str, given: Any) -> tuple[Floats, list[str]]:
 
 
 def _keys(given: Any, n: int) -> np.ndarray:
-    """What tells groups apart: numbers or text."""
+    """The groups as numbers or text."""
     column = _column("groups", given, n)
     objects = column.dtype.kind == "O"
     missing = np.array([*map(is_missing, column)]) if objects else np.not_equal(column, column)
@@ -186,7 +186,7 @@ def _keys(given: Any, n: int) -> np.ndarray:
 
 
 def _plain(column: np.ndarray) -> np.ndarray:
-    """Objects as what they are."""
+    """Convert an array of objects to the dtype of its values."""
     return np.asarray(column.tolist()) if column.dtype.kind == "O" else column
 
 
@@ -205,7 +205,7 @@ def _numbers(name: str, given: Any, n: int) -> Floats:
 
 
 def positions(known: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Where each wanted name stands among the known, -1 where it does not."""
+    """The position of each name among the known ones, -1 for unknown names."""
     if (known.dtype.kind in "iufb") != (wanted.dtype.kind in "iufb"):
         return np.full(len(wanted), -1)
     order = np.argsort(known)
@@ -214,7 +214,7 @@ def positions(known: np.ndarray, wanted: np.ndarray) -> np.ndarray:
 
 
 def check_labels(groups: Any, n: int) -> None:
-    """Refuse other than n names of groups."""
+    """Raise an error unless there are n names of groups."""
     names = isinstance(groups, list) and all(isinstance(name, str) for name in groups)
     numbers = isinstance(groups, np.ndarray) and groups.dtype.kind in "iufb"
     if not (names or numbers) or np.shape(groups) != (n,):

@@ -1,4 +1,4 @@
-"""Tensors as rows, and what is computed of them as tensors."""
+"""Tensors as rows, and results as tensors."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from mixfold.sources.tensor import Tensor
 def open_tensor(
     estimator: Any, data: Any, sample_weight: Any, device: Any, reset: bool, least_rows: int
 ) -> Tensor:
-    """A source over a tensor, with what arrays are refused for refused in the same words."""
+    """A source over a tensor, with the same validation and errors as for arrays."""
     x = data.detach().to(device).contiguous()
     x = x if x.is_complex() or x.dtype in (torch().float32, torch().float64) else _as_floats(x)
-    # scikit-learn looks at an array of one number that has the tensor's shape
+    # scikit-learn checks an array of one number, broadcast to the tensor's shape
     like = np.broadcast_to(as_array(x.new_zeros(())), tuple(x.shape))
     more = {"dtype": [np.float64, np.float32], "ensure_min_samples": least_rows}
     validate_data(estimator, like, reset=reset, ensure_all_finite=False, **more)
@@ -33,7 +33,7 @@ def open_tensor(
         as_array(sample_weight), like, dtype=np.float64, ensure_non_negative=True
     )
     if not weight.any():
-        raise InvalidInputError("all of sample_weight is zero: at least one row must count")
+        raise InvalidInputError("all of sample_weight is zero: at least one must be positive")
     return Tensor(x, torch().tensor(weight, device=device))
 
 

@@ -1,6 +1,6 @@
-"""Streams that are being learned one row at a time, without the ceremony of a call.
+"""Working copies of a model for `learn_one`, without the overhead of `partial_fit`.
 
-One thread learns; others may ask for `learned` at any time, and get the state after some row.
+One thread learns; others may read `learned` at any time, and get the state after some row.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ FEW = 32
 
 
 def is_in_range(x: Array) -> bool:
-    """Whether all numbers of a row may be learned; few are compared sooner one by one."""
+    """Whether all values of a row are in range; a loop is faster for few columns."""
     if len(x) <= FEW:
         for number in x.tolist():  # noqa: SIM110 - which takes twice as long
             if not -LARGEST < number < LARGEST:
                 return False
         return True
-    return bool(np.maximum.reduce(np.abs(x)) < LARGEST)  # NaN is not below
+    return bool(np.maximum.reduce(np.abs(x)) < LARGEST)  # false for NaN
 
 
 class RowStream(ABC):
-    """A stream that goes on from what has been learned."""
+    """A stream that continues from a learned state."""
 
     def __init__(
         self, learned: Learned, backend: MixtureBackend, initialization: Initialization
@@ -65,7 +65,7 @@ class RowStream(ABC):
         return self._with(*self.moment())
 
     def settled(self) -> Learned:
-        """The same with its parameters, which are kept until there are more rows."""
+        """The learned state with up-to-date parameters, cached until there are more rows."""
         kept = self._settled
         if kept is not None and kept[0] == self.done:
             return kept[1]
@@ -90,11 +90,11 @@ class RowStream(ABC):
 
     @abstractmethod
     def learn(self, x: Array) -> None:
-        """Fold one row, wholly or, if interrupted, perhaps not at all."""
+        """Learn one row; an interrupt leaves it either learned or not."""
 
     @abstractmethod
     def moment(self) -> tuple[Any, int]:
-        """The learner's state and the number of rows learned here, of one moment."""
+        """A consistent pair of the learner's state and the number of rows learned here."""
 
 
 class RowCounts(Protocol):
@@ -107,11 +107,11 @@ class RowCounts(Protocol):
 
 @runtime_checkable
 class UpdatesByRow(Protocol):
-    """A learner that can make every row an update."""
+    """A learner with an update after every row."""
 
     @property
     def options(self) -> RowOptions:
-        """What an update does."""
+        """The options of an update."""
         ...
 
     def row_by_row(self) -> bool:
@@ -119,7 +119,7 @@ class UpdatesByRow(Protocol):
         ...
 
     def row_steps(self, learned: Any, weights: Array | int) -> Array:
-        """Steps of the next rows."""
+        """Step sizes of the next rows."""
         ...
 
     def warm_up_rows(self, state: Any, n: int) -> int:
@@ -134,7 +134,7 @@ class UpdatesByRow(Protocol):
 
 
 class Planned(NamedTuple):
-    """Steps of rows from number `first` on, and for how many of them parameters are not updated."""
+    """Step sizes of rows from number `first` on, and how many do not update parameters."""
 
     first: int
     counts: RowCounts
@@ -142,12 +142,12 @@ class Planned(NamedTuple):
     hold: int
 
     def counts_after(self, done: int) -> RowCounts:
-        """What is behind the statistics after so many rows."""
+        """The counts after this many rows."""
         return self.counts.after(done - self.first)
 
 
 class CompiledRowStream(RowStream):
-    """Every row is an update, on memory of its own."""
+    """Updates after every row in compiled code, on its own memory."""
 
     def __init__(
         self,
@@ -160,7 +160,7 @@ class CompiledRowStream(RowStream):
         self._updater, self._options = updater, learned.learner.options
         self._lock = Lock()  # rows are folded while other threads run
         self._planned = Planned(0, learned.stream.state.learned, np.empty(0), 0)
-        self._done: int | None = 0  # as the updater counts; None if an interrupt came between
+        self._done: int | None = 0  # as the updater counts; None after an interrupt
         state = learned.stream.state
         updater.draw_from(state.seed, state.rows)
 
@@ -198,7 +198,7 @@ class CompiledRowStream(RowStream):
 
 
 class BatchedRowStream(RowStream):
-    """State after state, as the learner makes them."""
+    """Updates by the `step` method of the learner."""
 
     def __init__(
         self, learned: Learned, backend: MixtureBackend, initialization: Initialization
@@ -220,8 +220,11 @@ class BatchedRowStream(RowStream):
 
 
 class Window(NamedTuple):
-    """A window under way: the state before it, what learns its rows, room for them, and the rows
-    learned before."""
+    """The current window of rows.
+
+    `before` is the state before the window, `inner` learns its rows, `rows` is a buffer for them,
+    and `first` is the number of rows learned before.
+    """
 
     before: Any
     inner: RowStream
@@ -230,7 +233,7 @@ class Window(NamedTuple):
 
 
 class DriftRowStream(RowStream):
-    """Learning that is watched: within a window nothing happens but what the inner learner does."""
+    """A stream with drift detection: within a window only the inner learner is updated."""
 
     def __init__(
         self, learned: Learned, backend: MixtureBackend, initialization: Initialization
@@ -271,12 +274,12 @@ class DriftRowStream(RowStream):
 def live_from(
     learned: Learned, backend: MixtureBackend, initialization: Initialization
 ) -> RowStream | None:
-    """What goes on from the stream's state, if it has one yet."""
+    """The working copy that continues from the stream's state; None before the initialisation."""
     return None if learned.stream.state is None else live_on(learned, backend, initialization)
 
 
 def live_on(learned: Learned, backend: MixtureBackend, initialization: Initialization) -> RowStream:
-    """What goes on from the stream's state."""
+    """The working copy that continues from the stream's state."""
     state, learner = learned.stream.state, learned.learner
     if isinstance(learner, WatchesDrift):
         return DriftRowStream(learned, backend, initialization)

@@ -40,9 +40,9 @@ def responsibilities(init_params: str, rows: Rows, k: int, rng: np.random.Random
 def first_statistics(model: MixtureModel, rows: Rows, drawn: Array) -> Statistics:
     """The statistics scikit-learn's first M-step sees.
 
-    With a tied covariance it divides the scatter of *all* rows by the responsibility handed out,
-    which is K where a start gives each component one row; the same initial parameters need the same
-    convention.
+    With a tied covariance it divides the scatter of *all* rows by the sum of responsibilities,
+    which is K if each component is initialised with one row; the same initial parameters need the
+    same convention.
     """
     statistics = statistics_of(model, rows, drawn)
     if getattr(model.family, "covariance", None) != "tied":
@@ -66,7 +66,7 @@ def check_shape(name: str, given: Array | None, shape: tuple[int, ...]) -> None:
 
 @value
 class Overrides(Initializer):
-    """Another start with the weights, means or precisions a user has given put in its place."""
+    """An initializer whose weights, means or precisions are replaced by those of the user."""
 
     start: Initializer
     weights: Array | None
@@ -155,7 +155,7 @@ class ScikitLearnParams:
         return self.number
 
     def params(self, number: int) -> MixtureParams:
-        """The parameters of one start, for which those before are drawn too."""
+        """The parameters of one initialisation; those before are drawn too."""
         while len(self._drawn) <= number:
             self._drawn.append(self._draw())
         return self._drawn[number]

@@ -1,4 +1,4 @@
-"""What the estimators of mixtures share in learning from streams."""
+"""Learning from streams, as all estimators of mixtures share it."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from mixfold.sources.array_source import ArraySource
 
 
 class Streaming(LearnedAttributes):
-    """A mixture that learns more rows at every call."""
+    """A mixture that can be updated with more rows."""
 
     n_components: int
     columns: Any = None
 
-    # what subclasses say
+    # defined by subclasses
 
     def _family(self) -> Family:
         raise AssertionError("every estimator names its family")
@@ -49,7 +49,7 @@ class Streaming(LearnedAttributes):
         raise AssertionError("every estimator names its start")
 
     def _settings(self) -> MixtureSettings:
-        """What the parameters stand for; a call asks for it once."""
+        """The family, learner and initializer; each call resolves them once."""
         family, learner = self._family(), self._learner()
         start = self._start(family, learner)
         initialization = Initialization(start, learner.starts, learner.exchangeable)
@@ -61,7 +61,7 @@ class Streaming(LearnedAttributes):
     # learning more rows
 
     def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Go on learning with more rows; the first call may have any number of them."""
+        """Update the model with more rows; the first call may have any number of them."""
         known = self.__dict__.get("_learned")
         with self._learning() as model:
             model._check_parameters()
@@ -97,7 +97,7 @@ class Streaming(LearnedAttributes):
         )
 
     def learn_many(self, X: Any) -> Self:
-        """`partial_fit` under the name streaming libraries use."""
+        """The same as `partial_fit`, under the name used by streaming libraries."""
         return self.partial_fit(X)
 
     def learn_one(self, x: Any) -> Self:
@@ -142,14 +142,14 @@ class Streaming(LearnedAttributes):
         live = live_from(learned, with_model(backend, learned.model), settings.initialization)
         if live is None:
             return None
-        # what is shown is made when it is asked for
+        # fitted attributes are computed when they are accessed
         kept = {name: part for name, part in self.__dict__.items() if name not in self._shows}
         kept.setdefault("_copies", deque[Snapshot](maxlen=MOST))
         self.__dict__ = kept | {"_learned": learned, "_live": live}
         return live
 
     def _streaming(self, settings: MixtureSettings, backend: MixtureBackend) -> Learned:
-        """What has been learned, in the form that streams."""
+        """The learned state in the form that `partial_fit` continues from."""
         learner = settings.learner.resolve(None, backend.model.d, True)
         check_served(learner, backend.model)
         if not self.__sklearn_is_fitted__():
@@ -161,8 +161,8 @@ class Streaming(LearnedAttributes):
         ):
             if not equal(now, new):
                 raise InvalidInputError(
-                    f"{name} is {new!r}, but what has been learned so far is {now!r}: "
-                    "keep it, or call fit to start anew"
+                    f"{name} is {new!r}, but the model has been learned with {now!r}: "
+                    "keep it, or call fit to start again"
                 )
         if "_copies" in self.__dict__:
             learned = learned.with_snapshots(self._copies.copy())

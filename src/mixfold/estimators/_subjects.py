@@ -1,4 +1,4 @@
-"""From the rows of a table to the subjects of mixed models."""
+"""Conversion of the rows of a table to the subjects of mixed models."""
 
 from __future__ import annotations
 

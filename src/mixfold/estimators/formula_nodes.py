@@ -242,7 +242,7 @@ def check_list(what: str, thing: object) -> None:
 
 
 def check_size(factors: list[Factor]) -> None:
-    """Refuse trees that are too large or too deep to be walked without worry."""
+    """Refuse trees that are too large, or too deep for recursion."""
     waiting: list[tuple[Factor, int]] = [(factor, 1) for factor in factors]
     nodes = 0
     while waiting:

@@ -39,9 +39,9 @@ from mixfold.models.mixture_model import MixtureBackend, MixtureModel, MixturePa
 class GaussianMixture(Density):
     """A drop-in for `sklearn.mixture.GaussianMixture`: change the import, keep the program.
 
-    Same parameters, attributes, defaults and warnings, and the same fits for the same
-    `random_state`. Beyond them: `partial_fit`, `sample_weight`, files and streams as X,
-    `learner` (default "em", which is scikit-learn's), `n_threads`, `save`. Where scikit-learn
+    It has the same parameters, attributes, defaults and warnings, and gives the same fits for the
+    same `random_state`. It adds `partial_fit`, `sample_weight`, files and streams as X, `learner`
+    (the default "em" is scikit-learn's algorithm), `n_threads` and `save`. Where scikit-learn
     raises on ill-conditioned data, variances are kept above a floor instead.
 
     Examples
@@ -63,7 +63,7 @@ class GaussianMixture(Density):
         "n_threads": [Interval(Integral, 1, None, closed="left"), None],
     }
     _least_rows = 2
-    _ordered = False  # scikit-learn's order is that of the start
+    _ordered = False  # scikit-learn keeps the order of the initialisation
     _shows = (*Learned.public, "lower_bounds_")
     _own_learner = "em"
     _floor = 1e-14
@@ -133,7 +133,7 @@ class GaussianMixture(Density):
         return checked
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Learn from scratch, or go on if `warm_start` is set; see `Mixture.fit`."""
+        """Fit the model, from the previous parameters if `warm_start` is set; see `Mixture.fit`."""
         super().fit(X, y, sample_weight)
         if not self.converged_ and self.max_iter > 0:
             warnings.warn(
@@ -189,22 +189,22 @@ class GaussianMixture(Density):
         return super().__sklearn_is_fitted__() or "precisions_cholesky_" in self.__dict__
 
     def _now(self) -> Learned:
-        model = self._twin()  # what is assigned, and what it is compared with, of one moment
+        model = self._twin()  # a consistent copy of the assigned and the learned attributes
         if "_learned" in model.__dict__ and not model._by_hand():
             return super(GaussianMixture, model)._now()
         return model._adopt()
 
     def _by_hand(self) -> bool:
-        """Whether a user has assigned parameters, as scikit-learn lets them."""
+        """Whether the user has assigned fitted attributes, as scikit-learn allows."""
         if self._live is not None:
             return False
         now = (self.weights_, self.means_, self.precisions_cholesky_)
         pairs = zip(now, self._shown, strict=True)
-        # joblib makes two arrays of one, so what is another object may still be the same
+        # joblib may copy an array, so a different object can still hold the same values
         return any(a is not b and not np.array_equal(a, b) for a, b in pairs)
 
     def _adopt(self) -> Learned:
-        """What the assigned attributes say."""
+        """Use the attributes that the user has assigned."""
         family = Gaussian(self.covariance_type, floor=self._floor, reg_covar=self.reg_covar)
         means = np.asarray(self.means_, dtype=np.float64)
         root = np.asarray(self.precisions_cholesky_, dtype=np.float64)

@@ -1,4 +1,4 @@
-"""What a linear mixed model has learned, and what a look at all groups shows."""
+"""The learned state of a linear mixed model, and its evaluation on all groups."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class LearnedEffects:
     n_degenerate: int
 
     def check(self) -> None:
-        """Refuse what no learning can have led to."""
+        """Raise an error for an invalid state."""
         p, q = self.model.p, self.model.q
         check_design(self.design, p, q)
         self.model.check_params(self.params)
@@ -88,7 +88,7 @@ class LearnedEffects:
 
 
 class Ended(NamedTuple):
-    """What a look at all subjects shows under the learned parameters."""
+    """Results for all subjects under the estimated parameters."""
 
     log_likelihood: float
     information: Floats

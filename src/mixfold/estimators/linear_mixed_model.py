@@ -52,38 +52,39 @@ class LinearMixedModel(UnitFitting, Designed):
     random : str, default=None
         "~ random effects"; None is a random intercept, "~ 1".
     group : str or int, default=None
-        The column that tells groups apart. With a formula its name; a file must be sorted by it.
-        With arrays the number of a column of X, which then is no feature, or None for `groups`.
+        The column that holds the group of each row. With a formula its name; a file must be sorted
+        by it. With arrays the number of a column of X, which is then not a feature, or None to pass
+        `groups` to `fit`.
     covariance : {"full", "diag"}, default="full"
         Whether random effects may be correlated.
     omega : array of shape (q, q), default=None
-        Keep Omega at this value.
+        A known Omega, which is not estimated.
     noise_variance : float, default=None
-        Keep sigma^2 at this value.
+        A known sigma^2, which is not estimated.
     fit_intercept : bool, default=True
-        With arrays, whether a column of ones is put before X. A formula says so itself.
+        With arrays, whether to add a column of ones before X. A formula has its own intercept.
     standard_errors : {"observed", "expected"}, default="observed"
         "observed" inverts the observed information of all parameters, as statsmodels does;
-        "expected" that of the fixed effects alone, (sum_i A_i' V_i^-1 A_i)^-1 with
-        V_i = B_i Omega B_i' + sigma^2 I, as lme4 does. The two agree for balanced designs.
+        "expected" inverts that of the fixed effects alone, (sum_i A_i' V_i^-1 A_i)^-1 with V_i =
+        B_i Omega B_i' + sigma^2 I, as lme4 does. The two agree for balanced designs.
     learner : str or learner object, default="auto"
-        "auto" is EM with acceleration, up to `tol` and `max_iter`; or "em",
-        "mini-batch-em", "online-em", or e.g. `MiniBatchEM(batch_size=100)`. A row is a group.
+        "auto" is accelerated EM with `tol` and `max_iter`; or "em", "mini-batch-em", "online-em",
+        or e.g. `MiniBatchEM(batch_size=100)`. Batch sizes count groups.
     tol : float, default=1e-13
         "auto" stops when fewer nats per observation are left to gain, as `EM` estimates it.
     max_iter : int, default=1000
-        "auto" makes at most so many passes over the data.
+        The largest number of passes over the data that "auto" makes.
     checkpoint : path, default=None
-        Where to keep the fit while it runs, every `checkpoint_every` seconds.
+        File to which the fit is saved every `checkpoint_every` seconds while it runs.
     resume : bool or "force", default=False
-        Go on from `checkpoint` if it is there. Other data are refused; "force" goes on with them
-        and warns.
+        Whether to resume from `checkpoint` if it exists. Other data are refused; "force" continues
+        with them and warns.
     random_state : int, RandomState or Generator, default=None
-        Where randomness begins, for learners that have any.
+        Seed of the random numbers, for learners that use them.
     n_threads : int, default=None
-        None is all cores. The result does not depend on it.
+        The number of threads; None is all cores. The result does not depend on it.
     verbose : int, default=0
-        Above 0: lines of progress on stderr.
+        If above 0, progress is printed on stderr.
 
     Attributes
     ----------
@@ -91,26 +92,26 @@ class LinearMixedModel(UnitFitting, Designed):
         Fixed effects; 0, with a standard error of NaN, for columns that are linear combinations of
         those before them.
     coef_std_errors_, coef_covariance_ : array of shape (p,), array of shape (p, p)
-        Standard errors of the fixed effects, and the covariance they are from.
+        Standard errors of the fixed effects, and their covariance matrix.
     random_covariance_, random_names_ : array of shape (q, q), list of str
         Omega.
     noise_variance_ : float
         sigma^2.
     log_likelihood_ : float
-        Of all data, under the learned parameters.
+        The log-likelihood of all data under the estimated parameters.
     groups_, random_effects_ : array of shape (m,), array of shape (m, q)
         Groups and their predicted random effects E[z_i | y_i], for data in memory. For files see
         `predict_random`.
     n_groups_, n_seen_ : int
-        Groups, and groups learned with passes counted.
+        The number of groups, and the number of groups read in all passes.
     n_iter_ : int
-        Passes over the data.
+        The number of passes over the data.
     history_ : History
         `log_likelihood` per group, `step_size`, `rows` and `time` of every pass or update.
     converged_ : bool
-        Whether the learner came to rest by itself.
-    degeneracies_ : int
-        How often a variance had to be kept above its floor.
+        Whether the learner has converged.
+    n_degenerate_ : int
+        How often a variance was raised to its floor.
 
     Examples
     --------
@@ -188,11 +189,11 @@ class LinearMixedModel(UnitFitting, Designed):
         ----------
         X : table, path, list of paths or glob with a formula; else array of shape (n, p)
         y, groups : arrays of shape (n,), without a formula; no groups where `group` is a number
-            Responses, and what tells groups apart.
+            Responses, and the group of each row.
         Z : array of shape (n, q), without a formula
             Columns of random effects; None is a random intercept.
         group_weight : array of shape (n,), or with a formula the name of a column
-            Weights of groups, the same for all rows of one: a group of weight 2 is there twice.
+            Weights of groups, the same in all rows of a group; a group of weight 2 counts twice.
         """
         with self._learning() as fitted:
             fitted._check_parameters()
@@ -261,7 +262,7 @@ class LinearMixedModel(UnitFitting, Designed):
         return observed_information(backend, params, subjects, expected)
 
     def _subjects(self, data: Observations, fold: Fold, see: Check) -> Grouped:
-        """Groups as rows; `see` looks at every observation once."""
+        """A source with one row per group; `see` is called with every block of observations."""
 
         def check(rows: Rows, numbers: Sequence[int]) -> None:
             check_finite(data.source.columns, rows, numbers, "group_weight")
@@ -301,7 +302,7 @@ class LinearMixedModel(UnitFitting, Designed):
     # evaluation
 
     def _look(self, X: Any, y: Any, groups: Any, Z: Any) -> tuple[Observations, Ended]:
-        """Groups of any data under what has been learned."""
+        """Evaluate the groups of any data under the estimated parameters."""
         check_is_fitted(self)
         learned = self._learned
         data = self._open_again(X, y, groups, Z, response=True)

@@ -50,10 +50,10 @@ NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(32)
 class LogisticMixedModel(ClassifierMixin, NonlinearMixed, Designed):  # type: ignore[misc]
     """P(y_ij = 1) = expit(A_ij beta + B_ij z_i), z_i ~ N(0, Omega), for groups i.
 
-    Fixed effects beta and the covariance Omega of random effects are learned by maximum
-    likelihood, from data in memory or from sorted files that do not fit. One or two random effects
-    per group are integrated by adaptive Gauss-Hermite quadrature: the result is then the same for
-    every seed. With more of them, draws take the place of quadrature.
+    Fixed effects beta and the covariance Omega of random effects are learned by maximum likelihood,
+    from data in memory or from sorted files that do not fit. One or two random effects per group
+    are integrated by adaptive Gauss-Hermite quadrature; the result then does not depend on the
+    seed. With more of them, expectations are computed from random draws.
 
     Parameters
     ----------
@@ -62,35 +62,36 @@ class LogisticMixedModel(ClassifierMixin, NonlinearMixed, Designed):  # type: ig
     random : str, default=None
         "~ random effects"; None is a random intercept, "~ 1".
     group : str or int, default=None
-        The column that tells groups apart. With a formula its name; a file must be sorted by it.
-        With arrays the number of a column of X, which then is no feature, or None for `groups`.
+        The column that holds the group of each row. With a formula its name; a file must be sorted
+        by it. With arrays the number of a column of X, which is then not a feature, or None to pass
+        `groups` to `fit`.
     covariance : {"full", "diag"}, default="full"
         Whether random effects may be correlated.
     fit_intercept : bool, default=True
-        With arrays, whether a column of ones is put before X. A formula says so itself.
+        With arrays, whether to add a column of ones before X. A formula has its own intercept.
     learner : str or learner object, default="auto"
-        A row is a group. "auto" is `EMGradient` with acceleration for one or two random effects per
-        group, until a pass gains less than 1e-7 nats, and "monte-carlo-em" for more.
-        With quadrature, "mini-batch-em", "online-em" and others can be used too.
+        "auto" is accelerated `EMGradient` for one or two random effects per group, until a pass
+        gains less than 1e-7 nats, and "monte-carlo-em" for more. Batch sizes count groups. With
+        quadrature, "mini-batch-em", "online-em" and others can be used too.
     n_quadrature_points : int, default=None
         Points for each random effect, from 3 to 64, as nAGQ in lme4. None is 25 for one random
         effect and 15 for two. Not used for more.
     max_iter : int, default=None
-        At most so many passes over the data; None leaves it to the learner.
+        The largest number of passes over the data; None is the learner's default.
     evaluation_draws : int, default=1000
-        With three or more random effects, draws for the likelihood, the standard errors and the
-        random effects.
+        With three or more random effects, the number of draws from which the likelihood, the
+        standard errors and the random effects are computed.
     checkpoint : path, default=None
-        Where to keep the fit while it runs, every `checkpoint_every` seconds.
+        File to which the fit is saved every `checkpoint_every` seconds while it runs.
     resume : bool or "force", default=False
-        Go on from `checkpoint` if it is there. Other data are refused; "force" goes on with them
-        and warns.
+        Whether to resume from `checkpoint` if it exists. Other data are refused; "force" continues
+        with them and warns.
     random_state : int, RandomState or Generator, default=None
-        Where randomness begins; an int makes fits repeatable.
+        Seed of the random numbers; an int makes fits reproducible.
     n_threads : int, default=None
-        None is all cores. The result does not depend on it.
+        The number of threads; None is all cores. The result does not depend on it.
     verbose : int, default=0
-        Above 0: lines of progress on stderr.
+        If above 0, progress is printed on stderr.
 
     Attributes
     ----------
@@ -100,27 +101,27 @@ class LogisticMixedModel(ClassifierMixin, NonlinearMixed, Designed):  # type: ig
         Fixed effects; 0, with a standard error of NaN, for columns that are linear combinations of
         those before them.
     coef_std_errors_, coef_covariance_ : array of shape (p,), array of shape (p, p)
-        From the observed information, by Louis' identity; where draws leave that indefinite, from
-        squared scores.
+        Computed from the observed information, by Louis' identity, or from squared scores if draws
+        make that indefinite.
     random_covariance_, random_covariance_std_errors_ : arrays of shape (q, q)
         Omega. Where it is singular there are no standard errors (NaN), and those of the fixed
         effects are as if it were known.
     random_names_ : list of str
     log_likelihood_, log_likelihood_std_error_ : float
-        Of all data, by quadrature; with three or more random effects by importance sampling, with
-        the standard error of this estimate, which is 0 for quadrature.
+        The log-likelihood of all data by quadrature; with three or more random effects by
+        importance sampling. The standard error of this estimate is 0 for quadrature.
     groups_, random_effects_ : array of shape (m,), array of shape (m, q)
         Groups and E[z_i | y_i].
     random_effects_covariance_ : array of shape (m, q, q)
         Cov[z_i | y_i].
     n_groups_, n_seen_ : int
-        Groups, and groups learned with passes counted.
+        The number of groups, and the number of groups read in all passes.
     n_iter_ : int
-        Passes over the data.
+        The number of passes over the data.
     history_ : History
         `log_likelihood` per group and `step_size` of every pass.
-    degeneracies_ : int
-        How often a variance had to be kept above its floor.
+    n_degenerate_ : int
+        How often a variance was raised to its floor.
 
     Examples
     --------
@@ -196,12 +197,12 @@ class LogisticMixedModel(ClassifierMixin, NonlinearMixed, Designed):  # type: ig
         ----------
         X : table, path, list of paths or glob with a formula; else array of shape (n, p)
         y, groups : arrays of shape (n,), without a formula; no groups where `group` is a number
-            Responses of two classes, and what tells groups apart. The probability that is modelled
-            is that of the second class in order: of 1 where y is 0 or 1.
+            Responses of two classes, and the group of each row. The modelled probability is that of
+            the second class in sorted order: of 1 if y is 0 or 1.
         Z : array of shape (n, q), without a formula
             Columns of random effects; None is a random intercept.
         group_weight : array of shape (n,), or with a formula the name of a column
-            Weights of groups, the same for all rows of one: a group of weight 2 is there twice.
+            Weights of groups, the same in all rows of a group; a group of weight 2 counts twice.
         """
         with self._learning() as fitted:
             fitted._check_parameters()
@@ -300,21 +301,21 @@ class LogisticMixedModel(ClassifierMixin, NonlinearMixed, Designed):  # type: ig
         }
 
     def predict_proba(self, X: Any, groups: Any = None, Z: Any = None) -> Floats:
-        """Probabilities (n, 2) of `classes_` in every row, averaged over what z_i may be.
+        """Probabilities (n, 2) of `classes_` in every row, averaged over the random effects.
 
-        A group in `groups_` has z_i given its data, another one z_i ~ N(0, Omega). A table or file
-        needs the columns of the effects and of groups, not the response.
+        For a group in `groups_`, z_i has its posterior distribution; for others, z_i ~ N(0, Omega).
+        A table or file needs the columns of the effects and of groups, not the response.
         """
         probability = np.concatenate([*map(self._probabilities, self._effects(X, groups, Z))])
         return np.column_stack([1.0 - probability, probability])
 
     def predict(self, X: Any, groups: Any = None, Z: Any = None) -> np.ndarray:
-        """The likelier class of every row."""
+        """The more probable class of every row."""
         chosen = self.predict_proba(X, groups, Z)[:, 1] > 0.5
         return np.asarray(self.classes_[chosen.astype(np.intp)])
 
     def score(self, X: Any, y: Any = None, groups: Any = None, Z: Any = None) -> float:
-        """The fraction of rows whose class is predicted; a formula names the response."""
+        """Accuracy: the fraction of rows whose class is predicted correctly."""
         if y is None:
             check_is_fitted(self)
             y = self._responses(X)
@@ -335,7 +336,7 @@ class LogisticMixedModel(ClassifierMixin, NonlinearMixed, Designed):  # type: ig
 
 
 def classes_of(design: Any) -> np.ndarray:
-    """The labels of 0 and 1."""
+    """The class labels that are coded as 0 and 1."""
     classes = getattr(design, "classes", None)
     return np.arange(2) if classes is None else np.asarray(classes)
 

@@ -1,4 +1,4 @@
-"""One model in place of several that learned in different places."""
+"""Merging of models that were learned from different rows."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from mixfold.models.mixture_model import count_degenerate
 
 
 def merge(models: Sequence[Any], align: bool = False) -> Any:
-    """One model in place of several, each of which has learned from rows of its own.
+    """Merge models that were learned from different rows into one.
 
-    Models of one lineage began at the same parameters: they were given the same `init`, or went on
-    from copies of one model. Online learners are merged as workers of a cluster are, with what
-    they have in common counted once; of models that were fitted in several passes the statistics
-    are averaged by their numbers of rows. Models of different lineages are refused, since nothing
-    says which of their components belong together, or with `align` are matched to the first one's
-    components by least symmetric Kullback-Leibler divergence, and averaged. The result can go on
-    learning.
+    The models must have a common state: they were given the same `init`, or they are copies of one
+    model that continued to learn. Models of online learners are merged like the states of workers
+    of a cluster, and rows learned before the common state count once. The statistics of models that
+    were fitted in several passes are averaged, weighted by the number of rows. Models without a
+    common state are refused, since it is not known which of their components correspond. With
+    `align` their components are matched to those of the first model by the smallest symmetric
+    Kullback-Leibler divergence, and averaged. The result can learn more rows.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def merge(models: Sequence[Any], align: bool = False) -> Any:
 
 
 def _checked(models: Sequence[Any]) -> tuple[list[Density], list[Learned]]:
-    """The models and what they have learned, which must be alike."""
+    """Check that the models are compatible; return them and their learned states."""
     models, known = list(models), list[Learned]()
     if not models:
         raise InvalidInputError("models is empty: at least one fitted mixture is needed")
@@ -71,7 +71,7 @@ def _checked(models: Sequence[Any]) -> tuple[list[Density], list[Learned]]:
         known.append(learned)
         if learned.n_rows == 0 or learned.stream.waiting is not None:
             raise InvalidInputError(
-                f"models[{i}] has seen {learned.n_seen} rows, too few to have begun learning: "
+                f"models[{i}] was given {learned.n_seen} rows, too few to initialise it: "
                 "give it more rows, or leave it out"
             )
     alike: list[tuple[str, Callable[[Density, Learned], Any]]] = [
@@ -89,7 +89,7 @@ def _checked(models: Sequence[Any]) -> tuple[list[Density], list[Learned]]:
         other = seen.setdefault(digest([learned.params, learned.n_seen]), i)
         if other != i:
             raise InvalidInputError(
-                f"models[{other}] and models[{i}] are the same: its rows would count twice; "
+                f"models[{other}] and models[{i}] are the same, and rows would count twice: "
                 "give it once"
             )
     return models, known
@@ -105,7 +105,7 @@ def _check_same(name: str, values: Sequence[Any]) -> None:
 
 
 def _with_common_limits(learned: Sequence[Learned]) -> list[Learned]:
-    """The same with limits that serve the rows of all of them."""
+    """The learned states with limits of parameters that suit the rows of all models."""
     first, *others = (one.model.family for one in learned)
     if not isinstance(first, LimitsFromData):
         return [*learned]
@@ -122,13 +122,13 @@ def _of_one_lineage(learned: Sequence[Learned]) -> Learned:
 
 
 def _online(learned: Learned) -> bool:
-    """Whether the state says how far learning has come, rather than the parameters alone."""
+    """Whether the learner has a state to continue from, rather than parameters alone."""
     learner, state = learned.learner, learned.stream.state
     return state is not None and not learner.is_reduction(state) and isinstance(learner, Mergeable)
 
 
 def _joined(learned: Sequence[Learned]) -> Learned:
-    """States of an online learner, merged as the learner does it."""
+    """Merge the states of an online learner."""
     first = learned[0]
     _check_same("the learner", [one.learner for one in learned])
     base = _common(learned, lambda one, state: [one.learner, _without_seed(state)])
@@ -159,8 +159,8 @@ def _common(learned: Sequence[Learned], key: Callable[[Learned, Any], Any]) -> S
         if all(name in lineage for lineage in lineages):
             return lineages[0][name]
     raise InvalidInputError(
-        "the models are of different lineages: they did not start from the same parameters, so "
-        "nothing says which components belong together; give all of them the same init, such as "
+        "the models have no common state: they did not start from the same parameters, so it is "
+        "not known which components correspond; give all of them the same init, such as "
         "one model or its params_, or merge with align=True"
     )
 
@@ -172,7 +172,7 @@ def _aligned(learned: Sequence[Learned]) -> Learned:
     if any(one.posterior is not None for one in learned):
         raise InvalidInputError(
             f"align is True, but {type(learned[0].learner).__name__} learns a posterior, and "
-            "without a common start nothing says which prior to divide out: give all models the "
+            "without a common state it is not known which prior to divide out: give all models the "
             "same init"
         )
     first, expected = learned[0], []
@@ -191,7 +191,7 @@ def _aligned(learned: Sequence[Learned]) -> Learned:
 def _averaged(
     learned: Sequence[Learned], expected: Sequence[Statistics], base: Snapshot | None
 ) -> Learned:
-    """Parameters of the mean of statistics by rows; there is no state to go on from but these."""
+    """Average statistics, weighted by rows; the result is an initial state with its parameters."""
     first = learned[0]
     total = expected[0] * learned[0].n_rows
     for one, statistics in zip(learned[1:], expected[1:], strict=True):

@@ -20,53 +20,54 @@ from mixfold.fitting.initialization import initializer_for
 class Mixture(Density):
     """A finite mixture of any family, fitted by any learner, from any source.
 
-    Components are sorted by their means, unless `init` gave them an order of its own, or rows of a
-    stream have changed them since.
+    Components are sorted by their means, unless `init` gave them an order, or `partial_fit` has
+    changed them since.
 
     Parameters
     ----------
     family : str or family object, default="gaussian"
-        "gaussian", "exponential", "poisson", or e.g. `Gaussian(covariance="diag")`.
+        The distribution of the components: "gaussian", "exponential", "poisson", or e.g.
+        `Gaussian(covariance="diag")`.
     n_components : int, default=1
-        K.
+        The number of components K.
     learner : str or learner object, default="auto"
-        "auto", "em", "mini-batch-em", "online-em", "incremental-em" and others, or e.g.
-        `OnlineEM(batch_size=100)`.
-    init : str, start object, parameters, means or fitted model, default="auto"
+        The algorithm: "auto", "em", "mini-batch-em", "online-em", "incremental-em" and others, or
+        e.g. `OnlineEM(batch_size=100)`.
+    init : str, initializer object, parameters, means or fitted model, default="auto"
         "k-means++", "k-mle++", "random-labels", "random-rows", `params_` of a model, an array of
         K means, or a fitted mixture. "auto" is k-means++, or k-mle++ for families without
         second moments.
     n_init : int, default=1
-        Number of starts; the one of highest likelihood is kept.
+        Number of initialisations; the fit with the highest likelihood is kept.
     max_iter : int, default=None
-        At most so many passes over the data; None leaves it to the learner.
+        The largest number of passes over the data; None is the learner's default.
     columns : list of str, default=None
         Columns of a table or file to use; None is all.
     checkpoint : path, default=None
-        Where to keep the fit while it runs, every `checkpoint_every` seconds.
+        File to which the fit is saved every `checkpoint_every` seconds while it runs.
     resume : bool or "force", default=False
-        Go on from `checkpoint` if it is there. Other data are refused; "force" goes on with them
-        and warns.
+        Whether to resume from `checkpoint` if it exists. Other data are refused; "force" continues
+        with them and warns.
     cluster : str, default=None
         "local" or the address of a Dask scheduler, whose workers read the files; None is this
         process or, for Dask arrays and dataframes, the current client or a local cluster. The
         result does not depend on the number of workers, and "serial" gives it without any.
     engine : str, default=None
-        "cpu"; "gpu", or a device of torch such as "cuda:1"; "torch:cpu" does on the CPU what a GPU
-        would. None is the CPU, or the device that tensors given as X lie on. See the page on GPUs.
+        "cpu"; "gpu", or a device of torch such as "cuda:1"; "torch:cpu" runs the code for GPUs on
+        the CPU. None is the CPU, or the device of X if it is a tensor. See the page on GPUs.
     random_state : int, RandomState or Generator, default=None
-        Where randomness begins; an int makes fits repeatable.
+        Seed of the random numbers; an int makes fits reproducible.
     n_threads : int, default=None
-        None is all cores. The result does not depend on it.
+        The number of threads; None is all cores. The result does not depend on it.
     verbose : int, default=0
-        Above 0: lines of progress on stderr.
+        If above 0, progress is printed on stderr.
 
     Attributes
     ----------
     weights_ : array of shape (K,)
     means_ : array of shape (K, d)
     covariances_ : array
-        For Gaussians, in scikit-learn's shape of the covariance type; factors have none.
+        For Gaussians, in scikit-learn's shape for the covariance type; not for "factor".
     precisions_, precisions_cholesky_ : arrays
         Inverses of the covariances and their Cholesky factors, for the same models.
     loadings_, noise_variance_ : arrays of shapes (K, rank, d) and (K, d)
@@ -75,24 +76,23 @@ class Mixture(Density):
     params_ : MixtureParams
         Weights and all parameters of the components.
     model_, learner_ : MixtureModel and learner
-        The mixture that was learned, and the learner for these data, such as the one that "auto"
-        has chosen.
+        The fitted mixture, and the learner with all settings resolved for the data.
     n_rows_ : int
-        Rows learned, each counted once.
+        The number of rows learned, each counted once.
     n_seen_ : int
-        Rows read in all passes together: 816 after three passes over 272 rows.
+        The number of rows read in all passes: 816 after three passes over 272 rows.
     n_iter_ : int
-        Passes over the data that `fit` has made; 0 if all rows came by `partial_fit`.
+        The number of passes that `fit` made; 0 if all rows were given to `partial_fit`.
     lower_bound_ : float
-        The log-likelihood per row in the last pass, or the bound on it that the learner raises.
+        The log-likelihood per row in the last pass, or the lower bound that the learner maximises.
         Only learners that update once per pass, such as EM, have one; `score` always works.
     history_ : History
         `log_likelihood`, `step_size`, `rows` and `time` of every pass or update, and `bound`, what
         a learner maximises, where that is not the likelihood itself.
     converged_ : bool
-        Whether the learner came to rest by itself: for EM and "auto", whether less than the
-        learner's `tol` nats of the log-likelihood were left.
-    degeneracies_ : int
+        Whether the learner has converged: for EM and "auto", whether less than `tol` nats of the
+        log-likelihood are left to gain.
+    n_degenerate_ : int
         How many components are as narrow in some column as the data's resolution allows.
 
     Examples

@@ -60,8 +60,8 @@ class OneCompartmentModel(NonlinearMixed):
     subject, time, dose, concentration : str
         Columns of the table.
     weight : str, default=None
-        Column of body weights: V then grows with weight / `reference_weight`, CL with its power
-        3/4, and the population's values are those of the reference.
+        Column of body weights: V is then proportional to weight / `reference_weight`, CL to its
+        power 3/4, and population values are those at the reference weight.
     dosing : {"events", "single"}, default="events"
         "events": a row whose dose is above 0 is a dose, not an observation, and its concentration
         is not read: it may be NaN, or null in a table in memory. "single": every row is an
@@ -76,17 +76,18 @@ class OneCompartmentModel(NonlinearMixed):
     reference_weight : float, default=70.0
     learner : str or learner object, default="monte-carlo-em"
     max_iter : int, default=None
-        At most so many passes over the data; None leaves it to the learner.
+        The largest number of passes over the data; None is the learner's default.
     evaluation_draws : int, default=1000
-        Draws for the likelihood, the standard errors and the subjects' parameters.
+        The number of draws from which the likelihood, the standard errors and the subjects'
+        parameters are computed.
     checkpoint : path, default=None
-        Where to keep the fit while it runs, every `checkpoint_every` seconds.
+        File to which the fit is saved every `checkpoint_every` seconds while it runs.
     resume : bool or "force", default=False
-        Go on from `checkpoint` if it is there. Other data are refused; "force" goes on with them
-        and warns.
+        Whether to resume from `checkpoint` if it exists. Other data are refused; "force" continues
+        with them and warns.
     random_state : int, RandomState or Generator, default=None
     n_threads : int, default=None
-        None is all cores. The result does not depend on it.
+        The number of threads; None is all cores. The result does not depend on it.
     verbose : int, default=0
 
     Attributes
@@ -94,14 +95,14 @@ class OneCompartmentModel(NonlinearMixed):
     parameter_names_ : list of str
         "ka", "V", "CL" and perhaps "lag".
     population_, population_std_errors_ : arrays of shape (q,)
-        exp(theta) and its standard errors, by Louis' identity and the delta method. Where too
-        few draws leave the information indefinite, it is made of squared scores instead.
+        exp(theta) and its standard errors, by Louis' identity and the delta method. If too few
+        draws make the information indefinite, squared scores are used instead.
     random_covariance_, random_covariance_std_errors_ : arrays of shape (q, q)
         Omega, of the logarithms.
     noise_, noise_std_errors_ : arrays of shape (1,) or (2,)
         a, b or both. The standard error of a deviation that goes to zero is NaN.
     log_likelihood_, log_likelihood_std_error_ : float
-        By importance sampling, and the standard error of this estimate.
+        The log-likelihood by importance sampling, and the standard error of this estimate.
     subjects_ : array of shape (n,)
     individual_parameters_ : array of shape (n, q)
         exp of the mean of each subject's log parameters given its data; with `weight`, as they
@@ -115,10 +116,10 @@ class OneCompartmentModel(NonlinearMixed):
     history_ : History
         `log_likelihood` and `step_size` of every pass.
     n_seen_ : int
-        Subjects seen, once per pass.
+        The number of subjects read in all passes.
     n_iter_ : int
-        Passes over the data.
-    degeneracies_ : int
+        The number of passes over the data.
+    n_degenerate_ : int
         How often a variance or the noise was raised to its floor, 1e-8 for eigenvalues of Omega
         and 1e-6 of the size of concentrations for the noise.
 
@@ -198,7 +199,7 @@ class OneCompartmentModel(NonlinearMixed):
             Rows of a file must be sorted by subject.
         y : ignored
         group_weight : name of a column
-            Weights of subjects: a subject of weight 2 is there twice.
+            Weights of subjects; a subject of weight 2 counts twice.
         """
         with self._learning() as fitted:
             fitted._check_parameters()
@@ -314,7 +315,7 @@ class OneCompartmentModel(NonlinearMixed):
             other = "single" if self.dosing == "events" else "events"
             raise InvalidInputError(
                 f"subject {data.label(keys[nothing][0])} has no {what}: drop it, or use "
-                f"dosing={other!r} if doses stand in the table that way"
+                f"dosing={other!r} if doses are recorded that way"
             )
 
     def _check_learned(self, learned: LearnedUnits) -> None:
@@ -347,9 +348,9 @@ class OneCompartmentModel(NonlinearMixed):
     def predict(self, X: Any) -> Floats:
         """Concentration at every row of a table with subject, time and dose (and weight).
 
-        A subject that was learned has its own parameters, a new one the population's. Rows come
-        back in the order of the table; it must fit in memory. With dosing="events" a subject needs
-        the rows of its doses too.
+        A subject of `fit` is predicted with its own parameters, a new one with those of the
+        population. Predictions are in the order of the table, which must fit in memory. With
+        dosing="events" a subject needs the rows of its doses too.
         """
         check_is_fitted(self)
         learned: Pharmacokinetic = self._learned.model

@@ -19,14 +19,14 @@ from mixfold.fitting.files import write
 from mixfold.fitting.reading import read
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
-# where fits are kept, and what computes them: of the program that fits, not of the model
+# settings of the program that fits, not of the model
 PLACES = ("checkpoint", "checkpoint_every", "resume", "cluster", "engine")
 MOST_THREADS = 2**16
 
 
 @value
 class SavedModel:
-    """An estimator taken apart."""
+    """The content of a model file."""
 
     estimator: str
     names: list[str]
@@ -36,9 +36,9 @@ class SavedModel:
 
 
 def save(estimator: Any, path: str | Path) -> None:
-    """Write an estimator and all it has learned."""
+    """Write an estimator and everything it has learned."""
     saved = taken_apart(estimator)
-    try:  # a file that could not be loaded is of no use
+    try:  # raise an error now if the file could not be loaded
         _settings(type(estimator), saved)
         estimator._check_learned(saved.learned)
     except InvalidInputError as error:
@@ -47,7 +47,7 @@ def save(estimator: Any, path: str | Path) -> None:
 
 
 def taken_apart(estimator: Any) -> SavedModel:
-    """What a model file holds of an estimator."""
+    """The content of the model file of an estimator."""
     settings = estimator.get_params(deep=False)
     kept = {name: _storable(item) for name, item in settings.items() if name not in PLACES}
     columns = getattr(estimator, "feature_names_in_", None)
@@ -75,7 +75,7 @@ def _storable(thing: Any) -> Any:
 
 
 def without_places(thing: Any) -> Any:
-    """The same tree of values, with nothing that names a file."""
+    """The same tree of values, without the fields that name files."""
     if isinstance(thing, list | tuple):
         return type(thing)(without_places(item) for item in thing)
     if not is_value(thing):
@@ -102,9 +102,9 @@ def check_no_places(thing: Any) -> None:
 def load(path: str | Path) -> Any:
     """The estimator in a model file.
 
-    The file is data: nothing in it is run, and a model that could not have been learned is refused
-    with a `ModelFileError`. Settings that name places (checkpoint, cluster, engine, the file of a
-    learner's memory) are not in it.
+    The file holds data only: no code in it is run, and a file whose values no fit could have
+    produced is refused with a `ModelFileError`. Settings of the program that fits (checkpoint,
+    cluster, engine, the files of a learner's memory) are not saved.
 
     Examples
     --------
@@ -121,7 +121,7 @@ def load(path: str | Path) -> Any:
         return _restored(saved)
     except ModelFileError as error:
         raise ModelFileError(f"{path} {error}") from None
-    except Exception as error:  # whatever a model that was never learned makes estimators raise
+    except Exception as error:  # invalid values in the file can raise any error in estimators
         raise ModelFileError(f"{path} is damaged: {error}") from error
 
 
@@ -145,7 +145,7 @@ def _restored(saved: Any) -> Any:
             raise InvalidInputError(f"it has {len(saved.columns)} names of columns")
         estimator.feature_names_in_ = np.asarray(saved.columns, dtype=object)
     estimator._remember(saved.learned)
-    return copy(estimator)  # which knows that others may go on from the same state
+    return copy(estimator)  # it records that other copies may continue from the same state
 
 
 def _settings(cls: type, saved: SavedModel) -> dict[str, Any]:
@@ -166,7 +166,7 @@ def _settings(cls: type, saved: SavedModel) -> dict[str, Any]:
 
 
 def _check_init(estimator: Any, d: int) -> None:
-    """Refuse parameters to begin from that are outside their domain."""
+    """Refuse initial parameters that are outside their domain."""
     if isinstance(estimator, Density):
         estimator._settings()
     init = getattr(estimator, "init", None)

@@ -9,15 +9,15 @@ from mixfold.core.registry import find, names
 from mixfold.experiments._simulation_table import SIMULATIONS
 from mixfold.experiments.wanted import Wanted
 
-# modules that other packages use, without a class to be found by name
+# modules for other packages, without a registered class
 HELPER_MODULES = ("annealing", "grids", "pixels", "templates", "wanted")
 
 
 class Study(Protocol):
-    """Something that can be run again."""
+    """A study that can be reproduced."""
 
     def run(self, wanted: Wanted) -> None:
-        """Do the work and write its tables and figures."""
+        """Run the study and write its tables and figures."""
 
 
 def study_names() -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Held-out likelihood over random splits, with as many components as validation prefers."""
+"""Held-out likelihood over random splits; validation chooses the number of components."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SCALES: dict[str, Callable[[Array, Array], tuple[Array, Array]]] = {
     "raw": lambda learned, judged: (learned, judged),
     "standardised": standardised,
 }
-# columns that are no measurements: names and classes
+# columns to leave out: names and classes
 WITHOUT: dict[str, tuple[str, ...]] = {
     "abalone": ("sex",),
     "banknote": ("class",),
@@ -61,7 +61,7 @@ def measured_sets(names: tuple[str, ...], data: Path | None, n: int) -> Iterator
 
 
 def split(x: Array, seed: int) -> tuple[Array, Array]:
-    """Rows to learn from, in random order, and a tenth to judge by."""
+    """Training rows in random order, and a tenth of the rows for testing."""
     order = np.random.default_rng(seed).permutation(len(x))
     held_out, rest = np.split(order, [max(1, round(HELD_OUT * len(x)))])
     return x[rest].astype(np.float64), x[held_out].astype(np.float64)
@@ -70,7 +70,7 @@ def split(x: Array, seed: int) -> tuple[Array, Array]:
 def replicate(
     measured: Measured, scale: str, rep: int, methods: Mapping[str, Method]
 ) -> list[Result]:
-    """All methods on one split, each with the number of components that it prefers."""
+    """All methods on one split, each with the number of components chosen by validation."""
     learned, judged = SCALES[scale](*split(measured.x, rep))
     chosen = preferred(learned, rep, methods)
     races = {k: Race.begin(learned, k, rep) for k in sorted(set(chosen.values()))}
@@ -85,7 +85,7 @@ def compete(
     races: Mapping[str, Race],
     judged: Array,
 ) -> Iterator[Result]:
-    """What every method reaches in its race."""
+    """The result of every method."""
     rows, columns = measured.x.shape
     for name, method in methods.items():
         log_likelihood, seconds = judge(races[name], method, judged)
@@ -115,7 +115,7 @@ def preferred(learned: Array, rep: int, methods: Mapping[str, Method]) -> dict[s
 
 
 def judge(race: Race, method: Method, judged: Array) -> tuple[float, float]:
-    """Held-out log-likelihood per row and seconds; NaN where a method gives up."""
+    """Held-out log-likelihood per row and seconds; NaN if a method fails."""
     try:
         params, seconds = method(race)
     except ValueError:
@@ -133,7 +133,7 @@ def over_splits(results: list[Result], measure: str) -> dict[tuple[str, str], Va
 
 
 def verdict(values: list[float], base: list[float]) -> str:
-    """An arrow where the signed-rank test finds values above or below the base."""
+    """An arrow if the signed-rank test finds values above or below the base."""
     from scipy.stats import wilcoxon
 
     gain = np.subtract(values, base)

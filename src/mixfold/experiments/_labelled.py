@@ -1,4 +1,4 @@
-"""Real rows with labels that no learner sees: which sets, which columns, how many components."""
+"""Real data sets with labels, which learners do not use: their columns and components."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FULL, DIAG = "full", "diag"
 
 @dataclass(frozen=True)
 class Labelled:
-    """Rows, their classes as numbers, and the covariances that so many rows can bear."""
+    """Rows, their classes as numbers, and the covariance structure that suits their number."""
 
     name: str
     x: Array

@@ -1,4 +1,4 @@
-"""Online Bayesian learners and their rivals, on the same rows and from one start."""
+"""Online Bayesian learners and other methods, on the same rows and initial parameters."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ Method = Callable[[Race], Learned]
 
 
 def methods() -> dict[str, Method]:
-    """Those of one pass, and for reference two that read the rows again and again."""
+    """The methods of one pass, and for reference two with several passes."""
     return {**one_pass(), "auto": single(Auto()), SCIKIT: scikit}
 
 
@@ -81,14 +81,14 @@ def one_pass() -> dict[str, Method]:
 
 
 def clocked(work: Callable[[], Work]) -> tuple[Work, float]:
-    """What some work gives, and its seconds of CPU time."""
+    """The result of a function, and its CPU time in seconds."""
     began = time.process_time()
     done = work()
     return done, time.process_time() - began
 
 
 def single(learner: Learner) -> Method:
-    """One learner that sees all rows, in as many passes as it wants."""
+    """One learner on all rows, with its default number of passes."""
 
     def run(race: Race) -> Learned:
         return clocked(lambda: _to_the_end(learner, race))
@@ -129,7 +129,7 @@ def distributed(common: float) -> Method:
 
 
 def scikit(race: Race) -> Learned:
-    """scikit-learn's batch EM with its defaults; ValueError where it gives up."""
+    """scikit-learn's batch EM with its defaults; ValueError if it fails."""
     from sklearn.mixture import GaussianMixture
 
     components = race.start.components

@@ -1,4 +1,4 @@
-"""Learners that read one stream from one start, looked at on the way."""
+"""Learners on one stream with the same initial parameters, evaluated along the way."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FIRST = 100
 SLOW, HARMONIC = "n^-0.6", "1/n"
 SCHEDULES = {SLOW: Power(0.6), HARMONIC: Power(exponent=1.0, scale=1.0)}
 
-# to the end: what is compared is where a criterion leads, not how far ten passes get
+# until convergence, since the optima are compared, not the progress after ten passes
 BATCH = {
     "EM": EM(tol=1e-10, max_iter=500, accelerate=True),
     "k-MLE": KMLE(tol=1e-12, max_iter=500),
@@ -64,7 +64,7 @@ class Stream:
         return cls(backend, rows, start, seed)
 
     def online(self, learner: Learner, marks: Sequence[int]) -> Iterator[MixtureParams]:
-        """What an online learner holds when so many rows have come."""
+        """The parameters of an online learner after given numbers of rows."""
         resolved = learner.resolve(None, self.backend.model.d, True)
         state, before = resolved.init(self.backend, self.start, FIRST, self.seed), FIRST
         for now in marks:
@@ -73,7 +73,7 @@ class Stream:
             yield resolved.estimate(self.backend, state)
 
     def batch(self, learner: EM, marks: Sequence[int]) -> Iterator[MixtureParams]:
-        """What whole passes over all rows so far lead to."""
+        """The parameters of batch methods on all rows so far."""
         for now in marks:
             fit = fit_rows(self.backend, learner, self.start, self.rows.cut(0, now))
             yield learner.estimate(self.backend, fit.state)
@@ -81,7 +81,8 @@ class Stream:
     def seconds_per_update(self, rounds: int) -> dict[str, float]:
         """Least CPU time of each online learner for a row, and of k-MLE to learn all rows again."""
         marks, best = [len(self.rows)], dict[str, float]()
-        for _ in range(rounds):  # in turns, so that a busy moment hits all alike
+        # in turns, so that other load on the machine affects all methods alike
+        for _ in range(rounds):
             for name, learner in online_learners(SCHEDULES[SLOW]).items():
                 spent = _cpu_seconds(self.online(learner, marks)) / (len(self.rows) - FIRST)
                 best[name] = min(spent, best.get(name, np.inf))

@@ -1,4 +1,4 @@
-"""Gaussian mixtures of pictures: how they are learned, judged and tabulated."""
+"""Gaussian mixtures of pictures: fitting, evaluation and tables."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Returned = TypeVar("Returned")
 
 
 def methods() -> dict[str, Learner]:
-    """The two rivals, with three epochs each."""
+    """The two methods, with three epochs each."""
     return {SGD: AnnealedSGD(cap=CAP), SEM: stepwise()}
 
 
@@ -67,7 +67,7 @@ def judged(mixture: Mixture, x: Pixels) -> Result:
 
 
 def trial(pictures: Pictures, learner: Learner, seed: int, **settings: Any) -> Result:
-    """What a learner reaches on the rows to judge by, and the time it took."""
+    """The results of a learner on the test rows, and its time."""
     began = time.thread_time()
     mixture = learned(pictures.learned, learner, seed, **settings)
     seconds = time.thread_time() - began
@@ -75,7 +75,7 @@ def trial(pictures: Pictures, learner: Learner, seed: int, **settings: Any) -> R
 
 
 def together(work: Callable[[Part], Returned], parts: Iterable[Part]) -> list[Returned]:
-    """What `work` makes of every part, on as many cores as there are."""
+    """Apply `work` to every part, on all cores."""
     with ThreadPoolExecutor(available_cores()) as pool:
         return list(pool.map(work, parts))
 

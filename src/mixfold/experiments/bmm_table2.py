@@ -1,4 +1,4 @@
-"""Bayesian moment matching, alone and on shards, where there are many rows."""
+"""Bayesian moment matching on many rows, alone and on shards."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ def simulated(d: int, n: int) -> Array:
 
 
 def least_seconds(x: Array) -> dict[str, float]:
-    """CPU time of every method of one pass, in turns, so that a busy moment hits all alike."""
+    """CPU time of every method of one pass, measured in turns."""
     race, best = Race.begin(x, TIMED, 0), dict[str, float]()
     for _ in range(ROUNDS):
         for name, method in one_pass().items():

@@ -1,4 +1,4 @@
-"""Digits that come class by class: what is learned, and what is forgotten."""
+"""Digits in a stream, class by class: what is learned, and what is forgotten."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def mnist(path: Path, n: int) -> tuple[Digits, Digits]:
 
 
 def methods() -> dict[str, Learner]:
-    """Annealed gradients, as they are and drift-aware; online EM whose steps never settle."""
+    """Annealed gradients, with and without drift detection; online EM with constant steps."""
     return {
         SGD: AnnealedSGD(),
         f"{SGD}, drift-aware": DriftAware(AnnealedSGD()),
@@ -109,7 +109,7 @@ def replicate(task: str, rep: int, learned: Digits, judged: Digits) -> list[Resu
 
 
 def fresh(learner: Learner, seed: int) -> Mixture:
-    """A mixture that has seen nothing."""
+    """A mixture that has not been fitted."""
     family = Gaussian("diag", reg_covar=NOISE)
     start = learner.default_initializer(family) or "random-rows"
     return Mixture(family, K, learner=learner, init=start, random_state=seed)

@@ -32,7 +32,7 @@ Result = dict[str, Any]
 
 
 def methods() -> dict[str, tuple[Learner, int]]:
-    """Every method, and after how many rows one looks whether it has arrived."""
+    """Every method, and the number of rows between tests for convergence."""
     return {
         "EM": (EM(tol=0.0, max_iter=MOST_PASSES), 0),
         "iEM": (IncrementalEM(tol=0.0, max_iter=MOST_PASSES), 100),
@@ -89,7 +89,7 @@ def rows_needed(bound: Threads, learner: Learner, x: Array, target: float, strid
 
 
 def medians(results: list[Result], method: str, sizes: list[int], key: str) -> list[float]:
-    """Median over replications for every size; one that never arrives counts as infinite."""
+    """Median over replications for every size; no convergence counts as infinite."""
     found = []
     for size in sizes:
         values = [r[key] for r in results if r["method"] == method and r["n"] == size]

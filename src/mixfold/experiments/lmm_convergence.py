@@ -23,14 +23,14 @@ TRUTH = np.array([4.0, 9.0])
 STARTS = ((1.0, 5.0), (3.0, 7.0))
 GROUPS, OBSERVATIONS, PASSES = 10_000, 10, 20
 CLOSE = 1e-3
-# looks per pass, apart from EM, which moves once
+# evaluations per pass, except for EM, which makes one update
 LOOKS = 20
 
 Result = dict[str, Any]
 
 
 def methods() -> dict[str, tuple[Learner, int]]:
-    """Every method, and how often in a pass one looks at it."""
+    """Every method, and the number of evaluations per pass."""
 
     def incremental(batch_size: float) -> Learner:
         return IncrementalEM(batch_size=batch_size, tol=0.0, max_iter=PASSES)
@@ -78,7 +78,7 @@ def simulate(n: int, seed: int) -> Array:
 
 
 def compare(subjects: Array, start: tuple[float, float], rep: int) -> list[Result]:
-    """Every method's path to the maximum."""
+    """The path of every method to the maximum."""
     backend = Threads(model())
     best = maximum(backend, subjects)
     results: list[Result] = []
@@ -101,7 +101,7 @@ def compare(subjects: Array, start: tuple[float, float], rep: int) -> list[Resul
 def path(
     backend: Threads, learner: Learner, subjects: Array, start: tuple[float, float], looks: int
 ) -> list[tuple[float, Array]]:
-    """Passes made so far and beta, at every look."""
+    """Passes made so far and beta, at every evaluation."""
     resolved = learner.resolve(len(subjects), backend.model.d, False)
     begin = replace(backend.model.initial_params(subjects), beta=np.array(start))
     found = {0.0: np.array(start)}

@@ -1,4 +1,4 @@
-"""How well annealed gradients and stepwise EM part rows into clusters."""
+"""Clusterings by annealed gradients and stepwise EM."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person asks of a study."""
+"""The options of a run of a study."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Wanted:
-    """How much of it, from what data folder, where results go, and where progress is reported."""
+    """Repetitions and rows, the data folder, the output folder, and where progress is reported."""
 
     out: Path
     report: Callable[[str], None]
@@ -20,7 +20,7 @@ class Wanted:
     began: float = field(default_factory=time.monotonic)
 
     def folder(self) -> Path:
-        """Where results go, made if it is not there."""
+        """The output folder, which is created if it does not exist."""
         self.out.mkdir(parents=True, exist_ok=True)
         return self.out
 

@@ -68,11 +68,11 @@ class WideComparison:
 
 
 def contestants() -> dict[str, Learner]:
-    """Every learner that serves all the sets, with the same number of passes to spend."""
+    """Every learner that supports all data sets, with the same number of passes."""
     found: dict[str, Learner] = {}
     for name, kind in find_all("learners").items():
         learner = within_budget(name, kind())
-        if isinstance(learner, DriftAware):  # the sets stand still
+        if isinstance(learner, DriftAware):  # the data sets do not change over time
             continue
         if not all(learner.serves(MixtureModel(Gaussian(c), 2, 2)) for c in (FULL, DIAG)):
             continue
@@ -80,7 +80,7 @@ def contestants() -> dict[str, Learner]:
             found |= {f"{name} {s}": replace(learner, strategy=s) for s in STRATEGIES}
         else:
             found[name] = learner
-    # EM first: the others are measured by it
+    # EM first, since the others are compared with it
     return {"em": found.pop("em"), **found}
 
 
@@ -116,7 +116,7 @@ class Trial:
         return cls(backend, source, ArraySource(judged), labelled.labels[held_out], start, rep)
 
     def judge(self, learner: Learner) -> Result:
-        """What the learner makes of the start."""
+        """The result of the learner from the initial parameters."""
         model, n = self.backend.model, self.learned.length
         resolved = learner.resolve(n, model.d, False)
         plan = FitPlan(

@@ -1,4 +1,4 @@
 """Exponential families, one per file."""
 
-# modules that other packages use, without a class to be found by name
+# modules for other packages, without a registered class
 HELPER_MODULES = ("factor_analysis", "mean_params")

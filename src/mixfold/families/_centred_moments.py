@@ -24,7 +24,7 @@ MeansT = TypeVar("MeansT", bound=HasMeans)
 
 
 class CentredMoments(Family[MeansT]):
-    """Sums of first and second moments about the components' means, which lose no digits.
+    """Sums of first and second moments about the components' means, without cancellation.
 
     A family says what its centred coordinates are, which products of them it needs, and how
     moments in them become moments of the data.
@@ -67,7 +67,7 @@ class CentredMoments(Family[MeansT]):
         return np.hstack([weight[:, None], first, self.products(weighted, centred)])
 
     def to_blocks(self, params: MeansT, table: Array) -> Blocks:
-        weight = np.maximum(table[:, 0], 0.0)  # signed changes may leave the domain
+        weight = np.maximum(table[:, 0], 0.0)  # differences of statistics may leave the domain
         share = reciprocal(weight)[:, None]
         m = self.n_means(params.means.shape[1])
         local_mean = table[:, 1 : 1 + m] * share

@@ -1,7 +1,7 @@
 """The four covariance structures of Gaussian components.
 
-A factor is a lower Cholesky factor, (K, d, d) or (1, d, d) when shared, or standard deviations,
-(K, d) or (K, 1). Its shape says all the arithmetic needs, by broadcasting.
+A scale is a lower Cholesky factor, (K, d, d) or (1, d, d) if shared, or standard deviations, (K, d)
+or (K, 1). Broadcasting makes the arithmetic the same for all shapes.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def check_lower(name: str, factors: Array, shape: tuple[int, ...], high: float =
 
 
 class Covariance(ABC):
-    """How the covariance of K components is tied together."""
+    """The structure of the covariances of K components."""
 
     form: Literal["triangular", "diagonal"]
     scatter: Scatter
@@ -86,7 +86,7 @@ class Covariance(ABC):
     def factorize(
         self, weight: Array, scatter: Array, reg: float, least: float, floor: Array
     ) -> tuple[Array, int]:
-        """Factor of the structured covariance nearest to the scatter; how many degenerate.
+        """The scale of the structured covariance nearest to the scatter; count degenerate ones.
 
         No direction has a variance below `least`, which does not count as degenerate.
         """
@@ -105,19 +105,19 @@ class Covariance(ABC):
 
     @abstractmethod
     def from_covariances(self, covariances: Array) -> Array:
-        """The factor of covariances given in scikit-learn's shape."""
+        """The scale of covariances given in scikit-learn's shape."""
 
     @abstractmethod
     def from_precision_roots(self, roots: Array) -> Array:
-        """The factor, from scikit-learn's `precisions_cholesky_`."""
+        """The scale from scikit-learn's `precisions_cholesky_`."""
 
     @abstractmethod
     def from_precisions(self, precisions: Array) -> Array:
-        """The factor, from precisions in scikit-learn's shape."""
+        """The scale from precisions in scikit-learn's shape."""
 
     @abstractmethod
     def scale_shape(self, k: int, d: int) -> tuple[int, ...]:
-        """The factor's shape."""
+        """The shape of the scale."""
 
     def shared(self, per_component: Array) -> Array:
         """One of K equal arrays if components share it, else all."""

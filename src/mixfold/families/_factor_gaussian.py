@@ -36,8 +36,8 @@ class FactorGaussian(VarianceLimits[FactorParams]):
     """x = mu + L'z + e with factors z ~ N(0, I) of dimension `rank` and noise e ~ N(0, psi).
 
     Sigma = L'L + diag(psi), in O(d rank) memory and time: `Gaussian("factor", rank=q)`. Statistics
-    hold z as it is expected given x. The floor is that of the noise, the variance of a column given
-    all factors, and `reg_covar` is added to it; a cap is that of the noise's precision.
+    hold the expectation of z given x. The floor is that of the noise, the variance of a column
+    given all factors, and `reg_covar` is added to it; a cap is that of the noise's precision.
 
     Examples
     --------
@@ -186,7 +186,7 @@ class FactorGaussian(VarianceLimits[FactorParams]):
         return (Block(weight, mean, scatter),)
 
     def centred(self, params: FactorParams, x: Array) -> Array:
-        """Rows about their means, and the factors expected of them."""
+        """Centred rows, and the expected factors given the rows."""
         centred = x[None] - params.means[:, None]
         beta = factor_analysis.posterior(params).beta
         return np.concatenate([centred, centred @ beta.swapaxes(1, 2)], axis=2)
@@ -202,7 +202,7 @@ class FactorGaussian(VarianceLimits[FactorParams]):
     def _shifted(
         self, params: FactorParams, mean: Array, scatter: Array, sign: float
     ) -> tuple[Array, Array]:
-        """With the means, and with what is not known of factors, added or taken off."""
+        """Add or subtract the means and the posterior covariance of the factors."""
         d = params.means.shape[1]
         moments = self._moments(scatter, d)
         factors = moments.factors + sign * factor_analysis.spread(params)
@@ -234,7 +234,7 @@ class FactorGaussian(VarianceLimits[FactorParams]):
         return (Block(weights.copy(), mean, factor_analysis.packed(moments)),)
 
     def _observed(self, block: Block) -> Block:
-        """The part of a block that is of the columns."""
+        """The part of a block that belongs to the columns."""
         d = block.mean.shape[1] - self.n_factors
         return replace(block, mean=block.mean[:, :d], scatter=block.scatter[:, :d])
 
@@ -329,7 +329,7 @@ class FactorGaussian(VarianceLimits[FactorParams]):
 
     def around(self, centers: Array, x: Array, weight: Array) -> FactorParams:
         (whole,) = self.blocks_of(x, weight[:, None])
-        # two whose means are as far apart stand for all: K d numbers are many where d is large
+        # two components whose means vary as much as the K centres have the same scale
         mean, scatter = (np.repeat(part, 2, axis=0) for part in (whole.mean, whole.scatter))
         apart = np.outer([-1.0, 1.0], centers.std(axis=0))
         mean[:, : x.shape[1]] = centers.mean(axis=0) + apart
@@ -342,7 +342,7 @@ class FactorGaussian(VarianceLimits[FactorParams]):
         return replace(self, cap=min(cap, self.cap or cap))
 
     def at_cap(self, params: FactorParams) -> FactorParams:
-        """As they are: factors keep what they explain."""
+        """The components unchanged: the factors keep the variance that they explain."""
         return params
 
     def root_shape(self, d: int) -> tuple[int, ...]:

@@ -16,9 +16,9 @@ from mixfold.core.statistics import Blocks
 from mixfold.core.value import value
 from mixfold.families.mean_params import MeanParams
 
-LEAST_SHAPE = 0.1  # above one, so that the mean exists
-LARGE_SHAPE = 1e6  # from where on two terms of a series are exact
-LEAST_COUNT = 0.1  # of a prior: with less it could not learn from zeros
+LEAST_SHAPE = 0.1  # smallest shape above one, so that the mean exists
+LARGE_SHAPE = 1e6  # above it two terms of the series are exact
+LEAST_COUNT = 0.1  # smallest count of a prior; with less it could not learn from zeros
 
 
 @value
@@ -39,7 +39,7 @@ def log_gap(shape: Array) -> Array:
 
 
 class GammaRates(Conjugate[MeanParams, GammaPosterior]):
-    """Posteriors of rates; a row adds to shape and rate."""
+    """Posteriors of rates; a row is added to shape and rate."""
 
     def check(self, posterior: GammaPosterior, k: int, d: int) -> None:
         check_kind("components", posterior, GammaPosterior)
@@ -48,7 +48,7 @@ class GammaRates(Conjugate[MeanParams, GammaPosterior]):
 
     @abstractmethod
     def gain(self, x: Array, weight: Array) -> tuple[Array, Array]:
-        """What rows of some weight add to shape and rate."""
+        """The amounts that rows of some weight add to shape and rate."""
 
     @abstractmethod
     def log_base_measure(self, x: Array) -> Array:

@@ -1,4 +1,4 @@
-"""What Gaussians with covariance matrices offer to initialisers, learners and kernels."""
+"""Capabilities of Gaussians with covariance matrices, for initializers, learners, kernels."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def for_each(shared: Array, shape: tuple[int, ...]) -> Array:
 
 
 class GaussianCapabilities(VarianceLimits[GaussianParams]):
-    """Coordinates, bounds, kernels and shapes of covariances; `Gaussian` has the mathematics."""
+    """Coordinates, bounds, kernels and shapes of covariances; the rest is in `Gaussian`."""
 
     covariance: str
 
@@ -99,11 +99,11 @@ class GaussianCapabilities(VarianceLimits[GaussianParams]):
 
     def around(self, centers: Array, x: Array, weight: Array) -> GaussianParams:
         (whole,) = self.blocks_of(x, weight[:, None])
-        # two whose means are as far apart stand for all: K d numbers are many where d is large
+        # two components whose means vary as much as the K centres have the same scale
         means = centers.mean(axis=0) + np.outer([-1.0, 1.0], centers.std(axis=0))
         scatter = np.repeat(whole.scatter, 2, axis=0)
         two, _ = self.maximize((Block(np.full(2, 0.5), means, scatter),))
-        number = 1 if len(two.scale) == 1 else len(centers)  # one where components share it
+        number = 1 if len(two.scale) == 1 else len(centers)  # one if components share it
         return GaussianParams(centers, np.repeat(two.scale[:1], number, axis=0))
 
     def at_cap(self, params: GaussianParams) -> GaussianParams:
@@ -149,7 +149,7 @@ class GaussianCapabilities(VarianceLimits[GaussianParams]):
     @property
     def row_updates(self) -> RowUpdates | None:
         if self.form == "triangular" and self.cap is not None:
-            return None  # none keeps the eigenvalues of matrices above a bound
+            return None  # no compiled kernel bounds the eigenvalues of matrices
         limits = self.reg_covar, self.least_variance
         return RowUpdates(self.covariance, self.floor_share, *limits, ROUNDING, self.column_floors)
 

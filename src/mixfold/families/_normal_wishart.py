@@ -1,8 +1,8 @@
-"""Conjugate posteriors of Gaussians with full covariances, and what diagonal ones share with them.
+"""Conjugate posteriors of Gaussians with full covariances, and functions shared with diagonal ones.
 
-mu | Lambda ~ N(mean, (kappa Lambda)^-1), Lambda ~ Wishart(nu, W). Kept is the Cholesky factor of
-V = W^-1: it changes with a row by a rank-one update that only adds, so that W, its inverse and its
-determinant never drift apart.
+mu | Lambda ~ N(mean, (kappa Lambda)^-1), Lambda ~ Wishart(nu, W). The state holds the Cholesky
+factor of V = W^-1. A row changes it by a positive rank-one update, so that W, its inverse and its
+determinant stay consistent.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from mixfold.families._variance_limits import VarianceLimits
 
 FLOOR = 1e-14
 LOG_PI = float(np.log(np.pi))
-SPARE = 3.0  # degrees of freedom above d of a prior that names none
-DRAWS = 2000  # of covariances, for intervals
-LEAST_SPARE = 1.5  # degrees of freedom above d that matching moments leaves at least
+SPARE = 3.0  # default degrees of freedom of a prior, above d
+DRAWS = 2000  # draws of covariances for intervals
+LEAST_SPARE = 1.5  # smallest degrees of freedom after moment matching, above d
 
 
 @value
@@ -171,7 +171,7 @@ def check_normal(
 
 
 class NormalConjugate(Conjugate[GaussianParams, NormalWishartPosterior]):
-    """What full and diagonal covariances share: `limits` of the variances that are estimated.
+    """Base for full and diagonal covariances, with `limits` of the estimated variances.
 
     The posterior itself has none: V of a constant column does not grow, and V / nu falls to zero.
     """
@@ -327,7 +327,7 @@ def _root(covariance: Array) -> Array:
 
 
 def _cholesky(v: Array) -> Array:
-    """Of matrices whose rounding errors, or posteriors wider than before, may spoil them."""
+    """Cholesky factors of matrices that may be indefinite by rounding or subtraction."""
     least = FLOOR * np.abs(np.diagonal(v, axis1=1, axis2=2)).max(axis=0)
     return cholesky_floored(v, np.maximum(least, LEAST_VARIANCE))[0]
 

@@ -16,7 +16,7 @@ from mixfold.families.mean_params import MeanParams
 
 
 class Positive(Family[MeanParams]):
-    """What the exponential and the Poisson family share."""
+    """Base of the exponential and the Poisson family."""
 
     floor: float
     support = Support(low=0.0)
@@ -57,7 +57,7 @@ class Positive(Family[MeanParams]):
         return params.means <= TOUCHING * self._floors(weights @ params.means)
 
     def typical_size(self, x: Array, weight: Array) -> Array:
-        """The mean of each column, (d,): what divergences are measured in."""
+        """The mean of each column, (d,), by which divergences are scaled."""
         return np.asarray(np.maximum((weight / weight.sum()) @ x, SMALLEST))
 
     # capabilities

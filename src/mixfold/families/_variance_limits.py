@@ -35,7 +35,7 @@ class VarianceLimits(CentredMoments[MeansT]):
         return SHARE if self.floor is None else self.floor
 
     def lowest_variances(self, d: int) -> Array:
-        """What no variance falls below, whatever the fraction, (d,)."""
+        """The lower bound of variances, whatever the fraction, (d,)."""
         return lowest_variances(self.column_floors, d)
 
     def floors(self, total: Array, centre: Array) -> Array:
@@ -70,7 +70,8 @@ class VarianceLimits(CentredMoments[MeansT]):
         if self.cap is not None:
             return np.zeros(params.means.shape, dtype=bool)
         floor, found = self._floors_of(params, weights), np.empty(params.means.shape, dtype=bool)
-        for k in range(len(found)):  # one by one: there may be tens of thousands of columns
+        # one at a time, since there may be tens of thousands of columns
+        for k in range(len(found)):
             found[k] = self._column_variances(params, k)[1] <= TOUCHING * floor
         return found
 

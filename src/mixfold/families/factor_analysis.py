@@ -17,8 +17,8 @@ from mixfold.core.rows import Array
 from mixfold.core.statistics import unpack
 from mixfold.core.value import value
 
-ROUNDS = 6  # of subspace iteration
-LEAST_SHARE = 0.01  # of a column's variance, for the noise and for factors at the start
+ROUNDS = 6  # rounds of subspace iteration
+LEAST_SHARE = 0.01  # least fraction of a column's variance, for the initial noise and factors
 
 
 @value
@@ -44,7 +44,7 @@ class Moments(NamedTuple):
 
 
 def unpacked(scatter: Array, d: int, q: int) -> Moments:
-    """Moments from the packing "factor": variances, then row by row products with each factor."""
+    """Unpack moments: variances, then products with each factor, row by row."""
     starts = [d + h * d + h * (h + 1) // 2 for h in range(q)]
     cross = np.stack([scatter[:, a : a + d] for a in starts], axis=1)
     tails = [scatter[:, a + d : a + d + h + 1] for h, a in enumerate(starts)]
@@ -60,7 +60,7 @@ def packed(moments: Moments) -> Array:
 
 
 class Posterior(NamedTuple):
-    """What is known of factors given rows, and of the covariance's inverse P - W'W."""
+    """The posterior of factors given rows, and the inverse covariance P - W'W."""
 
     precision: Array  # P, (K, d): one over the noise
     reach: Array  # W = R^-1 A psi^-1/2, (K, q, d), M = RR'
@@ -97,24 +97,25 @@ def quadratic(params: LowRank, known: Posterior, k: int, centred: Array) -> Arra
 def regressed(moments: Moments) -> tuple[Array, Array]:
     """Loadings (K, q, d) and variances of the noise (K, d) that explain the moments best.
 
-    Columns are regressed on factors whose mean and covariance are free, which then are made zero
-    and one again: parameter expansion, faster than EM with both fixed, and with its fixed points.
+    Columns are regressed on factors whose mean and covariance are free and then normalised to zero
+    and one. This is parameter expansion: it is faster than EM with both fixed, and has the same
+    fixed points.
     """
     size, directions = np.linalg.eigh(moments.factors)
     roots = 1.0 / np.sqrt(np.maximum(size, LEAST_VARIANCE))
     whiten = (directions * roots[:, None]) @ directions.swapaxes(1, 2)
     loadings = whiten @ moments.cross
-    with np.errstate(over="ignore"):  # of rows at the end of the range of numbers
+    with np.errstate(over="ignore"):  # rows may be close to the largest number
         explained = np.square(loadings).sum(axis=1)
     rest = moments.variance - explained
-    # by rounding alone factors explain more than there is
+    # by rounding, factors may explain more than the variance
     more, there = (rest < 0.0) & (explained > 0.0), np.maximum(moments.variance, 0.0)
     share = np.divide(there, explained, out=np.ones_like(rest), where=more)
     return loadings * np.sqrt(share)[:, None], rest
 
 
 def rotated(moments: Moments, like: Moments) -> Moments:
-    """Moments of rotated factors: those whose products with columns come nearest to others."""
+    """Moments with factors rotated so that their products with columns are close to others."""
     left, _, right = np.linalg.svd(like.cross @ moments.cross.swapaxes(1, 2))
     turn = left @ right
     factors = turn @ moments.factors @ turn.swapaxes(1, 2)
@@ -124,8 +125,8 @@ def rotated(moments: Moments, like: Moments) -> Moments:
 def principal(centred: Array, share: Array, q: int) -> Array:
     """Packed moments of rows, with their first q principal components for factors.
 
-    The directions come from subspace iteration, O(n d q). A factor explains something, since none
-    that explains nothing would ever learn, and all leave a little of each column to the noise.
+    The directions come from subspace iteration, O(n d q). Every factor explains some variance,
+    since it could not learn otherwise, and some variance of each column is left to the noise.
     """
     variance = share @ np.square(centred)
     scale = np.sqrt(np.where(variance > 0, variance, 1.0))

@@ -45,15 +45,15 @@ CONJUGATES: dict[str, type[NormalWishart | NormalGamma]] = {
 class Gaussian(GaussianCapabilities):
     """Multivariate normal: t(x) = (x, xx'), maximised by mean and covariance.
 
-    `floor` keeps every conditional variance above that fraction of the data's variance in the
-    column, so that no component can collapse. None, the default, takes the smallest variances from
-    the resolution and the scale of the data when a fit begins: in steps of s no variance is below
-    s^2 / 12, a constant column gets a deviation of a thousandth of its value, or 0.001, and all
-    others a fraction of 1e-8. They are kept as `column_floors`. `reg_covar` is added to every
-    variance; where it is given, no floor is taken from the data. `cap` is the largest precision:
-    no eigenvalue of a covariance falls below 1 / cap, which is no degeneracy.
-    `covariance="factor"` is full structure in high dimension, by `rank` factors: see
-    `FactorGaussian`.
+    `floor` keeps every conditional variance above this fraction of the data's variance in the
+    column, so that no component can collapse. None, the default, computes the floors from the
+    resolution and the scale of the data when a fit begins: if values are recorded in steps of s, no
+    variance is below s^2 / 12; a constant column has a standard deviation of a thousandth of its
+    value, or 0.001; all others have a fraction of 1e-8. They are stored as `column_floors`.
+    `reg_covar` is added to every variance; where it is given, no floor is taken from the data.
+    `cap` is the largest precision: no eigenvalue of a covariance falls below 1 / cap, and
+    components at the cap do not count as degenerate. `covariance="factor"` describes full
+    covariances in high dimension by `rank` factors: see `FactorGaussian`.
 
     Examples
     --------
@@ -274,7 +274,7 @@ class Gaussian(GaussianCapabilities):
     def divergence(self, x: Array, centers: Array, weight: Array) -> Array:
         """Half the squared distance: all components share one covariance before learning."""
         scale = self.deviations_of(x, weight)
-        origin = centers[0]  # differences of rows far from zero lose no digits about it
+        origin = centers[0]  # subtracted, so that rows far from zero lose no digits
         rows, scaled = (x - origin) / scale, (centers - origin) / scale
         return np.asarray(0.5 * cdist(rows, scaled, "sqeuclidean"))
 

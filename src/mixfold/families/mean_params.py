@@ -1,4 +1,4 @@
-"""Parameters of families whose components are told by their means alone."""
+"""Parameters of families whose only parameters are the means."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The only loop: passes, progress, checkpoints, resuming."""
+"""The loop of all fits: passes, progress, checkpoints, resuming."""

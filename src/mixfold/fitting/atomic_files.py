@@ -1,4 +1,4 @@
-"""Output files: each appears whole or not at all, and nothing that is no plain file is replaced."""
+"""Output files are written completely or not at all; only plain files are replaced."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ UNSYNCED = (errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EPERM)
 
 
 def check_output(path: Path, *, special: bool = True) -> None:
-    """Refuse an output that cannot be written, before any work is done for it."""
+    """Raise an error if an output cannot be written, before any computation."""
     with _naming(path):
         target = _target(path, special)
         if target is None:
@@ -44,14 +44,14 @@ def check_output(path: Path, *, special: bool = True) -> None:
 
 
 def is_special(path: Path) -> bool:
-    """Whether what is written goes straight into a device, a FIFO or an open file."""
+    """Whether the output is a device, a FIFO or an open file."""
     with _naming(path):
         return _target(path, True) is None
 
 
 @contextmanager
 def replacing(path: Path, *, special: bool = True) -> Iterator[IO[bytes]]:
-    """A file to write to, which takes the place of `path` when all has gone well.
+    """A temporary file to write to, which replaces `path` if there was no error.
 
     A symbolic link stays, and what it leads to is replaced. Devices and FIFOs stay too: with
     `special` they receive the bytes at the end, otherwise they are refused.
@@ -64,7 +64,7 @@ def replacing(path: Path, *, special: bool = True) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def _naming(path: Path) -> Iterator[None]:
-    """Errors of the system as errors that name the output."""
+    """Convert errors of the system to errors that name the output."""
     try:
         yield
     except MixfoldError:
@@ -74,7 +74,7 @@ def _naming(path: Path) -> Iterator[None]:
 
 
 def _target(path: Path, special: bool) -> Path | None:
-    """The plain file to write, behind all links; None for what bytes are sent to."""
+    """The plain file to write, after following links; None for devices and FIFOs."""
     if _descriptor(path) is not None:
         mode = stat.S_IFIFO
     else:
@@ -97,7 +97,7 @@ def _target(path: Path, special: bool) -> Path | None:
 
 
 def _descriptor(path: Path) -> int | None:
-    """The number of the file of this process, already open, that /dev/stdout and such stand for."""
+    """The file descriptor that a path such as /dev/stdout stands for, or None."""
     for _ in range(MOST_LINKS):
         if not path.is_symlink():
             return None
@@ -110,7 +110,7 @@ def _descriptor(path: Path) -> int | None:
 
 @contextmanager
 def _sending(path: Path) -> Iterator[IO[bytes]]:
-    """A temporary file, because tables are not written from front to back, and then its bytes."""
+    """A temporary file, since tables are not written in order; its bytes are sent at the end."""
     with tempfile.TemporaryFile() as file:
         yield file
         file.seek(0)
@@ -129,7 +129,7 @@ def _replacing(target: Path) -> Iterator[IO[bytes]]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-            if LOCKS:  # until it has its name, nobody may take it for a left-over
+            if LOCKS:  # until it is renamed, no process may remove it as a left-over
                 temporary.replace(target)
         if not LOCKS:
             temporary.replace(target)
@@ -184,7 +184,7 @@ def _label(target: Path) -> str:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Put a new name on disk, where folders can be synchronised."""
+    """Synchronise the folder to disk, if the system supports it."""
     if not LOCKS:
         return
     try:

@@ -1,4 +1,4 @@
-"""Keeping a fit on disk while it runs."""
+"""Checkpoints, which save a fit while it runs."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from mixfold.fitting.reading import read
 
 @value
 class Saved:
-    """A fit and what it is a fit of."""
+    """A fit, and the data and settings it belongs to."""
 
     identity: Any
     fit: Fit
 
 
 def check_checkpoint(path: str | Path) -> None:
-    """Refuse a path where a fit cannot be kept, or where another file would be lost."""
+    """Raise an error if the path cannot be written, or holds another kind of file."""
     path = Path(path)
     check_output(path, special=False)
     if not may_replace(path, "checkpoint"):
@@ -37,8 +37,8 @@ def check_checkpoint(path: str | Path) -> None:
 class Checkpoint:
     """Writes a fit at most every `seconds`; `identity` guards against resuming another.
 
-    With `force` it may be resumed with other data of the same shape. Where it cannot be written,
-    the fit goes on with a warning for each reason.
+    With `force` it may be resumed with other data of the same shape. If it cannot be written, the
+    fit continues, with one warning for each reason.
     """
 
     def __init__(
@@ -49,19 +49,19 @@ class Checkpoint:
         check_savable(path, stored(identity))
         self._last = time.monotonic()
         self.failed = False
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
 
     def keep(self, fit: Fit) -> None:
-        """Write if it is time, if the fit is done, or if the next pass overwrites a file."""
+        """Write if enough time has passed, the fit is done, or the next pass overwrites a file."""
         next_phase = fit.row == 0 and getattr(fit.state, "on_file", False)
         if fit.done or next_phase or time.monotonic() - self._last >= self.seconds:
             self.write(fit)
             if next_phase and self.failed and not fit.done:
-                with suppress(OSError):  # an older checkpoint needs what is overwritten
+                with suppress(OSError):  # an older checkpoint needs the file that is overwritten
                     self.path.resolve().unlink()
 
     def write(self, fit: Fit) -> None:
-        """Write now; `failed` says whether that was not possible."""
+        """Write now; `failed` is true if that was not possible."""
         self._last = time.monotonic()
         try:
             write(self.path, "checkpoint", Saved(stored(self.identity), fit))
@@ -71,12 +71,12 @@ class Checkpoint:
             self._warn(str(error))
 
     def _warn(self, reason: str) -> None:
-        if reason not in self._told:
-            self._told.add(reason)
-            warn(f"the checkpoint is not up to date, and the fit goes on: {reason}")
+        if reason not in self._warned:
+            self._warned.add(reason)
+            warn(f"the checkpoint could not be written, and the fit continues: {reason}")
 
     def read(self) -> Fit | None:
-        """The fit to go on with, or None if there is no file yet."""
+        """The fit to resume, or None if there is no file."""
         if not self.path.exists():
             return None
         saved = read(self.path, "checkpoint")

@@ -1,4 +1,4 @@
-"""The order of components: likelihood does not know one, so it is a matter of convention.
+"""The order of components, which is a convention: the likelihood does not depend on it.
 
 By increasing means, column after column; then by falling weight, then by the other parameters.
 Numbers that differ by no more than rounding can explain count as equal, so that the order is the
@@ -21,12 +21,12 @@ from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 T = TypeVar("T")
 
-TOLERANCE = 1e-8  # of the size of a number
+TOLERANCE = 1e-8  # relative tolerance
 SCORE_TOLERANCE = 1e-10
 
 
 def component_order(model: MixtureModel, params: MixtureParams) -> np.ndarray:
-    """Numbers of the components, in the order in which they are to stand."""
+    """The indices that sort the components."""
     family = model.family
     if isinstance(family, UnconstrainedCoordinates):
         coordinates = family.unconstrained(params.components)
@@ -43,7 +43,7 @@ def component_order(model: MixtureModel, params: MixtureParams) -> np.ndarray:
 
 
 def _sorted(keys: Array, tolerance: Array, members: np.ndarray) -> np.ndarray:
-    """Members by the first key that tells them apart, those it leaves together by the next."""
+    """Sort members by the first key, and those that are equal in it by the next."""
     spread = np.ptp(keys[members], axis=0) > tolerance
     for column in np.flatnonzero(spread):
         level = levels(keys[members, column], tolerance[column])
@@ -63,7 +63,7 @@ def levels(values: Array, tolerance: float) -> np.ndarray:
 
 
 def ranked(scores: list[float]) -> list[int]:
-    """Numbers of scores, best first; of those that are as good, the first comes first."""
+    """Indices of scores, best first; ties keep their order."""
     falling = -np.nan_to_num(np.array(scores), nan=-np.inf, posinf=np.inf, neginf=-np.inf)
     finite = np.abs(falling[np.isfinite(falling)])
     level = levels(falling, SCORE_TOLERANCE * (1.0 + finite.max(initial=0.0)))
@@ -73,7 +73,7 @@ def ranked(scores: list[float]) -> list[int]:
 def reorder(thing: T, order: np.ndarray) -> T:
     """A tree of values with the components of every mixture in it in another order.
 
-    Only parameters, statistics and posteriors are of components; what else a state has stays.
+    Only parameters, statistics and posteriors are reordered; other fields are kept.
     """
     found: Any = thing
     if isinstance(thing, list):
@@ -87,9 +87,9 @@ def reorder(thing: T, order: np.ndarray) -> T:
 
 
 def _taken(thing: Any, order: np.ndarray) -> Any:
-    """Of every array that has an entry per component, the entries in that order."""
+    """Reorder every array that has one entry per component."""
     if is_array(thing):
-        # what components share, as a tied covariance, is there once
+        # arrays that components share, such as a tied covariance, have one entry
         return np.ascontiguousarray(thing[order]) if len(thing) == len(order) else thing
     if is_value(thing):
         return type(thing)(**{n: _taken(getattr(thing, n), order) for n in field_names(thing)})

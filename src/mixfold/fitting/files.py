@@ -1,6 +1,6 @@
 """Model files and checkpoints: safetensors with a version and a schema, never pickle.
 
-They are read by `run/reading.py`.
+They are read by `fitting/reading.py`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FORMAT, VERSION = "mixfold", 7
 
 
 def write(path: str | Path, kind: str, content: Any) -> None:
-    """Save a tree of values; the file appears whole or not at all."""
+    """Save a tree of values; the file is written completely or not at all."""
     from safetensors.numpy import save
 
     tree, arrays = _flattened(path, content)
@@ -44,7 +44,7 @@ def _flattened(path: str | Path, content: Any) -> tuple[Any, dict[str, np.ndarra
 
 
 def kind_of(path: Path) -> str | None:
-    """The kind of mixfold file that the beginning of a file speaks of; None for any other file."""
+    """The kind of mixfold file, from its header; None for other files."""
     try:
         with path.open("rb") as file:
             length = int.from_bytes(file.read(8), "little")
@@ -58,5 +58,5 @@ def kind_of(path: Path) -> str | None:
 
 
 def may_replace(path: Path, kind: str) -> bool:
-    """Whether there is nothing at a path, or nothing but a file of this kind."""
+    """Whether the path does not exist, or is a file of this kind."""
     return not path.is_file() or path.stat().st_size == 0 or kind_of(path) == kind

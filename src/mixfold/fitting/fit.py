@@ -1,4 +1,4 @@
-"""A fit under way, as a value."""
+"""The state of a fit, as a value."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from mixfold.fitting.history import History
 
 @value
 class Fit:
-    """A fit under way: all that is needed to go on from here.
+    """The state of a fit: everything that is needed to continue it.
 
-    `row` rows of pass number `passes` of start number `start` are folded into `state`, which was
-    `origin` before the first; `length` is that of the last whole pass.
+    `state` includes `row` rows of pass number `passes` of initialisation number `start`; it was
+    `origin` before the first row. `length` is the number of rows of the last complete pass.
     """
 
     state: Any
@@ -34,7 +34,7 @@ class Fit:
     length: int = 0
 
     def check(self, learner: Learner, model: Model) -> None:
-        """Refuse what no fit of the model by the learner can have led to."""
+        """Raise an error for a state that is not valid for the model and the learner."""
         self.history.check()
         for name in ("start", "passes", "row", "rows_seen", "length"):
             check_count(name, getattr(self, name))
@@ -52,10 +52,10 @@ class Fit:
 
     @property
     def log_likelihood(self) -> float:
-        """Log-likelihood per row when last seen."""
+        """The latest log-likelihood per row."""
         return float(self.history.log_likelihood[-1]) if len(self.history) else float("nan")
 
     @property
     def bound(self) -> float:
-        """What the learner maximises, per row, at last; NaN where it is the log-likelihood."""
+        """The latest lower bound per row; NaN if the learner maximises the log-likelihood."""
         return float(self.history.bound[-1]) if len(self.history) else float("nan")

@@ -1,4 +1,4 @@
-"""Parameters that the user has."""
+"""Initial parameters that the user gives."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def shapes(components: Any) -> tuple[Any, list[tuple[int, ...]]]:
 
 @value
 class FromParams(Initializer[MixtureModel, MixtureParams]):
-    """Whole parameters, or means alone, which then are centres of the rows nearest to them."""
+    """Given parameters, or given means, which are then the centres of the nearest rows."""
 
     params: Any
     random = False
@@ -60,7 +60,7 @@ class FromParams(Initializer[MixtureModel, MixtureParams]):
     def _check(self, model: MixtureModel, means: np.ndarray) -> None:
         if means.shape != (model.k, model.d):
             self._refuse_shape(means.shape, (model.k, model.d))
-        if not (np.abs(means) < LARGEST).all():  # NaN is not below
+        if not (np.abs(means) < LARGEST).all():  # true for NaN
             raise InvalidInputError(
                 f"init has means that are not finite, or not below {LARGEST:g} in size"
             )

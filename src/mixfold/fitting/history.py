@@ -1,4 +1,4 @@
-"""What learning has shown so far, in bounded memory."""
+"""The history of a fit, in bounded memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class History:
     table: Array
 
     def check(self) -> None:
-        """Refuse another number of columns, and rows, steps or times that cannot be."""
+        """Raise an error for another number of columns, and for invalid rows, steps or times."""
         n = min(len(self.table), LIMIT) if self.table.ndim else 0
         if self.table.shape != (n, COLUMNS):
             raise InvalidInputError(
@@ -46,7 +46,7 @@ class History:
 
     @property
     def log_likelihood(self) -> Array:
-        """Mean log-likelihood of the entry's rows under the parameters of that moment."""
+        """Mean log-likelihood of the entry's rows under the parameters at that time."""
         return self.table[:, 1]
 
     @property
@@ -61,7 +61,7 @@ class History:
 
     @property
     def bound(self) -> Array:
-        """Mean of what the learner has maximised; NaN where that is the log-likelihood itself."""
+        """Mean of the lower bound; NaN if the learner maximises the log-likelihood itself."""
         return self.table[:, 4]
 
     def __repr__(self) -> str:
@@ -70,7 +70,7 @@ class History:
         return f"History({len(self)} entries, log-likelihood {self.log_likelihood[-1]:.6g})"
 
     def extended(self, infos: list[Info], seconds: float) -> History:
-        """With new entries; beyond a limit every second old one is dropped."""
+        """The history with new entries; beyond a limit every second old one is dropped."""
         if not infos:
             return self
         seen = float(self.table[-1, 0]) if len(self) else 0.0
@@ -86,7 +86,7 @@ class History:
 
 
 def no_history() -> History:
-    """Before any learning."""
+    """The empty history."""
     return History(np.empty((0, COLUMNS)))
 
 

@@ -1,4 +1,4 @@
-"""What a checkpoint is a fit of: every part by a name, so that a difference can be told."""
+"""The identity of a fit in its checkpoint: named parts, so that errors can name a difference."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ LONGEST = 160
 
 
 def is_forced(resume: Any) -> bool:
-    """Whether `resume` goes on in spite of other data."""
+    """Whether `resume` allows other data."""
     if not isinstance(resume, bool) and resume != "force":
         raise InvalidInputError(f"resume is {resume!r}: True, False or 'force' is needed")
     return bool(resume == "force")
 
 
 def stored(identity: Identity) -> list[Any]:
-    """As a file can hold it."""
+    """Convert the identity to a form that a file can hold."""
     return [[name, value] for name, value in identity.items()]
 
 
 def check_same(path: Path, found: Any, wanted: Identity, force: bool) -> None:
-    """Refuse to resume another fit; other data only warn if `force`."""
+    """Refuse to resume another fit; with `force`, other data only give a warning."""
     before = _read(path, found)
     other = difference(before[DATA], wanted[DATA])
     for name, now in wanted.items():
@@ -37,16 +37,17 @@ def check_same(path: Path, found: Any, wanted: Identity, force: bool) -> None:
             if other is not None and not force:
                 raise ModelFileError(
                     f"{path} is the checkpoint of another fit: {other}; resume with the same data, "
-                    "remove the file to begin anew, or go on all the same with resume='force' "
+                    "remove the file to start again, or continue anyway with resume='force' "
                     "(--force-resume)"
                 )
         elif name not in before or not equal(_plain(before[name]), _plain(now)):
             raise ModelFileError(
-                f"{path} is the checkpoint of another fit: {_told(name, before.get(name), now)}; "
-                "resume with what it was made with, or remove the file to begin anew"
+                f"{path} is the checkpoint of another fit: "
+                f"{_described(name, before.get(name), now)}; "
+                "resume with the same settings, or remove the file to start again"
             )
     if other is not None:
-        warn(f"{path} is resumed with other data: {other}; the model will be a blend of both")
+        warn(f"{path} is resumed with other data: {other}; the model will depend on both")
 
 
 def _read(path: Path, found: Any) -> dict[str, Any]:
@@ -58,8 +59,8 @@ def _read(path: Path, found: Any) -> dict[str, Any]:
     return before
 
 
-def _told(name: str, before: Any, now: Any) -> str:
-    """A difference in words, with both values."""
+def _described(name: str, before: Any, now: Any) -> str:
+    """Describe a difference, with both values."""
     if _are_lists(before, now) and len(before) == len(now):
         i = next(i for i, (a, b) in enumerate(zip(before, now, strict=True)) if a != b)
         name, before, now = f"number {i} of {name}", before[i], now[i]

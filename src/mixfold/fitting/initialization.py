@@ -1,4 +1,4 @@
-"""Choosing where to start, on a bounded sample."""
+"""Initial parameters, chosen on a bounded sample."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FINALISTS = 3
 
 
 def initializer_for(init: Any, family: Family, suits: str | None = None) -> Initializer:
-    """The start a user has named, or given; "auto" is the one that suits the learner."""
+    """The initializer of a name or object; "auto" is the default of the learner or the family."""
     if isinstance(init, Initializer):
         return init
     if isinstance(init, str):
@@ -43,17 +43,17 @@ def initializer_for(init: Any, family: Family, suits: str | None = None) -> Init
 
 
 def warn_of(learner: Learner, model: Model, sample: Rows) -> None:
-    """Say what the learner has to remark before it begins."""
+    """Issue the warnings of the learner before it begins."""
     for remark in learner.warnings(model, sample.on_host()):
         warn(remark)
 
 
 @value
 class Initialization:
-    """How parameters are first drawn.
+    """How initial parameters are drawn.
 
-    Several candidates are learned for a few passes over the sample, the best of them to the end.
-    Parameters that are drawn, not given, are put into order where the learner is `exchangeable`.
+    Several candidates are fitted for a few passes over the sample, and the best of them until
+    convergence. Parameters that are drawn, not given, are sorted if the learner is `exchangeable`.
     """
 
     start: Initializer
@@ -62,7 +62,7 @@ class Initialization:
 
     @property
     def given(self) -> MixtureParams | None:
-        """Whole parameters, where the user has given them."""
+        """The parameters that the user has given, or None."""
         params = self.start.params if isinstance(self.start, FromParams) else None
         return params if isinstance(params, MixtureParams) else None
 
@@ -99,9 +99,10 @@ class Initialization:
 
 
 def _best_first(backend: MixtureBackend, found: list[tuple[MixtureParams, float]]) -> list[int]:
-    """Numbers of parameters by score, those with the fewest degenerate components first.
+    """Indices of candidates by score, those with the fewest degenerate components first.
 
-    The likelihood of a component that shrinks onto a few rows has no bound, so it says nothing.
+    The likelihood of a component that shrinks onto a few rows is unbounded, so it is not
+    comparable.
     """
     order = ranked([score for _, score in found])
     return sorted(order, key=lambda i: count_degenerate(backend.model, found[i][0]))
@@ -117,9 +118,9 @@ def _learned(
 
 @dataclass(frozen=True)
 class Drawing:
-    """How starts are drawn from a sample of a source: how many rows, how many starts, from a seed.
+    """Settings of initialisations: rows of the sample, number of initialisations, seed.
 
-    `check` sees the rows of the sample, with their numbers where these are known.
+    `check` is called with the rows of the sample, and their numbers if they are known.
     """
 
     initialization: Initialization
@@ -130,7 +131,7 @@ class Drawing:
 
 
 class Sample:
-    """Rows of a source for limits and starts, which are read when they are first asked for."""
+    """The sample of a source for limits and initial parameters, read when it is first used."""
 
     def __init__(
         self, backend: MixtureBackend, learner: Learner, source: Source, drawing: Drawing
@@ -145,7 +146,7 @@ class Sample:
         return self._kept
 
     def release(self) -> None:
-        """Let go of the rows."""
+        """Free the rows."""
         self._kept = None
 
     def _read(self) -> Rows:
@@ -174,7 +175,8 @@ class SampledParams:
             drawing.initialization,
             drawing.number if drawing.initialization.random else 1,
         )
-        if not sample.source.rereadable:  # all starts but one are given up on the sample
+        # all initialisations but one are compared on the sample only
+        if not sample.source.rereadable:
             candidates = max(initialization.candidates, number)
             initialization, number = replace(initialization, candidates=candidates), 1
         self.backend, self.sample, self.seed = backend, sample, drawing.seed
@@ -189,7 +191,7 @@ class SampledParams:
         return self.number
 
     def params(self, number: int) -> MixtureParams:
-        """The parameters of one start; after the last one the sample is let go."""
+        """The parameters of one initialisation; after the last one the sample is freed."""
         rows = self.sample.rows()
         if number + 1 == self.number:
             self.sample.release()

@@ -1,4 +1,4 @@
-"""The only loop: starts, passes, blocks; with progress, checkpoints and resuming."""
+"""The loop of all fits over initialisations, passes and blocks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from mixfold.sources.array_source import ArraySource
 
 
 class Loop:
-    """Folds a source into a learner's state, by default block after block."""
+    """Updates a learner's state with the rows of a source, by default block by block."""
 
     def __init__(self, plan: FitPlan) -> None:
         self.plan, self.learner, self.backend = plan, plan.learner, plan.backend
@@ -33,9 +33,9 @@ class Loop:
         self.fit = Fit(None, no_history())
 
     def run(self) -> Fit:
-        """Learn to the end, from the beginning or from where the plan goes on.
+        """Fit until the learner is finished, from the beginning or from the resumed fit.
 
-        `self.fit` is what has been learned at any moment, also after an interrupt.
+        `self.fit` is the current state, also after an interrupt.
         """
         with closing(self.iter_fits()) as fits:
             for _ in fits:
@@ -43,11 +43,11 @@ class Loop:
         return self.fit
 
     def iter_fits(self) -> Generator[Fit, None, None]:
-        """Learn, and give what has been learned after every block and every pass."""
+        """Fit, and yield the state after every block and every pass."""
         resumed = self.plan.resumed
         self._began = time.monotonic() - (resumed.seconds if resumed else 0.0)
         self.fit = resumed or self._begun(0)
-        if self.fit.done and not self._over(self.fit):  # resumed with a larger budget
+        if self.fit.done and not self._over(self.fit):  # resumed with a larger number of passes
             self.fit = replace(self.fit, done=False)
         try:
             while not self.fit.done:
@@ -68,7 +68,7 @@ class Loop:
         return Fit(state, no_history(), start, seed=plan.seed, origin=state)
 
     def _run_passes(self) -> bool:
-        """Make several passes at once, if that can be done."""
+        """Make several passes at once, if the learner and the backend can."""
         most = None if self.plan.passes is None else self.plan.passes - self.fit.passes
         leapt = self.passing.run_passes(self.fit, most)
         if leapt is None:
@@ -101,7 +101,7 @@ class Loop:
         )
 
     def _over(self, fit: Fit) -> bool:
-        """Whether the present start has had all its passes."""
+        """Whether the current initialisation has had all its passes."""
         enough = self.plan.passes is not None and fit.passes >= self.plan.passes
         spent = fit.passes > 0 and not self.plan.source.rereadable
         return enough or spent or self.learner.finished(fit.state)
@@ -114,13 +114,14 @@ class Loop:
         )
         check_some(fit.row, len(after.history))
         self.fit = after
-        if self._over(after):  # what is kept next is the beginning of another start, or the end
+        # the next checkpoint is the beginning of another initialisation, or the end
+        if self._over(after):
             self.plan.progress.update(after, self.plan.source.length)
         else:
             self._tell()
 
     def _next_start(self) -> None:
-        """Keep the better of this start and those before; begin another if one is left."""
+        """Keep the better of this fit and those before; begin another if one is left."""
         fit, best = self.fit, self.fit.best
         if best is None or _beats(fit, best):
             best = replace(fit, best=None)
@@ -145,7 +146,7 @@ class Loop:
 def fit_rows(
     backend: Backend, learner: Learner, params: Any, rows: Rows, prior_count: int = 0
 ) -> Fit:
-    """The fit of rows in memory, from given parameters."""
+    """Fit rows in memory, from given parameters."""
     source = ArraySource(rows.x, rows.weight)
     return Loop(
         FitPlan(backend, learner, source, GivenParams(params), prior_count=prior_count)
@@ -155,7 +156,7 @@ def fit_rows(
 def iter_fits(
     backend: Backend, learner: Learner, params: Any, rows: Rows, length: int
 ) -> Generator[Fit, None, None]:
-    """The fit of rows in memory, looked at after every `length` rows and every pass."""
+    """Fit rows in memory, and yield the state after every `length` rows and every pass."""
     source = ArraySource(rows.x, rows.weight)
     passing = LocalPass(backend, learner, source, 0, no_check, length)
     plan = FitPlan(backend, learner, source, GivenParams(params), passing=passing)
@@ -163,11 +164,11 @@ def iter_fits(
 
 
 def check_some(rows: int, weight: float) -> None:
-    """Refuse data without rows, or without any row that counts."""
+    """Raise an error for data without rows, or without a row of positive weight."""
     if rows == 0:
         raise InvalidInputError("the data have no rows: at least one is needed")
     if weight == 0:
-        raise InvalidInputError("all of sample_weight is zero: at least one row must count")
+        raise InvalidInputError("all of sample_weight is zero: at least one must be positive")
 
 
 def _beats(fit: Fit, best: Fit) -> bool:

@@ -22,9 +22,9 @@ Moved = tuple[Any, list[Info], int]
 
 
 class PassRunner(Protocol):
-    """A way through the data: states, what they have shown, and how many rows are behind each.
+    """Runs a pass: yields states, the results of their updates, and the numbers of rows read.
 
-    `run_passes` makes several passes at once, at most so many, where it can.
+    `run_passes` makes several passes at once, if it can.
     """
 
     def states(self, fit: Fit) -> Iterator[Moved]: ...
@@ -32,9 +32,9 @@ class PassRunner(Protocol):
 
 
 class LocalPass:
-    """Block after block, in this process, in the order the learner wants.
+    """Reads blocks in this process, in the order that the learner needs.
 
-    Blocks are as long as `together` says, else as the backend and the source want them.
+    Blocks have the length `together`, by default what the backend and the source prefer.
     """
 
     def __init__(
@@ -58,12 +58,12 @@ class LocalPass:
             )
 
     def states(self, fit: Fit) -> Iterator[Moved]:
-        """The states after each block that is still to come."""
+        """The states after each of the remaining blocks."""
         numbers, blocks = self._blocks(fit)
-        # a pass with replacement may be the first to see a row
+        # a pass with replacement may be the first to read a row
         unseen = self.order == "with-replacement" or (fit.passes == 0 and fit.start == 0)
         state, row = fit.state, fit.row
-        del fit  # else the state before the pass would stay in memory
+        del fit  # otherwise the state before the pass would stay in memory
         for rows in blocks:
             if unseen:
                 self.check(rows, numbers[row : row + len(rows)])
@@ -72,7 +72,7 @@ class LocalPass:
             yield state, infos, row
 
     def run_passes(self, fit: Fit, most: int | None) -> Moved | None:
-        """The state after several passes; the first is never one of them, for rows are checked."""
+        """The state after several passes; not in the first pass, in which rows are checked."""
         rows = self.source.resident()
         if rows is None or fit.passes == 0 or fit.row > 0 or self.order != "stream":
             return None
@@ -80,7 +80,7 @@ class LocalPass:
         return None if leapt is None else (*leapt, len(rows))
 
     def _blocks(self, fit: Fit) -> tuple[Sequence[int], Iterator[Rows]]:
-        """The numbers of the rows of this pass, and the blocks still to come."""
+        """The numbers of the rows of this pass, and the remaining blocks."""
         length = self.together or self.backend.block_length(self.source)
         if self.order == "stream":
             return range(sys.maxsize), self._in_order(fit, length)
@@ -96,10 +96,10 @@ class LocalPass:
         return self.source.blocks(fit.row, length)
 
     def _growing(self, row: int) -> Iterator[Rows]:
-        """Views of memory, twice as long until one keeps the backend busy for a while.
+        """Views of memory, whose length doubles until one takes the backend long enough.
 
-        Threads wait for each other at the end of a block. How long blocks are makes no difference
-        to a pass that only sums statistics.
+        Threads wait for each other at the end of a block. The length of blocks does not change the
+        result of a pass that only sums statistics.
         """
         while True:
             began = time.monotonic()
@@ -112,5 +112,5 @@ class LocalPass:
                 self._length *= 2
 
     def _ahead(self, blocks: Iterator[Rows]) -> Iterator[Rows]:
-        """Blocks read by a thread; on a device work is in order within one thread alone."""
+        """Blocks that a thread reads ahead; not on a device, where work is ordered by thread."""
         return blocks if self.source.resident() is not None else prefetched(blocks)

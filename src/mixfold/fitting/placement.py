@@ -1,4 +1,4 @@
-"""Which backend computes, and which engine has the partitions: both are asked of the registry."""
+"""Choice of the backend and the engine, which are found in the registry."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ class Placement:
 
     @property
     def is_default(self) -> bool:
-        """Whether it is the memory and the cores of this machine."""
+        """Whether it is the CPU of this machine."""
         return self.kind is Threads
 
     @property
     def tensor_device(self) -> Any:
-        """The device that tensors go to; None where they become arrays."""
+        """The device for tensors; None if they are converted to arrays."""
         return None if self.is_default else self.device
 
     def backend(self, model: M, n_threads: int | None) -> Backend[M]:
-        """A model bound to this place."""
+        """A model bound to this backend."""
         bound: Backend[M] = self.kind.on(model, self.device, n_threads)
         return bound
 
@@ -44,7 +44,7 @@ DEFAULT = Placement(Threads, "cpu")
 
 
 def placement_for(engine: Any, data: Any) -> Placement:
-    """The backend that an engine's name stands for, or that has the data; else the CPU."""
+    """The backend named by `engine`, or the one that holds the data, or the CPU."""
     kinds = find_all("backends").values()
     if engine is None:
         found = ((kind, kind.device_of(data)) for kind in kinds)
@@ -60,14 +60,14 @@ def placement_for(engine: Any, data: Any) -> Placement:
 
 @contextmanager
 def engine_for(cluster: Any, source: Source, place: Placement) -> Iterator[Engine | None]:
-    """The engine at an address, or the one that has the rows; None for this process alone."""
+    """The engine at an address, or that of the data; None for this process."""
     if cluster is None and source.engine is None:
         yield None
         return
     if not place.is_default:
         raise InvalidInputError(
-            f"the rows are for a cluster, and for {place.device}, which is of this process alone: "
-            "leave engine out, or use neither cluster nor data that lie on a cluster"
+            f"cluster and engine cannot be combined: workers cannot use {place.device} of this "
+            "process; leave engine out, or use neither cluster nor data of a cluster"
         )
     kind = engine_called(source.engine if cluster is None else cluster)
     if kind.remote and not source.is_remote_readable:

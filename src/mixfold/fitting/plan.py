@@ -1,4 +1,4 @@
-"""Everything a fit needs, resolved once: nothing downstream asks the estimator again."""
+"""The plan of a fit, with all settings resolved."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from mixfold.fitting.progress import Progress, Silent
 
 
 class InitialParams(Protocol):
-    """Initial parameters, one set after the other; each is asked for once.
+    """A sequence of initial parameters; each is requested once.
 
-    They are `random` where they are drawn, so that components have no order of their own.
+    They are `random` if they are drawn, so that the order of components has no meaning.
     """
 
     @property
@@ -29,7 +29,7 @@ class InitialParams(Protocol):
 
 
 class GivenParams:
-    """Parameters that are known beforehand."""
+    """Initial parameters that are given."""
 
     random = False
 
@@ -40,7 +40,7 @@ class GivenParams:
         return len(self._params)
 
     def params(self, number: int) -> Any:
-        """The parameters of one start."""
+        """The parameters of one initialisation."""
         return self._params[number]
 
 
@@ -55,8 +55,8 @@ def check_served(learner: Learner, model: Model) -> None:
 class FitPlan:
     """A model on a backend, the learner for these data, and where to start, stop and save.
 
-    `passing` is how a pass is made where rows are not read block by block in this process;
-    `prior_count` is how many rows the start counts for; `resumed` is where to go on from.
+    `passing` runs a pass if rows are not read block by block in this process; `prior_count` is the
+    number of rows that the initial parameters count for; `resumed` is the fit to resume.
     """
 
     backend: Backend
@@ -76,11 +76,11 @@ class FitPlan:
         check_served(self.learner, self.backend.model)
         if self.learner.rereads and not self.source.rereadable:
             raise InvalidInputError(
-                f"{type(self.learner).__name__} goes back to rows it has seen, and this source can "
+                f"{type(self.learner).__name__} reads rows several times, and this source can "
                 "be read only once: give an array, a table or a file, or use learner='online-em'"
             )
         if self.resumed is not None and self.resumed.start >= len(self.initial_params):
             raise ModelFileError(
-                f"the fit to resume is at start number {self.resumed.start}, of "
-                f"{len(self.initial_params)}: it is of another fit; remove the checkpoint"
+                f"the fit to resume is at initialisation number {self.resumed.start}, of "
+                f"{len(self.initial_params)}: it belongs to another fit; remove the checkpoint"
             )

@@ -1,4 +1,4 @@
-"""Reading ahead while the kernel works."""
+"""Reading ahead in a thread while the kernel computes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def prefetched(items: Iterator[T], depth: int = 2) -> Iterator[T]:
                 if stop.is_set():
                     return
             put("end", None)
-        except BaseException as error:  # handed to the consumer, whatever it is
+        except BaseException as error:  # any error is raised again in the consumer
             put("error", error)
 
     reader = Thread(target=read, daemon=True, name="mixfold-reader")

@@ -1,4 +1,4 @@
-"""Showing long work."""
+"""Progress of a fit."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mixfold.fitting.fit import Fit
 
 
 class Progress(Protocol):
-    """Something that wants to know how far learning is."""
+    """Receives the progress of a fit."""
 
     def update(self, fit: Fit, length: int | None) -> None: ...
     def close(self) -> None: ...

@@ -1,4 +1,4 @@
-"""Reading model files and checkpoints: nothing is believed before it is checked."""
+"""Reading and checking of model files and checkpoints."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TYPES = {
 
 
 class Place(NamedTuple):
-    """Where the numbers of an array are in the file."""
+    """The position of an array in the file."""
 
     kind: np.dtype[Any]
     shape: tuple[int, ...]
@@ -43,7 +43,7 @@ def read(path: str | Path, kind: str) -> Any:
         with _open(path) as file:
             header, arrays = _parts(file, kind)
         for package in WITH_VALUES:
-            find_all(package)  # a class is known only once its file is imported
+            find_all(package)  # a class is registered when its file is imported
         return unflatten(header["schema"], arrays)
     except OSError as error:
         raise ModelFileError(f"cannot read {path}: {error.strerror or error}") from error
@@ -51,13 +51,13 @@ def read(path: str | Path, kind: str) -> Any:
         raise ModelFileError(f"{path} {error}") from None
     except MixfoldError as error:
         raise ModelFileError(f"{path} is damaged: {error}") from None
-    except Exception as error:  # whatever other bytes make the parsers raise
+    except Exception as error:  # invalid bytes can raise any error in the parsers
         raise ModelFileError(f"{path} is damaged or not a mixfold file ({error})") from error
 
 
 def _open(path: Path) -> BinaryIO:
     """A plain file, opened; anything else, such as a pipe, is refused without waiting for it."""
-    _check_plain(path.stat())  # some devices do something when they are opened
+    _check_plain(path.stat())  # opening a device may have side effects
     flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
     handle = os.open(path, flags | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_CLOEXEC", 0))
     try:
@@ -74,7 +74,7 @@ def _check_plain(found: os.stat_result) -> None:
 
 
 def _parts(file: BinaryIO, kind: str) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The header, and the arrays that it accounts for."""
+    """The header, and the arrays that it describes."""
     size = os.fstat(file.fileno()).st_size
     length = int.from_bytes(file.read(8), "little")
     if size < 8 or length > min(size - 8, LONGEST_HEADER):
@@ -113,7 +113,7 @@ def _places(entries: dict[str, Any], size: int) -> dict[str, Place]:
 
 def _array(file: BinaryIO, place: Place) -> np.ndarray:
     flat = np.fromfile(file, dtype=np.uint8, count=place.end - place.begin).view(place.kind)
-    if place.kind == np.bool_:  # a byte other than 0 and 1 would not be what it seems
+    if place.kind == np.bool_:  # bytes other than 0 and 1 are not valid booleans
         flat = flat.view(np.uint8) != 0
     return flat.reshape(place.shape)
 

@@ -1,4 +1,4 @@
-"""One pass over the data, shared out among workers."""
+"""One pass over the data, distributed over workers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SHARDS = 8
 
 @value
 class Folded:
-    """A state without rows, how many are behind it, and what they have shown."""
+    """A state without buffered rows, the number of rows read, and the results of updates."""
 
     state: Any
     rows: int
@@ -29,17 +29,17 @@ class Folded:
 
 
 class Folding:
-    """What a worker does with a partition; one thread each, since workers are many."""
+    """The work of a worker on a partition; with one thread, since there are many workers."""
 
     def __init__(self, model: Model, learner: Learner, check: Check, shards: int) -> None:
         self.model, self.learner, self.check, self.shards = model, learner, check, shards
 
     def begin(self, before: Any, shard: int) -> Folded:
-        """Where a shard starts from."""
+        """The initial state of a shard."""
         return Folded(self.learner.branch(self.model, before, shard, self.shards), 0, None)
 
     def fold(self, folded: Folded, partition: int, opened: Any, *where: Any) -> Folded:
-        """With the rows of a partition, none of which waits."""
+        """Update the state with the rows of a partition, and flush buffered rows."""
         backend = Threads(self.model, 1)
         state, infos, n = folded.state, [folded.shown], 0
         with in_partition(partition):
@@ -52,7 +52,7 @@ class Folding:
         return Folded(state, folded.rows + n, together([*infos, *more]))
 
     def merge(self, before: Any, folded: Sequence[Folded]) -> Folded:
-        """One from several."""
+        """Merge several results into one."""
         states = [one.state for one in folded]
         assert isinstance(self.learner, Mergeable)
         state = self.learner.merge(Threads(self.model, 1), before, states)
@@ -61,7 +61,7 @@ class Folding:
 
 
 def together(infos: Sequence[Info | None]) -> Info | None:
-    """What all have shown: the mean log-likelihood by rows, and the last step size."""
+    """The mean log-likelihood, weighted by rows, and the last step size."""
     given = [info for info in infos if info is not None]
     if not given:
         return None
@@ -71,11 +71,11 @@ def together(infos: Sequence[Info | None]) -> Info | None:
 
 
 class ShardedPass:
-    """Partition by partition, wherever the engine has them folded, then merged.
+    """Processes partitions with an engine, and merges the results.
 
-    Where a pass only sums statistics, every partition is a shard of its own. Else a shard is a
-    chain of neighbours, so that learning can go on from row to row. The number of shards depends on
-    the data alone, so the result does not depend on workers.
+    If a pass only sums statistics, every partition is a shard. Otherwise a shard is a sequence of
+    neighbouring partitions, which is learned in order. The number of shards depends on the data
+    alone, so the result does not depend on the number of workers.
     """
 
     def __init__(
@@ -100,12 +100,12 @@ class ShardedPass:
         shards = self._shards(fit.state)
         work = Folding(self.model, self.learner, self.check if unseen else no_check, len(shards))
         folded = self.engine.reduce(work, fit.state, shards)
-        # what a branch began with is merged away, also where there is but one
+        # merging also resets the settings of a branch, even if there is only one
         merged = work.merge(fit.state, [folded])
         yield merged.state, [merged.shown] if merged.shown else [], merged.rows
 
     def run_passes(self, fit: Fit, most: int | None) -> Moved | None:
-        """Nothing: passes are made one by one."""
+        """None: passes are made one by one."""
         return None
 
     def _shards(self, state: Any) -> list[Sequence[Source]]:

@@ -1,4 +1,4 @@
-"""Where learning has come from: what makes states mergeable."""
+"""Snapshots of states from which learning continued, which are needed for merging."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST = 8
 
 @value
 class Snapshot:
-    """A state from which learning went on, perhaps in several places, and the rows behind it.
+    """A state from which learning continued, perhaps in several copies, and its rows.
 
     `n_seen` counts passes, `n_rows` does not.
     """
@@ -25,14 +25,14 @@ class Snapshot:
     n_rows: int
 
     def check(self, learner: Learner, model: Model) -> None:
-        """Refuse what no rows of the model can have led to."""
+        """Raise an error for an invalid snapshot."""
         learner.check_state(model, self.state)
         check_count("n_seen", self.n_seen)
         check_count("n_rows", self.n_rows)
 
 
 def joined(snapshots: list[Snapshot], more: Iterable[Snapshot]) -> list[Snapshot]:
-    """With those that came after the first, each once, in the order of their rows.
+    """Add snapshots, each once, in the order of their rows.
 
     Beyond a limit the first and the latest are kept.
     """

@@ -1,4 +1,4 @@
-"""Learning from rows that keep coming: partial_fit."""
+"""Learning from a stream of rows, for partial_fit."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from mixfold.models.mixture_model import MixtureBackend
 
 @value
 class Stream:
-    """The first rows while there are too few to start from, then a learner's state.
+    """The first rows, while there are too few to initialise, then a learner's state.
 
-    `snapshots` are the states it has come from: the start, and every one that was shared.
+    `snapshots` are earlier states: the initial one, and every one that was copied.
     """
 
     waiting: Rows | None
@@ -26,10 +26,10 @@ class Stream:
     snapshots: list[Snapshot]
 
     def check(self, learner: Learner, model: Model) -> None:
-        """Refuse what no rows of the model can have led to."""
+        """Raise an error for an invalid stream."""
         if self.waiting is not None:
             model.check_rows(self.waiting)
-            check_kind("state while rows wait", self.state, type(None))
+            check_kind("state before the initialisation", self.state, type(None))
         if self.state is not None:
             learner.check_state(model, self.state)
         for snapshot in self.snapshots:
@@ -43,7 +43,7 @@ class Stream:
         seed: int,
         rows: Rows,
     ) -> tuple[Stream, list[Info]]:
-        """Fold rows; how they are cut into calls makes no difference."""
+        """Update with rows; the result does not depend on how they are divided into calls."""
         if self.state is not None:
             state, infos = learner.step(backend, self.state, rows)
             return replace(self, state=state), infos
@@ -65,7 +65,7 @@ class Stream:
     def first_rows(
         self, model: Model, learner: Learner, initialization: Initialization, rows: Rows
     ) -> Rows | None:
-        """The rows that a start is drawn from, once there are enough with these."""
+        """The rows for the initialisation, once there are enough."""
         together, k = self._with(rows), model.k
         needed = min(rows_before_start(k, model.d), max(learner.sample_size, k))
         return None if initialization.random and len(together) < needed else together.cut(0, needed)
@@ -73,12 +73,12 @@ class Stream:
     def estimate(
         self, backend: MixtureBackend, learner: Learner, initialization: Initialization, seed: int
     ) -> Any:
-        """The present parameters; a provisional start while rows are waiting.
+        """The current parameters; provisional ones before the initialisation.
 
-        Rows that wait for their batch to be full count as they would if no more came.
+        Rows of an incomplete batch are included, as at the end of a stream.
         """
         if self.state is not None:
             return learner.estimate(backend, learner.flushed(backend, self.state))
         assert self.waiting is not None
-        # one candidate: with learn_one this is drawn anew for every row that waits
+        # one candidate: with learn_one they are drawn again for every row
         return replace(initialization, candidates=1).draw(backend, self.waiting, [seed, 0])

@@ -1,1 +1,1 @@
-"""Where parameters come from before any learning, one per file."""
+"""Initializers, which draw initial parameters, one per file."""

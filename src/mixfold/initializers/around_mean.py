@@ -1,4 +1,4 @@
-"""Centres close to the middle of the data."""
+"""Random centres close to the mean of the data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The clusters that k-means finds."""
+"""k-means initialisation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mixfold.models.mixture_model import MixtureModel, MixtureParams
 class KMeans(Initializer[MixtureModel, MixtureParams]):
     """k-means++, then Lloyd's iterations: each centre moves to the mean of the rows nearest to it.
 
-    It is what scikit-learn calls "kmeans". At most `max_iter` iterations are made.
+    scikit-learn calls it "kmeans". At most `max_iter` iterations are made.
 
     Reference: Lloyd (1982), Least squares quantization in PCM.
     """

@@ -1,4 +1,4 @@
-"""Centres far apart in squared distance."""
+"""k-means++ initialisation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Centres far apart in the family's own divergence."""
+"""k-MLE++ initialisation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every row to a random component."""
+"""Random assignment of rows to components."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Centres that know nothing of the data."""
+"""Random centres that do not depend on the data."""
 
 from __future__ import annotations
 

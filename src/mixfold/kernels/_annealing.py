@@ -1,4 +1,4 @@
-"""Annealed stochastic gradients on a device: nothing comes back between two looks at the loss."""
+"""Annealed stochastic gradients on a device, without transfers between tests of the loss."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from mixfold.models.annealed import (
     update_loss,
 )
 
-Cut = tuple[slice, float]  # the rows of a batch, and what they weigh
+Cut = tuple[slice, float]  # the rows of a batch, and their weight
 
 
 class Movable(Protocol):
-    """Parameters on a device that batches move, under a sigma and an epsilon that are given."""
+    """Parameters on a device that batches update, for given sigma and epsilon."""
 
     def follow(self, cuts: list[Cut], g: Array, epsilon: float) -> Tensor:
         """Take batches; the sums of their log densities and of their losses, (batches, 2)."""
@@ -32,12 +32,12 @@ class Movable(Protocol):
 
 
 def steps(cuts: list[Cut], epsilon: float, options: AnnealingOptions) -> list[tuple[float, float]]:
-    """How long those of components and of logits are in each batch."""
+    """The step sizes of components and of logits in each batch."""
     return [tempered(epsilon, weight / (cut.stop - cut.start), options) for cut, weight in cuts]
 
 
 class Moving:
-    """Batches of any size, in float64."""
+    """Gradient steps with batches of any size, in float64."""
 
     def __init__(
         self, state: Annealed, x: Tensor, weight: Tensor, options: AnnealingOptions
@@ -99,10 +99,10 @@ def anneal(
     batch_size: int,
     fused: Any = None,
 ) -> tuple[Annealed, float, float]:
-    """Batches of any size, those that weigh nothing passed over.
+    """Gradient steps with batches of any size; batches of weight zero are skipped.
 
-    Also the sums of log densities and of what is raised. `fused(state, x, weight, options)` moves
-    whole batches that all weigh something, if it is there.
+    Also returns the sums of log densities and of the bound. `fused(state, x, weight, options)`, if
+    given, takes whole batches of positive weight.
     """
     given = x.new_ones(len(x), dtype=torch().float64) if weight is None else weight
     cuts = list(stretches(len(x), batch_size))
@@ -124,7 +124,7 @@ def anneal(
 def followed(
     moving: Movable, state: Annealed, batches: list[Cut], options: AnnealingOptions
 ) -> tuple[Annealed, float, float]:
-    """The state after batches, with a look at the loss whenever one is due."""
+    """The state after batches, with a test of the loss whenever one is due."""
     log_density = bound = 0.0
     while batches:
         some, batches = batches[: state.wait], batches[state.wait :]

@@ -1,4 +1,4 @@
-"""Work on a GPU that is recorded once and played again."""
+"""CUDA graphs: work on a GPU that is recorded once and replayed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mixfold.kernels.optional_torch import Tensor, torch
 
 
 def recorded(first: Callable[[], None], undo: Callable[[], None], work: Callable[[], None]) -> Any:
-    """Work as a graph, after a first run of some of it that compiles kernels and is undone."""
+    """Record work as a graph, after a first run that compiles kernels and is undone."""
     here, aside = torch().cuda.current_stream(), torch().cuda.Stream()
     aside.wait_stream(here)
     with torch().cuda.stream(aside):
@@ -23,6 +23,6 @@ def recorded(first: Callable[[], None], undo: Callable[[], None], work: Callable
 
 
 def restored(parts: list[Tensor], kept: list[Tensor]) -> None:
-    """Tensors as they were kept."""
+    """Restore the saved contents of tensors."""
     for part, old in zip(parts, kept, strict=True):
         part.copy_(old)

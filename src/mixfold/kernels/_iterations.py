@@ -1,7 +1,7 @@
-"""Passes of EM over rows that stay on a device, with M-steps there: only likelihoods come back.
+"""Passes of EM on a device, E-steps and M-steps; only likelihoods are transferred.
 
-On a GPU some passes are recorded once, as a graph, and played again: a pass over few rows takes
-less time than a call of Python.
+On a GPU some passes are recorded as a graph and replayed, since a pass over few rows takes less
+time than a call from Python.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from mixfold.kernels.optional_torch import Tensor, torch
 from mixfold.models.mixture_model import MixtureParams
 
 MOST_PASSES = 16
-WORK = 2**41  # products of numbers in the passes made at once: some tenths of a second
+WORK = 2**41  # operations in the passes made at once, which take some tenths of a second
 
 
 class Iterations(ABC):
     """Several passes of EM at once over the same rows.
 
     Parameters before each pass and after the last are the rows of `slots`: weights, means and
-    factors. A pass in which a component is degenerate, or more digits than its kernel has, is not
-    healthy: it and those after it are of no use, and it is to be made by itself.
+    factors. A pass in which a component is degenerate, or for which float32 is not precise enough,
+    is not healthy: it and those after it are discarded, and it is made again by itself.
     """
 
     def __init__(self, fused: Any, x: Tensor, weight: Tensor | None, tile: int) -> None:
@@ -60,7 +60,7 @@ class Iterations(ABC):
         self.wide = False
 
     def run(self, params: MixtureParams, form: Callable[[], Whitened | None]) -> Passes:
-        """As many passes from `params` as are healthy.
+        """Make passes from `params`; return the healthy ones.
 
         `form()` is `params` on the device, or None where float32 cannot hold them.
         """
@@ -87,7 +87,7 @@ class Iterations(ABC):
         self.prepare(form)
 
     def _after(self, passes: int) -> MixtureParams:
-        """Parameters after so many passes of the last run."""
+        """Parameters after this many passes of the last run."""
         flat = self.slots[passes].numpy(force=True)
         ends = np.cumsum(self.sizes)
         cut = np.split(flat, ends[:-1])
@@ -97,7 +97,7 @@ class Iterations(ABC):
         return params
 
     def _play(self) -> None:
-        """Passes from a recording; a first one, which compiles, is undone."""
+        """Replay a recorded graph of passes; the first pass, which compiles, is undone."""
         if self.wide not in self._graphs:
             kept = [part.clone() for part in self.begun()]
             self._graphs[self.wide] = recorded(
@@ -110,12 +110,12 @@ class Iterations(ABC):
             self.step(i)
 
     def begun(self) -> list[Tensor]:
-        """What a pass begins with, at addresses that stay."""
+        """The input of a pass, at fixed addresses."""
         return [self.slots]
 
     @abstractmethod
     def prepare(self, form: Whitened) -> None:
-        """Ready for passes that begin with parameters in the first slot."""
+        """Prepare for passes that begin with the parameters in the first slot."""
 
     @abstractmethod
     def step(self, i: int) -> None:
@@ -146,7 +146,7 @@ class SmallIterations(Iterations):
 
 
 class DiagonalIterations(Iterations):
-    """All that a pass needs is made from its slot, by kernels."""
+    """Kernels compute the input of a pass from its slot."""
 
     def __init__(self, fused: Any, x: Tensor, weight: Tensor | None, tile: int) -> None:
         super().__init__(fused, x, weight, tile)
@@ -163,7 +163,7 @@ class DiagonalIterations(Iterations):
 
 
 class PairsIterations(Iterations):
-    """The M-step is torch's. All that a pass needs is made from its slot."""
+    """The M-step is written in torch. The input of a pass is computed from its slot."""
 
     def prepare(self, form: Whitened) -> None:
         pass

@@ -1,7 +1,7 @@
-"""Draws of random effects, for many units at once.
+"""Metropolis-Hastings draws of random effects, for many subjects at once.
 
-Every subject has random numbers of its own and is computed by itself, so its draws do not depend on
-which units it is computed with.
+Every subject has its own random numbers, so its draws do not depend on the other subjects that are
+computed at the same time.
 """
 
 from __future__ import annotations
@@ -18,25 +18,26 @@ from mixfold.core.noise import uniforms
 from mixfold.core.rows import Array
 from mixfold.models.random_effects import Conditional
 
-MODE_STEPS, MODE_ENOUGH = 25, 1e-4  # enough to shape proposals
-FIRST = 20  # proposals of which one is the beginning
+MODE_STEPS, MODE_ENOUGH = 25, 1e-4  # sufficient for the shape of proposals
+FIRST = 20  # proposals from which the initial state is drawn
 FAR_SHARE = 0.2
-FREEDOM = 4  # of the t proposals: its chi-square is then the logarithm of two uniform numbers
-WALK = 2.4  # over sqrt(q): the random walk's best step for a Gaussian
+# degrees of freedom of the t proposals; chi-square is then the log of two uniform numbers
+FREEDOM = 4
+WALK = 2.4  # times 1 / sqrt(q) is the best step of a random walk for a Gaussian
 SMALLEST = 2.0**-54
-ELEMENTS = 2**20  # numbers evaluated at one go
+ELEMENTS = 2**20  # numbers evaluated at once
 
 
 @dataclass(frozen=True)
 class Shape:
-    """Where (n, q) the effects of every subject lie, and roots of precision and covariance."""
+    """Location (n, q) of the effects of every subject, and roots of precision and covariance."""
 
     center: Array
     root: Array
     spread: Array
 
     def at(self, white: Array) -> Array:
-        """Effects made of numbers in units of this shape, (..., n, q)."""
+        """Effects from standardised numbers, (..., n, q)."""
         return self.center + _times(self.spread, white)
 
     def log_t(self, z: Array) -> Array:
@@ -79,9 +80,9 @@ class Chains:
 
 
 class Proposals:
-    """Independent proposals: the t distribution of a shape, now and then the law of all subjects.
+    """Independent proposals from a mixture of a t distribution and the population distribution.
 
-    The second keeps weights bounded, and finds the other places where effects may lie.
+    The second component keeps importance weights bounded, and finds other modes.
     """
 
     def __init__(self, target: Conditional, shape: Shape, noise: Noise) -> None:
@@ -100,13 +101,13 @@ class Proposals:
 
 
 def draw(target: Conditional, assignment: Assignment, shape: Shape) -> Chains:
-    """Metropolis-Hastings, begun at one of the first proposals, taken by its weight.
+    """Metropolis-Hastings, starting from one of the first proposals, drawn by its weight.
 
     The proposals are at the same time the importance sample of the marginal density.
     """
     noise = _noise(assignment, *shape.center.shape)
     proposals = Proposals(target, shape, noise)
-    # along contiguous numbers: along the first axis, one subject alone would be summed otherwise
+    # over a contiguous axis, so that the order of the sum is the same for one subject
     log_weight = np.ascontiguousarray(proposals.log_weight.T)
     total = logsumexp(log_weight, axis=1)
     variance = np.square(np.exp(log_weight - total[:, None])).sum(axis=1) - 1.0 / len(noise.choice)
@@ -134,7 +135,7 @@ def _noise(assignment: Assignment, n: int, q: int) -> Noise:
 def _walk(target: Conditional, shape: Shape, proposals: Proposals, noise: Noise) -> Array:
     """At each step an independent proposal, a random walk of all effects, and one of one effect."""
     n, q = shape.center.shape
-    # no step has used this number, as the first of them only propose
+    # no step has used this number, since the first ones only make proposals
     first = _one_of(proposals.log_weight[:FIRST], np.exp(noise.threshold[0, 0]))
     z = proposals.z[first, np.arange(n)]
     here = proposals.joint[first, np.arange(n)]
@@ -157,21 +158,21 @@ def _walk(target: Conditional, shape: Shape, proposals: Proposals, noise: Noise)
 
 
 def _one_of(log_weight: Array, uniform: Array) -> NDArray[np.intp]:
-    """For every subject the number of one proposal, taken by its weight."""
+    """For every subject the index of one proposal, drawn by its weight."""
     reached = np.exp(log_weight - log_weight.max(axis=0)).cumsum(axis=0)
     return np.asarray((reached < uniform * reached[-1]).sum(axis=0))
 
 
 def joint(target: Conditional, z: Array) -> Array:
-    """log p(y, z), a few draws at a time so that memory stays bounded."""
+    """log p(y, z), a few draws at a time to bound memory."""
     several = max(1, ELEMENTS // max(1, target.size))
     return np.concatenate([target.log_joint(z[i : i + several]) for i in range(0, len(z), several)])
 
 
 def shape_at_mode(target: Conditional, enough: float = MODE_ENOUGH) -> Shape:
-    """Damped Newton steps to each subject's mode; a subject that has arrived stays where it is.
+    """Damped Newton steps to each subject's mode, until it has converged.
 
-    It has arrived when the next step would gain no more than about `enough` nats.
+    A subject has converged when the next step would gain at most about `enough` nats.
     """
     z = np.repeat(target.effects.mean[None], target.n, axis=0)
     value, gradient, information = target.joint_curvature(z)
@@ -198,7 +199,7 @@ def shape_of(draws: Array) -> Shape:
     gap = draws - mean
     covariance = np.einsum("mna,mnb->nab", gap, gap) / len(draws)
     q = mean.shape[-1]
-    # chains that never moved still need a shape to move in
+    # chains that never moved need a positive definite shape too
     covariance += (1e-6 * np.einsum("nii->n", covariance) + SMALLEST)[:, None, None] * np.eye(q)
     return _shape(mean, np.linalg.inv(covariance))
 
@@ -217,5 +218,5 @@ def _damped(information: Array, gradient: Array, damping: Array) -> Array:
 
 
 def _times(matrices: Array, vectors: Array) -> Array:
-    """Each subject's matrix times its vector, summed in an order that no neighbour changes."""
+    """Each subject's matrix times its vector; the order of sums does not depend on others."""
     return np.asarray((matrices * vectors[..., None, :]).sum(axis=-1))

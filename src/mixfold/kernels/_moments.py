@@ -32,7 +32,7 @@ def in_stretches(
     weight: Tensor | None,
     length: int,
 ) -> tuple[Tensor, ...]:
-    """What `work` finds of all tiles, from `length` rows at once."""
+    """Apply `work` to all tiles, `length` rows at a time."""
     parts = [
         work(x[cut].contiguous(), None if weight is None else weight[cut])
         for cut in stretches(len(x), length)
@@ -43,6 +43,6 @@ def in_stretches(
 
 
 def buffers(x: Tensor, programs: int, kp: int) -> tuple[Tensor, Tensor]:
-    """Room for responsibilities, (KP, n), and for their sums with the log-likelihood by program."""
+    """Buffers for responsibilities, (KP, n), and for their sums and log-likelihood by program."""
     responsibilities = x.new_empty((kp, len(x)), dtype=torch().float32)
     return responsibilities, x.new_empty((programs, 1 + kp), dtype=torch().float64)

@@ -17,19 +17,19 @@ CHUNK_ELEMENTS = 2**23
 
 
 def chunk_length(k: int, d: int) -> int:
-    """Rows taken at once: depends on the model alone, so that bits do not depend on the machine."""
+    """Rows per chunk: depends on the model alone, so that results do not depend on the machine."""
     return int(2 ** (max(1, CHUNK_ELEMENTS // (k * d)).bit_length() - 1))
 
 
 class Whitened(NamedTuple):
-    """Gaussians: rows are local as W_k (x - mu_k), with W (K, d, d), or (K, 1, d) if diagonal."""
+    """Gaussians with whitened rows W_k (x - mu_k), with W (K, d, d), or (K, 1, d) if diagonal."""
 
     means: Tensor
     whiten: Tensor
     offset: Tensor
 
     def local(self, x: Tensor) -> Tensor:
-        """Rows in the coordinates in which sums are made, (K, n, d)."""
+        """Whitened rows W_k (x - mu_k), (K, n, d)."""
         centred = x - self.means
         if self.whiten.shape[1] == 1:
             return centred * self.whiten
@@ -49,14 +49,14 @@ class Whitened(NamedTuple):
 
 
 class Linear(NamedTuple):
-    """Families whose sufficient statistics are the columns: local rows are the rows."""
+    """Families whose sufficient statistics are the columns; rows are not transformed."""
 
     eta: Tensor
     offset: Tensor
     counts: bool
 
     def local(self, x: Tensor) -> Tensor:
-        """Rows in the coordinates in which sums are made, (1, n, d)."""
+        """The rows, (1, n, d)."""
         return x[None]
 
     def log_joint(self, x: Tensor, local: Tensor) -> Tensor:
@@ -87,7 +87,7 @@ def whitened(means: Array, whiten: Array, offset: Array, device: Any) -> Whitene
 
 
 class Products:
-    """The sums of `kernels/reference.py`, and in the same layout."""
+    """The same sums as `kernels/reference.py`, in the same layout."""
 
     def __init__(self, model: MixtureModel, device: Any) -> None:
         self.model, self.device = model, device
@@ -144,13 +144,13 @@ class Products:
         return log_density, found
 
     def _tiles(self, x: Tensor, tile: int, work: Any) -> Tensor:
-        """What `work` makes of the rows of each tile, chunk after chunk."""
+        """Apply `work` to the rows of each tile, chunk by chunk."""
         tiles = list(stretches(len(x), tile))
         found = x.new_zeros((len(tiles), self.model.n_sums), dtype=torch().float64)
         for i, whole in enumerate(tiles):
             for part in stretches(whole.stop - whole.start, self.chunk):
                 cut = slice(whole.start + part.start, whole.start + part.stop)
-                # a copy, since products may depend on where in memory their factors begin
+                # a copy, since the rounding of products may depend on memory alignment
                 found[i] += work(x[cut].to(torch().float64, copy=True), cut)
         return found
 
@@ -164,5 +164,5 @@ class Products:
 def posterior(form: Form, x: Tensor, local: Tensor) -> tuple[Tensor, Tensor]:
     """log p(x), (n,), and responsibilities, (K, n)."""
     joint = form.log_joint(x, local)
-    # not exp(joint - log density): far from all components the logarithm of a sum is rounded away
+    # not exp(joint - log density), which loses digits far from all components
     return torch().logsumexp(joint, dim=0), torch().softmax(joint, dim=0)

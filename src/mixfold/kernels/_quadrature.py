@@ -13,7 +13,7 @@ from mixfold.core.rows import Array
 from mixfold.kernels._metropolis import joint, shape_at_mode
 from mixfold.models.random_effects import Conditional
 
-MODE_ENOUGH = 1e-12  # the gain of a Newton step at which a mode counts as found
+MODE_ENOUGH = 1e-12  # the gain of a Newton step below which a mode has converged
 
 
 class Nodes(NamedTuple):
@@ -37,7 +37,7 @@ def quadrature(target: Conditional, n_points: int) -> Nodes:
     grid, log_weight = _grid(n_points, shape.center.shape[-1])
     z = shape.at(grid[:, None])
     scale = -np.log(np.diagonal(shape.root, axis1=-2, axis2=-1)).sum(axis=-1)
-    # along contiguous numbers: along the first axis, one subject alone would be summed otherwise
+    # over a contiguous axis, so that the order of the sum is the same for one subject
     terms = np.ascontiguousarray((joint(target, z) + log_weight[:, None]).T)
     total = logsumexp(terms, axis=1)
     share = np.ascontiguousarray(np.exp(terms - total[:, None]).T)
@@ -46,7 +46,7 @@ def quadrature(target: Conditional, n_points: int) -> Nodes:
 
 @cache
 def _grid(n_points: int, q: int) -> tuple[Array, Array]:
-    """Points (m, q) of the product rule, and logarithms of what their integrands weigh."""
+    """Points (m, q) of the product rule, and their log weights."""
     points, weights = np.polynomial.hermite_e.hermegauss(n_points)
     one = np.log(weights) + 0.5 * np.square(points)
     grid = np.array(list(product(points, repeat=q)))

@@ -1,8 +1,8 @@
 """Annealed gradients of diagonal Gaussians, in three kernels per batch and a graph of many batches.
 
-Programs of the first sum densities over some columns, those of the second compute the
-responsibilities of some rows among components, those of the third move some columns. Numbers are
-float32, as compiled code on a CPU has them; sums of losses and the logits are float64.
+The first kernel sums log densities over columns, the second computes the responsibilities of rows,
+the third updates the parameters of columns. Numbers are float32, as compiled code on a CPU has
+them; sums of losses and the logits are float64.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from mixfold.models.annealed import Annealed, AnnealingOptions
 
 MOST_COMPONENTS = 64
 MOST_ROWS = 256
-SPLIT = 64  # columns of a program that sums densities
-SOME = 16  # rows of a program
+SPLIT = 64  # columns per program of the first kernel
+SOME = 16  # rows per program of the first and second kernel
 COLUMNS = 16  # of a program that moves them
 AT_ONCE = (20, 5, 1)  # batches in a graph: looks come after 25 of them and more
 
@@ -179,7 +179,7 @@ def follow_batch(
 
 
 class Batches:
-    """Means, roots and logits on the device, moved by batches of the same size."""
+    """Means, roots and logits on the device, updated by batches of the same size."""
 
     def __init__(self, state: Annealed, device: Any, batch_size: int, rows: int) -> None:
         self.k, self.d = state.means.shape
@@ -227,7 +227,7 @@ class Batches:
         return self.logits, self.means, self.roots
 
     def follow(self, cuts: list[Any], g: Array, epsilon: float) -> Tensor:
-        """Take so many batches; the sums of their log densities and of their losses."""
+        """Take a number of batches; the sums of their log densities and of their losses."""
         if g is not self._g:
             self.bumps[: self.k, : self.k] = torch().tensor(g)
             self._g = g
@@ -289,7 +289,7 @@ class Batches:
         )
 
     def _recorded(self, batches: int) -> Any:
-        """A graph of so many batches; a first one, which compiles, is undone."""
+        """A graph of a number of batches; a first run, which compiles, is undone."""
         moving = [*self._moving(), self.counter]
         kept = [part.clone() for part in moving]
         return recorded(self._one, lambda: restored(moving, kept), lambda: self._several(batches))
@@ -300,7 +300,7 @@ class Batches:
 
 
 def serves(state: Annealed, x: Tensor, batch_size: int) -> bool:
-    """Whether these kernels can take the batches."""
+    """Whether these kernels support the batches."""
     diagonal = state.roots.ndim == 2 and state.roots.dtype.name == "float32"
     few = len(state.logits) <= MOST_COMPONENTS and 1 < batch_size <= MOST_ROWS
     return diagonal and few and x.dtype == torch().float32

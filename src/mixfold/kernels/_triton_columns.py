@@ -1,4 +1,4 @@
-"""M-steps of diagonal Gaussians, and what their next E-step reads: a program for some columns.
+"""M-steps of diagonal Gaussians, and the input of their next E-step.
 
 Parameters of all components are one list, float64: weights (K), means (K, D), standard deviations
 (K, D).
@@ -148,7 +148,7 @@ def close(
     WIDE: tl.constexpr,
     KP: tl.constexpr,
 ):
-    """Weights, the mean log-likelihood, and whether the pass may count."""
+    """Weights, the mean log-likelihood, and whether the pass is healthy."""
     lane = tl.arange(0, KP)
     weight = weigh(sums, tiles, lane, KP)
     count = tl.sum(weight, 0)
@@ -182,7 +182,7 @@ class Theta(NamedTuple):
 
 
 class Columns:
-    """Both steps, at addresses that stay."""
+    """Both steps, with buffers at fixed addresses."""
 
     def __init__(self, k: int, d: int, kp: int, limits: Tensor) -> None:
         self.k, self.d, self.kp, self.limits = k, d, kp, limits
@@ -200,7 +200,7 @@ class Columns:
         return Theta(self._origin, *(self.limits.new_empty(s, dtype=kind) for s in sizes))
 
     def theta(self, slot: Tensor, wide: bool) -> Theta:
-        """What an E-step reads, of the parameters in a slot."""
+        """The input of an E-step, from the parameters in a slot."""
         made = self._theta[wide]
         sizes: Any = self.d, self.k, LOG_2PI, FAR, LARGEST, self.kp, COLUMNS
         out = made.origin, made.linear, made.square, self._parts, self._far

@@ -125,7 +125,7 @@ def near(centred: Tensor, whiten: Tensor) -> Tensor:
 
 
 class DiagonalParams(NamedTuple):
-    """Parameters as the kernels want them, and as float64 about the origin."""
+    """Parameters in the form of the kernels, and as float64 about the origin."""
 
     theta: Theta
     centred: Tensor
@@ -148,7 +148,7 @@ class Diagonal:
         return few and of_form(model, "diagonal")
 
     def prepare(self, form: Whitened) -> DiagonalParams:
-        """Parameters as the kernels want them; the origin is the mean of the means."""
+        """Convert parameters for the kernels; the origin is the mean of the means."""
         means, whiten = form.means[:, 0], form.whiten[:, 0]
         origin = means.mean(dim=0).float()
         centred, precision = means - origin.double(), whiten.square()

@@ -127,7 +127,7 @@ def add_pairs(
 
 
 class PairParams(NamedTuple):
-    """Parameters as the kernels want them, and as float64 about the origin."""
+    """Parameters in the form of the kernels, and as float64 about the origin."""
 
     origin: Tensor
     constant: Tensor
@@ -157,12 +157,12 @@ class Pairs:
         return small and of_form(model, "triangular")
 
     def prepare(self, form: Whitened) -> PairParams:
-        """Parameters as the kernels want them; the origin is the mean of the means."""
+        """Convert parameters for the kernels; the origin is the mean of the means."""
         means = form.means[:, 0]
         return self.arranged(means.mean(dim=0).float(), means, form.whiten, form.offset[:, 0])
 
     def arranged(self, origin: Tensor, means: Tensor, whiten: Tensor, offset: Tensor) -> PairParams:
-        """Parameters as the kernels want them, with a given origin."""
+        """Convert parameters for the kernels, with a given origin."""
         high = means.float()
         low = (means - high.double()).float()
         more = self.dp - self.d

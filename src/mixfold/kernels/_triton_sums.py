@@ -1,4 +1,4 @@
-"""Sums of what programs have summed, in an order that depends on their number alone."""
+"""Sums over the results of programs, in an order that depends on their number alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which kernel serves a model."""
+"""The choice of a kernel for a model."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from mixfold.kernels.reference import ReferenceKernel
 
 
 class Kernel(Protocol):
-    """Expectations of one model; `prepare` turns parameters into what the others want.
+    """Computes expectations of a model; `prepare` converts parameters for the other methods.
 
-    What else a kernel can do it offers by the protocols of `core/backend_capabilities.py`.
+    Optional methods are in the protocols of `core/backend_capabilities.py`.
     """
 
     def prepare(self, params: Any) -> Any: ...
@@ -49,7 +49,7 @@ def kernel_for(model: Model) -> Kernel:
 
 
 def tile_length(d: int) -> int:
-    """Rows summed at one go: depends on d alone, so that sums do not depend on the machine."""
+    """Rows per tile: depends on d alone, so that sums do not depend on the machine."""
     power = max(10, (ELEMENTS_PER_TILE // d).bit_length() - 1)
     widest = max(1, MOST_ELEMENTS // d).bit_length() - 1
     return int(2 ** min(15, power, widest))

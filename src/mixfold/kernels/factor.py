@@ -33,8 +33,8 @@ class WhitenedFactors(NamedTuple):
 class FactorKernel(ReferenceKernel):
     """log p = const - (c'Pc - |Wc|^2) / 2, c = x - mu, expanded about an origin among the means.
 
-    Where a component is far from the others for its size the expansion would cancel, and rows are
-    centred component by component. Sums are over rows that a component has responsibility for.
+    If a component is far from the others relative to its size, the expansion would lose digits, and
+    rows are centred component by component. Sums are over rows with positive responsibility.
     """
 
     def __init__(self, model: MixtureModel) -> None:
@@ -48,7 +48,7 @@ class FactorKernel(ReferenceKernel):
         return isinstance(model, MixtureModel) and isinstance(model.family, LowRankKernel)
 
     def prepare(self, params: MixtureParams) -> WhitenedFactors:
-        """What the other methods want; computed once for many blocks."""
+        """Convert parameters for the other methods, once for many blocks."""
         components = self._family.low_rank(params.components)
         known = posterior(components)
         origin = params.weights @ components.means
@@ -75,7 +75,7 @@ class FactorKernel(ReferenceKernel):
         if not prepared.near:
             return super().log_joint(prepared.params, x)
         k, q = prepared.known.reach.shape[:2]
-        # the layout of rows must not show in the bits of products
+        # the memory layout of rows must not change the rounding of products
         centred = np.subtract(x, prepared.origin, order="C", dtype=np.float64)
         products = centred @ prepared.linear.T
         reached = np.square(products[:, : k * q] - prepared.shift).reshape(len(x), k, q)
@@ -94,7 +94,7 @@ class FactorKernel(ReferenceKernel):
     def _component(
         self, prepared: WhitenedFactors, k: int, x: Array, responsibility: Array
     ) -> Array:
-        """Weight, first and second moments of the rows that component k has responsibility for."""
+        """Weight, first and second moments of rows with positive responsibility of component k."""
         members = np.flatnonzero(responsibility)
         responsibility = responsibility[members]
         means = prepared.components.means[k]

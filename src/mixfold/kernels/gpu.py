@@ -17,7 +17,7 @@ from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 
 def fused_kernel(model: MixtureModel) -> Any:
-    """Kernels in which rows are read once, for float32 rows; None where there are none."""
+    """Fused kernels, which read float32 rows once; None if not supported."""
     if form_of(model.family).gaussians is None or find_spec("triton") is None:
         return None
     from mixfold.kernels._triton_diagonal import Diagonal
@@ -36,11 +36,10 @@ class DeviceParams(NamedTuple):
 
 
 class GpuKernel:
-    """What `Kernel` in `kernels/choice.py` does, of many tiles at once and without leaving.
+    """The methods of `Kernel` in `kernels/choice.py`, for many tiles at once on a device.
 
-    Rows are (n, d) tensors, float32 or float64; all that is made of them is float64. The bits of
-    the sums of a tile depend on its rows alone. `fused` kernels need a GPU, or Triton's
-    interpreter.
+    Rows are (n, d) tensors, float32 or float64; all results are float64. The bits of the sums of a
+    tile depend on its rows alone. `fused` kernels need a GPU, or Triton's interpreter.
     """
 
     def __init__(self, model: MixtureModel, device: Any, fused: bool | None = None) -> None:
@@ -60,7 +59,7 @@ class GpuKernel:
         return has_form(model)
 
     def prepare(self, params: MixtureParams) -> DeviceParams:
-        """What the others want of parameters; made once for many rows."""
+        """Convert parameters for the other methods, once for many rows."""
         form: Any = self._products.prepare(params)
         if self._fused is None or not fits_float32(form.whiten.numpy(force=True)):
             return DeviceParams(form, None)
@@ -69,7 +68,8 @@ class GpuKernel:
     def sums(self, prepared: DeviceParams, x: Tensor, weight: Tensor | None, tile: int) -> Tensor:
         """The sums of each stretch of `tile` rows, (tiles, n_sums); the last may be short."""
         if prepared.fused is not None and self._can_fuse(x, tile):
-            with torch().cuda.device_of(x):  # kernels are launched where they are, not where x is
+            # Triton launches kernels on the current device, not on that of x
+            with torch().cuda.device_of(x):
                 return self._fused.sums(prepared.fused, x, weight, tile)
         return self._products.sums(prepared.form, x, weight, tile)
 
@@ -78,7 +78,7 @@ class GpuKernel:
         return bool(whole and len(x) and x.dtype == torch().float32)
 
     def iterations(self, x: Tensor, weight: Tensor | None, tile: int) -> Any:
-        """Passes of EM that stay on the device; None where there are none."""
+        """Passes of EM that stay on the device; None if they are not supported."""
         if self._fused is None or not self._can_fuse(x, tile):
             return None
         from mixfold.kernels._iterations import iterations
@@ -86,7 +86,7 @@ class GpuKernel:
         return iterations(self._fused, x.contiguous(), weight, tile)
 
     def forget(self) -> None:
-        """Let go of buffers on the device."""
+        """Free the buffers on the device."""
         self._kept = None
 
     def posterior(
@@ -109,13 +109,13 @@ class GpuKernel:
         options: AnnealingOptions,
         batch_size: int,
     ) -> tuple[Annealed, float, float]:
-        """Stochastic gradients, batch by batch; sums of log densities and of what they raise."""
+        """Take gradient steps, batch by batch; return sums of log densities and of the bound."""
         with torch().cuda.device_of(x):
             fused = self._batches(state, x, batch_size)
             return anneal(state, x, weight, options, batch_size, fused)
 
     def _batches(self, state: Annealed, x: Tensor, batch_size: int) -> Any:
-        """What moves whole batches without leaving the device; None where there is none."""
+        """Fused gradient steps of whole batches on the device; None if not supported."""
         if self._fused is None:
             return None
         from mixfold.kernels._triton_annealing import Batches, serves

@@ -1,8 +1,8 @@
 """The E-step of the linear mixed-effects model in NumPy, all subjects of a tile at once.
 
-Every quantity of a subject is a number in an array over subjects, and the small matrices are loops
-over their entries: what is computed for a subject does not depend on its neighbours, and a tile of
-thousands of subjects costs a few hundred calls of NumPy.
+Every quantity is an array over subjects, and operations on small matrices are loops over their
+entries. So the result of a subject does not depend on the others, and a tile of thousands of
+subjects takes a few hundred calls of NumPy.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SMALLEST_UNIFORM = 2.0**-54
 
 
 class ScaledEffects(NamedTuple):
-    """Parameters as the E-step wants them; `root` is Cholesky's factor of Omega over sigma."""
+    """Parameters in the form of the E-step; `root` is the Cholesky factor of Omega over sigma."""
 
     beta: Array
     outer: Array  # weights of the packed A'A in beta'A'A beta
@@ -64,7 +64,7 @@ class LinearMixedKernel:
         self.model = model
 
     def prepare(self, params: LinearMixedParams) -> ScaledEffects:
-        """What the other methods want; computed once for many blocks."""
+        """Convert parameters for the other methods, once for many blocks."""
         outer = np.outer(params.beta, params.beta)
         outer = pack(outer + np.tril(outer, -1))
         sigma = np.sqrt(params.noise_variance)
@@ -115,7 +115,7 @@ class LinearMixedKernel:
         return found.log_density, expectations / draws
 
     def information(self, prepared: ScaledEffects, rows: Rows) -> Array:
-        """sum A'V^-1 A: how much subjects tell about the fixed effects."""
+        """sum A'V^-1 A, the expected information of the fixed effects."""
         subjects, p = self._subjects_of(rows.x), self.model.p
         root, weight = self._solve(prepared, subjects).root, rows.weights()
         total = np.zeros((p, p))
@@ -163,7 +163,7 @@ class LinearMixedKernel:
     def _sums(
         self, subjects: Subjects, one: Array, weight: Array, z: list[Array], zz: list[Array]
     ) -> Array:
-        """Sums of subjects; `one` weighs what does not depend on random effects."""
+        """Sums of subjects; `one` is the weight of terms that do not depend on random effects."""
         bb = [subjects.bb[i][j] for i, j in np.stack(lower_triangle(self.model.q), axis=1)]
         weighted, moments = [weight * zk for zk in z], [weight * value for value in zz]
         parts: list[Any] = [

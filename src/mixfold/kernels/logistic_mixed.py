@@ -12,7 +12,7 @@ from mixfold.models.logistic_mixed import LogisticMixed, LogisticMixedParams
 class LogisticMixedKernel(SimulationKernel):
     """Statistics of (y, z), averaged over quadrature points of z, or over draws.
 
-    Quadrature is for models with few random effects; what it gives does not depend on any seed.
+    Quadrature is for models with few random effects; its result does not depend on a seed.
     """
 
     model: LogisticMixed

@@ -36,12 +36,12 @@ except ImportError:  # built without a compiler
 
 @cache
 def warn_once() -> None:
-    """Say once that no compiled kernel was built."""
+    """Warn once that no compiled kernel was built."""
     message = "mixfold was built without a compiler: using NumPy kernels, which are slower"
     warnings.warn(message, RuntimeWarning, stacklevel=5)
 
 
-LEAST_LIKELIHOOD = -1e36  # of a block of rows that was summed in float32
+LEAST_LIKELIHOOD = -1e36  # smallest log-likelihood of a block that was summed in float32
 
 
 class KernelArguments(NamedTuple):
@@ -63,7 +63,7 @@ def weights_fit_float32(weight: Array | None) -> bool:
 
 
 def batches_that_count(rows: Rows, batch_size: int) -> Rows:
-    """Rows without the batches of which none weighs anything."""
+    """The rows without batches of weight zero."""
     if rows.weight is None or not len(rows):
         return rows
     total = np.add.reduceat(rows.weight, np.arange(0, len(rows), batch_size))
@@ -95,7 +95,7 @@ class NativeKernel:
         return _native is not None
 
     def prepare(self, params: MixtureParams) -> KernelArguments:
-        """What `expect` and `posterior` want; computed once for many blocks."""
+        """Convert parameters for the other methods, once for many blocks."""
         family = self.model.family
         if self._gaussians is not None:
             known = self._gaussians.whitened(params.components)
@@ -114,10 +114,10 @@ class NativeKernel:
         return origin, known.means - origin, known.whiten, np.log(weights) + constant
 
     def expect(self, prepared: KernelArguments, rows: Rows) -> Array:
-        """The sums of one block of rows; float32 rows are computed with as float32 if they can."""
+        """The sums of one block of rows; float32 rows are computed in float32 if possible."""
         if rows.x.dtype == np.float32 and prepared.narrow and weights_fit_float32(rows.weight):
             result: Array = self._expect(rows.x, rows.weight, *prepared.arguments)
-            # else rows are too far from all components for their squares, or for their sum
+            # otherwise rows are too far from all components for float32
             if np.isfinite(result).all() and result[0] > LEAST_LIKELIHOOD:
                 return result
         x = rows.x.astype(np.float64, copy=False)
@@ -166,7 +166,7 @@ class NativeKernel:
     def anneal(
         self, state: Annealed, rows: Rows, options: AnnealingOptions, batch_size: int
     ) -> tuple[Annealed, float, float]:
-        """Stochastic gradients, batch by batch; sums of log densities and of what they raise."""
+        """Take gradient steps, batch by batch; return sums of log densities and of the bound."""
         there = batches_that_count(rows, batch_size)
         working = replace(
             state, logits=state.logits.copy(), means=state.means.copy(), roots=state.roots.copy()
@@ -182,7 +182,7 @@ class NativeKernel:
     def _anneal_some(
         self, state: Annealed, rows: Rows, options: AnnealingOptions, batch_size: int
     ) -> tuple[Annealed, float, float]:
-        """Batches up to the next look, with the arrays of the state moved in place."""
+        """Batches up to the next test of the loss; the arrays of the state change in place."""
         move = _native.anneal_single if state.means.dtype == np.float32 else _native.anneal_double
         loss, first, log_density, bound = move(
             rows.x,
@@ -205,9 +205,9 @@ class NativeKernel:
     def row_updater(
         self, statistics: Statistics, params: MixtureParams, reference: Statistics | None = None
     ) -> NativeRowUpdater | None:
-        """A working copy for one update per row; `reference` steers its statistics.
+        """A row updater; `reference` is the mean of the control variate.
 
-        None where the family has none.
+        None if the family does not support it.
         """
         if self._updates is None:
             return None
@@ -216,12 +216,12 @@ class NativeKernel:
 
 @cache
 def enumerated(assign: str, control: str) -> tuple[Any, Any]:
-    """How a row is assigned and what is taken off its statistics, as the compiled code has them."""
+    """The assignment and the control variate as enumerations of the compiled module."""
     return _native.Assign[assign], _native.Control[control]
 
 
 class NativeRowUpdater:
-    """One update per row, on memory of its own."""
+    """Updates after every row, on its own memory."""
 
     def __init__(
         self,
@@ -246,7 +246,7 @@ class NativeRowUpdater:
 
     @property
     def rows(self) -> int:
-        """Rows learned so far, counted where no interrupt comes between a row and its number."""
+        """Rows learned so far; the count is consistent after an interrupt."""
         return self._mixture.rows  # type: ignore[no-any-return]
 
     @property
@@ -255,7 +255,7 @@ class NativeRowUpdater:
         return self._mixture.n_degenerate  # type: ignore[no-any-return]
 
     def draw_from(self, seed: int, first: int) -> None:
-        """Rows that are assigned by drawing take the numbers of rows number `first` and on."""
+        """Set the seed and the number of the next row, which determine its random numbers."""
         self._mixture.set_noise(words(seed, first))
 
     def fold(
@@ -269,8 +269,8 @@ class NativeRowUpdater:
     ) -> tuple[float, int, Array | None]:
         """Learn rows in order, keeping theta fixed for the first `hold` of them.
 
-        Returns their log-likelihood on top of the one given, how many were degenerate, and
-        what takes the place of the responsibilities `old` that the options ask for.
+        Returns the given log-likelihood plus that of the rows, the number of degenerate components,
+        and the responsibilities that replace `old`, if the options request them.
         """
         result: tuple[float, int, Array | None] = self._mixture.fold(
             rows.x,

@@ -28,7 +28,7 @@ class ReferenceKernel:
         return isinstance(model, MixtureModel)
 
     def prepare(self, params: MixtureParams) -> Any:
-        """What `expect` and `posterior` want; computed once for many blocks."""
+        """Convert parameters for the other methods, once for many blocks."""
         return params
 
     def expect(self, prepared: Any, rows: Rows) -> Array:
@@ -75,7 +75,7 @@ class ReferenceKernel:
     def anneal(
         self, state: Annealed, rows: Rows, options: AnnealingOptions, batch_size: int
     ) -> tuple[Annealed, float, float]:
-        """Stochastic gradients, batch by batch; sums of log densities and of what they raise."""
+        """Take gradient steps, batch by batch; return sums of log densities and of the bound."""
         return anneal(state, rows, options, batch_size)
 
 
@@ -94,7 +94,7 @@ def match(
 def anneal(
     state: Annealed, rows: Rows, options: AnnealingOptions, batch_size: int
 ) -> tuple[Annealed, float, float]:
-    """Annealed gradients; batches that weigh nothing are passed over."""
+    """Annealed gradient steps; batches of weight zero are skipped."""
     log_density = bound = 0.0
     for first in range(0, len(rows), batch_size):
         batch = rows.cut(first, first + batch_size)
@@ -106,7 +106,7 @@ def anneal(
 
 
 def simulate(kernel: Any, prepared: Any, rows: Rows, assignment: Assignment) -> tuple[Array, Array]:
-    """log p(x) and the mean of draws of the label, for any kernel that knows the posterior."""
+    """log p(x) and the mean of draws of the label, for any kernel with `posterior`."""
     log_density, responsibilities = kernel.posterior(prepared, rows.x)
     noise = uniforms(assignment.seed, assignment.first, len(rows), assignment.draws)
     drawn = sum(kernel.model.draw(responsibilities, u) for u in noise.T)

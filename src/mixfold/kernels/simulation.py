@@ -17,7 +17,7 @@ PILOT = 100
 
 
 class Summary(NamedTuple):
-    """Of every subject its log density, and the mean and covariance of its effects given the data.
+    """Log density of every subject, and the posterior mean and covariance of its effects.
 
     `observed` is the observed information by Louis' identity, E[-Hessian] - Var(score) of the
     complete data; `outer` is the sum of squared scores, by Fisher's. Both add over subjects.
@@ -40,7 +40,7 @@ class SimulationKernel:
         self.model = model
 
     def prepare(self, params: Any) -> Any:
-        """What the other functions want: the parameters themselves."""
+        """The parameters themselves."""
         return params
 
     def simulate(self, params: Any, rows: Rows, assignment: Assignment) -> tuple[Array, Array]:
@@ -55,9 +55,9 @@ class SimulationKernel:
         return np.concatenate([[0.0, weight.sum()], weight @ expectations])
 
     def summarize(self, params: Any, rows: Rows, assignment: Assignment) -> Summary:
-        """What draws tell of the subjects, and of the curvature of the likelihood.
+        """Posterior moments of the subjects and the information, computed from draws.
 
-        Proposals have the shape of draws made before, which fits better than that at the mode.
+        Proposals have the shape of earlier draws, which fits better than that at the mode.
         """
         target = self.model.conditional(params, rows.x)
         before = replace(assignment, draws=PILOT, seed=assignment.seed + 1)
@@ -92,7 +92,7 @@ def summary(
     weight: Array,
     log_density: Array,
 ) -> Summary:
-    """What points (m, n, q), which have these weights in each posterior, tell of the subjects."""
+    """Posterior moments and information from points (m, n, q) with these posterior weights."""
     total, product = np.zeros(()), np.zeros(())
     for z, share in zip(points, weight, strict=True):
         scores = target.scores(z)

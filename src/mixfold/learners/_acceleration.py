@@ -1,4 +1,4 @@
-"""Points to try in place of the next step of EM, from the steps before, in free coordinates."""
+"""Acceleration of EM: extrapolated points in unconstrained coordinates."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mixfold.core.params import Params
 from mixfold.core.rows import Array
 
 MOST_PAIRS = 6
-MOST_NUMBERS = 2**22  # in all points that are kept
+MOST_NUMBERS = 2**22  # numbers in all points that are stored
 RIDGE = 1e-10
 
 
@@ -35,7 +35,7 @@ def extrapolate(
 
 
 def pairs_to_keep(model: Model, params: Params) -> int:
-    """How many points, each with its EM step, Anderson acceleration may remember; 0 is none."""
+    """How many points, each with its EM step, Anderson acceleration may store."""
     found = min(MOST_PAIRS, MOST_NUMBERS // (2 * model.unconstrained(params).size))
     return found if found >= 2 else 0
 
@@ -43,7 +43,7 @@ def pairs_to_keep(model: Model, params: Params) -> int:
 def anderson(model: Model, trail: Sequence[Params]) -> Params | None:
     """The combination of EM steps whose residual is least, where steps are linear in their start.
 
-    `trail` has points and, after each, its EM step; None is where no combination is of use.
+    `trail` has points and, after each, its EM step. Returns None if no combination helps.
     """
     scales = model.coordinate_scales(trail[0])
     flat = np.array([(model.unconstrained(one) / scales).ravel() for one in trail])
@@ -65,7 +65,7 @@ def anderson(model: Model, trail: Sequence[Params]) -> Params | None:
 
 
 def _constrained(model: Model, coordinates: Array, like: Params) -> Params | None:
-    """Parameters at the coordinates, or None where there are no valid ones."""
+    """Parameters at the coordinates, or None if they are not valid."""
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         try:
             found: Params = model.constrained(coordinates, like)

@@ -1,4 +1,4 @@
-"""What annealed gradients need to know of a model."""
+"""Properties of a model that annealed gradients need."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Gradients(NamedTuple):
 
 
 def gradients_of(model: Model) -> Gradients | None:
-    """What gradients need to know of a model; None where there are none."""
+    """The properties that gradients need; None if the model does not support them."""
     family = getattr(model, "family", None)
     shape = family.root_shape(model.d) if isinstance(family, PrecisionRoots) else None
     if family is None or shape is None:

@@ -1,4 +1,4 @@
-"""Batches: their sizes, as a number of rows or a fraction of them, and learning by them."""
+"""Batches: their sizes, as a number or a fraction of rows, and updates after each batch."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from mixfold.learners._gathering import Gathered
 
 
 class Batching(Protocol):
-    """A state that holds the batch under way."""
+    """A state that holds the current batch."""
 
     @property
     def gathered(self) -> Gathered:
-        """The rows of the batch that have come."""
+        """The rows of the current batch."""
 
 
 State = TypeVar("State", bound=Batching)
 
 
 def check_batch_size(batch_size: float) -> None:
-    """Refuse what is neither a whole number of rows nor a fraction below 1."""
+    """Raise an error unless the size is a whole number of rows or a fraction below 1."""
     check_above("batch_size", batch_size, 0.0)
     if batch_size > 1 and batch_size != int(batch_size):
         raise InvalidInputError(
@@ -53,7 +53,7 @@ def learn_in_batches(
     gathering: Callable[[Backend, State, Rows], State],
     update: Callable[[Backend, State], tuple[State, list[Info]]],
 ) -> tuple[State, list[Info]]:
-    """Gather rows into the batch under way, and update whenever it holds as many as `size` says."""
+    """Add rows to the current batch, and update whenever it has `size` rows."""
     infos: list[Info] = []
     while len(rows):
         wanted = size(state)

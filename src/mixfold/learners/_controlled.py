@@ -1,7 +1,8 @@
-"""EM with a control variate: what a row last said is taken off, and given back on average.
+"""EM with a control variate, which reduces the variance of mini-batch statistics.
 
-The decisions: what is subtracted (the row's entry in a memory of all rows, or its statistics under
-an anchor) and whether the statistics are the memory's mean itself or follow it in small steps.
+Learners differ in the control variate of a row (its stored responsibilities, or its statistics
+under reference parameters, the anchor) and in whether the statistics are the mean of the control
+variates themselves or approach it in small steps.
 """
 
 from __future__ import annotations
@@ -43,9 +44,9 @@ ROWS_PER_DIRECTION = 50
 class ControlledEM(Learner[ControlledState]):
     """s <- s + rho (S + mean over a batch of (sbar_i(theta) - s_i) - s), theta <- maximize(s).
 
-    `incremental`: S is s, and renewed with every batch. `remembers`: every s_i is kept, else it is
-    found again from the anchor. `alternates`: every other pass does nothing but make S; else it is
-    made in the first pass only or, if it `follows`, anew in every pass.
+    `incremental`: S is s, updated with every batch. `remembers`: every s_i is stored, otherwise it
+    is computed again from the anchor. `alternates`: every other pass only computes S; otherwise S
+    is computed in the first pass only or, with `follows`, in every pass.
     """
 
     incremental: ClassVar[bool] = False
@@ -68,7 +69,7 @@ class ControlledEM(Learner[ControlledState]):
         if self.precision not in PRECISIONS:
             raise unknown_name("precision", self.precision, PRECISIONS)
         check_whole("max_iter", self.max_iter)
-        if isinstance(self.memory, PathLike):  # a path as text, which checkpoints can hold
+        if isinstance(self.memory, PathLike):  # stored as text, which checkpoints can hold
             object.__setattr__(self, "memory", fspath(self.memory))
         if self.memory is not None and not isinstance(self.memory, str):
             raise InvalidInputError(f"memory is {self.memory!r}: None or a path is needed")
@@ -76,13 +77,13 @@ class ControlledEM(Learner[ControlledState]):
     def resolve(self, n: int | None, d: int, streaming: bool) -> Learner:
         if streaming:
             raise InvalidInputError(
-                f"{type(self).__name__} goes back to rows it has seen, which a stream does not "
+                f"{type(self).__name__} reads rows several times, which a stream does not "
                 "allow: use learner='online-em', or fit on all rows"
             )
         size = rows_per_batch(self.batch_size, n)
         return replace(self, batch_size=size)
 
-    # what is remembered of a row
+    # memory of rows
 
     def _memory(self, width: int) -> Memory | None:
         if not self.remembers:
@@ -92,7 +93,7 @@ class ControlledEM(Learner[ControlledState]):
         return on_file(fspath(self.memory), width, self.precision)
 
     def _attach(self, state: ControlledState) -> None:
-        """Have the files of the state's memory; a state that was resumed does not yet."""
+        """Open the files of the state's memory, if it was resumed."""
         if isinstance(state.memory, OnFile) and self.memory is not None:
             open_files(fspath(self.memory), state.memory.fit)
 
@@ -103,14 +104,14 @@ class ControlledEM(Learner[ControlledState]):
     def check_state(self, model: Model, state: ControlledState) -> None:
         check_kind("state", state, ControlledState)
         state.check(model)
-        if state.memory is None:  # after a fit, or where nothing is remembered
+        if state.memory is None:  # after a fit, or without memory
             return
         check_kind("memory", state.memory, InMemory if self.memory is None else OnFile)
         rows = state.length if state.phase == UPDATE else 0
         state.memory.check(model.n_expectations, self.precision, rows)
 
     def _old(self, visit: Visit, state: ControlledState, rows: Rows, first: int) -> Array:
-        """What rows from number `first` of the pass on were last taken for."""
+        """The stored responsibilities of rows from number `first` of the pass on."""
         if state.memory is not None:
             found: Array = state.memory.read(first, len(rows))
             return found
@@ -161,12 +162,12 @@ class ControlledEM(Learner[ControlledState]):
         return state, infos
 
     def _filling(self, backend: Backend, state: ControlledState) -> tuple[Visit, Fold]:
-        """How the reference is made: rows add what they say under the pass's first parameters."""
+        """A function that adds the statistics of rows under the anchor to the reference."""
         visit = Visit(backend, state.initialization, self.precision)
         return visit, lambda rows, sums, first: visit.add(rows, sums, first, 0.0)
 
     def _change(self, backend: Backend, state: ControlledState) -> tuple[Visit, Fold]:
-        """How a batch is gathered: rows add what they say now, less what they said."""
+        """A function that adds the new minus the old statistics of rows to the batch."""
         visit = Visit(backend, state.params, self.precision)
         begin = state.row - state.gathered.n
 
@@ -197,9 +198,9 @@ class ControlledEM(Learner[ControlledState]):
         return replace(state, memory=visit.written(state.memory)) if self.incremental else state
 
     def step_size(self, backend: Backend, state: ControlledState) -> float:
-        """rho, by default the number of batches to the power -2/3, or less.
+        """The step size rho, by default the number of batches to the power -2/3, or less.
 
-        Changes have signs, and few rows could take a covariance out of its domain.
+        Differences of statistics of few rows could make a covariance indefinite.
         """
         if self.rho is not None:
             return self.rho
@@ -208,7 +209,7 @@ class ControlledEM(Learner[ControlledState]):
         return float(min(1.0, max(self.batch_size / window, self.batch_size / state.length), share))
 
     def _weighted_step(self, backend: Backend, state: ControlledState, weight: float) -> float:
-        """The step of a batch of that weight; whole batches of mean weight take a step of rho."""
+        """The step size of a batch of a weight; full batches of mean weight have step size rho."""
         share = weight / (state.weight / state.length) / self.batch_size
         return float(weighted_step(self.step_size(backend, state), share))
 
@@ -245,7 +246,7 @@ class ControlledEM(Learner[ControlledState]):
     def _update(
         self, backend: Backend, state: ControlledState
     ) -> tuple[ControlledState, list[Info]]:
-        """One update with the gathered batch."""
+        """One update with the current batch."""
         n = state.gathered.n
         visit, fold = self._change(backend, state)
         sums = total_of(fold, state.gathered)
@@ -269,7 +270,7 @@ class ControlledEM(Learner[ControlledState]):
     def _moved(
         self, backend: Backend, state: ControlledState, change: Array, weight: float, rho: float
     ) -> Additive:
-        """Statistics after a batch of that weight; the sums are linear in them."""
+        """Statistics after a batch of a weight; the sums are linear in them."""
         model, params = backend.model, state.params
         sums = model.sums(params, state.statistics)
         if self.incremental:
@@ -297,7 +298,7 @@ class ControlledEM(Learner[ControlledState]):
     def _filled(
         self, backend: Backend, state: ControlledState
     ) -> tuple[ControlledState, list[Info]]:
-        """The reference is complete."""
+        """The state after the reference has been computed."""
         visit, fold = self._filling(backend, state)
         sums = total_of(fold, state.filling)
         state = replace(state, filling=nothing(backend, 1), memory=visit.written(state.memory))
@@ -316,7 +317,7 @@ class ControlledEM(Learner[ControlledState]):
         return after, [info]
 
     def _begun(self, backend: Backend, state: ControlledState) -> ControlledState:
-        """A pass that did nothing else was an EM step."""
+        """The state after a pass that only computed the reference, which is an EM step."""
         if not state.weight > 0:
             return state
         params, n_degenerate = backend.model.maximize(state.reference)

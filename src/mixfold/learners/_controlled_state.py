@@ -21,12 +21,12 @@ UPDATE: Phase = "update"
 
 @value
 class ControlledState:
-    """Statistics s, the reference they are steered by, and the memory or anchor behind it.
+    """Statistics s, the mean S of the control variates, and their memory or anchor.
 
-    A "fill" pass makes the reference, under the parameters of its beginning, the anchor; an
-    "update" pass uses it, and may make the next one meanwhile. `filling` holds the sums of what is
-    made, `gathered` those of a batch. `row` counts the rows of the pass, `length` and `weight` are
-    those of the whole data.
+    A "fill" pass computes the reference S under its initial parameters, the anchor; an "update"
+    pass uses it, and may compute the next one at the same time. `filling` holds the sums of the
+    next reference, `gathered` those of the current batch. `row` counts the rows of the pass,
+    `length` and `weight` are those of the whole data.
     """
 
     params: Params
@@ -49,7 +49,7 @@ class ControlledState:
     converged: bool
 
     def check(self, model: Model) -> None:
-        """Refuse what no passes over rows of the model can have led to."""
+        """Raise an error for a state that is not valid for the model."""
         for params in (self.params, self.anchor, self.initialization):
             model.check_params(params)
         for statistics in (self.statistics, self.reference):
@@ -67,5 +67,5 @@ class ControlledState:
 
     @property
     def on_file(self) -> bool:
-        """Whether the end of every pass must be on disk before the next begins."""
+        """Whether a checkpoint must be written at the end of every pass."""
         return self.memory is not None and self.memory.on_file

@@ -1,11 +1,11 @@
-"""When passes over the same rows have converged: one criterion for every learner that repeats them.
+"""The convergence criterion of all learners that make several passes over the same rows.
 
-`"remaining"` asks how much of the total log-likelihood is left. Near a maximum every step of EM
-gains a constant fraction of what the step before gained, so that after a gain g with the ratio r
+`"remaining"` estimates how much of the total log-likelihood is left to gain. Near a maximum every
+step of EM gains a constant fraction of the gain before, so that after a gain g with the ratio r
 there is g r / (1 - r) left (Aitken's extrapolation). The log-likelihood of an estimate z standard
 errors from the maximum is z^2 / 2 below it, so that with less than `tol` left no estimate is
 farther from the maximum than `sqrt(2 tol)` standard errors. `"step"` is scikit-learn's criterion:
-what a step gains per row.
+the gain of a step per row.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ Criterion = Literal["remaining", "step"]
 CRITERIA = ("remaining", "step")
 
 TOL = 0.005  # sqrt(2 tol) = 0.1 standard errors
-WINDOW = 7  # gains that the slowest ratio is sought in
+WINDOW = 7  # number of gains from which the slowest ratio is taken
 LEAST_RATE, MOST_RATE = 0.99, 0.9999
-ROUNDING = 2.0**-48  # of the log-likelihood: gains below are none
-MOST_ROUNDING = 2.0**-20  # of the log-likelihood: where rows are evaluated in float32
+ROUNDING = 2.0**-48  # relative to the log-likelihood: smaller gains count as zero
+MOST_ROUNDING = 2.0**-20  # the same if rows are evaluated in float32
 
 
 def with_gain(gains: Sequence[float], gain: float) -> list[float]:
@@ -30,9 +30,9 @@ def with_gain(gains: Sequence[float], gain: float) -> list[float]:
 
 
 def remaining(gains: Sequence[float], total: float) -> float:
-    """Nats of the log-likelihood that are left after steps with these gains.
+    """The estimated nats of log-likelihood left to gain after steps with these gains.
 
-    The likelihood does not fall but by rounding, so gains no larger than a fall are rounding too.
+    The likelihood decreases only by rounding, so gains no larger than a decrease are rounding too.
     """
     if not gains:
         return float("inf")
@@ -49,7 +49,7 @@ def remaining(gains: Sequence[float], total: float) -> float:
 def has_converged(
     gains: Sequence[float], total: float, n: float, tol: float, criterion: Criterion
 ) -> bool:
-    """Whether less than `tol` is left, twice in turn, or was gained per row by the last step.
+    """Whether less than `tol` is left, twice in a row, or was the last gain per row.
 
     `total` is the log-likelihood of all rows, `n` their number.
     """

@@ -1,7 +1,7 @@
-"""Gathering the sums of a batch from blocks of any sizes.
+"""Accumulation of the sums of a batch from blocks of any sizes.
 
-Sums are made over whole tiles, counted from the batch's first row, so how the rows arrive does
-not show in the bits. Rows that do not fill a tile wait.
+Sums are computed over whole tiles, counted from the first row of the batch, so that results do not
+depend on the blocks. Rows that do not fill a tile are buffered.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ Fold = Callable[[Rows, Array, int], Array]
 
 @value
 class Gathered:
-    """Sums over whole tiles, the rows that wait, and how many rows came in all."""
+    """Sums over whole tiles, the buffered rows, and the number of all rows."""
 
     sums: Array
     waiting: Rows
     n: int
 
     def check(self, model: Model, params: Params, more: int = 0) -> None:
-        """Refuse sums of another length than the model's and `more`, and rows it cannot have.
+        """Raise an error for sums of another length than the model's plus `more`, and invalid rows.
 
-        Statistics of the sums, which were made under `params`, must be in their domain too; None
-        is for sums of changes, which have signs.
+        Statistics of the sums, which were computed under `params`, must be in their domain too.
+        None is for sums of differences, which may be negative.
         """
         n = model.n_sums
         check_array("sums", self.sums[1:], (n + more - 1,), -LARGEST_SUM, LARGEST_SUM)
@@ -48,16 +48,16 @@ class Gathered:
         check_count("n", self.n)
         check_least("n", self.n, len(self.waiting))
         if self.n == len(self.waiting) and self.sums.any():
-            raise InvalidInputError("sums are of no rows, and not zero: all rows wait")
+            raise InvalidInputError("sums are not zero, but no rows have been added to them")
 
 
 def nothing(backend: Backend, more: int = 0) -> Gathered:
-    """Before the first row of a batch; with room for `more` sums than the model's."""
+    """An empty batch, with `more` sums in addition to the model's."""
     return Gathered(np.zeros(backend.model.n_sums + more), no_rows(backend.model.d), 0)
 
 
 def expecting(backend: Backend, params: Params, assignment: Assignment = EXPECTED) -> Fold:
-    """Adds the expectations of rows under `params`; `assignment.first` is the batch's first row."""
+    """A function that adds the statistics of rows under `params` to the sums."""
 
     def fold(rows: Rows, sums: Array, offset: int) -> Array:
         there = replace(assignment, first=assignment.first + offset)
@@ -85,7 +85,7 @@ def gather(fold: Fold, tile: int, so_far: Gathered, rows: Rows) -> Gathered:
 
 
 def total(fold: Fold, gathered: Gathered) -> Array:
-    """The sums of all rows of the batch, waiting ones included."""
+    """The sums of all rows of the batch, including buffered ones."""
     n_waiting = len(gathered.waiting)
     return (
         fold(gathered.waiting, gathered.sums, gathered.n - n_waiting)
@@ -95,14 +95,14 @@ def total(fold: Fold, gathered: Gathered) -> Array:
 
 
 def closed(fold: Fold, gathered: Gathered) -> Gathered:
-    """The same sums, with no row waiting."""
+    """The same sums after adding the buffered rows."""
     if not len(gathered.waiting):
         return gathered
     return Gathered(total(fold, gathered), no_rows(gathered.waiting.x.shape[1]), gathered.n)
 
 
 def added(before: Gathered, parts: Sequence[Gathered]) -> Gathered:
-    """Closed sums over the rows of all parts, each of which began with those of `before`."""
+    """The sums over the rows of all parts, each of which continued from `before`."""
     sums, n = before.sums, before.n
     for part in parts:
         sums = sums + (part.sums - before.sums)

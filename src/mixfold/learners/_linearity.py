@@ -1,4 +1,4 @@
-"""Learners that rely on statistics that are linear in the responsibilities alone."""
+"""Check for learners that need statistics which depend on responsibilities alone."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from mixfold.core.learner import Learner
 
 
 def not_linear(learner: Learner, model: Model) -> str | None:
-    """Why a learner that keeps responsibilities, not statistics, refuses a model; None if not.
+    """Why a learner that stores responsibilities does not support a model; None if it does.
 
-    What a row had added could not be taken off again: made of the same responsibilities, but under
-    other parameters, it would be something else.
+    The contribution of a row could not be subtracted again: computed from the same responsibilities
+    but under other parameters, it would differ.
     """
     if not model.statistics_depend_on_params:
         return None

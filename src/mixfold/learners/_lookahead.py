@@ -1,4 +1,4 @@
-"""Giving a row to the component that will explain it best once it has it."""
+"""Assignment of a row to the component that is most likely after the M-step it causes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every row was last taken for: the memory of incremental learners."""
+"""Storage of the responsibilities of all rows, for incremental learners."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FIT_LETTERS = 32
 
 
 def check_memory(memory: Memory, width: int, precision: str) -> None:
-    """Refuse expectations of another length or precision."""
+    """Raise an error for responsibilities of another width or precision."""
     if (memory.width, memory.precision) != (width, precision):
         raise InvalidInputError(
             f"memory has width {memory.width} and precision {memory.precision!r}: {width} and "
@@ -31,7 +31,7 @@ def check_memory(memory: Memory, width: int, precision: str) -> None:
 class InMemory:
     """Expectations of all rows in segments, of which a change copies only those it touches.
 
-    With `fresh`, what is written there is read from the next pass on, else at once.
+    With `fresh`, written values are read from the next pass on, otherwise at once.
     """
 
     segments: list[NDArray[np.floating]]
@@ -42,7 +42,7 @@ class InMemory:
     on_file = False
 
     def check(self, width: int, precision: str, rows: int) -> None:
-        """Refuse another width or precision, and fewer expectations than there are rows."""
+        """Raise an error for another width or precision, or for too few rows."""
         check_memory(self, width, precision)
         for segments in (self.segments, self.fresh or []):
             for i, segment in enumerate(segments):
@@ -63,7 +63,7 @@ class InMemory:
         return np.concatenate([np.empty((0, self.width)), *parts], dtype=np.float64)
 
     def written(self, first: int, expectations: Array) -> InMemory:
-        """With other expectations from row `first` on."""
+        """The memory with other expectations from row `first` on."""
         segments = list(self.segments if self.fresh is None else self.fresh)
         while len(expectations):
             i, offset = divmod(first, SEGMENT)
@@ -81,22 +81,22 @@ class InMemory:
         return replace(self, fresh=segments)
 
     def swapped(self) -> InMemory:
-        """At the end of a pass."""
+        """The memory at the end of a pass."""
         return self if self.fresh is None else replace(self, segments=self.fresh, fresh=[])
 
     def release(self) -> None:
-        """Nothing: the memory is of this process alone."""
+        """Do nothing: there are no files to close."""
 
 
 @value
 class OnFile:
-    """Expectations in two files: a pass reads the one and writes the other.
+    """Expectations in two files: a pass reads one and writes the other.
 
-    What a pass has read stays as it was until the pass is over and its end is on disk, so that a
-    fit which is killed can go on from its checkpoint. `fit` is a number of the fit, `turn` one of
-    the pass, both of which the files have too; `known` are the checksums of all segments of the
-    `length` rows that are read, `sums` those of the `row` rows that were written, `last` the one of
-    a segment that is not full yet.
+    The file that a pass reads is not changed until the pass is over and its checkpoint is written,
+    so that a fit that was killed can be resumed. `fit` identifies the fit and `turn` the pass; both
+    are in the files too. `known` are the checksums of all segments of the `length` rows that are
+    read, `sums` those of the `row` rows that were written, and `last` is the one of an incomplete
+    segment.
     """
 
     width: int
@@ -112,10 +112,10 @@ class OnFile:
     on_file = True
 
     def check(self, width: int, precision: str, rows: int) -> None:
-        """Refuse another width or precision, fewer rows, and checksums of other rows."""
+        """Raise an error for another width, precision, number of rows or number of checksums."""
         check_memory(self, width, precision)
         if len(self.fit) != FIT_LETTERS or not self.fit.isalnum() or not self.fit.isascii():
-            raise InvalidInputError(f"fit is {self.fit!r}: it is the name of no fit")
+            raise InvalidInputError(f"fit is {self.fit!r}: an identifier of a fit is needed")
         for name in ("turn", "length", "row", "last"):
             check_count(name, getattr(self, name))
         segments = -(-self.length // SEGMENT), self.row // SEGMENT
@@ -137,7 +137,7 @@ class OnFile:
         return np.concatenate([np.empty((0, self.width)), *parts], dtype=np.float64)
 
     def written(self, first: int, expectations: Array) -> OnFile:
-        """With the expectations of the next rows, for the next pass to read."""
+        """The memory with the expectations of the next rows, for the next pass."""
         assert first == self.row, "rows come in their order"
         files, memory = opened(self.fit), self
         if self.row == 0:
@@ -158,7 +158,7 @@ class OnFile:
         return replace(self, row=row, sums=np.append(self.sums, np.uint32(last)), last=0)
 
     def swapped(self) -> OnFile:
-        """At the end of a pass: what was written is what is read."""
+        """The memory at the end of a pass: the files are swapped."""
         partial = [np.uint32(self.last)] if self.row % SEGMENT else []
         known = np.append(self.sums, partial).astype(np.uint32)
         none = np.empty(0, np.uint32)
@@ -167,7 +167,7 @@ class OnFile:
         )
 
     def release(self) -> None:
-        """Let others have the files."""
+        """Close and unlock the files."""
         close(self.fit)
 
 
@@ -175,7 +175,7 @@ Memory: TypeAlias = InMemory | OnFile
 
 
 def on_file(path: str, width: int, precision: str) -> OnFile:
-    """The memory of a fit that begins, in files that no other fit uses."""
+    """A new memory in files that no other fit uses."""
     fit, none = uuid4().hex, np.empty(0, np.uint32)
     open_files(path, fit)
     return OnFile(width, precision, fit, 0, 0, none, 0, none, 0)

@@ -28,7 +28,7 @@ LOCKED_BYTE = 2**40
 
 
 class Header(NamedTuple):
-    """Whose file it is, and what it holds."""
+    """The header of a file: its fit and pass, and the format of the rows."""
 
     fit: str
     turn: int
@@ -56,13 +56,13 @@ class Files:
             raise
 
     def close(self) -> None:
-        """Close and so unlock."""
+        """Close and unlock the files."""
         for handle in self._handles:
             os.close(handle)
         self._handles = []
 
     def begin(self, turn: int, width: int, precision: str) -> None:
-        """Empty the file of pass number `turn`, and write what it will hold."""
+        """Truncate the file of pass number `turn`, and write its header."""
         side = turn % 2
         itemsize = np.dtype(precision).itemsize
         header = HEADER.pack(MAGIC, VERSION, self.fit.encode(), turn, width, itemsize)
@@ -71,7 +71,7 @@ class Files:
             write_at(self._handles[side], header.ljust(HEADER_BYTES, b"\0"), 0)
 
     def write(self, memory: OnFile, expectations: NDArray[np.floating]) -> None:
-        """Rows from number `memory.row` on."""
+        """Write rows from number `memory.row` on."""
         side = (memory.turn + 1) % 2
         self._check_header(side, memory, memory.turn + 1)
         place = HEADER_BYTES + memory.row * row_bytes(memory)
@@ -79,7 +79,7 @@ class Files:
             write_at(self._handles[side], expectations.tobytes(), place)
 
     def segment(self, memory: OnFile, number: int) -> NDArray[np.floating]:
-        """Rows of one segment of the pass before, the same as they were written."""
+        """Read one segment of the previous pass, and check that it is unchanged."""
         if self._segment is not None and self._segment[:2] == (memory.turn, number):
             return self._segment[2]
         side = memory.turn % 2
@@ -91,8 +91,8 @@ class Files:
         if len(data) != rows * row_bytes(memory) or crc32(data) != int(memory.known[number]):
             first = number * SEGMENT
             raise ModelFileError(
-                f"{self.paths[side]} is damaged: rows {first} to {first + rows - 1} are not what "
-                "was written; begin the fit anew, without resume"
+                f"{self.paths[side]} is damaged: rows {first} to {first + rows - 1} are not as "
+                "they were written; start the fit again without resume"
             )
         found = np.frombuffer(data, dtype=memory.precision).reshape(rows, memory.width)
         self._segment = memory.turn, number, found
@@ -107,11 +107,11 @@ class Files:
                 whose = f"pass {found.turn}, not of pass {turn}, of the fit"
             raise ModelFileError(
                 f"{self.paths[side]} holds the memory of {whose}: the checkpoint is older than "
-                "the file, or the file was replaced; begin the fit anew, without resume"
+                "the file, or the file was replaced; start the fit again without resume"
             )
 
     def _header(self, side: int) -> Header | None:
-        """What the file says it is; None if it is empty."""
+        """The header of the file; None if it is empty."""
         with naming(self.paths[side]):
             data = read_at(self._handles[side], HEADER_BYTES, 0)
         if not data:
@@ -127,7 +127,7 @@ class Files:
         if version != VERSION:
             raise InvalidInputError(
                 f"{self.paths[side]} is a memory file of format {version}; this mixfold uses "
-                f"format {VERSION}: remove the file to begin anew"
+                f"format {VERSION}: remove the file to start again"
             )
         return Header(fit.decode("ascii", "replace"), turn, width, f"float{8 * itemsize}")
 
@@ -147,7 +147,7 @@ def opened(fit: str) -> Files:
 
 
 def close(fit: str) -> None:
-    """Let others have the files of a fit."""
+    """Close and unlock the files of a fit."""
     files = _FILES.pop(fit, None)
     if files is not None:
         files.close()
@@ -160,7 +160,7 @@ def row_bytes(memory: OnFile) -> int:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Names the file, and what can be done, in errors of the system."""
+    """Convert errors of the system to errors with the path and a remedy."""
     try:
         yield
     except OSError as error:
@@ -190,7 +190,7 @@ def lock(handle: int, path: Path) -> None:
     except OSError as error:
         raise InvalidInputError(
             f"{path} cannot be locked ({error.strerror or error}): another fit uses it, or its "
-            "disk knows no locks; give every fit a memory of its own, on a disk of this machine"
+            "disk does not support locks; give every fit its own path, on a disk of this machine"
         ) from error
 
 

@@ -1,6 +1,6 @@
-"""Joining states that were learned from a common one.
+"""Merging of states that were learned from a common one.
 
-A sum of floats depends on its order, so states are first put into an order of their own.
+A sum of floats depends on its order, so states are first sorted.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class CountsRows(LearnerState, Protocol):
 
     @property
     def rows(self) -> int:
-        """How many it has seen."""
+        """The number of rows."""
 
 
 class InPass(Protocol):
@@ -36,7 +36,7 @@ class InPass(Protocol):
 
     @property
     def passes(self) -> int:
-        """How many are over."""
+        """The number of completed passes."""
 
 
 T = TypeVar("T")
@@ -45,29 +45,29 @@ A = TypeVar("A", bound=Additive)
 
 
 def in_order(states: Sequence[T]) -> list[T]:
-    """The same states, in an order that depends on nothing but what they hold."""
+    """The states in an order that depends on their contents alone."""
     return sorted(states, key=digest) if len(states) > 1 else list(states)
 
 
 def learned_more(learner: Learner[S], backend: Backend, before: S, states: Sequence[S]) -> list[S]:
-    """Those states, closed and in order, that have seen rows since `before`."""
+    """The states with rows since `before`, flushed and sorted."""
     check_same_kind(before, states)
     ended = [learner.flushed(backend, state) for state in states]
     return in_order([state for state in ended if state.rows > before.rows])
 
 
 def more(name: str, before: object, states: Sequence[object]) -> list[float]:
-    """By how much a field has grown in each state."""
+    """The increase of a field in each state since `before`."""
     return [getattr(state, name) - getattr(before, name) for state in states]
 
 
 def counted(before: object, states: Sequence[object], *names: str) -> dict[str, Any]:
-    """Fields that count: what they were before, and all that each state has added."""
+    """Counting fields: the value before, plus the increases in all states."""
     return {name: getattr(before, name) + sum(more(name, before, states)) for name in names}
 
 
 def weighted(join: Callable[[T, T, float], T], things: Sequence[T], weights: Sequence[float]) -> T:
-    """The mean of things by `join(a, b, t)`, which is (1 - t) a + t b."""
+    """The weighted mean of values by `join(a, b, t)`, which is (1 - t) a + t b."""
     mean, total = things[0], weights[0]
     for thing, weight in zip(things[1:], weights[1:], strict=True):
         total += weight
@@ -76,12 +76,12 @@ def weighted(join: Callable[[T, T, float], T], things: Sequence[T], weights: Seq
 
 
 def joined_counts(before: RowCounts, several: Sequence[RowCounts]) -> RowCounts:
-    """The rows behind all, those behind `before` counted once."""
+    """The counts of rows of all states, in which those of `before` count once."""
     return replace(before, **counted(before, several, "rows", "weight"))
 
 
 class Counting(NamedTuple):
-    """The weight that each state has gained, and how much of what was there each has retained."""
+    """The weight that each state has added, and the fraction of `before` that it has retained."""
 
     gained: Array
     retained: Array
@@ -91,10 +91,10 @@ class Counting(NamedTuple):
 def counting(
     schedule: Schedule, size: float, before: RowCounts, several: Sequence[RowCounts]
 ) -> Counting:
-    """What joining needs to know of states learned in batches of `size`."""
+    """The weights and fractions for merging states that were learned in batches of `size`."""
     kept = [retained(schedule, before, one, size) for one in several]
     together = retained(schedule, before, joined_counts(before, several), size)
-    most = 1.0 - ROUNDING  # rows may be too light to move anything
+    most = 1.0 - ROUNDING  # rows may have too little weight to change anything
     weights = np.array(more("weight", before, several))
     return Counting(weights, np.minimum(kept, most), min(together, most))
 
@@ -107,10 +107,10 @@ def join_statistics(
 ) -> tuple[A, Params, int]:
     """Statistics after the rows of all states, their parameters, and degenerate components.
 
-    Each of `several` is a mean s_i = rho_i s_0 + (1 - rho_i) q_i of what was there before and of
-    what its own rows say. They are joined as rho s_0 + (1 - rho) q, where q is the mean of the q_i
-    by the weight of their rows, and rho is what one learner that had seen all these rows would have
-    retained. With steps 1/n that is the mean of all rows.
+    Each of `several` is a mean s_i = rho_i s_0 + (1 - rho_i) q_i of the statistics before and those
+    of its own rows. They are merged as rho s_0 + (1 - rho) q, where q is the mean of the q_i,
+    weighted by their rows, and rho is the fraction that one learner would have retained after all
+    these rows. With steps 1/n this is the mean of all rows.
     """
     params, statistics = before
     share = counts.gained / counts.gained.sum()
@@ -127,7 +127,7 @@ def join_statistics(
 
 
 def check_same_kind(before: object, states: Sequence[object]) -> None:
-    """Refuse states of other learners."""
+    """Raise an error for states of other learners."""
     for state in states:
         if type(state) is not type(before):
             raise InvalidInputError(
@@ -137,7 +137,7 @@ def check_same_kind(before: object, states: Sequence[object]) -> None:
 
 
 def check_same_pass(before: InPass, states: Sequence[InPass]) -> None:
-    """Refuse states whose sums were made under different parameters."""
+    """Raise an error for states whose sums were computed under different parameters."""
     check_same_kind(before, states)
     for state in states:
         if state.passes != before.passes:

@@ -1,4 +1,4 @@
-"""What Bayesian learners share: the prior."""
+"""The prior of Bayesian learners."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 
 def check_prior(prior: object) -> None:
-    """Refuse what no prior can be made from."""
+    """Raise an error for an invalid prior."""
     if not (prior is None or isinstance(prior, Prior | MixturePosterior)):
         raise InvalidInputError(
             f"prior is {prior!r}: give Prior(...), or the posterior_ of a fitted model"
@@ -20,14 +20,14 @@ def check_prior(prior: object) -> None:
 
 
 def same_for_all(prior: object) -> bool:
-    """Whether a prior says the same of every component."""
+    """Whether a prior is the same for every component."""
     return prior is None or (
         isinstance(prior, Prior) and prior.means is None and prior.covariance is None
     )
 
 
 def no_prior(model: Model) -> str | None:
-    """Why a model has no posterior of this form, unless its components have a conjugate prior."""
+    """Why a model has no conjugate prior; None if it has one."""
     if isinstance(model, MixtureModel) and conjugate_of(model.family) is not None:
         return None
     return (
@@ -37,12 +37,12 @@ def no_prior(model: Model) -> str | None:
 
 
 def mixture_of(backend: Backend) -> BayesianMixture:
-    """The mixture that the posterior is of."""
+    """The mixture to which the posterior belongs."""
     return bayesian(backend.model)
 
 
 def bayesian(model: Model) -> BayesianMixture:
-    """A model as one that has a posterior; learners say which they serve."""
+    """The Bayesian mixture of a model that has a conjugate prior."""
     assert isinstance(model, MixtureModel)
     return BayesianMixture(model)
 
@@ -50,7 +50,7 @@ def bayesian(model: Model) -> BayesianMixture:
 def beliefs_before(
     backend: Backend, params: Params, prior: Prior | MixturePosterior | None
 ) -> MixturePosterior:
-    """The prior: as given, or around the parameters of a start."""
+    """The prior: as given, or centred at the initial parameters."""
     mixture = mixture_of(backend)
     if not isinstance(prior, MixturePosterior):
         assert isinstance(params, MixtureParams)
@@ -60,7 +60,7 @@ def beliefs_before(
 
 
 def check_beliefs(model: Model, *several: MixturePosterior) -> None:
-    """Refuse a posterior outside its domain, or of another mixture."""
+    """Raise an error for a posterior outside its domain, or of another mixture."""
     for posterior in several:
         try:
             bayesian(model).check(posterior)

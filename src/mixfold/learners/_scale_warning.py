@@ -1,4 +1,4 @@
-"""What learners that begin without a look at the data say of rows that do not suit them."""
+"""Warnings of learners whose initial parameters do not depend on the scale of the data."""
 
 from __future__ import annotations
 
@@ -9,24 +9,25 @@ import numpy as np
 from mixfold.core.rows import Rows
 from mixfold.core.source import block_length
 
-DULL, FAR = 0.25, 3.0  # of what a cap and a step can express: beyond, there is a warning
+# multiples of the range that suits a cap and a step size, beyond which there is a warning
+DULL, FAR = 0.25, 3.0
 
 
 def out_of_scale(rows: Rows, step: float, cap: float, remedy: str = "") -> list[str]:
-    """Of rows that throw steps about, or that no component with capped precisions can resolve."""
-    said, within = [], FAR / sqrt(step)
+    """Warnings about rows too large for the step size, or too close together for the cap."""
+    found, within = [], FAR / sqrt(step)
     x = rows.cut(0, block_length(rows.x.shape[1])).x.astype(np.float64, copy=False)
     far = float(np.quantile(np.abs(x), 0.99))
     if far > within:
-        said.append(
-            f"rows have values of {far:.3g}, where steps overshoot or components stay behind: they "
+        found.append(
+            f"rows have values of {far:.3g}, for which steps are too long or too short: they "
             f"should lie within {within:.3g} of zero; shift and divide the columns{remedy}"
         )
     widest, finest = float(x.std(axis=0).max()), 1.0 / sqrt(cap)
     if 0.0 < widest < DULL * finest:
-        said.append(
+        found.append(
             f"columns have deviations of {widest:.3g} at most, and cap={cap:g} keeps those of "
-            f"components above {finest:.3g}, so that no two can be told apart; multiply the "
+            f"components above {finest:.3g}, so that components cannot separate; multiply the "
             f"columns, raise cap{remedy}"
         )
-    return said
+    return found

@@ -16,17 +16,18 @@ from mixfold.core.rows import Array, Rows
 from mixfold.core.schedule import Schedule
 from mixfold.core.value import replace, value
 
-EXACT_TERMS = 2**16  # of a sum over step numbers, before terms are taken together
+# terms of a sum over step numbers that are added exactly, before they are grouped
+EXACT_TERMS = 2**16
 TERMS_PER_DOUBLING = 2**10
 ROWS_PER_DIRECTION = 5
 
 
 @value
 class InParallel:
-    """What a worker counts while others learn other rows: its rows stand for more than themselves.
+    """The counts of one of several workers, whose rows stand for those of all workers.
 
-    From each of `thresholds` rows on, a row stands for one row more. `rows` and `weight` are those
-    behind the statistics, counted so; `multiple` is what the next row or batch stands for.
+    After each of `thresholds` rows, a row stands for one row more. `rows` and `weight` are counted
+    in this way; `multiple` is the number of rows that the next row or batch stands for.
     """
 
     thresholds: Array
@@ -35,14 +36,14 @@ class InParallel:
     multiple: int
 
     def check(self) -> None:
-        """Refuse what no rows can have led to."""
+        """Raise an error for invalid counts."""
         check_array("thresholds", self.thresholds, (len(self.thresholds),), 0.0, np.inf)
         check_count("rows", self.rows)
         check_least("weight", self.weight, 0.0, HIGHEST)
         check_whole("multiple", self.multiple)
 
     def multiples(self, prior_count: float, n: int) -> np.ndarray:
-        """What each of the next n rows stands for."""
+        """The number of rows that each of the next n rows stands for."""
         found, rows, filled = np.empty(n, dtype=np.int64), prior_count + self.rows, 0
         while filled < n:
             multiple = 1 + int(np.searchsorted(self.thresholds, rows, side="right"))
@@ -55,16 +56,16 @@ class InParallel:
         return found
 
     def next_batch(self, prior_count: float) -> InParallel:
-        """With what the rows of the next batch stand for."""
+        """The counts with the multiple of the next batch."""
         return replace(self, multiple=int(self.multiples(prior_count, 1)[0]))
 
 
 @value
 class RowCounts:
-    """The rows behind statistics: a number that the start counts for, and those learned.
+    """The numbers of rows that the step size depends on: the prior count, and rows learned.
 
-    `rows` are those of positive weight, `weight` is their total. `after_fit` says that a whole fit
-    is behind them: each new row then weighs as much as each row of the fit.
+    `rows` are those of positive weight, `weight` is their total. After a fit, `after_fit` is true,
+    and each new row counts as much as each row of the fit.
     """
 
     prior_count: float
@@ -74,7 +75,7 @@ class RowCounts:
     parallel: InParallel | None = None
 
     def check(self) -> None:
-        """Refuse what no rows can have led to."""
+        """Raise an error for invalid counts."""
         check_least("prior_count", self.prior_count, 0.0)
         check_count("rows", self.rows)
         check_least("weight", self.weight, 0.0, HIGHEST)
@@ -88,14 +89,14 @@ class RowCounts:
 
     @property
     def behind(self) -> tuple[int, float]:
-        """Rows and weight that the steps so far have taken for learned."""
+        """Rows and weight on which the next step size is based."""
         if self.parallel is None:
             return self.rows, self.weight
         return self.parallel.rows, self.parallel.weight
 
     @property
     def mean_weight(self) -> float:
-        """What a row weighs on average; 1 before any row has come."""
+        """The mean weight of a row; 1 before the first row."""
         rows, weight = self.behind
         return weight / rows if weight > 0.0 else 1.0
 
@@ -106,17 +107,17 @@ class RowCounts:
         return self.parallel.multiples(self.prior_count, n)
 
     def in_parallel(self, thresholds: Array) -> RowCounts:
-        """The same for a worker among others."""
+        """The counts for one of several workers."""
         parallel = InParallel(thresholds, self.rows, self.weight, 1)
         return replace(self, parallel=parallel.next_batch(self.prior_count))
 
     @property
     def unweighted(self) -> bool:
-        """Whether a row has always counted as one."""
+        """Whether every row so far had weight one."""
         return self.parallel is None and self.weight == self.rows
 
     def after(self, weights: Array | int) -> RowCounts:
-        """With more rows of these positive weights, or so many without, added one by one."""
+        """The counts after more rows with positive weights, or a number of rows without weights."""
         if isinstance(weights, int):
             if self.unweighted:
                 n = self.rows + weights
@@ -135,7 +136,7 @@ class RowCounts:
         return replace(after, parallel=parallel.next_batch(self.prior_count))
 
     def with_rows(self, rows: Rows) -> RowCounts:
-        """With the number of rows that wait for their batch, though not yet their weight."""
+        """The counts with the number of buffered rows, but not yet their weight."""
         n = len(rows) if rows.weight is None else len(positive_weights(rows))
         after = replace(self, rows=self.rows + n)
         if self.parallel is None:
@@ -144,7 +145,7 @@ class RowCounts:
         return replace(after, parallel=replace(self.parallel, rows=stand_for))
 
     def with_weight(self, weight: float) -> RowCounts:
-        """With the weight of the rows that waited."""
+        """The counts with the weight of the buffered rows."""
         after = replace(self, weight=self.weight + weight)
         if self.parallel is None:
             return after
@@ -154,23 +155,23 @@ class RowCounts:
 
 
 def _running_sum(first: float, terms: Array) -> Array:
-    """first, first + the first term, and so on: the same bits however the terms are cut."""
+    """Running sums of the terms; the bits do not depend on how the terms are divided."""
     return np.asarray(np.add.accumulate(np.append(first, terms)))
 
 
 def positive_weights(rows: Rows) -> Array:
-    """The weights of the rows that count."""
+    """The positive weights."""
     weights = rows.weights()
     return weights[weights > 0.0]
 
 
 def weights_or_number(rows: Rows) -> Array | int:
-    """The weights of the rows that count, or how many they are where none are given."""
+    """The positive weights, or the number of rows if there are no weights."""
     return len(rows) if rows.weight is None else positive_weights(rows)
 
 
 def weighted_step(gamma: Array | float, share: Array | float) -> Array:
-    """The step of `share` rows, where that of one row is gamma.
+    """The step size of `share` rows, if that of one row is gamma.
 
     A row of weight gamma / (1 - gamma), where all before it weigh 1, takes the step gamma; `share`
     rows weigh `share` times as much.
@@ -185,9 +186,9 @@ def relative_weights(counts: RowCounts, weights: Array) -> Array:
 
 
 def row_steps(schedule: Schedule, counts: RowCounts, weights: Array | int) -> Array:
-    """The steps of rows that are learned one by one after those of `counts`.
+    """The step sizes of rows that are learned one by one after those of `counts`.
 
-    They have these weights, all positive, or are so many without.
+    The rows have these positive weights, or are a number of rows without weights.
     """
     if isinstance(weights, int):
         if counts.unweighted:
@@ -203,10 +204,9 @@ def row_steps(schedule: Schedule, counts: RowCounts, weights: Array | int) -> Ar
 
 
 def batch_step(schedule: Schedule, counts: RowCounts, weight: float, size: float) -> float:
-    """The step of a batch of that weight, whose rows `counts` has but not their weight.
+    """The step size of a batch of a weight; `counts` has its rows but not their weight.
 
-    A batch of `size` rows of mean weight takes the step that the schedule has for it; a number of
-    the schedule is a batch.
+    A batch of `size` rows of mean weight has the step size of the schedule, which counts batches.
     """
     rows, known = counts.behind
     own = counts.multiple * weight
@@ -218,20 +218,20 @@ def batch_step(schedule: Schedule, counts: RowCounts, weight: float, size: float
 
 
 def rows_of_window(k: int, d: int) -> int:
-    """Over how many rows steps should average at least, so that no component is forgotten."""
+    """The smallest number of rows over which steps should average, to forget no component."""
     return ROWS_PER_DIRECTION * k * (d + 1)
 
 
 def rows_to_step(schedule: Schedule, size: int, step: float) -> float:
-    """Rows after which steps are no longer than `step`; infinity if they never are."""
+    """The number of rows after which step sizes are at most `step`; may be infinite."""
     updates = np.append(0.0, np.floor(2.0 ** np.arange(0.0, 40.0, 0.125)))
     short = schedule(updates + 1.0) <= step
     return float(updates[short.argmax()] * size) if short.any() else np.inf
 
 
 def _gamma(schedule: Schedule, counts: RowCounts, before: Array) -> Array:
-    """Steps of the schedule after so many; no row of a fit is forgotten unless all rows are."""
-    numbers = np.maximum(before, 0.0) + 1.0  # a difference may be rounded
+    """Step sizes of the schedule after some rows; rows of a fit are not forgotten sooner."""
+    numbers = np.maximum(before, 0.0) + 1.0  # a difference may be negative by rounding
     gamma = schedule(numbers)
     if not counts.after_fit:
         return gamma
@@ -240,7 +240,7 @@ def _gamma(schedule: Schedule, counts: RowCounts, before: Array) -> Array:
 
 
 def retained(schedule: Schedule, before: RowCounts, after: RowCounts, size: float) -> float:
-    """How much of the statistics at `before` is left in those at `after`, from 0 to 1."""
+    """The fraction of the statistics at `before` that is left at `after`."""
     began, reached = before.behind[1], after.behind[1]
     first = (before.prior_count + began / after.mean_weight) / size
     number = (reached - began) / after.mean_weight / size
@@ -258,7 +258,7 @@ def retained(schedule: Schedule, before: RowCounts, after: RowCounts, size: floa
 
 
 def _runs(first: float, n: int) -> list[tuple[Array, Array]]:
-    """Numbers first, first + 1, ... as runs: single at first, then long ones far out."""
+    """Split the numbers first, first + 1, ... into runs that grow longer."""
     exact = min(n, EXACT_TERMS)
     runs = [(first + np.arange(float(exact)), np.ones(exact))]
     if n > exact:

@@ -1,7 +1,8 @@
-"""Stochastic approximation of EM: one mechanism, and the decisions that make its members.
+"""The base class of learners that are stochastic approximations of EM.
 
-How a row is assigned (`assign`), how many rows make an update (`batch_size`, None for whole
-passes), how statistics are averaged (`schedule`, `recursive`), what is evaluated (`average_from`).
+Learners differ in the assignment of rows (`assign`), the rows per update (`batch_size`, None for
+whole passes), the averaging of statistics (`schedule`, `recursive`) and the averaging of parameters
+(`average_from`).
 """
 
 from __future__ import annotations
@@ -144,13 +145,13 @@ class StochasticEM(Learner[StochasticState]):
         state.check(model)
 
     def rows_to_small_steps(self, k: int, d: int) -> int:
-        """Rows after which a step no longer forgets a component faster than rows can replace it."""
+        """The number of rows after which steps are small enough that no component is forgotten."""
         assert self.batch_size is not None
         rows = rows_to_step(self.schedule, self._size, self._size / rows_of_window(k, d))
         return 0 if rows == np.inf else int(rows)
 
     def row_by_row(self) -> bool:
-        """Whether every row is an update and nothing else happens between them."""
+        """Whether there is an update after every row, and nothing else between rows."""
         return self.batch_size == 1 and self.average_from is None and self.truncation is None
 
     def step(
@@ -173,14 +174,14 @@ class StochasticEM(Learner[StochasticState]):
         return replace(state, gathered=gathered, learned=state.learned.with_rows(rows))
 
     def _fold(self, backend: Backend, state: StochasticState) -> Fold:
-        """How rows of the batch under way are added to its sums."""
+        """A function that adds rows to the sums of the current batch."""
         how = "mode" if self.assign == "lookahead" else self.assign
         options = Assignment(how, self.draws, state.seed, state.rows)
         return expecting(backend, state.params, options)
 
     @property
     def options(self) -> RowOptions:
-        """What one update per row does."""
+        """The options of updates after every row."""
         return RowOptions(self.assign, recursive=self.recursive)
 
     def _one_by_one(
@@ -203,11 +204,11 @@ class StochasticEM(Learner[StochasticState]):
         ), info
 
     def row_steps(self, learned: RowCounts, weights: Array | int) -> Array:
-        """Steps of the next rows, of these positive weights or so many without."""
+        """Step sizes of the next rows, given by their positive weights or their number."""
         return row_steps(self.schedule, learned, weights)
 
     def warm_up_rows(self, state: StochasticState, n: int) -> int:
-        """For how many of the next n rows the parameters stay as they are: those of the warm-up."""
+        """The number of the next n rows that belong to the warm-up, without M-steps."""
         return 0 if state.learned.after_fit else max(0, min(n, self.warmup - state.rows))
 
     def advance(
@@ -232,7 +233,7 @@ class StochasticEM(Learner[StochasticState]):
     def _update(
         self, backend: Backend, state: StochasticState
     ) -> tuple[StochasticState, list[Info]]:
-        """One step of stochastic approximation with the gathered batch."""
+        """One step of stochastic approximation with the current batch."""
         batch, n = self._batch(backend, state), state.gathered.n
         state = replace(state, gathered=nothing(backend), rows=state.rows + n)
         if not batch.count > 0:
@@ -258,7 +259,7 @@ class StochasticEM(Learner[StochasticState]):
         return state.rows <= self.warmup and not state.learned.after_fit
 
     def _batch(self, backend: Backend, state: StochasticState) -> Additive:
-        """Statistics of the gathered batch."""
+        """Statistics of the current batch."""
         if self.assign == "lookahead":
             row = state.gathered.waiting
             gamma = self._step_size(state, row.total_weight())
@@ -268,13 +269,13 @@ class StochasticEM(Learner[StochasticState]):
         return found
 
     def _step_size(self, state: StochasticState, weight: float) -> float:
-        """The step of the next update, for a batch of that weight."""
+        """The step size of the next update, for a batch of a weight."""
         if self.batch_size is None:
             return float(self.schedule([state.updates + 1])[0])
         return batch_step(self.schedule, state.learned, weight, self.batch_size)
 
     def _truncated(self, backend: Backend, state: StochasticState) -> StochasticState:
-        """Back to the start, into a larger region, if theta has left the present one."""
+        """If theta has left the truncation region, reset it and enlarge the region."""
         if self.truncation is None:
             return state
         if backend.model.truncation_excess(state.params, self._bounds()) <= state.region:
@@ -288,7 +289,7 @@ class StochasticEM(Learner[StochasticState]):
         )
 
     def _averaged(self, backend: Backend, state: StochasticState) -> StochasticState:
-        """Polyak: a running mean of the iterates from number `average_from` on."""
+        """Polyak averaging: the running mean of the iterates from number `average_from` on."""
         if self.average_from is None or state.updates < self.average_from:
             return state
         n = state.averaged + 1
@@ -306,21 +307,20 @@ class StochasticEM(Learner[StochasticState]):
         return replace(state, passes=state.passes + 1), infos
 
     def restart(self, backend: Backend, state: StochasticState) -> StochasticState:
-        """Steps as large as after a start, and a mean of iterates from here on."""
+        """Reset the step sizes to those after initialisation, and the mean of iterates."""
         k, d = backend.model.k, backend.model.d
         most = 0.0 if self.batch_size is None else float(self.rows_to_small_steps(k, d))
         behind = state.learned.prior_count + state.learned.rows
         learned = RowCounts(min(behind, most), state.gathered.n, 0.0)
         return replace(state, learned=learned, updates=0, average=None, averaged=0)
 
-    # joining
+    # merging
 
     def is_reduction(self, state: StochasticState) -> bool:
         return self.batch_size is None
 
     def branch(self, model: Model, state: StochasticState, number: int, of: int) -> StochasticState:
-        """Rows stand for as many as all workers learn meanwhile, where they can: so the workers'
-        mean comes as far as one learner with all rows would."""
+        """The state of a worker, whose rows stand for those of all, once steps are small enough."""
         seed, learned = state.seed + (number + 1) * BRANCH, state.learned
         if self.batch_size is not None and of > 1:
             step = self._size / rows_of_window(model.k, model.d)
@@ -333,7 +333,7 @@ class StochasticEM(Learner[StochasticState]):
         return self.flush(backend, state)[0]
 
     def flush(self, backend: Backend, state: StochasticState) -> tuple[StochasticState, list[Info]]:
-        """An unfinished batch takes the shorter step it takes at the end of a pass."""
+        """Update with an incomplete batch, with a shorter step, as at the end of a pass."""
         if self.batch_size is None:
             gathered = closed(self._fold(backend, state), state.gathered)
             return replace(state, gathered=gathered), []
@@ -342,7 +342,7 @@ class StochasticEM(Learner[StochasticState]):
     def merge(
         self, backend: Backend, before: StochasticState, states: States[StochasticState]
     ) -> StochasticState:
-        """Sums of a whole pass are added; else s is the mean by rows learned since `before`."""
+        """Add the sums of a pass, or average s, weighted by the rows learned since `before`."""
         if self.batch_size is None:
             check_same_pass(before, states)
             before = self.flushed(backend, before)
@@ -385,7 +385,7 @@ class StochasticEM(Learner[StochasticState]):
     def _mean_average(
         self, backend: Backend, before: StochasticState, states: States[StochasticState]
     ) -> Params | None:
-        """The mean of the states' means of iterates, by how many more are behind each."""
+        """The mean of the states' averaged parameters, weighted by their new iterates."""
         new = [state for state in states if state.averaged > before.averaged]
         if not new:
             return before.average

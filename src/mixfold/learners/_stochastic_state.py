@@ -18,12 +18,12 @@ Assign = Literal["expected", "mode", "draw", "lookahead"]
 
 @value
 class StochasticState:
-    """Statistics s, parameters theta(s), and the batch under way.
+    """Statistics s, parameters theta(s), and the current batch.
 
     `average` is the Polyak mean of `averaged` iterates; `region` is the truncation level, and
-    `start` the point learning goes back to when an iterate leaves it. `rows` and `seed` say which
-    random numbers are next. `learned` holds what step sizes depend on; rows that wait are among its
-    rows, their weight is not in its weight.
+    `start` are the parameters after truncation. `rows` and `seed` determine the next random
+    numbers. `learned` holds the counts that step sizes depend on; its rows include buffered ones,
+    its weight does not.
     """
 
     params: Params
@@ -42,7 +42,7 @@ class StochasticState:
     seed: int
 
     def check(self, model: Model) -> None:
-        """Refuse what no rows of the model can have led to."""
+        """Raise an error for a state that is not valid for the model."""
         averages = [] if self.average is None else [self.average]
         for params in (self.params, self.start, *averages):
             model.check_params(params)

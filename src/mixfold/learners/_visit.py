@@ -1,4 +1,4 @@
-"""Going over rows again: what they say now, less what they said."""
+"""Differences between the new and the stored contributions of rows."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from mixfold.learners._memory import Memory
 
 
 class Visit:
-    """Adds what rows of a pass now say, less what they said, to sums; and keeps what they say.
+    """Adds the new minus the stored statistics of rows to sums, and stores the new ones.
 
-    After the sums of the model comes the weight of the rows.
+    The last entry of the sums is the weight of the rows.
     """
 
     def __init__(self, backend: Backend, params: Params, precision: str) -> None:
@@ -27,7 +27,7 @@ class Visit:
         return log_density, expectations.astype(self.precision).astype(np.float64)
 
     def add(self, rows: Rows, sums: Array, first: int, old: Array | float) -> Array:
-        """Sums with rows number `first` .. of the pass."""
+        """Add rows from number `first` of the pass on to the sums."""
         log_density, expectations = self.expectations(self.params, rows)
         moments = self.backend.moments(self.params, rows, expectations - old, sums[:-1])
         weights, weight = rows.weights(), sums[-1]
@@ -39,7 +39,7 @@ class Visit:
         return np.append(moments, weight)
 
     def written(self, memory: Memory | None) -> Memory | None:
-        """The memory with what the rows say now."""
+        """The memory with the new expectations of the rows."""
         if memory is not None:
             for first, expectations in self.fresh:
                 memory = memory.written(first, expectations)

@@ -33,18 +33,19 @@ from mixfold.models.column_scaling import FARTHEST, ColumnScaling, scaling_of
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 LARGEST_CAP = 1e15
-FIRST = 256  # rows that scales are taken from
-LONGEST, NEARER = 0.02, 0.4  # steps that are not given
+FIRST = 256  # rows from which scales are computed
+LONGEST, NEARER = 0.02, 0.4  # default step sizes
 LARGEST_FLOAT32 = 3e38
-HEAVIEST = 1e6  # weights count as no larger: no row moves a component farther than to itself
-FAINT = 0.1  # what loadings begin at: their squares against the noise
+HEAVIEST = 1e6  # weights are clipped to this, so that no row moves a component beyond itself
+FAINT = 0.1  # initial squares of loadings relative to the noise
 
 
 @value
 class AnnealedSGDState:
-    """Where annealing stands, and rows that wait for a full batch, or for their scale.
+    """The parameters and the annealing schedule, and the buffered rows.
 
-    Rows that wait have weights in units of their mean; `learned` counts them too.
+    Rows are buffered until a batch is full or scales are known. Their weights are in units of the
+    mean weight; `learned` counts them too.
     """
 
     annealed: Annealed
@@ -56,7 +57,7 @@ class AnnealedSGDState:
     scaling: ColumnScaling | None = None
 
     def check(self, model: Model) -> None:
-        """Refuse what no rows of the model can have led to."""
+        """Raise an error for a state that is not valid for the model."""
         found = gradients_of(model)
         if found is None:
             raise InvalidInputError(f"{model!r} has no annealed gradients")
@@ -70,18 +71,18 @@ class AnnealedSGDState:
 
     @property
     def params(self) -> MixtureParams:
-        """The mixture as it stands, of rows as they come."""
+        """The current mixture, in the units of the data."""
         params = self.annealed.params()
         return params if self.scaling is None else self.scaling.undo(params)
 
 
 @value
 class AnnealedSGD(Learner[AnnealedSGDState]):
-    """Stochastic gradient ascent of a bound of the likelihood, annealed over a grid of components.
+    """Stochastic gradient ascent of a lower bound of the likelihood, with annealing.
 
     theta <- theta + eps grad of max_k sum_j g_kj(sigma) log w_j N_j(x), row by row. g is a Gaussian
     kernel of width sigma on a periodic grid of components, as nearly square as K allows, so that
-    components which no row has chosen yet learn with their neighbours. Whenever the loss stops
+    components to which no row was assigned learn with their neighbours. Whenever the loss stops
     improving, sigma and eps are multiplied by `decay`. Weights are a softmax. Precisions are D'D,
     with D diagonal or upper triangular as the family has it; for factor analysers D belongs to the
     noise.
@@ -107,11 +108,11 @@ class AnnealedSGD(Learner[AnnealedSGDState]):
     sigma_end : float, default=0.01
         Smallest width of the kernel.
     delta : float, default=0.05
-        The loss counts as settled if it has gained less than this fraction of all that was gained.
+        The loss has stopped improving if its gain is less than this fraction of the total gain.
     decay : float, default=0.9
-        Factor of sigma and epsilon when the loss has settled.
+        Factor of sigma and epsilon when the loss has stopped improving.
     precision : {"float32", "float64"}, default="float32"
-        Type of the numbers that are computed with.
+        The dtype of computations.
     scale : bool, default=False
         Whether columns are scaled by their standard deviations in the first 256 rows. Results are
         in the units of the data.
@@ -132,7 +133,7 @@ class AnnealedSGD(Learner[AnnealedSGDState]):
     """
 
     supports_warm_start = True
-    exchangeable = False  # components have places on a grid
+    exchangeable = False  # components have positions on a grid
     sample_size = 100
 
     batch_size: int = 1
@@ -149,9 +150,9 @@ class AnnealedSGD(Learner[AnnealedSGDState]):
 
     @property
     def first_step(self) -> float:
-        """epsilon, or one with which a row moves no mean more than two fifths of the way to it.
+        """The first step size: epsilon or, by default, at most two fifths of the stable limit.
 
-        Batches move means by what their rows want together: twice as far.
+        The default is twice as large for batches.
         """
         if self.epsilon is not None:
             return self.epsilon
@@ -160,13 +161,13 @@ class AnnealedSGD(Learner[AnnealedSGDState]):
 
     @property
     def last_step(self) -> float:
-        """epsilon_end, or what leaves as much noise with batches as a quarter with single rows."""
+        """The last step size: epsilon_end or, by default, a quarter of the first per row."""
         if self.epsilon_end is not None:
             return self.epsilon_end
         return min(self.first_step, 0.25 * self.batch_size * min(LONGEST, self.first_step))
 
     def default_initializer(self, family: Family) -> str | None:
-        """Means near zero, or where that is the mean of scaled rows."""
+        """Means near zero ("uniform"), or near the mean of scaled rows ("around-mean")."""
         return "around-mean" if self.scale else "uniform"
 
     def __post_init__(self) -> None:
@@ -213,7 +214,7 @@ class AnnealedSGD(Learner[AnnealedSGDState]):
         return said + out_of_scale(rows, self.first_step, self.cap, remedy)
 
     def options(self, k: int, cap: float | None = None) -> AnnealingOptions:
-        """What does not change while learning; the family may have a cap too."""
+        """The constant settings; the family may have a cap too."""
         most = sqrt(min(self.cap, cap or self.cap))
         return AnnealingOptions(
             grid_rows(k),
@@ -260,12 +261,12 @@ class AnnealedSGD(Learner[AnnealedSGDState]):
         return found
 
     def _faint(self, shape: tuple[int, int, int], seed: int) -> Array:
-        """Random loadings, LPL' about `FAINT` I with the noise at the cap."""
+        """Random loadings with LPL' about `FAINT` I if the noise is at the cap."""
         size = sqrt(FAINT / (self.cap * shape[2]))
         return size * np.random.default_rng(seed).standard_normal(shape)
 
     def restart(self, backend: Backend, state: AnnealedSGDState) -> AnnealedSGDState:
-        """Hot again, with what has been learned; the loss has not been seen."""
+        """Restart annealing with the current parameters."""
         now = state.annealed
         hot = self.init(backend, state.params).annealed
         learned = {name: getattr(now, name) for name in ("logits", "means", "roots", "loadings")}
@@ -279,7 +280,7 @@ class AnnealedSGD(Learner[AnnealedSGDState]):
         self, backend: Backend, state: AnnealedSGDState, rows: Rows
     ) -> tuple[AnnealedSGDState, list[Info]]:
         unscaled = self.scale and state.scaling is None
-        if rows.weight is not None:  # what weighs nothing has no place in a batch
+        if rows.weight is not None:  # rows of weight zero are not part of a batch
             weighty = rows.where(rows.weight > 0.0)
             state = replace(state, rows=state.rows + len(rows) - len(weighty))
             rows = weighty
@@ -333,7 +334,7 @@ class AnnealedSGD(Learner[AnnealedSGDState]):
         return replace(after, waiting=nothing, passes=state.passes + 1), info
 
     def _measured(self, state: AnnealedSGDState) -> AnnealedSGDState:
-        """With the scale of the rows that wait, where it is wanted and more may not come."""
+        """The state with scales computed from the buffered rows, if there are enough of them."""
         wanted = self.scale and state.scaling is None and len(state.waiting) > 0
         return self._scaled(state, state.waiting) if wanted else state
 
@@ -352,10 +353,10 @@ class AnnealedSGD(Learner[AnnealedSGDState]):
 
 
 def uneven_grid(k: int) -> list[str]:
-    """What to say of a number of components that is not a square."""
+    """The warning for a number of components that is not a square."""
     rows, side = grid_rows(k), isqrt(k)
     if rows * rows == k:
         return []
     shape = f"{rows} x {k // rows}" + (", a ring" if rows == 1 else "")
     squares = " or ".join(str(m * m) for m in (side, side + 1) if m > 1)
-    return [f"n_components={k} is laid out as {shape}; squares such as {squares} anneal evenly"]
+    return [f"n_components={k} is laid out as {shape}; squares such as {squares} anneal better"]

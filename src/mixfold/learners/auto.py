@@ -22,7 +22,7 @@ from mixfold.learners.online_em import OnlineEM
 
 @value
 class AutoState:
-    """The state of the stage under way."""
+    """The state of the current stage."""
 
     inner: EMState | StochasticState
     polishing: bool
@@ -48,9 +48,9 @@ class Auto(Learner[AutoState]):
     Parameters
     ----------
     starts : int, default=10
-        How many initialisations are tried.
+        The number of initialisations that are compared.
     sample_size : int, default=20000
-        How many rows they are tried on.
+        The number of rows on which they are compared.
     tol : float, default=0.005
         Learning has converged when less than so many nats of the log-likelihood of all rows are
         left to gain, as estimated from the gains of the last steps. Estimates are then within
@@ -139,7 +139,7 @@ class Auto(Learner[AutoState]):
         )
 
     def merge(self, backend: Backend, before: AutoState, states: Sequence[AutoState]) -> AutoState:
-        """As the learner of the stage does."""
+        """Merge with the learner of the current stage."""
         check_same_kind(before, states)
         for state in states:
             if state.polishing != before.polishing:

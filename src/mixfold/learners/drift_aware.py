@@ -1,4 +1,4 @@
-"""Learning that begins anew where the stream has changed."""
+"""Restarting a learner when the stream has changed."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from mixfold.learners.online_em import OnlineEM
 
 @value
 class DriftAwareState(Generic[StateT, DetectorStateT]):
-    """The state of the learner, and the window under way.
+    """The state of the learner, and the current window.
 
-    `window` holds the rows that came since a window began, and `before` the parameters of that
-    moment. `detected` is the state of the detector. `drifts` are the numbers of rows after which
-    the learner was restarted. Of several `passes` only the first is watched: others begin with rows
-    the learner has left behind.
+    `window` holds the rows of the current window, and `before` the parameters at its beginning.
+    `detected` is the state of the detector. `drifts` are the numbers of rows after which the
+    learner was restarted. Only the first of several `passes` is monitored, since later ones begin
+    with rows from before the drift.
     """
 
     inner: StateT
@@ -37,7 +37,7 @@ class DriftAwareState(Generic[StateT, DetectorStateT]):
     passes: int = 0
 
     def check(self, model: Model) -> None:
-        """Refuse what no rows of the model can have led to."""
+        """Raise an error for a state that is not valid for the model."""
         model.check_rows(self.window)
         if len(self.window):
             model.check_params(self.before)
@@ -60,8 +60,8 @@ class DriftAware(Learner[DriftAwareState]):
     """Restarts another learner when the log-likelihood of a stream falls.
 
     After every `window` rows their mean log-likelihood, under the parameters before they were
-    learned, goes to the `detector`. When it detects a fall, online EM takes large steps again, and
-    annealed gradients are annealed again. `drifts_` of the estimator lists the rows after which
+    learned, is given to the `detector`. When it detects a fall, online EM takes large steps again,
+    and annealed gradients are annealed again. `drifts_` of the estimator lists the rows after which
     this happened. Use it for streams that change now and then.
 
     Parameters
@@ -69,7 +69,7 @@ class DriftAware(Learner[DriftAwareState]):
     learner : learner or str, default=OnlineEM()
         The learner that is restarted.
     detector : detector or str, default=RobustCusum()
-        What detects a fall.
+        The detector of falls of the log-likelihood.
     window : int, default=128
         Rows whose mean log-likelihood is one value for the detector.
 
@@ -105,17 +105,17 @@ class DriftAware(Learner[DriftAwareState]):
 
     @property
     def starts(self) -> int:  # type: ignore[override]
-        """Candidates for a start."""
+        """The number of candidates for the initial parameters."""
         return int(self.learner.starts)
 
     @property
     def sample_size(self) -> int:  # type: ignore[override]
-        """Rows that a start is drawn from."""
+        """The number of rows from which initial parameters are drawn."""
         return int(self.learner.sample_size)
 
     @property
     def exchangeable(self) -> bool:  # type: ignore[override]
-        """Whether components may stand in any order."""
+        """Whether components may be put into any order."""
         return bool(self.learner.exchangeable)
 
     def default_initializer(self, family: Family) -> str | None:
@@ -123,7 +123,7 @@ class DriftAware(Learner[DriftAwareState]):
 
     @property
     def max_iter(self) -> int | None:
-        """How often the learner reads all rows."""
+        """The largest number of passes of the learner."""
         return getattr(self.learner, "max_iter", None)
 
     def can_continue_from(self, other: Learner) -> bool:
@@ -194,7 +194,7 @@ class DriftAware(Learner[DriftAwareState]):
     def watched(
         self, backend: Backend, state: DriftAwareState, inner: LearnerState, rows: Rows
     ) -> DriftAwareState:
-        """With rows of one window, from which the learner has learned `inner`."""
+        """The state after rows of one window, of which `inner` is the new state of the learner."""
         first = not len(state.window)
         after = replace(
             state,
@@ -206,7 +206,7 @@ class DriftAware(Learner[DriftAwareState]):
         return after if len(after.window) < self.window else self._judged(backend, after)
 
     def _judged(self, backend: Backend, state: DriftAwareState) -> DriftAwareState:
-        """With a whole window judged by the detector; a change restarts the learner."""
+        """The state after the detector was updated with a complete window."""
         window, before = state.window, state.before
         state = self._between(backend, state, state.inner)
         weight = window.total_weight()
@@ -229,7 +229,7 @@ class DriftAware(Learner[DriftAwareState]):
     def _between(
         self, backend: Backend, state: DriftAwareState, inner: LearnerState
     ) -> DriftAwareState:
-        """Without a window: the next begins with the next row."""
+        """The state without a window: the next one begins with the next row."""
         return replace(state, inner=inner, before=None, window=no_rows(backend.model.d))
 
     def flushed(self, backend: Backend, state: DriftAwareState) -> DriftAwareState:
@@ -246,7 +246,7 @@ class DriftAware(Learner[DriftAwareState]):
         return bool(self.learner.converged(state.inner))
 
     def compact(self, state: DriftAwareState) -> DriftAwareState:
-        """Ready for more rows, which are watched again."""
+        """The state for more rows, which are monitored again."""
         begun = self.detector.init() if state.passes > 1 else state.detected
         return replace(state, inner=self.learner.compact(state.inner), detected=begun, passes=0)
 

@@ -56,17 +56,17 @@ SECOND: Phase = "second"
 EXTRAPOLATED: Phase = "extrapolated"
 COMBINED: Phase = "combined"
 FIRST_REACH, LEAST_REACH = 4.0, 2.0
-NEAR = 1.0  # nats that a step gains: below, the likelihood is about quadratic
+NEAR = 1.0  # gain of a step in nats below which the likelihood is nearly quadratic
 
 
 @value
 class EMState:
-    """Current parameters, the pass under way, and what acceleration remembers.
+    """Current parameters, the sums of the current pass, and the history for acceleration.
 
     `before` is the mean log-likelihood of the point whose M-step gave `params`, and `gains` are
     those of the last plain steps, in nats of all rows. `trail` holds the earlier points of an
-    acceleration cycle, `reach` is how far the next may go, and `refused` says that the last
-    combination of steps was worse than a plain one. `weight` is that of all rows.
+    acceleration cycle, `reach` is the largest length of the next extrapolation, and `refused` is
+    true if the last combination of steps was worse than a plain one. `weight` is that of all rows.
     """
 
     params: Params
@@ -83,7 +83,7 @@ class EMState:
     weight: float = 0.0
 
     def check(self, model: Model) -> None:
-        """Refuse what no passes over rows of the model can have led to."""
+        """Raise an error for a state that is not valid for the model."""
         if not _fits(self.trail, self.phase):
             raise InvalidInputError(f"phase is {self.phase!r} with {len(self.trail)} points before")
         for params in (self.params, *self.trail):
@@ -185,7 +185,7 @@ class EM(Learner[EMState]):
         return True
 
     def merge(self, backend: Backend, before: EMState, states: Sequence[EMState]) -> EMState:
-        """The sums of a pass over all rows, in no order."""
+        """Add the sums of a pass; the order of the states does not matter."""
         check_same_pass(before, states)
         before = self.flushed(backend, before)
         parts = in_order([self.flushed(backend, state).gathered for state in states])
@@ -219,7 +219,7 @@ class EM(Learner[EMState]):
         return replace(moved, params=after), [info]
 
     def _gained(self, state: EMState, now: float, n: float) -> EMState:
-        """After a plain step over n rows to a mean log-likelihood of `now`."""
+        """The state after a plain step over n rows, with a mean log-likelihood of `now`."""
         gains = with_gain(state.gains, (now - state.before) * n)
         converged = has_converged(gains, now * n, n, self.tol, self.criterion)
         return replace(state, before=now, gains=gains, converged=converged)
@@ -227,7 +227,7 @@ class EM(Learner[EMState]):
     def run_passes(
         self, backend: Backend, state: EMState, rows: Rows, most: int | None
     ) -> tuple[EMState, list[Info]] | None:
-        """Plain passes, until they converge or the engine wants one made by itself."""
+        """Make plain passes on the backend, until they converge or it returns early."""
         if self.accelerate or self.assign != "expected":
             return None
         fused = backend.capability(FusedPasses)
@@ -244,7 +244,7 @@ class EM(Learner[EMState]):
         return replace(state, params=made.after(len(infos))), infos
 
     def _advance(self, model: Model, state: EMState, after: Params) -> EMState:
-        """After a plain step: take a second one, or try an extrapolation of two."""
+        """The state after a plain step: take a second one, or try an extrapolation of two."""
         if state.phase == PLAIN:
             return replace(state, params=after, phase=SECOND, trail=[state.params])
         first = state.trail[0]
@@ -258,7 +258,7 @@ class EM(Learner[EMState]):
         return replace(state, params=far, phase=EXTRAPOLATED, trail=[after], reach=reach)
 
     def _judge(self, state: EMState, after: Params, now: float) -> EMState:
-        """Keep the extrapolated point if it is no worse, else go back and dare less."""
+        """Keep the extrapolated point if it is no worse, else go back and shorten the next one."""
         back = state.trail[0]
         state = replace(state, phase=PLAIN, trail=[])
         if now >= state.before:
@@ -279,7 +279,7 @@ class EM(Learner[EMState]):
     def _judge_combined(
         self, model: Model, state: EMState, after: Params, now: float, n: float
     ) -> EMState:
-        """Keep a combination that is no worse; plain steps show whether what is left is enough."""
+        """Keep a combination that is no worse; convergence is tested after plain steps only."""
         gain = (now - state.before) * n
         if gain < 0.0:
             return replace(state, params=state.trail[-1], phase=PLAIN, trail=[], refused=True)
@@ -297,12 +297,12 @@ class EM(Learner[EMState]):
 
     def estimate(self, backend: Backend, state: EMState) -> Any:
         if state.phase == COMBINED:
-            return state.trail[-2]  # whose likelihood is known not to have fallen
+            return state.trail[-2]  # its likelihood is known not to have decreased
         return state.trail[-1] if state.phase == EXTRAPOLATED else state.params
 
 
 def _fits(trail: list[Params], phase: Phase) -> bool:
-    """Whether a phase has as many points before it as it needs."""
+    """Whether the number of earlier points matches the phase."""
     if phase == COMBINED:
         return len(trail) % 2 == 0 and 4 <= len(trail) <= 2 * MOST_PAIRS
     return len(trail) == (phase != PLAIN)

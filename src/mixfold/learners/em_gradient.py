@@ -16,7 +16,7 @@ from mixfold.learners.em import COMBINED, EM, EXTRAPOLATED, PLAIN, EMState
 
 @runtime_checkable
 class NewtonMaximizer(Protocol[ParamsT]):
-    """A model whose `maximize` is one Newton step, which may go too far."""
+    """A model whose `maximize` is one Newton step, which may overshoot."""
 
     def halfway(self, start: ParamsT, end: ParamsT) -> ParamsT:
         """Parameters between two points."""
@@ -29,7 +29,7 @@ class EMGradientState(EMState):
     origin: list[Params] = field(default_factory=list)
 
     def check(self, model: Model) -> None:
-        """Refuse what no passes over rows of the model can have led to."""
+        """Raise an error for a state that is not valid for the model."""
         super().check(model)
         for params in self.origin:
             model.check_params(params)
@@ -55,7 +55,7 @@ class EMGradient(EM):
     accelerate : bool, default=False
         Whether to take longer steps.
     criterion : {"remaining", "step"}, default="remaining"
-        What `tol` is compared with, as of `EM`.
+        The criterion that `tol` refers to, as in `EM`.
 
     Examples
     --------

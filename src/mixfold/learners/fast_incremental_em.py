@@ -1,4 +1,4 @@
-"""Fast incremental EM: small steps, steered by a memory of all rows."""
+"""Fast incremental EM: small steps with stored responsibilities as a control variate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Incremental EM: every row keeps its say until it is asked again."""
+"""Incremental EM: every row keeps its contribution until it is read again."""
 
 from __future__ import annotations
 

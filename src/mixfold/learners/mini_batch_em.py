@@ -18,8 +18,8 @@ class MiniBatchEM(StochasticEM):
     """EM with an update after every batch.
 
     s <- s + gamma_r (mean of sbar over N rows - s), theta <- maximize(s). Use it for very much data
-    and few passes. Where batches are small, the initial parameters count for so many that a step
-    replaces no more than a row in 5 K (d + 1).
+    and few passes. If batches are small, the initial parameters count for enough rows that no step
+    exceeds 1 / (5 K (d + 1)) per row.
 
     Parameters
     ----------
@@ -33,8 +33,8 @@ class MiniBatchEM(StochasticEM):
     max_iter : int, default=10
         The largest number of passes over the data.
     warmup : int or None, default=0
-        So many rows at the beginning update the statistics but not the parameters. None is ten rows
-        per free direction of the data.
+        The number of rows at the beginning that update the statistics but not the parameters. None
+        is ten rows per free direction of the data.
     average_from : int or None, default=None
         The estimate is the mean of the parameters from this update on (Polyak averaging). None
         takes the parameters of the last update.

@@ -36,7 +36,7 @@ class MomentMatchingState:
     n_degenerate: int
 
     def check(self, model: Model) -> None:
-        """Refuse what no rows of the model can have led to."""
+        """Raise an error for a state that is not valid for the model."""
         check_beliefs(model, self.prior, self.params)
         for name in ("rows", "passes", "n_degenerate"):
             check_count(name, getattr(self, name))
@@ -81,7 +81,7 @@ class MomentMatching(Learner[MomentMatchingState]):
 
     @property
     def exchangeable(self) -> bool:  # type: ignore[override]
-        """Whether the prior leaves open which component is which."""
+        """Whether the prior is the same for every component."""
         return same_for_all(self.prior)
 
     def why_unsupported(self, model: Model) -> str | None:
@@ -125,7 +125,7 @@ class MomentMatching(Learner[MomentMatchingState]):
     def merge(
         self, backend: Backend, before: MomentMatchingState, states: Sequence[MomentMatchingState]
     ) -> MomentMatchingState:
-        """Posteriors multiply, and what they began from is divided out."""
+        """Multiply the posteriors, and divide out the common one before."""
         states = learned_more(self, backend, before, states)
         if len(states) < 2:
             return states[0] if states else before

@@ -40,7 +40,7 @@ class MonteCarloEM(StochasticEM):
         The estimate is the mean of the parameters from this update on (Polyak averaging). None
         takes the parameters of the last update.
     growth : float, default=0.0
-        So many times `draws` more draws with every update, rounded down.
+        The number of draws grows by `growth` times `draws` with every update, rounded down.
 
     Examples
     --------

@@ -16,7 +16,7 @@ class OnlineEM(StochasticEM):
 
     s <- s + gamma_n (sbar(x_n; theta) - s), theta <- maximize(s), after each `batch_size` rows. Use
     it for streams; `schedule=Constant(step)` forgets the past at a constant rate. The initial
-    parameters count for as many rows as make the first step 1 / (5 K (d + 1)).
+    parameters count for enough rows that the first step is 1 / (5 K (d + 1)).
 
     Parameters
     ----------
@@ -27,8 +27,8 @@ class OnlineEM(StochasticEM):
     max_iter : int, default=1
         The largest number of passes over the data.
     warmup : int or None, default=None
-        So many rows at the beginning update the statistics but not the parameters. None is ten rows
-        per free direction of the data.
+        The number of rows at the beginning that update the statistics but not the parameters. None
+        is ten rows per free direction of the data.
     average_from : int or None, default=None
         The estimate is the mean of the parameters from this update on (Polyak averaging). None
         takes the parameters of the last update.

@@ -1,4 +1,4 @@
-"""Online k-MLE: every row goes to one component."""
+"""Online k-MLE: every row is assigned to one component."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class OnlineKMLE(OnlineEM):
     max_iter : int, default=1
         The largest number of passes over the data.
     warmup : int or None, default=None
-        So many rows at the beginning update the statistics but not the parameters. None is ten rows
-        per free direction of the data.
+        The number of rows at the beginning that update the statistics but not the parameters. None
+        is ten rows per free direction of the data.
     average_from : int or None, default=None
         The estimate is the mean of the parameters from this update on (Polyak averaging). None
         takes the parameters of the last update.

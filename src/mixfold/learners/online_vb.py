@@ -48,11 +48,11 @@ FORMS = ("stochastic", "streaming")
 
 @value
 class OnlineVBState:
-    """The prior, the posterior (`params`), and the batch under way.
+    """The prior, the posterior (`params`), and the current batch.
 
-    `statistics` are those of the rows learned, as the stochastic form weighs them; None before the
-    first. `learned` holds what step sizes depend on; rows that wait are among its rows, their
-    weight is not in its weight.
+    `statistics` are those of the rows learned, averaged by the stochastic form; None before the
+    first. `learned` holds the counts that step sizes depend on; its rows include buffered ones, its
+    weight does not.
     """
 
     prior: MixturePosterior
@@ -66,14 +66,14 @@ class OnlineVBState:
     n_degenerate: int
 
     def check(self, model: Model) -> None:
-        """Refuse what no rows of the model can have led to."""
+        """Raise an error for a state that is not valid for the model."""
         check_beliefs(model, self.prior, self.params)
         posterior = bayesian(model)
         self.gathered.check(model, posterior.expected_log_params(self.params))
         self.learned.check()
         if self.statistics is not None:
             model.check_statistics(self.statistics)
-            with np.errstate(all="ignore"):  # of variances that are negative
+            with np.errstate(all="ignore"):  # the variances may be negative
                 scaled = self.statistics.normalized() * max(1.0, self.learned.weight)
                 after = posterior.absorb(self.prior, scaled)
             check_beliefs(model, after)
@@ -85,8 +85,8 @@ class OnlineVBState:
 class OnlineVB(Learner[OnlineVBState]):
     """Online variational Bayes: a posterior distribution from batches.
 
-    phi <- (1 - rho_t) phi + rho_t (prior + N mean of sbar), or phi <- phi + sum of sbar, with
-    statistics that are expected under E[log p(x, k)]. Use it where rows can be read more than once,
+    phi <- (1 - rho_t) phi + rho_t (prior + N mean of sbar), or phi <- phi + sum of sbar, where the
+    responsibilities are computed from E[log p(x, k)]. Use it where rows can be read more than once,
     or come in batches.
 
     Parameters
@@ -101,7 +101,8 @@ class OnlineVB(Learner[OnlineVBState]):
     max_iter : int, default=1
         The largest number of passes over the data.
     n_rows : int or None, default=None
-        Rows of the whole data; None is their number, or that of the rows learned so far.
+        The number of rows of the whole data; None is the number of rows, or of those learned so far
+        in a stream.
     prior : Prior, posterior or None, default=None
         A `Prior`, or the `posterior_` of a model; None is a vague prior about the initial
         parameters.
@@ -150,7 +151,7 @@ class OnlineVB(Learner[OnlineVBState]):
 
     @property
     def exchangeable(self) -> bool:  # type: ignore[override]
-        """Whether the prior leaves open which component is which."""
+        """Whether the prior is the same for every component."""
         return same_for_all(self.prior)
 
     def why_unsupported(self, model: Model) -> str | None:
@@ -197,14 +198,14 @@ class OnlineVB(Learner[OnlineVBState]):
         if self.form == "streaming":
             return replace(state, params=mixture.absorb(state.params, batch)), [info]
         batch = batch.normalized()
-        # what the prior says is no row: before the first batch there is nothing to mix with
+        # the prior is not a row: before the first batch there are no statistics to average
         statistics = batch * rho if state.statistics is None else state.statistics.mix(batch, rho)
         return self._absorbed(mixture, state, statistics), [info]
 
     def _absorbed(
         self, mixture: BayesianMixture, state: OnlineVBState, statistics: Statistics
     ) -> OnlineVBState:
-        """With the posterior after all rows, if those to come are as these statistics."""
+        """The state with the posterior for all rows, if future rows have these statistics too."""
         share = 1.0 if self.n_rows is None else self.n_rows / state.rows
         everything = statistics.normalized() * (state.learned.weight * share)
         posterior = mixture.absorb(state.prior, everything)
@@ -224,7 +225,7 @@ class OnlineVB(Learner[OnlineVBState]):
         return state.passes >= self.max_iter
 
     def compact(self, state: OnlineVBState) -> OnlineVBState:
-        """Ready for more rows, each of which counts as one of those learned."""
+        """The state for more rows, each of which counts as one of those learned."""
         if not state.passes:
             return state
         passes, learned = state.passes, state.learned
@@ -237,9 +238,9 @@ class OnlineVB(Learner[OnlineVBState]):
     def merge(
         self, backend: Backend, before: OnlineVBState, states: Sequence[OnlineVBState]
     ) -> OnlineVBState:
-        """Posteriors multiply and the prior is divided out, or statistics are averaged.
+        """Multiply the posteriors and divide out the prior, or average the statistics.
 
-        The latter in the stochastic form, where every posterior is already that of all rows.
+        The latter is for the stochastic form, in which every posterior is already that of all rows.
         """
         states = learned_more(self, backend, before, states)
         if len(states) < 2:

@@ -29,8 +29,8 @@ class RecursiveEM(OnlineEM):
     max_iter : int, default=1
         The largest number of passes over the data.
     warmup : int or None, default=None
-        So many rows at the beginning update the statistics but not the parameters. None is ten rows
-        per free direction of the data.
+        The number of rows at the beginning that update the statistics but not the parameters. None
+        is ten rows per free direction of the data.
     average_from : int or None, default=None
         The estimate is the mean of the parameters from this update on (Polyak averaging). None
         takes the parameters of the last update.

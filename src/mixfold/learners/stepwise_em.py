@@ -1,4 +1,4 @@
-"""Online EM from a start that knows nothing of the data, with bounded precisions."""
+"""Online EM with initial parameters that do not depend on the data, and bounded precisions."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from mixfold.learners._scale_warning import out_of_scale
 from mixfold.learners.online_em import OnlineEM
 from mixfold.schedules.floored import Floored
 
-WARMUP = 0.1  # of the rows
-STEP = 0.01  # as if of gradients: how far from zero rows may lie for means that begin there
+WARMUP = 0.1  # fraction of the rows
+STEP = 0.01  # step size for the warning about rows far from the initial means
 
 
 @value
@@ -24,8 +24,7 @@ class StepwiseEM(OnlineEM):
 
     s <- s + rho_t (mean of sbar over a batch - s), rho_t = max(rho_inf, rho_0 t^-(1/2 + alpha)).
     Means begin near zero and precisions at `cap`, so the data should be scaled to about [0, 1]. Use
-    it as an alternative to `AnnealedSGD`. By default the first tenth of the rows does not change
-    parameters, or ten rows per column where the number of rows is not known.
+    it as an alternative to `AnnealedSGD`.
 
     Parameters
     ----------
@@ -36,8 +35,8 @@ class StepwiseEM(OnlineEM):
     max_iter : int, default=3
         The largest number of passes over the data.
     warmup : int or None, default=None
-        So many rows at the beginning update the statistics but not the parameters. None is ten rows
-        per free direction of the data.
+        The number of rows at the beginning that update the statistics but not the parameters. None
+        is a tenth of the rows, or ten rows per column if their number is not known.
     average_from : int or None, default=None
         The estimate is the mean of the parameters from this update on (Polyak averaging). None
         takes the parameters of the last update.

@@ -1,4 +1,4 @@
-"""Variance-reduced EM: small steps, steered by the statistics of an anchor."""
+"""Variance-reduced EM: small steps with statistics under reference parameters."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Latent-variable models a learner can fit."""
 
-# modules that other packages use, without a class to be found by name
+# modules for other packages, without a registered class
 HELPER_MODULES = (
     "assignment",
     "column_scaling",

@@ -1,14 +1,14 @@
-"""Gradients of components with factors: Sigma = L'L + diag(psi), psi = 1 / root^2.
+"""Gradients of components with latent factors: Sigma = L'L + diag(psi), psi = 1 / root^2.
 
-With e = x - mu, z what is expected of the factors of a row, G their covariance, r = e - L'z what
-they leave and P = diag(root^2), Woodbury's identity makes the gradients of a log density
+With e = x - mu, the posterior mean z and covariance G of the factors, the residual r = e - L'z and
+P = diag(root^2), Woodbury's identity gives the gradients of a log density
 
     Pr for mu,  (zr' - GL) P for L,  (1 - diag(L'GL) P) / root - root r^2 for the roots.
 
-That of L is also the gradient of what EM raises, which is quadratic in a column of L, with
-curvature A = zz' + G times an entry of P. So steps of L are divided by 1 + epsilon P tr(A), and
-then a batch of typical rows cannot overshoot. Far rows pull L along with them: no step of L is
-longer than L is.
+That of L is also the gradient of the expected complete log-likelihood, which is quadratic in a
+column of L, with curvature A = zz' + G times an entry of P. So steps of L are divided by 1 +
+epsilon P tr(A), and a batch of typical rows cannot overshoot. Because of outliers, no step of L is
+longer than L.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from mixfold.core.rows import Array
 from mixfold.families.factor_analysis import FactorParams, spread
 from mixfold.families.gaussian import LOG_2PI
 
-AT_ONCE = 2**15  # loadings that are moved together: all that is made of them stays in a cache
+AT_ONCE = 2**15  # loadings that are updated at once, so that intermediate results stay in the cache
 
 
 class FactoredRows:
-    """Rows as components with factors see them, about an origin among the means."""
+    """Log densities and gradients of rows for components with factors."""
 
     def __init__(self, means: Array, roots: Array, loadings: Array, x: Array) -> None:
         k, q, d = loadings.shape
@@ -31,7 +31,7 @@ class FactoredRows:
         self.means, self.roots, self.loadings = means, roots, loadings
         self.precision = np.square(roots)
         self.offset = means - origin
-        # the layout of rows must not show in the bits of products
+        # the memory layout of rows must not change the rounding of products
         self.centred = np.subtract(x, origin, order="C")
         self.square = np.square(self.centred)
         self.unknown = spread(FactorParams(means, loadings, 1.0 / self.precision))  # G
@@ -53,7 +53,7 @@ class FactoredRows:
     def follow(
         self, responsibilities: Array, epsilon: float, limits: tuple[float, float]
     ) -> dict[str, Array]:
-        """Parameters after a step; `responsibilities` are (n, K)."""
+        """Parameters after a gradient step; `responsibilities` are (n, K)."""
         means, roots, loadings = self.means.copy(), self.roots.copy(), self.loadings.copy()
         members = np.flatnonzero(responsibilities.any(axis=0))
         step = max(1, AT_ONCE // loadings[0].size)
@@ -66,7 +66,7 @@ class FactoredRows:
     def _moved(
         self, some: np.ndarray, responsibilities: Array, epsilon: float
     ) -> tuple[Array, ...]:
-        """The components `some`, moved; roots may leave their limits."""
+        """The components `some` after the step; roots may leave their limits."""
         means, roots, loadings = self.means[some], self.roots[some], self.loadings[some]
         offset, precision = self.offset[some], self.precision[some]
         total, z = responsibilities.sum(axis=0), self.factors[some]
@@ -94,7 +94,7 @@ class FactoredRows:
 
 
 def no_longer_than(loadings: Array, step: Array) -> Array:
-    """Steps of each component, cut to the length of its loadings where they are longer."""
+    """Steps of each component, shortened to at most the length of its loadings."""
     longest, length = (np.sqrt(np.square(a).sum(axis=(1, 2))) for a in (loadings, step))
     responsibilities = np.divide(longest, length, out=np.ones_like(length), where=length > longest)
     return np.asarray(step * responsibilities[:, None, None])

@@ -1,11 +1,10 @@
 """Gradients of components by roots of their precisions D'D, D diagonal or upper triangular.
 
-A cap keeps the diagonal of D in bounds: no column has a deviation, given the columns after it,
-below that of the cap. Where D is diagonal this bounds the precision, so that steps of length
-epsilon < 1 / cap cannot overshoot. Where it is triangular the largest eigenvalue of D'D has no
-bound, and steps are shortened instead, to what an implicit step along the gradient is. With
-e = x - mu and g = D'D e they are divided by 1 + epsilon |Dg|^2 / |g|^2 for mu and by
-1 + epsilon |e|^2 for D.
+A cap bounds the diagonal of D: no column has a standard deviation, given the columns after it,
+below that of the cap. If D is diagonal this bounds the precision, so that steps of length epsilon <
+1 / cap cannot overshoot. If it is triangular the largest eigenvalue of D'D has no bound, and steps
+are shortened to the length of an implicit step along the gradient. With e = x - mu and g = D'D e
+they are divided by 1 + epsilon |Dg|^2 / |g|^2 for mu and by 1 + epsilon |e|^2 for D.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from mixfold.families.gaussian import LOG_2PI
 
 
 class RootedRows:
-    """Rows as components with roots of precisions see them."""
+    """Log densities and gradients of rows for components with roots of precisions."""
 
     def __init__(self, means: Array, roots: Array, x: Array) -> None:
         self.means, self.roots, self.x = means, roots, x
@@ -33,7 +32,7 @@ class RootedRows:
     def follow(
         self, responsibilities: Array, epsilon: float, limits: tuple[float, float]
     ) -> dict[str, Array]:
-        """Means and roots after a step; `responsibilities` are (n, K)."""
+        """Means and roots after a gradient step; `responsibilities` are (n, K)."""
         move = self._diagonal if self.roots.ndim == 2 else self._triangular
         means, roots = move(responsibilities, epsilon, limits)
         return {"means": means, "roots": roots}
@@ -53,7 +52,7 @@ class RootedRows:
     def _triangular(
         self, responsibilities: Array, epsilon: float, limits: tuple[float, float]
     ) -> tuple[Array, Array]:
-        """With shortened steps: see above."""
+        """The step for triangular roots, which is shortened: see the module docstring."""
         means, roots = self.means.copy(), self.roots.copy()
         for k in np.flatnonzero(responsibilities.sum(axis=0)):
             away, s, d = self.x - means[k], responsibilities[:, k], roots[k]
@@ -70,7 +69,7 @@ class RootedRows:
 
 
 def factors(roots: NDArray[np.floating]) -> Array:
-    """Deviations, or lower Cholesky factors L of covariances: LL' = (D'D)^-1."""
+    """Standard deviations, or lower Cholesky factors L of covariances: LL' = (D'D)^-1."""
     if roots.ndim == 2:
         return np.asarray(np.divide(1.0, roots, dtype=np.float64))
     diagonal = diagonals(roots)

@@ -1,4 +1,4 @@
-"""The curve of one compartment with first-order absorption, and its slopes."""
+"""Concentrations in one compartment with first-order absorption, and their derivatives."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 from mixfold.core.rows import Array
 
 APART = 1e-5  # rates closer than this are moved apart before dividing by their difference
-FARTHEST = 100.0  # exp of twice this is still a number
+FARTHEST = 100.0  # exp of twice this does not overflow
 
 
 class OneCompartment:
@@ -35,7 +35,7 @@ class OneCompartment:
         slow, apart = np.minimum(ka, k), np.abs(ka - k)
         for start, amount in zip(self.dose_time.T, self.amount.T, strict=True):
             u = np.maximum(self.time - start[:, None] - lag, 0.0)
-            # symmetric in both rates and smooth where they meet: no difference of exponentials
+            # symmetric in both rates and smooth where they are equal, without cancellation
             total += (amount[:, None] * ka / volume) * u * np.exp(-slow * u) * _shrink(apart * u)
         return total
 

@@ -1,9 +1,9 @@
-"""Gaussian mixtures as stochastic gradients see them: softmax weights and precision roots.
+"""Gaussian mixtures in the coordinates of gradients: softmax weights and precision roots.
 
-What rows raise is max_k sum_j g_kj(sigma) log w_j N_j(x): the best of the log joint densities,
-smoothed by a bump of width sigma over a periodic grid of components. It needs no exponentials of
-data. What steps do to components is in `models/_annealed_roots.py` and, where they have factors, in
-`models/_annealed_factors.py`.
+The gradient is that of max_k sum_j g_kj(sigma) log w_j N_j(x): the largest of the log joint
+densities, smoothed by a Gaussian kernel of width sigma over a periodic grid of components. It needs
+no exponentials of data. Steps of components are in `models/_annealed_roots.py` and, if they have
+factors, in `models/_annealed_factors.py`.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from mixfold.models.mixture_model import MixtureParams
 
 UNSEEN = -np.inf  # before the first row
 LEAST_SIGMA, WIDEST = 1e-100, 1e100
-REACH = 1e-4  # of the bump's height: components farther off are not moved
+REACH = 1e-4  # relative to the kernel's maximum: components with smaller values are not changed
 
 
 @value
 class Annealed:
-    """Parameters and where annealing stands.
+    """Parameters and the state of annealing.
 
     Weights are softmax(logits), precisions D'D with the `roots` D: (K, d) where they are diagonal,
     (K, d, d) where they are upper triangular. With `loadings`, (K, q, d), they are those of the
-    noise. `loss` is smoothed over 1 / epsilon steps; `before` is what it was at the last look,
-    `first` at the first step, and after `wait` more is the next look.
+    noise. `loss` is smoothed over 1 / epsilon steps; `before` is its value at the last test,
+    `first` at the first step, and the next test is after `wait` more steps.
     """
 
     logits: Array
@@ -52,7 +52,7 @@ class Annealed:
     loadings: NDArray[np.floating] | None = None
 
     def check(self, roots: tuple[int, ...], n_factors: int, k: int, d: int) -> None:
-        """Refuse another shape, numbers that are not finite, and steps that would overshoot."""
+        """Raise an error for other shapes, numbers that are not finite, and too long steps."""
         check_array("logits", self.logits, (k,))
         check_array("means", self.means, (k, d))
         check_array("roots", self.roots, (k, *roots))
@@ -86,7 +86,7 @@ class Annealed:
 
 @value
 class AnnealingOptions:
-    """What does not change while learning; `decay` is of sigma and epsilon at a look."""
+    """Constant settings; `decay` is the factor by which sigma and epsilon are reduced."""
 
     rows_of_grid: int
     sigma_end: float
@@ -98,13 +98,13 @@ class AnnealingOptions:
 
 
 def grid_rows(k: int) -> int:
-    """Rows of the most nearly square grid of k components."""
+    """The number of rows of the most nearly square grid of k components."""
     return max(r for r in range(1, isqrt(k) + 1) if k % r == 0)
 
 
-@lru_cache(1)  # it stays the same from look to look
+@lru_cache(1)  # it stays the same between two tests of the loss
 def bumps(k: int, rows: int, sigma: float) -> Array:
-    """g, (K, K): a normalised Gaussian bump around every component on the periodic grid."""
+    """g, (K, K): a normalised Gaussian kernel around every component on the periodic grid."""
     columns = k // rows
     line = [np.minimum(np.arange(m), m - np.arange(m)) for m in (rows, columns)]
     square = np.square(line[0])[:, None] + np.square(line[1])[None, :]
@@ -117,7 +117,7 @@ def bumps(k: int, rows: int, sigma: float) -> Array:
 
 
 def seen(state: Annealed, x: NDArray[np.floating]) -> RootedRows | FactoredRows:
-    """Rows as components see them."""
+    """Log densities and gradients of rows."""
     means, roots, x = (double(part) for part in (state.means, state.roots, x))
     if state.loadings is None:
         return RootedRows(means, roots, x)
@@ -125,7 +125,7 @@ def seen(state: Annealed, x: NDArray[np.floating]) -> RootedRows | FactoredRows:
 
 
 def double(part: NDArray[np.floating]) -> Array:
-    """In float64, copied only if it was not."""
+    """The array as float64, copied only if it is not."""
     return part.astype(np.float64, copy=False)
 
 
@@ -159,14 +159,14 @@ def anneal_batch(
 
 
 def tempered(epsilon: float, weight: float, options: AnnealingOptions) -> tuple[float, float]:
-    """Steps of components and of logits by a batch of mean weight v: as far as v batches move them.
+    """Step sizes of components and logits for a batch of mean weight v, which counts as v batches.
 
-    Means are bent by the cap, logits by one at most.
+    The curvature is at most the cap for means, and at most one for logits.
     """
     if weight == 1.0:
         return epsilon, epsilon
-    bends = options.most_root**2, 1.0
-    found = [-expm1(weight * log1p(-epsilon * bend)) / (bend * weight) for bend in bends]
+    curvatures = options.most_root**2, 1.0
+    found = [-expm1(weight * log1p(-epsilon * c)) / (c * weight) for c in curvatures]
     return found[0], found[1]
 
 
@@ -177,7 +177,7 @@ def log_sum_exp(joint: Array) -> Array:
 
 
 def update_loss(state: Annealed, *losses: float) -> Annealed:
-    """With the losses of steps taken in."""
+    """The state with the smoothed loss after some steps."""
     smooth, first = state.loss, state.first
     for loss in losses:
         if first == UNSEEN:
@@ -187,7 +187,7 @@ def update_loss(state: Annealed, *losses: float) -> Annealed:
 
 
 def maybe_decay(state: Annealed, options: AnnealingOptions) -> Annealed:
-    """Every 1 / epsilon steps: sigma and epsilon fall if the loss has settled."""
+    """Every 1 / epsilon steps, reduce sigma and epsilon if the loss has stopped improving."""
     if state.wait > 0:
         return state
     gained, since = state.loss - state.before, state.before - state.first

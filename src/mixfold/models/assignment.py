@@ -1,4 +1,4 @@
-"""From responsibilities, labels or centres to parameters."""
+"""Parameters from responsibilities, labels or centres."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def statistics_of(model: MixtureModel, rows: Rows, responsibilities: Array) -> S
 def from_labels(
     model: MixtureModel, rows: Rows, labels: np.ndarray, pull: float = 0.0
 ) -> MixtureParams:
-    """The maximiser of the groups that labels make, small ones shrunk towards the whole.
+    """The M-step for given labels, in which small groups are shrunk towards all rows.
 
-    A group of n rows in d columns keeps n / (n + d + 1) of its own scatter, so that groups of
-    one row have a sensible size. Means of statistics without a scatter move the fraction `pull` of
-    the way to the common mean. The lightest row counts as one, so that a common factor of weights
-    does not matter, and a row of weight 2 is that row twice.
+    A group of n rows in d columns keeps n / (n + d + 1) of its own scatter, so that groups of one
+    row have a positive scale. Means of statistics without a scatter are moved by the fraction
+    `pull` towards the common mean. The smallest weight counts as one row, so that a common factor
+    of weights does not matter, and a row of weight 2 counts twice.
     """
     if rows.weight is not None:
         weight = weights_of(rows)
@@ -55,7 +55,7 @@ def from_centers(model: MixtureModel, rows: Rows, centers: Array) -> MixturePara
     """Parameters of the groups of rows nearest to each centre."""
     x = rows.x.astype(np.float64, copy=False)
     labels = model.family.divergence(x, centers, weights_of(rows)).argmin(axis=1)
-    # a group of zeros would stay a point mass where the mean is the only parameter
+    # a group of zeros would remain a point mass if the mean is the only parameter
     params = from_labels(model, rows, labels, MEAN_SHRINKAGE)
     empty = np.bincount(labels, minlength=model.k) == 0
     if not empty.any():
@@ -79,13 +79,13 @@ def moved_to_centers(
 def spread_centers(divergence: Divergence, k: int, rows: Rows, rng: np.random.Generator) -> Array:
     """K rows, each drawn with probability proportional to its divergence from those before.
 
-    Of a few such draws the one that leaves the least divergence in all is taken, as scikit-learn
-    does: a single draw too often puts two centres into one cluster.
+    Of a few candidates the one with the smallest total divergence is taken, as in scikit-learn,
+    since a single draw often puts two centres into one cluster.
     """
     if len(rows) > ENOUGH_FOR_CENTERS:
         chosen_rows = np.sort(rng.choice(len(rows), ENOUGH_FOR_CENTERS, replace=False))
         rows = Rows(rows.x[chosen_rows], weights_of(rows)[chosen_rows])
-    # sorted, the draws depend neither on the order of rows nor on weight 2 against row twice
+    # sorted, so that draws depend neither on the order of rows nor on repeated rows
     order = np.lexsort(rows.x.T[::-1])
     x, weight = rows.x[order].astype(np.float64, copy=False), weights_of(rows)[order]
     chosen = [_draw(weight, rng)]
@@ -100,16 +100,16 @@ def spread_centers(divergence: Divergence, k: int, rows: Rows, rng: np.random.Ge
 
 
 def with_spread(model: MixtureModel) -> CommonSpread:
-    """The family, if its components can begin anywhere with one spread for all."""
+    """The family, if its components can be initialised with any centres and a common scale."""
     if not isinstance(model.family, CommonSpread):
         raise InvalidInputError(
-            f"init draws means without regard to what {model.family!r} can have: use 'k-mle++'"
+            f"init draws means that {model.family!r} may not allow: use 'k-mle++'"
         )
     return model.family
 
 
 def of_one_spread(model: MixtureModel, rows: Rows, centers: Array) -> MixtureParams:
-    """Equal components but for their centres: all have the spread of all rows."""
+    """Components that differ in their centres only, with the scale of all rows."""
     some = rows.cut(0, block_length(model.d))
     x = some.x.astype(np.float64, copy=False)
     components = with_spread(model).around(centers, x, weights_of(some))
@@ -117,7 +117,7 @@ def of_one_spread(model: MixtureModel, rows: Rows, centers: Array) -> MixturePar
 
 
 def weights_of(rows: Rows) -> Array:
-    """The weights; ones where none are given or none counts."""
+    """The weights; ones if there are none or all are zero."""
     return rows.weight if rows.weight is not None and rows.weight.any() else np.ones(len(rows))
 
 

@@ -28,7 +28,7 @@ class MixturePosterior(Generic[ParamsT]):
 
 @value
 class BayesianMixture:
-    """What can be done with a posterior of the parameters of a mixture."""
+    """Operations on the posterior of the parameters of a mixture."""
 
     model: MixtureModel
 
@@ -46,7 +46,7 @@ class BayesianMixture:
         self.conjugate.check(posterior.components, self.model.k, self.model.d)
 
     def prior(self, params: MixtureParams, prior: Prior) -> MixturePosterior:
-        """The prior, about initial parameters."""
+        """The prior; what it leaves open is centred at the initial parameters."""
         components = self.conjugate.prior(params.components, prior)
         return MixturePosterior(np.full(self.model.k, prior.alpha), components)
 
@@ -80,21 +80,21 @@ class BayesianMixture:
         return MixturePosterior(alpha, components), float(peak + np.log(total)), n_degenerate
 
     def absorb(self, posterior: MixturePosterior, statistics: Statistics) -> MixturePosterior:
-        """The posterior after rows that are known to belong where the statistics say."""
+        """The posterior after rows with these statistics."""
         components = self.conjugate.absorb(posterior.components, statistics.blocks)
         return MixturePosterior(posterior.alpha + statistics.weight, components)
 
     def combine(
         self, before: MixturePosterior, parts: Sequence[MixturePosterior]
     ) -> MixturePosterior:
-        """The posterior after all rows, from those after some each, learned from `before`."""
+        """Combine posteriors that were learned from different rows, starting from `before`."""
         alphas = [part.alpha for part in parts]
         alpha = joined(before.alpha, alphas, retained_fraction(before.alpha, alphas))
         components = self.conjugate.combine(before.components, [p.components for p in parts])
         return MixturePosterior(alpha, components)
 
     def expected(self, posterior: MixturePosterior) -> MixtureParams:
-        """Parameters on average."""
+        """The posterior means of the parameters."""
         weights = mean_weights(posterior)
         return MixtureParams(weights, self.conjugate.expected(posterior.components, weights))
 
@@ -125,7 +125,7 @@ class BayesianMixture:
 
 
 def mean_weights(posterior: MixturePosterior) -> Array:
-    """Weights on average, (K,)."""
+    """The posterior means of the weights, (K,)."""
     return np.asarray(posterior.alpha / posterior.alpha.sum())
 
 
@@ -139,6 +139,6 @@ def matched_weights(alpha: Array, weight: float, c: Array) -> Array:
     among = np.square(share) * (c * (1.0 - c)).sum()
     if not within > 0.0:  # a single component
         return alpha + weight * c
-    # within - among, which cancel where the row is heavy
+    # within - among, computed without cancellation for large weights of the row
     gap = rest * (rest * (alpha / before * other).sum() + 2.0 * share * (c * other).sum())
     return np.asarray(np.maximum(mean * (total * gap / (within + among * total)), SMALLEST))

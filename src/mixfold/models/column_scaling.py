@@ -1,4 +1,4 @@
-"""Columns brought to a common scale while learning, in a way that can be undone."""
+"""Scaling of columns while learning."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from mixfold.core.value import value
 from mixfold.models.mixture_model import MixtureParams
 
 REACH = 5.0
-FARTHEST = 1e12  # values count as no larger while learning: float32 holds products of their squares
+# values are clipped to this while learning, so that float32 holds products of squares
+FARTHEST = 1e12
 
 
 @value
@@ -33,7 +34,7 @@ class ColumnScaling:
         return z.clip(-FARTHEST, FARTHEST).astype(dtype, copy=False)
 
     def undo(self, params: MixtureParams) -> MixtureParams:
-        """A mixture of z as a mixture of x."""
+        """Convert a mixture of z to a mixture of x."""
         components = params.components.rescaled(self.offset, self.scale)
         return MixtureParams(params.weights, components)
 
@@ -46,13 +47,14 @@ class ColumnScaling:
 def scaling_of(rows: Rows) -> ColumnScaling:
     """Means and deviations of columns.
 
-    No row is farther than `REACH` scales from the mean, so that columns which hardly ever vary do
-    not jump when they do. Columns that never vary take the largest scale of the others.
+    Scales are increased until no row is more than `REACH` scales from the mean, so that nearly
+    constant columns have no extreme values. Constant columns get the largest scale of the others.
     """
     there = rows if rows.weight is None else rows.where(rows.weight > 0.0)
     x = there.x.astype(np.float64, order="C")
     share = (there.weights() / there.total_weight())[:, None]
-    offset = (share * x).sum(axis=0)  # not a product: its bits depend on where arrays lie
+    # not a matrix product, whose rounding depends on memory alignment
+    offset = (share * x).sum(axis=0)
     x -= offset
     deviation = np.sqrt((share * np.square(x)).sum(axis=0))
     scale = np.maximum(deviation, np.abs(x).max(axis=0) / REACH)

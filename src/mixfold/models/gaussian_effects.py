@@ -1,4 +1,4 @@
-"""The Gaussian law of the random effects, and its part in scores and information."""
+"""The Gaussian distribution of the random effects, and its scores and information."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ LEAST_VARIANCE = 1e-8
 class GaussianEffects:
     """z ~ N(mean, Omega) with a full or a diagonal Omega.
 
-    Products with its small matrices are written as sums over the last axis: the numbers of a
-    subject are then the same to the bit whatever subjects it is computed with.
+    Products with its small matrices are written as sums over the last axis, so that the results of
+    a subject do not depend on the other subjects, to the bit.
     """
 
     def __init__(self, mean: Array, covariance: Array, structure: Structure) -> None:
@@ -32,7 +32,7 @@ class GaussianEffects:
         self._i, self._j = entries(len(mean), structure)
 
     def at(self, white: Array) -> Array:
-        """Effects made of independent standard normal numbers, (..., q)."""
+        """Effects from independent standard normal numbers, (..., q)."""
         return np.asarray(self.mean + (white[..., None, :] * self.tril).sum(axis=-1))
 
     def log_density(self, z: Array) -> Array:

@@ -27,7 +27,8 @@ LEAST_VARIANCE = 1e-10
 LARGEST_LOG = 20.0
 MOST_SUMS = 2**31
 NEGLIGIBLE = 1e-13
-LEAST_SHARE = 1e-12  # of the largest variance: Cholesky's factor must exist
+# smallest eigenvalue relative to the largest variance, so that a Cholesky factor exists
+LEAST_SHARE = 1e-12
 
 SQUARES = -LARGEST_SQUARE, LARGEST_SQUARE
 
@@ -37,7 +38,7 @@ class LinearMixedParams:
     """Fixed effects beta (p,), covariance Omega (q, q) of random effects, noise variance.
 
     `gram` is the mean of A_i'A_i, `random_gram` that of B_i'B_i, both packed, and `observations`
-    that of n_i: what statistics hold besides the parameters.
+    that of n_i; they are needed to compute statistics from parameters.
     """
 
     beta: Array
@@ -75,10 +76,10 @@ class LinearMixed:
         beta, alpha = argmin sum |r - A beta - B alpha z|^2,  Omega = alpha (mean of z z') alpha',
         sigma^2 = that least sum / sum n.
 
-    Plain EM, with alpha kept at one, creeps where random effects are small.
+    Plain EM, with alpha fixed at one, is slow if random effects are small.
 
-    `omega` and `noise_variance` are kept where they are given. Responses have been divided by
-    `response_scale`; log-likelihoods are those of the responses as they were.
+    `omega` and `noise_variance` are not estimated if they are given. Responses have been divided by
+    `response_scale`; log-likelihoods are those of the original responses.
 
     References
     ----------
@@ -213,14 +214,14 @@ class LinearMixed:
         )
 
     def _expanded(self) -> np.ndarray:
-        """Which entries of alpha are free."""
+        """A mask (q, q) of the free entries of alpha."""
         if self.omega is not None:
             return np.zeros((self.q, self.q), dtype=bool)
         full = self.covariance == "full"
         return np.full((self.q, self.q), True) if full else np.eye(self.q, dtype=bool)
 
     def _unexpanded(self, beta: Array) -> Array:
-        """beta and alpha in one vector, alpha being one."""
+        """beta and alpha in one vector, where alpha is the identity."""
         return np.concatenate([beta, np.eye(self.q).ravel()])
 
     def _normal_equations(self, s: Sums) -> tuple[Array, Array]:
@@ -241,7 +242,7 @@ class LinearMixed:
     def _with_floors(
         self, params: LinearMixedParams, n_degenerate: int
     ) -> tuple[LinearMixedParams, int]:
-        """Variances of at least the floor, and what is known as it is known."""
+        """Raise variances to the floor, and insert known values."""
         omega, noise = self.omega, self.noise_variance
         if omega is None:
             omega, low = raise_to_floor(params.omega, self.covariance, LEAST_VARIANCE, LEAST_SHARE)
@@ -252,7 +253,7 @@ class LinearMixed:
         return replace(params, omega=omega, noise_variance=float(noise)), n_degenerate
 
     def mode(self, expectations: Array) -> Array:
-        """Expectations of random effects that are certain: 1, mu, then mu mu'."""
+        """Expectations if random effects equal their mode: 1, mu, then mu mu'."""
         mu = expectations[:, 1 : 1 + self.q]
         i, j = lower_triangle(self.q)
         return np.hstack([expectations[:, :1], mu, mu[:, i] * mu[:, j]])
@@ -269,7 +270,7 @@ class LinearMixed:
         inverse = np.linalg.inv(params.omega)
         slope = 0.5 * (inverse @ unpack(s.moment, self.q) @ inverse - s.subjects * inverse)
         noise = 0.5 * (self._residual(s, theta) / variance - s.observations) / variance
-        # an entry off the diagonal stands for two
+        # an entry off the diagonal counts twice
         return np.concatenate([beta, pack(slope * (2.0 - np.eye(self.q))), [noise]])
 
     def free_variances(self) -> np.ndarray:
@@ -310,7 +311,7 @@ class LinearMixed:
         return np.concatenate([params.beta, logs, below, [np.log(params.noise_variance)]])[None]
 
     def constrained(self, coordinates: Array, like: LinearMixedParams) -> LinearMixedParams:
-        """The inverse of `unconstrained`; what statistics hold besides is that of `like`."""
+        """The inverse of `unconstrained`; `like` gives the other fields."""
         ends = [self.p, self.p + self.q]
         beta, logs, rest = np.split(coordinates[0], ends)
         tril = np.diag(np.exp(np.clip(logs, -LARGEST_LOG, LARGEST_LOG)))
@@ -352,7 +353,7 @@ class LinearMixed:
         return max(far - location, high - spread, 1.0 / low - spread)
 
     def initial_params(self, subjects: Array) -> LinearMixedParams:
-        """Parameters before any learning: no fixed effects, half of the variance each."""
+        """Initial parameters: no fixed effects, and half of the variance for each part."""
         mean = subjects.mean(axis=0, dtype=np.float64) if len(subjects) else np.zeros(self.d)
         moments, observations = unpack(mean[:-1], self.p + self.q + 1), float(mean[-1])
         variance = float(moments[-1, -1]) / observations if observations else 1.0
@@ -366,11 +367,11 @@ class LinearMixed:
 
 
 def least_squares(gram: Array, cross: Array) -> tuple[Array, int]:
-    """A solution of gram @ beta = cross that is zero where the data say nothing.
+    """A solution of gram @ beta = cross that is zero in directions without information.
 
-    Returns also in how many directions that is. Columns are scaled to length one first.
+    Also returns the number of such directions. Columns are scaled to length one first.
     """
-    lengths = np.sqrt(np.maximum(np.diag(gram), 0.0))  # sums of differences can be negative
+    lengths = np.sqrt(np.maximum(np.diag(gram), 0.0))  # differences of sums can be negative
     scale = np.divide(1.0, lengths, out=np.zeros_like(lengths), where=lengths > 0)
     size, directions = np.linalg.eigh(gram * np.outer(scale, scale))
     known = size > NEGLIGIBLE

@@ -29,11 +29,12 @@ from mixfold.models.gaussian_effects import (
 )
 from mixfold.models.random_effects import Conditional, RandomEffects, table_of
 
-RIDGE = 1e-10  # of each parameter's curvature: only a direction without information feels it
-LARGEST_CHANGE = 0.5  # of the scale of the random effects, in one step
+# relative to each parameter's curvature; it matters only in directions without information
+RIDGE = 1e-10
+LARGEST_CHANGE = 0.5  # largest relative change of the scale of random effects in one step
 START_STEPS, START_HALVINGS = 8, 10
 MOST_QUADRATURE_EFFECTS = 2
-FEWEST_POINTS, MOST_POINTS = 3, 64  # one point alone would have no variance
+FEWEST_POINTS, MOST_POINTS = 3, 64  # with a single point the variance would be zero
 
 
 def check_points(name: str, number: Any) -> None:
@@ -137,7 +138,7 @@ class LogisticMixed(RandomEffects):
         return unpack(values[:h], size), values[h : h + size], unpack(values[h + size :], q)
 
     def initial_params(self, x: Array) -> LogisticMixedParams:
-        """Logistic regression without random effects, and effects of order one."""
+        """Logistic regression without random effects, and B z_i with variance one."""
         square = np.square(table_of(x, self.n_rows)[0][..., self.n_fixed : -1]).sum(axis=(0, 1))
         omega = np.diag(x[:, 0].sum() / np.maximum(square, np.finfo(np.float64).tiny))
         beta, nothing = np.zeros(self.n_fixed), np.zeros((len(x), self.n_effects))
@@ -166,7 +167,7 @@ class LogisticMixed(RandomEffects):
         expansion = np.zeros((self.n_effects, self.n_effects))
         expansion[self.expansion] = step[p:]
         size = float(np.linalg.norm(expansion, 2))
-        if size > LARGEST_CHANGE:  # a scale that is hardly known must not run away
+        if size > LARGEST_CHANGE:  # limit the change of a scale with little information
             step[p:] *= LARGEST_CHANGE / size
             expansion *= LARGEST_CHANGE / size
             step[:p] = _ridge_solve(h[:p, :p], b[:p] - h[:p, p:] @ (theta + step)[p:])
@@ -286,10 +287,11 @@ class LogisticConditional(Conditional):
 
 
 class _Moments:
-    """Means over points of the residual of every row, and of its curvature, times effects.
+    """Means over points of the residual and the curvature of every row, times effects.
 
     With z_0 = 1, `gap[j]` is the mean of the residual times z_j, and `curvature(i, j)` that of the
-    curvature times z_i z_j. They are summed point by point, in an order that no neighbour changes.
+    curvature times z_i z_j. They are summed point by point, in an order that does not depend on
+    other subjects.
     """
 
     def __init__(self, n: int, q: int, n_rows: int) -> None:

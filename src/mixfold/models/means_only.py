@@ -1,4 +1,4 @@
-"""A mixture of Gaussians of which only the means are not known."""
+"""A mixture of Gaussians of which only the means are estimated."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class MixtureParams(Generic[ParamsT]):
     components: ParamsT
 
     def check(self, k: int) -> None:
-        """Refuse weights that are no probabilities of K components."""
+        """Raise an error unless the weights are probabilities of K components."""
         check_array("weights", self.weights, (k,), 0.0, 1.0 + ROUNDING)
         total = float(self.weights.sum())
         if not abs(total - 1.0) <= ROUNDING:
@@ -44,7 +44,7 @@ class MixtureModel:
     a row of the family's table of sums, which begins with its total responsibility.
     """
 
-    only_means: ClassVar[bool] = False  # whether weights and scales stay as they are given
+    only_means: ClassVar[bool] = False  # whether weights and scales are fixed
 
     family: Family
     k: int
@@ -105,7 +105,7 @@ class MixtureModel:
     def statistics(self, params: MixtureParams, sums: Array) -> Statistics:
         """Statistics from the sums of an E-step made under `params`."""
         table = sums[1:].reshape(self.k, -1)
-        weight = np.maximum(table[:, 0], 0.0)  # signed changes may leave the domain
+        weight = np.maximum(table[:, 0], 0.0)  # differences of statistics may leave the domain
         blocks = self.family.to_blocks(params.components, table)
         if min([block.weight.min() for block in blocks]) <= 0.0:
             pairs = zip(blocks, self.expected(params).blocks, strict=True)
@@ -113,17 +113,17 @@ class MixtureModel:
         return Statistics.of(blocks, weight, float(sums[0]))
 
     def sums(self, params: MixtureParams, statistics: Statistics) -> Array:
-        """The inverse of `statistics`: the sums that an E-step under `params` would have made."""
+        """The inverse of `statistics`: the sums of an E-step under `params`."""
         table = self.family.to_sums(params.components, statistics.blocks)
         return np.concatenate([[statistics.log_likelihood], table.ravel()])
 
     def mode(self, responsibilities: Array) -> Array:
-        """Responsibilities with all on the largest of each row."""
+        """Hard assignments to the most probable component of each row, (n, K)."""
         labels = responsibilities.argmax(axis=1)
         return np.asarray(labels[:, None] == np.arange(self.k), dtype=np.float64)
 
     def draw(self, responsibilities: Array, uniforms: Array) -> Array:
-        """Responsibilities with all on a component drawn for each row; `uniforms` are (n,)."""
+        """Hard assignments to a component drawn for each row; `uniforms` are (n,)."""
         reached = responsibilities.cumsum(axis=1) > uniforms[:, None] * responsibilities.sum(
             axis=1, keepdims=True
         )
@@ -162,7 +162,7 @@ class MixtureModel:
     def sample(
         self, params: MixtureParams, n: int, rng: np.random.Generator
     ) -> tuple[Array, np.ndarray]:
-        """Rows and the components they came from."""
+        """Draw rows; also returns their components."""
         labels = rng.choice(self.k, size=n, p=params.weights)
         return self.family.sample(params.components, labels, rng), labels
 
@@ -210,9 +210,9 @@ MixtureBackend: TypeAlias = Backend[MixtureModel]
 
 
 def _recursive_step(block: Block, batch: Block, gamma: float) -> tuple[Block, np.ndarray]:
-    """A block after a step towards that of a batch, and which components' steps were cut."""
+    """A block after a step towards that of a batch, and which steps were shortened."""
     t = gamma * batch.weight / np.maximum(block.weight, SMALLEST_WEIGHT)
-    far = (t >= 1.0) & (block.weight < 1.0)  # a single component may take it all
+    far = (t >= 1.0) & (block.weight < 1.0)  # not for a single component
     t = np.where(far, 0.5, t).reshape(len(t), -1)
     weight = block.weight + gamma * (batch.weight - block.weight)
     return block.moved(weight, batch, t), np.asarray(far.reshape(len(t), -1).any(axis=1))

@@ -36,7 +36,7 @@ ALLOMETRY = np.array([0.0, 1.0, 0.75, 0.0])  # powers of weight in ka, V, CL and
 
 START_VARIANCE, START_FARTHEST = 0.5, 60.0
 
-SMALLEST = 1e-100  # its square is a number too
+SMALLEST = 1e-100  # its square does not underflow
 
 
 @value
@@ -109,13 +109,13 @@ class Pharmacokinetic(RandomEffects):
         return values[:q], unpack(values[q:end], q), values[end:]
 
     def subjects(self, x: Array) -> PharmacokineticConditional:
-        """What no parameter changes: doses, observations, curves."""
+        """The parts of subjects that do not depend on parameters: doses, observations, curves."""
         q = self.n_effects
         noise = np.ones(ERRORS[self.error].n_noise)
         return self.conditional(PharmacokineticParams(np.zeros(q), np.eye(q), noise), x)
 
     def initial_params(self, x: Array) -> PharmacokineticParams:
-        """Least squares for one curve that all share, from the best of a few beginnings."""
+        """Initial parameters: least squares for one common curve, from several starting values."""
         target = self.subjects(x)
         n = target.there.sum()
         typical = float(np.abs(target.y).sum() / n) or 1.0
@@ -136,7 +136,7 @@ class Pharmacokinetic(RandomEffects):
         return PharmacokineticParams(mean, START_VARIANCE * np.eye(self.n_effects), noise)
 
     def _beginnings(self, target: PharmacokineticConditional, typical: float) -> list[Array]:
-        """Volumes from the peaks, rates from the times; absorption a little or much faster."""
+        """Starting values: volumes from peaks, rates from times, slow and fast absorption."""
         peak = np.maximum(target.y.max(axis=1), LEAST_SHARE * typical)
         volume = float(np.median(target.curve.amount.max(axis=1) / peak))
         since = target.curve.since_dose()[target.there > 0]

@@ -1,8 +1,8 @@
-"""What models of subjects with random effects share.
+"""Base classes of models of subjects with random effects.
 
-A subject, such as a subject, is one row: how many table rows it has, then these table rows, padded
-with zeros to the largest subject. Its expectations are those of the statistics of the complete data
-of the subject, so that sums are linear in it.
+A subject is one row: the number of its table rows, then these table rows, padded with zeros to the
+size of the largest subject. Its expectations are those of the complete-data statistics, so that
+sums are linear in them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def no_closed_form() -> InvalidInputError:
 
 
 def table_of(x: Array, n_rows: int) -> tuple[Array, NDArray[np.bool_]]:
-    """The table (n, n_rows, c) of every subject, and which of its rows are there (n, n_rows)."""
+    """The table (n, n_rows, c) of every subject, and a mask (n, n_rows) that excludes padding."""
     x = np.ascontiguousarray(x, dtype=np.float64)
     there = np.arange(n_rows) < x[:, :1]
     table: Array = x[:, 1:].reshape(len(x), n_rows, -1)
@@ -49,7 +49,7 @@ class Conditional(ABC):
 
     @property
     def size(self) -> int:
-        """Numbers that one evaluation makes."""
+        """The number of values that one evaluation computes."""
         return int(self.there.size)
 
     @abstractmethod
@@ -90,10 +90,10 @@ class Conditional(ABC):
 
 
 class RandomEffects(ABC):
-    """A model whose subjects have Gaussian random effects and posteriors one can only draw from.
+    """A model with Gaussian random effects whose posterior has no closed form.
 
-    `maximize` sees statistics of the complete data, averaged over draws. `scores` and
-    `information` of the complete data give standard errors by Louis' identity.
+    `maximize` takes complete-data statistics, averaged over draws. `scores` and `information` of
+    the complete data give standard errors by Louis' identity.
     """
 
     n_rows: int
@@ -148,7 +148,7 @@ class RandomEffects(ABC):
 
     @abstractmethod
     def initial_params(self, x: Array) -> Any:
-        """Parameters to begin with, from some subjects."""
+        """Initial parameters from some subjects."""
 
     @abstractmethod
     def n_parameters(self) -> int:

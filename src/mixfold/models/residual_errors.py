@@ -1,4 +1,4 @@
-"""How observations scatter about a curve: additive, proportional or combined."""
+"""Models of the residual error: additive, proportional or combined."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import numpy as np
 from mixfold.core.rows import Array
 from mixfold.core.statistics import pack, packed_length, unpack
 
-LEAST_SHARE = 1e-3  # proportional noise is at least that at this fraction of the largest y
-LEAST_NOISE = 1e-6  # of the size of observations
+LEAST_SHARE = 1e-3  # lower bound of proportional noise: that at this fraction of the largest y
+LEAST_NOISE = 1e-6  # lower bound of noise relative to the size of observations
 RIDGE, LONGEST_STEP, SWEEPS = 1e-6, 1.0, 5
 TINY = np.finfo(np.float64).tiny
 
@@ -30,7 +30,7 @@ class ResidualError(ABC):
 
     @abstractmethod
     def start(self, deviation: float, typical: float) -> Array:
-        """A first noise, from the deviation about a common curve and the size of observations."""
+        """Initial noise, from the deviation about a common curve and the size of observations."""
 
     @abstractmethod
     def statistics(self, noise: Array, y: Array, f: Array, least: Array, there: Array) -> Array:
@@ -65,7 +65,7 @@ class OneDeviation(ResidualError):
 
     @abstractmethod
     def scaled(self, f: Array, least: Array) -> Array:
-        """What the noise is multiplied by."""
+        """The factor of the noise."""
 
     def statistics(self, noise: Array, y: Array, f: Array, least: Array, there: Array) -> Array:
         scaled = self.scaled(f, least)
@@ -87,7 +87,7 @@ class OneDeviation(ResidualError):
 
 
 def _floored(noise: Array, size: Array) -> tuple[Array, int]:
-    """Noise that keeps off zero, and how many deviations would not."""
+    """The noise raised to its floor, and how many deviations were below it."""
     floor = LEAST_NOISE * size
     return np.maximum(noise, floor), int((noise < (1.0 + RIDGE) * floor).sum())
 
@@ -149,7 +149,7 @@ class Combined(ResidualError):
         return np.hstack([pack(h), gradient, n * np.log(noise), size, n])
 
     def maximize(self, statistics: Array) -> tuple[Array, int]:
-        """A step of scoring from the mean of the logarithms, not long and not below the floor."""
+        """A bounded scoring step from the mean of the logarithms, not below the floor."""
         h, (gradient, logs) = unpack(statistics[:3], 2), statistics[3:7].reshape(2, 2)
         square, n = np.maximum(statistics[7:], TINY)
         size, logs = np.array([np.sqrt(square / n), 1.0]), logs / n
@@ -172,7 +172,7 @@ class Combined(ResidualError):
 def _bounded_step(h: Array, gradient: Array, low: Array, high: Array) -> Array:
     """The highest point of <g, s> - <s, H s> / 2 in a box of two dimensions.
 
-    If the free maximum lies outside, each coordinate in turn goes as far as the other lets it.
+    If the unconstrained maximum is outside, each coordinate in turn is maximised within its bounds.
     """
     step = np.clip(np.linalg.solve(h, gradient), low, high)
     for i in (0, 1) * SWEEPS:

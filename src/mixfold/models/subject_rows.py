@@ -1,4 +1,4 @@
-"""Observations of groups as the rows of linear mixed models."""
+"""Conversion of observations of groups to the rows of linear mixed models."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Step number to step size, one per file."""
+"""Schedules of step sizes, one per file."""

@@ -1,4 +1,4 @@
-"""The same step size for ever: exponential forgetting."""
+"""Constant step sizes: exponential forgetting."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mixfold.core.value import value
 
 @value
 class Constant:
-    """gamma_r = step: the last 1/step updates count.
+    """gamma_r = step: about the last 1/step updates have an influence.
 
     Examples
     --------

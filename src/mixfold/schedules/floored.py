@@ -1,4 +1,4 @@
-"""Step sizes that fall like a power, down to a floor."""
+"""Step sizes that decrease like a power, down to a minimum."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mixfold.core.value import value
 
 @value
 class Floored:
-    """gamma_r = max(least, first * r^-(1/2 + alpha)): the last 1/least updates always count.
+    """gamma_r = max(least, first * r^-(1/2 + alpha)).
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Step sizes that fall like a power."""
+"""Step sizes that decrease like a power."""
 
 from __future__ import annotations
 

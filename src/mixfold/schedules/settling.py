@@ -1,4 +1,4 @@
-"""Full steps first, averaging afterwards."""
+"""Step size 1 at first, then decreasing step sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where rows come from, one per file."""
+"""Sources of rows, one per file."""
 
-# modules that other packages use, without a class to be found by name
+# modules for other packages, without a registered class
 HELPER_MODULES = ("csv_files", "grouped", "location", "object_source", "opening", "paths", "table")

@@ -1,4 +1,4 @@
-"""What the first lines of a CSV file tell about the options that it needs."""
+"""Detection of the options that a CSV file needs from its first lines."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ DECIMAL_COMMA = re.compile(r"^\s*[+-]?\d*,\d+([eE][+-]?\d+)?\s*$")
 
 
 class FirstLines(NamedTuple):
-    """The first two lines, and what stands between and around their cells."""
+    """The first two lines, the delimiter and the quote character."""
 
     texts: list[str]
     delimiter: str
     quote: str | None
 
     def cells(self, line: int, delimiter: str | None = None) -> list[str]:
-        """The cells of a line; what Arrow reads otherwise does no harm."""
+        """The cells of a line; differences from Arrow's parser do no harm here."""
         quoting = {"quotechar": self.quote} if self.quote else {"quoting": csv.QUOTE_NONE}
         between: Any = {"delimiter": delimiter or self.delimiter, **quoting}
         try:
@@ -34,7 +34,7 @@ class FirstLines(NamedTuple):
 
 
 def other_delimiter(lines: FirstLines) -> str | None:
-    """Another delimiter that cuts both lines into the same number of cells, two or more."""
+    """Another delimiter that splits both lines into the same number of cells, two or more."""
     for other in OTHERS:
         first, second = (len(lines.cells(i, other)) for i in (0, 1))
         if other != lines.delimiter and first == second > 1:
@@ -47,7 +47,8 @@ def check_delimiter(path: Location, lines: FirstLines, options: CsvOptions) -> N
     first, second = (len(lines.cells(i)) for i in (0, 1))
     if options.delimiter is None and not first == second > 1 and other_delimiter(lines):
         raise SourceError(
-            f"{path}: {lines.delimiter!r} does not cut its lines into columns{hint(lines, options)}"
+            f"{path}: {lines.delimiter!r} does not split its lines into columns"
+            f"{hint(lines, options)}"
         )
 
 

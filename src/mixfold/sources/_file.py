@@ -1,4 +1,4 @@
-"""What sources of Arrow record batches have in common, and among them files of tables."""
+"""Base classes of sources of Arrow record batches, and of table files."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class TableFile(Batches):
     def select(
         self, schema: Any, columns: Sequence[str] | None, weight: str | None, codes: Codes | None
     ) -> Selection:
-        """Which of the file's columns are used."""
+        """Select the columns of the file."""
         return Selection(schema, columns, weight, str(self.path), codes)
 
     def __reduce__(self) -> Any:
@@ -76,7 +76,7 @@ class TableFile(Batches):
         return [*whole, *weight_fingerprint(self.selection.weight)]
 
     def tail(self) -> int:
-        """Bytes at the end of the file that tell most about it."""
+        """The number of bytes at the end of the file that the fingerprint uses."""
         return PIECE
 
     @property

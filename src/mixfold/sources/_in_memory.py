@@ -1,4 +1,4 @@
-"""Rows that are in memory as a whole."""
+"""Sources whose rows are in memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class InMemorySource(Source):
         return int(self.x.shape[0])
 
     def fingerprint(self, limit: int = FULL_BYTES) -> Fingerprint:
-        """Of all rows and weights, which take one pass over memory."""
+        """The fingerprint of all rows and weights."""
         words = f"an array of {self.length:,} rows and {self.d:,} columns"
         return rows_fingerprint(words, self.blocks())
 

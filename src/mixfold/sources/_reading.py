@@ -1,4 +1,4 @@
-"""Errors from below, with the name of the file and a remedy."""
+"""Conversion of errors of libraries to errors with the name of the file and a remedy."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def reading(path: Location | str) -> Iterator[None]:
     except Exception as error:
         arrow = sys.modules.get("pyarrow")
         from_arrow = arrow is not None and isinstance(error, arrow.ArrowException)
-        if not from_arrow and not isinstance(path, RemoteFile):  # whose libraries raise anything
+        # libraries for remote files can raise any error
+        if not from_arrow and not isinstance(path, RemoteFile):
             raise
         raise _unreadable(path, error) from error
 

@@ -46,7 +46,7 @@ class ArraySource(InMemorySource):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of the blocks."""
+        """The dtype of the blocks."""
         return as_floats(self.x[:0]).dtype
 
     def whole(self) -> Rows:

@@ -10,10 +10,10 @@ from mixfold.sources.location import open_binary
 
 
 class Arrow(TableFile):
-    """Files of record batches, of which one is in memory at a time.
+    """Files of record batches, of which one at a time is in memory.
 
-    They are read rather than mapped, so that a file which is cut short meanwhile is an error and
-    not the end of the process.
+    They are read rather than memory-mapped, so that a file that is truncated meanwhile raises an
+    error and does not crash the process.
     """
 
     suffixes: ClassVar[tuple[str, ...]] = (".arrow", ".feather", ".ipc")

@@ -1,4 +1,4 @@
-"""Blocks that a program makes."""
+"""Blocks of rows from any iterable."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Convert = Callable[[Any, Sequence[str] | None], tuple[Rows, Sequence[str] | None
 class BlockSource(Source):
     """Any iterable of arrays or tables; an iterator can be read once only.
 
-    The columns of later tables are chosen by the names the first one has.
+    Columns of later tables are selected by the names of the first one.
     """
 
     def __init__(self, blocks: Many[Any], convert: Convert) -> None:
@@ -58,7 +58,7 @@ class BlockSource(Source):
                 yield rows.cut(skip, len(rows))
 
     def fingerprint(self, limit: int = FULL_BYTES) -> Fingerprint:
-        """Of all rows of a list; what else there is may be long to make, or be made but once."""
+        """The fingerprint of all rows of a list; of the first rows of other iterables."""
         if not isinstance(self._blocks, list | tuple):
             return super().fingerprint(limit)
         words = f"{len(self._blocks):,} blocks of {self.d:,} columns"

@@ -1,4 +1,4 @@
-"""Text tables."""
+"""CSV files."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Csv(TableFile):
         check_header(self.path, lines, self.options, self._columns)
         self._block = min(LONGEST, max(BLOCK, ROWS_PER_BLOCK * max(map(len, lines.texts))))
         names, types = self.options.column_names or lines.cells(0), self.options.types()
-        if len(names) >= WIDE:  # finding the type of a column takes much longer than reading it
+        if len(names) >= WIDE:  # type detection takes much longer than reading
             numbers = dict.fromkeys(names, pyarrow.float64()) | types
             with (
                 suppress(pyarrow.ArrowInvalid, StopIteration),
@@ -97,10 +97,11 @@ class Csv(TableFile):
         return pyarrow.input_stream(str(self.path))
 
     def _first_lines(self) -> FirstLines:
-        """The header and the first row, as far as within reach; empty lines do not count."""
+        """The header and the first row, without empty lines, within a limited number of bytes."""
         found, texts, more = b"", [""], b"-"
         with self._stream() as file:
-            while len(texts) <= 2 and more and len(found) < LONGEST:  # the last may be cut short
+            # the last line may be incomplete
+            while len(texts) <= 2 and more and len(found) < LONGEST:
                 more = file.read(BLOCK)
                 found += more
                 text = found.decode(self.options.encoding, errors="replace").removeprefix("\ufeff")
@@ -136,7 +137,7 @@ class Csv(TableFile):
     def batches(self, start: int, length: int) -> Iterator[tuple[int, Any]]:
         import pyarrow
 
-        # a column that begins with whole numbers need not go on with them
+        # a column that begins with integers may have other numbers later
         numbers = {n: t for n, t in self.selection.types.items() if t != pyarrow.bool_()}
         types = {
             n: pyarrow.float64() if is_numeric(t) else pyarrow.string() for n, t in numbers.items()
@@ -154,7 +155,7 @@ class Csv(TableFile):
             raise self._named(error) from error
 
     def _named(self, error: Exception) -> Exception:
-        """An error of a column by its number as one by its name, with a remedy."""
+        """Replace the number of a column in an error by its name, and add a remedy."""
         found = IN_COLUMN.match(str(error))
         if found is None:
             return error

@@ -1,4 +1,4 @@
-"""How CSV files are written, for files that are not like most."""
+"""Options for CSV files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class CsvOptions:
     """Options under the names that pyarrow's `ParseOptions`, `ReadOptions`, `ConvertOptions` have.
 
     `header` says whether the first line has names; None expects them, and refuses a first line of
-    numbers. `null_values` are missing values besides those that pyarrow knows.
+    numbers. `null_values` are texts for missing values in addition to those of pyarrow.
     """
 
     delimiter: str | None = None
@@ -73,13 +73,13 @@ class CsvOptions:
         return found
 
     def missing(self) -> list[str]:
-        """All texts that stand for a missing value."""
+        """All texts for missing values."""
         import pyarrow.csv
 
         return [*pyarrow.csv.ConvertOptions().null_values, *self.null_values]
 
     def given(self) -> dict[str, Any]:
-        """The options that are not as they are by default."""
+        """The options that differ from their defaults."""
         options = {field.name: getattr(self, field.name) for field in fields(CsvOptions)}
         return {name: item for name, item in options.items() if item != getattr(PLAIN, name)}
 
@@ -96,9 +96,9 @@ class CsvFiles(CsvOptions):
     paths : path, list of paths, folder or glob
         Files of any name are read as CSV, folders for their .csv and .tsv files.
     delimiter : str, default=None
-        What stands between the cells of a line; None is a tab in .tsv files, else a comma.
+        The character between cells; None is a tab in .tsv files, otherwise a comma.
     quote_char : str, default='"'
-        What stands around cells with delimiters in them; None is nothing.
+        The character around cells that contain delimiters; None for no quoting.
     decimal_point : str, default="."
         "," where numbers are written as 1,5.
     header : bool, default=None

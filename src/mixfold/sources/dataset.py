@@ -38,14 +38,14 @@ class Dataset(Batches, ObjectSource):
 
     @cached_property
     def length(self) -> int | None:
-        """Number of rows, where files say it; text has to be read for it."""
+        """Number of rows, if the files store it; None for text files."""
         kind = getattr(self.data, "format", None)
         if kind is None or kind.default_extname not in COUNTED:
             return None
         return int(self.data.count_rows())
 
     def fingerprint(self, limit: int = FULL_BYTES) -> Fingerprint:
-        """Of the first rows and, where there are files, their paths, sizes and last changes."""
+        """The fingerprint of the first rows and of the paths, sizes and last changes of files."""
         files = getattr(self.data, "files", [])
         if not files:
             return super().fingerprint(limit)

@@ -1,4 +1,4 @@
-"""Rows of one group become one row: the subjects of mixed-effects models."""
+"""Grouping of rows: each group becomes one row, a subject of mixed-effects models."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ class Groups(NamedTuple):
 
 
 class Grouped(Source):
-    """Another source's rows, each group of them folded into one row: a subject.
+    """The rows of another source, with each group converted to one row, a subject.
 
-    The rows of a group are those, one after the other, that share the number in column `group`;
-    a group may go on over any number of blocks, and memory is bounded by a block and the longest
-    group (and eight bytes per group while the order is checked). `fold(x, starts)` turns rows
-    (n, c) of m whole groups, which begin at `starts`, into subjects (m, d); what it makes of a
-    group must not depend on the others. A row's weight is that of its group.
+    The rows of a group are those, one after the other, that share the number in column `group`; a
+    group may extend over any number of blocks, and memory is bounded by a block and the longest
+    group (and eight bytes per group while the order is checked). `fold(x, starts)` converts rows
+    (n, c) of m whole groups, which begin at `starts`, to subjects (m, d); its result for a group
+    must not depend on the others. The weight of a row is that of its group.
 
     Data in memory are sorted first, and their subjects can be indexed. Other data are read once
-    beforehand: their groups are counted, their order is checked, and `check(rows, numbers)` sees
-    every row with its number in the source. Subjects are kept if they take no more than KEPT_BYTES,
-    or KEPT_SHARE times what the rows take in memory; else they are folded again, a block at a time,
-    whenever they are wanted. `label` says what stands behind a number of the group column.
+    beforehand: their groups are counted, their order is checked, and `check(rows, numbers)` is
+    called with every row and its number in the source. Subjects are kept if they take no more than
+    KEPT_BYTES, or KEPT_SHARE times the memory of the rows; otherwise they are computed again, a
+    block at a time, in every pass. `label` gives the name of a number in the group column.
 
     Examples
     --------
@@ -112,7 +112,7 @@ class Grouped(Source):
         return self._folded(rows, starts)[1]
 
     def refolded(self, fold: Fold, d: int) -> Grouped:
-        """The same groups as other units."""
+        """The same groups with another `fold`."""
         other = copy(self)
         other.fold, other._d, other._kept = fold, d, None
         return other
@@ -180,7 +180,7 @@ class Grouped(Source):
         )
 
     def _groups(self, row: int) -> Iterator[Groups]:
-        """Blocks cut where groups begin; the last group of a block waits for the next."""
+        """Blocks of whole groups; the last group of a block is kept for the next one."""
         waiting: list[Rows] = []
         first, n_waiting = row, 0
         for rows in self.source.blocks(row):
@@ -204,7 +204,7 @@ class Grouped(Source):
             yield Groups(join(waiting), np.zeros(1, np.intp), first)
 
     def _scan(self) -> None:
-        """Count the groups, and refuse those that appear again."""
+        """Count the groups, and raise an error if a group appears again."""
         seen = Seen(self._name, self.label)
         subject, row, anchors = 0, 0, []
         begins: list[NDArray[np.intp]] = []
@@ -221,7 +221,7 @@ class Grouped(Source):
 
 
 class Seen:
-    """The groups met so far: eight bytes each, and next to no work while they ascend."""
+    """The groups read so far: eight bytes each, and fast if they are ascending."""
 
     def __init__(self, name: str, label: Callable[[float], Any]) -> None:
         self.name, self.label = name, label
@@ -259,7 +259,7 @@ class Seen:
 
 
 def check_rereadable(source: Source) -> None:
-    """Refuse a source that can be read once only."""
+    """Raise an error for a source that can be read only once."""
     if not source.rereadable:
         raise SourceError(
             "an iterator can be read once only, and mixed-effects models read their data "
@@ -268,12 +268,12 @@ def check_rereadable(source: Source) -> None:
 
 
 def in_memory(source: Source) -> TypeGuard[ArraySource]:
-    """Whether all rows are at hand; a memory map need not fit."""
+    """Whether all rows are in memory; false for a memory map."""
     return isinstance(source, ArraySource) and not isinstance(source.x, np.memmap)
 
 
 def by_group(source: ArraySource, group: int) -> ArraySource:
-    """Rows in memory in the order of their groups, otherwise in the order they had."""
+    """Rows in memory, sorted by group; the sort is stable."""
     key = np.asarray(source.x[:, group])
     if (key[1:] >= key[:-1]).all():
         return source
@@ -282,7 +282,7 @@ def by_group(source: ArraySource, group: int) -> ArraySource:
 
 
 def check_blocks(source: Source, check: Check) -> None:
-    """Show every row of a source to `check`, with its number."""
+    """Call `check` with every row of a source and its number."""
     first = 0
     for rows in source.blocks():
         check(rows, range(first, first + len(rows)))

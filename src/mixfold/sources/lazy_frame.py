@@ -13,7 +13,7 @@ from mixfold.sources.table import Codes, Selection
 
 
 class LazyFrame(Batches, ObjectSource):
-    """A query that polars runs anew for every pass; its result is never in memory as a whole.
+    """A query that polars runs again in every pass; its result is never in memory as a whole.
 
     The query must give the same rows in the same order every time. Versions of polars without
     `collect_batches` collect the wanted columns with their streaming engine.

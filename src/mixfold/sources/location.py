@@ -1,4 +1,4 @@
-"""Where a file is: on a disk of this machine, or behind an address such as s3://bucket/key."""
+"""Locations of files: local paths, or addresses such as s3://bucket/key."""
 
 from __future__ import annotations
 
@@ -53,15 +53,15 @@ class RemoteFile:
         return urlsplit(self.path).path.rstrip("/").rpartition("/")[2]
 
     def absolute(self) -> RemoteFile:
-        """The same: addresses are absolute."""
+        """The file itself: addresses are absolute."""
         return self
 
     def open(self) -> Any:
-        """The file's bytes, from any place on."""
+        """Open the file for random access."""
         return _file_system(self.address)[0].open_input_file(self.path)
 
     def stream(self) -> Any:
-        """The file's bytes from the first on, decompressed as its name says."""
+        """Open the file for sequential reading, decompressed according to its name."""
         return _file_system(self.address)[0].open_input_stream(self.path, compression="detect")
 
     def info(self) -> Any:
@@ -78,7 +78,7 @@ def is_address(path: object) -> bool:
 
 
 def check_not_mangled(path: Path) -> None:
-    """Refuse an address that has lost a slash by becoming a `Path`."""
+    """Raise an error for an address that has lost a slash because it was made a `Path`."""
     if MANGLED.match(str(path)) and not os.path.lexists(path):
         raise SourceError(
             f"{str(path)!r} looks like an address that was made a Path, which drops a slash: give "
@@ -100,7 +100,7 @@ def size_of(location: Location) -> int | None:
 
 
 def location_fingerprint(location: Location, limit: int, tail: int) -> Fingerprint:
-    """Of a file on a disk its contents; of a remote one its address, size and last change."""
+    """The fingerprint: the contents of a local file; address, size and last change of others."""
     if isinstance(location, Path):
         return file_fingerprint(location, limit, tail)
     info = location.info()
@@ -125,7 +125,7 @@ def expand_address(address: str, is_wanted: Callable[[Any], bool]) -> list[Remot
             raise SourceError(f"there is no file {address!r}")
     except SourceError:
         raise
-    except Exception as error:  # of whatever library serves the address
+    except Exception as error:  # any error of the library for this protocol
         raise _unreachable(address, error) from error
     if not found:
         raise SourceError(f"no files match {address!r}")

@@ -26,7 +26,7 @@ KEPT_BYTES = 2**30
 
 
 class Layout(NamedTuple):
-    """What the header of a file says, and where its numbers begin."""
+    """The header of a file, and the offset of its numbers."""
 
     shape: tuple[int, ...]
     by_column: bool
@@ -37,9 +37,9 @@ class Layout(NamedTuple):
 class Npy(Source):
     """A two-dimensional .npy file, or a span of its rows; they are read when they are used.
 
-    The file is read rather than mapped, so that one which is cut short meanwhile is an error and
-    not the end of the process. Rows by number (`take`) are read one by one or, if all take at most
-    KEPT_BYTES, kept in memory from the first time on.
+    The file is read rather than memory-mapped, so that one that is truncated meanwhile raises an
+    error and does not crash the process. Rows by number (`take`) are read one by one or, if all
+    take at most KEPT_BYTES, kept in memory from the first time on.
     """
 
     suffixes: ClassVar[tuple[str, ...]] = (".npy",)
@@ -76,7 +76,7 @@ class Npy(Source):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of the blocks."""
+        """The dtype of the blocks."""
         return as_floats(np.empty(0, self.layout.dtype)).dtype
 
     @property
@@ -168,13 +168,13 @@ def read_at(file: BinaryIO, size: int, offset: int) -> bytes:
 
 
 def open_raw(path: Location) -> BinaryIO:
-    """A file's bytes, without a buffer."""
+    """Open a file without a buffer."""
     file: Any = path.open("rb", buffering=0) if isinstance(path, Path) else path.open()
     return cast(BinaryIO, file)
 
 
 def read_layout(path: Location) -> Layout:
-    """The header of a file, if the file has what it says."""
+    """Read the header of a file, and check the size of the file."""
     with open_raw(path) as file:
         try:
             version = npy_format.read_magic(file)
@@ -197,7 +197,7 @@ def read_layout(path: Location) -> Layout:
     needed = offset + shape[0] * shape[1] * dtype.itemsize
     if size < needed:
         raise SourceError(
-            f"cannot read {path}: it is cut short, for {shape[0]:,} rows need {needed:,} bytes "
+            f"cannot read {path}: it is truncated: {shape[0]:,} rows need {needed:,} bytes "
             f"and it has {size:,}"
         )
     return Layout(shape, by_column, dtype, offset)

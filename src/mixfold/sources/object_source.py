@@ -1,4 +1,4 @@
-"""Sources of objects that other libraries make, such as lazy frames and collections."""
+"""Sources of objects of other libraries, such as lazy frames and datasets."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from mixfold.sources.table import Codes
 
 
 class ObjectSource(Source):
-    """A source that says which objects it reads; `fit` and all other calls then take them."""
+    """A source that declares which objects it reads, so that all methods accept them."""
 
     @classmethod
     @abstractmethod
     def reads(cls, data: Any) -> bool:
-        """Whether `data` is an object for this source, told without importing its library."""
+        """Whether `data` is an object for this source, without importing its library."""
 
     @classmethod
     @abstractmethod

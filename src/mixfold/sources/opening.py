@@ -1,4 +1,4 @@
-"""From what a user has to a source."""
+"""Opening of the user's data as a source."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def dict_as_table(data: Any) -> Any:
     try:
         return arrow().table(columns)
     except arrow().ArrowException as error:
-        raise InvalidInputError(f"the columns are no table: {error}") from None
+        raise InvalidInputError(f"the columns do not form a table: {error}") from None
 
 
 def is_paths(data: Any) -> bool:
@@ -104,17 +104,17 @@ def open_table(
 def table_rows(
     table: Any, columns: Sequence[str] | None, weight: str | None, codes: Codes | None = None
 ) -> tuple[Rows, list[str]]:
-    """Rows and column names of a table of any library that speaks Arrow."""
+    """Rows and column names of a table of any library with an Arrow interface."""
     converted = as_table(table)
     selection = Selection(converted.schema, columns, weight, "the table", codes)
     return selection.rows(converted, 0), selection.columns
 
 
 def as_table(data: Any) -> Any:
-    """A table of any library that speaks Arrow as an Arrow table.
+    """Convert a table of any library with an Arrow interface to an Arrow table.
 
-    pandas converts frames column by column, and slowly: one of numbers of a single type is taken
-    apart here.
+    pandas converts frames slowly, column by column; frames of a single numeric dtype are converted
+    here.
     """
     pa = arrow()
     if not _is_plain_frame(data):
@@ -144,7 +144,7 @@ def block_rows(
 
 
 def check_array(x: np.ndarray) -> np.ndarray:
-    """Refuse arrays that are not tables of numbers."""
+    """Raise an error for arrays that are not two-dimensional or not numeric."""
     if x.ndim != 2:
         raise InvalidInputError(f"a block has shape {x.shape}: rows and columns are needed")
     if x.dtype.kind not in "fiub":
@@ -182,14 +182,14 @@ def open_files(
 
 
 def warn_of_indices(parts: Sequence[Source]) -> None:
-    """Say that a first column without a name is not used."""
+    """Warn that a first column without a name is not used."""
     found = [part.path for part in parts if isinstance(part, Csv) and part.left_out]
     if found:
         more = f" (and in {len(found) - 1:,} more files)" if len(found) > 1 else ""
         warn(
             f"{found[0]}: the first column has no name, as the index that to_csv writes: it is "
             f"left out{more}; to use it, name it with CsvFiles(..., header=True, column_names=[...]"
-            ") (--header --column-names A,B,...), and write with index=False to be rid of it"
+            ") (--header --column-names A,B,...), or write the file with index=False"
         )
 
 

@@ -33,7 +33,7 @@ class Parquet(TableFile):
     ) -> None:
         super().__init__(path, columns, weight, codes)
         self.groups = range(self.metadata.num_row_groups) if groups is None else groups
-        self._alone = groups is None  # parts are read by many workers, so by one thread each
+        self._alone = groups is None  # partitions are read by many workers, so each with one thread
         lengths = (self.metadata.row_group(i).num_rows for i in self.groups)
         self._ends: list[int] = [0, *accumulate(lengths)]
 
@@ -58,7 +58,7 @@ class Parquet(TableFile):
         return self._ends[-1]
 
     def tail(self) -> int:
-        """The footer, which tells where columns lie and their extremes."""
+        """The length of the footer, which holds the positions and extremes of columns."""
         return int(self.metadata.serialized_size) + FOOTER_END
 
     def anchors(self) -> list[int]:

@@ -1,4 +1,4 @@
-"""Paths, folders and patterns as the files they name."""
+"""Expansion of paths, folders and patterns to files."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ Paths = str | Location | Sequence[str | Location]
 def expand(paths: Paths, suffixes: tuple[str, ...] | None = None) -> list[Location]:
     """All files that paths, folders, patterns and addresses such as s3://bucket/key name.
 
-    A path that exists is never a pattern, nor is a part of one. Folders are read with all their
-    folders, but without links to folders; so is `**`. Of folders only files count that can be read
-    or, where `suffixes` are given, whose names end with one of them.
+    A path that exists is never a pattern, nor is a part of one. Folders include their subfolders,
+    but not links to folders; so does `**`. In folders only files with a known suffix are used or,
+    if `suffixes` are given, with one of these.
     """
 
     def is_wanted(path: Location) -> bool:
@@ -74,7 +74,7 @@ def _expand_path(path: str | Path, is_wanted: Callable[[Location], bool]) -> lis
 
 
 def _matches(folder: Path, parts: Sequence[str]) -> Iterator[Path]:
-    """Whatever the parts of a pattern match inside a folder."""
+    """The files that match the parts of a pattern inside a folder."""
     if not parts:
         yield folder
         return
@@ -92,7 +92,7 @@ def _matches(folder: Path, parts: Sequence[str]) -> Iterator[Path]:
 
 
 def _folders(folder: Path, hidden: bool = True) -> Iterator[Path]:
-    """A folder and all inside it, without links, which may lead round in a circle."""
+    """A folder and all its subfolders, without links, which may form a cycle."""
     waiting = [folder]
     while waiting:
         inner = waiting.pop()

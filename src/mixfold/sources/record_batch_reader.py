@@ -1,4 +1,4 @@
-"""Streams of Arrow record batches, as databases and Flight give them."""
+"""Streams of Arrow record batches, for example from databases and Flight."""
 
 from __future__ import annotations
 

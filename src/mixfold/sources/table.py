@@ -51,12 +51,12 @@ def check_names(known: Sequence[Any], wanted: Sequence[str], place: str) -> None
 
 
 class Codes:
-    """Values of columns that are not numbers, each by a number of its own, from 0 on.
+    """Integer codes, from 0 on, for the values of columns that are not numeric.
 
-    Numbers are given in the order in which values are first met; one object serves all files of a
-    source, so that a value has the same number in each. Columns in `always` are coded even if
-    they are numeric. Those in `known` have these values and no others, and beside them only those
-    in `free` may hold anything but numbers.
+    Codes are assigned in the order in which values first appear. All files of a source share one
+    object, so that a value has the same code in each. Columns in `always` are coded even if they
+    are numeric. Columns in `known` may have these values only; of the others, only those in `free`
+    may have values that are not numeric.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Codes:
         if self.known is not None and name in self.known:
             levels = ", ".join(map(str, self.known[name]))
             raise SourceError(
-                f"column {name!r} has {level!r}, which was not there in learning; "
+                f"column {name!r} has {level!r}, which was not in the data of fit; "
                 f"known are {levels}"
             )
 
@@ -122,7 +122,7 @@ def _counted(values: Sequence[Any]) -> Iterator[tuple[Any, int]]:
 
 
 def is_missing(found: Any) -> bool:
-    """Whether a value is none."""
+    """Whether a value is missing."""
     try:
         return found is None or bool(found != found)  # noqa: PLR0124 - NaN and NaT alone differ
     except TypeError:  # pandas' NA does not compare
@@ -139,7 +139,7 @@ def _level(name: str, found: Any) -> Any:
 
 
 def _manner(kind: Any) -> tuple[bool, bool]:
-    """What must be the same in all files: whether a column is numbers, or codes of numbers."""
+    """The type of a column that must be the same in all files: numeric, or coded."""
     if not arrow().types.is_dictionary(kind):
         return is_numeric(kind), is_numeric(kind)
     return False, is_numeric(kind.value_type)
@@ -148,7 +148,7 @@ def _manner(kind: Any) -> tuple[bool, bool]:
 class Selection:
     """Which columns of a schema are data and which one, if any, is the weight.
 
-    Data are numeric; with `codes`, other columns are too.
+    Data columns must be numeric, unless `codes` are given.
     """
 
     def __init__(
@@ -167,7 +167,7 @@ class Selection:
             raise SourceError(f"{place} has no columns")
         fields = {field.name: field for field in schema}
         self.types = {name: fields[name].type for name in wanted}
-        numeric: set[Any] = set()  # types seen to be so, of which there are few
+        numeric: set[Any] = set()  # numeric types, cached
         for name in wanted if codes is None else wanted[len(columns) :]:
             if self.types[name] not in numeric:
                 _check_numeric(fields[name], place)
@@ -180,7 +180,7 @@ class Selection:
         self.dtype = np.float32 if kinds <= narrow else np.float64
 
     def rows(self, batch: Any, first_row: int) -> Rows:
-        """Rows of a batch or table; stored column by column, which kernels do not mind."""
+        """Rows of a batch or table, stored in column-major order, which kernels support."""
         x = np.empty((len(self.columns), batch.num_rows), dtype=self.dtype)
         weight = None if self.weight is None else np.empty(batch.num_rows)
         places = {name: i for i, name in enumerate(batch.schema.names)}

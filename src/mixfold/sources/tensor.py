@@ -1,4 +1,4 @@
-"""Rows that lie on a device."""
+"""Rows on a device."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ BLOCK_ELEMENTS = 2**28
 class Tensor(InMemorySource):
     """A two-dimensional float32 or float64 tensor.
 
-    Blocks are large, and multiples of the length that is wished for. Samples come to this machine's
-    memory, since starts are drawn there.
+    Blocks are large, and multiples of the requested length. Samples are copied to the CPU, where
+    initial parameters are drawn.
     """
 
     def __init__(self, x: Any, weight: Any = None) -> None:
