@@ -47,7 +47,7 @@ def kept_in(folder: Path, **more: Any) -> Mixture:
 def test_a_folder_that_goes_away_costs_a_warning(tmp_path: Path) -> None:
     model = kept_in(tmp_path / "f")
     model.progress = At(lambda: shutil.rmtree(tmp_path / "f"))
-    with pytest.warns(LearningWarning, match="the fit goes on: cannot write") as caught:
+    with pytest.warns(LearningWarning, match="the fit continues: cannot write") as caught:
         model.fit(X)
     assert len(caught) == 1
     assert equal(model.params_, Mixture("gaussian", 2, learner="em", random_state=0).fit(X).params_)
@@ -61,7 +61,7 @@ def test_an_interrupt_without_a_checkpoint_keeps_the_model(tmp_path: Path) -> No
     model = kept_in(tmp_path / "f")
     model.progress = At(act)
     with (
-        pytest.warns(LearningWarning, match="the fit goes on: cannot write"),
+        pytest.warns(LearningWarning, match="the fit continues: cannot write"),
         pytest.raises(KeyboardInterrupt),
     ):
         model.fit(X)
