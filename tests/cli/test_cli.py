@@ -43,9 +43,9 @@ def test_help_fits_a_screen_and_has_an_example(
 def test_help_offers_whatever_the_registry_finds(run: Run) -> None:
     text = "".join(run("fit", "--help")[1].split())
     assert all(name in text for name in names("families"))
-    listed = run("fit", "@faithful", "-k", "2", "--learner", "?")[2]
+    listed = run("fit", "@faithful", "-k", "2", "--learner", "?")[1]
     assert all(name in listed for name in names("learners"))
-    listed = run("fit", "@faithful", "-k", "2", "--init", "?")[2]
+    listed = run("fit", "@faithful", "-k", "2", "--init", "?")[1]
     assert all(name in listed for name in names("initializers"))
     assert all(name in text for name in STRUCTURES)
     studies = "".join(run("reproduce", "--help")[1].split())

@@ -131,10 +131,10 @@ def test_sums_that_no_rows_have_are_refused() -> None:
     unknown = gathered.sums.copy()
     unknown[0] = np.nan
     refused("log-likelihood in sums is NaN", sums=unknown)
-    refused("sums are of no rows", n=2)
+    refused("no rows have been added", n=2)
     one = np.zeros_like(gathered.sums)
     one[0] = -1.0
-    refused("sums are of no rows", n=2, sums=one)
+    refused("no rows have been added", n=2, sums=one)
     refused("n is 1", n=1)
     none = replace(gathered, n=2, sums=np.zeros_like(one))
     learner.check_state(MODEL, replace(state, gathered=none))

@@ -47,7 +47,7 @@ def bayesian(model: Model) -> BayesianMixture:
     return BayesianMixture(model)
 
 
-def beliefs_before(
+def prior_of(
     backend: Backend, params: Params, prior: Prior | MixturePosterior | None
 ) -> MixturePosterior:
     """The prior: as given, or centred at the initial parameters."""
@@ -55,11 +55,11 @@ def beliefs_before(
     if not isinstance(prior, MixturePosterior):
         assert isinstance(params, MixtureParams)
         return mixture.prior(params, Prior() if prior is None else prior)
-    check_beliefs(mixture.model, prior)
+    check_posteriors(mixture.model, prior)
     return prior
 
 
-def check_beliefs(model: Model, *several: MixturePosterior) -> None:
+def check_posteriors(model: Model, *several: MixturePosterior) -> None:
     """Raise an error for a posterior outside its domain, or of another mixture."""
     for posterior in several:
         try:

@@ -14,11 +14,11 @@ from mixfold.core.rows import Rows
 from mixfold.core.value import replace, value
 from mixfold.learners._merging import counted, learned_more
 from mixfold.learners._prior import (
-    beliefs_before,
-    check_beliefs,
+    check_posteriors,
     check_prior,
     mixture_of,
     no_prior,
+    prior_of,
     same_for_all,
 )
 from mixfold.models.bayesian_mixture import MixturePosterior
@@ -37,7 +37,7 @@ class MomentMatchingState:
 
     def check(self, model: Model) -> None:
         """Raise an error for a state that is not valid for the model."""
-        check_beliefs(model, self.prior, self.params)
+        check_posteriors(model, self.prior, self.params)
         for name in ("rows", "passes", "n_degenerate"):
             check_count(name, getattr(self, name))
 
@@ -90,7 +90,7 @@ class MomentMatching(Learner[MomentMatchingState]):
     def init(
         self, backend: Backend, params: Params, seen: int = 0, seed: int = 0
     ) -> MomentMatchingState:
-        prior = beliefs_before(backend, params, self.prior)
+        prior = prior_of(backend, params, self.prior)
         return MomentMatchingState(prior, prior, 0, 0, 0)
 
     def check_state(self, model: Model, state: MomentMatchingState) -> None:

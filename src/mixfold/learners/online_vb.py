@@ -31,11 +31,11 @@ from mixfold.learners._merging import (
 )
 from mixfold.learners._prior import (
     bayesian,
-    beliefs_before,
-    check_beliefs,
+    check_posteriors,
     check_prior,
     mixture_of,
     no_prior,
+    prior_of,
     same_for_all,
 )
 from mixfold.learners._steps import RowCounts, batch_step
@@ -67,7 +67,7 @@ class OnlineVBState:
 
     def check(self, model: Model) -> None:
         """Raise an error for a state that is not valid for the model."""
-        check_beliefs(model, self.prior, self.params)
+        check_posteriors(model, self.prior, self.params)
         posterior = bayesian(model)
         self.gathered.check(model, posterior.expected_log_params(self.params))
         self.learned.check()
@@ -76,7 +76,7 @@ class OnlineVBState:
             with np.errstate(all="ignore"):  # the variances may be negative
                 scaled = self.statistics.normalized() * max(1.0, self.learned.weight)
                 after = posterior.absorb(self.prior, scaled)
-            check_beliefs(model, after)
+            check_posteriors(model, after)
         for name in ("rows", "updates", "passes", "n_degenerate"):
             check_count(name, getattr(self, name))
 
@@ -158,7 +158,7 @@ class OnlineVB(Learner[OnlineVBState]):
         return no_prior(model)
 
     def init(self, backend: Backend, params: Params, seen: int = 0, seed: int = 0) -> OnlineVBState:
-        prior = beliefs_before(backend, params, self.prior)
+        prior = prior_of(backend, params, self.prior)
         return OnlineVBState(prior, prior, None, nothing(backend), RowCounts(0.0), 0, 0, 0, 0)
 
     def check_state(self, model: Model, state: OnlineVBState) -> None:
