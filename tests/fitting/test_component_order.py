@@ -33,11 +33,12 @@ from mixfold import (
 )
 from mixfold.backends.threads import Threads
 from mixfold.core.learner import Learner
+from mixfold.core.ranking import levels, ranked
 from mixfold.core.registry import find_all
 from mixfold.core.rows import Rows
 from mixfold.core.value import equal
 from mixfold.families.gaussian import GaussianParams
-from mixfold.fitting.component_order import component_order, levels, ranked, reorder
+from mixfold.fitting.component_order import component_order, reorder
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 FAITHFUL = datasets.load_faithful()

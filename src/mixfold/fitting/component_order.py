@@ -13,6 +13,7 @@ import numpy as np
 
 from mixfold.core.arrays import is_array
 from mixfold.core.capabilities import UnconstrainedCoordinates
+from mixfold.core.ranking import levels
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Statistics
 from mixfold.core.value import field_names, is_value
@@ -22,7 +23,6 @@ from mixfold.models.mixture_model import MixtureModel, MixtureParams
 T = TypeVar("T")
 
 TOLERANCE = 1e-8  # relative tolerance
-SCORE_TOLERANCE = 1e-10
 
 
 def component_order(model: MixtureModel, params: MixtureParams) -> np.ndarray:
@@ -51,23 +51,6 @@ def _sorted(keys: Array, tolerance: Array, members: np.ndarray) -> np.ndarray:
             parts = (members[level == i] for i in range(level.max() + 1))
             return np.concatenate([_sorted(keys, tolerance, part) for part in parts])
     return members
-
-
-def levels(values: Array, tolerance: float) -> np.ndarray:
-    """0 for the smallest value, and one more at each gap that is wider than the tolerance."""
-    order = np.argsort(values, kind="stable")
-    found = np.zeros(len(values), dtype=np.intp)
-    with np.errstate(invalid="ignore"):
-        found[order[1:]] = np.cumsum(np.diff(values[order]) > tolerance)
-    return found
-
-
-def ranked(scores: list[float]) -> list[int]:
-    """Indices of scores, best first; ties keep their order."""
-    falling = -np.nan_to_num(np.array(scores), nan=-np.inf, posinf=np.inf, neginf=-np.inf)
-    finite = np.abs(falling[np.isfinite(falling)])
-    level = levels(falling, SCORE_TOLERANCE * (1.0 + finite.max(initial=0.0)))
-    return np.lexsort([np.arange(len(scores)), level]).tolist()  # type: ignore[no-any-return]
 
 
 def reorder(thing: T, order: np.ndarray) -> T:

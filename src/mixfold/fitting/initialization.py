@@ -17,15 +17,11 @@ from mixfold.core.registry import find, is_called
 from mixfold.core.rows import Rows
 from mixfold.core.source import Source
 from mixfold.core.value import at_home, value
-from mixfold.fitting.component_order import component_order, ranked, reorder
+from mixfold.fitting.component_order import component_order, reorder
 from mixfold.fitting.from_params import FromParams
-from mixfold.fitting.loop import check_some, fit_rows
-from mixfold.learners.em import EM
-from mixfold.models.mixture_model import MixtureBackend, MixtureParams, count_degenerate
-
-SHORT = EM(tol=1e-4, max_iter=8, accelerate=True, criterion="step")
-LONG = EM(tol=1e-5, max_iter=60, accelerate=True, criterion="step")
-FINALISTS = 3
+from mixfold.fitting.loop import check_some
+from mixfold.learners.search import draw, search
+from mixfold.models.mixture_model import MixtureBackend, MixtureParams
 
 
 def initializer_for(init: Any, family: Family, suits: str | None = None) -> Initializer:
@@ -74,46 +70,13 @@ class Initialization:
     def draw(self, backend: MixtureBackend, sample: Rows, seed: list[int]) -> MixtureParams:
         """Parameters from a sample; the same for the same seed and sample."""
         if not self.random:
-            return self._one(backend, sample, seed)
+            return draw(backend, self.start, sample, seed)
         if self.candidates == 1:
-            best = self._one(backend, sample, seed)
+            best = draw(backend, self.start, sample, seed)
         else:
-            best = self._best(backend, sample, seed)
+            best = search(backend, self.start, sample, seed, self.candidates)
         best = at_home(best)
         return reorder(best, component_order(backend.model, best)) if self.exchangeable else best
-
-    def _best(self, backend: MixtureBackend, sample: Rows, seed: list[int]) -> MixtureParams:
-        drawn = [self._one(backend, sample, [*seed, i]) for i in range(self.candidates)]
-        if not sample.total_weight() > 0.0:
-            return drawn[0]
-        tried = [_learned(SHORT, backend, params, sample) for params in drawn]
-        chosen = sorted(_best_first(backend, tried)[:FINALISTS])
-        ended = [_learned(LONG, backend, tried[i][0], sample) for i in chosen]
-        best: MixtureParams = ended[_best_first(backend, ended)[0]][0]
-        return best
-
-    def _one(self, backend: MixtureBackend, sample: Rows, seed: list[int]) -> MixtureParams:
-        rng = np.random.default_rng(seed)
-        params: MixtureParams = self.start.draw(backend.model, sample.on_host(), rng)
-        return params
-
-
-def _best_first(backend: MixtureBackend, found: list[tuple[MixtureParams, float]]) -> list[int]:
-    """Indices of candidates by score, those with the fewest degenerate components first.
-
-    The likelihood of a component that shrinks onto a few rows is unbounded, so it is not
-    comparable.
-    """
-    order = ranked([score for _, score in found])
-    return sorted(order, key=lambda i: count_degenerate(backend.model, found[i][0]))
-
-
-def _learned(
-    learner: EM, backend: MixtureBackend, params: MixtureParams, sample: Rows
-) -> tuple[MixtureParams, float]:
-    """EM on the sample: parameters and their log-likelihood per row."""
-    state = fit_rows(backend, learner, params, sample).state
-    return learner.estimate(backend, state), state.before
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from typing import Any
 from mixfold.core.backend import Backend
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Info, Learner
+from mixfold.core.ranking import ranked
 from mixfold.core.rows import Rows
 from mixfold.core.source import no_check
 from mixfold.core.value import replace
-from mixfold.fitting.component_order import ranked
 from mixfold.fitting.fit import Fit
 from mixfold.fitting.history import no_history
 from mixfold.fitting.pass_runner import LocalPass

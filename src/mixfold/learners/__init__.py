@@ -1,1 +1,4 @@
 """Learners, one per file."""
+
+# modules that register no learner
+HELPER_MODULES = ("search",)
