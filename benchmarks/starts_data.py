@@ -3,7 +3,7 @@
     MIXFOLD_DATA=FOLDER python benchmarks/starts_data.py --cache FILE --jobs 2
 
 Rows are shuffled by the seed, at most 20,000 are used (`--all-rows`: all), a fifth is held out, and
-columns are divided by their standard deviations, so that scikit-learn's `reg_covar` decides nothing.
+columns are divided by their standard deviations, so that scikit-learn's `reg_covar` does not decide.
 The gain is what the best of ten has above a single Gaussian, in nats per held-out row; a difference
 is auto minus best of ten. Tables with fewer than 1,000 rows follow in a table of their own, as
 differences in nats with the standard error over the seeds. Pixels are left out.
@@ -64,10 +64,12 @@ class Task:
 
     @property
     def key(self) -> str:
+        """Its name in the cache."""
         return f"{self.name}|{self.shape}|{self.k}|{self.seed}|{self.n}"
 
     @property
     def small(self) -> bool:
+        """Whether it belongs to the tables with few rows."""
         return self.n < SMALL
 
     @property
@@ -76,6 +78,7 @@ class Task:
         return self.n * self.k * self.d ** (2 if self.shape == "full" else 1)
 
     def rows(self) -> tuple[np.ndarray, np.ndarray]:
+        """Training and held-out rows, standardised."""
         return standardised(*split(table(self.name), self.seed, self.n))
 
 
