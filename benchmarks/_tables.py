@@ -76,7 +76,7 @@ def table(name: str, least_values: int = 3) -> np.ndarray:
     if not columns:
         return np.empty((0, 0))
     x = np.column_stack(columns)
-    return x[np.isfinite(x).all(axis=1)]
+    return np.asarray(x[np.isfinite(x).all(axis=1)])
 
 
 def _columns(name: str) -> Iterator[np.ndarray]:
@@ -96,7 +96,7 @@ def _images(name: str) -> np.ndarray:
     rows = np.random.default_rng(0).permutation(len(x))[:MOST_IMAGES]
     x = x[rows].astype(np.float64)
     if plain == name:
-        return x[:, np.ptp(x, axis=0) > 0]
+        return np.asarray(x[:, np.ptp(x, axis=0) > 0])
     d = x.shape[1]
     _, vectors = eigh(np.cov(x, rowvar=False), subset_by_index=[d - PROJECTIONS, d - 1])
     return np.asarray((x - x.mean(axis=0)) @ vectors)

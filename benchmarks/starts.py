@@ -62,7 +62,8 @@ def measure(task: Task) -> Outcome:
     k = true_k + construction.surplus
     model, seconds = fitted(rival(task.learner, k, task.seed), train)
     ours, _ = gain(model.score_samples(held), base)
-    return Outcome(task, *train.shape, k, reached, ours / reached, seconds)
+    n, d = train.shape
+    return Outcome(task, n, d, k, reached, ours / reached, seconds)
 
 
 def line(outcomes: list[Outcome]) -> tuple[str, bool]:
@@ -101,8 +102,8 @@ def main() -> None:
         text, often = line(outcomes)
         found[learner].append(often)
         print(text, flush=True)
-    for learner, often in found.items():
-        print(f"\n{learner}: {sum(often)} of {len(often)} constructions as often as wanted.")
+    for learner, each in found.items():
+        print(f"\n{learner}: {sum(each)} of {len(each)} constructions as often as wanted.")
 
 
 if __name__ == "__main__":

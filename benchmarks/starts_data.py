@@ -3,7 +3,7 @@
     MIXFOLD_DATA=FOLDER python benchmarks/starts_data.py --cache FILE --jobs 2
 
 Rows are shuffled by the seed, at most 20,000 are used (`--all-rows`: all), a fifth is held out, and
-columns are divided by their standard deviations, so that scikit-learn's `reg_covar` does not decide.
+columns are divided by their standard deviations, so that scikit-learn's `reg_covar` has no say.
 The gain is what the best of ten has above a single Gaussian, in nats per held-out row; a difference
 is auto minus best of ten. Tables with fewer than 1,000 rows follow in a table of their own, as
 differences in nats with the standard error over the seeds. Pixels are left out.
@@ -106,7 +106,8 @@ def tasks(sets: list[str] | None, seeds: int, most: int | None) -> list[Task]:
     for name in sets or [name for name in names() if name not in IMAGES]:
         n, d = table(name).shape
         n = min(n, most or n)
-        components, each = COMPONENTS, ROWS_PER_COMPONENT
+        components: tuple[int, ...] = COMPONENTS
+        each = ROWS_PER_COMPONENT
         if n < SMALL:
             components, each = FEW_COMPONENTS, FEW_ROWS_PER_COMPONENT
         for shape in shapes(name):

@@ -3,8 +3,8 @@
     MIXFOLD_DATA=FOLDER python benchmarks/stream_prequential.py --jobs 2
 
 Shuffled rows. From row 256 on, every block of 100 rows is scored, then learned. The rival is `fit`
-on all rows seen so far, made anew whenever their number has reached a power of two, and scored on the
-same blocks. Both are means over all rows scored, in nats above a single Gaussian that is fitted to
+on all rows seen so far, made anew whenever their number has reached a power of two, and scored on
+the same blocks. Both are means over all rows scored, in nats above a single Gaussian that is fitted to
 all rows; the share is the stream's gain over the rival's.
 
 The order of time (electricity; taxis). When 50, 55, ... and 95% of the rows have been learned, the
@@ -110,9 +110,10 @@ def in_time(task: Task) -> Outcome:
 
 
 def loss(outcome: Outcome) -> float:
-    """In % of the gain of the refits; where they gain nothing there is none to lose."""
-    below = outcome.refits - outcome.stream
-    return 100.0 * below / max(outcome.refits, LEAST_GAIN) if below > 0.0 else 0.0
+    """In % of the gain of the refits; not a number where they gain nothing."""
+    if outcome.refits < LEAST_GAIN:
+        return float("nan")
+    return 100.0 * (outcome.refits - outcome.stream) / outcome.refits
 
 
 def cell(outcome: Outcome) -> tuple[str, str, str, int]:

@@ -3,7 +3,7 @@
     python benchmarks/stream_speed.py [ROUNDS]
 
 Each makes one pass in blocks of 10,000 rows from nothing, in turn, on one thread; the best of
-ROUNDS, 4 by default, counts. `learn_one` is timed over 5,000 rows after 20,000 rows have been learned.
+ROUNDS, 4 by default, counts. `learn_one` is timed over 5,000 rows after 20,000 have been learned.
 """
 
 from __future__ import annotations
@@ -60,7 +60,9 @@ def alternate(
     work: Callable[..., float | None], shape: str, k: int, x: np.ndarray, rounds: int
 ) -> tuple[float, float]:
     """Seconds of the default and of online EM."""
-    rivals = {learner: partial(work, learner, shape, k, x) for learner in LEARNERS}
+    rivals: dict[str, Callable[[], object]] = {
+        learner: partial(work, learner, shape, k, x) for learner in LEARNERS
+    }
     best = best_alternating(rivals, rounds)
     return best["auto"], best["online-em"]
 
