@@ -19,7 +19,7 @@ def normal(rng: np.random.Generator, size: tuple[int, int]) -> np.ndarray:
 
 def student(rng: np.random.Generator, size: tuple[int, int]) -> np.ndarray:
     """t distributions with three degrees of freedom in each column, of variance one."""
-    return rng.standard_t(3.0, size=size) / np.sqrt(3.0)
+    return np.asarray(rng.standard_t(3.0, size=size) / np.sqrt(3.0))
 
 
 @dataclass(frozen=True)

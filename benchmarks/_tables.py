@@ -116,9 +116,10 @@ def standardised(train: np.ndarray, held: np.ndarray) -> tuple[np.ndarray, np.nd
     return (train[:, keep] - mean) / scale, (held[:, keep] - mean) / scale
 
 
-def mixture(shape: str, k: int, seed: int, **settings: Any) -> Mixture:
+def mixture(shape: str, k: int, seed: int, reg_covar: float = 0.0, **settings: Any) -> Mixture:
     """A Gaussian mixture that uses one thread."""
-    return Mixture(Gaussian(shape), k, random_state=seed, n_threads=1, **settings)
+    family = Gaussian(shape, reg_covar=reg_covar)
+    return Mixture(family, k, random_state=seed, n_threads=1, **settings)
 
 
 def fitted(model: Any, x: np.ndarray) -> tuple[Any, float]:

@@ -4,8 +4,8 @@
 
 Shuffled rows. From row 256 on, every block of 100 rows is scored, then learned. The rival is `fit`
 on all rows seen so far, made anew whenever their number has reached a power of two, and scored on
-the same blocks. Both are means over all rows scored, in nats above a single Gaussian that is fitted to
-all rows; the share is the stream's gain over the rival's.
+the same blocks. Both are means over all rows scored, in nats above a single Gaussian that is
+fitted to all rows; the share is the stream's gain over the rival's.
 
 The order of time (electricity; taxis). When 50, 55, ... and 95% of the rows have been learned, the
 next 5% are scored by the stream as it is, and by `fit` on the last tenth of the rows seen. Each is
