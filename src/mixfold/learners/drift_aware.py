@@ -15,6 +15,7 @@ from mixfold.core.registry import make_fields
 from mixfold.core.rows import Rows, join, no_rows
 from mixfold.core.value import replace, value
 from mixfold.detectors.robust_cusum import RobustCusum
+from mixfold.learners._recent_rows import RecentFits, after_drift, append, compare, no_fits
 from mixfold.learners.online_em import OnlineEM
 
 
@@ -25,7 +26,7 @@ class DriftAwareState(Generic[StateT, DetectorStateT]):
     `window` holds the rows of the current window, and `before` the parameters at its beginning.
     `detected` is the state of the detector. `drifts` are the numbers of rows after which the
     learner was restarted. Only the first of several `passes` is monitored, since later ones begin
-    with rows from before the drift.
+    with rows from before the drift. `recent` are the fits to the most recent rows.
     """
 
     inner: StateT
@@ -34,11 +35,13 @@ class DriftAwareState(Generic[StateT, DetectorStateT]):
     detected: DetectorStateT
     rows: int
     drifts: list[int]
+    recent: RecentFits
     passes: int = 0
 
     def check(self, model: Model) -> None:
         """Raise an error for a state that is not valid for the model."""
         model.check_rows(self.window)
+        self.recent.check(model)
         if len(self.window):
             model.check_params(self.before)
         for number in (self.rows, self.passes, *self.drifts):
@@ -57,12 +60,18 @@ class DriftAwareState(Generic[StateT, DetectorStateT]):
 
 @value
 class DriftAware(Learner[DriftAwareState]):
-    """Restarts another learner when the log-likelihood of a stream falls.
+    """Restarts another learner when a stream changes, and fits the most recent rows beside it.
 
     After every `window` rows their mean log-likelihood, under the parameters before they were
     learned, is given to the `detector`. When it detects a fall, online EM takes large steps again,
     and annealed gradients are annealed again. `drifts_` of the estimator lists the rows after which
-    this happened. Use it for streams that change now and then.
+    this happened. Use it for streams that change.
+
+    For changes that are slow, or come and go, EM is also fitted to the last `recent_rows` rows, and
+    to the last half of them or those since the last drift, again whenever an eighth of the rows
+    are new. The estimate is the one of the three under which the rows of the last few windows had
+    the highest log-likelihood before they were learned; one row counts for at most 10 nats. Limits
+    of variances come from the rows that are fitted.
 
     Parameters
     ----------
@@ -72,6 +81,9 @@ class DriftAware(Learner[DriftAwareState]):
         The detector of falls of the log-likelihood.
     window : int, default=128
         Rows whose mean log-likelihood is one value for the detector.
+    recent_rows : int, default=8192
+        The number of most recent rows that are kept. 0 keeps none, so the estimate is that of the
+        learner. Learners whose components are not exchangeable, such as `AnnealedSGD`, keep none.
 
     Examples
     --------
@@ -87,6 +99,7 @@ class DriftAware(Learner[DriftAwareState]):
     learner: Learner = OnlineEM()
     detector: Detector = RobustCusum()
     window: int = 128
+    recent_rows: int = 8192
 
     def __post_init__(self) -> None:
         make_fields(self, "learner", "detector")
@@ -102,6 +115,7 @@ class DriftAware(Learner[DriftAwareState]):
         if not isinstance(self.detector, Detector):
             raise InvalidInputError(f"detector is {self.detector!r}: give e.g. RobustCusum()")
         check_whole("window", self.window)
+        check_whole("recent_rows", self.recent_rows, 0)
 
     @property
     def starts(self) -> int:  # type: ignore[override]
@@ -155,7 +169,8 @@ class DriftAware(Learner[DriftAwareState]):
     ) -> DriftAwareState:
         inner = self.learner.init(backend, params, seen, seed)
         nothing = no_rows(backend.model.d)
-        return DriftAwareState(inner, None, nothing, self.detector.init(), 0, [])
+        fits = no_fits(backend.model.d, seed)
+        return DriftAwareState(inner, None, nothing, self.detector.init(), 0, [], fits)
 
     def init_after_fit(
         self, backend: Backend, params: Params, rows: int, weight: float, seed: int = 0
@@ -199,7 +214,7 @@ class DriftAware(Learner[DriftAwareState]):
         after = replace(
             state,
             inner=inner,
-            before=self.estimate(backend, state) if first else state.before,
+            before=self.learner.estimate(backend, state.inner) if first else state.before,
             window=rows.copy() if first else join([state.window, rows]),
             rows=state.rows + len(rows),
         )
@@ -215,10 +230,28 @@ class DriftAware(Learner[DriftAwareState]):
         log_density = backend.posterior(before, window, False)[0]
         mean = float(window.weights() @ log_density) / weight
         state = replace(state, detected=self.detector.step(state.detected, mean))
-        if not state.detected.drift_detected:
+        if self._fits_recent_rows:
+            recent = compare(backend, state.recent, window, log_density)
+            state = replace(state, recent=recent)
+        if state.detected.drift_detected:
+            inner = self.learner.restart(backend, state.inner)  # type: ignore[attr-defined]
+            recent = after_drift(state.recent, self.window)
+            state = replace(state, inner=inner, drifts=[*state.drifts, state.rows], recent=recent)
+        return self._with_recent(backend, state, window)
+
+    @property
+    def _fits_recent_rows(self) -> bool:
+        return self.recent_rows > 0 and self.exchangeable
+
+    def _with_recent(
+        self, backend: Backend, state: DriftAwareState, window: Rows
+    ) -> DriftAwareState:
+        """The state after a window was added to the recent rows."""
+        if not self._fits_recent_rows:
             return state
-        inner = self.learner.restart(backend, state.inner)  # type: ignore[attr-defined]
-        return replace(state, inner=inner, drifts=[*state.drifts, state.rows])
+        inner = self.learner.estimate(backend, state.inner)
+        recent = append(backend, state.recent, window, inner, self.recent_rows)
+        return replace(state, recent=recent)
 
     def end_pass(
         self, backend: Backend, state: DriftAwareState
@@ -251,4 +284,4 @@ class DriftAware(Learner[DriftAwareState]):
         return replace(state, inner=self.learner.compact(state.inner), detected=begun, passes=0)
 
     def estimate(self, backend: Backend, state: DriftAwareState) -> Any:
-        return self.learner.estimate(backend, state.inner)
+        return state.recent.estimate(self.learner.estimate(backend, state.inner))
