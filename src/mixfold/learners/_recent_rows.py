@@ -19,7 +19,7 @@ from mixfold.learners.search import search
 from mixfold.models.mixture_model import MixtureBackend
 
 INNER, LONG, SHORT = range(3)  # indices of scores
-HORIZON = 1024  # rows over which scores are averaged
+HORIZON = 2048  # rows over which scores are averaged
 LARGEST_DEFICIT = 10.0  # nats by which a row can count against a candidate
 WINDOWS_OF_DRIFT = 3  # windows before a detection that are taken to be from after the drift
 DRAWS = 3  # candidates of a search from the beginning

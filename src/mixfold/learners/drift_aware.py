@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic
+from typing import Any, Generic, cast
 
 from mixfold.core.backend import Backend, Model
 from mixfold.core.checks import check_count, check_kind, check_whole
@@ -17,6 +17,7 @@ from mixfold.core.value import replace, value
 from mixfold.detectors.robust_cusum import RobustCusum
 from mixfold.learners._recent_rows import RecentFits, after_drift, append, compare, no_fits
 from mixfold.learners.online_em import OnlineEM
+from mixfold.models.mixture_model import MixtureBackend, MixtureModel
 
 
 @value
@@ -230,8 +231,9 @@ class DriftAware(Learner[DriftAwareState]):
         log_density = backend.posterior(before, window, False)[0]
         mean = float(window.weights() @ log_density) / weight
         state = replace(state, detected=self.detector.step(state.detected, mean))
-        if self._fits_recent_rows:
-            recent = compare(backend, state.recent, window, log_density)
+        mixture = self._mixture(backend)
+        if mixture is not None:
+            recent = compare(mixture, state.recent, window, log_density)
             state = replace(state, recent=recent)
         if state.detected.drift_detected:
             inner = self.learner.restart(backend, state.inner)  # type: ignore[attr-defined]
@@ -239,24 +241,29 @@ class DriftAware(Learner[DriftAwareState]):
             state = replace(state, inner=inner, drifts=[*state.drifts, state.rows], recent=recent)
         return self._with_recent(backend, state, window)
 
-    @property
-    def _fits_recent_rows(self) -> bool:
-        return self.recent_rows > 0 and self.exchangeable
+    def _mixture(self, backend: Backend) -> MixtureBackend | None:
+        """The backend if recent rows are fitted."""
+        fitted = self.recent_rows > 0 and self.exchangeable
+        is_mixture = isinstance(backend.model, MixtureModel)
+        return cast(MixtureBackend, backend) if fitted and is_mixture else None
 
     def _with_recent(
         self, backend: Backend, state: DriftAwareState, window: Rows
     ) -> DriftAwareState:
         """The state after a window was added to the recent rows."""
-        if not self._fits_recent_rows:
+        mixture = self._mixture(backend)
+        if mixture is None:
             return state
         inner = self.learner.estimate(backend, state.inner)
-        recent = append(backend, state.recent, window, inner, self.recent_rows)
+        recent = append(mixture, state.recent, window, inner, self.recent_rows)
         return replace(state, recent=recent)
 
     def end_pass(
         self, backend: Backend, state: DriftAwareState
     ) -> tuple[DriftAwareState, list[Info]]:
         inner, infos = self.learner.end_pass(backend, state.inner)
+        if state.passes:  # the fits are as old as the first pass
+            state = replace(state, recent=no_fits(backend.model.d, state.recent.seed))
         return replace(self._between(backend, state, inner), passes=state.passes + 1), infos
 
     def _between(
