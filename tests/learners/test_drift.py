@@ -100,9 +100,63 @@ def test_a_shift_is_listed_once_and_learned_sooner(learner: Any) -> None:
 def test_a_steady_stream_is_learned_as_without(learner: Any) -> None:
     x = stream(60_000)
     plain = Mixture(n_components=3, learner=learner, random_state=0).partial_fit(x)
-    aware = Mixture(n_components=3, learner=DriftAware(learner), random_state=0).partial_fit(x)
+    only_restarts = DriftAware(learner, recent_rows=0)
+    aware = Mixture(n_components=3, learner=only_restarts, random_state=0).partial_fit(x)
     assert aware.drifts_.tolist() == []
     assert equal(aware.params_, plain.params_)
+    aware = Mixture(n_components=3, learner=DriftAware(learner), random_state=0).partial_fit(x)
+    held_out = stream(20_000, seed=5)
+    assert aware.drifts_.tolist() == []
+    assert aware.score(held_out) > plain.score(held_out) - 0.005
+
+
+def moving(n: int, seed: int = 0) -> Array:
+    """Clusters that move slowly, in all by 8 standard deviations."""
+    x = stream(n, seed=seed)
+    x[:, 0] += np.linspace(0.0, 8.0, n)
+    return x
+
+
+def test_slow_changes_are_followed() -> None:
+    x, next_rows = moving(40_000), stream(5000, seed=3)
+    next_rows[:, 0] += 8.0
+    never, scores = RobustCusum(threshold=1e9), {}
+    for rows in (0, 4096):
+        inner = OnlineEM(schedule=Power(0.99))
+        learner = DriftAware(inner, never, recent_rows=rows)
+        model = Mixture(n_components=3, learner=learner, random_state=0).partial_fit(x)
+        assert model.drifts_.tolist() == []
+        scores[rows] = model.score(next_rows)
+    refit = Mixture(n_components=3, random_state=0).fit(x[-4000:]).score(next_rows)
+    assert scores[4096] > refit - 0.05
+    assert scores[0] < refit - 0.3
+
+
+def test_recent_rows_do_not_depend_on_blocks(tmp_path: Path) -> None:
+    x = np.concatenate([moving(5000), stream(1500, shift=7.0, seed=1)])
+    learner = DriftAware(recent_rows=1024)
+    whole = Mixture(n_components=3, learner=learner, random_state=0).partial_fit(x)
+    state = whole._now().stream.state
+    assert len(state.recent.kept) == 1024
+    assert state.recent.short is not None
+    parts = Mixture(n_components=3, learner=learner, random_state=0).partial_fit(x[:3333])
+    parts.save(tmp_path / "m")
+    parts = mixfold.load(tmp_path / "m")
+    for row in x[3333:3700]:
+        parts.learn_one(row)
+    for first in range(3700, len(x), 100):
+        parts.partial_fit(x[first : first + 100])
+    assert equal(parts._now().stream.state, state)
+    assert equal(parts.params_, whole.params_)
+
+
+def test_columns_that_were_constant_at_first_do_no_harm() -> None:
+    rng = np.random.default_rng(0)
+    x = stream(8000)
+    x = np.column_stack([x, np.where(np.arange(8000) < 1000, 2.0, 2.0 + rng.normal(size=8000))])
+    model = Mixture(n_components=3, learner="drift-aware", random_state=0).partial_fit(x[:7000])
+    refit = Mixture(n_components=3, random_state=0).fit(x[6000:7000]).score(x[7000:])
+    assert model.score(x[7000:]) > refit - 0.02
 
 
 def test_annealed_gradients_are_annealed_again() -> None:
@@ -182,6 +236,7 @@ def test_bad_settings_are_refused() -> None:
         (DriftAware, {"learner": "em"}, r"learner is EM\(.*cannot be restarted"),
         (DriftAware, {"detector": None}, "detector is None"),
         (DriftAware, {"window": 0}, "window is 0"),
+        (DriftAware, {"recent_rows": -1}, "recent_rows is -1"),
         (RobustCusum, {"delta": 0.0}, "delta is 0"),
         (RobustCusum, {"max_deviation": 0.5}, "max_deviation is 0.5"),
         (RobustCusum, {"min_instances": 1}, "min_instances is 1"),

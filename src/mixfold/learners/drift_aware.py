@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic
+from typing import Any, Generic, cast
 
 from mixfold.core.backend import Backend, Model
 from mixfold.core.checks import check_count, check_kind, check_whole
@@ -15,7 +15,9 @@ from mixfold.core.registry import make_fields
 from mixfold.core.rows import Rows, join, no_rows
 from mixfold.core.value import replace, value
 from mixfold.detectors.robust_cusum import RobustCusum
+from mixfold.learners._recent_rows import RecentFits, after_drift, append, compare, no_fits
 from mixfold.learners.online_em import OnlineEM
+from mixfold.models.mixture_model import MixtureBackend, MixtureModel
 
 
 @value
@@ -25,7 +27,7 @@ class DriftAwareState(Generic[StateT, DetectorStateT]):
     `window` holds the rows of the current window, and `before` the parameters at its beginning.
     `detected` is the state of the detector. `drifts` are the numbers of rows after which the
     learner was restarted. Only the first of several `passes` is monitored, since later ones begin
-    with rows from before the drift.
+    with rows from before the drift. `recent` are the fits to the most recent rows.
     """
 
     inner: StateT
@@ -34,11 +36,13 @@ class DriftAwareState(Generic[StateT, DetectorStateT]):
     detected: DetectorStateT
     rows: int
     drifts: list[int]
+    recent: RecentFits
     passes: int = 0
 
     def check(self, model: Model) -> None:
         """Raise an error for a state that is not valid for the model."""
         model.check_rows(self.window)
+        self.recent.check(model)
         if len(self.window):
             model.check_params(self.before)
         for number in (self.rows, self.passes, *self.drifts):
@@ -57,12 +61,18 @@ class DriftAwareState(Generic[StateT, DetectorStateT]):
 
 @value
 class DriftAware(Learner[DriftAwareState]):
-    """Restarts another learner when the log-likelihood of a stream falls.
+    """Restarts another learner when a stream changes, and fits the most recent rows beside it.
 
     After every `window` rows their mean log-likelihood, under the parameters before they were
     learned, is given to the `detector`. When it detects a fall, online EM takes large steps again,
     and annealed gradients are annealed again. `drifts_` of the estimator lists the rows after which
-    this happened. Use it for streams that change now and then.
+    this happened. Use it for streams that change.
+
+    For changes that are slow, or come and go, EM is also fitted to the last `recent_rows` rows, and
+    to the last half of them or those since the last drift, again whenever an eighth of the rows
+    are new. The estimate is the one of the three under which the rows of the last few windows had
+    the highest log-likelihood before they were learned; one row counts for at most 10 nats. Limits
+    of variances come from the rows that are fitted.
 
     Parameters
     ----------
@@ -72,6 +82,9 @@ class DriftAware(Learner[DriftAwareState]):
         The detector of falls of the log-likelihood.
     window : int, default=128
         Rows whose mean log-likelihood is one value for the detector.
+    recent_rows : int, default=8192
+        The number of most recent rows that are kept. 0 keeps none, so the estimate is that of the
+        learner. Learners whose components are not exchangeable, such as `AnnealedSGD`, keep none.
 
     Examples
     --------
@@ -87,6 +100,7 @@ class DriftAware(Learner[DriftAwareState]):
     learner: Learner = OnlineEM()
     detector: Detector = RobustCusum()
     window: int = 128
+    recent_rows: int = 8192
 
     def __post_init__(self) -> None:
         make_fields(self, "learner", "detector")
@@ -102,6 +116,7 @@ class DriftAware(Learner[DriftAwareState]):
         if not isinstance(self.detector, Detector):
             raise InvalidInputError(f"detector is {self.detector!r}: give e.g. RobustCusum()")
         check_whole("window", self.window)
+        check_whole("recent_rows", self.recent_rows, 0)
 
     @property
     def starts(self) -> int:  # type: ignore[override]
@@ -155,7 +170,8 @@ class DriftAware(Learner[DriftAwareState]):
     ) -> DriftAwareState:
         inner = self.learner.init(backend, params, seen, seed)
         nothing = no_rows(backend.model.d)
-        return DriftAwareState(inner, None, nothing, self.detector.init(), 0, [])
+        fits = no_fits(backend.model.d, seed)
+        return DriftAwareState(inner, None, nothing, self.detector.init(), 0, [], fits)
 
     def init_after_fit(
         self, backend: Backend, params: Params, rows: int, weight: float, seed: int = 0
@@ -199,7 +215,7 @@ class DriftAware(Learner[DriftAwareState]):
         after = replace(
             state,
             inner=inner,
-            before=self.estimate(backend, state) if first else state.before,
+            before=self.learner.estimate(backend, state.inner) if first else state.before,
             window=rows.copy() if first else join([state.window, rows]),
             rows=state.rows + len(rows),
         )
@@ -215,15 +231,39 @@ class DriftAware(Learner[DriftAwareState]):
         log_density = backend.posterior(before, window, False)[0]
         mean = float(window.weights() @ log_density) / weight
         state = replace(state, detected=self.detector.step(state.detected, mean))
-        if not state.detected.drift_detected:
+        mixture = self._mixture(backend)
+        if mixture is not None:
+            recent = compare(mixture, state.recent, window, log_density)
+            state = replace(state, recent=recent)
+        if state.detected.drift_detected:
+            inner = self.learner.restart(backend, state.inner)  # type: ignore[attr-defined]
+            recent = after_drift(state.recent, self.window)
+            state = replace(state, inner=inner, drifts=[*state.drifts, state.rows], recent=recent)
+        return self._with_recent(backend, state, window)
+
+    def _mixture(self, backend: Backend) -> MixtureBackend | None:
+        """The backend if recent rows are fitted."""
+        fitted = self.recent_rows > 0 and self.exchangeable
+        is_mixture = isinstance(backend.model, MixtureModel)
+        return cast(MixtureBackend, backend) if fitted and is_mixture else None
+
+    def _with_recent(
+        self, backend: Backend, state: DriftAwareState, window: Rows
+    ) -> DriftAwareState:
+        """The state after a window was added to the recent rows."""
+        mixture = self._mixture(backend)
+        if mixture is None:
             return state
-        inner = self.learner.restart(backend, state.inner)  # type: ignore[attr-defined]
-        return replace(state, inner=inner, drifts=[*state.drifts, state.rows])
+        inner = self.learner.estimate(backend, state.inner)
+        recent = append(mixture, state.recent, window, inner, self.recent_rows)
+        return replace(state, recent=recent)
 
     def end_pass(
         self, backend: Backend, state: DriftAwareState
     ) -> tuple[DriftAwareState, list[Info]]:
         inner, infos = self.learner.end_pass(backend, state.inner)
+        if state.passes:  # the fits are as old as the first pass
+            state = replace(state, recent=no_fits(backend.model.d, state.recent.seed))
         return replace(self._between(backend, state, inner), passes=state.passes + 1), infos
 
     def _between(
@@ -251,4 +291,4 @@ class DriftAware(Learner[DriftAwareState]):
         return replace(state, inner=self.learner.compact(state.inner), detected=begun, passes=0)
 
     def estimate(self, backend: Backend, state: DriftAwareState) -> Any:
-        return self.learner.estimate(backend, state.inner)
+        return state.recent.estimate(self.learner.estimate(backend, state.inner))
