@@ -9,7 +9,7 @@ import numpy as np
 
 from mixfold.core.capabilities import DevicePasses, RowUpdates, Whitened
 from mixfold.core.rows import Array
-from mixfold.core.statistics import Block, lower_mask
+from mixfold.core.statistics import Block, Blocks, lower_mask, outer_like
 from mixfold.core.variance_floors import ROUNDING
 from mixfold.families._covariance import STRUCTURES, Covariance
 from mixfold.families._gaussian_params import GaussianParams
@@ -118,6 +118,30 @@ class GaussianCapabilities(VarianceLimits[GaussianParams]):
         if self.covariance == "full":
             return (d, d) if self.cap is None else None
         return (d,) if self.covariance == "diag" else None
+
+    # a weak prior
+
+    def prior_params(self, blocks: Blocks) -> GaussianParams:
+        """The covariance of all rows, divided by K^(2/d): the size of K equal parts of a cloud."""
+        (block,) = blocks
+        k, d = block.mean.shape
+        normalized = block.weight / block.weight.sum()
+        away = block.mean - normalized @ block.mean
+        length = block.scatter.shape[1]
+        whole = normalized @ (block.scatter + outer_like(away, length)) / k ** (2.0 / d)
+        scatter = np.broadcast_to(whole, (k, length))
+        return self.maximize((Block(np.ones(k), block.mean, scatter),))[0]
+
+    def prior_rows(self, d: int) -> float:
+        return d + 2.0 if self.form == "triangular" else 3.0
+
+    def kullback_leibler(self, a: GaussianParams, b: GaussianParams) -> Array:
+        spread = self.whiten(b)
+        d = a.means.shape[1]
+        spread = spread * a.scale if spread.ndim == 2 else spread @ a.scale
+        square = np.square(spread).reshape(len(spread), -1).sum(axis=1)
+        logs = self.log_determinant(b) - self.log_determinant(a)
+        return np.asarray(0.5 * (square - d) + logs)
 
     # kernels
 

@@ -73,11 +73,13 @@ class Auto(Learner[AutoState]):
     tol: float = TOL
     max_iter: int = 500
     batch_size: int | None = None
+    prior_strength: float = 1.0
 
     def __post_init__(self) -> None:
         for name in ("starts", "sample_size"):
             check_whole(name, getattr(self, name))
         check_least("tol", self.tol, 0.0)
+        check_least("prior_strength", self.prior_strength, 0.0)
         check_whole("max_iter", self.max_iter, 0)
         if self.batch_size is not None:
             check_whole("batch_size", self.batch_size)
@@ -103,7 +105,12 @@ class Auto(Learner[AutoState]):
         return MiniBatchEM(batch_size=self.batch_size or 2**16, sampling="stream", max_iter=1)
 
     def _polish(self) -> EM:
-        return EM(tol=self.tol, max_iter=self.max_iter, accelerate=True)
+        return EM(
+            tol=self.tol,
+            max_iter=self.max_iter,
+            accelerate=True,
+            prior_strength=self.prior_strength,
+        )
 
     def _learner(self, state: AutoState) -> Any:
         return self._polish() if state.polishing else self._fold()

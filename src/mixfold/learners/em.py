@@ -48,6 +48,7 @@ from mixfold.learners._gathering import (
     total,
 )
 from mixfold.learners._merging import check_same_pass, in_order
+from mixfold.learners._penalty import has_prior, with_prior
 from mixfold.learners.online_em import OnlineEM
 
 Phase = Literal["plain", "second", "extrapolated", "combined"]
@@ -142,9 +143,11 @@ class EM(Learner[EMState]):
     max_iter: int = 1000
     accelerate: bool = False
     criterion: Criterion = "remaining"
+    prior_strength: float = 0.0
 
     def __post_init__(self) -> None:
         check_least("tol", self.tol, 0.0)
+        check_least("prior_strength", self.prior_strength, 0.0)
         check_whole("max_iter", self.max_iter, 0)
         if self.criterion not in CRITERIA:
             raise unknown_name("criterion", self.criterion, CRITERIA)
@@ -196,11 +199,14 @@ class EM(Learner[EMState]):
         statistics = backend.model.statistics(state.params, sums)
         if not statistics.count > 0:
             return replace(state, gathered=nothing(backend), passes=state.passes + 1), []
-        now, n = (
-            statistics.log_likelihood / statistics.count,
-            max(statistics.count, state.gathered.n),
-        )
-        info = Info(state.gathered.n, now, 1.0)
+        n = max(statistics.count, state.gathered.n)
+        now = likelihood = statistics.log_likelihood / statistics.count
+        if has_prior(backend.model, self.prior_strength):
+            rows = self.prior_strength * statistics.count / n
+            statistics, log_prior = with_prior(backend.model, state.params, statistics, rows)
+            now = likelihood + log_prior / statistics.count
+        bound = None if now is likelihood else now
+        info = Info(state.gathered.n, likelihood, 1.0, bound)
         after, n_degenerate = backend.model.maximize(statistics)
         moved = replace(
             state,
@@ -228,7 +234,7 @@ class EM(Learner[EMState]):
         self, backend: Backend, state: EMState, rows: Rows, most: int | None
     ) -> tuple[EMState, list[Info]] | None:
         """Make plain passes on the backend, until they converge or it returns early."""
-        if self.accelerate or self.assign != "expected":
+        if self.accelerate or self.assign != "expected" or self.prior_strength:
             return None
         fused = backend.capability(FusedPasses)
         made = None if fused is None else fused.run_passes(state.params, rows)
