@@ -58,21 +58,18 @@ class ShrinksToData(Capability, Protocol[ParamsT]):
     """A weak prior of the components' scales, in proportion to the scale of all rows.
 
     It is worth some rows in every component, whose distribution about the component's own mean is
-    given by `prior_params`; the logarithm of its density is minus their Kullback-Leibler divergence
-    from the components.
+    given by `prior_params`. The logarithm of its density is minus their number times the
+    Kullback-Leibler divergence of a component from that distribution.
     """
 
     def prior_params(self, blocks: Blocks) -> ParamsT:
         """Components with the means of the blocks, and a scale taken from all rows together."""
 
-    def prior_rows(self, d: int) -> float:
-        """The number of rows that the prior is worth in a component."""
+    def n_scale_parameters(self, k: int, d: int) -> int:
+        """Free parameters of the scales of K components."""
 
-    def kullback_leibler(self, a: ParamsT, b: ParamsT) -> Array:
-        """Divergence of the components of `b` from those of `a` with the same number, (K,).
-
-        The means of `a` are ignored: they are taken to be those of `b`.
-        """
+    def scale_divergence(self, a: ParamsT, b: ParamsT) -> Array:
+        """Kullback-Leibler divergence of each component of `b` from that of `a` at one mean."""
 
 
 @runtime_checkable

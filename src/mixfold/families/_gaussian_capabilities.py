@@ -122,7 +122,7 @@ class GaussianCapabilities(VarianceLimits[GaussianParams]):
     # a weak prior
 
     def prior_params(self, blocks: Blocks) -> GaussianParams:
-        """The covariance of all rows, divided by K^(2/d): the size of K equal parts of a cloud."""
+        """Components whose covariance is that of all rows, divided by K^(2/d)."""
         (block,) = blocks
         k, d = block.mean.shape
         normalized = block.weight / block.weight.sum()
@@ -132,13 +132,12 @@ class GaussianCapabilities(VarianceLimits[GaussianParams]):
         scatter = np.broadcast_to(whole, (k, length))
         return self.maximize((Block(np.ones(k), block.mean, scatter),))[0]
 
-    def prior_rows(self, d: int) -> float:
-        return d + 2.0 if self.form == "triangular" else 3.0
+    def n_scale_parameters(self, k: int, d: int) -> int:
+        return self.structure.n_parameters(k, d)
 
-    def kullback_leibler(self, a: GaussianParams, b: GaussianParams) -> Array:
-        spread = self.whiten(b)
-        d = a.means.shape[1]
-        spread = spread * a.scale if spread.ndim == 2 else spread @ a.scale
+    def scale_divergence(self, a: GaussianParams, b: GaussianParams) -> Array:
+        d, whiten = a.means.shape[1], self.whiten(b)
+        spread = whiten * a.scale if whiten.ndim == 2 else whiten @ a.scale
         square = np.square(spread).reshape(len(spread), -1).sum(axis=1)
         logs = self.log_determinant(b) - self.log_determinant(a)
         return np.asarray(0.5 * (square - d) + logs)

@@ -48,7 +48,7 @@ from mixfold.learners._gathering import (
     total,
 )
 from mixfold.learners._merging import check_same_pass, in_order
-from mixfold.learners._penalty import has_prior, with_prior
+from mixfold.learners._penalty import with_prior
 from mixfold.learners.online_em import OnlineEM
 
 Phase = Literal["plain", "second", "extrapolated", "combined"]
@@ -64,7 +64,8 @@ NEAR = 1.0  # gain of a step in nats below which the likelihood is nearly quadra
 class EMState:
     """Current parameters, the sums of the current pass, and the history for acceleration.
 
-    `before` is the mean log-likelihood of the point whose M-step gave `params`, and `gains` are
+    `before` is the mean log-likelihood, and log density of the prior if there is one, of the point
+    whose M-step gave `params`, and `gains` are
     those of the last plain steps, in nats of all rows. `trail` holds the earlier points of an
     acceleration cycle, `reach` is the largest length of the next extrapolation, and `refused` is
     true if the last combination of steps was worse than a plain one. `weight` is that of all rows.
@@ -122,6 +123,8 @@ class EM(Learner[EMState]):
     criterion : {"remaining", "step"}, default="remaining"
         What `tol` is compared with: the likelihood that is left to gain, or, as in scikit-learn,
         what a step has gained per row.
+    prior_strength : float, default=0.0
+        How many times a weak prior of the covariances counts; 0 is maximum likelihood. See `Auto`.
 
     Examples
     --------
@@ -200,13 +203,13 @@ class EM(Learner[EMState]):
         if not statistics.count > 0:
             return replace(state, gathered=nothing(backend), passes=state.passes + 1), []
         n = max(statistics.count, state.gathered.n)
-        now = likelihood = statistics.log_likelihood / statistics.count
-        if has_prior(backend.model, self.prior_strength):
-            rows = self.prior_strength * statistics.count / n
-            statistics, log_prior = with_prior(backend.model, state.params, statistics, rows)
-            now = likelihood + log_prior / statistics.count
-        bound = None if now is likelihood else now
+        likelihood = statistics.log_likelihood / statistics.count
+        statistics, log_prior = with_prior(
+            backend.model, state.params, statistics, self.prior_strength, n
+        )
+        bound = None if log_prior is None else likelihood + log_prior / statistics.count
         info = Info(state.gathered.n, likelihood, 1.0, bound)
+        now = likelihood if bound is None else bound
         after, n_degenerate = backend.model.maximize(statistics)
         moved = replace(
             state,
