@@ -11,10 +11,9 @@ from mixfold.core.statistics import Statistics
 from mixfold.core.value import replace
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
-# Rows per component, for each free parameter of the scales and divided by the number of rows. Of
-# 1, 2, 3 and 5 on halves of small tables, 2 had the highest likelihood of the other half, or close
-# to it; so many rows that do not depend on n, such as the d + 2 of Fraley and Raftery, are too many
-# for clusters that are apart, and the denominators of the posterior mode make variances too small.
+# Rows per component, for each free parameter of the scales and divided by the number of rows. It
+# was chosen by the likelihood of held-out rows of small tables. Numbers that do not depend on n,
+# such as d + 2, were worse where clusters are far apart and there are enough rows for them.
 ROWS = 2.0
 
 
