@@ -63,7 +63,10 @@ class ShrinksToData(Capability, Protocol[ParamsT]):
     """
 
     def prior_params(self, blocks: Blocks) -> ParamsT:
-        """Components with the means of the blocks, and a scale taken from all rows together."""
+        """Components at the mean of all rows, with a scale in proportion to theirs."""
+
+    def shrunk(self, blocks: Blocks, prior: ParamsT, rows: float) -> Blocks:
+        """Blocks whose scatters include `rows` rows of the prior; weights and means are kept."""
 
     def n_scale_parameters(self, k: int, d: int) -> int:
         """Free parameters of the scales of K components."""

@@ -126,11 +126,18 @@ class GaussianCapabilities(VarianceLimits[GaussianParams]):
         (block,) = blocks
         k, d = block.mean.shape
         normalized = block.weight / block.weight.sum()
-        away = block.mean - normalized @ block.mean
-        length = block.scatter.shape[1]
-        whole = normalized @ (block.scatter + outer_like(away, length)) / k ** (2.0 / d)
-        scatter = np.broadcast_to(whole, (k, length))
-        return self.maximize((Block(np.ones(k), block.mean, scatter),))[0]
+        centre, length = normalized @ block.mean, block.scatter.shape[1]
+        spread = block.scatter + outer_like(block.mean - centre, length)
+        scatter = np.tile(normalized @ spread / k ** (2.0 / d), (k, 1))
+        return self.maximize((Block(np.ones(k), np.tile(centre, (k, 1)), scatter),))[0]
+
+    def shrunk(self, blocks: Blocks, prior: GaussianParams, rows: float) -> Blocks:
+        (block,) = blocks
+        (whole,) = self.expected(prior, block.weight)
+        weight = block.weight
+        if len(prior.scale) == 1:  # a common covariance has the rows of all components
+            weight = np.full_like(weight, weight.mean())
+        return (block.shrunk(whole, weight / (weight + rows), 0.0),)
 
     def n_scale_parameters(self, k: int, d: int) -> int:
         return self.structure.n_parameters(k, d)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from mixfold.core.backend import Model
 from mixfold.core.capabilities import ShrinksToData
 from mixfold.core.params import Params
@@ -34,6 +32,6 @@ def with_prior(
     rows = strength * ROWS * family.n_scale_parameters(model.k, model.d) / n
     weight = rows * statistics.count / n  # in units of the weight of a row
     prior = family.prior_params(statistics.blocks)
-    pairs = zip(statistics.blocks, family.expected(prior, np.full(model.k, weight)), strict=True)
     divergence = float(family.scale_divergence(prior, params.components).sum())
-    return replace(statistics, blocks=tuple(a + b for a, b in pairs)), -weight * divergence
+    blocks = family.shrunk(statistics.blocks, prior, weight)
+    return replace(statistics, blocks=blocks), -weight * divergence
