@@ -130,7 +130,9 @@ def test_gaussians(name: str, covariance: str, learner: str) -> None:
     collapse = name in ("one value", "zeros") or covariance in ("full", "tied")
     if name in MUST_BE_MENDED and collapse and learner in ("auto", "em", "accelerated em"):
         largest = [model for model in models if model.n_components == 6]
-        assert all(model.n_degenerate_ > 0 for model in largest)
+        # four distinct rows span a space: the prior of auto keeps components from collapsing
+        wide = (name, learner, covariance) == ("duplicates", "auto", "full")
+        assert all((model.n_degenerate_ > 0) is not wide for model in largest)
 
 
 @pytest.mark.parametrize("learner", LEARNERS)

@@ -284,7 +284,7 @@ def test_what_auto_does_for_data_of_any_size() -> None:
     """About 32 updates in a pass, of 1,024 rows or more, and of no more than 2^22 numbers."""
     for n in (1, 19_999, 20_000):
         small = Auto(tol=0.1, max_iter=7).resolve(n, 3, False)
-        assert equal(small, EM(tol=0.1, max_iter=7, accelerate=True))
+        assert equal(small, EM(0.1, 7, True, prior_strength=1.0))
     sizes: list[tuple[int | None, int, int]] = [
         (20_001, 1, 1024),
         (32 * 1024 + 31, 5, 1024),

@@ -60,7 +60,7 @@ def test_rows_of_a_batch_of_auto(n: int | None, d: int, size: int) -> None:
 
 def test_auto_is_em_where_the_sample_is_everything() -> None:
     auto = Auto(sample_size=100, tol=0.25, max_iter=7)
-    assert equal(auto.resolve(100, 2, False), EM(tol=0.25, max_iter=7, accelerate=True))
+    assert equal(auto.resolve(100, 2, False), EM(0.25, 7, True, prior_strength=1.0))
     assert isinstance(auto.resolve(101, 2, False), Auto)
     assert isinstance(auto.resolve(None, 2, False), Auto)
     assert isinstance(auto.resolve(10, 2, True), OnlineEM)

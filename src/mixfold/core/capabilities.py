@@ -54,6 +54,28 @@ def conjugate_of(family: Family) -> Conjugate | None:
 
 
 @runtime_checkable
+class ShrinksToData(Capability, Protocol[ParamsT]):
+    """A weak prior of the components' scales, in proportion to the scale of all rows.
+
+    It is worth some rows in every component, whose distribution about the component's own mean is
+    given by `prior_params`. The logarithm of its density is minus their number times the
+    Kullback-Leibler divergence of a component from that distribution.
+    """
+
+    def prior_params(self, blocks: Blocks) -> ParamsT:
+        """Components at the mean of all rows, with a scale in proportion to theirs."""
+
+    def shrunk(self, blocks: Blocks, prior: ParamsT, rows: float) -> Blocks:
+        """Blocks whose scatters include `rows` rows of the prior; weights and means are kept."""
+
+    def n_scale_parameters(self, k: int, d: int) -> int:
+        """Free parameters of the scales of K components."""
+
+    def scale_divergence(self, a: ParamsT, b: ParamsT) -> Array:
+        """Kullback-Leibler divergence of each component of `b` from that of `a` at one mean."""
+
+
+@runtime_checkable
 class LatentFactors(Capability, Protocol):
     """Latent factors, which are determined up to a rotation."""
 

@@ -42,7 +42,7 @@ class Learner(ABC, Generic[StateT]):
     that `rereads` needs a source that can be read again in the same order. One that
     `supports_warm_start` can continue from its state after a fit. If the learner is `exchangeable`,
     components may be put into any order. Initial parameters are the best of `starts` candidates,
-    drawn from about `sample_size` rows.
+    drawn from about `sample_size` rows, and compared with a prior of `prior_strength`.
 
     A learner whose states can be merged is `Mergeable` too: see `core/backend_capabilities.py` and
     `learners/_merging.py`. Its `merge` flushes states that hold buffered rows.
@@ -52,6 +52,7 @@ class Learner(ABC, Generic[StateT]):
     places: ClassVar[tuple[str, ...]] = ()
     starts = 1
     sample_size = 20_000
+    prior_strength = 0.0
     rereads = False
     supports_warm_start = False
     exchangeable = True

@@ -52,7 +52,9 @@ class Streaming(LearnedAttributes):
         """The family, learner and initializer; each call resolves them once."""
         family, learner = self._family(), self._learner()
         start = self._start(family, learner)
-        initialization = Initialization(start, learner.starts, learner.exchangeable)
+        initialization = Initialization(
+            start, learner.starts, learner.exchangeable, learner.prior_strength
+        )
         return MixtureSettings(family, learner, initialization, self.n_components, self.n_threads)
 
     def _check_parameters(self) -> None:

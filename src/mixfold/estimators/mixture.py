@@ -84,7 +84,8 @@ class Mixture(Density):
     n_iter_ : int
         The number of passes that `fit` made; 0 if all rows were given to `partial_fit`.
     lower_bound_ : float
-        The log-likelihood per row in the last pass, or the lower bound that the learner maximises.
+        The log-likelihood per row in the last pass, or the lower bound that the learner maximises;
+        for "auto" with several Gaussian components, the log prior density is added.
         Only learners that update once per pass, such as EM, have one; `score` always works.
     history_ : History
         `log_likelihood`, `step_size`, `rows` and `time` of every pass or update, and `bound`, what

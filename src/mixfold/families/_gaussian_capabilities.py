@@ -9,7 +9,7 @@ import numpy as np
 
 from mixfold.core.capabilities import DevicePasses, RowUpdates, Whitened
 from mixfold.core.rows import Array
-from mixfold.core.statistics import Block, lower_mask
+from mixfold.core.statistics import Block, Blocks, lower_mask, outer_like
 from mixfold.core.variance_floors import ROUNDING
 from mixfold.families._covariance import STRUCTURES, Covariance
 from mixfold.families._gaussian_params import GaussianParams
@@ -118,6 +118,36 @@ class GaussianCapabilities(VarianceLimits[GaussianParams]):
         if self.covariance == "full":
             return (d, d) if self.cap is None else None
         return (d,) if self.covariance == "diag" else None
+
+    # a weak prior
+
+    def prior_params(self, blocks: Blocks) -> GaussianParams:
+        """Components whose covariance is that of all rows, divided by K^(2/d)."""
+        (block,) = blocks
+        k, d = block.mean.shape
+        normalized = block.weight / block.weight.sum()
+        centre, length = normalized @ block.mean, block.scatter.shape[1]
+        spread = block.scatter + outer_like(block.mean - centre, length)
+        scatter = np.tile(normalized @ spread / k ** (2.0 / d), (k, 1))
+        return self.maximize((Block(np.ones(k), np.tile(centre, (k, 1)), scatter),))[0]
+
+    def shrunk(self, blocks: Blocks, prior: GaussianParams, rows: float) -> Blocks:
+        (block,) = blocks
+        (whole,) = self.expected(prior, block.weight)
+        weight = block.weight
+        if len(prior.scale) == 1:  # a common covariance has the rows of all components
+            weight = np.full_like(weight, weight.mean())
+        return (block.shrunk(whole, weight / (weight + rows), 0.0),)
+
+    def n_scale_parameters(self, k: int, d: int) -> int:
+        return self.structure.n_parameters(k, d)
+
+    def scale_divergence(self, a: GaussianParams, b: GaussianParams) -> Array:
+        d, whiten = a.means.shape[1], self.whiten(b)
+        spread = whiten * a.scale if whiten.ndim == 2 else whiten @ a.scale
+        square = np.square(spread).reshape(len(spread), -1).sum(axis=1)
+        logs = self.log_determinant(b) - self.log_determinant(a)
+        return np.asarray(0.5 * (square - d) + logs)
 
     # kernels
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isnan
 from typing import Any
 
 from mixfold.core.backend import Model
@@ -59,3 +60,8 @@ class Fit:
     def bound(self) -> float:
         """The latest lower bound per row; NaN if the learner maximises the log-likelihood."""
         return float(self.history.bound[-1]) if len(self.history) else float("nan")
+
+    @property
+    def objective(self) -> float:
+        """What the learner maximises, per row: the bound, or else the log-likelihood."""
+        return self.log_likelihood if isnan(self.bound) else self.bound

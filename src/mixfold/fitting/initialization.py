@@ -55,6 +55,7 @@ class Initialization:
     start: Initializer
     candidates: int = 1
     exchangeable: bool = True
+    prior_strength: float = 0.0
 
     @property
     def given(self) -> MixtureParams | None:
@@ -74,7 +75,7 @@ class Initialization:
         if self.candidates == 1:
             best = draw(backend, self.start, sample, seed)
         else:
-            best = search(backend, self.start, sample, seed, self.candidates)
+            best = search(backend, self.start, sample, seed, self.candidates, self.prior_strength)
         best = at_home(best)
         return reorder(best, component_order(backend.model, best)) if self.exchangeable else best
 

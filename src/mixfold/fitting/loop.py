@@ -172,5 +172,5 @@ def check_some(rows: int, weight: float) -> None:
 
 
 def _beats(fit: Fit, best: Fit) -> bool:
-    reached = best.log_likelihood
-    return isnan(reached) or ranked([reached, fit.log_likelihood])[0] == 1
+    reached = best.objective
+    return isnan(reached) or ranked([reached, fit.objective])[0] == 1

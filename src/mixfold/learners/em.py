@@ -48,6 +48,7 @@ from mixfold.learners._gathering import (
     total,
 )
 from mixfold.learners._merging import check_same_pass, in_order
+from mixfold.learners._penalty import with_prior
 from mixfold.learners.online_em import OnlineEM
 
 Phase = Literal["plain", "second", "extrapolated", "combined"]
@@ -63,7 +64,8 @@ NEAR = 1.0  # gain of a step in nats below which the likelihood is nearly quadra
 class EMState:
     """Current parameters, the sums of the current pass, and the history for acceleration.
 
-    `before` is the mean log-likelihood of the point whose M-step gave `params`, and `gains` are
+    `before` is the mean log-likelihood, and log density of the prior if there is one, of the point
+    whose M-step gave `params`, and `gains` are
     those of the last plain steps, in nats of all rows. `trail` holds the earlier points of an
     acceleration cycle, `reach` is the largest length of the next extrapolation, and `refused` is
     true if the last combination of steps was worse than a plain one. `weight` is that of all rows.
@@ -121,6 +123,8 @@ class EM(Learner[EMState]):
     criterion : {"remaining", "step"}, default="remaining"
         What `tol` is compared with: the likelihood that is left to gain, or, as in scikit-learn,
         what a step has gained per row.
+    prior_strength : float, default=0.0
+        How many times a weak prior of the covariances counts; 0 is maximum likelihood. See `Auto`.
 
     Examples
     --------
@@ -142,9 +146,11 @@ class EM(Learner[EMState]):
     max_iter: int = 1000
     accelerate: bool = False
     criterion: Criterion = "remaining"
+    prior_strength: float = 0.0
 
     def __post_init__(self) -> None:
         check_least("tol", self.tol, 0.0)
+        check_least("prior_strength", self.prior_strength, 0.0)
         check_whole("max_iter", self.max_iter, 0)
         if self.criterion not in CRITERIA:
             raise unknown_name("criterion", self.criterion, CRITERIA)
@@ -196,11 +202,14 @@ class EM(Learner[EMState]):
         statistics = backend.model.statistics(state.params, sums)
         if not statistics.count > 0:
             return replace(state, gathered=nothing(backend), passes=state.passes + 1), []
-        now, n = (
-            statistics.log_likelihood / statistics.count,
-            max(statistics.count, state.gathered.n),
+        n = max(statistics.count, state.gathered.n)
+        likelihood = statistics.log_likelihood / statistics.count
+        statistics, log_prior = with_prior(
+            backend.model, state.params, statistics, self.prior_strength, n
         )
-        info = Info(state.gathered.n, now, 1.0)
+        bound = None if log_prior is None else likelihood + log_prior / statistics.count
+        info = Info(state.gathered.n, likelihood, 1.0, bound)
+        now = likelihood if bound is None else bound
         after, n_degenerate = backend.model.maximize(statistics)
         moved = replace(
             state,
@@ -228,7 +237,7 @@ class EM(Learner[EMState]):
         self, backend: Backend, state: EMState, rows: Rows, most: int | None
     ) -> tuple[EMState, list[Info]] | None:
         """Make plain passes on the backend, until they converge or it returns early."""
-        if self.accelerate or self.assign != "expected":
+        if self.accelerate or self.assign != "expected" or self.prior_strength:
             return None
         fused = backend.capability(FusedPasses)
         made = None if fused is None else fused.run_passes(state.params, rows)

@@ -56,6 +56,8 @@ class EMGradient(EM):
         Whether to take longer steps.
     criterion : {"remaining", "step"}, default="remaining"
         The criterion that `tol` refers to, as in `EM`.
+    prior_strength : float, default=0.0
+        How many times a weak prior of the covariances counts, as in `EM`; 0 is none.
 
     Examples
     --------

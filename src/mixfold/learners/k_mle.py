@@ -31,6 +31,8 @@ class KMLE(EM):
     criterion : {"remaining", "step"}, default="remaining"
         What `tol` is compared with: the likelihood that is left to gain, or, as in scikit-learn,
         what a step has gained per row.
+    prior_strength : float, default=0.0
+        How many times a weak prior of the covariances counts, as in `EM`; 0 is none.
 
     Examples
     --------

@@ -7,6 +7,7 @@ import numpy as np
 from mixfold.core.initializer import Initializer
 from mixfold.core.ranking import ranked
 from mixfold.core.rows import Rows
+from mixfold.core.value import replace
 from mixfold.learners.em import EM
 from mixfold.models.mixture_model import MixtureBackend, MixtureParams, count_degenerate
 
@@ -16,18 +17,25 @@ FINALISTS = 3
 
 
 def search(
-    backend: MixtureBackend, start: Initializer, sample: Rows, seed: list[int], candidates: int
+    backend: MixtureBackend,
+    start: Initializer,
+    sample: Rows,
+    seed: list[int],
+    candidates: int,
+    prior_strength: float = 0.0,
 ) -> MixtureParams:
     """The best of several candidates on the sample; the same for the same seed and sample.
 
-    All are fitted for a few passes, and the best of them until convergence.
+    All are fitted for a few passes, and the best of them until convergence, with a prior of the
+    given strength; they are compared by what is maximised.
     """
     drawn = [draw(backend, start, sample, [*seed, i]) for i in range(candidates)]
     if not sample.total_weight() > 0.0:
         return drawn[0]
-    tried = [_learned(SHORT, backend, params, sample) for params in drawn]
+    short, long = (replace(em, prior_strength=prior_strength) for em in (SHORT, LONG))
+    tried = [_learned(short, backend, params, sample) for params in drawn]
     chosen = sorted(_best_first(backend, tried)[:FINALISTS])
-    ended = [_learned(LONG, backend, tried[i][0], sample) for i in chosen]
+    ended = [_learned(long, backend, tried[i][0], sample) for i in chosen]
     best: MixtureParams = ended[_best_first(backend, ended)[0]][0]
     return best
 
@@ -53,7 +61,7 @@ def _best_first(backend: MixtureBackend, found: list[tuple[MixtureParams, float]
 def _learned(
     learner: EM, backend: MixtureBackend, params: MixtureParams, sample: Rows
 ) -> tuple[MixtureParams, float]:
-    """EM on the sample: parameters and their log-likelihood per row."""
+    """EM on the sample: parameters and what it has maximised, per row."""
     state = learner.init(backend, params)
     while not learner.finished(state):
         state, _ = learner.step(backend, state, sample)
