@@ -3,7 +3,9 @@
 # modules for other packages, without a registered class
 HELPER_MODULES = (
     "assignment",
+    "clustering",
     "column_scaling",
+    "directions",
     "gaussian_effects",
     "random_effects",
     "residual_errors",
