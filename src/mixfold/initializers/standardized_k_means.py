@@ -24,6 +24,4 @@ class StandardizedKMeans(Initializer[MixtureModel, MixtureParams]):
 
     def draw(self, model: MixtureModel, rows: Rows, rng: np.random.Generator) -> MixtureParams:
         real_columns(model, "standardized-k-means")
-        return from_groups(
-            model, rows, k_means(standardized(rows), weights_of(rows), model.k, rng)
-        )
+        return from_groups(model, rows, k_means(standardized(rows), weights_of(rows), model.k, rng))

@@ -7,6 +7,7 @@ HELPER_MODULES = (
     "column_scaling",
     "directions",
     "gaussian_effects",
+    "merged_groups",
     "random_effects",
     "residual_errors",
     "subject_rows",
