@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from mixfold.core.arrays import on_host
 from mixfold.core.initializer import Initializer
 from mixfold.core.ranking import ranked
 from mixfold.core.rows import Rows
+from mixfold.learners._moves import Found, improve, learn
 from mixfold.learners.em import EM
 from mixfold.models.mixture_model import MixtureBackend, MixtureParams, count_degenerate
 
@@ -16,20 +20,32 @@ FINALISTS = 3
 
 
 def search(
-    backend: MixtureBackend, start: Initializer, sample: Rows, seed: list[int], candidates: int
+    backend: MixtureBackend,
+    kinds: Sequence[Initializer],
+    sample: Rows,
+    seed: list[int],
+    candidates: int,
 ) -> MixtureParams:
     """The best of several candidates on the sample; the same for the same seed and sample.
 
-    All are fitted for a few passes, and the best of them until convergence.
+    Kinds of initializers take turns. All candidates are fitted for a few passes, and the best of
+    them until convergence. Of several kinds the best is then improved by moves of components.
     """
-    drawn = [draw(backend, start, sample, [*seed, i]) for i in range(candidates)]
+    turns = [kinds[i % len(kinds)] for i in range(candidates)]
+    drawn = [draw(backend, kind, sample, [*seed, i]) for i, kind in enumerate(turns)]
     if not sample.total_weight() > 0.0:
         return drawn[0]
-    tried = [_learned(SHORT, backend, params, sample) for params in drawn]
-    chosen = sorted(_best_first(backend, tried)[:FINALISTS])
-    ended = [_learned(LONG, backend, tried[i][0], sample) for i in chosen]
-    best: MixtureParams = ended[_best_first(backend, ended)[0]][0]
-    return best
+    tried = [learn(SHORT, backend, params, sample) for params in drawn]
+    chosen = sorted(best_first(backend, tried)[:FINALISTS])
+    ended = [learn(LONG, backend, tried[i][0], sample) for i in chosen]
+    best = ended[best_first(backend, ended)[0]]
+    return best[0] if len(kinds) == 1 else _moved(backend, best, sample, seed)[0]
+
+
+def _moved(backend: MixtureBackend, best: Found, sample: Rows, seed: list[int]) -> Found:
+    """The parameters after moves of components, and after convergence if there were any."""
+    after = improve(backend, best, sample, seed)
+    return best if after is best else learn(LONG, backend, after[0], sample)
 
 
 def draw(
@@ -40,7 +56,7 @@ def draw(
     return params
 
 
-def _best_first(backend: MixtureBackend, found: list[tuple[MixtureParams, float]]) -> list[int]:
+def best_first(backend: MixtureBackend, found: list[Found]) -> list[int]:
     """Indices of candidates by score, those with the fewest degenerate components first.
 
     The likelihood of a component that shrinks onto a few rows is unbounded, so it is not
@@ -50,12 +66,8 @@ def _best_first(backend: MixtureBackend, found: list[tuple[MixtureParams, float]
     return sorted(order, key=lambda i: count_degenerate(backend.model, found[i][0]))
 
 
-def _learned(
-    learner: EM, backend: MixtureBackend, params: MixtureParams, sample: Rows
-) -> tuple[MixtureParams, float]:
-    """EM on the sample: parameters and their log-likelihood per row."""
-    state = learner.init(backend, params)
-    while not learner.finished(state):
-        state, _ = learner.step(backend, state, sample)
-        state, _ = learner.end_pass(backend, state)
-    return learner.estimate(backend, state), state.before
+def best_on(backend: MixtureBackend, drawn: list[MixtureParams], sample: Rows) -> int:
+    """Which parameters have the highest likelihood, and the fewest degenerate components."""
+    weight = sample.weights()
+    scores = [weight @ on_host(backend.posterior(params, sample, False)[0]) for params in drawn]
+    return best_first(backend, list(zip(drawn, map(float, scores), strict=True)))[0]

@@ -9,8 +9,9 @@ from scipy.spatial.distance import cdist
 from mixfold.core.rows import Array, Rows
 from mixfold.models.assignment import spread_centers, weights_of
 
-ENOUGH_ROWS, ROWS_PER_CENTER = 5000, 40
+ENOUGH_ROWS, ROWS_PER_CENTER = 5000, 25
 ITERATIONS = 12  # Lloyd's, which learning continues
+MOST_MOVES = 8
 MOST_DIRECTIONS = 50
 SMALLEST_EIGENVALUE = 1e-8  # of standardised rows; below it they have no spread in the direction
 
@@ -65,11 +66,24 @@ def sphered(rows: Rows, most: int = MOST_DIRECTIONS) -> Array:
 
 def k_means(x: Array, weight: Array, k: int, rng: np.random.Generator) -> np.ndarray:
     """Labels of all rows after k-means++, Lloyd's iterations and moves of centres on some rows."""
-    some = some_of(Rows(x), max(ENOUGH_ROWS, ROWS_PER_CENTER * k), rng)
-    points, mass = x[some], weight[some]
-    centers = spread_centers(_distances, k, Rows(points, mass), rng)
+    points, mass, centers = _seeded(x, weight, k, rng)
     centers = _with_moves(points, mass, lloyd(points, mass, centers, ITERATIONS)[0])
     return np.asarray(squared_distances(x, centers).argmin(axis=1))
+
+
+def small_groups(x: Array, weight: Array, k: int, rng: np.random.Generator) -> np.ndarray:
+    """Labels of all rows after k-means++ and few of Lloyd's iterations."""
+    points, mass, centers = _seeded(x, weight, k, rng)
+    return np.asarray(squared_distances(x, lloyd(points, mass, centers, 3)[0]).argmin(axis=1))
+
+
+def _seeded(
+    x: Array, weight: Array, k: int, rng: np.random.Generator
+) -> tuple[Array, Array, Array]:
+    """Some rows with their weights, and centres drawn from them by k-means++."""
+    some = some_of(Rows(x), max(ENOUGH_ROWS, ROWS_PER_CENTER * k), rng)
+    points, mass = x[some], weight[some]
+    return points, mass, spread_centers(_distances, k, Rows(points, mass), rng)
 
 
 def lloyd(x: Array, weight: Array, centers: Array, most: int) -> tuple[Array, float]:
@@ -100,7 +114,9 @@ def _with_moves(x: Array, weight: Array, centers: Array) -> Array:
     """
     centers, error = lloyd(x, weight, centers, 2)
     number = len(centers) // 3
-    while number:
+    for _ in range(MOST_MOVES):
+        if not number:
+            break
         tried, now = lloyd(x, weight, _moved(x, weight, centers, number), ITERATIONS // 2)
         if now < error * (1.0 - 1e-3):
             centers, error = tried, now
