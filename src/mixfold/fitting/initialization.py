@@ -163,8 +163,8 @@ class Sample:
         source, k = self.source, self.backend.model.k
         rng = np.random.default_rng([self.drawing.seed, 2**31])
         rows = source.sample(self.drawing.size, rng)
-        first_rows = source.length is None and source.engine is None
-        known = first_rows or source.length == len(rows)
+        first_rows = source.engine is None and not source.rereadable
+        known = first_rows or source.length == len(rows) or len(rows) < self.drawing.size
         self.drawing.check(rows, range(len(rows)) if known else None)
         check_some(len(rows), 1)
         if len(rows) < k:

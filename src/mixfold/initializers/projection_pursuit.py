@@ -8,7 +8,7 @@ from mixfold.core.initializer import Initializer
 from mixfold.core.rows import Rows
 from mixfold.core.value import value
 from mixfold.models.assignment import from_groups, real_columns, weights_of
-from mixfold.models.clustering import ENOUGH_ROWS, k_means, some_of, sphered
+from mixfold.models.clustering import k_means, sphered
 from mixfold.models.directions import interesting_directions
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
@@ -21,7 +21,7 @@ class ProjectionPursuit(Initializer[MixtureModel, MixtureParams]):
 
     They are found among directions of extreme kurtosis and skewness. Clusters that differ in few
     of many directions are found, whatever their spread in the others. How many directions are
-    taken is drawn, from one to min(K, 5). The family must allow any real numbers.
+    taken at most is drawn, from one to min(K, 5). The family must allow any real numbers.
 
     Reference: Peña and Prieto (2001), Cluster identification using projections.
     """
@@ -29,8 +29,6 @@ class ProjectionPursuit(Initializer[MixtureModel, MixtureParams]):
     def draw(self, model: MixtureModel, rows: Rows, rng: np.random.Generator) -> MixtureParams:
         real_columns(model, "projection-pursuit")
         z, weight = sphered(rows), weights_of(rows)
-        some = some_of(rows, ENOUGH_ROWS, rng)
         number = min(int(rng.integers(1, min(model.k, MOST) + 1)), z.shape[1])
-        mass = weight[some] / weight[some].sum() if weight[some].any() else weight[some]
-        directions = interesting_directions(z[some], mass, number, rng)
+        directions = interesting_directions(z, weight / weight.sum(), number, rng)
         return from_groups(model, rows, k_means(z @ directions, weight, model.k, rng))

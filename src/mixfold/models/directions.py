@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from mixfold.core.rows import Array
 
-ITERATIONS = 12
-STARTS = 6  # of each search
+Contrast = Callable[[Array], tuple[Array, Array]]
+"""A function g of projections, and its derivative."""
+
+FIRST, THEN = 6, 10  # iterations from all directions on some rows, and from the best on all
+FEWER_ROWS, KEPT, RANDOM = 4000, 6, 4
+LEAST_PART = 0.25  # of the best direction's distance from a normal, that others must have
 LOG_SPREAD = 0.5 * np.log(2.0 * np.pi * np.e)  # the entropy of a standard normal
 
 
 def interesting_directions(z: Array, weight: Array, number: int, rng: np.random.Generator) -> Array:
-    """Directions (d, number) of sphered rows z with the least entropy, uncorrelated.
+    """At most `number` directions (d, m) of sphered rows z with the least entropy, uncorrelated.
 
     Searches for extreme kurtosis and skewness begin at eigenvectors of the matrix of fourth
     moments and at random directions, and of all directions found the best are kept.
@@ -24,11 +30,18 @@ def interesting_directions(z: Array, weight: Array, number: int, rng: np.random.
     d = z.shape[1]
     if d == 1:
         return np.ones((1, 1))
+    some = slice(None) if len(z) <= FEWER_ROWS else rng.choice(len(z), FEWER_ROWS, replace=False)
+    part, mass = z[some], weight[some] / max(float(weight[some].sum()), 1e-300)
     begin = _starts(z, weight, rng)
-    found = np.hstack([begin, *(_iterated(z, weight, begin, kind) for kind in CONTRASTS)])
-    entropy = entropies(z @ found, weight)
+    begin = np.hstack([begin, *(_iterated(part, mass, begin, kind, FIRST) for kind in CONTRASTS)])
+    best = begin[:, np.argsort(entropies(part @ begin, mass), kind="stable")[:KEPT]]
+    found = np.hstack([best, *(_iterated(z, weight, best, kind, THEN) for kind in CONTRASTS)])
+    normal = rng.standard_normal((len(part), 1))
+    below = entropies(normal, mass)[0] - entropies(part @ found, mass)
     chosen: list[Array] = []
-    for i in np.argsort(entropy, kind="stable"):
+    for i in np.argsort(-below, kind="stable"):
+        if chosen and below[i] < LEAST_PART * below.max():
+            break
         rest = found[:, i] - sum((c * (c @ found[:, i]) for c in chosen), np.zeros(d))
         size = np.sqrt(rest @ rest)
         if size > 0.5:  # else nearly a combination of those before
@@ -39,13 +52,11 @@ def interesting_directions(z: Array, weight: Array, number: int, rng: np.random.
 
 
 def _starts(z: Array, weight: Array, rng: np.random.Generator) -> Array:
-    """Eigenvectors of the fourth moments with extreme eigenvalues, and random directions."""
-    d = z.shape[1]
+    """Eigenvectors of the matrix of fourth moments, and random directions."""
     size = weight * np.square(z).sum(axis=1)
     vectors = np.linalg.eigh((size[:, None] * z).T @ z)[1]
-    extreme = np.unique([0, min(1, d - 1), max(d - 2, 0), d - 1])
-    drawn = rng.standard_normal((d, STARTS))
-    return np.hstack([vectors[:, extreme], drawn / np.sqrt(np.square(drawn).sum(axis=0))])
+    drawn = rng.standard_normal((z.shape[1], RANDOM))
+    return np.hstack([vectors, drawn / np.sqrt(np.square(drawn).sum(axis=0))])
 
 
 def _cube(u: Array) -> tuple[Array, Array]:
@@ -61,14 +72,13 @@ def _tanh(u: Array) -> tuple[Array, Array]:
     return value, 1.0 - value * value
 
 
-CONTRASTS = (_cube, _square, _tanh)
+CONTRASTS: tuple[Contrast, ...] = (_cube, _square, _tanh)
 
 
-def _iterated(z: Array, weight: Array, directions: Array, contrast: object) -> Array:
+def _iterated(z: Array, weight: Array, directions: Array, contrast: Contrast, most: int) -> Array:
     """Fixed-point iterations w <- E[z g(w'z)] - E[g'(w'z)] w, each direction by itself."""
-    assert callable(contrast)
     weighted = weight[:, None] * z
-    for _ in range(ITERATIONS):
+    for _ in range(most):
         value, slope = contrast(z @ directions)
         moved = weighted.T @ value - directions * (weight @ slope)
         size = np.sqrt(np.square(moved).sum(axis=0))
