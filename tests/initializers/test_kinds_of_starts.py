@@ -145,7 +145,7 @@ def test_entropy_of_known_distributions() -> None:
     u = np.column_stack([rng.normal(size=n), rng.uniform(size=n), rng.exponential(size=n)])
     normal = 0.5 * np.log(2.0 * np.pi * np.e)
     expected = [0.0, 0.5 * np.log(12.0) - normal, 1.0 - normal]  # of variance one
-    np.testing.assert_allclose(entropies(u, np.full(n, 1.0 / n)), expected, atol=0.04)
+    np.testing.assert_allclose(entropies(u, np.full(n, 1.0 / n)), expected, atol=0.08)
 
 
 def test_the_direction_far_from_normal_is_found() -> None:

@@ -24,6 +24,7 @@ from mixfold.fitting.loop import check_some
 from mixfold.learners.search import best_on, draw, search
 from mixfold.models.mixture_model import MixtureBackend, MixtureParams
 
+# candidate i of a group is of kind number i
 REAL = (
     "k-means++",
     "sphered-k-means",
@@ -60,9 +61,10 @@ def warn_of(learner: Learner, model: Model, sample: Rows) -> None:
 
 
 def kinds_for(family: Family) -> tuple[Initializer, ...]:
-    """The kinds of initializers that take turns for a family, those of real columns or its own."""
-    names = REAL if isinstance(family, CommonSpread) and not family.accepts_missing else ()
-    return tuple(find("initializers", name)() for name in names or (family.default_init,) * 2)
+    """The kinds of initializers that take turns: those of real columns, or the family's own."""
+    real = isinstance(family, CommonSpread) and not family.accepts_missing
+    names = REAL if real else (family.default_init,) * GROUP
+    return tuple(find("initializers", name)() for name in names)
 
 
 @value

@@ -21,7 +21,7 @@ def squared_distances(x: Array, centers: Array) -> Array:
     if x.shape[1] <= 16:
         return np.asarray(0.5 * cdist(x, centers, "sqeuclidean"))
     squares = 0.5 * np.square(x).sum(axis=1)[:, None] + 0.5 * np.square(centers).sum(axis=1)
-    return np.maximum(squares - x @ centers.T, 0.0)
+    return np.asarray(np.maximum(squares - x @ centers.T, 0.0))
 
 
 def _distances(x: Array, centers: Array, weight: Array) -> Array:
@@ -66,22 +66,22 @@ def sphered(rows: Rows, most: int = MOST_DIRECTIONS) -> Array:
 
 def k_means(x: Array, weight: Array, k: int, rng: np.random.Generator) -> np.ndarray:
     """Labels of all rows after k-means++, Lloyd's iterations and moves of centres on some rows."""
-    points, mass, centers = _seeded(x, weight, k, rng)
+    points, mass, centers = _seeded(x, weight, k, max(ENOUGH_ROWS, ROWS_PER_CENTER * k), rng)
     centers = _with_moves(points, mass, lloyd(points, mass, centers, ITERATIONS)[0])
     return np.asarray(squared_distances(x, centers).argmin(axis=1))
 
 
 def small_groups(x: Array, weight: Array, k: int, rng: np.random.Generator) -> np.ndarray:
     """Labels of all rows after k-means++ and few of Lloyd's iterations."""
-    points, mass, centers = _seeded(x, weight, k, rng)
+    points, mass, centers = _seeded(x, weight, k, ROWS_PER_CENTER * k, rng)
     return np.asarray(squared_distances(x, lloyd(points, mass, centers, 3)[0]).argmin(axis=1))
 
 
 def _seeded(
-    x: Array, weight: Array, k: int, rng: np.random.Generator
+    x: Array, weight: Array, k: int, most: int, rng: np.random.Generator
 ) -> tuple[Array, Array, Array]:
-    """Some rows with their weights, and centres drawn from them by k-means++."""
-    some = some_of(Rows(x), max(ENOUGH_ROWS, ROWS_PER_CENTER * k), rng)
+    """At most so many rows with their weights, and centres drawn from them by k-means++."""
+    some = some_of(Rows(x), most, rng)
     points, mass = x[some], weight[some]
     return points, mass, spread_centers(_distances, k, Rows(points, mass), rng)
 

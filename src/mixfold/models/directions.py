@@ -13,6 +13,7 @@ Contrast = Callable[[Array], tuple[Array, Array]]
 
 FIRST, THEN = 6, 10  # iterations from all directions on some rows, and from the best on all
 FEWER_ROWS, KEPT, RANDOM = 4000, 6, 4
+ENTROPY_ROWS = 2000
 LEAST_PART = 0.25  # of the best direction's distance from a normal, that others must have
 LOG_SPREAD = 0.5 * np.log(2.0 * np.pi * np.e)  # the entropy of a standard normal
 
@@ -30,7 +31,8 @@ def interesting_directions(z: Array, weight: Array, number: int, rng: np.random.
     d = z.shape[1]
     if d == 1:
         return np.ones((1, 1))
-    some = slice(None) if len(z) <= FEWER_ROWS else rng.choice(len(z), FEWER_ROWS, replace=False)
+    # in random order, as the first rows of a sample may be alike
+    some = rng.permutation(len(z))[:FEWER_ROWS]
     part, mass = z[some], weight[some] / max(float(weight[some].sum()), 1e-300)
     begin = _starts(z, weight, rng)
     begin = np.hstack([begin, *(_iterated(part, mass, begin, kind, FIRST) for kind in CONTRASTS)])
@@ -96,7 +98,8 @@ def entropies(u: Array, weight: Array) -> Array:
     It is estimated from spacings (Vasicek 1976), which are not taken to be below a thousandth of a
     deviation, so that ties do not count for more than other clusters.
     """
-    n = len(u)
+    u, weight = u[:ENTROPY_ROWS], weight[:ENTROPY_ROWS]
+    n, weight = len(u), weight / max(float(weight.sum()), 1e-300)
     step = max(1, int(np.sqrt(n) / 2))
     if n <= 2 * step:
         return np.zeros(u.shape[1])
