@@ -17,6 +17,7 @@ from mixfold.models.mixture_model import MixtureBackend, MixtureParams, count_de
 SHORT = EM(tol=1e-4, max_iter=8, accelerate=True, criterion="step")
 LONG = EM(tol=1e-5, max_iter=60, accelerate=True, criterion="step")
 FINALISTS = 3
+MOST_DISTINCT = 2**18  # numbers in a sample that is sorted
 
 
 def search(
@@ -31,20 +32,39 @@ def search(
     Kinds of initializers take turns. All candidates are fitted for a few passes, and the best of
     them until convergence. Of several kinds the best is then improved by moves of components.
     """
+    rows = sample.on_host()
+    if len(kinds) > 1 and sample.total_weight() > 0.0:
+        rows = _distinct(rows)
     turns = [kinds[i % len(kinds)] for i in range(candidates)]
-    drawn = [draw(backend, kind, sample, [*seed, i]) for i, kind in enumerate(turns)]
+    drawn = [draw(backend, kind, rows, [*seed, i]) for i, kind in enumerate(turns)]
     if not sample.total_weight() > 0.0:
         return drawn[0]
     tried = [learn(SHORT, backend, params, sample) for params in drawn]
     chosen = sorted(best_first(backend, tried)[:FINALISTS])
     ended = [learn(LONG, backend, tried[i][0], sample) for i in chosen]
     best = ended[best_first(backend, ended)[0]]
-    return best[0] if len(kinds) == 1 else _moved(backend, best, sample, seed)[0]
+    return best[0] if len(kinds) == 1 else _moved(backend, best, sample, rows, seed)[0]
 
 
-def _moved(backend: MixtureBackend, best: Found, sample: Rows, seed: list[int]) -> Found:
+def _distinct(rows: Rows) -> Rows:
+    """Rows in order with the weights of equal ones added, so that a weight of 2 is a row twice.
+
+    Large samples are returned as they are.
+    """
+    if rows.x.size > MOST_DISTINCT:
+        return rows
+    order = np.lexsort(rows.x.T[::-1])
+    x, weight = rows.x[order], rows.weights()[order]
+    first = np.append(True, (x[1:] != x[:-1]).any(axis=1))
+    total = np.bincount(np.cumsum(first) - 1, weight)
+    return Rows(x[first], total).where(total > 0.0)
+
+
+def _moved(
+    backend: MixtureBackend, best: Found, sample: Rows, rows: Rows, seed: list[int]
+) -> Found:
     """The parameters after moves of components, and after convergence if there were any."""
-    after = improve(backend, best, sample, seed)
+    after = improve(backend, best, rows, seed)
     return best if after is best else learn(LONG, backend, after[0], sample)
 
 

@@ -6,6 +6,8 @@ import numpy as np
 
 from mixfold.core.rows import Array
 
+SMALLEST = -1000.0  # log-determinant of matrices that are singular within rounding
+
 
 def merged(x: Array, weight: Array, labels: np.ndarray, k: int) -> np.ndarray:
     """Labels of K groups: those whose union loses the least likelihood are merged, one at a time.
@@ -94,4 +96,4 @@ def _log_determinants(matrices: Array) -> Array:
     if d == 2:
         a, b, c = matrices[..., 0, 0], matrices[..., 0, 1], matrices[..., 1, 1]
         return np.asarray(np.log(np.maximum(a * c - b * b, 1e-300)))
-    return np.asarray(np.linalg.slogdet(matrices)[1])
+    return np.asarray(np.maximum(np.linalg.slogdet(matrices)[1], SMALLEST))
