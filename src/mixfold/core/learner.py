@@ -42,7 +42,8 @@ class Learner(ABC, Generic[StateT]):
     that `rereads` needs a source that can be read again in the same order. One that
     `supports_warm_start` can continue from its state after a fit. If the learner is `exchangeable`,
     components may be put into any order. Initial parameters are the best of `starts` candidates,
-    drawn from about `sample_size` rows, and compared with a prior of `prior_strength`.
+    drawn from about `sample_size` rows, and compared with a prior of `prior_strength`; with
+    `varied_starts` they are of several kinds, unless the user has named one.
 
     A learner whose states can be merged is `Mergeable` too: see `core/backend_capabilities.py` and
     `learners/_merging.py`. Its `merge` flushes states that hold buffered rows.
@@ -51,6 +52,7 @@ class Learner(ABC, Generic[StateT]):
     # fields that name files, which are not saved in model files
     places: ClassVar[tuple[str, ...]] = ()
     starts = 1
+    varied_starts: ClassVar[bool] = False
     sample_size = 20_000
     prior_strength = 0.0
     rereads = False
@@ -96,6 +98,10 @@ class Learner(ABC, Generic[StateT]):
     def prior_count(self, sample: int, k: int, d: int) -> int:
         """How many rows the initial parameters count for, if drawn from `sample` rows."""
         return 0
+
+    def rows_to_sample(self, k: int, d: int) -> int:
+        """The number of rows from which the initial parameters of K components are drawn."""
+        return max(self.sample_size, k)
 
     @abstractmethod
     def init(self, backend: Backend, params: Params, seen: int = 0, seed: int = 0) -> StateT:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby, pairwise
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -14,13 +12,9 @@ from mixfold.core.errors import SourceError
 from mixfold.core.fingerprint import FULL_BYTES, Fingerprint, rows_fingerprint
 from mixfold.core.rows import Rows, join
 
-Stretch = tuple[int, int]
-"""The number of its first row, and how many rows it has."""
-
 Check = Callable[[Rows, Sequence[int]], None]
 """Refuses rows that cannot be learned; it is given their numbers too."""
 
-STRETCHES = 16
 SAMPLED_BLOCK = 2**14
 BLOCK_ELEMENTS = 2**20
 PARTS = 32
@@ -156,36 +150,34 @@ class Source(ABC):
         return join(parts) if parts else Rows(np.empty((0, self.d)))
 
     def sample(self, n: int, rng: np.random.Generator) -> Rows:
-        """A sample of about n rows, spread over the source if it allows random access.
+        """A uniform sample of n rows in their order; the first ones if rows can be read only once.
 
         The sample depends on the rows alone, not on how they are divided into files. At most one
         pass is read.
         """
-        if self.length is None or self.length <= n:
+        if not self.rereadable or (self.length is not None and self.length <= n):
             return self.head(n)
-        if self.random_access:
+        if self.length is not None and self.random_access:
             return self.take(np.sort(rng.choice(self.length, n, replace=False)))
-        number = min(STRETCHES, n)
-        ends = [n * i // number for i in range(number + 1)]
-        starts = [self.length * i // number for i in range(number)]
-        stretches = [(start, b - a) for start, (a, b) in zip(starts, pairwise(ends), strict=True)]
-        parts = [rows for some in self._together(stretches) for rows in self._read(some)]
-        return join(parts) if parts else Rows(np.empty((0, self.d)))
+        return self._drawn(n, rng)
 
-    def _together(self, stretches: list[Stretch]) -> list[list[Stretch]]:
-        """Group ranges with no anchor between them, which are read together."""
-        anchors = self.anchors()
-        groups = groupby(stretches, key=lambda stretch: bisect_right(anchors, stretch[0]))
-        return [list(group) for _, group in groups]
+    def _drawn(self, n: int, rng: np.random.Generator) -> Rows:
+        """The n rows with the smallest of random numbers, found in one pass."""
+        kept, keys = Rows(np.empty((0, self.d))), np.empty(0)
+        for rows in self.blocks(0, min(SAMPLED_BLOCK, block_length(self.d))):
+            drawn = rng.random(len(rows))
+            most = np.partition(keys, n - 1)[n - 1] if len(keys) >= n else np.inf
+            some = drawn < most
+            if some.any():
+                part = rows.on_host().where(some).copy()
+                kept = join([kept, part]) if len(kept) else part
+                keys = np.concatenate([keys, drawn[some]])
+            if len(keys) > 2 * n:
+                kept, keys = _smallest(kept, keys, n)
+        return _smallest(kept, keys, n)[0]
 
-    def _read(self, stretches: list[Stretch]) -> Iterator[Rows]:
-        """Read the rows of ranges, which are in order and do not overlap."""
-        first, last = stretches[0][0], stretches[-1][0] + stretches[-1][1]
-        for rows in self.blocks(first, min(SAMPLED_BLOCK, block_length(self.d))):
-            for start, n in stretches:
-                some = rows.cut(max(0, start - first), max(0, start + n - first))
-                if len(some):
-                    yield some.copy()
-            first += len(rows)
-            if first >= last:
-                break
+
+def _smallest(rows: Rows, keys: np.ndarray, n: int) -> tuple[Rows, np.ndarray]:
+    """The rows with the n smallest keys, in their order."""
+    chosen = np.sort(np.argsort(keys, kind="stable")[:n])
+    return Rows(rows.x[chosen], None if rows.weight is None else rows.weight[chosen]), keys[chosen]

@@ -11,10 +11,12 @@ import numpy as np
 from mixfold.core.errors import InvalidInputError, SourceError, in_partition
 from mixfold.core.fingerprint import FULL_BYTES, Fingerprint, weight_fingerprint
 from mixfold.core.rows import Rows, join
-from mixfold.core.source import STRETCHES, Source
+from mixfold.core.source import Source
 from mixfold.engines._dask_errors import on_cluster
 from mixfold.sources.array_source import ArraySource
 from mixfold.sources.opening import check_array, open_table
+
+SAMPLED_PARTS = 16  # partitions that are computed first for a sample
 
 
 def is_collection(data: Any) -> bool:
@@ -152,7 +154,7 @@ def _open_dataframe(data: Any, columns: Sequence[str] | None, weight: str | None
 
 def _spread(parts: Sequence[Chunk]) -> Iterator[Sequence[Chunk]]:
     """Groups of partitions, each of which is spread over the whole collection."""
-    step = max(1, -(-len(parts) // STRETCHES))
+    step = max(1, -(-len(parts) // SAMPLED_PARTS))
     return (parts[first::step] for first in range(step))
 
 

@@ -36,7 +36,7 @@ class MixtureSettings:
 
     def sample_size(self, source: Source) -> int:
         """The number of rows from which initial parameters are drawn."""
-        most = max(self.learner.sample_size, self.n_components)
+        most = self.learner.rows_to_sample(self.n_components, source.d)
         return most if source.length is None else min(most, source.length)
 
     def sample(self, backend: MixtureBackend, source: Source, n_init: int, seed: int) -> Sample:

@@ -12,6 +12,7 @@ from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
 from mixfold.core.initializer import Initializer
 from mixfold.core.learner import Learner
+from mixfold.core.registry import is_called
 from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows
 from mixfold.core.value import at_home, equal, replace
@@ -21,7 +22,7 @@ from mixfold.estimators._learned_attributes import LearnedAttributes
 from mixfold.estimators._limits import with_model
 from mixfold.estimators._mixture_settings import MixtureSettings
 from mixfold.estimators._row_stream import RowStream, is_in_range, live_from
-from mixfold.fitting.initialization import Initialization
+from mixfold.fitting.initialization import Initialization, kinds_for
 from mixfold.fitting.loop import check_some
 from mixfold.fitting.placement import placement_for
 from mixfold.fitting.plan import check_served
@@ -48,12 +49,20 @@ class Streaming(LearnedAttributes):
     def _start(self, family: Family, learner: Learner) -> Initializer:
         raise AssertionError("every estimator names its start")
 
+    def _kinds(
+        self, family: Family, learner: Learner, start: Initializer
+    ) -> tuple[Initializer, ...]:
+        """The initializers that take turns."""
+        varied = learner.varied_starts and is_called(getattr(self, "init", None), "auto")
+        return kinds_for(family) if varied else (start,)
+
     def _settings(self) -> MixtureSettings:
         """The family, learner and initializer; each call resolves them once."""
         family, learner = self._family(), self._learner()
         start = self._start(family, learner)
+        kinds = self._kinds(family, learner, start)
         initialization = Initialization(
-            start, learner.starts, learner.exchangeable, learner.prior_strength
+            kinds, learner.starts, learner.exchangeable, learner.prior_strength
         )
         return MixtureSettings(family, learner, initialization, self.n_components, self.n_threads)
 

@@ -48,7 +48,7 @@ class Race:
     def begin(cls, x: Array, k: int, seed: int, candidates: int = 1) -> Race:
         """k-means++ on a sample; of several candidates the best after EM on the sample."""
         backend = Threads(MixtureModel(Gaussian(floor=FLOOR), k, x.shape[1]), 1)
-        initialization = Initialization(KMeansPlusPlus(), candidates)
+        initialization = Initialization((KMeansPlusPlus(),), candidates)
         return cls(backend, Rows(x), initialization.draw(backend, Rows(x[:SAMPLE]), [seed, k]))
 
     def held_out(self, params: MixtureParams, judged: Array) -> float:

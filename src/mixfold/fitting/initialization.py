@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from mixfold.core.backend import Model
+from mixfold.core.capabilities import CommonSpread
 from mixfold.core.errors import InvalidInputError, warn
 from mixfold.core.family import Family
 from mixfold.core.initializer import Initializer
@@ -20,8 +21,23 @@ from mixfold.core.value import at_home, value
 from mixfold.fitting.component_order import component_order, reorder
 from mixfold.fitting.from_params import FromParams
 from mixfold.fitting.loop import check_some
-from mixfold.learners.search import draw, search
+from mixfold.learners.search import best_on, draw, search
 from mixfold.models.mixture_model import MixtureBackend, MixtureParams
+
+# candidate i of a group is of kind number i
+REAL = (
+    "k-means++",
+    "sphered-k-means",
+    "projection-pursuit",
+    "hierarchical",
+    "standardized-k-means",
+    "concentric",
+    "projection-pursuit",
+    "raw-k-means",
+    "k-means++",
+    "sphered-k-means",
+)
+GROUP = 10
 
 
 def initializer_for(init: Any, family: Family, suits: str | None = None) -> Initializer:
@@ -44,6 +60,13 @@ def warn_of(learner: Learner, model: Model, sample: Rows) -> None:
         warn(remark)
 
 
+def kinds_for(family: Family) -> tuple[Initializer, ...]:
+    """The kinds of initializers that take turns: those of real columns, or the family's own."""
+    real = isinstance(family, CommonSpread) and not family.accepts_missing
+    names = REAL if real else (family.default_init,) * GROUP
+    return tuple(find("initializers", name)() for name in names)
+
+
 @value
 class Initialization:
     """How initial parameters are drawn.
@@ -52,10 +75,25 @@ class Initialization:
     convergence. Parameters that are drawn, not given, are sorted if the learner is `exchangeable`.
     """
 
-    start: Initializer
+    kinds: tuple[Initializer, ...]
     candidates: int = 1
     exchangeable: bool = True
     prior_strength: float = 0.0
+
+    @property
+    def start(self) -> Initializer:
+        """The initializer, or the first of several kinds."""
+        return self.kinds[0]
+
+    @property
+    def groups(self) -> int:
+        """How many groups of candidates there are; each gives initial parameters."""
+        return -(-self.candidates // self.group)
+
+    @property
+    def group(self) -> int:
+        """The number of candidates in a group; all of them if they are of one kind."""
+        return self.candidates if len(self.kinds) == 1 else min(self.candidates, GROUP)
 
     @property
     def given(self) -> MixtureParams | None:
@@ -69,13 +107,24 @@ class Initialization:
         return self.start.random
 
     def draw(self, backend: MixtureBackend, sample: Rows, seed: list[int]) -> MixtureParams:
-        """Parameters from a sample; the same for the same seed and sample."""
+        """Parameters from a sample, the best of all groups; the same for the same seed."""
+        if self.groups == 1 or not self.random:
+            return self.draw_group(backend, sample, seed, 0)
+        drawn = [self.draw_group(backend, sample, seed, i) for i in range(self.groups)]
+        return drawn[best_on(backend, drawn, sample)]
+
+    def draw_group(
+        self, backend: MixtureBackend, sample: Rows, seed: list[int], group: int
+    ) -> MixtureParams:
+        """The best parameters of one group of candidates."""
+        seed = [*seed, group] if group else seed
         if not self.random:
             return draw(backend, self.start, sample, seed)
+        number = min(self.group, self.candidates - group * self.group)
         if self.candidates == 1:
             best = draw(backend, self.start, sample, seed)
         else:
-            best = search(backend, self.start, sample, seed, self.candidates, self.prior_strength)
+            best = search(backend, self.kinds, sample, seed, number, self.prior_strength)
         best = at_home(best)
         return reorder(best, component_order(backend.model, best)) if self.exchangeable else best
 
@@ -117,8 +166,8 @@ class Sample:
         source, k = self.source, self.backend.model.k
         rng = np.random.default_rng([self.drawing.seed, 2**31])
         rows = source.sample(self.drawing.size, rng)
-        first_rows = source.length is None and source.engine is None
-        known = first_rows or source.length == len(rows)
+        first_rows = source.engine is None and not source.rereadable
+        known = first_rows or source.length == len(rows) or len(rows) < self.drawing.size
         self.drawing.check(rows, range(len(rows)) if known else None)
         check_some(len(rows), 1)
         if len(rows) < k:
@@ -135,13 +184,11 @@ class SampledParams:
 
     def __init__(self, backend: MixtureBackend, sample: Sample) -> None:
         drawing = sample.drawing
-        initialization, number = (
-            drawing.initialization,
-            drawing.number if drawing.initialization.random else 1,
-        )
+        initialization = drawing.initialization
+        number = drawing.number * initialization.groups if initialization.random else 1
         # all initialisations but one are compared on the sample only
         if not sample.source.rereadable:
-            candidates = max(initialization.candidates, number)
+            candidates = max(initialization.candidates, drawing.number)
             initialization, number = replace(initialization, candidates=candidates), 1
         self.backend, self.sample, self.seed = backend, sample, drawing.seed
         self.initialization, self.number = initialization, number
@@ -159,4 +206,8 @@ class SampledParams:
         rows = self.sample.rows()
         if number + 1 == self.number:
             self.sample.release()
-        return self.initialization.draw(self.backend, rows, [self.seed, number])
+        start, group = divmod(number, self.initialization.groups)
+        seed = [self.seed, start]
+        if not self.sample.source.rereadable:
+            return self.initialization.draw(self.backend, rows, seed)
+        return self.initialization.draw_group(self.backend, rows, seed, group)

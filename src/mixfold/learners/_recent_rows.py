@@ -143,7 +143,7 @@ def _fit(
     known = [params for params in starts if params is not None]
     if seed is not None:
         initializer = find("initializers", backend.model.family.default_init)()
-        known.append(search(backend, initializer, rows, seed, DRAWS))
+        known.append(search(backend, [initializer], rows, seed, DRAWS))
     fitted = [_learned(backend, params, rows) for params in known]
     best: Params = max(fitted, key=lambda one: one[1])[0]
     return best

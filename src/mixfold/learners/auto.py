@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from mixfold.core.backend import Backend, Model
 from mixfold.core.checks import check_kind, check_least, check_whole
@@ -18,6 +18,9 @@ from mixfold.learners._stochastic_state import StochasticState
 from mixfold.learners.em import EM, EMState
 from mixfold.learners.mini_batch_em import MiniBatchEM
 from mixfold.learners.online_em import OnlineEM
+
+SAMPLE_BYTES = 2**26
+ENOUGH, ROWS_PER_COMPONENT = 20_000, 200
 
 
 @value
@@ -49,8 +52,11 @@ class Auto(Learner[AutoState]):
     ----------
     starts : int, default=10
         The number of initialisations that are compared.
+        They are of several kinds, which take turns, unless `init` names one. Every ten give one
+        complete fit, and that of the highest likelihood is kept.
     sample_size : int, default=20000
-        The number of rows on which they are compared.
+        The number of rows on which they are compared. It grows in proportion where the default
+        would be fewer than 200 rows per component or one per parameter, within 64 MiB.
     tol : float, default=0.005
         Learning has converged when less than so many nats of the log-likelihood of all rows are
         left to gain, as estimated from the gains of the last steps. Estimates are then within
@@ -88,6 +94,8 @@ class Auto(Learner[AutoState]):
     clustering, Journal of Classification 24, 155-181.
     """
 
+    varied_starts: ClassVar[bool] = True
+
     starts: int = 10
     sample_size: int = 20_000
     tol: float = TOL
@@ -113,6 +121,10 @@ class Auto(Learner[AutoState]):
             return self
         most = min(2**19, max(1024, 2**22 // d))
         return replace(self, batch_size=most if n is None else min(most, max(1024, n // 32)))
+
+    def rows_to_sample(self, k: int, d: int) -> int:
+        wanted = self.sample_size * k * max(ROWS_PER_COMPONENT, d * (d + 3) // 2) // ENOUGH
+        return max(self.sample_size, k, min(wanted, SAMPLE_BYTES // (8 * d)))
 
     def prior_count(self, sample: int, k: int, d: int) -> int:
         return sample

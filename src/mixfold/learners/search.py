@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from mixfold.core.arrays import on_host
 from mixfold.core.initializer import Initializer
 from mixfold.core.ranking import ranked
 from mixfold.core.rows import Rows
 from mixfold.core.value import replace
+from mixfold.learners._moves import Found, improve, learn
 from mixfold.learners.em import EM
 from mixfold.models.mixture_model import MixtureBackend, MixtureParams, count_degenerate
 
 SHORT = EM(tol=1e-4, max_iter=8, accelerate=True, criterion="step")
 LONG = EM(tol=1e-5, max_iter=60, accelerate=True, criterion="step")
 FINALISTS = 3
+MOST_DISTINCT = 2**18  # numbers in a sample that is sorted
 
 
 def search(
     backend: MixtureBackend,
-    start: Initializer,
+    kinds: Sequence[Initializer],
     sample: Rows,
     seed: list[int],
     candidates: int,
@@ -26,18 +31,40 @@ def search(
 ) -> MixtureParams:
     """The best of several candidates on the sample; the same for the same seed and sample.
 
-    All are fitted for a few passes, and the best of them until convergence, with a prior of the
-    given strength; they are compared by what is maximised.
+    Kinds of initializers take turns. All candidates are fitted for a few passes, and the best of
+    them until convergence, with a prior of the given strength; they are compared by what is
+    maximised. Of several kinds the best is then improved by moves of components.
     """
-    drawn = [draw(backend, start, sample, [*seed, i]) for i in range(candidates)]
+    rows = sample.on_host()
+    if len(kinds) > 1 and sample.total_weight() > 0.0:
+        rows = _distinct(rows)
+    turns = [kinds[i % len(kinds)] for i in range(candidates)]
+    drawn = [draw(backend, kind, rows, [*seed, i]) for i, kind in enumerate(turns)]
     if not sample.total_weight() > 0.0:
         return drawn[0]
     short, long = (replace(em, prior_strength=prior_strength) for em in (SHORT, LONG))
-    tried = [_learned(short, backend, params, sample) for params in drawn]
-    chosen = sorted(_best_first(backend, tried)[:FINALISTS])
-    ended = [_learned(long, backend, tried[i][0], sample) for i in chosen]
-    best: MixtureParams = ended[_best_first(backend, ended)[0]][0]
-    return best
+    tried = [learn(short, backend, params, sample) for params in drawn]
+    chosen = sorted(best_first(backend, tried)[:FINALISTS])
+    ended = [learn(long, backend, tried[i][0], sample) for i in chosen]
+    best = ended[best_first(backend, ended)[0]]
+    if len(kinds) == 1:
+        return best[0]
+    after = improve(backend, best, rows, seed, prior_strength)
+    return best[0] if after is best else learn(long, backend, after[0], sample)[0]
+
+
+def _distinct(rows: Rows) -> Rows:
+    """Rows in order with the weights of equal ones added, so that a weight of 2 is a row twice.
+
+    Large samples are returned as they are.
+    """
+    if rows.x.size > MOST_DISTINCT:
+        return rows
+    order = np.lexsort(rows.x.T[::-1])
+    x, weight = rows.x[order], rows.weights()[order]
+    first = np.append(True, (x[1:] != x[:-1]).any(axis=1))
+    total = np.bincount(np.cumsum(first) - 1, weight)
+    return Rows(x[first], total).where(total > 0.0)
 
 
 def draw(
@@ -48,7 +75,7 @@ def draw(
     return params
 
 
-def _best_first(backend: MixtureBackend, found: list[tuple[MixtureParams, float]]) -> list[int]:
+def best_first(backend: MixtureBackend, found: list[Found]) -> list[int]:
     """Indices of candidates by score, those with the fewest degenerate components first.
 
     The likelihood of a component that shrinks onto a few rows is unbounded, so it is not
@@ -58,12 +85,8 @@ def _best_first(backend: MixtureBackend, found: list[tuple[MixtureParams, float]
     return sorted(order, key=lambda i: count_degenerate(backend.model, found[i][0]))
 
 
-def _learned(
-    learner: EM, backend: MixtureBackend, params: MixtureParams, sample: Rows
-) -> tuple[MixtureParams, float]:
-    """EM on the sample: parameters and what it has maximised, per row."""
-    state = learner.init(backend, params)
-    while not learner.finished(state):
-        state, _ = learner.step(backend, state, sample)
-        state, _ = learner.end_pass(backend, state)
-    return learner.estimate(backend, state), state.before
+def best_on(backend: MixtureBackend, drawn: list[MixtureParams], sample: Rows) -> int:
+    """Which parameters have the highest likelihood, and the fewest degenerate components."""
+    weight = sample.weights()
+    scores = [weight @ on_host(backend.posterior(params, sample, False)[0]) for params in drawn]
+    return best_first(backend, list(zip(drawn, map(float, scores), strict=True)))[0]

@@ -3,8 +3,11 @@
 # modules for other packages, without a registered class
 HELPER_MODULES = (
     "assignment",
+    "clustering",
     "column_scaling",
+    "directions",
     "gaussian_effects",
+    "merged_groups",
     "random_effects",
     "residual_errors",
     "subject_rows",

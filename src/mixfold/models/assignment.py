@@ -63,6 +63,37 @@ def from_centers(model: MixtureModel, rows: Rows, centers: Array) -> MixturePara
     return moved_to_centers(model, params, centers, empty)
 
 
+def from_groups(model: MixtureModel, rows: Rows, labels: np.ndarray) -> MixtureParams:
+    """The M-step for groups of rows, in which small groups are shrunk towards the others.
+
+    A group of n rows in d columns keeps n / (n + d + 1) of its own scatter, and gets the rest from
+    the mean scatter within groups, which counts for all rows but K, and from that of all rows.
+    """
+    weight = weights_of(rows)
+    rows = Rows(rows.x, weight / weight[weight > 0.0].min())
+    found = statistics_of(model, rows, np.equal.outer(labels, np.arange(model.k)).astype(float))
+    whole = statistics_of(replace(model, k=1), rows, np.ones((len(rows), 1)))
+    more, between = found.count / (found.count + model.k) / model.k, model.k / found.count
+    blocks = []
+    for block, all_rows in zip(found.blocks, whole.blocks, strict=True):
+        size = block.weight if block.weight.ndim == 1 else block.weight.mean(axis=1)
+        within = (size / size.sum()) @ block.scatter
+        part = min(1.0, between)
+        common = replace(all_rows, scatter=(1.0 - part) * within + part * all_rows.scatter)
+        own = block.weight / (block.weight + model.d + 1.0)
+        blocks.append(replace(block.shrunk(common, own, 0.0), weight=block.weight + more))
+    return model.maximize(Statistics.of(tuple(blocks), found.weight + more))[0]
+
+
+def real_columns(model: MixtureModel, name: str) -> None:
+    """Refuse a family that does not allow any real numbers, or allows missing ones."""
+    if not isinstance(model.family, CommonSpread) or model.family.accepts_missing:
+        raise InvalidInputError(
+            f"init={name!r} needs a family of real columns without missing values, "
+            f"which {model.family!r} is not: use 'k-mle++'"
+        )
+
+
 def moved_to_centers(
     model: MixtureModel, params: MixtureParams, centers: Array, chosen: np.ndarray
 ) -> MixtureParams:

@@ -1,0 +1,289 @@
+"""Split-and-merge moves of components on a sample of rows in memory."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from mixfold.core.capabilities import CommonSpread
+from mixfold.core.rows import Array, Rows
+from mixfold.core.statistics import Block, Blocks, Statistics
+from mixfold.core.value import replace
+from mixfold.learners.em import EM
+from mixfold.models.assignment import from_centers, from_groups, spread_centers
+from mixfold.models.directions import interesting_directions
+from mixfold.models.mixture_model import (
+    MixtureBackend,
+    MixtureModel,
+    MixtureParams,
+    count_degenerate,
+)
+
+Found = tuple[MixtureParams, float]
+"""Parameters and what EM has maximised, per row."""
+
+LOCAL = EM(tol=1e-3, max_iter=6, criterion="step")
+TRIAL = EM(tol=1e-4, max_iter=12, accelerate=True, criterion="step")
+MOST_ROWS = 1000  # rows of a component that a split is judged on
+LEAST_RESPONSIBILITY = 0.05
+FAILURES = 3
+MOST_ROUNDS = 30
+MOST_SPLITS = 32  # components whose splits are tried in a round
+NEIGHBOURS = 3
+MOST_DIRECTIONS = 20  # columns up to which directions of splits are searched for
+
+
+class Split(NamedTuple):
+    """A component, what two in its place gain in nats, and their blocks."""
+
+    component: int
+    gain: float
+    blocks: Blocks
+
+
+class Merge(NamedTuple):
+    """Two components, and what their union loses in nats."""
+
+    pair: tuple[int, int]
+    loss: float
+
+
+Move = tuple[Split, Merge]
+
+
+def learn(learner: EM, backend: MixtureBackend, params: MixtureParams, rows: Rows) -> Found:
+    """EM on rows: parameters and what it has maximised, per row."""
+    state = learner.init(backend, params)
+    while not learner.finished(state):
+        state, _ = learner.step(backend, state, rows)
+        state, _ = learner.end_pass(backend, state)
+    return learner.estimate(backend, state), state.before
+
+
+def improve(
+    backend: MixtureBackend,
+    found: Found,
+    sample: Rows,
+    seed: list[int],
+    prior_strength: float = 0.0,
+) -> Found:
+    """Merge two components and split another, as long as the likelihood of the sample rises.
+
+    What a move changes is estimated from the rows of the components alone, which bounds the
+    likelihood from below (Jensen), so that several moves can be made at once. They are kept if the
+    likelihood after a few passes of EM has risen by as much as the parameters of a component
+    explain by chance, and no component more is degenerate. After a few moves in turn that were not
+    kept, the search ends.
+
+    References: Ueda, Nakano, Ghahramani and Hinton (2000), SMEM algorithm for mixture models;
+    Fränti (2018), Efficiency of random swap clustering.
+    """
+    model, failures = backend.model, 0
+    if model.k < 3:
+        return found
+    weight = sample.total_weight()
+    least = max(1.0, 0.5 * model.n_parameters() / model.k) * weight / len(sample)
+    steps = _steps(backend, found[0], sample, least, [*seed, 0])
+    trial = replace(TRIAL, prior_strength=prior_strength)
+    for number in range(1, MOST_ROUNDS):
+        if not steps or failures == FAILURES:
+            break
+        together = steps.pop(0)
+        after = learn(trial, backend, _applied(model, found[0], together), sample)
+        risen = (after[1] - found[1]) * weight > least
+        if risen and count_degenerate(model, after[0]) <= count_degenerate(model, found[0]):
+            found, failures = after, 0
+            steps = _steps(backend, found[0], sample, least, [*seed, number])
+        else:
+            failures += 1
+    return found
+
+
+def _steps(
+    backend: MixtureBackend, params: MixtureParams, sample: Rows, least: float, seed: list[int]
+) -> list[list[Move]]:
+    """All moves that are expected to help at once, then single ones, best first."""
+    moves = _moves(backend, params, sample, np.random.default_rng(seed))
+    sure = [move for move in moves if move[0].gain - move[1].loss > least]
+    return [sure, *([m] for m in moves)] if len(sure) > 1 else [[move] for move in moves]
+
+
+def _moves(
+    backend: MixtureBackend, params: MixtureParams, sample: Rows, rng: np.random.Generator
+) -> list[Move]:
+    """Moves of different components, best first."""
+    log_density, responsibilities = backend.posterior(params, sample)
+    assert responsibilities is not None
+    joint = np.asarray(responsibilities), np.asarray(log_density)
+    sample = sample.on_host()
+    merges = _merges(backend.model, params, sample, *joint, rng)
+    splits = _splits(backend, params, sample, *joint, rng)
+    found: list[Move] = []
+    used: set[int] = set()
+    for split in splits:
+        for merge in merges:
+            if split.component not in (*merge.pair, *used) and not used & set(merge.pair):
+                found.append((split, merge))
+                used |= {split.component, *merge.pair}
+                break
+    return sorted(found, key=lambda move: move[1].loss - move[0].gain)
+
+
+def _members(
+    responsibility: Array, sample: Rows, rng: np.random.Generator
+) -> tuple[np.ndarray, Array]:
+    """Rows of a component and their weights, which sum to that of all of its rows."""
+    mass = responsibility if sample.weight is None else responsibility * sample.weight
+    members = np.flatnonzero(responsibility > LEAST_RESPONSIBILITY)
+    if len(members) > MOST_ROWS:
+        members = np.sort(rng.choice(members, MOST_ROWS, replace=False))
+    own = mass[members]
+    return members, own * (mass.sum() / own.sum()) if own.sum() > 0.0 else own
+
+
+def _splits(
+    backend: MixtureBackend,
+    params: MixtureParams,
+    sample: Rows,
+    responsibilities: Array,
+    log_density: Array,
+    rng: np.random.Generator,
+) -> list[Split]:
+    """The best split of every component, or of the heaviest and of some others; best first."""
+    model = backend.model
+    two = backend.with_model(replace(model, k=2))
+    chosen = np.arange(model.k)
+    if model.k > MOST_SPLITS:
+        half = MOST_SPLITS // 2
+        order = np.argsort(-params.weights, kind="stable")
+        rest = rng.choice(order[half:], MOST_SPLITS - half, replace=False)
+        chosen = np.concatenate([order[:half], rest])
+    found = []
+    for k in chosen.tolist():
+        members, weight = _members(responsibilities[:, k], sample, rng)
+        if len(members) <= 2 * (model.d + 1) or not weight.sum() > 0.0:
+            continue
+        rows = Rows(np.ascontiguousarray(sample.x[members]), weight)
+        with np.errstate(divide="ignore"):
+            logs = np.log(responsibilities[members, k]) + log_density[members]
+        now = float(weight @ (logs - np.log(params.weights[k])))
+        best: Split | None = None
+        for start in _two_parts(two.model, rows, rng):
+            tried, score = learn(LOCAL, two, start, rows)
+            gain = score * weight.sum() - now
+            if best is None or gain > best.gain:
+                best = Split(k, gain, two.model.expected(tried).blocks)
+        if best is not None and np.isfinite(best.gain):
+            found.append(best)
+    return sorted(found, key=lambda split: -split.gain)
+
+
+def _two_parts(model: MixtureModel, rows: Rows, rng: np.random.Generator) -> list[MixtureParams]:
+    """Two components for rows of one: across directions, and a narrow and a wide one."""
+    if not isinstance(model.family, CommonSpread):
+        centers = spread_centers(model.family.divergence, 2, rows, rng)
+        return [from_centers(model, rows, centers)]
+    weight = rows.weights() / rows.total_weight()
+    x = rows.x.astype(np.float64)
+    x = x - weight @ x
+    values, vectors = np.linalg.eigh((weight[:, None] * x).T @ x)
+    kept = values > 1e-8 * max(values[-1], 1e-300)
+    if not kept.any():
+        return []
+    z = x @ (vectors[:, kept] / np.sqrt(values[kept]))[:, ::-1][:, :MOST_DIRECTIONS]
+    axes = [z[:, 0]]
+    if z.shape[1] > 1:
+        axes.append(z @ interesting_directions(z, weight, 1, rng)[:, 0])
+    labels = [_cut(axis, weight) for axis in axes]
+    radius = np.square(z).sum(axis=1)
+    labels.append(radius > np.quantile(radius, 0.6))
+    return [
+        from_groups(model, rows, one.astype(np.intp)) for one in labels if 0 < one.sum() < len(one)
+    ]
+
+
+def _cut(axis: Array, weight: Array) -> np.ndarray:
+    """Divide a column in two so that the variance within parts is least."""
+    order = np.argsort(axis, kind="stable")
+    mass, first = np.cumsum(weight[order]), np.cumsum((weight * axis)[order])
+    rest = np.maximum(mass[-1] - mass, 1e-300)
+    between = np.square(first) / np.maximum(mass, 1e-300) + np.square(first[-1] - first) / rest
+    return np.asarray(axis > axis[order[int(between[:-1].argmax())]])
+
+
+def _merges(
+    model: MixtureModel,
+    params: MixtureParams,
+    sample: Rows,
+    responsibilities: Array,
+    log_density: Array,
+    rng: np.random.Generator,
+) -> list[Merge]:
+    """Pairs of components that overlap, those first whose union loses the least."""
+    if model.k < 3:
+        return []
+    blocks, found = model.expected(params).blocks, []
+    for i, j in _close_pairs(responsibilities):
+        both = responsibilities[:, i] + responsibilities[:, j]
+        members, weight = _members(both, sample, rng)
+        if not len(members):
+            found.append(Merge((i, j), 0.0))
+            continue
+        union, _ = model.family.maximize(tuple(_take(b, [i]) + _take(b, [j]) for b in blocks))
+        with np.errstate(divide="ignore"):
+            logs = np.log(both[members]) + log_density[members]
+        x = sample.x[members].astype(np.float64)
+        total = np.log(params.weights[i] + params.weights[j])
+        loss = float(weight @ (logs - model.family.log_density(union, x)[:, 0] - total))
+        if np.isfinite(loss):
+            found.append(Merge((i, j), max(loss, 0.0)))
+    return sorted(found, key=lambda merge: merge.loss)
+
+
+def _close_pairs(responsibilities: Array) -> list[tuple[int, int]]:
+    """For every component the pairs with those that share most of its rows."""
+    shared = responsibilities.T @ responsibilities
+    total = np.maximum(responsibilities.sum(axis=0), 1e-300)
+    np.fill_diagonal(shared, -1.0)
+    shared = shared / total[:, None]
+    k = len(shared)
+    pairs = set()
+    for i in range(k):
+        for j in np.argsort(-shared[i], kind="stable")[: min(NEIGHBOURS, k - 1)].tolist():
+            pairs.add((min(i, j), max(i, j)))
+    ranked = sorted(pairs, key=lambda p: -max(shared[p[0], p[1]], shared[p[1], p[0]]))
+    return ranked[: max(2 * MOST_SPLITS, 1)]
+
+
+def _take(block: Block, chosen: list[int]) -> Block:
+    return Block(block.weight[chosen], block.mean[chosen], block.scatter[chosen])
+
+
+def _applied(model: MixtureModel, params: MixtureParams, moves: list[Move]) -> MixtureParams:
+    """Parameters after moves of different components."""
+    statistics = model.expected(params)
+    blocks = [Block(b.weight.copy(), b.mean.copy(), b.scatter.copy()) for b in statistics.blocks]
+    weight = statistics.weight.copy()
+    for split, (pair, _) in moves:
+        i, j = pair
+        k = split.component
+        weight[i] += weight[j]
+        for block, halves in zip(blocks, split.blocks, strict=True):
+            _put(block, i, _take(block, [i]) + _take(block, [j]))
+            own = block.weight[k].copy()
+            _put(block, j, _take(halves, [0]) * float(np.max(own)))
+            _put(block, k, _take(halves, [1]) * float(np.max(own)))
+        part = split.blocks[0].weight
+        part = part if part.ndim == 1 else part.mean(axis=1)
+        part = part / part.sum()
+        weight[j], weight[k] = weight[k] * part[0], weight[k] * part[1]
+    return model.maximize(Statistics.of(tuple(blocks), weight))[0]
+
+
+def _put(block: Block, k: int, other: Block) -> None:
+    block.weight[k], block.mean[k], block.scatter[k] = (
+        other.weight[0],
+        other.mean[0],
+        other.scatter[0],
+    )

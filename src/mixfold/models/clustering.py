@@ -1,0 +1,148 @@
+"""k-means in any coordinates of rows, for initializers and for moves of components."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.sparse import csr_matrix
+from scipy.spatial.distance import cdist
+
+from mixfold.core.rows import Array, Rows
+from mixfold.models.assignment import spread_centers, weights_of
+
+ENOUGH_ROWS, ROWS_PER_CENTER = 5000, 25
+ITERATIONS = 12  # Lloyd's, which learning continues
+MOST_MOVES = 8
+MOST_DIRECTIONS = 50
+SMALLEST_EIGENVALUE = 1e-8  # of standardised rows; below it they have no spread in the direction
+
+
+def squared_distances(x: Array, centers: Array) -> Array:
+    """Half the squared distances (n, c)."""
+    if x.shape[1] <= 16:
+        return np.asarray(0.5 * cdist(x, centers, "sqeuclidean"))
+    squares = 0.5 * np.square(x).sum(axis=1)[:, None] + 0.5 * np.square(centers).sum(axis=1)
+    return np.asarray(np.maximum(squares - x @ centers.T, 0.0))
+
+
+def _distances(x: Array, centers: Array, weight: Array) -> Array:
+    return squared_distances(x, centers)
+
+
+def some_of(rows: Rows, n: int, rng: np.random.Generator) -> np.ndarray:
+    """The numbers of at most n rows, drawn without replacement, in order."""
+    if len(rows) <= n:
+        return np.arange(len(rows))
+    return np.sort(rng.choice(len(rows), n, replace=False))
+
+
+def centred_rows(rows: Rows) -> tuple[Array, Array]:
+    """Rows about their weighted mean, and their weights with a sum of one."""
+    weight = weights_of(rows)
+    weight = weight / weight.sum()
+    x = rows.x.astype(np.float64, copy=False)
+    x = x - x[0]  # so that rows far from zero lose no digits
+    return x - weight @ x, weight
+
+
+def standardized(rows: Rows) -> Array:
+    """Columns of mean 0 and variance 1; constant columns are zero."""
+    x, weight = centred_rows(rows)
+    deviations = np.sqrt(weight @ np.square(x))
+    return np.asarray(x / np.where(deviations > 0.0, deviations, 1.0))
+
+
+def sphered(rows: Rows, most: int = MOST_DIRECTIONS) -> Array:
+    """Uncorrelated coordinates of mean 0 and variance 1, in at most so many directions.
+
+    They are the principal components of the standardised columns, each divided by its deviation.
+    """
+    x, (_, weight) = standardized(rows), centred_rows(rows)
+    values, vectors = np.linalg.eigh((weight[:, None] * x).T @ x)
+    kept = np.flatnonzero(values > SMALLEST_EIGENVALUE * max(values[-1], 1.0))[::-1][:most]
+    if not len(kept):
+        return np.zeros((len(x), 1))
+    return np.asarray(x @ (vectors[:, kept] / np.sqrt(values[kept])))
+
+
+def k_means(x: Array, weight: Array, k: int, rng: np.random.Generator) -> np.ndarray:
+    """Labels of all rows after k-means++, Lloyd's iterations and moves of centres on some rows."""
+    points, mass, centers = _seeded(x, weight, k, max(ENOUGH_ROWS, ROWS_PER_CENTER * k), rng)
+    centers = _with_moves(points, mass, lloyd(points, mass, centers, ITERATIONS)[0])
+    return np.asarray(squared_distances(x, centers).argmin(axis=1))
+
+
+def small_groups(x: Array, weight: Array, k: int, rng: np.random.Generator) -> np.ndarray:
+    """Labels of all rows after k-means++ and few of Lloyd's iterations."""
+    points, mass, centers = _seeded(x, weight, k, ROWS_PER_CENTER * k, rng)
+    return np.asarray(squared_distances(x, lloyd(points, mass, centers, 3)[0]).argmin(axis=1))
+
+
+def _seeded(
+    x: Array, weight: Array, k: int, most: int, rng: np.random.Generator
+) -> tuple[Array, Array, Array]:
+    """At most so many rows with their weights, and centres drawn from them by k-means++."""
+    some = some_of(Rows(x), most, rng)
+    points, mass = x[some], weight[some]
+    return points, mass, spread_centers(_distances, k, Rows(points, mass), rng)
+
+
+def lloyd(x: Array, weight: Array, centers: Array, most: int) -> tuple[Array, float]:
+    """Centres after Lloyd's iterations, and the weighted sum of squared distances before them.
+
+    A group without any weight keeps its centre.
+    """
+    error = np.inf
+    for _ in range(most):
+        distances = squared_distances(x, centers)
+        labels = distances.argmin(axis=1)
+        now = float(weight @ distances[np.arange(len(x)), labels])
+        members = csr_matrix((weight, (labels, np.arange(len(x)))), shape=(len(centers), len(x)))
+        total = np.bincount(labels, weight, len(centers))
+        sums = members @ x
+        centers = np.where(total[:, None] > 0.0, sums / np.maximum(total, 1e-300)[:, None], centers)
+        if not now < error * (1.0 - 1e-4):
+            break
+        error = now
+    return centers, error
+
+
+def _with_moves(x: Array, weight: Array, centers: Array) -> Array:
+    """Move the centres that are needed least to the groups with the largest error, while it helps.
+
+    Half as many are moved after a move that did not help. Reference: Fritzke (2021), The
+    breathing k-means algorithm; Fränti (2018), Efficiency of random swap clustering.
+    """
+    centers, error = lloyd(x, weight, centers, 2)
+    number = len(centers) // 3
+    for _ in range(MOST_MOVES):
+        if not number:
+            break
+        tried, now = lloyd(x, weight, _moved(x, weight, centers, number), ITERATIONS // 2)
+        if now < error * (1.0 - 1e-3):
+            centers, error = tried, now
+        else:
+            number //= 2
+    return centers
+
+
+def _moved(x: Array, weight: Array, centers: Array, number: int) -> Array:
+    """Centres of which so many are placed at rows of other groups, half a deviation away."""
+    distances, k = squared_distances(x, centers), len(centers)
+    nearest = np.argpartition(distances, 1, axis=1)[:, :2]
+    two = np.take_along_axis(distances, nearest, axis=1)
+    own = np.take_along_axis(nearest, two.argmin(axis=1)[:, None], axis=1)[:, 0]
+    least, second = two.min(axis=1), two.max(axis=1)
+    error = np.bincount(own, weight * least, k)
+    needed = np.bincount(own, weight * (second - least), k)
+    largest = np.argsort(-error, kind="stable")[:number]
+    needed[largest] = np.inf
+    total = np.maximum(np.bincount(own, weight, k), 1e-300)
+    after = centers.copy()
+    for source, target in zip(np.argsort(needed, kind="stable"), largest, strict=False):
+        far = np.flatnonzero(own == target)
+        if len(far) and np.isfinite(needed[source]):
+            axis = x[far[least[far].argmax()]] - centers[target]
+            length = np.sqrt(2.0 * error[target] / total[target])
+            size = np.sqrt(axis @ axis)
+            after[source] = centers[target] + 0.5 * length * axis / (size if size > 0.0 else 1.0)
+    return after

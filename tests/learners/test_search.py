@@ -1,0 +1,85 @@
+"""The search of auto for initial parameters."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import adjusted_rand_score
+
+from mixfold import Mixture
+from mixfold.backends.threads import Threads
+from mixfold.core.rows import Rows
+from mixfold.families.gaussian import Gaussian
+from mixfold.families.poisson import Poisson
+from mixfold.initializers.k_mle_plus_plus import KMlePlusPlus
+from mixfold.initializers.random_rows import RandomRows
+from mixfold.learners._moves import TRIAL, improve, learn
+from mixfold.learners.auto import Auto
+from mixfold.learners.search import draw
+from mixfold.models.mixture_model import MixtureModel
+
+
+def grid(side: int, n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(side * side, size=n)
+    centers = np.stack(np.meshgrid(np.arange(side), np.arange(side)), -1).reshape(-1, 2)
+    return 8.0 * centers[labels] + rng.normal(size=(n, 2)), labels
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_moves_never_lower_the_likelihood_and_mend_a_grid(seed: int) -> None:
+    x, _ = grid(4, 1600, seed)
+    backend = Threads(MixtureModel(Gaussian(), 16, 2), 1)
+    start = learn(TRIAL, backend, draw(backend, RandomRows(), Rows(x), [seed]), Rows(x))
+    after = improve(backend, start, Rows(x), [seed])
+    assert after[1] >= start[1]
+    truth = Mixture(n_components=16, init=8.0 * np.indices((4, 4)).reshape(2, -1).T, learner="em")
+    assert after[1] > truth.fit(x).score(x) - 1e-3 > start[1]
+
+
+def test_moves_serve_other_families() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.poisson(np.array([1.0, 20.0, 100.0, 300.0])[rng.integers(4, size=500)])[:, None]
+    rows = Rows(x.astype(float))
+    backend = Threads(MixtureModel(Poisson(), 4, 1), 1)
+    start = learn(TRIAL, backend, draw(backend, KMlePlusPlus(), rows, [0]), rows)
+    assert improve(backend, start, rows, [0])[1] >= start[1]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_more_starts_never_end_below(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(600, 2)) * rng.gamma(4.0, size=(600, 1)) + rng.integers(9, size=(600, 2))
+    scores = [
+        Mixture(n_components=6, learner=Auto(starts=n), random_state=seed).fit(x).score(x)
+        for n in (10, 30)
+    ]
+    assert scores[1] >= scores[0] - 1e-6
+
+
+def test_auto_finds_elongated_sphered_and_nested_clusters() -> None:
+    rng = np.random.default_rng(1)
+    labels = rng.integers(3, size=2000)
+    turn = np.linalg.qr(rng.normal(size=(10, 10)))[0]
+    long = rng.normal(size=(2000, 10)) * np.r_[40.0, np.ones(9)]
+    long[:, 1] += 6.0 * labels
+    fitted = Mixture(n_components=3, random_state=0).fit_predict(long @ turn)
+    assert adjusted_rand_score(labels, fitted) > 0.95
+    nested = rng.normal(size=(2000, 4)) * (8.0**labels)[:, None]
+    fitted = Mixture(n_components=3, random_state=0).fit_predict(nested)
+    assert adjusted_rand_score(labels, fitted) > 0.8
+
+
+def test_a_sorted_file_gives_the_same_quality(tmp_path: Path) -> None:
+    x, labels = grid(3, 6000, 0)
+    x = x[np.argsort(labels, kind="stable")]
+    path = tmp_path / "sorted.csv"
+    table = pd.DataFrame(x, columns=["a", "b"])
+    table.to_csv(path, index=False)
+    auto = Auto(sample_size=900)
+    from_file = Mixture(n_components=9, learner=auto, random_state=0).fit(path)
+    in_memory = Mixture(n_components=9, learner=auto, random_state=0).fit(x)
+    assert from_file.score(table) > in_memory.score(x) - 1e-3
