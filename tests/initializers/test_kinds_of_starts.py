@@ -38,7 +38,8 @@ def elongated(d: int, seed: int, n: int = 1500) -> tuple[np.ndarray, np.ndarray]
 
 def found(init: str, x: np.ndarray, k: int, seed: int = 0) -> np.ndarray:
     learner = EM(max_iter=30)
-    return Mixture(n_components=k, init=init, learner=learner, random_state=seed).fit_predict(x)
+    model = Mixture(n_components=k, init=init, learner=learner, random_state=seed)
+    return np.asarray(model.fit_predict(x))
 
 
 @pytest.mark.parametrize("init", ["sphered-k-means", "projection-pursuit", "hierarchical"])

@@ -63,7 +63,7 @@ def _distinct(rows: Rows) -> Rows:
     order = np.lexsort(rows.x.T[::-1])
     x, weight = rows.x[order], rows.weights()[order]
     first = np.append(True, (x[1:] != x[:-1]).any(axis=1))
-    total = np.bincount(np.cumsum(first) - 1, weight)
+    total = np.bincount(np.cumsum(first) - 1, weight).astype(np.float64)
     return Rows(x[first], total).where(total > 0.0)
 
 
