@@ -123,11 +123,18 @@ def test_columns_may_have_any_units_and_order() -> None:
     np.testing.assert_allclose(other.covariances_, wide, rtol=1e-6)
 
 
-def test_weights_below_one_count_in_units_of_their_mean() -> None:
-    x = few_rows()
-    weight = np.random.default_rng(0).uniform(0.2, 1.0, size=len(x))
-    one, other = (fit(x, sample_weight=factor * weight) for factor in (1.0, 1e-3))
-    np.testing.assert_allclose(one.covariances_, other.covariances_, rtol=1e-6)
+def test_weights_are_repetitions_and_have_any_common_factor() -> None:
+    x, times = few_rows(), np.random.default_rng(0).integers(0, 4, size=60)
+    start = fit(x, EM(max_iter=3))
+    repeated, *weighted = (
+        Mixture("gaussian", 3, init=start, learner=PRIOR).fit(rows, sample_weight=weight)
+        for rows, weight in (
+            (np.repeat(x, times, axis=0), None),
+            *((x, factor * times) for factor in (1.0, 1e-3, 1e3)),
+        )
+    )
+    for model in weighted:
+        np.testing.assert_allclose(model.covariances_, repeated.covariances_, rtol=1e-6)
 
 
 def test_rows_in_any_order() -> None:

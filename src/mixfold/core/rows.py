@@ -71,6 +71,13 @@ class Rows:
         """Sum of the weights."""
         return float(len(self)) if self.weight is None else float(self.weight.sum())
 
+    def lightest(self) -> float:
+        """The smallest weight above zero; infinity if there is none."""
+        if self.weight is None:
+            return 1.0 if len(self) else float("inf")
+        positive = self.weight[self.weight > 0]
+        return float(positive.min()) if len(positive) else float("inf")
+
 
 def join(parts: Sequence[Rows]) -> Rows:
     """Concatenate blocks of rows."""

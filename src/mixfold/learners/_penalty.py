@@ -16,9 +16,12 @@ ROWS = 2.0
 
 
 def with_prior(
-    model: Model, params: Params, statistics: Statistics, strength: float, n: float
+    model: Model, params: Params, statistics: Statistics, strength: float, lightest: float
 ) -> tuple[Statistics, float | None]:
-    """Statistics of n rows with the prior's added, and the logarithm of its density at `params`.
+    """Statistics with those of the prior added, and the logarithm of its density at `params`.
+
+    The lightest row counts once, so that neither a common factor of all weights nor the repetition
+    of rows in place of weights matters.
 
     It is None if there is no prior: for a family that has none, and for one component, whose
     estimates are the moments of the data. The sum over components of their statistics does not
@@ -29,8 +32,8 @@ def with_prior(
     if not (strength > 0.0 and model.k > 1 and isinstance(family, ShrinksToData)):
         return statistics, None
     assert isinstance(params, MixtureParams)
-    rows = strength * ROWS * family.n_scale_parameters(model.k, model.d) / n
-    weight = rows * statistics.count / n  # in units of the weight of a row
+    n = statistics.count / lightest
+    weight = lightest * strength * ROWS * family.n_scale_parameters(model.k, model.d) / n
     prior = family.prior_params(statistics.blocks)
     divergence = float(family.scale_divergence(prior, params.components).sum())
     blocks = family.shrunk(statistics.blocks, prior, weight)

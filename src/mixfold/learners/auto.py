@@ -76,8 +76,8 @@ class Auto(Learner[AutoState]):
     all rows divided by K^(2/d), as in Fraley and Raftery (2007). It counts for 2p / n rows per
     component, where p is the number of parameters of all covariances: with 100 times as many rows
     as parameters for a fiftieth of a row. Means and weights have no prior, and a
-    single component has none. Row weights count as rows; if their mean is below 1, their common
-    factor does not matter. `history_.log_likelihood`, `score`, `aic` and `bic` are those of the
+    single component has none. The lightest row counts once, and a row of twice its weight as
+    two. `history_.log_likelihood`, `score`, `aic` and `bic` are those of the
     likelihood at this estimate; `history_.bound` and `lower_bound_` include the prior, whose log
     density is 0 at its largest.
 

@@ -68,7 +68,8 @@ class EMState:
     whose M-step gave `params`, and `gains` are
     those of the last plain steps, in nats of all rows. `trail` holds the earlier points of an
     acceleration cycle, `reach` is the largest length of the next extrapolation, and `refused` is
-    true if the last combination of steps was worse than a plain one. `weight` is that of all rows.
+    true if the last combination of steps was worse than a plain one. `weight` is that of all rows,
+    and `lightest` the smallest above zero, in units of which the prior counts.
     """
 
     params: Params
@@ -83,6 +84,7 @@ class EMState:
     gains: list[float]
     refused: bool
     weight: float = 0.0
+    lightest: float = np.inf
 
     def check(self, model: Model) -> None:
         """Raise an error for a state that is not valid for the model."""
@@ -97,6 +99,8 @@ class EMState:
         check_array("gains", np.array(self.gains), (len(self.gains),))
         check_least("the number of gains", len(self.gains), 0, WINDOW + 1)
         check_least("weight", self.weight, 0.0)
+        if not self.lightest > 0.0:
+            raise InvalidInputError(f"lightest is {self.lightest}: it must be above 0")
 
 
 @value
@@ -175,7 +179,7 @@ class EM(Learner[EMState]):
 
     def step(self, backend: Backend, state: EMState, rows: Rows) -> tuple[EMState, list[Info]]:
         gathered = gather(self._fold(backend, state), backend.tile, state.gathered, rows)
-        return replace(state, gathered=gathered), []
+        return replace(state, gathered=gathered, lightest=min(state.lightest, rows.lightest())), []
 
     def _fold(self, backend: Backend, state: EMState) -> Fold:
         return expecting(backend, state.params, Assignment(self.assign))
@@ -195,7 +199,8 @@ class EM(Learner[EMState]):
         check_same_pass(before, states)
         before = self.flushed(backend, before)
         parts = in_order([self.flushed(backend, state).gathered for state in states])
-        return replace(before, gathered=added(before.gathered, parts))
+        lightest = min(state.lightest for state in (before, *states))
+        return replace(before, gathered=added(before.gathered, parts), lightest=lightest)
 
     def end_pass(self, backend: Backend, state: EMState) -> tuple[EMState, list[Info]]:
         sums = total(self._fold(backend, state), state.gathered)
@@ -205,7 +210,7 @@ class EM(Learner[EMState]):
         n = max(statistics.count, state.gathered.n)
         likelihood = statistics.log_likelihood / statistics.count
         statistics, log_prior = with_prior(
-            backend.model, state.params, statistics, self.prior_strength, n
+            backend.model, state.params, statistics, self.prior_strength, state.lightest
         )
         bound = None if log_prior is None else likelihood + log_prior / statistics.count
         info = Info(state.gathered.n, likelihood, 1.0, bound)
