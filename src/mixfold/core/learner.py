@@ -9,6 +9,7 @@ from mixfold.core.backend import Backend, Model
 from mixfold.core.checks import check_count
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
+from mixfold.core.initializer import Initializer
 from mixfold.core.params import Params, StateT
 from mixfold.core.rows import Rows
 from mixfold.core.value import is_value, value
@@ -88,6 +89,14 @@ class Learner(ABC, Generic[StateT]):
         """The learner with all settings resolved, given the number of rows if it is known."""
         return self
 
+    def for_one_pass(self) -> Learner:
+        """The learner for a source that can be read only once."""
+        return self
+
+    def searching_from(self, start: Initializer) -> Learner:
+        """The learner that draws candidates of its own with an initializer, if it needs one."""
+        return self
+
     def order(self, random_access: bool) -> Order:
         """The order in which rows are drawn from the source."""
         return "stream"
@@ -155,6 +164,14 @@ class Learner(ABC, Generic[StateT]):
         model.check_params(state.params)
         check_count("n_degenerate", state.n_degenerate)
 
+    def model_learned(self, model: Model, state: StateT) -> Model:
+        """The model with the limits that the state has learned, if any."""
+        return model
+
+    def without_rows(self, state: StateT) -> StateT:
+        """The state without rows that it keeps, as states for merging are stored."""
+        return state
+
     def compact(self, state: StateT) -> StateT:
         """The state without the parts that only another pass would need."""
         return state
@@ -162,3 +179,7 @@ class Learner(ABC, Generic[StateT]):
     def estimate(self, backend: Backend, state: StateT) -> Any:
         """The estimated parameters; they can differ from those being trained."""
         return state.params
+
+    def settled(self, backend: Backend, state: StateT) -> Any:
+        """The estimate with buffered rows, as at the end of a stream; it may take some passes."""
+        return self.estimate(backend, self.flushed(backend, state))

@@ -18,7 +18,6 @@ from mixfold.core.value import at_home, equal, replace
 from mixfold.estimators._edge import check_rows, open_data
 from mixfold.estimators._learned import Learned
 from mixfold.estimators._learned_attributes import LearnedAttributes
-from mixfold.estimators._limits import with_model
 from mixfold.estimators._mixture_settings import MixtureSettings
 from mixfold.estimators._row_stream import RowStream, is_in_range, live_from
 from mixfold.fitting.initialization import Initialization
@@ -27,6 +26,7 @@ from mixfold.fitting.placement import placement_for
 from mixfold.fitting.plan import check_served
 from mixfold.fitting.snapshot import MOST, Snapshot
 from mixfold.fitting.stream import Stream
+from mixfold.models.limits_from_data import with_model
 from mixfold.models.mixture_model import MixtureBackend
 from mixfold.sources.array_source import ArraySource
 
@@ -151,6 +151,7 @@ class Streaming(LearnedAttributes):
     def _streaming(self, settings: MixtureSettings, backend: MixtureBackend) -> Learned:
         """The learned state in the form that `partial_fit` continues from."""
         learner = settings.learner.resolve(None, backend.model.d, True)
+        learner = learner.searching_from(settings.initialization.start)
         check_served(learner, backend.model)
         if not self.__sklearn_is_fitted__():
             return Learned.nothing(backend.model, learner, self._seed())

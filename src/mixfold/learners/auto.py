@@ -17,7 +17,7 @@ from mixfold.learners._merging import check_same_kind
 from mixfold.learners._stochastic_state import StochasticState
 from mixfold.learners.em import EM, EMState
 from mixfold.learners.mini_batch_em import MiniBatchEM
-from mixfold.learners.online_em import OnlineEM
+from mixfold.learners.reservoir_em import ReservoirEM
 
 
 @value
@@ -84,13 +84,16 @@ class Auto(Learner[AutoState]):
 
     def resolve(self, n: int | None, d: int, streaming: bool) -> Learner:
         if streaming:
-            return OnlineEM().resolve(n, d, streaming)
+            return self.for_one_pass()
         if n is not None and n <= self.sample_size:
             return self._polish()
         if self.batch_size is not None:
             return self
         most = min(2**19, max(1024, 2**22 // d))
         return replace(self, batch_size=most if n is None else min(most, max(1024, n // 32)))
+
+    def for_one_pass(self) -> Learner:
+        return ReservoirEM(starts=self.starts, sample_size=self.sample_size)
 
     def prior_count(self, sample: int, k: int, d: int) -> int:
         return sample

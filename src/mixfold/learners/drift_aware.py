@@ -9,6 +9,7 @@ from mixfold.core.checks import check_count, check_kind, check_whole
 from mixfold.core.detector import Detector
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
+from mixfold.core.initializer import Initializer
 from mixfold.core.learner import Info, Learner
 from mixfold.core.params import DetectorStateT, LearnerState, Params, StateT
 from mixfold.core.registry import make_fields
@@ -147,6 +148,12 @@ class DriftAware(Learner[DriftAwareState]):
     def resolve(self, n: int | None, d: int, streaming: bool) -> Learner:
         return replace(self, learner=self.learner.resolve(n, d, streaming))
 
+    def for_one_pass(self) -> Learner:
+        return replace(self, learner=self.learner.for_one_pass())
+
+    def searching_from(self, start: Initializer) -> Learner:
+        return replace(self, learner=self.learner.searching_from(start))
+
     def prior_count(self, sample: int, k: int, d: int) -> int:
         return int(self.learner.prior_count(sample, k, d))
 
@@ -245,6 +252,12 @@ class DriftAware(Learner[DriftAwareState]):
     def converged(self, state: DriftAwareState) -> bool:
         return bool(self.learner.converged(state.inner))
 
+    def model_learned(self, model: Model, state: DriftAwareState) -> Model:
+        return self.learner.model_learned(model, state.inner)
+
+    def without_rows(self, state: DriftAwareState) -> DriftAwareState:
+        return replace(state, inner=self.learner.without_rows(state.inner))
+
     def compact(self, state: DriftAwareState) -> DriftAwareState:
         """The state for more rows, which are monitored again."""
         begun = self.detector.init() if state.passes > 1 else state.detected
@@ -252,3 +265,6 @@ class DriftAware(Learner[DriftAwareState]):
 
     def estimate(self, backend: Backend, state: DriftAwareState) -> Any:
         return self.learner.estimate(backend, state.inner)
+
+    def settled(self, backend: Backend, state: DriftAwareState) -> Any:
+        return self.learner.settled(backend, state.inner)

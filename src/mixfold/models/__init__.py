@@ -5,6 +5,7 @@ HELPER_MODULES = (
     "assignment",
     "column_scaling",
     "gaussian_effects",
+    "limits_from_data",
     "random_effects",
     "residual_errors",
     "subject_rows",

@@ -1,0 +1,106 @@
+"""EM on kept rows, for the statistics of all rows of a stream.
+
+Statistics S of all n rows were computed under earlier parameters theta_0. Those under theta are
+estimated as S + (n / m) sum over the m kept rows of (sbar(x; theta) - sbar(x; theta_0)): the kept
+rows tell how the statistics change, and all rows what they are. If every row is kept, this is
+exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from mixfold.core.backend import Backend
+from mixfold.core.rows import Rows
+from mixfold.core.statistics import Additive
+from mixfold.core.value import value
+from mixfold.learners._gathering import expecting, gather, nothing, total
+from mixfold.learners.em import EM
+from mixfold.models.mixture_model import (
+    MixtureBackend,
+    MixtureParams,
+    count_degenerate,
+)
+
+CORRECTED = 20  # largest number of corrected EM steps in a refit
+SMALL_GAIN = 1e-7  # nats per row, below which they end
+
+
+@value
+class Known:
+    """Statistics of all rows under `anchor`, and those of the kept rows among them.
+
+    `fixed` are statistics of rows of which none are kept, or None.
+    """
+
+    anchor: MixtureParams
+    whole: Additive
+    kept: Additive
+    fixed: Additive | None
+
+    def under(self, backend: Backend, params: MixtureParams, kept: Additive) -> Additive:
+        """The statistics of all rows, estimated from those of the kept ones under `params`."""
+        own = kept * (self.whole.count / kept.count)
+        model = backend.model
+        parts = [model.sums(params, one) for one in (self.whole, own)]
+        old = model.sums(params, self.kept * (self.whole.count / self.kept.count))
+        with np.errstate(all="ignore"):
+            sums = parts[0] + (parts[1] - old)
+            weights = sums[1:].reshape(model.k, -1)[:, 0]
+            if not (np.isfinite(sums).all() and (weights > 0.0).all()):
+                return own
+            found: Additive = model.statistics(params, sums)
+        return own if model.maximize(found)[1] > model.maximize(own)[1] else found
+
+    def with_fixed(self, statistics: Additive) -> Additive:
+        """Statistics with those of rows that are not kept."""
+        return statistics if self.fixed is None else self.fixed + statistics
+
+
+def statistics_of(backend: Backend, params: MixtureParams, parts: Sequence[Rows]) -> Additive:
+    """The statistics of rows under parameters."""
+    fold, gathered = expecting(backend, params), nothing(backend)
+    for rows in parts:
+        gathered = gather(fold, backend.tile, gathered, rows)
+    found: Additive = backend.model.statistics(params, total(fold, gathered))
+    return found
+
+
+def fitted(
+    learner: EM, backend: MixtureBackend, params: MixtureParams, parts: Sequence[Rows]
+) -> tuple[MixtureParams, float]:
+    """EM on rows: parameters, and the mean log-likelihood before the last step."""
+    state = learner.init(backend, params)
+    while not learner.finished(state):
+        for rows in parts:
+            state, _ = learner.step(backend, state, rows)
+        state, _ = learner.end_pass(backend, state)
+    return learner.estimate(backend, state), state.before
+
+
+def corrected(
+    backend: MixtureBackend, known: Known, params: MixtureParams, parts: Sequence[Rows]
+) -> MixtureParams:
+    """EM with the statistics of all rows, estimated from the kept ones."""
+    before = -np.inf
+    for _ in range(CORRECTED):
+        kept = statistics_of(backend, params, parts)
+        now = kept.log_likelihood / kept.count
+        params, _ = backend.model.maximize(known.with_fixed(known.under(backend, params, kept)))
+        if abs(now - before) < SMALL_GAIN:
+            break
+        before = now
+    return params
+
+
+def better(
+    backend: MixtureBackend, a: MixtureParams, b: MixtureParams, parts: Sequence[Rows]
+) -> bool:
+    """Whether `a` has a higher likelihood than `b`, or fewer degenerate components."""
+    degenerate = [count_degenerate(backend.model, one) for one in (a, b)]
+    if degenerate[0] != degenerate[1]:
+        return degenerate[0] < degenerate[1]
+    found = [statistics_of(backend, one, parts).log_likelihood for one in (a, b)]
+    return bool(found[0] > found[1])
