@@ -179,7 +179,3 @@ class Learner(ABC, Generic[StateT]):
     def estimate(self, backend: Backend, state: StateT) -> Any:
         """The estimated parameters; they can differ from those being trained."""
         return state.params
-
-    def settled(self, backend: Backend, state: StateT) -> Any:
-        """The estimate with buffered rows, as at the end of a stream; it may take some passes."""
-        return self.estimate(backend, self.flushed(backend, state))

@@ -78,7 +78,7 @@ class Stream:
         Rows of an incomplete batch are included, as at the end of a stream.
         """
         if self.state is not None:
-            return learner.settled(backend, self.state)
+            return learner.estimate(backend, learner.flushed(backend, self.state))
         assert self.waiting is not None
         # one candidate: with learn_one they are drawn again for every row
         return replace(initialization, candidates=1).draw(backend, self.waiting, [seed, 0])

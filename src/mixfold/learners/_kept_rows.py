@@ -7,7 +7,9 @@ the sample does not depend on the blocks in which rows arrive.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +21,9 @@ from mixfold.core.noise import uniforms
 from mixfold.core.rows import Array, Rows, join, no_rows
 from mixfold.core.value import value
 
-UNIT = 1024  # rows of the smallest block; others have a power of two times as many
+T = TypeVar("T")
+
+UNIT = 128  # rows of the smallest block; others have a power of two times as many
 JOINED_BYTES = 2**23  # rows of all blocks are copied into one for a refit up to this size
 
 
@@ -117,6 +121,16 @@ class KeptRows:
         """The rows before a number."""
         return [block.where(block.numbers < number) for block in self.blocks]
 
+    def leading(self) -> KeptRows:
+        """The first blocks, at least a quarter as long as the first of all.
+
+        They have at least 80% of the rows, and stay the same until their number has grown by up to
+        25%.
+        """
+        first = len(self.blocks[0]) if self.blocks else 0
+        long = tuple(block for block in self.blocks if len(block) >= max(UNIT, first // 4))
+        return KeptRows(long, self.below)
+
     def parts(self) -> list[Rows]:
         """The rows in few blocks, for passes over them."""
         rows = [block.rows for block in self.blocks]
@@ -154,3 +168,14 @@ def _joined(blocks: Sequence[KeptBlock]) -> KeptBlock:
         np.concatenate([block.keys for block in some]),
         np.concatenate([block.numbers for block in some]),
     )
+
+
+_remembered: WeakKeyDictionary[KeptBlock, dict[object, object]] = WeakKeyDictionary()
+
+
+def remembered(block: KeptBlock, key: object, compute: Callable[[], T]) -> T:
+    """The result of a computation from rows up to a block, computed once as long as it exists."""
+    known = _remembered.setdefault(block, {})
+    if key not in known:
+        known[key] = compute()
+    return known[key]  # type: ignore[return-value]

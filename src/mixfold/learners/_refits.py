@@ -30,12 +30,11 @@ SMALL_GAIN = 1e-7  # nats per row, below which they end
 
 @value
 class Known:
-    """Statistics of all rows under `anchor`, and those of the kept rows among them.
+    """Statistics of all rows under earlier parameters, and those of the kept rows among them.
 
     `fixed` are statistics of rows of which none are kept, or None.
     """
 
-    anchor: MixtureParams
     whole: Additive
     kept: Additive
     fixed: Additive | None
@@ -80,6 +79,21 @@ def fitted(
     return learner.estimate(backend, state), state.before
 
 
+def em_with(
+    learner: EM,
+    backend: MixtureBackend,
+    fixed: Additive | None,
+    params: MixtureParams,
+    parts: Sequence[Rows],
+) -> MixtureParams:
+    """EM on rows, and on fixed statistics of other rows, if there are any."""
+    if fixed is None:
+        return fitted(learner, backend, params, parts)[0]
+    for _ in range(learner.max_iter):
+        params, _ = backend.model.maximize(fixed + statistics_of(backend, params, parts))
+    return params
+
+
 def corrected(
     backend: MixtureBackend, known: Known, params: MixtureParams, parts: Sequence[Rows]
 ) -> MixtureParams:
@@ -95,12 +109,10 @@ def corrected(
     return params
 
 
-def better(
+def worse(
     backend: MixtureBackend, a: MixtureParams, b: MixtureParams, parts: Sequence[Rows]
 ) -> bool:
-    """Whether `a` has a higher likelihood than `b`, or fewer degenerate components."""
+    """Whether `a` has a lower likelihood than `b`, or more degenerate components."""
     degenerate = [count_degenerate(backend.model, one) for one in (a, b)]
-    if degenerate[0] != degenerate[1]:
-        return degenerate[0] < degenerate[1]
     found = [statistics_of(backend, one, parts).log_likelihood for one in (a, b)]
-    return bool(found[0] > found[1])
+    return bool(degenerate[0] > degenerate[1] or found[0] < found[1])

@@ -265,6 +265,3 @@ class DriftAware(Learner[DriftAwareState]):
 
     def estimate(self, backend: Backend, state: DriftAwareState) -> Any:
         return self.learner.estimate(backend, state.inner)
-
-    def settled(self, backend: Backend, state: DriftAwareState) -> Any:
-        return self.learner.settled(backend, state.inner)

@@ -3,36 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import ceil
 from typing import Any
-
-import numpy as np
 
 from mixfold.core.backend import Backend, Model
 from mixfold.core.checks import check_kind, check_whole
+from mixfold.core.data_limits import without_limits
 from mixfold.core.initializer import Initializer
 from mixfold.core.learner import Info, Learner, rows_before_start
 from mixfold.core.params import Params
 from mixfold.core.rows import Rows
 from mixfold.core.statistics import Additive
-from mixfold.core.value import is_value, replace, value
-from mixfold.learners._gathering import Fold, closed, expecting, gather, nothing, total
-from mixfold.learners._kept_rows import UNIT, KeptBlock, nothing_kept
+from mixfold.core.value import digest, is_value, replace, value
+from mixfold.learners._gathering import closed, expecting, gather, nothing, total
+from mixfold.learners._kept_rows import UNIT, KeptBlock, KeptRows, nothing_kept, remembered
 from mixfold.learners._merging import check_same_kind, learned_more
-from mixfold.learners._refits import Known, better, corrected, fitted, statistics_of
+from mixfold.learners._refits import Known, corrected, em_with, fitted, statistics_of, worse
 from mixfold.learners._reservoir_state import ReservoirState
 from mixfold.learners._stochastic import BRANCH
 from mixfold.learners.em import EM
 from mixfold.learners.search import search
-from mixfold.models.limits_from_data import limited, with_model
+from mixfold.models.limits_from_data import limited, with_limits, with_model
 from mixfold.models.mixture_model import MixtureBackend, MixtureModel, MixtureParams
 
-FIRST = 128  # rows at the first refit
-REFITS_PER_DOUBLING = 2
-MANY = 4096  # rows up to which every refit is preceded by a search, afterwards every doubling
+LATE = 2**17  # rows up to which parameters are computed when they are asked for
+TILE = 1024  # rows that are added to the statistics together
 WARM = EM(tol=0.02, max_iter=40, accelerate=True)
-VISITS = 2**17  # rows that are visited for up-to-date parameters, in all passes
-LAST_PASSES = 12  # the largest number of these passes
+LAST = EM(tol=0.02, max_iter=12, accelerate=True)
+VISITS = 2**18  # rows that are visited for up-to-date parameters, in all passes of LAST
 BYTES_PER_ROW = 24  # of keys, numbers and weights
 
 
@@ -123,14 +120,20 @@ class ReservoirEM(Learner[ReservoirState]):
         return replace(state, before=backend.model.expected(params) * weight)
 
     def weight_learned(self, state: ReservoirState, rows: int) -> float:
-        return state.weight
+        if state.statistics is not None:
+            return state.weight
+        known = 0.0 if state.before is None else float(state.before.count)
+        return known + sum(part.total_weight() for part in state.kept.parts())
 
     def check_state(self, model: Model, state: ReservoirState) -> None:
         check_kind("state", state, ReservoirState)
         state.check(model)
 
     def model_learned(self, model: Model, state: ReservoirState) -> Model:
-        return replace(model, family=state.family)
+        if state.before is not None or not len(state.kept) or not isinstance(model, MixtureModel):
+            return replace(model, family=state.family)
+        sample = state.kept.sample(self.sample_size)
+        return replace(model, family=with_limits(state.family, sample))
 
     def without_rows(self, state: ReservoirState) -> ReservoirState:
         return replace(state, kept=nothing_kept(state.kept.below))
@@ -141,107 +144,111 @@ class ReservoirEM(Learner[ReservoirState]):
 
     # learning
 
+    def first_refit(self, d: int) -> int:
+        """The number of rows after which statistics of all rows are needed."""
+        return _power_of_two(min(LATE, self.most_rows(d)))
+
     def step(
         self, backend: Backend, state: ReservoirState, rows: Rows
     ) -> tuple[ReservoirState, list[Info]]:
         infos: list[Info] = []
         while len(rows):
-            wanted = next_refit(state.rows)
+            wanted = self._next_refit(backend, state)
             some = rows.cut(0, wanted - state.rows)
             rows = rows.cut(len(some), len(rows))
             state = self._with(backend, state, some)
             if state.rows == wanted:
-                state, info = self._refitted(backend, state, is_search(wanted))
+                state, info = self._refitted(backend, state)
                 infos += info
         return state, infos
 
+    def _next_refit(self, backend: Backend, state: ReservoirState) -> int:
+        at = self.first_refit(backend.model.d)
+        return at if state.rows < at else 2 * _power_of_two(state.rows)
+
     def _with(self, backend: Backend, state: ReservoirState, rows: Rows) -> ReservoirState:
         """The state with more rows under unchanged parameters."""
-        most, fold = self.most_rows(backend.model.d), self._fold(backend, state)
+        most = self.most_rows(backend.model.d)
         kept = state.kept.with_rows(rows, state.seed, state.rows, most)
-        gathered, first = state.gathered, 0
-        while first < len(rows):  # one unit at a time, whatever the blocks
-            last = first + UNIT - len(gathered.waiting)
-            gathered = gather(fold, UNIT, gathered, rows.cut(first, last))
+        after = replace(state, kept=kept, rows=state.rows + len(rows))
+        if state.statistics is None:
+            return replace(after, gathered=replace(state.gathered, n=state.gathered.n + len(rows)))
+        fold, gathered, first = expecting(backend, state.params), state.gathered, 0
+        while first < len(rows):  # one tile at a time, whatever the blocks
+            last = first + TILE - len(gathered.waiting)
+            gathered = gather(fold, TILE, gathered, rows.cut(first, last))
             first = last
-        return replace(state, kept=kept, gathered=gathered, rows=state.rows + len(rows))
-
-    def _fold(self, backend: Backend, state: ReservoirState) -> Fold:
-        return expecting(backend, state.params)
+        return replace(after, gathered=gathered)
 
     def _limited(self, backend: Backend, state: ReservoirState) -> MixtureBackend:
-        """The backend with the limits of the state."""
-        if state.family is backend.model.family:
-            return backend
+        """The backend with limits from the kept rows, or those of the fit before."""
+        if state.before is None and len(state.kept):
+            return limited(backend, lambda: state.kept.sample(self.sample_size))
         return with_model(backend, replace(backend.model, family=state.family))
 
-    def _since(self, backend: Backend, state: ReservoirState) -> Additive | None:
-        """Statistics of the rows since the last refit; None if they have no weight."""
+    def _whole(self, backend: Backend, state: ReservoirState) -> Additive:
+        """Statistics of all rows of the stream under the parameters of the last refit."""
+        if state.statistics is None:
+            return statistics_of(backend, state.params, state.kept.parts())
         if not state.gathered.n:
-            return None
-        sums = total(self._fold(backend, state), state.gathered)
-        found: Additive = backend.model.statistics(state.params, sums)
-        return found if found.count > 0 else None
+            return state.statistics
+        sums = total(expecting(backend, state.params), state.gathered)
+        return state.statistics + backend.model.statistics(state.params, sums)
 
     def _refitted(
-        self, backend: Backend, state: ReservoirState, searching: bool
+        self, backend: Backend, state: ReservoirState
     ) -> tuple[ReservoirState, list[Info]]:
         """The state after EM on the kept rows, with the statistics of all rows."""
-        since = self._since(backend, state)
-        n, state_then = state.gathered.n, replace(state, gathered=nothing(backend))
-        if since is None:
-            return state_then, []
-        whole = since if state.statistics is None else state.statistics + since
-        info = Info(n, since.log_likelihood / since.count, since.count / whole.count)
-        state = self._with_limits(backend, replace(state_then, statistics=whole))
-        return self._improved(self._limited(backend, state), state, [state.params], searching), [
-            info
-        ]
+        n = state.gathered.n
+        if not n or not len(state.kept):
+            return replace(state, gathered=nothing(backend)), []
+        backend = self._limited(backend, state)
+        whole = self._whole(backend, state)
+        known = 0.0 if state.statistics is None else state.statistics.count
+        weight = float(whole.count - known)
+        if state.statistics is None:
+            params, whole = self._first_params(backend, state)
+        else:
+            params, whole = self._improved(backend, state, whole)
+        after = replace(
+            state,
+            params=params,
+            statistics=whole,
+            gathered=nothing(backend),
+            family=backend.model.family,
+        )
+        info = Info(n, float(whole.log_likelihood / whole.count), weight / whole.count)
+        return after, [info] if weight > 0.0 else []
 
-    def _with_limits(self, backend: Backend, state: ReservoirState) -> ReservoirState:
-        """The state with limits from the kept rows, if they are all there is."""
-        if state.before is not None or not len(state.kept):
-            return state
-        sample = state.kept.sample(self.sample_size)
-        return replace(state, family=limited(backend, lambda: sample).model.family)
+    def _first_params(
+        self, backend: MixtureBackend, state: ReservoirState
+    ) -> tuple[MixtureParams, Additive]:
+        """Parameters and statistics of kept rows that are all there are."""
+        parts = _of_mean_weight_one(state.kept.parts())
+        start = self._start(backend, state)
+        params = em_with(WARM, backend, state.before, start, parts)
+        return params, statistics_of(backend, params, state.kept.parts())
 
     def _improved(
-        self,
-        backend: MixtureBackend,
-        state: ReservoirState,
-        anchors: Sequence[Params],
-        searching: bool,
-    ) -> ReservoirState:
-        """The state after EM; its statistics are those of all rows under its parameters."""
-        parts, model = _of_mean_weight_one(state.kept.parts()), backend.model
-        anchor: Any = anchors[0]
-        kept = statistics_of(backend, anchor, parts)
-        known = Known(anchor, state.statistics, kept, state.before)
-        start, _ = model.maximize(known.with_fixed(known.whole))
-        exact = state.kept.below == 1.0
-        params = self._warm(backend, known, start, parts, exact)
-        found = self._searched(backend, state, params, parts) if searching else None
-        if found is not None:
-            params = found
+        self, backend: MixtureBackend, state: ReservoirState, whole: Additive
+    ) -> tuple[MixtureParams, Additive]:
+        """Parameters after EM and, at every other refit, a search; and the statistics under them."""
+        parts, exact = state.kept.parts(), state.kept.below == 1.0
+        anchor: Any = state.params
+        known = Known(whole, statistics_of(backend, anchor, parts), state.before)
+        start, _ = backend.model.maximize(known.with_fixed(whole))
+        if exact:
+            params = em_with(WARM, backend, state.before, start, _of_mean_weight_one(parts))
+        else:
+            params = corrected(backend, known, start, parts)
+        found = None
+        if state.rows.bit_length() % 2:
+            found = self._searched(backend, state, params, parts)
+            params = params if found is None else found
         now = statistics_of(backend, params, parts)
         if exact or found is not None:
-            whole = now * (known.whole.count / now.count)
-        else:
-            whole = known.under(backend, params, now)
-        return replace(state, params=params, statistics=whole)
-
-    def _warm(
-        self,
-        backend: MixtureBackend,
-        known: Known,
-        start: MixtureParams,
-        parts: Sequence[Rows],
-        exact: bool,
-    ) -> MixtureParams:
-        """EM from parameters."""
-        if exact and known.fixed is None:
-            return fitted(WARM, backend, start, parts)[0]
-        return corrected(backend, known, start, parts)
+            return params, now * (whole.count / now.count)
+        return params, known.under(backend, params, now)
 
     def _searched(
         self,
@@ -251,55 +258,68 @@ class ReservoirEM(Learner[ReservoirState]):
         parts: Sequence[Rows],
     ) -> MixtureParams | None:
         """Parameters from new candidates, if they are better."""
-        if self.init_from is None or state.before is not None or backend.model.k == 1:
+        if not self._searches(backend, state):
             return None
-        (sample,) = _of_mean_weight_one([state.kept.sample(self.sample_size)])
-        seed = [state.seed, state.rows]
-        found = search(backend, self.init_from, sample, seed, self.starts)
-        found, _ = fitted(WARM, backend, found, parts)
-        return found if better(backend, found, params, parts) else None
+        found = self._best(backend, state.kept, state.seed)
+        found, _ = fitted(WARM, backend, found, _of_mean_weight_one(parts))
+        return found if worse(backend, params, found, parts) else None
+
+    def _searches(self, backend: MixtureBackend, state: ReservoirState) -> bool:
+        return self.init_from is not None and state.before is None and backend.model.k > 1
+
+    def _best(self, backend: MixtureBackend, kept: KeptRows, seed: int) -> MixtureParams:
+        """The best of new candidates on a sample of the kept rows."""
+        assert self.init_from is not None
+        (sample,) = _of_mean_weight_one([kept.sample(self.sample_size)])
+        return search(backend, self.init_from, sample, [seed, len(kept)], self.starts)
+
+    def _start(self, backend: MixtureBackend, state: ReservoirState) -> MixtureParams:
+        """Parameters after EM on the first of the kept rows, which are remembered."""
+        leading, params = state.kept.leading(), state.params
+        if not len(leading) or state.before is not None:
+            return params  # type: ignore[return-value]
+
+        def compute() -> MixtureParams:
+            parts = _of_mean_weight_one(leading.parts())
+            bound = limited(backend, lambda: leading.sample(self.sample_size))
+            start: Any = params
+            if self._searches(bound, state):
+                start = self._best(bound, leading, state.seed)
+            return fitted(WARM, bound, start, parts)[0]
+
+        key = digest([self, without_limits(backend.model.family), backend.model.k, params])
+        return remembered(leading.blocks[-1], (key, state.seed), compute)
 
     def end_pass(
         self, backend: Backend, state: ReservoirState
     ) -> tuple[ReservoirState, list[Info]]:
-        state, infos = self._refitted(backend, state, True)
+        state, infos = self._refitted(backend, state)
         return replace(state, passes=state.passes + 1), infos
 
     def flushed(self, backend: Backend, state: ReservoirState) -> ReservoirState:
-        return replace(state, gathered=closed(self._fold(backend, state), state.gathered))
+        fold = expecting(backend, state.params)
+        return replace(state, gathered=closed(fold, state.gathered))
 
     def finished(self, state: ReservoirState) -> bool:
         return state.passes >= 1
 
-    # parameters
-
     def estimate(self, backend: Backend, state: ReservoirState) -> Any:
-        """The parameters from the statistics of all rows."""
-        since = self._since(backend, state)
-        if since is None:
-            return state.params
-        parts = [one for one in (state.before, state.statistics) if one is not None]
-        whole = sum(parts[1:], start=parts[0]) + since if parts else since
-        return self._limited(backend, state).model.maximize(whole)[0]
-
-    def settled(self, backend: Backend, state: ReservoirState) -> Any:
-        """The parameters after some passes over the kept rows, if there are new ones among them."""
-        params = self.estimate(backend, state)
-        passes = self._last_passes(state)
-        if not passes:
-            return params
-        state = self._with_limits(backend, state)
-        parts = _of_mean_weight_one(state.kept.parts())
-        learner = replace(WARM, max_iter=passes)
-        return fitted(learner, self._limited(backend, state), params, parts)[0]
-
-    def _last_passes(self, state: ReservoirState) -> int:
-        """How many passes: the more, the more rows are new, and none if not all are kept."""
+        """Parameters after some passes over the kept rows, the fewer, the more there are."""
         n = len(state.kept)
-        if not n or state.before is not None or state.kept.below < 1.0:
-            return 0
-        new = min(1.0, 3.0 * state.gathered.n / n)
-        return min(ceil(LAST_PASSES * new), VISITS // n)
+        if not n or not state.gathered.n:
+            return state.params
+        backend = self._limited(backend, state)
+        if state.statistics is None:
+            start = self._start(backend, state)
+        else:
+            whole = self._whole(backend, state)
+            known = Known(whole, whole, state.before)
+            start, _ = backend.model.maximize(known.with_fixed(whole))
+        passes = min(LAST.max_iter, VISITS // n) if state.kept.below == 1.0 else 0
+        if not passes:
+            return start
+        parts = _of_mean_weight_one(state.kept.parts())
+        return em_with(replace(LAST, max_iter=passes), backend, state.before, start, parts)
 
     # changes, copies and merging
 
@@ -308,20 +328,15 @@ class ReservoirEM(Learner[ReservoirState]):
         k, d = backend.model.k, backend.model.d
         first = max(0, state.rows - max(rows_before_start(k, d), 5 * k * (d + 1)))
         latest = [_renumbered(block, -first) for block in state.kept.since(first)]
-        fresh = replace(
+        return replace(
             self.init(backend, state.params, seed=state.seed),
             kept=nothing_kept(state.kept.below).joined(latest),
+            gathered=replace(nothing(backend), n=state.rows - first),
             family=state.family,
             rows=state.rows - first,
             passes=state.passes,
             n_degenerate=state.n_degenerate,
         )
-        if not len(fresh.kept):
-            return fresh
-        rows = _of_mean_weight_one(fresh.kept.parts())
-        whole = statistics_of(backend, state.params, rows)
-        fresh = self._with_limits(backend, replace(fresh, statistics=whole))
-        return self._improved(self._limited(backend, fresh), fresh, [state.params], True)
 
     def branch(self, model: Model, state: ReservoirState, number: int, of: int) -> ReservoirState:
         return replace(state, seed=state.seed + (number + 1) * BRANCH)
@@ -342,35 +357,50 @@ class ReservoirEM(Learner[ReservoirState]):
     ) -> ReservoirState:
         below = min(state.kept.below for state in states)
         kept = nothing_kept().joined(states[0].kept.until(before.rows))
-        rows, weight = before.rows, _weight(backend, self, before)
-        known = weight
+        rows, known = before.rows, 0.0
+        if before.statistics is not None:
+            known = float(self._whole(backend, before).count)
+        weight = known
         for state in states:
             shift = rows - before.rows
             kept = kept.joined([_renumbered(b, shift) for b in state.kept.since(before.rows)])
             rows += state.rows - before.rows
-            weight += _weight(backend, self, state) - known
-        kept = kept.with_threshold(below).reduced(self.most_rows(backend.model.d))
-        after = replace(before, kept=kept, rows=rows, gathered=nothing(backend))
-        after = replace(after, n_degenerate=max(state.n_degenerate for state in states))
-        if not len(kept):
+            if state.statistics is not None:
+                weight += float(self._whole(backend, state).count) - known
+        small = kept.with_threshold(below).reduced(self.most_rows(backend.model.d))
+        learned = rows - before.rows + before.gathered.n
+        after = replace(
+            before,
+            kept=small,
+            rows=rows,
+            gathered=replace(nothing(backend), n=learned),
+            statistics=None,
+            family=states[0].family,
+            n_degenerate=max(state.n_degenerate for state in states),
+        )
+        if all(state.statistics is None for state in states) and small.below == 1.0:
             return after
-        after = self._with_limits(backend, after)
-        bound = self._limited(backend, after)
-        parts = _of_mean_weight_one(kept.parts())
+        if small.below == 1.0 or not weight > 0.0:
+            weight = sum(part.total_weight() for part in kept.parts()) / below
+        bound, parts = self._limited(backend, after), small.parts()
         best: Any = self.estimate(bound, states[0])
         for state in states[1:]:
             other = self.estimate(bound, state)
-            best = other if better(bound, other, best, parts) else best
-        found = statistics_of(bound, best, parts)
-        after = replace(after, statistics=found * (weight / found.count))
-        return self._improved(bound, after, [best], False)
+            best = other if worse(bound, best, other, parts) else best
+        params = em_with(WARM, bound, before.before, best, _of_mean_weight_one(parts))
+        found = statistics_of(bound, params, parts)
+        return replace(
+            after,
+            params=params,
+            statistics=found * (weight / found.count),
+            gathered=nothing(backend),
+            family=bound.model.family,
+        )
 
 
-def _weight(backend: Backend, learner: ReservoirEM, state: ReservoirState) -> float:
-    """The weight of the rows of the stream."""
-    since = learner._since(backend, state)
-    parts = [one.count for one in (state.statistics, since) if one is not None]
-    return float(sum(parts))
+def _power_of_two(n: int) -> int:
+    """The largest power of two up to n."""
+    return 1 << (n.bit_length() - 1)
 
 
 def _renumbered(block: KeptBlock, shift: int) -> KeptBlock:
@@ -383,23 +413,3 @@ def _of_mean_weight_one(parts: Sequence[Rows]) -> list[Rows]:
         return list(parts)
     mean = sum(rows.total_weight() for rows in parts) / sum(map(len, parts))
     return [Rows(rows.x, rows.weights() / mean) for rows in parts]
-
-
-def next_refit(n: int) -> int:
-    """The number of rows at the first refit after n rows."""
-    i = 0
-    if n >= FIRST:
-        i = int(REFITS_PER_DOUBLING * np.log2(n / FIRST)) - 1
-    while (at := _refit_at(i)) <= n:
-        i += 1
-    return at
-
-
-def _refit_at(i: int) -> int:
-    doublings, rest = divmod(max(i, 0), REFITS_PER_DOUBLING)
-    return round(FIRST * 2.0 ** (rest / REFITS_PER_DOUBLING)) << doublings
-
-
-def is_search(n: int) -> bool:
-    """Whether new candidates are tried at a refit after n rows."""
-    return n <= MANY or (n % FIRST == 0 and (n // FIRST).bit_count() == 1)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from mixfold.core.data_limits import LimitsFromData
 from mixfold.core.errors import InvalidInputError
+from mixfold.core.family import Family
 from mixfold.core.rows import Rows
 from mixfold.core.value import replace
 from mixfold.models.mixture_model import MixtureBackend, MixtureModel, MixtureParams
@@ -26,8 +27,14 @@ def limited(backend: MixtureBackend, sample: Callable[[], Rows]) -> MixtureBacke
     family = backend.model.family
     if not (isinstance(family, LimitsFromData) and family.takes_limits):
         return backend
-    found = family.with_limits(_repeated(sample().on_host()))
-    return with_model(backend, replace(backend.model, family=found))
+    return with_model(backend, replace(backend.model, family=with_limits(family, sample())))
+
+
+def with_limits(family: Family, sample: Rows) -> Family:
+    """The family with limits from a sample of the data, if it takes any."""
+    if not (isinstance(family, LimitsFromData) and family.takes_limits):
+        return family
+    return family.with_limits(_repeated(sample.on_host()))
 
 
 def _repeated(rows: Rows) -> NDArray[np.floating]:
