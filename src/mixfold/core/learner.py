@@ -42,7 +42,8 @@ class Learner(ABC, Generic[StateT]):
     names its class. The same rows in blocks of any sizes give the same state to the bit. A learner
     that `rereads` needs a source that can be read again in the same order. One that
     `supports_warm_start` can continue from its state after a fit. If the learner is `exchangeable`,
-    components may be put into any order. Initial parameters are the best of `starts` candidates,
+    components may be put into any order. The estimate of one that `settles_late` takes long, so it
+    is computed when it is asked for. Initial parameters are the best of `starts` candidates,
     drawn from about `sample_size` rows.
 
     A learner whose states can be merged is `Mergeable` too: see `core/backend_capabilities.py` and
@@ -54,6 +55,7 @@ class Learner(ABC, Generic[StateT]):
     starts = 1
     sample_size = 20_000
     rereads = False
+    settles_late = False
     supports_warm_start = False
     exchangeable = True
 

@@ -119,6 +119,11 @@ class DriftAware(Learner[DriftAwareState]):
         """Whether components may be put into any order."""
         return bool(self.learner.exchangeable)
 
+    @property
+    def settles_late(self) -> bool:  # type: ignore[override]
+        """Whether parameters are computed when they are asked for."""
+        return bool(self.learner.settles_late)
+
     def default_initializer(self, family: Family) -> str | None:
         return self.learner.default_initializer(family)
 

@@ -17,7 +17,7 @@ from mixfold.core.value import digest, is_value, replace, value
 from mixfold.learners._gathering import closed, expecting, gather, nothing, total
 from mixfold.learners._kept_rows import UNIT, KeptBlock, KeptRows, nothing_kept, remembered
 from mixfold.learners._merging import check_same_kind, learned_more
-from mixfold.learners._refits import Known, corrected, em_with, fitted, statistics_of, worse
+from mixfold.learners._refits import Known, corrected, em_with, statistics_of, worse
 from mixfold.learners._reservoir_state import ReservoirState
 from mixfold.learners._stochastic import BRANCH
 from mixfold.learners.em import EM
@@ -29,7 +29,10 @@ LATE = 2**17  # rows up to which parameters are computed when they are asked for
 TILE = 1024  # rows that are added to the statistics together
 WARM = EM(tol=0.02, max_iter=40, accelerate=True)
 LAST = EM(tol=0.02, max_iter=12, accelerate=True)
+# for fewer rows than a block: acceleration would only amplify what arithmetic rounds
+FEW = EM(tol=0.0, max_iter=40)
 VISITS = 2**18  # rows that are visited for up-to-date parameters, in all passes of LAST
+WARM_VISITS, LEAST_PASSES = 2**22, 6  # the same in a refit, and the number of passes at least
 BYTES_PER_ROW = 24  # of keys, numbers and weights
 
 
@@ -76,6 +79,7 @@ class ReservoirEM(Learner[ReservoirState]):
     """
 
     supports_warm_start = True
+    settles_late = True
 
     memory_budget: int = 2**26
     starts: int = 10
@@ -224,21 +228,20 @@ class ReservoirEM(Learner[ReservoirState]):
         self, backend: MixtureBackend, state: ReservoirState
     ) -> tuple[MixtureParams, Additive]:
         """Parameters and statistics of kept rows that are all there are."""
-        parts = _of_mean_weight_one(state.kept.parts())
-        start = self._start(backend, state)
-        params = em_with(WARM, backend, state.before, start, parts)
-        return params, statistics_of(backend, params, state.kept.parts())
+        parts = state.kept.parts()
+        params = _em(WARM, backend, state.before, self._start(backend, state), parts)
+        return params, statistics_of(backend, params, parts)
 
     def _improved(
         self, backend: MixtureBackend, state: ReservoirState, whole: Additive
     ) -> tuple[MixtureParams, Additive]:
-        """Parameters after EM and, at every other refit, a search; and the statistics under them."""
+        """Parameters after EM and, at every other refit, a search, and statistics under them."""
         parts, exact = state.kept.parts(), state.kept.below == 1.0
         anchor: Any = state.params
         known = Known(whole, statistics_of(backend, anchor, parts), state.before)
         start, _ = backend.model.maximize(known.with_fixed(whole))
         if exact:
-            params = em_with(WARM, backend, state.before, start, _of_mean_weight_one(parts))
+            params = _em(WARM, backend, state.before, start, parts)
         else:
             params = corrected(backend, known, start, parts)
         found = None
@@ -261,7 +264,7 @@ class ReservoirEM(Learner[ReservoirState]):
         if not self._searches(backend, state):
             return None
         found = self._best(backend, state.kept, state.seed)
-        found, _ = fitted(WARM, backend, found, _of_mean_weight_one(parts))
+        found = _em(WARM, backend, None, found, parts)
         return found if worse(backend, params, found, parts) else None
 
     def _searches(self, backend: MixtureBackend, state: ReservoirState) -> bool:
@@ -280,12 +283,11 @@ class ReservoirEM(Learner[ReservoirState]):
             return params  # type: ignore[return-value]
 
         def compute() -> MixtureParams:
-            parts = _of_mean_weight_one(leading.parts())
             bound = limited(backend, lambda: leading.sample(self.sample_size))
             start: Any = params
             if self._searches(bound, state):
                 start = self._best(bound, leading, state.seed)
-            return fitted(WARM, bound, start, parts)[0]
+            return _em(WARM, bound, None, start, leading.parts())
 
         key = digest([self, without_limits(backend.model.family), backend.model.k, params])
         return remembered(leading.blocks[-1], (key, state.seed), compute)
@@ -318,8 +320,8 @@ class ReservoirEM(Learner[ReservoirState]):
         passes = min(LAST.max_iter, VISITS // n) if state.kept.below == 1.0 else 0
         if not passes:
             return start
-        parts = _of_mean_weight_one(state.kept.parts())
-        return em_with(replace(LAST, max_iter=passes), backend, state.before, start, parts)
+        learner = replace(LAST, max_iter=passes)
+        return _em(learner, backend, state.before, start, state.kept.parts())
 
     # changes, copies and merging
 
@@ -387,7 +389,7 @@ class ReservoirEM(Learner[ReservoirState]):
         for state in states[1:]:
             other = self.estimate(bound, state)
             best = other if worse(bound, best, other, parts) else best
-        params = em_with(WARM, bound, before.before, best, _of_mean_weight_one(parts))
+        params = _em(WARM, bound, before.before, best, parts)
         found = statistics_of(bound, params, parts)
         return replace(
             after,
@@ -396,6 +398,22 @@ class ReservoirEM(Learner[ReservoirState]):
             gathered=nothing(backend),
             family=bound.model.family,
         )
+
+
+def _em(
+    learner: EM,
+    backend: MixtureBackend,
+    fixed: Additive | None,
+    params: MixtureParams,
+    parts: Sequence[Rows],
+) -> MixtureParams:
+    """EM on kept rows, in which a common factor of all weights does not matter."""
+    n = sum(map(len, parts))
+    most = min(learner.max_iter, max(LEAST_PASSES, WARM_VISITS // n))
+    learner = FEW if n < UNIT else replace(learner, max_iter=most)
+    if fixed is None:
+        parts = _of_mean_weight_one(parts)
+    return em_with(learner, backend, fixed, params, parts)
 
 
 def _power_of_two(n: int) -> int:
