@@ -47,6 +47,10 @@ class KeptBlock:
         """The selected rows."""
         return KeptBlock(self.rows.where(chosen), self.keys[chosen], self.numbers[chosen])
 
+    def renumbered(self, shift: int) -> KeptBlock:
+        """The rows with other numbers."""
+        return KeptBlock(self.rows, self.keys, self.numbers + shift)
+
     def __len__(self) -> int:
         return len(self.keys)
 
@@ -150,6 +154,11 @@ class KeptRows:
 def nothing_kept(below: float = 1.0) -> KeptRows:
     """An empty sample."""
     return KeptRows((), below)
+
+
+def power_of_two(n: int) -> int:
+    """The largest power of two up to n."""
+    return 1 << (n.bit_length() - 1)
 
 
 def _sizes(n: int) -> list[int]:

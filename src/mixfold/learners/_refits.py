@@ -12,11 +12,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mixfold.core.backend import Backend
 from mixfold.core.rows import Rows
-from mixfold.core.statistics import Additive
-from mixfold.core.value import value
+from mixfold.core.statistics import Statistics
+from mixfold.core.value import replace, value
 from mixfold.learners._gathering import expecting, gather, nothing, total
+from mixfold.learners._kept_rows import UNIT
 from mixfold.learners.em import EM
 from mixfold.models.mixture_model import (
     MixtureBackend,
@@ -24,6 +24,11 @@ from mixfold.models.mixture_model import (
     count_degenerate,
 )
 
+WARM = EM(tol=0.02, max_iter=40, accelerate=True)
+LAST = EM(tol=0.02, max_iter=12, accelerate=True)
+# for fewer rows than a block: acceleration would only amplify what arithmetic rounds
+FEW = EM(tol=0.0, max_iter=40)
+WARM_VISITS, LEAST_PASSES = 2**21, 6  # the same in a refit, and the number of passes at least
 CORRECTED = 20  # largest number of corrected EM steps in a refit
 SMALL_GAIN = 1e-7  # nats per row, below which they end
 
@@ -35,11 +40,11 @@ class Known:
     `fixed` are statistics of rows of which none are kept, or None.
     """
 
-    whole: Additive
-    kept: Additive
-    fixed: Additive | None
+    whole: Statistics
+    kept: Statistics
+    fixed: Statistics | None
 
-    def under(self, backend: Backend, params: MixtureParams, kept: Additive) -> Additive:
+    def under(self, backend: MixtureBackend, params: MixtureParams, kept: Statistics) -> Statistics:
         """The statistics of all rows, estimated from those of the kept ones under `params`."""
         own = kept * (self.whole.count / kept.count)
         model = backend.model
@@ -50,21 +55,22 @@ class Known:
             weights = sums[1:].reshape(model.k, -1)[:, 0]
             if not (np.isfinite(sums).all() and (weights > 0.0).all()):
                 return own
-            found: Additive = model.statistics(params, sums)
+            found = model.statistics(params, sums)
         return own if model.maximize(found)[1] > model.maximize(own)[1] else found
 
-    def with_fixed(self, statistics: Additive) -> Additive:
+    def with_fixed(self, statistics: Statistics) -> Statistics:
         """Statistics with those of rows that are not kept."""
         return statistics if self.fixed is None else self.fixed + statistics
 
 
-def statistics_of(backend: Backend, params: MixtureParams, parts: Sequence[Rows]) -> Additive:
+def statistics_of(
+    backend: MixtureBackend, params: MixtureParams, parts: Sequence[Rows]
+) -> Statistics:
     """The statistics of rows under parameters."""
     fold, gathered = expecting(backend, params), nothing(backend)
     for rows in parts:
         gathered = gather(fold, backend.tile, gathered, rows)
-    found: Additive = backend.model.statistics(params, total(fold, gathered))
-    return found
+    return backend.model.statistics(params, total(fold, gathered))
 
 
 def fitted(
@@ -79,10 +85,10 @@ def fitted(
     return learner.estimate(backend, state), state.before
 
 
-def em_with(
+def _em_with(
     learner: EM,
     backend: MixtureBackend,
-    fixed: Additive | None,
+    fixed: Statistics | None,
     params: MixtureParams,
     parts: Sequence[Rows],
 ) -> MixtureParams:
@@ -116,3 +122,27 @@ def worse(
     degenerate = [count_degenerate(backend.model, one) for one in (a, b)]
     found = [statistics_of(backend, one, parts).log_likelihood for one in (a, b)]
     return bool(degenerate[0] > degenerate[1] or found[0] < found[1])
+
+
+def em_on(
+    learner: EM,
+    backend: MixtureBackend,
+    fixed: Statistics | None,
+    params: MixtureParams,
+    parts: Sequence[Rows],
+) -> MixtureParams:
+    """EM on kept rows, in which a common factor of all weights does not matter."""
+    n = sum(map(len, parts))
+    most = min(learner.max_iter, max(LEAST_PASSES, WARM_VISITS // n))
+    learner = FEW if n < UNIT else replace(learner, max_iter=most)
+    if fixed is None:
+        parts = of_mean_weight_one(parts)
+    return _em_with(learner, backend, fixed, params, parts)
+
+
+def of_mean_weight_one(parts: Sequence[Rows]) -> list[Rows]:
+    """The rows with weights of mean one, so that a common factor does not matter."""
+    if all(rows.weight is None for rows in parts):
+        return list(parts)
+    mean = sum(rows.total_weight() for rows in parts) / sum(map(len, parts))
+    return [Rows(rows.x, rows.weights() / mean) for rows in parts]

@@ -6,7 +6,7 @@ from mixfold.core.backend import Model
 from mixfold.core.checks import check_count, check_kind, check_seed
 from mixfold.core.family import Family
 from mixfold.core.params import Params
-from mixfold.core.statistics import Additive
+from mixfold.core.statistics import Statistics
 from mixfold.core.value import value
 from mixfold.learners._gathering import Gathered
 from mixfold.learners._kept_rows import KeptRows
@@ -23,8 +23,8 @@ class ReservoirState:
     """
 
     params: Params
-    statistics: Additive | None
-    before: Additive | None
+    statistics: Statistics | None
+    before: Statistics | None
     gathered: Gathered
     kept: KeptRows
     family: Family

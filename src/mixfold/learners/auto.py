@@ -42,8 +42,8 @@ class AutoState:
 class Auto(Learner[AutoState]):
     """The best of several initialisations, one pass of mini-batch EM, then accelerated EM.
 
-    Use it unless there is a reason not to. A source that can be read only once gets the first two
-    steps; `partial_fit` is online EM.
+    Use it unless there is a reason not to. For `partial_fit`, `learn_one` and sources that can be
+    read only once it is `ReservoirEM`.
 
     Parameters
     ----------

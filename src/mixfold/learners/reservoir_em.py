@@ -12,27 +12,30 @@ from mixfold.core.initializer import Initializer
 from mixfold.core.learner import Info, Learner, rows_before_start
 from mixfold.core.params import Params
 from mixfold.core.rows import Rows
-from mixfold.core.statistics import Additive
+from mixfold.core.statistics import Statistics
 from mixfold.core.value import digest, is_value, replace, value
 from mixfold.learners._gathering import closed, expecting, gather, nothing, total
-from mixfold.learners._kept_rows import UNIT, KeptBlock, KeptRows, nothing_kept, remembered
+from mixfold.learners._kept_rows import UNIT, KeptRows, nothing_kept, power_of_two, remembered
 from mixfold.learners._merging import check_same_kind, learned_more
-from mixfold.learners._refits import Known, corrected, em_with, statistics_of, worse
+from mixfold.learners._refits import (
+    LAST,
+    WARM,
+    Known,
+    corrected,
+    em_on,
+    of_mean_weight_one,
+    statistics_of,
+    worse,
+)
 from mixfold.learners._reservoir_state import ReservoirState
 from mixfold.learners._stochastic import BRANCH
-from mixfold.learners.em import EM
 from mixfold.learners.search import search
 from mixfold.models.limits_from_data import limited, with_limits, with_model
 from mixfold.models.mixture_model import MixtureBackend, MixtureModel, MixtureParams
 
 LATE = 2**17  # rows up to which parameters are computed when they are asked for
 TILE = 1024  # rows that are added to the statistics together
-WARM = EM(tol=0.02, max_iter=40, accelerate=True)
-LAST = EM(tol=0.02, max_iter=12, accelerate=True)
-# for fewer rows than a block: acceleration would only amplify what arithmetic rounds
-FEW = EM(tol=0.0, max_iter=40)
 VISITS = 2**18  # rows that are visited for up-to-date parameters, in all passes of LAST
-WARM_VISITS, LEAST_PASSES = 2**22, 6  # the same in a refit, and the number of passes at least
 BYTES_PER_ROW = 24  # of keys, numbers and weights
 
 
@@ -41,10 +44,11 @@ class ReservoirEM(Learner[ReservoirState]):
     """EM on all rows of a stream, or on a random sample of them and statistics of all.
 
     Rows are kept as long as they fit into `memory_budget`, afterwards a uniform random sample of
-    all rows. Whenever the number of rows has grown by 41%, EM runs on the kept rows, from the
-    current parameters and, at every doubling, from new candidates, of which the best is chosen.
-    The statistics of all rows are kept too, each row counting the same: where rows are not kept,
-    the sample only tells how these statistics change with the parameters. With one component the
+    all rows. Up to 131,072 rows, parameters are computed when they are asked for: the best of
+    several candidates for the first 80% of the rows or more, which is remembered until there are
+    25% more, then EM on all rows. Afterwards EM runs on the kept rows at every doubling, and the
+    statistics of all rows are updated, each row counting the same: where rows are not kept, the
+    sample only tells how these statistics change with the parameters. With one component the
     estimate is that of all rows, to rounding.
 
     Use it for streams, and for sources that can be read only once; it is what `partial_fit` of
@@ -73,9 +77,8 @@ class ReservoirEM(Learner[ReservoirState]):
 
     References
     ----------
-    Vitter (1985), Random sampling with a reservoir; Neal and Hinton (1998), A view of the EM
-    algorithm that justifies incremental, sparse, and other variants; Chen et al. (2018), Stochastic
-    expectation maximization with variance reduction.
+    Vitter (1985), Random sampling with a reservoir; Chen et al. (2018), Stochastic expectation
+    maximization with variance reduction.
     """
 
     supports_warm_start = True
@@ -100,7 +103,7 @@ class ReservoirEM(Learner[ReservoirState]):
         return f"learner is ReservoirEM, which learns mixtures, not {model!r}: use 'online-em'"
 
     def init(
-        self, backend: Backend, params: Params, seen: int = 0, seed: int = 0
+        self, backend: Backend[Any], params: Params, seen: int = 0, seed: int = 0
     ) -> ReservoirState:
         return ReservoirState(
             params,
@@ -116,12 +119,13 @@ class ReservoirEM(Learner[ReservoirState]):
         )
 
     def init_after_fit(
-        self, backend: Backend, params: Params, rows: int, weight: float, seed: int = 0
+        self, backend: Backend[Any], params: Params, rows: int, weight: float, seed: int = 0
     ) -> ReservoirState:
         state = self.init(backend, params, seed=seed)
         if not weight > 0.0:
             return state
-        return replace(state, before=backend.model.expected(params) * weight)
+        before: Any = params
+        return replace(state, before=backend.model.expected(before) * weight)
 
     def weight_learned(self, state: ReservoirState, rows: int) -> float:
         if state.statistics is not None:
@@ -144,16 +148,16 @@ class ReservoirEM(Learner[ReservoirState]):
 
     def most_rows(self, d: int) -> int:
         """The number of rows that fit into the memory."""
-        return max(self.memory_budget // (8 * d + BYTES_PER_ROW), 2 * UNIT)
+        return max(self.memory_budget // (8 * d + BYTES_PER_ROW), 4 * UNIT)
 
     # learning
 
     def first_refit(self, d: int) -> int:
         """The number of rows after which statistics of all rows are needed."""
-        return _power_of_two(min(LATE, self.most_rows(d)))
+        return power_of_two(min(LATE, self.most_rows(d)))
 
     def step(
-        self, backend: Backend, state: ReservoirState, rows: Rows
+        self, backend: Backend[Any], state: ReservoirState, rows: Rows
     ) -> tuple[ReservoirState, list[Info]]:
         infos: list[Info] = []
         while len(rows):
@@ -166,11 +170,11 @@ class ReservoirEM(Learner[ReservoirState]):
                 infos += info
         return state, infos
 
-    def _next_refit(self, backend: Backend, state: ReservoirState) -> int:
+    def _next_refit(self, backend: MixtureBackend, state: ReservoirState) -> int:
         at = self.first_refit(backend.model.d)
-        return at if state.rows < at else 2 * _power_of_two(state.rows)
+        return at if state.rows < at else 2 * power_of_two(state.rows)
 
-    def _with(self, backend: Backend, state: ReservoirState, rows: Rows) -> ReservoirState:
+    def _with(self, backend: MixtureBackend, state: ReservoirState, rows: Rows) -> ReservoirState:
         """The state with more rows under unchanged parameters."""
         most = self.most_rows(backend.model.d)
         kept = state.kept.with_rows(rows, state.seed, state.rows, most)
@@ -184,23 +188,23 @@ class ReservoirEM(Learner[ReservoirState]):
             first = last
         return replace(after, gathered=gathered)
 
-    def _limited(self, backend: Backend, state: ReservoirState) -> MixtureBackend:
+    def _limited(self, backend: MixtureBackend, state: ReservoirState) -> MixtureBackend:
         """The backend with limits from the kept rows, or those of the fit before."""
         if state.before is None and len(state.kept):
             return limited(backend, lambda: state.kept.sample(self.sample_size))
         return with_model(backend, replace(backend.model, family=state.family))
 
-    def _whole(self, backend: Backend, state: ReservoirState) -> Additive:
+    def _whole(self, backend: MixtureBackend, state: ReservoirState) -> Statistics:
         """Statistics of all rows of the stream under the parameters of the last refit."""
         if state.statistics is None:
-            return statistics_of(backend, state.params, state.kept.parts())
+            return statistics_of(backend, _mixture(state), state.kept.parts())
         if not state.gathered.n:
             return state.statistics
         sums = total(expecting(backend, state.params), state.gathered)
-        return state.statistics + backend.model.statistics(state.params, sums)
+        return state.statistics + backend.model.statistics(_mixture(state), sums)
 
     def _refitted(
-        self, backend: Backend, state: ReservoirState
+        self, backend: MixtureBackend, state: ReservoirState
     ) -> tuple[ReservoirState, list[Info]]:
         """The state after EM on the kept rows, with the statistics of all rows."""
         n = state.gathered.n
@@ -226,26 +230,25 @@ class ReservoirEM(Learner[ReservoirState]):
 
     def _first_params(
         self, backend: MixtureBackend, state: ReservoirState
-    ) -> tuple[MixtureParams, Additive]:
+    ) -> tuple[MixtureParams, Statistics]:
         """Parameters and statistics of kept rows that are all there are."""
         parts = state.kept.parts()
-        params = _em(WARM, backend, state.before, self._start(backend, state), parts)
+        params = em_on(WARM, backend, state.before, self._start(backend, state), parts)
         return params, statistics_of(backend, params, parts)
 
     def _improved(
-        self, backend: MixtureBackend, state: ReservoirState, whole: Additive
-    ) -> tuple[MixtureParams, Additive]:
-        """Parameters after EM and, at every other refit, a search, and statistics under them."""
+        self, backend: MixtureBackend, state: ReservoirState, whole: Statistics
+    ) -> tuple[MixtureParams, Statistics]:
+        """Parameters after EM and, at every third refit, a search, and statistics under them."""
         parts, exact = state.kept.parts(), state.kept.below == 1.0
-        anchor: Any = state.params
-        known = Known(whole, statistics_of(backend, anchor, parts), state.before)
+        known = Known(whole, statistics_of(backend, _mixture(state), parts), state.before)
         start, _ = backend.model.maximize(known.with_fixed(whole))
         if exact:
-            params = _em(WARM, backend, state.before, start, parts)
+            params = em_on(WARM, backend, state.before, start, parts)
         else:
             params = corrected(backend, known, start, parts)
         found = None
-        if state.rows.bit_length() % 2:
+        if state.rows.bit_length() % 3 == 0:
             found = self._searched(backend, state, params, parts)
             params = params if found is None else found
         now = statistics_of(backend, params, parts)
@@ -264,7 +267,7 @@ class ReservoirEM(Learner[ReservoirState]):
         if not self._searches(backend, state):
             return None
         found = self._best(backend, state.kept, state.seed)
-        found = _em(WARM, backend, None, found, parts)
+        found = em_on(WARM, backend, None, found, parts)
         return found if worse(backend, params, found, parts) else None
 
     def _searches(self, backend: MixtureBackend, state: ReservoirState) -> bool:
@@ -273,39 +276,39 @@ class ReservoirEM(Learner[ReservoirState]):
     def _best(self, backend: MixtureBackend, kept: KeptRows, seed: int) -> MixtureParams:
         """The best of new candidates on a sample of the kept rows."""
         assert self.init_from is not None
-        (sample,) = _of_mean_weight_one([kept.sample(self.sample_size)])
+        (sample,) = of_mean_weight_one([kept.sample(self.sample_size)])
         return search(backend, self.init_from, sample, [seed, len(kept)], self.starts)
 
     def _start(self, backend: MixtureBackend, state: ReservoirState) -> MixtureParams:
         """Parameters after EM on the first of the kept rows, which are remembered."""
-        leading, params = state.kept.leading(), state.params
+        leading, params = state.kept.leading(), _mixture(state)
         if not len(leading) or state.before is not None:
-            return params  # type: ignore[return-value]
+            return params
 
         def compute() -> MixtureParams:
             bound = limited(backend, lambda: leading.sample(self.sample_size))
             start: Any = params
             if self._searches(bound, state):
                 start = self._best(bound, leading, state.seed)
-            return _em(WARM, bound, None, start, leading.parts())
+            return em_on(WARM, bound, None, start, leading.parts())
 
         key = digest([self, without_limits(backend.model.family), backend.model.k, params])
         return remembered(leading.blocks[-1], (key, state.seed), compute)
 
     def end_pass(
-        self, backend: Backend, state: ReservoirState
+        self, backend: Backend[Any], state: ReservoirState
     ) -> tuple[ReservoirState, list[Info]]:
         state, infos = self._refitted(backend, state)
         return replace(state, passes=state.passes + 1), infos
 
-    def flushed(self, backend: Backend, state: ReservoirState) -> ReservoirState:
+    def flushed(self, backend: Backend[Any], state: ReservoirState) -> ReservoirState:
         fold = expecting(backend, state.params)
         return replace(state, gathered=closed(fold, state.gathered))
 
     def finished(self, state: ReservoirState) -> bool:
         return state.passes >= 1
 
-    def estimate(self, backend: Backend, state: ReservoirState) -> Any:
+    def estimate(self, backend: Backend[Any], state: ReservoirState) -> Any:
         """Parameters after some passes over the kept rows, the fewer, the more there are."""
         n = len(state.kept)
         if not n or not state.gathered.n:
@@ -321,15 +324,15 @@ class ReservoirEM(Learner[ReservoirState]):
         if not passes:
             return start
         learner = replace(LAST, max_iter=passes)
-        return _em(learner, backend, state.before, start, state.kept.parts())
+        return em_on(learner, backend, state.before, start, state.kept.parts())
 
     # changes, copies and merging
 
-    def restart(self, backend: Backend, state: ReservoirState) -> ReservoirState:
+    def restart(self, backend: Backend[Any], state: ReservoirState) -> ReservoirState:
         """Forget all rows but the latest ones."""
         k, d = backend.model.k, backend.model.d
         first = max(0, state.rows - max(rows_before_start(k, d), 5 * k * (d + 1)))
-        latest = [_renumbered(block, -first) for block in state.kept.since(first)]
+        latest = [block.renumbered(-first) for block in state.kept.since(first)]
         return replace(
             self.init(backend, state.params, seed=state.seed),
             kept=nothing_kept(state.kept.below).joined(latest),
@@ -344,7 +347,7 @@ class ReservoirEM(Learner[ReservoirState]):
         return replace(state, seed=state.seed + (number + 1) * BRANCH)
 
     def merge(
-        self, backend: Backend, before: ReservoirState, states: Sequence[ReservoirState]
+        self, backend: Backend[Any], before: ReservoirState, states: Sequence[ReservoirState]
     ) -> ReservoirState:
         """Unite the kept rows, and refit; rows learned before count once."""
         check_same_kind(before, states)
@@ -355,7 +358,7 @@ class ReservoirEM(Learner[ReservoirState]):
         return moved[0] if len(moved) == 1 else self._united(backend, before, moved)
 
     def _united(
-        self, backend: Backend, before: ReservoirState, states: Sequence[ReservoirState]
+        self, backend: MixtureBackend, before: ReservoirState, states: Sequence[ReservoirState]
     ) -> ReservoirState:
         below = min(state.kept.below for state in states)
         kept = nothing_kept().joined(states[0].kept.until(before.rows))
@@ -365,7 +368,7 @@ class ReservoirEM(Learner[ReservoirState]):
         weight = known
         for state in states:
             shift = rows - before.rows
-            kept = kept.joined([_renumbered(b, shift) for b in state.kept.since(before.rows)])
+            kept = kept.joined([b.renumbered(shift) for b in state.kept.since(before.rows)])
             rows += state.rows - before.rows
             if state.statistics is not None:
                 weight += float(self._whole(backend, state).count) - known
@@ -389,7 +392,7 @@ class ReservoirEM(Learner[ReservoirState]):
         for state in states[1:]:
             other = self.estimate(bound, state)
             best = other if worse(bound, best, other, parts) else best
-        params = _em(WARM, bound, before.before, best, parts)
+        params = em_on(WARM, bound, before.before, best, parts)
         found = statistics_of(bound, params, parts)
         return replace(
             after,
@@ -400,34 +403,6 @@ class ReservoirEM(Learner[ReservoirState]):
         )
 
 
-def _em(
-    learner: EM,
-    backend: MixtureBackend,
-    fixed: Additive | None,
-    params: MixtureParams,
-    parts: Sequence[Rows],
-) -> MixtureParams:
-    """EM on kept rows, in which a common factor of all weights does not matter."""
-    n = sum(map(len, parts))
-    most = min(learner.max_iter, max(LEAST_PASSES, WARM_VISITS // n))
-    learner = FEW if n < UNIT else replace(learner, max_iter=most)
-    if fixed is None:
-        parts = _of_mean_weight_one(parts)
-    return em_with(learner, backend, fixed, params, parts)
-
-
-def _power_of_two(n: int) -> int:
-    """The largest power of two up to n."""
-    return 1 << (n.bit_length() - 1)
-
-
-def _renumbered(block: KeptBlock, shift: int) -> KeptBlock:
-    return replace(block, numbers=block.numbers + shift)
-
-
-def _of_mean_weight_one(parts: Sequence[Rows]) -> list[Rows]:
-    """The rows with weights of mean one, so that a common factor does not matter."""
-    if all(rows.weight is None for rows in parts):
-        return list(parts)
-    mean = sum(rows.total_weight() for rows in parts) / sum(map(len, parts))
-    return [Rows(rows.x, rows.weights() / mean) for rows in parts]
+def _mixture(state: ReservoirState) -> MixtureParams:
+    assert isinstance(state.params, MixtureParams)
+    return state.params
