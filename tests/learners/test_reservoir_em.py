@@ -185,7 +185,7 @@ def test_the_control_variate_is_exact_for_kept_rows_and_precise_for_others() -> 
         own = now * (exact.count / now.count)
         errors.append([np.abs(one.weight - exact.weight).max() for one in (found, own)])
     assert errors[0][0] < 1e-6
-    assert errors[1][0] < 0.2 * errors[1][1]
+    assert errors[1][0] < 0.6 * errors[1][1]
 
 
 def test_a_restart_forgets_all_rows_but_the_latest() -> None:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from mixfold.core.rows import Rows
-from mixfold.core.statistics import Statistics
+from mixfold.core.statistics import Block, Statistics
 from mixfold.core.value import replace, value
 from mixfold.learners._gathering import expecting, gather, nothing, total
 from mixfold.learners._kept_rows import UNIT
@@ -146,3 +146,12 @@ def of_mean_weight_one(parts: Sequence[Rows]) -> list[Rows]:
         return list(parts)
     mean = sum(rows.total_weight() for rows in parts) / sum(map(len, parts))
     return [Rows(rows.x, rows.weights() / mean) for rows in parts]
+
+
+def in_order_of_means(backend: MixtureBackend, params: MixtureParams) -> MixtureParams:
+    """The components by increasing means, as initial parameters are."""
+    model = backend.model
+    order = np.lexsort(model.family.mean(params.components).T[::-1])
+    found = model.expected(params)
+    blocks = [Block(b.weight[order], b.mean[order], b.scatter[order]) for b in found.blocks]
+    return model.maximize(Statistics.of(tuple(blocks), found.weight[order]))[0]

@@ -10,6 +10,7 @@ from mixfold.core.statistics import Statistics
 from mixfold.core.value import value
 from mixfold.learners._gathering import Gathered
 from mixfold.learners._kept_rows import KeptRows
+from mixfold.models.mixture_model import MixtureParams
 
 
 @value
@@ -52,3 +53,9 @@ class ReservoirState:
         """The weight of all rows before the last refit."""
         known = (self.statistics, self.before)
         return float(sum(one.count for one in known if one is not None))
+
+    @property
+    def mixture(self) -> MixtureParams:
+        """The parameters of the last refit."""
+        assert isinstance(self.params, MixtureParams)
+        return self.params

@@ -23,6 +23,7 @@ from mixfold.learners._refits import (
     Known,
     corrected,
     em_on,
+    in_order_of_means,
     of_mean_weight_one,
     statistics_of,
     worse,
@@ -74,11 +75,6 @@ class ReservoirEM(Learner[ReservoirState]):
     ...     model = model.partial_fit(rows)
     >>> sorted(model.means_[:, 1].round(1).tolist())
     [54.5, 80.0]
-
-    References
-    ----------
-    Vitter (1985), Random sampling with a reservoir; Chen et al. (2018), Stochastic expectation
-    maximization with variance reduction.
     """
 
     supports_warm_start = True
@@ -197,11 +193,11 @@ class ReservoirEM(Learner[ReservoirState]):
     def _whole(self, backend: MixtureBackend, state: ReservoirState) -> Statistics:
         """Statistics of all rows of the stream under the parameters of the last refit."""
         if state.statistics is None:
-            return statistics_of(backend, _mixture(state), state.kept.parts())
+            return statistics_of(backend, state.mixture, state.kept.parts())
         if not state.gathered.n:
             return state.statistics
         sums = total(expecting(backend, state.params), state.gathered)
-        return state.statistics + backend.model.statistics(_mixture(state), sums)
+        return state.statistics + backend.model.statistics(state.mixture, sums)
 
     def _refitted(
         self, backend: MixtureBackend, state: ReservoirState
@@ -241,7 +237,7 @@ class ReservoirEM(Learner[ReservoirState]):
     ) -> tuple[MixtureParams, Statistics]:
         """Parameters after EM and, at every third refit, a search, and statistics under them."""
         parts, exact = state.kept.parts(), state.kept.below == 1.0
-        known = Known(whole, statistics_of(backend, _mixture(state), parts), state.before)
+        known = Known(whole, statistics_of(backend, state.mixture, parts), state.before)
         start, _ = backend.model.maximize(known.with_fixed(whole))
         if exact:
             params = em_on(WARM, backend, state.before, start, parts)
@@ -277,11 +273,12 @@ class ReservoirEM(Learner[ReservoirState]):
         """The best of new candidates on a sample of the kept rows."""
         assert self.init_from is not None
         (sample,) = of_mean_weight_one([kept.sample(self.sample_size)])
-        return search(backend, self.init_from, sample, [seed, len(kept)], self.starts)
+        found = search(backend, self.init_from, sample, [seed, len(kept)], self.starts)
+        return in_order_of_means(backend, found)
 
     def _start(self, backend: MixtureBackend, state: ReservoirState) -> MixtureParams:
         """Parameters after EM on the first of the kept rows, which are remembered."""
-        leading, params = state.kept.leading(), _mixture(state)
+        leading, params = state.kept.leading(), state.mixture
         if not len(leading) or state.before is not None:
             return params
 
@@ -401,8 +398,3 @@ class ReservoirEM(Learner[ReservoirState]):
             gathered=nothing(backend),
             family=bound.model.family,
         )
-
-
-def _mixture(state: ReservoirState) -> MixtureParams:
-    assert isinstance(state.params, MixtureParams)
-    return state.params
