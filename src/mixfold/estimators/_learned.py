@@ -56,6 +56,7 @@ class Learned:
         "loadings_",
         "noise_variance_",
         "n_seen_",
+        "n_rows_",
         "n_iter_",
         "lower_bound_",
         "history_",
