@@ -24,8 +24,8 @@ from mixfold.models.mixture_model import (
     count_degenerate,
 )
 
-WARM = EM(tol=0.02, max_iter=40, accelerate=True)
-LAST = EM(tol=0.02, max_iter=12, accelerate=True)
+WARM = EM(tol=0.005, max_iter=200, accelerate=True)
+LAST = EM(tol=0.005, max_iter=30, accelerate=True)
 # for fewer rows than a block: acceleration would only amplify what arithmetic rounds
 FEW = EM(tol=0.0, max_iter=40)
 WARM_VISITS, LEAST_PASSES = 2**21, 6  # the same in a refit, and the number of passes at least
