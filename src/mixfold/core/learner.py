@@ -9,6 +9,7 @@ from mixfold.core.backend import Backend, Model
 from mixfold.core.checks import check_count
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
+from mixfold.core.initializer import Initializer
 from mixfold.core.params import Params, StateT
 from mixfold.core.rows import Rows
 from mixfold.core.value import is_value, value
@@ -41,7 +42,8 @@ class Learner(ABC, Generic[StateT]):
     names its class. The same rows in blocks of any sizes give the same state to the bit. A learner
     that `rereads` needs a source that can be read again in the same order. One that
     `supports_warm_start` can continue from its state after a fit. If the learner is `exchangeable`,
-    components may be put into any order. Initial parameters are the best of `starts` candidates,
+    components may be put into any order. The estimate of one that `settles_late` takes long, so it
+    is computed when it is asked for. Initial parameters are the best of `starts` candidates,
     drawn from about `sample_size` rows, and compared with a prior of `prior_strength`; with
     `varied_starts` they are of several kinds, unless the user has named one.
 
@@ -56,6 +58,7 @@ class Learner(ABC, Generic[StateT]):
     sample_size = 20_000
     prior_strength = 0.0
     rereads = False
+    settles_late = False
     supports_warm_start = False
     exchangeable = True
 
@@ -89,6 +92,14 @@ class Learner(ABC, Generic[StateT]):
 
     def resolve(self, n: int | None, d: int, streaming: bool) -> Learner:
         """The learner with all settings resolved, given the number of rows if it is known."""
+        return self
+
+    def for_one_pass(self) -> Learner:
+        """The learner for a source that can be read only once."""
+        return self
+
+    def searching_from(self, kinds: tuple[Initializer, ...]) -> Learner:
+        """The learner that draws candidates of its own with initializers, if it needs any."""
         return self
 
     def order(self, random_access: bool) -> Order:
@@ -161,6 +172,14 @@ class Learner(ABC, Generic[StateT]):
             raise InvalidInputError(f"the state is a {type(state).__name__}: a value is needed")
         model.check_params(state.params)
         check_count("n_degenerate", state.n_degenerate)
+
+    def model_learned(self, model: Model, state: StateT) -> Model:
+        """The model with the limits that the state has learned, if any."""
+        return model
+
+    def without_rows(self, state: StateT) -> StateT:
+        """The state without rows that it keeps, as states for merging are stored."""
+        return state
 
     def compact(self, state: StateT) -> StateT:
         """The state without the parts that only another pass would need."""

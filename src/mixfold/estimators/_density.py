@@ -14,7 +14,6 @@ from mixfold.core.source import Source
 from mixfold.core.value import at_home, is_value, replace
 from mixfold.estimators._edge import open_data
 from mixfold.estimators._learned import Learned
-from mixfold.estimators._limits import limited
 from mixfold.estimators._mixture_settings import MixtureSettings
 from mixfold.estimators._streaming import Streaming
 from mixfold.fitting.atomic_files import check_output
@@ -29,6 +28,7 @@ from mixfold.fitting.progress import Lines, Progress, Silent
 from mixfold.fitting.sharded_pass import ShardedPass
 from mixfold.fitting.snapshot import MOST, Snapshot
 from mixfold.fitting.stream import Stream
+from mixfold.models.limits_from_data import limited
 from mixfold.models.mixture_model import MixtureBackend, MixtureModel, count_degenerate
 
 
@@ -101,10 +101,10 @@ class Density(Streaming):
         backend: MixtureBackend,
         engine: Engine | None,
     ) -> FitPlan:
-        learner, check = (
-            settings.learner.resolve(source.length, source.d, False),
-            settings.check(source),
-        )
+        learner, check = settings.learner, settings.check(source)
+        learner = learner if source.rereadable else learner.for_one_pass()
+        learner = learner.resolve(source.length, source.d, False)
+        learner = learner.searching_from(settings.initialization.kinds)
         passing = None
         if engine is not None:
             passing = ShardedPass(engine, backend.model, learner, source, check)
@@ -189,7 +189,10 @@ class Density(Streaming):
         backend, learner = plan.backend, plan.learner
         fit = fit.best if fit.best is not None and not fit.done else fit
         self._copies = deque[Snapshot](maxlen=MOST)
-        model, params = backend.model, learner.estimate(backend, fit.state)
+        model, params = (
+            learner.model_learned(backend.model, fit.state),
+            learner.estimate(backend, fit.state),
+        )
         assert isinstance(model, MixtureModel)
         learned = Learned(
             model=model,

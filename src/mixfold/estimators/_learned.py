@@ -17,7 +17,6 @@ from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Learner
 from mixfold.core.rows import Rows
 from mixfold.core.value import equal, field_names, replace, value
-from mixfold.estimators._limits import limited, limited_by
 from mixfold.fitting.component_order import component_order, reorder
 from mixfold.fitting.history import History, no_history
 from mixfold.fitting.initialization import Initialization
@@ -25,6 +24,7 @@ from mixfold.fitting.plan import check_served
 from mixfold.fitting.snapshot import Snapshot, joined
 from mixfold.fitting.stream import Stream
 from mixfold.models.bayesian_mixture import MixturePosterior
+from mixfold.models.limits_from_data import limited, limited_by
 from mixfold.models.mixture_model import MixtureBackend, MixtureModel, count_degenerate
 
 
@@ -56,6 +56,7 @@ class Learned:
         "loadings_",
         "noise_variance_",
         "n_seen_",
+        "n_rows_",
         "n_iter_",
         "lower_bound_",
         "history_",
@@ -205,7 +206,11 @@ class Learned:
     def present(self) -> list[Snapshot]:
         """The snapshot from which a copy continues, in a list; empty before the initialisation."""
         state = self.stream.state
-        return [] if state is None else [Snapshot(state, self.n_seen, self.n_rows)]
+        return (
+            []
+            if state is None
+            else [Snapshot(self.learner.without_rows(state), self.n_seen, self.n_rows)]
+        )
 
     def with_snapshots(self, copies: Iterable[Snapshot]) -> Learned:
         """The state with further snapshots, from which copies have continued."""
@@ -221,5 +226,8 @@ class Learned:
         if waiting is not None:
             backend = limited(backend, lambda: waiting)
         params = self.stream.estimate(backend, self.learner, initialization, self.seed)
-        n_degenerate = 0 if state is None else count_degenerate(backend.model, params)
-        return replace(self, params=params, n_degenerate=n_degenerate, converged=state is not None)
+        if state is None:
+            return replace(self, params=params, n_degenerate=0, converged=False)
+        model = self.learner.model_learned(self.model, state)
+        n_degenerate = count_degenerate(model, params)
+        return replace(self, model=model, params=params, n_degenerate=n_degenerate, converged=True)

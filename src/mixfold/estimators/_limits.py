@@ -1,60 +1,17 @@
-"""Limits of parameters that come from the data, and warnings if components reach them."""
+"""Warnings of components that reach limits which come from the data."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mixfold.core.data_limits import LimitsFromData
-from mixfold.core.errors import DegenerateComponentsWarning, InvalidInputError, warn
-from mixfold.core.rows import Rows
-from mixfold.core.value import replace
-from mixfold.models.mixture_model import MixtureBackend, MixtureModel, MixtureParams, degenerate
+from mixfold.core.errors import DegenerateComponentsWarning, warn
+from mixfold.models.mixture_model import MixtureModel, MixtureParams, degenerate
 
 MOST_NAMED = 5
-MOST_TIMES = 100
-
-
-def with_model(backend: MixtureBackend, model: MixtureModel) -> MixtureBackend:
-    """The backend with another model."""
-    return backend if backend.model is model else backend.with_model(model)
-
-
-def limited(backend: MixtureBackend, sample: Callable[[], Rows]) -> MixtureBackend:
-    """The backend whose family has limits from a sample of the data, if it takes any."""
-    family = backend.model.family
-    if not (isinstance(family, LimitsFromData) and family.takes_limits):
-        return backend
-    found = family.with_limits(_repeated(sample().on_host()))
-    return with_model(backend, replace(backend.model, family=found))
-
-
-def _repeated(rows: Rows) -> NDArray[np.floating]:
-    """Repeat rows by their weights, so that a row of weight 2 counts twice; omit weight 0.
-
-    The lightest row counts once, so that a common factor of all weights does not matter.
-    """
-    if rows.weight is None or not rows.weight.any():
-        return rows.x
-    lightest = rows.weight[rows.weight > 0].min()
-    times = np.clip(np.rint(rows.weight / lightest), 1, MOST_TIMES).astype(np.intp)
-    return np.repeat(rows.x, np.where(rows.weight > 0, times, 0), axis=0)
-
-
-def limited_by(backend: MixtureBackend, params: MixtureParams) -> MixtureBackend:
-    """The backend whose family has limits from given parameters, if it takes any."""
-    family = backend.model.family
-    if not (isinstance(family, LimitsFromData) and family.takes_limits):
-        return backend
-    try:
-        backend.model.check_params(params)
-    except InvalidInputError:
-        return backend  # the initialisation raises the error
-    found = family.with_limits_of(params.components, params.weights)
-    return with_model(backend, replace(backend.model, family=found))
 
 
 def warn_of_degenerate(

@@ -23,6 +23,7 @@ from mixfold.models.mixture_model import MixtureBackend
 FLOAT64 = np.dtype(np.float64)
 AHEAD = 1024
 FEW = 32
+AT_ONCE = 256  # rows that are collected before the learner is given them
 
 
 def is_in_range(x: Array) -> bool:
@@ -197,26 +198,50 @@ class CompiledRowStream(RowStream):
         return learner.advance(state, after, done, planned.counts_after(done), n_degenerate), done
 
 
+class Collected(NamedTuple):
+    """A state of the learner, and `used` rows of a buffer that it has not learned yet.
+
+    `first` is the number of rows that it has learned here.
+    """
+
+    state: Any
+    first: int
+    buffer: Array
+    used: int
+
+
 class BatchedRowStream(RowStream):
-    """Updates by the `step` method of the learner."""
+    """Updates by the `step` method of the learner, with some rows at a time."""
 
     def __init__(
         self, learned: Learned, backend: MixtureBackend, initialization: Initialization
     ) -> None:
         super().__init__(learned, backend, initialization)
-        self._now: tuple[Any, int] = learned.stream.state, 0
+        self._now = Collected(learned.stream.state, 0, np.empty((AT_ONCE, self._d)), 0)
 
     @property
     def done(self) -> int:
-        return self._now[1]
+        now = self._now
+        return now.first + now.used
 
     def learn(self, x: Array) -> None:
-        state, done = self._now
-        state, _ = self._from.learner.step(self.backend, state, Rows(x[None]))
-        self._now = state, done + 1
+        state, first, buffer, used = self._now
+        buffer[used] = x
+        used += 1
+        if used == len(buffer):
+            state = self._stepped(Collected(state, first, buffer, used))
+            first, buffer, used = first + used, np.empty_like(buffer), 0
+        self._now = Collected(state, first, buffer, used)
+
+    def _stepped(self, now: Collected) -> Any:
+        if not now.used:
+            return now.state
+        rows = Rows(now.buffer[: now.used].copy())
+        return self._from.learner.step(self.backend, now.state, rows)[0]
 
     def moment(self) -> tuple[Any, int]:
-        return self._now
+        now = self._now
+        return self._stepped(now), now.first + now.used
 
 
 class Window(NamedTuple):

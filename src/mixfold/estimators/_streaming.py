@@ -19,7 +19,6 @@ from mixfold.core.value import at_home, equal, replace
 from mixfold.estimators._edge import check_rows, open_data
 from mixfold.estimators._learned import Learned
 from mixfold.estimators._learned_attributes import LearnedAttributes
-from mixfold.estimators._limits import with_model
 from mixfold.estimators._mixture_settings import MixtureSettings
 from mixfold.estimators._row_stream import RowStream, is_in_range, live_from
 from mixfold.fitting.initialization import Initialization, kinds_for
@@ -28,6 +27,7 @@ from mixfold.fitting.placement import placement_for
 from mixfold.fitting.plan import check_served
 from mixfold.fitting.snapshot import MOST, Snapshot
 from mixfold.fitting.stream import Stream
+from mixfold.models.limits_from_data import with_model
 from mixfold.models.mixture_model import MixtureBackend
 from mixfold.sources.array_source import ArraySource
 
@@ -77,7 +77,8 @@ class Streaming(LearnedAttributes):
         with self._learning() as model:
             model._check_parameters()
             model._learn_more(model._settings(), X, sample_weight)
-        if self._learned.stream.waiting is None and not (known and known.n_degenerate):
+        waiting = self._learned.stream.waiting is not None
+        if not (waiting or self._live or (known and known.n_degenerate)):
             self._warn_of_degenerate()
         return self
 
@@ -102,7 +103,13 @@ class Streaming(LearnedAttributes):
             learned = learned.advance(backend, settings.initialization, rows)
             seen, weight = seen + len(rows), weight + rows.total_weight()
         check_some(seen, weight)
-        learned = learned.settle(with_model(backend, learned.model), settings.initialization)
+        backend, live = with_model(backend, learned.model), None
+        if learned.learner.settles_late and place.is_default:
+            live = live_from(learned, backend, settings.initialization)
+        if live is not None:
+            self._follow(learned, live)
+            return
+        learned = learned.settle(backend, settings.initialization)
         self._remember(
             replace(learned, stream=at_home(learned.stream)) if not place.is_default else learned
         )
@@ -153,19 +160,23 @@ class Streaming(LearnedAttributes):
         live = live_from(learned, with_model(backend, learned.model), settings.initialization)
         if live is None:
             return None
-        # fitted attributes are computed when they are accessed
+        self._follow(learned, live)
+        return live
+
+    def _follow(self, learned: Learned, live: RowStream) -> None:
+        """Compute fitted attributes when they are accessed."""
         kept = {name: part for name, part in self.__dict__.items() if name not in self._shows}
         kept.setdefault("_copies", deque[Snapshot](maxlen=MOST))
         self.__dict__ = kept | {"_learned": learned, "_live": live}
-        return live
 
     def _streaming(self, settings: MixtureSettings, backend: MixtureBackend) -> Learned:
         """The learned state in the form that `partial_fit` continues from."""
         learner = settings.learner.resolve(None, backend.model.d, True)
+        learner = learner.searching_from(settings.initialization.kinds)
         check_served(learner, backend.model)
         if not self.__sklearn_is_fitted__():
             return Learned.nothing(backend.model, learner, self._seed())
-        learned = self._now()
+        learned = self._learned if self._live is None else self._live.learned()
         for name, now, new in (
             ("n_components", learned.model.k, backend.model.k),
             ("family", without_limits(learned.model.family), backend.model.family),

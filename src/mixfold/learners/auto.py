@@ -17,7 +17,7 @@ from mixfold.learners._merging import check_same_kind
 from mixfold.learners._stochastic_state import StochasticState
 from mixfold.learners.em import EM, EMState
 from mixfold.learners.mini_batch_em import MiniBatchEM
-from mixfold.learners.online_em import OnlineEM
+from mixfold.learners.reservoir_em import ReservoirEM
 
 SAMPLE_BYTES = 2**26
 ENOUGH, ROWS_PER_COMPONENT = 20_000, 200
@@ -45,8 +45,8 @@ class AutoState:
 class Auto(Learner[AutoState]):
     """The best of several initialisations, one pass of mini-batch EM, then accelerated EM.
 
-    Use it unless there is a reason not to. A source that can be read only once gets the first two
-    steps; `partial_fit` is online EM.
+    Use it unless there is a reason not to. For `partial_fit`, `learn_one` and sources that can be
+    read only once it is `ReservoirEM`.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ class Auto(Learner[AutoState]):
 
     def resolve(self, n: int | None, d: int, streaming: bool) -> Learner:
         if streaming:
-            return OnlineEM().resolve(n, d, streaming)
+            return self.for_one_pass()
         if n is not None and n <= self.sample_size:
             return self._polish()
         if self.batch_size is not None:
@@ -125,6 +125,11 @@ class Auto(Learner[AutoState]):
     def rows_to_sample(self, k: int, d: int) -> int:
         wanted = self.sample_size * k * max(ROWS_PER_COMPONENT, d * (d + 3) // 2) // ENOUGH
         return max(self.sample_size, k, min(wanted, SAMPLE_BYTES // (8 * d)))
+
+    def for_one_pass(self) -> Learner:
+        return ReservoirEM(
+            starts=self.starts, sample_size=self.sample_size, prior_strength=self.prior_strength
+        )
 
     def prior_count(self, sample: int, k: int, d: int) -> int:
         return sample

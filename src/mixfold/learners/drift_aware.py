@@ -9,6 +9,7 @@ from mixfold.core.checks import check_count, check_kind, check_whole
 from mixfold.core.detector import Detector
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
+from mixfold.core.initializer import Initializer
 from mixfold.core.learner import Info, Learner
 from mixfold.core.params import DetectorStateT, LearnerState, Params, StateT
 from mixfold.core.registry import make_fields
@@ -133,6 +134,11 @@ class DriftAware(Learner[DriftAwareState]):
         """Whether components may be put into any order."""
         return bool(self.learner.exchangeable)
 
+    @property
+    def settles_late(self) -> bool:  # type: ignore[override]
+        """Whether parameters are computed when they are asked for."""
+        return bool(self.learner.settles_late)
+
     def default_initializer(self, family: Family) -> str | None:
         return self.learner.default_initializer(family)
 
@@ -161,6 +167,12 @@ class DriftAware(Learner[DriftAwareState]):
 
     def resolve(self, n: int | None, d: int, streaming: bool) -> Learner:
         return replace(self, learner=self.learner.resolve(n, d, streaming))
+
+    def for_one_pass(self) -> Learner:
+        return replace(self, learner=self.learner.for_one_pass())
+
+    def searching_from(self, kinds: tuple[Initializer, ...]) -> Learner:
+        return replace(self, learner=self.learner.searching_from(kinds))
 
     def prior_count(self, sample: int, k: int, d: int) -> int:
         return int(self.learner.prior_count(sample, k, d))
@@ -284,6 +296,12 @@ class DriftAware(Learner[DriftAwareState]):
 
     def converged(self, state: DriftAwareState) -> bool:
         return bool(self.learner.converged(state.inner))
+
+    def model_learned(self, model: Model, state: DriftAwareState) -> Model:
+        return self.learner.model_learned(model, state.inner)
+
+    def without_rows(self, state: DriftAwareState) -> DriftAwareState:
+        return replace(state, inner=self.learner.without_rows(state.inner))
 
     def compact(self, state: DriftAwareState) -> DriftAwareState:
         """The state for more rows, which are monitored again."""

@@ -7,6 +7,7 @@ HELPER_MODULES = (
     "column_scaling",
     "directions",
     "gaussian_effects",
+    "limits_from_data",
     "merged_groups",
     "random_effects",
     "residual_errors",

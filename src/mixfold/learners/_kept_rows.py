@@ -1,0 +1,190 @@
+"""A uniform random sample of the rows of a stream, in bounded memory.
+
+Every row has a random key that depends on its number alone, and the rows whose keys are below a
+threshold are kept. The threshold is halved when they do not fit into the memory any more, so that
+the sample does not depend on the blocks in which rows arrive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mixfold.core.backend import Model
+from mixfold.core.checks import check_above, check_array
+from mixfold.core.errors import InvalidInputError
+from mixfold.core.noise import uniforms
+from mixfold.core.rows import Array, Rows, join, no_rows
+from mixfold.core.value import value
+
+T = TypeVar("T")
+
+UNIT = 128  # rows of the smallest block; others have a power of two times as many
+JOINED_BYTES = 2**23  # rows of all blocks are copied into one for a refit up to this size
+
+
+@value
+class KeptBlock:
+    """Rows with their keys and their numbers in the stream."""
+
+    rows: Rows
+    keys: Array
+    numbers: NDArray[np.int64]
+
+    def cut(self, start: int, stop: int) -> KeptBlock:
+        """Rows start..stop-1, copied, so that memory of the others can be freed."""
+        return KeptBlock(
+            self.rows.cut(start, stop).copy(),
+            self.keys[start:stop].copy(),
+            self.numbers[start:stop].copy(),
+        )
+
+    def where(self, chosen: NDArray[np.bool_]) -> KeptBlock:
+        """The selected rows."""
+        return KeptBlock(self.rows.where(chosen), self.keys[chosen], self.numbers[chosen])
+
+    def renumbered(self, shift: int) -> KeptBlock:
+        """The rows with other numbers."""
+        return KeptBlock(self.rows, self.keys, self.numbers + shift)
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+@value
+class KeptRows:
+    """The rows with keys below a threshold, in the order of the stream.
+
+    The sizes of the blocks depend on the number of rows alone.
+    """
+
+    blocks: tuple[KeptBlock, ...]
+    below: float
+
+    def __len__(self) -> int:
+        return sum(map(len, self.blocks))
+
+    def check(self, model: Model) -> None:
+        """Raise an error for invalid rows, keys or numbers."""
+        check_above("below", self.below, 0.0, 1.0 + 1e-9)
+        for block in self.blocks:
+            n = len(block.rows)
+            model.check_rows(block.rows)
+            check_array("keys", block.keys, (n,), 0.0, self.below)
+            if block.numbers.shape != (n,) or (n and block.numbers.min() < 0):
+                raise InvalidInputError("the numbers of kept rows are not one for each row")
+
+    def with_rows(self, rows: Rows, seed: int, first: int, most: int) -> KeptRows:
+        """The sample after more rows, of which the first is number `first`; `most` are kept."""
+        keys = uniforms(seed, first, len(rows))[:, 0]
+        chosen = keys < self.below
+        if rows.weight is not None:
+            chosen &= rows.weights() > 0.0
+        if not chosen.any():
+            return self
+        numbers = np.arange(first, first + len(rows), dtype=np.int64)
+        more = KeptBlock(rows.on_host(), keys, numbers)
+        return self.joined([more.where(chosen)]).reduced(most)
+
+    def joined(self, more: Sequence[KeptBlock]) -> KeptRows:
+        """The sample with further blocks."""
+        sizes = _sizes(len(self) + sum(map(len, more)))
+        same = 0
+        for block, size in zip(self.blocks, sizes, strict=False):
+            if len(block) != size:
+                break
+            same += 1
+        rest = _joined([*self.blocks[same:], *more])
+        ends = np.cumsum(sizes[same:])
+        parts = [rest.cut(end - size, end) for end, size in zip(ends, sizes[same:], strict=True)]
+        return KeptRows((*self.blocks[:same], *parts), self.below)
+
+    def reduced(self, most: int) -> KeptRows:
+        """The sample with half the threshold, as often as there are more than `most` rows."""
+        kept = self
+        while len(kept) > most:
+            kept = kept.with_threshold(kept.below / 2.0)
+        return kept
+
+    def with_threshold(self, below: float) -> KeptRows:
+        """The rows with keys below a smaller threshold."""
+        if below >= self.below:
+            return self
+        parts = [block.where(block.keys < below) for block in self.blocks]
+        return KeptRows((), below).joined(parts)
+
+    def since(self, number: int) -> list[KeptBlock]:
+        """The rows from a number on."""
+        return [block.where(block.numbers >= number) for block in self.blocks]
+
+    def until(self, number: int) -> list[KeptBlock]:
+        """The rows before a number."""
+        return [block.where(block.numbers < number) for block in self.blocks]
+
+    def leading(self) -> KeptRows:
+        """The first blocks, at least a quarter as long as the first of all.
+
+        They have at least 80% of the rows, and stay the same until their number has grown by up to
+        25%.
+        """
+        first = len(self.blocks[0]) if self.blocks else 0
+        long = tuple(block for block in self.blocks if len(block) >= max(UNIT, first // 4))
+        return KeptRows(long, self.below)
+
+    def parts(self) -> list[Rows]:
+        """The rows in few blocks, for passes over them."""
+        rows = [block.rows for block in self.blocks]
+        size = sum(one.x.nbytes for one in rows)
+        return [join(rows)] if rows and size <= JOINED_BYTES else rows
+
+    def sample(self, size: int) -> Rows:
+        """The rows with the smallest keys, in the order of the stream."""
+        parts = self.parts()
+        if len(self) <= size:
+            return join(parts)
+        keys = np.concatenate([block.keys for block in self.blocks])
+        limit = np.partition(keys, size)[size]
+        return join([block.rows.where(block.keys < limit) for block in self.blocks])
+
+
+def nothing_kept(below: float = 1.0) -> KeptRows:
+    """An empty sample."""
+    return KeptRows((), below)
+
+
+def power_of_two(n: int) -> int:
+    """The largest power of two up to n."""
+    return 1 << (n.bit_length() - 1)
+
+
+def _sizes(n: int) -> list[int]:
+    """The lengths of blocks of n rows: powers of two times the unit, falling, then the rest."""
+    whole, rest = divmod(n, UNIT)
+    sizes = [UNIT << bit for bit in reversed(range(whole.bit_length())) if whole >> bit & 1]
+    return [*sizes, rest] if rest else sizes
+
+
+def _joined(blocks: Sequence[KeptBlock]) -> KeptBlock:
+    some = [block for block in blocks if len(block)]
+    if not some:
+        return KeptBlock(no_rows(0), np.empty(0), np.empty(0, dtype=np.int64))
+    return KeptBlock(
+        join([block.rows for block in some]),
+        np.concatenate([block.keys for block in some]),
+        np.concatenate([block.numbers for block in some]),
+    )
+
+
+_remembered: WeakKeyDictionary[KeptBlock, dict[object, object]] = WeakKeyDictionary()
+
+
+def remembered(block: KeptBlock, key: object, compute: Callable[[], T]) -> T:
+    """The result of a computation from rows up to a block, computed once as long as it exists."""
+    known = _remembered.setdefault(block, {})
+    if key not in known:
+        known[key] = compute()
+    return known[key]  # type: ignore[return-value]

@@ -1,0 +1,161 @@
+"""EM on kept rows, for the statistics of all rows of a stream.
+
+Statistics S of all n rows were computed under earlier parameters theta_0. Those under theta are
+estimated as S + (n / m) sum over the m kept rows of (sbar(x; theta) - sbar(x; theta_0)): the kept
+rows tell how the statistics change, and all rows what they are. If every row is kept, this is
+exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from mixfold.core.rows import Rows
+from mixfold.core.statistics import Block, Statistics
+from mixfold.core.value import replace, value
+from mixfold.learners._gathering import expecting, gather, nothing, total
+from mixfold.learners._kept_rows import UNIT
+from mixfold.learners.em import EM
+from mixfold.models.mixture_model import (
+    MixtureBackend,
+    MixtureParams,
+    count_degenerate,
+)
+
+WARM = EM(tol=0.005, max_iter=200, accelerate=True)
+LAST = EM(tol=0.005, max_iter=30, accelerate=True)
+# for fewer rows than a block: acceleration would only amplify what arithmetic rounds
+FEW = EM(tol=0.0, max_iter=40)
+WARM_VISITS, LEAST_PASSES = 2**21, 6  # the same in a refit, and the number of passes at least
+CORRECTED = 20  # largest number of corrected EM steps in a refit
+SMALL_GAIN = 1e-7  # nats per row, below which they end
+
+
+@value
+class Known:
+    """Statistics of all rows under earlier parameters, and those of the kept rows among them.
+
+    `fixed` are statistics of rows of which none are kept, or None.
+    """
+
+    whole: Statistics
+    kept: Statistics
+    fixed: Statistics | None
+
+    def under(self, backend: MixtureBackend, params: MixtureParams, kept: Statistics) -> Statistics:
+        """The statistics of all rows, estimated from those of the kept ones under `params`."""
+        own = kept * (self.whole.count / kept.count)
+        model = backend.model
+        parts = [model.sums(params, one) for one in (self.whole, own)]
+        old = model.sums(params, self.kept * (self.whole.count / self.kept.count))
+        with np.errstate(all="ignore"):
+            sums = parts[0] + (parts[1] - old)
+            weights = sums[1:].reshape(model.k, -1)[:, 0]
+            if not (np.isfinite(sums).all() and (weights > 0.0).all()):
+                return own
+            found = model.statistics(params, sums)
+        return own if model.maximize(found)[1] > model.maximize(own)[1] else found
+
+    def with_fixed(self, statistics: Statistics) -> Statistics:
+        """Statistics with those of rows that are not kept."""
+        return statistics if self.fixed is None else self.fixed + statistics
+
+
+def statistics_of(
+    backend: MixtureBackend, params: MixtureParams, parts: Sequence[Rows]
+) -> Statistics:
+    """The statistics of rows under parameters."""
+    fold, gathered = expecting(backend, params), nothing(backend)
+    for rows in parts:
+        gathered = gather(fold, backend.tile, gathered, rows)
+    return backend.model.statistics(params, total(fold, gathered))
+
+
+def fitted(
+    learner: EM, backend: MixtureBackend, params: MixtureParams, parts: Sequence[Rows]
+) -> tuple[MixtureParams, float]:
+    """EM on rows: parameters, and the mean log-likelihood before the last step."""
+    state = learner.init(backend, params)
+    while not learner.finished(state):
+        for rows in parts:
+            state, _ = learner.step(backend, state, rows)
+        state, _ = learner.end_pass(backend, state)
+    return learner.estimate(backend, state), state.before
+
+
+def _em_with(
+    learner: EM,
+    backend: MixtureBackend,
+    fixed: Statistics | None,
+    params: MixtureParams,
+    parts: Sequence[Rows],
+) -> MixtureParams:
+    """EM on rows, and on fixed statistics of other rows, if there are any."""
+    if fixed is None:
+        return fitted(learner, backend, params, parts)[0]
+    for _ in range(learner.max_iter):
+        params, _ = backend.model.maximize(fixed + statistics_of(backend, params, parts))
+    return params
+
+
+def corrected(
+    backend: MixtureBackend, known: Known, params: MixtureParams, parts: Sequence[Rows]
+) -> MixtureParams:
+    """EM with the statistics of all rows, estimated from the kept ones."""
+    before = -np.inf
+    for _ in range(CORRECTED):
+        kept = statistics_of(backend, params, parts)
+        now = kept.log_likelihood / kept.count
+        params, _ = backend.model.maximize(known.with_fixed(known.under(backend, params, kept)))
+        if abs(now - before) < SMALL_GAIN:
+            break
+        before = now
+    return params
+
+
+def worse(
+    learner: EM, backend: MixtureBackend, a: MixtureParams, b: MixtureParams, parts: Sequence[Rows]
+) -> bool:
+    """Whether `a` is worse than `b` in what EM maximises, or has more degenerate components."""
+    degenerate = [count_degenerate(backend.model, one) for one in (a, b)]
+    once = replace(learner, max_iter=1, accelerate=False)
+    found = [fitted(once, backend, one, parts)[1] for one in (a, b)]
+    return bool(degenerate[0] > degenerate[1] or found[0] < found[1])
+
+
+def em_on(
+    learner: EM,
+    backend: MixtureBackend,
+    fixed: Statistics | None,
+    params: MixtureParams,
+    parts: Sequence[Rows],
+) -> MixtureParams:
+    """EM on kept rows, in which a common factor of all weights does not matter."""
+    n = sum(map(len, parts))
+    most = min(learner.max_iter, max(LEAST_PASSES, WARM_VISITS // n))
+    if n < UNIT:
+        learner = replace(FEW, prior_strength=learner.prior_strength)
+    else:
+        learner = replace(learner, max_iter=most)
+    if fixed is None:
+        parts = of_mean_weight_one(parts)
+    return _em_with(learner, backend, fixed, params, parts)
+
+
+def of_mean_weight_one(parts: Sequence[Rows]) -> list[Rows]:
+    """The rows with weights of mean one, so that a common factor does not matter."""
+    if all(rows.weight is None for rows in parts):
+        return list(parts)
+    mean = sum(rows.total_weight() for rows in parts) / sum(map(len, parts))
+    return [Rows(rows.x, rows.weights() / mean) for rows in parts]
+
+
+def in_order_of_means(backend: MixtureBackend, params: MixtureParams) -> MixtureParams:
+    """The components by increasing means, as initial parameters are."""
+    model = backend.model
+    order = np.lexsort(model.family.mean(params.components).T[::-1])
+    found = model.expected(params)
+    blocks = [Block(b.weight[order], b.mean[order], b.scatter[order]) for b in found.blocks]
+    return model.maximize(Statistics.of(tuple(blocks), found.weight[order]))[0]

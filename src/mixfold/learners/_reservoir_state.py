@@ -1,0 +1,61 @@
+"""The state of EM on a sample of a stream."""
+
+from __future__ import annotations
+
+from mixfold.core.backend import Model
+from mixfold.core.checks import check_count, check_kind, check_seed
+from mixfold.core.family import Family
+from mixfold.core.params import Params
+from mixfold.core.statistics import Statistics
+from mixfold.core.value import value
+from mixfold.learners._gathering import Gathered
+from mixfold.learners._kept_rows import KeptRows
+from mixfold.models.mixture_model import MixtureParams
+
+
+@value
+class ReservoirState:
+    """Parameters of the last refit, statistics of all rows under them, and the kept rows.
+
+    `statistics` are those of the rows before the last refit, `gathered` those of the rows since,
+    and `before` those of a fit after which learning continued, whose rows are not kept; None is no
+    rows. `family` has the limits computed from the kept rows. `rows` and `seed` determine the
+    next random keys.
+    """
+
+    params: Params
+    statistics: Statistics | None
+    before: Statistics | None
+    gathered: Gathered
+    kept: KeptRows
+    family: Family
+    rows: int
+    passes: int
+    n_degenerate: int
+    seed: int
+
+    def check(self, model: Model) -> None:
+        """Raise an error for a state that is not valid for the model."""
+        model.check_params(self.params)
+        for statistics in (self.statistics, self.before):
+            if statistics is not None:
+                model.check_statistics(statistics)
+        self.gathered.check(model, self.params)
+        self.kept.check(model)
+        check_kind("family", self.family, type(getattr(model, "family", self.family)))
+        self.family.check_columns(model.d)
+        for name in ("rows", "passes", "n_degenerate"):
+            check_count(name, getattr(self, name))
+        check_seed("seed", self.seed)
+
+    @property
+    def weight(self) -> float:
+        """The weight of all rows before the last refit."""
+        known = (self.statistics, self.before)
+        return float(sum(one.count for one in known if one is not None))
+
+    @property
+    def mixture(self) -> MixtureParams:
+        """The parameters of the last refit."""
+        assert isinstance(self.params, MixtureParams)
+        return self.params

@@ -1,0 +1,410 @@
+"""EM for streams that keeps a sample of the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from mixfold.core.backend import Backend, Model
+from mixfold.core.checks import check_kind, check_least, check_whole
+from mixfold.core.data_limits import without_limits
+from mixfold.core.initializer import Initializer
+from mixfold.core.learner import Info, Learner, rows_before_start
+from mixfold.core.params import Params
+from mixfold.core.rows import Rows
+from mixfold.core.statistics import Statistics
+from mixfold.core.value import digest, is_value, replace, value
+from mixfold.learners._gathering import closed, expecting, gather, nothing, total
+from mixfold.learners._kept_rows import UNIT, KeptRows, nothing_kept, power_of_two, remembered
+from mixfold.learners._merging import check_same_kind, learned_more
+from mixfold.learners._refits import (
+    LAST,
+    WARM,
+    Known,
+    corrected,
+    em_on,
+    in_order_of_means,
+    of_mean_weight_one,
+    statistics_of,
+    worse,
+)
+from mixfold.learners._reservoir_state import ReservoirState
+from mixfold.learners._stochastic import BRANCH
+from mixfold.learners.em import EM
+from mixfold.learners.search import search
+from mixfold.models.limits_from_data import limited, with_limits, with_model
+from mixfold.models.mixture_model import MixtureBackend, MixtureModel, MixtureParams
+
+LATE = 2**17  # rows up to which parameters are computed when they are asked for
+TILE = 1024  # rows that are added to the statistics together
+VISITS = 2**18  # rows that are visited for up-to-date parameters, in all passes of LAST
+BYTES_PER_ROW = 24  # of keys, numbers and weights
+
+
+@value
+class ReservoirEM(Learner[ReservoirState]):
+    """EM on all rows of a stream, or on a random sample of them and statistics of all.
+
+    Rows are kept as long as they fit into `memory_budget`, afterwards a uniform random sample of
+    all rows. Up to 131,072 rows, parameters are computed when they are asked for: the best of
+    several candidates for the first 80% of the rows or more, which is remembered until there are
+    25% more, then EM on all rows. Afterwards EM runs on the kept rows at every doubling, and the
+    statistics of all rows are updated, each row counting the same: where rows are not kept, the
+    sample only tells how these statistics change with the parameters. With one component the
+    estimate is that of all rows, to rounding.
+
+    Use it for streams, and for sources that can be read only once; it is what `partial_fit` of
+    "auto" does. For streams that change, wrap it in `DriftAware`.
+
+    Parameters
+    ----------
+    memory_budget : int, default=67108864
+        The number of bytes for kept rows; at least some thousand rows are kept in any case.
+    starts : int, default=10
+        The number of candidates of every search for better parameters.
+    sample_size : int, default=20000
+        The number of rows on which candidates are compared.
+    prior_strength : float, default=1.0
+        How many times a weak prior of Gaussian covariances counts while all rows are kept; 0 is
+        maximum likelihood. See `Auto`.
+    init_from : tuple of initializers, default=()
+        The initializers of candidates; by default those of the estimator. Without any, as with
+        parameters that were given, EM always continues from the current parameters.
+
+    Examples
+    --------
+    >>> from mixfold import Mixture, datasets
+    >>> model = Mixture("gaussian", 2, learner="reservoir-em", random_state=0)
+    >>> for rows in datasets.load_faithful().reshape(-1, 16, 2):
+    ...     model = model.partial_fit(rows)
+    >>> sorted(model.means_[:, 1].round(1).tolist())
+    [54.5, 80.0]
+    """
+
+    supports_warm_start = True
+    settles_late = True
+    varied_starts: ClassVar[bool] = True
+
+    memory_budget: int = 2**26
+    starts: int = 10
+    sample_size: int = 20_000
+    prior_strength: float = 1.0
+    init_from: tuple[Initializer, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("memory_budget", "starts", "sample_size"):
+            check_whole(name, getattr(self, name))
+        check_least("prior_strength", self.prior_strength, 0.0)
+
+    def searching_from(self, kinds: tuple[Initializer, ...]) -> Learner:
+        found = tuple(kind for kind in kinds if kind.random and is_value(kind))
+        return self if self.init_from else replace(self, init_from=found)
+
+    def why_unsupported(self, model: Model) -> str | None:
+        if isinstance(model, MixtureModel):
+            return None
+        return f"learner is ReservoirEM, which learns mixtures, not {model!r}: use 'online-em'"
+
+    def init(
+        self, backend: Backend[Any], params: Params, seen: int = 0, seed: int = 0
+    ) -> ReservoirState:
+        return ReservoirState(
+            params,
+            statistics=None,
+            before=None,
+            gathered=nothing(backend),
+            kept=nothing_kept(),
+            family=backend.model.family,
+            rows=0,
+            passes=0,
+            n_degenerate=0,
+            seed=seed,
+        )
+
+    def init_after_fit(
+        self, backend: Backend[Any], params: Params, rows: int, weight: float, seed: int = 0
+    ) -> ReservoirState:
+        state = self.init(backend, params, seed=seed)
+        if not weight > 0.0:
+            return state
+        before: Any = params
+        return replace(state, before=backend.model.expected(before) * weight)
+
+    def weight_learned(self, state: ReservoirState, rows: int) -> float:
+        if state.statistics is not None:
+            return state.weight
+        known = 0.0 if state.before is None else float(state.before.count)
+        return known + sum(part.total_weight() for part in state.kept.parts())
+
+    def check_state(self, model: Model, state: ReservoirState) -> None:
+        check_kind("state", state, ReservoirState)
+        state.check(model)
+
+    def model_learned(self, model: Model, state: ReservoirState) -> Model:
+        if state.before is not None or not len(state.kept) or not isinstance(model, MixtureModel):
+            return replace(model, family=state.family)
+        sample = state.kept.sample(self.sample_size)
+        return replace(model, family=with_limits(state.family, sample))
+
+    def without_rows(self, state: ReservoirState) -> ReservoirState:
+        return replace(state, kept=nothing_kept(state.kept.below))
+
+    def most_rows(self, d: int) -> int:
+        """The number of rows that fit into the memory."""
+        return max(self.memory_budget // (8 * d + BYTES_PER_ROW), 4 * UNIT)
+
+    # learning
+
+    def first_refit(self, d: int) -> int:
+        """The number of rows after which statistics of all rows are needed."""
+        return power_of_two(min(LATE, self.most_rows(d)))
+
+    def step(
+        self, backend: Backend[Any], state: ReservoirState, rows: Rows
+    ) -> tuple[ReservoirState, list[Info]]:
+        infos: list[Info] = []
+        while len(rows):
+            wanted = self._next_refit(backend, state)
+            some = rows.cut(0, wanted - state.rows)
+            rows = rows.cut(len(some), len(rows))
+            state = self._with(backend, state, some)
+            if state.rows == wanted:
+                state, info = self._refitted(backend, state)
+                infos += info
+        return state, infos
+
+    def _next_refit(self, backend: MixtureBackend, state: ReservoirState) -> int:
+        at = self.first_refit(backend.model.d)
+        return at if state.rows < at else 2 * power_of_two(state.rows)
+
+    def _with(self, backend: MixtureBackend, state: ReservoirState, rows: Rows) -> ReservoirState:
+        """The state with more rows under unchanged parameters."""
+        most = self.most_rows(backend.model.d)
+        kept = state.kept.with_rows(rows, state.seed, state.rows, most)
+        after = replace(state, kept=kept, rows=state.rows + len(rows))
+        if state.statistics is None:
+            return replace(after, gathered=replace(state.gathered, n=state.gathered.n + len(rows)))
+        fold, gathered, first = expecting(backend, state.params), state.gathered, 0
+        while first < len(rows):  # one tile at a time, whatever the blocks
+            last = first + TILE - len(gathered.waiting)
+            gathered = gather(fold, TILE, gathered, rows.cut(first, last))
+            first = last
+        return replace(after, gathered=gathered)
+
+    def _limited(self, backend: MixtureBackend, state: ReservoirState) -> MixtureBackend:
+        """The backend with limits from the kept rows, or those of the fit before."""
+        if state.before is None and len(state.kept):
+            return limited(backend, lambda: state.kept.sample(self.sample_size))
+        return with_model(backend, replace(backend.model, family=state.family))
+
+    def _whole(self, backend: MixtureBackend, state: ReservoirState) -> Statistics:
+        """Statistics of all rows of the stream under the parameters of the last refit."""
+        if state.statistics is None:
+            return statistics_of(backend, state.mixture, state.kept.parts())
+        if not state.gathered.n:
+            return state.statistics
+        sums = total(expecting(backend, state.params), state.gathered)
+        return state.statistics + backend.model.statistics(state.mixture, sums)
+
+    def _refitted(
+        self, backend: MixtureBackend, state: ReservoirState
+    ) -> tuple[ReservoirState, list[Info]]:
+        """The state after EM on the kept rows, with the statistics of all rows."""
+        n = state.gathered.n
+        if not n or not len(state.kept):
+            return replace(state, gathered=nothing(backend)), []
+        backend = self._limited(backend, state)
+        whole = self._whole(backend, state)
+        known = 0.0 if state.statistics is None else state.statistics.count
+        weight = float(whole.count - known)
+        if state.statistics is None:
+            params, whole = self._first_params(backend, state)
+        else:
+            params, whole = self._improved(backend, state, whole)
+        after = replace(
+            state,
+            params=params,
+            statistics=whole,
+            gathered=nothing(backend),
+            family=backend.model.family,
+        )
+        info = Info(n, float(whole.log_likelihood / whole.count), weight / whole.count)
+        return after, [info] if weight > 0.0 else []
+
+    def _first_params(
+        self, backend: MixtureBackend, state: ReservoirState
+    ) -> tuple[MixtureParams, Statistics]:
+        """Parameters and statistics of kept rows that are all there are."""
+        parts = state.kept.parts()
+        params = em_on(self._em(WARM), backend, state.before, self._start(backend, state), parts)
+        return params, statistics_of(backend, params, parts)
+
+    def _improved(
+        self, backend: MixtureBackend, state: ReservoirState, whole: Statistics
+    ) -> tuple[MixtureParams, Statistics]:
+        """Parameters after EM and, at every third refit, a search, and statistics under them."""
+        parts, exact = state.kept.parts(), state.kept.below == 1.0
+        known = Known(whole, statistics_of(backend, state.mixture, parts), state.before)
+        start, _ = backend.model.maximize(known.with_fixed(whole))
+        if exact:
+            params = em_on(self._em(WARM), backend, state.before, start, parts)
+        else:
+            params = corrected(backend, known, start, parts)
+        found = None
+        if state.rows.bit_length() % 3 == 0:
+            found = self._searched(backend, state, params, parts)
+            params = params if found is None else found
+        now = statistics_of(backend, params, parts)
+        if exact or found is not None:
+            return params, now * (whole.count / now.count)
+        return params, known.under(backend, params, now)
+
+    def _searched(
+        self,
+        backend: MixtureBackend,
+        state: ReservoirState,
+        params: MixtureParams,
+        parts: Sequence[Rows],
+    ) -> MixtureParams | None:
+        """Parameters from new candidates, if they are better."""
+        if not self._searches(backend, state):
+            return None
+        found = self._best(backend, state.kept, state.seed)
+        found = em_on(self._em(WARM), backend, None, found, parts)
+        return found if worse(self._em(WARM), backend, params, found, parts) else None
+
+    def _em(self, learner: EM) -> EM:
+        return replace(learner, prior_strength=self.prior_strength)
+
+    def _searches(self, backend: MixtureBackend, state: ReservoirState) -> bool:
+        return bool(self.init_from) and state.before is None and backend.model.k > 1
+
+    def _best(self, backend: MixtureBackend, kept: KeptRows, seed: int) -> MixtureParams:
+        """The best of new candidates on a sample of the kept rows."""
+        (sample,) = of_mean_weight_one([kept.sample(self.sample_size)])
+        seeds = [seed, len(kept)]
+        found = search(backend, self.init_from, sample, seeds, self.starts, self.prior_strength)
+        return in_order_of_means(backend, found)
+
+    def _start(self, backend: MixtureBackend, state: ReservoirState) -> MixtureParams:
+        """Parameters after EM on the first of the kept rows, which are remembered."""
+        leading, params = state.kept.leading(), state.mixture
+        if not len(leading) or state.before is not None:
+            return params
+
+        def compute() -> MixtureParams:
+            bound = limited(backend, lambda: leading.sample(self.sample_size))
+            start: Any = params
+            if self._searches(bound, state):
+                start = self._best(bound, leading, state.seed)
+            return em_on(self._em(WARM), bound, None, start, leading.parts())
+
+        key = digest([self, without_limits(backend.model.family), backend.model.k, params])
+        return remembered(leading.blocks[-1], (key, state.seed), compute)
+
+    def end_pass(
+        self, backend: Backend[Any], state: ReservoirState
+    ) -> tuple[ReservoirState, list[Info]]:
+        state, infos = self._refitted(backend, state)
+        return replace(state, passes=state.passes + 1), infos
+
+    def flushed(self, backend: Backend[Any], state: ReservoirState) -> ReservoirState:
+        fold = expecting(backend, state.params)
+        return replace(state, gathered=closed(fold, state.gathered))
+
+    def finished(self, state: ReservoirState) -> bool:
+        return state.passes >= 1
+
+    def estimate(self, backend: Backend[Any], state: ReservoirState) -> Any:
+        """Parameters after some passes over the kept rows, the fewer, the more there are."""
+        n = len(state.kept)
+        if not n or not state.gathered.n:
+            return state.params
+        backend = self._limited(backend, state)
+        if state.statistics is None:
+            start = self._start(backend, state)
+        else:
+            whole = self._whole(backend, state)
+            known = Known(whole, whole, state.before)
+            start, _ = backend.model.maximize(known.with_fixed(whole))
+        passes = min(LAST.max_iter, VISITS // n) if state.kept.below == 1.0 else 0
+        if not passes:
+            return start
+        learner = replace(LAST, max_iter=passes)
+        return em_on(self._em(learner), backend, state.before, start, state.kept.parts())
+
+    # changes, copies and merging
+
+    def restart(self, backend: Backend[Any], state: ReservoirState) -> ReservoirState:
+        """Forget all rows but the latest ones."""
+        k, d = backend.model.k, backend.model.d
+        first = max(0, state.rows - max(rows_before_start(k, d), 5 * k * (d + 1)))
+        latest = [block.renumbered(-first) for block in state.kept.since(first)]
+        return replace(
+            self.init(backend, state.params, seed=state.seed),
+            kept=nothing_kept(state.kept.below).joined(latest),
+            gathered=replace(nothing(backend), n=state.rows - first),
+            family=state.family,
+            rows=state.rows - first,
+            passes=state.passes,
+            n_degenerate=state.n_degenerate,
+        )
+
+    def branch(self, model: Model, state: ReservoirState, number: int, of: int) -> ReservoirState:
+        return replace(state, seed=state.seed + (number + 1) * BRANCH)
+
+    def merge(
+        self, backend: Backend[Any], before: ReservoirState, states: Sequence[ReservoirState]
+    ) -> ReservoirState:
+        """Unite the kept rows, and refit; rows learned before count once."""
+        check_same_kind(before, states)
+        own = [replace(state, seed=before.seed) for state in states]
+        moved = learned_more(self, backend, before, own)
+        if not moved:
+            return own[0] if own else before
+        return moved[0] if len(moved) == 1 else self._united(backend, before, moved)
+
+    def _united(
+        self, backend: MixtureBackend, before: ReservoirState, states: Sequence[ReservoirState]
+    ) -> ReservoirState:
+        below = min(state.kept.below for state in states)
+        kept = nothing_kept().joined(states[0].kept.until(before.rows))
+        rows, known = before.rows, 0.0
+        if before.statistics is not None:
+            known = float(self._whole(backend, before).count)
+        weight = known
+        for state in states:
+            shift = rows - before.rows
+            kept = kept.joined([b.renumbered(shift) for b in state.kept.since(before.rows)])
+            rows += state.rows - before.rows
+            if state.statistics is not None:
+                weight += float(self._whole(backend, state).count) - known
+        small = kept.with_threshold(below).reduced(self.most_rows(backend.model.d))
+        learned = rows - before.rows + before.gathered.n
+        after = replace(
+            before,
+            kept=small,
+            rows=rows,
+            gathered=replace(nothing(backend), n=learned),
+            statistics=None,
+            family=states[0].family,
+            n_degenerate=max(state.n_degenerate for state in states),
+        )
+        if all(state.statistics is None for state in states) and small.below == 1.0:
+            return after
+        if small.below == 1.0 or not weight > 0.0:
+            weight = sum(part.total_weight() for part in kept.parts()) / below
+        bound, parts = self._limited(backend, after), small.parts()
+        best: Any = self.estimate(bound, states[0])
+        for state in states[1:]:
+            other = self.estimate(bound, state)
+            best = other if worse(self._em(WARM), bound, best, other, parts) else best
+        params = em_on(self._em(WARM), bound, before.before, best, parts)
+        found = statistics_of(bound, params, parts)
+        return replace(
+            after,
+            params=params,
+            statistics=found * (weight / found.count),
+            gathered=nothing(backend),
+            family=bound.model.family,
+        )
