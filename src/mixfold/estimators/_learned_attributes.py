@@ -58,8 +58,9 @@ class LearnedAttributes(Evaluation):
 
     def __getattr__(self, name: str) -> Any:
         model = self._twin()
-        late = model._live is not None and name.endswith("_") and not name.startswith("_")
-        if late or name in model._shows:
+        # a family's own attributes; names of columns are never computed
+        late = model._live is not None and name[-1] == "_" and name[0] != "_"
+        if (late and not name.endswith("_in_")) or name in model._shows:
             # `learn_one` is in use, or another thread has just stored its state
             shown = model.__dict__ if model._live is None else model._attributes(model._now())
             if name in shown:
