@@ -110,6 +110,10 @@ class Learner(ABC, Generic[StateT]):
         """How many rows the initial parameters count for, if drawn from `sample` rows."""
         return 0
 
+    def rows_to_start(self, k: int, d: int) -> int:
+        """The number of rows of a stream from which initial parameters are drawn."""
+        return min(rows_before_start(k, d), max(self.sample_size, k))
+
     def rows_to_sample(self, k: int, d: int) -> int:
         """The number of rows from which the initial parameters of K components are drawn."""
         return max(self.sample_size, k)

@@ -23,7 +23,7 @@ from mixfold.core.value import value
 
 T = TypeVar("T")
 
-UNIT = 128  # rows of the smallest block; others have a power of two times as many
+UNIT = 16  # rows of the smallest block; others have a power of two times as many
 JOINED_BYTES = 2**23  # rows of all blocks are copied into one for a refit up to this size
 
 

@@ -17,7 +17,7 @@ from mixfold.models.mixture_model import (
     MixtureBackend,
     MixtureModel,
     MixtureParams,
-    count_degenerate,
+    count_spurious,
 )
 
 Found = tuple[MixtureParams, float]
@@ -73,8 +73,8 @@ def improve(
     What a move changes is estimated from the rows of the components alone, which bounds the
     likelihood from below (Jensen), so that several moves can be made at once. They are kept if the
     likelihood after a few passes of EM has risen by as much as the parameters of a component
-    explain by chance, and no component more is degenerate. After a few moves in turn that were not
-    kept, the search ends.
+    explain by chance, and no more components of few rows are degenerate. After a few moves in turn
+    that were not kept, the search ends.
 
     References: Ueda, Nakano, Ghahramani and Hinton (2000), SMEM algorithm for mixture models;
     Fränti (2018), Efficiency of random swap clustering.
@@ -92,7 +92,8 @@ def improve(
         together = steps.pop(0)
         after = learn(trial, backend, _applied(model, found[0], together), sample)
         risen = (after[1] - found[1]) * weight > least
-        if risen and count_degenerate(model, after[0]) <= count_degenerate(model, found[0]):
+        spurious = count_spurious(model, found[0], [sample])
+        if risen and count_spurious(model, after[0], [sample]) <= spurious:
             found, failures = after, 0
             steps = _steps(backend, found[0], sample, least, [*seed, number])
         else:

@@ -15,15 +15,16 @@ import numpy as np
 from mixfold.core.rows import Rows
 from mixfold.core.statistics import Block, Statistics
 from mixfold.core.value import replace, value
-from mixfold.learners._gathering import expecting, gather, nothing, total
+from mixfold.learners._gathering import Gathered, expecting, gather, nothing, total
 from mixfold.learners._kept_rows import UNIT
 from mixfold.learners.em import EM
 from mixfold.models.mixture_model import (
     MixtureBackend,
     MixtureParams,
-    count_degenerate,
+    count_spurious,
 )
 
+TILE = 1024  # rows that are added to the statistics together
 WARM = EM(tol=0.005, max_iter=200, accelerate=True)
 LAST = EM(tol=0.005, max_iter=30, accelerate=True)
 # for fewer rows than a block: acceleration would only amplify what arithmetic rounds
@@ -73,6 +74,18 @@ def statistics_of(
     return backend.model.statistics(params, total(fold, gathered))
 
 
+def gathered_with(
+    backend: MixtureBackend, params: MixtureParams, gathered: Gathered, rows: Rows
+) -> Gathered:
+    """The sums of more rows, one tile at a time, whatever the blocks."""
+    fold, first = expecting(backend, params), 0
+    while first < len(rows):
+        last = first + TILE - len(gathered.waiting)
+        gathered = gather(fold, TILE, gathered, rows.cut(first, last))
+        first = last
+    return gathered
+
+
 def fitted(
     learner: EM, backend: MixtureBackend, params: MixtureParams, parts: Sequence[Rows]
 ) -> tuple[MixtureParams, float]:
@@ -118,11 +131,11 @@ def corrected(
 def worse(
     learner: EM, backend: MixtureBackend, a: MixtureParams, b: MixtureParams, parts: Sequence[Rows]
 ) -> bool:
-    """Whether `a` is worse than `b` in what EM maximises, or has more degenerate components."""
-    degenerate = [count_degenerate(backend.model, one) for one in (a, b)]
+    """Whether `a` is worse than `b` in what EM maximises, or has more spurious components."""
+    spurious = [count_spurious(backend.model, one, parts) for one in (a, b)]
     once = replace(learner, max_iter=1, accelerate=False)
     found = [fitted(once, backend, one, parts)[1] for one in (a, b)]
-    return bool(degenerate[0] > degenerate[1] or found[0] < found[1])
+    return bool(spurious[0] > spurious[1] or found[0] < found[1])
 
 
 def em_on(

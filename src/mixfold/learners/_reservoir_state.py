@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mixfold.core.backend import Model
 from mixfold.core.checks import check_count, check_kind, check_seed
 from mixfold.core.family import Family
 from mixfold.core.params import Params
 from mixfold.core.statistics import Statistics
-from mixfold.core.value import value
+from mixfold.core.value import replace, value
 from mixfold.learners._gathering import Gathered
-from mixfold.learners._kept_rows import KeptRows
+from mixfold.learners._kept_rows import KeptRows, nothing_kept
 from mixfold.models.mixture_model import MixtureParams
 
 
@@ -48,6 +50,12 @@ class ReservoirState:
             check_count(name, getattr(self, name))
         check_seed("seed", self.seed)
 
+    def after(self, first: int) -> ReservoirState:
+        """The state with the rows from number `first` on, which are numbered from 0."""
+        latest = [block.renumbered(-first) for block in self.kept.since(first)]
+        kept = nothing_kept(self.kept.below).joined(latest)
+        return replace(self, kept=kept, rows=self.rows - first)
+
     @property
     def weight(self) -> float:
         """The weight of all rows before the last refit."""
@@ -59,3 +67,13 @@ class ReservoirState:
         """The parameters of the last refit."""
         assert isinstance(self.params, MixtureParams)
         return self.params
+
+
+def united(before: ReservoirState, states: Sequence[ReservoirState]) -> tuple[KeptRows, int]:
+    """The kept rows of all states, numbered one after another, and the number of all rows."""
+    kept, rows = nothing_kept().joined(states[0].kept.until(before.rows)), before.rows
+    for state in states:
+        shift = rows - before.rows
+        kept = kept.joined([b.renumbered(shift) for b in state.kept.since(before.rows)])
+        rows += state.rows - before.rows
+    return kept, rows

@@ -174,6 +174,9 @@ class DriftAware(Learner[DriftAwareState]):
     def searching_from(self, kinds: tuple[Initializer, ...]) -> Learner:
         return replace(self, learner=self.learner.searching_from(kinds))
 
+    def rows_to_start(self, k: int, d: int) -> int:
+        return int(self.learner.rows_to_start(k, d))
+
     def prior_count(self, sample: int, k: int, d: int) -> int:
         return int(self.learner.prior_count(sample, k, d))
 

@@ -14,7 +14,7 @@ from mixfold.core.params import Params
 from mixfold.core.rows import Rows
 from mixfold.core.statistics import Statistics
 from mixfold.core.value import digest, is_value, replace, value
-from mixfold.learners._gathering import closed, expecting, gather, nothing, total
+from mixfold.learners._gathering import closed, expecting, nothing, total
 from mixfold.learners._kept_rows import UNIT, KeptRows, nothing_kept, power_of_two, remembered
 from mixfold.learners._merging import check_same_kind, learned_more
 from mixfold.learners._refits import (
@@ -23,12 +23,13 @@ from mixfold.learners._refits import (
     Known,
     corrected,
     em_on,
+    gathered_with,
     in_order_of_means,
     of_mean_weight_one,
     statistics_of,
     worse,
 )
-from mixfold.learners._reservoir_state import ReservoirState
+from mixfold.learners._reservoir_state import ReservoirState, united
 from mixfold.learners._stochastic import BRANCH
 from mixfold.learners.em import EM
 from mixfold.learners.search import search
@@ -36,8 +37,8 @@ from mixfold.models.limits_from_data import limited, with_limits, with_model
 from mixfold.models.mixture_model import MixtureBackend, MixtureModel, MixtureParams
 
 LATE = 2**17  # rows up to which parameters are computed when they are asked for
-TILE = 1024  # rows that are added to the statistics together
 VISITS = 2**18  # rows that are visited for up-to-date parameters, in all passes of LAST
+LEAST_KEPT = 512  # rows, whatever the memory
 BYTES_PER_ROW = 24  # of keys, numbers and weights
 
 
@@ -59,7 +60,7 @@ class ReservoirEM(Learner[ReservoirState]):
     Parameters
     ----------
     memory_budget : int, default=67108864
-        The number of bytes for kept rows; at least some thousand rows are kept in any case.
+        The number of bytes for kept rows; at least 512 rows are kept in any case.
     starts : int, default=10
         The number of candidates of every search for better parameters.
     sample_size : int, default=20000
@@ -149,9 +150,12 @@ class ReservoirEM(Learner[ReservoirState]):
     def without_rows(self, state: ReservoirState) -> ReservoirState:
         return replace(state, kept=nothing_kept(state.kept.below))
 
+    def rows_to_start(self, k: int, d: int) -> int:
+        return max(UNIT, 2 * k)
+
     def most_rows(self, d: int) -> int:
         """The number of rows that fit into the memory."""
-        return max(self.memory_budget // (8 * d + BYTES_PER_ROW), 4 * UNIT)
+        return max(self.memory_budget // (8 * d + BYTES_PER_ROW), LEAST_KEPT)
 
     # learning
 
@@ -184,12 +188,7 @@ class ReservoirEM(Learner[ReservoirState]):
         after = replace(state, kept=kept, rows=state.rows + len(rows))
         if state.statistics is None:
             return replace(after, gathered=replace(state.gathered, n=state.gathered.n + len(rows)))
-        fold, gathered, first = expecting(backend, state.params), state.gathered, 0
-        while first < len(rows):  # one tile at a time, whatever the blocks
-            last = first + TILE - len(gathered.waiting)
-            gathered = gather(fold, TILE, gathered, rows.cut(first, last))
-            first = last
-        return replace(after, gathered=gathered)
+        return replace(after, gathered=gathered_with(backend, state.mixture, state.gathered, rows))
 
     def _limited(self, backend: MixtureBackend, state: ReservoirState) -> MixtureBackend:
         """The backend with limits from the kept rows, or those of the fit before."""
@@ -205,6 +204,10 @@ class ReservoirEM(Learner[ReservoirState]):
             return state.statistics
         sums = total(expecting(backend, state.params), state.gathered)
         return state.statistics + backend.model.statistics(state.mixture, sums)
+
+    def _count(self, backend: MixtureBackend, state: ReservoirState) -> float:
+        """The weight behind the statistics; zero before there are any."""
+        return 0.0 if state.statistics is None else float(self._whole(backend, state).count)
 
     def _refitted(
         self, backend: MixtureBackend, state: ReservoirState
@@ -282,14 +285,13 @@ class ReservoirEM(Learner[ReservoirState]):
     def _best(self, backend: MixtureBackend, kept: KeptRows, seed: int) -> MixtureParams:
         """The best of new candidates on a sample of the kept rows."""
         (sample,) = of_mean_weight_one([kept.sample(self.sample_size)])
-        seeds = [seed, len(kept)]
-        found = search(backend, self.init_from, sample, seeds, self.starts, self.prior_strength)
-        return in_order_of_means(backend, found)
+        more = [seed, len(kept)], self.starts, self.prior_strength
+        return in_order_of_means(backend, search(backend, self.init_from, sample, *more))
 
     def _start(self, backend: MixtureBackend, state: ReservoirState) -> MixtureParams:
         """Parameters after EM on the first of the kept rows, which are remembered."""
         leading, params = state.kept.leading(), state.mixture
-        if not len(leading) or state.before is not None:
+        if len(leading) < backend.model.k or state.before is not None:
             return params
 
         def compute() -> MixtureParams:
@@ -339,15 +341,12 @@ class ReservoirEM(Learner[ReservoirState]):
         """Forget all rows but the latest ones."""
         k, d = backend.model.k, backend.model.d
         first = max(0, state.rows - max(rows_before_start(k, d), 5 * k * (d + 1)))
-        latest = [block.renumbered(-first) for block in state.kept.since(first)]
+        new = self.init(backend, state.params, seed=state.seed)
         return replace(
-            self.init(backend, state.params, seed=state.seed),
-            kept=nothing_kept(state.kept.below).joined(latest),
-            gathered=replace(nothing(backend), n=state.rows - first),
-            family=state.family,
-            rows=state.rows - first,
-            passes=state.passes,
-            n_degenerate=state.n_degenerate,
+            state.after(first),
+            statistics=new.statistics,
+            before=new.before,
+            gathered=replace(new.gathered, n=state.rows - first),
         )
 
     def branch(self, model: Model, state: ReservoirState, number: int, of: int) -> ReservoirState:
@@ -367,18 +366,10 @@ class ReservoirEM(Learner[ReservoirState]):
     def _united(
         self, backend: MixtureBackend, before: ReservoirState, states: Sequence[ReservoirState]
     ) -> ReservoirState:
-        below = min(state.kept.below for state in states)
-        kept = nothing_kept().joined(states[0].kept.until(before.rows))
-        rows, known = before.rows, 0.0
-        if before.statistics is not None:
-            known = float(self._whole(backend, before).count)
-        weight = known
+        below, (kept, rows) = min(state.kept.below for state in states), united(before, states)
+        weight = known = self._count(backend, before)
         for state in states:
-            shift = rows - before.rows
-            kept = kept.joined([b.renumbered(shift) for b in state.kept.since(before.rows)])
-            rows += state.rows - before.rows
-            if state.statistics is not None:
-                weight += float(self._whole(backend, state).count) - known
+            weight += max(0.0, self._count(backend, state) - known)
         small = kept.with_threshold(below).reduced(self.most_rows(backend.model.d))
         learned = rows - before.rows + before.gathered.n
         after = replace(

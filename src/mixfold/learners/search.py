@@ -13,7 +13,7 @@ from mixfold.core.rows import Rows
 from mixfold.core.value import replace
 from mixfold.learners._moves import Found, improve, learn
 from mixfold.learners.em import EM
-from mixfold.models.mixture_model import MixtureBackend, MixtureParams, count_degenerate
+from mixfold.models.mixture_model import MixtureBackend, MixtureParams, count_spurious
 
 SHORT = EM(tol=1e-4, max_iter=8, accelerate=True, criterion="step")
 LONG = EM(tol=1e-5, max_iter=60, accelerate=True, criterion="step")
@@ -44,9 +44,9 @@ def search(
         return drawn[0]
     short, long = (replace(em, prior_strength=prior_strength) for em in (SHORT, LONG))
     tried = [learn(short, backend, params, sample) for params in drawn]
-    chosen = sorted(best_first(backend, tried)[:FINALISTS])
+    chosen = sorted(best_first(backend, tried, sample)[:FINALISTS])
     ended = [learn(long, backend, tried[i][0], sample) for i in chosen]
-    best = ended[best_first(backend, ended)[0]]
+    best = ended[best_first(backend, ended, sample)[0]]
     if len(kinds) == 1:
         return best[0]
     after = improve(backend, best, rows, seed, prior_strength)
@@ -75,18 +75,18 @@ def draw(
     return params
 
 
-def best_first(backend: MixtureBackend, found: list[Found]) -> list[int]:
-    """Indices of candidates by score, those with the fewest degenerate components first.
+def best_first(backend: MixtureBackend, found: list[Found], sample: Rows) -> list[int]:
+    """Indices of candidates by score, those with the fewest spurious components first.
 
     The likelihood of a component that shrinks onto a few rows is unbounded, so it is not
     comparable.
     """
     order = ranked([score for _, score in found])
-    return sorted(order, key=lambda i: count_degenerate(backend.model, found[i][0]))
+    return sorted(order, key=lambda i: count_spurious(backend.model, found[i][0], [sample]))
 
 
 def best_on(backend: MixtureBackend, drawn: list[MixtureParams], sample: Rows) -> int:
-    """Which parameters have the highest likelihood, and the fewest degenerate components."""
+    """Which parameters have the highest likelihood, and the fewest spurious components."""
     weight = sample.weights()
     scores = [weight @ on_host(backend.posterior(params, sample, False)[0]) for params in drawn]
-    return best_first(backend, list(zip(drawn, map(float, scores), strict=True)))[0]
+    return best_first(backend, list(zip(drawn, map(float, scores), strict=True)), sample)[0]

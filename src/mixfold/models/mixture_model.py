@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar, Generic, TypeAlias, cast
 
 import numpy as np
@@ -19,6 +20,7 @@ from mixfold.core.statistics import Block, Statistics
 from mixfold.core.value import value
 
 SMALLEST_WEIGHT = 1e-300
+FEW_ROWS = 10
 
 
 @value
@@ -223,6 +225,18 @@ def degenerate(model: MixtureModel, params: MixtureParams) -> NDArray[np.bool_]:
     if isinstance(model.family, CanDegenerate):
         return model.family.degenerate(params.components, params.weights)
     return np.zeros((model.k, model.d), dtype=bool)
+
+
+def count_spurious(model: MixtureModel, params: MixtureParams, parts: Sequence[Rows]) -> int:
+    """How many components are on a limit in some column, and have few of the rows.
+
+    Many rows are on a limit in discrete columns, but few only if they were chosen for that. The
+    lightest row counts once.
+    """
+    lightest = min((rows.lightest() for rows in parts), default=np.inf)
+    n = sum(rows.total_weight() for rows in parts) / lightest
+    few = params.weights * n < max(FEW_ROWS, 2 * (model.d + 1))
+    return int((degenerate(model, params).any(axis=1) & few).sum())
 
 
 def count_degenerate(model: MixtureModel, params: MixtureParams) -> int:
