@@ -66,7 +66,7 @@ MISTAKES: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "option name": (
         ("fit", "rows.parquet", *FIT, "--learner", "em", "-O", "tool=1"),
-        "Did you mean 'tol'? Known: accelerate, criterion, max_iter, tol",
+        "Did you mean 'tol'? Known: accelerate, criterion, max_iter, prior_strength, tol",
     ),
     "option value": (
         ("fit", "rows.parquet", *FIT, "--learner", "em", "-O", "max_iter=a"),

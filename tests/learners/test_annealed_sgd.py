@@ -223,7 +223,7 @@ def test_history_has_the_bound_and_the_likelihood(tmp_path: Path) -> None:
     assert model.score(x) - 10.0 < history.log_likelihood[-1] < model.score(x)
     model.save(tmp_path / "m")
     assert equal(mixfold.load(tmp_path / "m").history_, history)
-    other = Mixture(Gaussian("diag"), 9, random_state=0).fit(x).history_
+    other = Mixture(Gaussian("diag"), 9, learner="em", random_state=0).fit(x).history_
     assert np.isnan(other.bound).all()
 
 

@@ -150,6 +150,7 @@ def test_recent_rows_do_not_depend_on_blocks(tmp_path: Path) -> None:
     assert equal(parts.params_, whole.params_)
 
 
+@pytest.mark.filterwarnings("ignore::mixfold.errors.DegenerateComponentsWarning")
 def test_columns_that_were_constant_at_first_do_no_harm() -> None:
     rng = np.random.default_rng(0)
     x = stream(8000)

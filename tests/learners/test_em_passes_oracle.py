@@ -22,7 +22,7 @@ from mixfold.learners.auto import Auto
 from mixfold.learners.em import EM
 from mixfold.learners.k_mle import KMLE
 from mixfold.learners.mini_batch_em import MiniBatchEM
-from mixfold.learners.online_em import OnlineEM
+from mixfold.learners.reservoir_em import ReservoirEM
 from mixfold.learners.sem import SEM
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
@@ -301,7 +301,7 @@ def test_what_auto_does_for_data_of_any_size() -> None:
     for rows, d, size in sizes:
         assert equal(Auto().resolve(rows, d, False), Auto(batch_size=size))
     assert equal(Auto(batch_size=9).resolve(10**9, 1, False), Auto(batch_size=9))
-    assert isinstance(Auto().resolve(None, 1, True), OnlineEM)
+    assert equal(Auto().resolve(None, 1, True), ReservoirEM())
 
 
 def test_auto_is_a_pass_of_mini_batches_and_then_accelerated_em() -> None:

@@ -26,6 +26,7 @@ from mixfold.learners.mini_batch_em import MiniBatchEM
 from mixfold.learners.monte_carlo_em import MonteCarloEM
 from mixfold.learners.online_em import OnlineEM
 from mixfold.learners.online_vb import OnlineVB
+from mixfold.learners.reservoir_em import ReservoirEM
 from mixfold.learners.stepwise_em import StepwiseEM
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 from mixfold.schedules.constant import Constant
@@ -63,7 +64,7 @@ def test_auto_is_em_where_the_sample_is_everything() -> None:
     assert equal(auto.resolve(100, 2, False), EM(0.25, 7, True, prior_strength=1.0))
     assert isinstance(auto.resolve(101, 2, False), Auto)
     assert isinstance(auto.resolve(None, 2, False), Auto)
-    assert isinstance(auto.resolve(10, 2, True), OnlineEM)
+    assert equal(auto.resolve(10, 2, True), ReservoirEM(sample_size=100))
     assert auto.prior_count(17, 3, 2) == 17
     assert Auto(max_iter=0).max_iter == 0
     for settings in ({"starts": 0}, {"sample_size": 0}, {"max_iter": -1}, {"batch_size": 0}):

@@ -19,6 +19,7 @@ from mixfold.learners.search import search
 from mixfold.models.mixture_model import MixtureBackend
 
 INNER, LONG, SHORT = range(3)  # indices of scores
+ROUNDING = 1e-9  # differences of scores that do not count
 HORIZON = 2048  # rows over which scores are averaged
 LARGEST_DEFICIT = 10.0  # nats by which a row can count against a candidate
 WINDOWS_OF_DRIFT = 3  # windows before a detection that are taken to be from after the drift
@@ -87,7 +88,8 @@ def compare(
     means = behind @ rows.weights() / rows.total_weight()
     scores = np.clip((1.0 - step) * fits.scores + step * means, -LARGEST_DEFICIT, 0.0)
     best = int(scores.argmax())
-    chosen = best if scores[best] > scores[fits.chosen] else fits.chosen
+    better = scores[best] > scores[fits.chosen] + ROUNDING
+    chosen = best if better else fits.chosen
     return replace(fits, scores=scores, chosen=chosen)
 
 

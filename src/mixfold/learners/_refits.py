@@ -16,7 +16,7 @@ from mixfold.core.rows import Rows
 from mixfold.core.statistics import Block, Statistics
 from mixfold.core.value import replace, value
 from mixfold.learners._gathering import Gathered, expecting, gather, nothing, total
-from mixfold.learners._kept_rows import UNIT
+from mixfold.learners._steps import rows_of_window
 from mixfold.learners.em import EM
 from mixfold.models.mixture_model import (
     MixtureBackend,
@@ -27,7 +27,8 @@ from mixfold.models.mixture_model import (
 TILE = 1024  # rows that are added to the statistics together
 WARM = EM(tol=0.005, max_iter=200, accelerate=True)
 LAST = EM(tol=0.005, max_iter=30, accelerate=True)
-# for fewer rows than a block: acceleration would only amplify what arithmetic rounds
+# for few rows, with which acceleration would only amplify what arithmetic rounds
+FEW_ROWS = 128
 FEW = EM(tol=0.0, max_iter=40)
 WARM_VISITS, LEAST_PASSES = 2**21, 6  # the same in a refit, and the number of passes at least
 CORRECTED = 20  # largest number of corrected EM steps in a refit
@@ -148,13 +149,23 @@ def em_on(
     """EM on kept rows, in which a common factor of all weights does not matter."""
     n = sum(map(len, parts))
     most = min(learner.max_iter, max(LEAST_PASSES, WARM_VISITS // n))
-    if n < UNIT:
+    if n < FEW_ROWS:
         learner = replace(FEW, prior_strength=learner.prior_strength)
     else:
         learner = replace(learner, max_iter=most)
     if fixed is None:
         parts = of_mean_weight_one(parts)
     return _em_with(learner, backend, fixed, params, parts)
+
+
+def of_few_rows(
+    backend: MixtureBackend, params: MixtureParams, parts: Sequence[Rows]
+) -> Statistics | None:
+    """Statistics of given parameters, which count for the rows that are missing to learn others."""
+    model, n = backend.model, sum(map(len, parts))
+    missing = rows_of_window(model.k, model.d) - n
+    mean = sum(rows.total_weight() for rows in parts) / n
+    return model.expected(params) * (missing * mean) if missing > 0 and mean > 0.0 else None
 
 
 def of_mean_weight_one(parts: Sequence[Rows]) -> list[Rows]:

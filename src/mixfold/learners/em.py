@@ -49,7 +49,6 @@ from mixfold.learners._gathering import (
 )
 from mixfold.learners._merging import check_same_pass, in_order
 from mixfold.learners._penalty import with_prior
-from mixfold.learners.online_em import OnlineEM
 
 Phase = Literal["plain", "second", "extrapolated", "combined"]
 PLAIN: Phase = "plain"
@@ -160,7 +159,11 @@ class EM(Learner[EMState]):
             raise unknown_name("criterion", self.criterion, CRITERIA)
 
     def resolve(self, n: int | None, d: int, streaming: bool) -> Learner:
-        return OnlineEM().resolve(n, d, streaming) if streaming else self
+        if not streaming:
+            return self
+        from mixfold.learners.reservoir_em import ReservoirEM  # which uses EM itself
+
+        return ReservoirEM(prior_strength=self.prior_strength)
 
     def init(self, backend: Backend, params: Params, seen: int = 0, seed: int = 0) -> EMState:
         return EMState(

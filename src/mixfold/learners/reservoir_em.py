@@ -25,6 +25,7 @@ from mixfold.learners._refits import (
     em_on,
     gathered_with,
     in_order_of_means,
+    of_few_rows,
     of_mean_weight_one,
     statistics_of,
     worse,
@@ -46,16 +47,12 @@ BYTES_PER_ROW = 24  # of keys, numbers and weights
 class ReservoirEM(Learner[ReservoirState]):
     """EM on all rows of a stream, or on a random sample of them and statistics of all.
 
-    Rows are kept as long as they fit into `memory_budget`, afterwards a uniform random sample of
-    all rows. Up to 131,072 rows, parameters are computed when they are asked for: the best of
-    several candidates for the first 80% of the rows or more, which is remembered until there are
-    25% more, then EM on all rows. Afterwards EM runs on the kept rows at every doubling, and the
-    statistics of all rows are updated, each row counting the same: where rows are not kept, the
-    sample only tells how these statistics change with the parameters. With one component the
-    estimate is that of all rows, to rounding.
-
-    Use it for streams, and for sources that can be read only once; it is what `partial_fit` of
-    "auto" does. For streams that change, wrap it in `DriftAware`.
+    Rows are kept as long as they fit into `memory_budget`, afterwards a uniform random sample.
+    Up to 131,072 rows, parameters are computed when they are asked for: the best of several
+    candidates for the first 80% of the rows or more, then EM on all rows. Afterwards EM runs on the
+    kept rows at every doubling, and statistics of all rows are updated, each row counting the same:
+    the kept rows then tell how these change with the parameters. With one component the estimate is
+    that of all rows, to rounding. Use it for streams and sources that can be read only once.
 
     Parameters
     ----------
@@ -311,8 +308,7 @@ class ReservoirEM(Learner[ReservoirState]):
         return replace(state, passes=state.passes + 1), infos
 
     def flushed(self, backend: Backend[Any], state: ReservoirState) -> ReservoirState:
-        fold = expecting(backend, state.params)
-        return replace(state, gathered=closed(fold, state.gathered))
+        return replace(state, gathered=closed(expecting(backend, state.params), state.gathered))
 
     def finished(self, state: ReservoirState) -> bool:
         return state.passes >= 1
@@ -332,8 +328,10 @@ class ReservoirEM(Learner[ReservoirState]):
         passes = min(LAST.max_iter, VISITS // n) if state.kept.below == 1.0 else 0
         if not passes:
             return start
-        learner = replace(LAST, max_iter=passes)
-        return em_on(self._em(learner), backend, state.before, start, state.kept.parts())
+        learner, parts, fixed = replace(LAST, max_iter=passes), state.kept.parts(), state.before
+        if fixed is None and not self.init_from:
+            fixed = of_few_rows(backend, state.mixture, parts)
+        return em_on(self._em(learner), backend, fixed, start, parts)
 
     # changes, copies and merging
 
