@@ -52,8 +52,8 @@ class LearnedAttributes(Evaluation):
         live: RowStream | None = here.get("_live")
         if live is not None:
             now, copies = live.settled(), here["_copies"].copy()
-            if now.n_degenerate and not here.get("_warned"):
-                here["_warned"] = True
+            if now.n_degenerate and not here["_warned"]:
+                here["_warned"].append(True)
                 warn_of_degenerate(now.model, now.params, here.get("feature_names_in_"))
             return now.with_snapshots(one for one in copies if one.n_seen < now.n_seen)
         learned: Learned = here["_learned"]

@@ -167,6 +167,7 @@ class Streaming(LearnedAttributes):
         """Compute fitted attributes when they are accessed."""
         kept = {name: part for name, part in self.__dict__.items() if name not in self._shows}
         kept.setdefault("_copies", deque[Snapshot](maxlen=MOST))
+        kept.setdefault("_warned", list[bool]())  # whether degenerate components were reported
         self.__dict__ = kept | {"_learned": learned, "_live": live}
 
     def _streaming(self, settings: MixtureSettings, backend: MixtureBackend) -> Learned:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from mixfold.core.backend import Model
@@ -14,8 +12,9 @@ from mixfold.core.params import Params
 from mixfold.core.registry import find
 from mixfold.core.rows import Array, Rows, join, no_rows
 from mixfold.core.value import replace, value
+from mixfold.learners._moves import learn
 from mixfold.learners.em import EM
-from mixfold.learners.search import search
+from mixfold.learners.search import best_first, search
 from mixfold.models.mixture_model import MixtureBackend
 
 INNER, LONG, SHORT = range(3)  # indices of scores
@@ -24,7 +23,8 @@ HORIZON = 2048  # rows over which scores are averaged
 LARGEST_DEFICIT = 10.0  # nats by which a row can count against a candidate
 WINDOWS_OF_DRIFT = 3  # windows before a detection that are taken to be from after the drift
 DRAWS = 3  # candidates of a search from the beginning
-REFIT = EM(tol=1e-4, max_iter=12, accelerate=True, criterion="step")
+PRIOR = 1.0  # strength of the weak prior of covariances, as of Auto
+REFIT = EM(tol=1e-4, max_iter=12, accelerate=True, criterion="step", prior_strength=PRIOR)
 
 
 @value
@@ -142,22 +142,12 @@ def _fit(
 ) -> Params:
     """The best fit from several initial parameters; with a seed, also from a search."""
     backend = _limited(backend, rows)
-    known = [params for params in starts if params is not None]
+    known: list[Any] = [params for params in starts if params is not None]
     if seed is not None:
         initializer = find("initializers", backend.model.family.default_init)()
-        known.append(search(backend, [initializer], rows, seed, DRAWS))
-    fitted = [_learned(backend, params, rows) for params in known]
-    best: Params = max(fitted, key=lambda one: one[1])[0]
-    return best
-
-
-def _learned(backend: MixtureBackend, params: Any, rows: Rows) -> tuple[Any, float]:
-    """A few passes of EM: parameters and their log-likelihood per row."""
-    state = REFIT.init(backend, params)
-    while not REFIT.finished(state):
-        state, _ = REFIT.step(backend, state, rows)
-        state, _ = REFIT.end_pass(backend, state)
-    return REFIT.estimate(backend, state), state.before
+        known.append(search(backend, [initializer], rows, seed, DRAWS, PRIOR))
+    found = [learn(REFIT, backend, params, rows) for params in known]
+    return found[best_first(backend, found, rows)[0]][0]
 
 
 def _limited(backend: MixtureBackend, rows: Rows) -> MixtureBackend:
