@@ -15,7 +15,7 @@ from mixfold.core.value import replace, value
 from mixfold.learners._moves import learn
 from mixfold.learners.em import EM
 from mixfold.learners.search import best_first, search
-from mixfold.models.mixture_model import MixtureBackend
+from mixfold.models.mixture_model import MixtureBackend, MixtureParams
 
 INNER, LONG, SHORT = range(3)  # indices of scores
 ROUNDING = 1e-9  # differences of scores that do not count
@@ -142,7 +142,7 @@ def _fit(
 ) -> Params:
     """The best fit from several initial parameters; with a seed, also from a search."""
     backend = _limited(backend, rows)
-    known: list[Any] = [params for params in starts if params is not None]
+    known: list[MixtureParams] = [params for params in starts if params is not None]
     if seed is not None:
         initializer = find("initializers", backend.model.family.default_init)()
         known.append(search(backend, [initializer], rows, seed, DRAWS, PRIOR))

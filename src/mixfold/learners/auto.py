@@ -74,8 +74,8 @@ class Auto(Learner[AutoState]):
     have shrunk onto a few rows, and describes new rows badly. So the log-likelihood plus the log
     density of a prior is maximised, which pulls the covariance of every component towards that of
     all rows divided by K^(2/d), as in Fraley and Raftery (2007). It counts for 2p / n rows per
-    component, where p is the number of parameters of all covariances: with 100 times as many rows
-    as parameters for a fiftieth of a row. Means and weights have no prior, and a
+    component, where p is the number of parameters of all covariances, and for 1000 / n of that
+    with n > 1000 rows. Means and weights have no prior, and a
     single component has none. The lightest row counts once, and a row of twice its weight as
     two. `history_.log_likelihood`, `score`, `aic` and `bic` are those of the
     likelihood at this estimate; `history_.bound` and `lower_bound_` include the prior, whose log
