@@ -9,7 +9,8 @@ from scipy.spatial.distance import cdist
 from mixfold.core.rows import Array, Rows
 from mixfold.models.assignment import spread_centers, weights_of
 
-ENOUGH_ROWS, ROWS_PER_CENTER = 5000, 25
+ENOUGH_ROWS, ROWS_PER_CENTER = 2000, 25
+FEW_COLUMNS = 16  # for which direct sums are faster than products of matrices
 ITERATIONS = 12  # Lloyd's, which learning continues
 MOST_MOVES = 8
 MOST_DIRECTIONS = 50
@@ -18,7 +19,7 @@ SMALLEST_EIGENVALUE = 1e-8  # of standardised rows; below it they have no spread
 
 def squared_distances(x: Array, centers: Array) -> Array:
     """Half the squared distances (n, c)."""
-    if x.shape[1] <= 16:
+    if x.shape[1] <= FEW_COLUMNS:
         return np.asarray(0.5 * cdist(x, centers, "sqeuclidean"))
     squares = 0.5 * np.square(x).sum(axis=1)[:, None] + 0.5 * np.square(centers).sum(axis=1)
     return np.asarray(np.maximum(squares - x @ centers.T, 0.0))
@@ -96,14 +97,21 @@ def lloyd(x: Array, weight: Array, centers: Array, most: int) -> tuple[Array, fl
         distances = squared_distances(x, centers)
         labels = distances.argmin(axis=1)
         now = float(weight @ distances[np.arange(len(x)), labels])
-        members = csr_matrix((weight, (labels, np.arange(len(x)))), shape=(len(centers), len(x)))
         total = np.bincount(labels, weight, len(centers))
-        sums = members @ x
+        sums = _sums(x, weight, labels, len(centers))
         centers = np.where(total[:, None] > 0.0, sums / np.maximum(total, 1e-300)[:, None], centers)
         if not now < error * (1.0 - 1e-4):
             break
         error = now
     return centers, error
+
+
+def _sums(x: Array, weight: Array, labels: np.ndarray, k: int) -> Array:
+    """The weighted sums of the rows of each group (k, d)."""
+    if x.shape[1] <= FEW_COLUMNS:
+        return np.stack([np.bincount(labels, weight * column, k) for column in x.T], axis=1)
+    members = csr_matrix((weight, labels, np.arange(len(x) + 1)), (len(x), k))
+    return np.asarray(members.T @ x)
 
 
 def _with_moves(x: Array, weight: Array, centers: Array) -> Array:
