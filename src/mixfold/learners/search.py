@@ -27,7 +27,8 @@ LONG = EM(tol=1e-5, max_iter=60, accelerate=True, criterion="step")
 FINALISTS = 3
 SAME = 1e-3  # nats per row; candidates that differ by less count once among the finalists
 MOST_DISTINCT = 2**18  # numbers in a sample that is sorted
-FEWEST, ROWS_PER_COMPONENT, ROWS_PER_PARAMETER = 4000, 50, 4  # rows that candidates are drawn from
+ENOUGH_ALIKE = 4  # candidates that agree on the best score, after which no more are drawn
+FEWEST, ROWS_PER_COMPONENT = 4000, 50  # rows that candidates are drawn from; one per parameter
 OF_ROWS = 2**31  # in the seed, where candidates have their numbers
 MOST_NUMBERS = 2**21  # in these rows, if that is more than the fewest
 
@@ -45,26 +46,36 @@ def search(
     Kinds of initializers take turns. All candidates are fitted for a few passes, and the best of
     them until convergence, with a prior of the given strength; they are compared by what is
     maximised. Of several kinds the best is then improved by moves of components, and candidates
-    are drawn from and first fitted to a part of the sample that is large enough for that.
+    are drawn from and first fitted to a part of the sample that is large enough for that, until
+    several have reached the same highest score.
     """
     rows = some = sample.on_host()
     if len(kinds) > 1 and sample.total_weight() > 0.0:
         rows = _distinct(rows)
         some = _some(backend.model, rows, seed)
-    turns = [kinds[i % len(kinds)] for i in range(candidates)]
-    drawn = [draw(backend, kind, some, [*seed, i]) for i, kind in enumerate(turns)]
     if not sample.total_weight() > 0.0:
-        return drawn[0]
+        return draw(backend, kinds[0], some, [*seed, 0])
     stages = (replace(em, prior_strength=prior_strength) for em in (SHORT, MIDDLE, LONG))
     short, middle, long = stages
     first = some if len(some) < len(rows) else sample
-    tried = [learn(short, backend, params, first) for params in drawn]
+    tried: list[Found] = []
+    for i in range(candidates):
+        drawn = draw(backend, kinds[i % len(kinds)], some, [*seed, i])
+        tried.append(learn(short, backend, drawn, first))
+        if len(kinds) > 1 and _alike(tried) == ENOUGH_ALIKE:
+            break
     ended = [learn(middle, backend, tried[i][0], sample) for i in _finalists(backend, tried)]
     best = learn(long, backend, ended[best_first(backend, ended)[0]][0], sample)
     if len(kinds) == 1:
         return best[0]
     after = improve(backend, best, rows, seed, prior_strength)
     return best[0] if after is best else learn(long, backend, after[0], sample)[0]
+
+
+def _alike(tried: list[Found]) -> int:
+    """The number of candidates that have the best score."""
+    scores = [score for _, score in tried]
+    return sum(score > max(scores) - SAME for score in scores)
 
 
 def _finalists(backend: MixtureBackend, tried: list[Found]) -> list[int]:
@@ -81,7 +92,7 @@ def _finalists(backend: MixtureBackend, tried: list[Found]) -> list[int]:
 
 def _some(model: MixtureModel, rows: Rows, seed: list[int]) -> Rows:
     """Enough of the rows to draw candidates from and to compare them after a few passes."""
-    wanted = max(ROWS_PER_COMPONENT * model.k, ROWS_PER_PARAMETER * model.n_parameters())
+    wanted = max(ROWS_PER_COMPONENT * model.k, model.n_parameters())
     n = max(FEWEST, min(wanted, MOST_NUMBERS // model.d), model.k)
     if len(rows) <= n:
         return rows

@@ -11,7 +11,7 @@ from mixfold.models.assignment import spread_centers, weights_of
 
 ENOUGH_ROWS, ROWS_PER_CENTER = 2000, 25
 FEW_COLUMNS = 16  # for which direct sums are faster than products of matrices
-ITERATIONS = 12  # Lloyd's, which learning continues
+ITERATIONS = 8  # Lloyd's, which learning continues
 MOST_MOVES = 8
 MOST_DIRECTIONS = 50
 SMALLEST_EIGENVALUE = 1e-8  # of standardised rows; below it they have no spread in the direction
