@@ -28,7 +28,7 @@ FINALISTS = 3
 SAME = 1e-3  # nats per row; candidates that differ by less count once among the finalists
 MOST_DISTINCT = 2**18  # numbers in a sample that is sorted
 ENOUGH_ALIKE = 4  # candidates that agree on the best score, after which no more are drawn
-FEWEST, ROWS_PER_COMPONENT = 4000, 50  # rows that candidates are drawn from; one per parameter
+FEWEST, ROWS_PER_COMPONENT, ROWS_PER_PARAMETER = 4000, 50, 3  # rows that candidates are drawn from
 OF_ROWS = 2**31  # in the seed, where candidates have their numbers
 MOST_NUMBERS = 2**21  # in these rows, if that is more than the fewest
 
@@ -92,7 +92,7 @@ def _finalists(backend: MixtureBackend, tried: list[Found]) -> list[int]:
 
 def _some(model: MixtureModel, rows: Rows, seed: list[int]) -> Rows:
     """Enough of the rows to draw candidates from and to compare them after a few passes."""
-    wanted = max(ROWS_PER_COMPONENT * model.k, model.n_parameters())
+    wanted = max(ROWS_PER_COMPONENT * model.k, ROWS_PER_PARAMETER * model.n_parameters())
     n = max(FEWEST, min(wanted, MOST_NUMBERS // model.d), model.k)
     if len(rows) <= n:
         return rows

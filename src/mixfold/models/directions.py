@@ -8,7 +8,7 @@ from mixfold.core.rows import Array
 
 FIRST, THEN = 4, 8  # iterations from all directions on some rows, and from the best on all
 FEWER_ROWS, KEPT, RANDOM = 2000, 4, 4
-ENTROPY_ROWS = 1000
+ENTROPY_ROWS = 2000
 LEAST_PART = 0.25  # of the best direction's distance from a normal, that others must have
 LOG_SPREAD = 0.5 * np.log(2.0 * np.pi * np.e)  # the entropy of a standard normal
 
