@@ -28,7 +28,10 @@ FINALISTS = 3
 SAME = 1e-3  # nats per row; candidates that differ by less count once among the finalists
 MOST_DISTINCT = 2**18  # numbers in a sample that is sorted
 ENOUGH_ALIKE = 4  # candidates that agree on the best score, after which no more are drawn
-FEWEST, ROWS_PER_COMPONENT, ROWS_PER_PARAMETER = 4000, 50, 3  # rows that candidates are drawn from
+FEWEST = 4000  # rows that candidates are drawn from
+PER_COMPONENT, PER_PARAMETER = 50, 3
+# more per component and parameter are better, within so many rows and numbers, for which time allows
+MORE_PER_COMPONENT, MORE_PER_PARAMETER, MORE_ROWS, MORE_NUMBERS = 200, 20, 20_000, 2**18
 OF_ROWS = 2**31  # in the seed, where candidates have their numbers
 MOST_NUMBERS = 2**21  # in these rows, if that is more than the fewest
 
@@ -92,7 +95,10 @@ def _finalists(backend: MixtureBackend, tried: list[Found]) -> list[int]:
 
 def _some(model: MixtureModel, rows: Rows, seed: list[int]) -> Rows:
     """Enough of the rows to draw candidates from and to compare them after a few passes."""
-    wanted = max(ROWS_PER_COMPONENT * model.k, ROWS_PER_PARAMETER * model.n_parameters())
+    parameters = model.n_parameters()
+    more = max(MORE_PER_COMPONENT * model.k, MORE_PER_PARAMETER * parameters)
+    least = max(PER_COMPONENT * model.k, PER_PARAMETER * parameters)
+    wanted = max(min(more, MORE_ROWS, MORE_NUMBERS // model.d), least)
     n = max(FEWEST, min(wanted, MOST_NUMBERS // model.d), model.k)
     if len(rows) <= n:
         return rows
