@@ -30,7 +30,7 @@ MOST_DISTINCT = 2**18  # numbers in a sample that is sorted
 ENOUGH_ALIKE = 4  # candidates that agree on the best score, after which no more are drawn
 FEWEST = 4000  # rows that candidates are drawn from
 PER_COMPONENT, PER_PARAMETER = 50, 3
-# more per component and parameter are better, within so many rows and numbers, for which time allows
+# more per component and parameter are better, within so many rows and numbers
 MORE_PER_COMPONENT, MORE_PER_PARAMETER, MORE_ROWS, MORE_NUMBERS = 200, 20, 20_000, 2**18
 OF_ROWS = 2**31  # in the seed, where candidates have their numbers
 MOST_NUMBERS = 2**21  # in these rows, if that is more than the fewest
