@@ -12,7 +12,7 @@ from mixfold.models.clustering import small_groups, sphered
 from mixfold.models.merged_groups import merged
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
-GROUPS, ROWS_PER_GROUP = 100, 8
+GROUPS, ROWS_PER_GROUP = 60, 8
 DIRECTIONS = 8
 
 
@@ -20,7 +20,7 @@ DIRECTIONS = 8
 class Hierarchical(Initializer[MixtureModel, MixtureParams]):
     """Many small groups, merged one pair at a time where it costs the least likelihood.
 
-    k-means divides the sphered rows into max(100, 3 K / 2) groups. Then the two are merged whose
+    k-means divides the sphered rows into max(60, 3 K / 2) groups. Then the two are merged whose
     union loses the least of the classification likelihood of Gaussians with covariances of their
     own, until K are left. Of more than 8 directions those of largest variance are taken. The family
     must allow any real numbers.

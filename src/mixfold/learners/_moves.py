@@ -23,11 +23,15 @@ from mixfold.models.mixture_model import (
 Found = tuple[MixtureParams, float]
 """Parameters and what EM has maximised, per row."""
 
-LOCAL = EM(tol=1e-3, max_iter=6, criterion="step")
-TRIAL = EM(tol=1e-4, max_iter=12, accelerate=True, criterion="step")
+FIRST_LOCAL = EM(tol=1e-3, max_iter=2, criterion="step")
+LOCAL = EM(tol=1e-3, max_iter=5, criterion="step")
+FIRST_TRIAL = EM(tol=1e-4, max_iter=4, accelerate=True, criterion="step")
+TRIAL = EM(tol=1e-4, max_iter=8, accelerate=True, criterion="step")
+LEAST_EXPECTED = -0.2  # nats per row that a move is expected to gain at least, to be tried
+LEAST_REACHED = -0.01  # what it must have gained after the first passes, to be continued
 MOST_ROWS = 1000  # rows of a component that a split is judged on
 LEAST_RESPONSIBILITY = 0.05
-FAILURES = 3
+FAILURES = 5
 MOST_ROUNDS = 30
 MOST_SPLITS = 32  # components whose splits are tried in a round
 NEIGHBOURS = 3
@@ -85,12 +89,14 @@ def improve(
     weight = sample.total_weight()
     least = max(1.0, 0.5 * model.n_parameters() / model.k) * weight / len(sample)
     steps = _steps(backend, found[0], sample, least, [*seed, 0])
-    trial = replace(TRIAL, prior_strength=prior_strength)
+    first, trial = (replace(em, prior_strength=prior_strength) for em in (FIRST_TRIAL, TRIAL))
     for number in range(1, MOST_ROUNDS):
         if not steps or failures == FAILURES:
             break
         together = steps.pop(0)
-        after = learn(trial, backend, _applied(model, found[0], together), sample)
+        after = learn(first, backend, _applied(model, found[0], together), sample)
+        if after[1] - found[1] > LEAST_REACHED:
+            after = learn(trial, backend, after[0], sample)
         risen = (after[1] - found[1]) * weight > least
         spurious = count_spurious(model, found[0], [sample])
         if risen and count_spurious(model, after[0], [sample]) <= spurious:
@@ -104,8 +110,13 @@ def improve(
 def _steps(
     backend: MixtureBackend, params: MixtureParams, sample: Rows, least: float, seed: list[int]
 ) -> list[list[Move]]:
-    """All moves that are expected to help at once, then single ones, best first."""
+    """All moves that are expected to help at once, then single ones, best first.
+
+    Those are left out that are expected to do much harm.
+    """
     moves = _moves(backend, params, sample, np.random.default_rng(seed))
+    least_expected = LEAST_EXPECTED * sample.total_weight()
+    moves = [move for move in moves if move[0].gain - move[1].loss > least_expected]
     sure = [move for move in moves if move[0].gain - move[1].loss > least]
     return [sure, *([m] for m in moves)] if len(sure) > 1 else [[move] for move in moves]
 
@@ -169,14 +180,13 @@ def _splits(
         with np.errstate(divide="ignore"):
             logs = np.log(responsibilities[members, k]) + log_density[members]
         now = float(weight @ (logs - np.log(params.weights[k])))
-        best: Split | None = None
-        for start in _two_parts(two.model, rows, rng):
-            tried, score = learn(LOCAL, two, start, rows)
-            gain = score * weight.sum() - now
-            if best is None or gain > best.gain:
-                best = Split(k, gain, two.model.expected(tried).blocks)
-        if best is not None and np.isfinite(best.gain):
-            found.append(best)
+        tried = [learn(FIRST_LOCAL, two, p, rows) for p in _two_parts(two.model, rows, rng)]
+        if not tried:
+            continue
+        best, score = learn(LOCAL, two, max(tried, key=lambda each: each[1])[0], rows)
+        gain = score * weight.sum() - now
+        if np.isfinite(gain):
+            found.append(Split(k, gain, two.model.expected(best).blocks))
     return sorted(found, key=lambda split: -split.gain)
 
 

@@ -13,12 +13,27 @@ from mixfold.core.rows import Rows
 from mixfold.core.value import replace
 from mixfold.learners._moves import Found, improve, learn
 from mixfold.learners.em import EM
-from mixfold.models.mixture_model import MixtureBackend, MixtureParams, count_spurious
+from mixfold.models.assignment import row_order
+from mixfold.models.mixture_model import (
+    MixtureBackend,
+    MixtureModel,
+    MixtureParams,
+    count_spurious,
+)
 
 SHORT = EM(tol=1e-4, max_iter=8, accelerate=True, criterion="step")
+MIDDLE = EM(tol=1e-4, max_iter=20, accelerate=True, criterion="step")
 LONG = EM(tol=1e-5, max_iter=60, accelerate=True, criterion="step")
 FINALISTS = 3
+SAME = 1e-3  # nats per row; candidates that differ by less count once among the finalists
 MOST_DISTINCT = 2**18  # numbers in a sample that is sorted
+ENOUGH_ALIKE = 4  # candidates that agree on the best score, after which no more are drawn
+FEWEST = 4000  # rows that candidates are drawn from
+PER_COMPONENT, PER_PARAMETER = 50, 3
+# more per component and parameter are better, within so many rows and numbers
+MORE_PER_COMPONENT, MORE_PER_PARAMETER, MORE_ROWS, MORE_NUMBERS = 200, 20, 20_000, 2**18
+OF_ROWS = 2**31  # in the seed, where candidates have their numbers
+MOST_NUMBERS = 2**21  # in these rows, if that is more than the fewest
 
 
 def search(
@@ -33,24 +48,65 @@ def search(
 
     Kinds of initializers take turns. All candidates are fitted for a few passes, and the best of
     them until convergence, with a prior of the given strength; they are compared by what is
-    maximised. Of several kinds the best is then improved by moves of components.
+    maximised. Of several kinds the best is then improved by moves of components, and candidates
+    are drawn from and first fitted to a part of the sample that is large enough for that, until
+    several have reached the same highest score.
     """
-    rows = sample.on_host()
+    rows = some = sample.on_host()
     if len(kinds) > 1 and sample.total_weight() > 0.0:
         rows = _distinct(rows)
-    turns = [kinds[i % len(kinds)] for i in range(candidates)]
-    drawn = [draw(backend, kind, rows, [*seed, i]) for i, kind in enumerate(turns)]
+        some = _some(backend.model, rows, seed)
     if not sample.total_weight() > 0.0:
-        return drawn[0]
-    short, long = (replace(em, prior_strength=prior_strength) for em in (SHORT, LONG))
-    tried = [learn(short, backend, params, sample) for params in drawn]
-    chosen = sorted(best_first(backend, tried, sample)[:FINALISTS])
-    ended = [learn(long, backend, tried[i][0], sample) for i in chosen]
-    best = ended[best_first(backend, ended, sample)[0]]
+        return draw(backend, kinds[0], some, [*seed, 0])
+    stages = (replace(em, prior_strength=prior_strength) for em in (SHORT, MIDDLE, LONG))
+    short, middle, long = stages
+    first = some if len(some) < len(rows) else sample
+    tried: list[Found] = []
+    for i in range(candidates):
+        drawn = draw(backend, kinds[i % len(kinds)], some, [*seed, i])
+        tried.append(learn(short, backend, drawn, first))
+        if len(kinds) > 1 and _alike(tried) == ENOUGH_ALIKE:
+            break
+    ended = [learn(middle, backend, tried[i][0], sample) for i in _finalists(backend, tried, first)]
+    best = learn(long, backend, ended[best_first(backend, ended, sample)[0]][0], sample)
     if len(kinds) == 1:
         return best[0]
     after = improve(backend, best, rows, seed, prior_strength)
     return best[0] if after is best else learn(long, backend, after[0], sample)[0]
+
+
+def _alike(tried: list[Found]) -> int:
+    """The number of candidates that have the best score."""
+    scores = [score for _, score in tried]
+    return sum(score > max(scores) - SAME for score in scores)
+
+
+def _finalists(backend: MixtureBackend, tried: list[Found], rows: Rows) -> list[int]:
+    """The best candidates, in the order in which they were drawn.
+
+    Of several with the same score, which have probably reached the same maximum, one is taken.
+    """
+    chosen: list[int] = []
+    for i in best_first(backend, tried, rows):
+        if not any(abs(tried[i][1] - tried[j][1]) < SAME for j in chosen):
+            chosen.append(i)
+    return sorted(chosen[:FINALISTS])
+
+
+def _some(model: MixtureModel, rows: Rows, seed: list[int]) -> Rows:
+    """Enough of the rows to draw candidates from and to compare them after a few passes."""
+    parameters = model.n_parameters()
+    more = max(MORE_PER_COMPONENT * model.k, MORE_PER_PARAMETER * parameters)
+    least = max(PER_COMPONENT * model.k, PER_PARAMETER * parameters)
+    wanted = max(min(more, MORE_ROWS, MORE_NUMBERS // model.d), least)
+    n = max(FEWEST, min(wanted, MOST_NUMBERS // model.d), model.k)
+    if len(rows) <= n:
+        return rows
+    if rows.weight is not None:
+        rows = rows.where(rows.weight > 0.0)
+    chosen = np.random.default_rng([*seed, OF_ROWS]).permutation(len(rows))[:n]
+    chosen.sort()
+    return Rows(rows.x[chosen], None if rows.weight is None else rows.weight[chosen])
 
 
 def _distinct(rows: Rows) -> Rows:
@@ -60,7 +116,7 @@ def _distinct(rows: Rows) -> Rows:
     """
     if rows.x.size > MOST_DISTINCT:
         return rows
-    order = np.lexsort(rows.x.T[::-1])
+    order = row_order(rows.x)
     x, weight = rows.x[order], rows.weights()[order]
     first = np.append(True, (x[1:] != x[:-1]).any(axis=1))
     total = np.bincount(np.cumsum(first) - 1, weight).astype(np.float64)

@@ -117,17 +117,28 @@ def spread_centers(divergence: Divergence, k: int, rows: Rows, rng: np.random.Ge
         chosen_rows = np.sort(rng.choice(len(rows), ENOUGH_FOR_CENTERS, replace=False))
         rows = Rows(rows.x[chosen_rows], weights_of(rows)[chosen_rows])
     # sorted, so that draws depend neither on the order of rows nor on repeated rows
-    order = np.lexsort(rows.x.T[::-1])
+    order = row_order(rows.x)
     x, weight = rows.x[order].astype(np.float64, copy=False), weights_of(rows)[order]
-    chosen = [_draw(weight, rng)]
+    chosen = _draws(weight, 1, rng)
     nearest = divergence(x, x[chosen], weight)[:, 0]
     for _ in range(k - 1):
-        drawn = [_draw(weight * nearest, rng) for _ in range(2 + int(np.log(k)))]
+        drawn = _draws(weight * nearest, 2 + int(np.log(k)), rng)
         left = np.minimum(nearest[:, None], divergence(x, x[drawn], weight))
         best = int((weight @ left).argmin())
         chosen.append(drawn[best])
         nearest = left[:, best]
     return np.asarray(x[chosen])
+
+
+def row_order(x: Array) -> np.ndarray:
+    """The order of rows by their first column, then by the second, and so on."""
+    order = np.argsort(x[:, 0], kind="stable")
+    first = x[order, 0]
+    tied = ~(first[1:] > first[:-1])
+    in_ties = np.append(tied, False) | np.append(False, tied)
+    some = order[in_ties]
+    order[in_ties] = some[np.lexsort(x[some].T[::-1])]
+    return order
 
 
 def with_spread(model: MixtureModel) -> CommonSpread:
@@ -152,10 +163,11 @@ def weights_of(rows: Rows) -> Array:
     return rows.weight if rows.weight is not None and rows.weight.any() else np.ones(len(rows))
 
 
-def _draw(mass: Array, rng: np.random.Generator) -> int:
-    """An index with probability proportional to mass; uniform where all mass is zero."""
+def _draws(mass: Array, number: int, rng: np.random.Generator) -> list[int]:
+    """Indices with probabilities proportional to mass; uniform where all mass is zero."""
     largest = mass.max()
     if not (largest > 0 and np.isfinite(largest)):
-        return int(rng.integers(len(mass)))
+        return [int(rng.integers(len(mass))) for _ in range(number)]
     cumulative = np.cumsum(mass / largest)
-    return int(min(np.searchsorted(cumulative, rng.random() * cumulative[-1]), len(mass) - 1))
+    found = np.searchsorted(cumulative, rng.random(number) * cumulative[-1])
+    return np.minimum(found, len(mass) - 1).tolist()  # type: ignore[no-any-return]

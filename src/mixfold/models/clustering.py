@@ -4,24 +4,41 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.sparse import csr_matrix
+from scipy.spatial import cKDTree
 from scipy.spatial.distance import cdist
 
 from mixfold.core.rows import Array, Rows
 from mixfold.models.assignment import spread_centers, weights_of
 
-ENOUGH_ROWS, ROWS_PER_CENTER = 5000, 25
-ITERATIONS = 12  # Lloyd's, which learning continues
+ENOUGH_ROWS, ROWS_PER_CENTER = 2000, 25
+FEW_COLUMNS = 16  # for which direct sums are faster than products of matrices
+ITERATIONS = 8  # Lloyd's, which learning continues
 MOST_MOVES = 8
+MANY_CENTERS, TREE_COLUMNS = 64, 4  # from and up to which a tree finds the nearest faster
 MOST_DIRECTIONS = 50
 SMALLEST_EIGENVALUE = 1e-8  # of standardised rows; below it they have no spread in the direction
 
 
 def squared_distances(x: Array, centers: Array) -> Array:
     """Half the squared distances (n, c)."""
-    if x.shape[1] <= 16:
+    if x.shape[1] <= FEW_COLUMNS:
         return np.asarray(0.5 * cdist(x, centers, "sqeuclidean"))
     squares = 0.5 * np.square(x).sum(axis=1)[:, None] + 0.5 * np.square(centers).sum(axis=1)
     return np.asarray(np.maximum(squares - x @ centers.T, 0.0))
+
+
+def nearest(x: Array, centers: Array, number: int = 1) -> tuple[Array, np.ndarray]:
+    """Half the squared distances to the one or two nearest centres (n, number), and which."""
+    if len(centers) >= MANY_CENTERS and x.shape[1] <= TREE_COLUMNS:
+        found, labels = cKDTree(centers).query(x, np.arange(1, number + 1))
+        return 0.5 * np.square(found), labels
+    distances, row = squared_distances(x, centers), np.arange(len(x))
+    found, labels = np.empty((len(x), number)), np.empty((len(x), number), np.intp)
+    for i in range(number):
+        labels[:, i] = distances.argmin(axis=1)
+        found[:, i] = distances[row, labels[:, i]]
+        distances[row, labels[:, i]] = np.inf
+    return found, labels
 
 
 def _distances(x: Array, centers: Array, weight: Array) -> Array:
@@ -68,13 +85,13 @@ def k_means(x: Array, weight: Array, k: int, rng: np.random.Generator) -> np.nda
     """Labels of all rows after k-means++, Lloyd's iterations and moves of centres on some rows."""
     points, mass, centers = _seeded(x, weight, k, max(ENOUGH_ROWS, ROWS_PER_CENTER * k), rng)
     centers = _with_moves(points, mass, lloyd(points, mass, centers, ITERATIONS)[0])
-    return np.asarray(squared_distances(x, centers).argmin(axis=1))
+    return nearest(x, centers)[1][:, 0]
 
 
 def small_groups(x: Array, weight: Array, k: int, rng: np.random.Generator) -> np.ndarray:
     """Labels of all rows after k-means++ and few of Lloyd's iterations."""
     points, mass, centers = _seeded(x, weight, k, ROWS_PER_CENTER * k, rng)
-    return np.asarray(squared_distances(x, lloyd(points, mass, centers, 3)[0]).argmin(axis=1))
+    return nearest(x, lloyd(points, mass, centers, 3)[0])[1][:, 0]
 
 
 def _seeded(
@@ -93,17 +110,23 @@ def lloyd(x: Array, weight: Array, centers: Array, most: int) -> tuple[Array, fl
     """
     error = np.inf
     for _ in range(most):
-        distances = squared_distances(x, centers)
-        labels = distances.argmin(axis=1)
-        now = float(weight @ distances[np.arange(len(x)), labels])
-        members = csr_matrix((weight, (labels, np.arange(len(x)))), shape=(len(centers), len(x)))
+        distances, labels = (part[:, 0] for part in nearest(x, centers))
+        now = float(weight @ distances)
         total = np.bincount(labels, weight, len(centers))
-        sums = members @ x
+        sums = _sums(x, weight, labels, len(centers))
         centers = np.where(total[:, None] > 0.0, sums / np.maximum(total, 1e-300)[:, None], centers)
         if not now < error * (1.0 - 1e-4):
             break
         error = now
     return centers, error
+
+
+def _sums(x: Array, weight: Array, labels: np.ndarray, k: int) -> Array:
+    """The weighted sums of the rows of each group (k, d)."""
+    if x.shape[1] <= FEW_COLUMNS:
+        return np.stack([np.bincount(labels, weight * column, k) for column in x.T], axis=1)
+    members = csr_matrix((weight, labels, np.arange(len(x) + 1)), (len(x), k))
+    return np.asarray(members.T @ x)
 
 
 def _with_moves(x: Array, weight: Array, centers: Array) -> Array:
@@ -127,11 +150,7 @@ def _with_moves(x: Array, weight: Array, centers: Array) -> Array:
 
 def _moved(x: Array, weight: Array, centers: Array, number: int) -> Array:
     """Centres of which so many are placed at rows of other groups, half a deviation away."""
-    distances, k = squared_distances(x, centers), len(centers)
-    nearest = np.argpartition(distances, 1, axis=1)[:, :2]
-    two = np.take_along_axis(distances, nearest, axis=1)
-    own = np.take_along_axis(nearest, two.argmin(axis=1)[:, None], axis=1)[:, 0]
-    least, second = two.min(axis=1), two.max(axis=1)
+    (least, second), (own, _), k = *(part.T for part in nearest(x, centers, 2)), len(centers)
     error = np.bincount(own, weight * least, k)
     needed = np.bincount(own, weight * (second - least), k)
     largest = np.argsort(-error, kind="stable")[:number]
