@@ -192,14 +192,7 @@ CONSTRUCTIONS = {
     "elongated, K=3, d=10, 9 long": Construction(parallel(10, 3, 10.0, 5.0, 9), 5000),
     "elongated, K=5, d=10, 5 long": Construction(parallel(10, 5, 15.0, 6.0, 5), 5000),
     "elongated, K=4, d=10, unequal": Construction(
-        parallel(
-            10,
-            4,
-            0.0,
-            5.0,
-            weights=[0.5, 0.3, 0.15, 0.05],
-            lengths=[[10.0], [30.0], [15.0], [20.0]],
-        ),
+        parallel(10, 4, weights=[0.5, 0.3, 0.15, 0.05], lengths=[[10.0], [30.0], [15.0], [20.0]]),
         10_000,
     ),
     "crossed, K=2, d=2": Construction(crossed(2, 2, 10.0), 2000),

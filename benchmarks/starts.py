@@ -1,6 +1,6 @@
 """How often `auto` finds what EM finds from the true parameters, on mixtures that are known.
 
-    python benchmarks/starts.py --jobs 2 [--seeds 10] [--first-seed 1000] [--only WORD ...] [--rivals]
+    python benchmarks/starts.py --jobs 2 [--seeds 10] [--first-seed 0] [--only WORD ...] [--rivals]
 
 The share is the held-out gain over a single Gaussian, divided by that of `learner="em"` started
 from the true parameters, with as many components as the truth has. `--rivals` adds scikit-learn's
