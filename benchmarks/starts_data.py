@@ -238,9 +238,8 @@ def arguments() -> argparse.Namespace:
 def main() -> None:
     given = arguments()
     cache = Cache(given.cache)
-    chosen = tasks(
-        given.sets or tables(given.all_columns), given.seeds, None if given.all_rows else MOST_ROWS
-    )
+    sets = given.sets or tables(given.all_columns)
+    chosen = tasks(sets, given.seeds, None if given.all_rows else MOST_ROWS)
     if given.components:
         chosen = [task for task in chosen if task.k in given.components]
     missing = [task for task in chosen if task.key not in cache.found]
