@@ -227,7 +227,7 @@ CONSTRUCTIONS = {
     "heavy tails, K=8, d=2": Construction(apart(2, 15.0, _even(8)), 5000, student),
     "heavy tails, K=3, d=10": Construction(apart(10, 6.0, _even(3)), 10_000, student),
     "three components more than truth": replace(FIVE, surplus=3),
-    "ten components more than truth": replace(FIVE, surplus=10),
+    "ten components more than truth": replace(FIVE, n=20_000, surplus=10),
     "discrete values, steps of 0.5": replace(FIVE, step=0.5),
     "tied values, steps of 1": replace(FIVE, step=1.0),
     "tied values, steps of 2, d=8": Construction(apart(8, 9.0, _even(4)), 5000, step=2.0),

@@ -165,17 +165,18 @@ def _splits(
         if len(members) <= 2 * (model.d + 1) or not weight.sum() > 0.0:
             continue
         rows = Rows(np.ascontiguousarray(sample.x[members]), weight)
+        tried = [learn(LOCAL, two, start, rows) for start in _two_parts(two.model, rows, rng)]
+        if not tried:
+            continue
+        best, _ = max(tried, key=lambda one: one[1])
+        if len(members) == MOST_ROWS:  # not judged on the rows it was fitted to
+            members, weight = _members(responsibilities[:, k], sample, rng)
+            rows = Rows(np.ascontiguousarray(sample.x[members]), weight)
         with np.errstate(divide="ignore"):
-            logs = np.log(responsibilities[members, k]) + log_density[members]
-        now = float(weight @ (logs - np.log(params.weights[k])))
-        best: Split | None = None
-        for start in _two_parts(two.model, rows, rng):
-            tried, score = learn(LOCAL, two, start, rows)
-            gain = score * weight.sum() - now
-            if best is None or gain > best.gain:
-                best = Split(k, gain, two.model.expected(tried).blocks)
-        if best is not None and np.isfinite(best.gain):
-            found.append(best)
+            logs = np.log(responsibilities[members, k] / params.weights[k]) + log_density[members]
+        gain = float(weight @ (np.asarray(two.posterior(best, rows, False)[0]) - logs))
+        if np.isfinite(gain):
+            found.append(Split(k, gain, two.model.expected(best).blocks))
     return sorted(found, key=lambda split: -split.gain)
 
 
