@@ -56,51 +56,105 @@ def _rotation(rng: np.random.Generator, d: int) -> np.ndarray:
     return np.asarray(np.linalg.qr(rng.normal(size=(d, d)))[0])
 
 
-def parallel(d: int, k: int = 3) -> Callable[[np.random.Generator], tuple[Any, Any, Any]]:
-    """Clusters 10 long and 0.3 wide, side by side at a distance of 2, turned at random."""
+def parallel(
+    d: int,
+    k: int,
+    length: float = 20.0,
+    distance: float = 5.0,
+    long: int = 1,
+    weights: Any = None,
+    lengths: Any = None,
+) -> Callable[[np.random.Generator], tuple[Any, Any, Any]]:
+    """Clusters with a deviation of `length` in `long` directions and of 1 in the others.
+
+    They lie side by side, `distance` apart in a direction in which their deviation is 1, and are
+    turned at random. `lengths` are those of each cluster instead.
+    """
 
     def truth(rng: np.random.Generator) -> tuple[Any, Any, Any]:
         turn = _rotation(rng, d)
         means = np.zeros((k, d))
-        means[:, 0] = 2.0 * np.arange(k)
-        variances = np.full(d, 100.0)
-        variances[0] = 0.09
-        return _even(k), means @ turn.T, [turn @ np.diag(variances) @ turn.T] * k
+        means[:, 0] = distance * np.arange(k)
+        deviations = np.ones((k, d))
+        deviations[:, 1 : 1 + long] = np.full((k, 1), length) if lengths is None else lengths
+        covariances = [(turn * v**2) @ turn.T for v in deviations]
+        return _even(k) if weights is None else weights, means @ turn.T, covariances
 
     return truth
 
 
-def sphered(d: int, k: int = 3) -> Callable[[np.random.Generator], tuple[Any, Any, Any]]:
-    """Clusters 6 deviations apart along one direction; the variance is 1 in all directions."""
+def crossed(d: int, k: int, length: float) -> Callable[[np.random.Generator], tuple[Any, Any, Any]]:
+    """Equal means, a deviation of `length` in one direction of a plane, another for each."""
 
     def truth(rng: np.random.Generator) -> tuple[Any, Any, Any]:
+        turn, covariances = _rotation(rng, d), []
+        for angle in np.pi * np.arange(k) / k:
+            axis = np.cos(angle) * turn[0] + np.sin(angle) * turn[1]
+            covariances.append(np.eye(d) + (length**2 - 1.0) * np.outer(axis, axis))
+        return _even(k), np.zeros((k, d)), covariances
+
+    return truth
+
+
+def sphered(
+    d: int, k: int = 3, distance: float = 6.0, weights: Any = None
+) -> Callable[[np.random.Generator], tuple[Any, Any, Any]]:
+    """Clusters so many deviations apart in one direction; the variance is 1 in all directions."""
+
+    def truth(rng: np.random.Generator) -> tuple[Any, Any, Any]:
+        share = _even(k) if weights is None else np.asarray(weights)
         turn = _rotation(rng, d)
-        places = 6.0 * (np.arange(k) - (k - 1) / 2.0)
-        within = 1.0 / (1.0 + places.var())
+        places = distance * np.arange(k)
+        places = places - share @ places
+        within = 1.0 / (1.0 + share @ places**2)
         means = np.zeros((k, d))
         means[:, 0] = places * np.sqrt(within)
         variances = np.ones(d)
         variances[0] = within
+        return share, means @ turn.T, [turn @ np.diag(variances) @ turn.T] * k
+
+    return truth
+
+
+def polygon(d: int, k: int, radius: float) -> Callable[[np.random.Generator], tuple[Any, Any, Any]]:
+    """Clusters at the corners of a polygon in a plane; the variance is 1 in all directions."""
+
+    def truth(rng: np.random.Generator) -> tuple[Any, Any, Any]:
+        turn, angles = _rotation(rng, d), 2.0 * np.pi * np.arange(k) / k
+        within = 1.0 / (1.0 + radius**2 / 2.0)
+        means = np.zeros((k, d))
+        means[:, 0], means[:, 1] = np.cos(angles), np.sin(angles)
+        variances = np.ones(d)
+        variances[:2] = within
+        means *= radius * np.sqrt(within)
         return _even(k), means @ turn.T, [turn @ np.diag(variances) @ turn.T] * k
 
     return truth
 
 
-def nested(d: int) -> Callable[[np.random.Generator], tuple[Any, Any, Any]]:
-    """Equal means, deviations of 0.2, 1 and 5."""
+def nested(
+    d: int, deviations: tuple[float, ...] = (0.2, 1.0, 5.0), weights: Any = None
+) -> Callable[[np.random.Generator], tuple[Any, Any, Any]]:
+    """Equal means and different deviations."""
 
     def truth(rng: np.random.Generator) -> tuple[Any, Any, Any]:
-        return _even(3), np.zeros((3, d)), [s**2 * np.eye(d) for s in (0.2, 1.0, 5.0)]
+        k = len(deviations)
+        share = _even(k) if weights is None else weights
+        return share, np.zeros((k, d)), [s**2 * np.eye(d) for s in deviations]
 
     return truth
 
 
-def grid(side: int) -> Callable[[np.random.Generator], tuple[Any, Any, Any]]:
-    """side x side round clusters, 6 deviations apart."""
+def grid(
+    side: int, d: int = 2, distance: float = 6.0, uneven: bool = False
+) -> Callable[[np.random.Generator], tuple[Any, Any, Any]]:
+    """side^d round clusters, `distance` deviations apart; uneven ones have random weights."""
 
     def truth(rng: np.random.Generator) -> tuple[Any, Any, Any]:
-        places = 6.0 * np.stack(np.meshgrid(np.arange(side), np.arange(side)), axis=-1)
-        return _even(side**2), places.reshape(-1, 2), [np.eye(2)] * side**2
+        k = side**d
+        places = distance * np.stack(np.meshgrid(*[np.arange(side)] * d), axis=-1)
+        weights = rng.dirichlet(np.full(k, 3.0)) if uneven else _even(k)
+        return weights, places.reshape(-1, d), [np.eye(d)] * k
 
     return truth
 
@@ -124,23 +178,60 @@ def apart(
 FEW = Construction(apart(4, 9.0, [0.005, 0.01, 0.2, 0.285, 0.5]), 20_000)
 FIVE = Construction(apart(4, 7.0, _even(5)), 5000)
 CONSTRUCTIONS = {
-    "elongated and parallel, d=2": Construction(parallel(2), 2000),
-    "elongated and parallel, d=10": Construction(parallel(10), 5000),
-    "sphered, d=10": Construction(sphered(10), 5000),
-    "sphered, d=30": Construction(sphered(30), 10_000),
-    "sphered, d=50": Construction(sphered(50), 20_000),
-    "sphered, two clusters, d=30": Construction(sphered(30, 2), 10_000),
-    "nested, equal means, d=2": Construction(nested(2), 3000),
-    "nested, equal means, d=10": Construction(nested(10), 3000),
+    "elongated, K=2, d=2": Construction(parallel(2, 2, length=10.0, distance=4.0), 2000),
+    "elongated, K=2, d=2, 30 long": Construction(parallel(2, 2, length=30.0), 2000),
+    "elongated, K=3, d=2": Construction(parallel(2, 3), 2000),
+    "elongated, K=3, d=2, 10 long": Construction(parallel(2, 3, 10.0, 6.0), 2000),
+    "elongated, K=5, d=2, 30 long": Construction(parallel(2, 5, 30.0, 4.0), 5000),
+    "elongated, K=3, d=2, unequal": Construction(
+        parallel(2, 3, weights=[0.7, 0.2, 0.1], lengths=[[12.0], [25.0], [18.0]]), 3000
+    ),
+    "elongated, K=2, d=10": Construction(parallel(10, 2, length=30.0), 5000),
+    "elongated, K=3, d=10": Construction(parallel(10, 3), 5000),
+    "elongated, K=5, d=10": Construction(parallel(10, 5, 10.0, 4.0), 5000),
+    "elongated, K=3, d=10, 9 long": Construction(parallel(10, 3, 10.0, 5.0, 9), 5000),
+    "elongated, K=5, d=10, 5 long": Construction(parallel(10, 5, 15.0, 6.0, 5), 5000),
+    "elongated, K=4, d=10, unequal": Construction(
+        parallel(10, 4, weights=[0.5, 0.3, 0.15, 0.05], lengths=[[10.0], [30.0], [15.0], [20.0]]),
+        10_000,
+    ),
+    "crossed, K=2, d=2": Construction(crossed(2, 2, 10.0), 2000),
+    "crossed, K=4, d=5": Construction(crossed(5, 4, 15.0), 5000),
+    "sphered, K=3, d=10": Construction(sphered(10), 5000),
+    "sphered, K=3, d=30": Construction(sphered(30), 10_000),
+    "sphered, K=3, d=50": Construction(sphered(50), 20_000),
+    "sphered, K=2, d=30": Construction(sphered(30, 2), 10_000),
+    "sphered, K=2, d=50, 5 apart": Construction(sphered(50, 2, 5.0), 20_000),
+    "sphered, K=2, d=30, unequal": Construction(sphered(30, 2, 6.0, [0.8, 0.2]), 10_000),
+    "sphered, K=5, d=20": Construction(sphered(20, 5), 10_000),
+    "polygon, K=3, d=30": Construction(polygon(30, 3, 5.0), 10_000),
+    "polygon, K=6, d=20": Construction(polygon(20, 6, 7.0), 10_000),
+    "nested, d=2": Construction(nested(2), 3000),
+    "nested, d=10": Construction(nested(10), 3000),
+    "nested, K=2, d=5, unequal": Construction(nested(5, (1.0, 4.0), [0.9, 0.1]), 3000),
+    "nested, K=4, d=3": Construction(nested(3, (0.1, 0.5, 2.0, 8.0)), 5000),
     "grid of 25": Construction(grid(5), 5000),
+    "grid of 36, uneven": Construction(grid(6, 2, 6.0, True), 10_000),
+    "grid of 64, d=3": Construction(grid(4, 3, 5.0), 10_000),
     "grid of 100": Construction(grid(10), 20_000),
+    "grid of 225, 5 apart": Construction(grid(15, 2, 5.0), 45_000),
     "grid of 400": Construction(grid(20), 80_000),
     "weights of 0.5% and 1%": FEW,
-    "overlap": Construction(apart(4, 3.0, _even(4)), 20_000),
-    "heavy tails, t3": replace(FIVE, noise=student),
-    "more components than truth": replace(FIVE, surplus=3),
+    "three weights of 0.5%, d=2": Construction(
+        apart(2, 12.0, [0.005, 0.005, 0.005, 0.285, 0.3, 0.4]), 20_000
+    ),
+    "weight of 0.5%, d=10": Construction(apart(10, 8.0, [0.005, 0.295, 0.3, 0.4]), 20_000),
+    "overlap, K=4, d=4": Construction(apart(4, 3.0, _even(4)), 20_000),
+    "overlap, K=3, d=2": Construction(apart(2, 3.0, _even(3)), 20_000),
+    "heavy tails, d=4": replace(FIVE, noise=student),
+    "heavy tails, K=8, d=2": Construction(apart(2, 15.0, _even(8)), 5000, student),
+    "heavy tails, K=3, d=10": Construction(apart(10, 6.0, _even(3)), 10_000, student),
+    "three components more than truth": replace(FIVE, surplus=3),
+    "ten components more than truth": replace(FIVE, n=20_000, surplus=10),
     "discrete values, steps of 0.5": replace(FIVE, step=0.5),
     "tied values, steps of 1": replace(FIVE, step=1.0),
-    "random covariances, d=5": Construction(apart(5, 5.0, _even(8)), 10_000),
-    "random covariances, d=20": Construction(apart(20, 6.0, _even(8)), 20_000),
+    "tied values, steps of 2, d=8": Construction(apart(8, 9.0, _even(4)), 5000, step=2.0),
+    "random, K=8, d=5": Construction(apart(5, 5.0, _even(8)), 10_000),
+    "random, K=20, d=3": Construction(apart(3, 10.0, _even(20)), 10_000),
+    "random, K=8, d=20": Construction(apart(20, 6.0, _even(8)), 20_000),
 }

@@ -4,7 +4,8 @@ A table is its numeric columns as float64, without rows that have missing cells.
 number or label the rows are left out, and so are columns of one or two values: a Gaussian that
 takes one of two values has no largest density, so that only the floor of the variances would be
 compared. Images are their pixels for diagonal covariances, and 30 principal components
-(`NAME pc`) for full ones.
+(`NAME pc`) for full ones. `NAME continuous` is a table without the columns that have fewer than 50
+values, or a value that more than 1% of the rows hold.
 """
 
 from __future__ import annotations
@@ -38,9 +39,10 @@ IMAGES = {
     "notmnist_10k": "X",
     "svhn_crop_5k": "X_train",
 }
-PROJECTED = " pc"
+PROJECTED, CONTINUOUS = " pc", " continuous"
 PROJECTIONS, MOST_IMAGES = 30, 10_000
 LEAST_ROWS, LEAST_VALUES, HELD_OUT = 70, 30, 0.2
+CONTINUOUS_VALUES, LARGEST_TIE = 50, 0.01
 SHAPES = ("full", "diag")
 
 Scores = np.ndarray
@@ -72,11 +74,31 @@ def table(name: str, least_values: int = 3) -> np.ndarray:
     """Rows of a table or of images, columns with fewer values left out."""
     if name.removesuffix(PROJECTED) in IMAGES:
         return _images(name)
+    if name.endswith(CONTINUOUS):
+        x = table(name.removesuffix(CONTINUOUS), least_values)
+        return np.asarray(x[:, [_is_continuous(column) for column in x.T]])
     columns = [c for c in _columns(name) if len(np.unique(c[np.isfinite(c)])) >= least_values]
     if not columns:
         return np.empty((0, 0))
     x = np.column_stack(columns)
     return np.asarray(x[np.isfinite(x).all(axis=1)])
+
+
+def continuous(name: str) -> str | None:
+    """The table in its continuous columns, by name: None with fewer than two of them.
+
+    They have many values, none of which is held by many rows.
+    """
+    x = table(name)
+    number = sum(map(_is_continuous, x.T))
+    if number < 2:
+        return None
+    return name if number == x.shape[1] else name + CONTINUOUS
+
+
+def _is_continuous(column: np.ndarray) -> bool:
+    counts = np.unique(column, return_counts=True)[1]
+    return len(counts) >= CONTINUOUS_VALUES and counts.max() <= LARGEST_TIE * len(column)
 
 
 def _columns(name: str) -> Iterator[np.ndarray]:

@@ -1,6 +1,6 @@
 """How often `auto` finds what EM finds from the true parameters, on mixtures that are known.
 
-    python benchmarks/starts.py --jobs 2 [--seeds 10] [--only WORD ...] [--rivals]
+    python benchmarks/starts.py --jobs 2 [--seeds 10] [--first-seed 0] [--only WORD ...] [--rivals]
 
 The share is the held-out gain over a single Gaussian, divided by that of `learner="em"` started
 from the true parameters, with as many components as the truth has. `--rivals` adds scikit-learn's
@@ -80,6 +80,7 @@ def line(outcomes: list[Outcome]) -> tuple[str, bool]:
 def arguments() -> argparse.Namespace:
     parser = options(__doc__, 10)
     parser.add_argument("--only", nargs="+", default=[""], help="words in names of constructions")
+    parser.add_argument("--first-seed", type=int, default=0, help="the first of the seeds")
     parser.add_argument("--rivals", action="store_true", help="scikit-learn as well")
     return parser.parse_args()
 
@@ -92,7 +93,7 @@ def main() -> None:
         for name in CONSTRUCTIONS
         if any(word in name for word in given.only)
         for learner in learners
-        for seed in range(given.seeds)
+        for seed in range(given.first_seed, given.first_seed + given.seeds)
     ]
     begin = ("construction", "learner", "n", "d", "K", "gain from the truth, nats")
     print(heading(*begin, "runs >= 0.98 (wanted 0.95)", "median share", "least", "s"))

@@ -8,9 +8,12 @@ single Gaussian, in nats per held-out row; a difference is auto minus best of te
 than 1,000 rows follow in a table of their own, as differences in nats with the standard error over
 the seeds. Pixels are left out.
 
-Where values are tied, the least variance decides: scikit-learn adds 1e-6, mixfold keeps to the
-resolution of the data, so that its densities are lower. `--same-floor` gives auto scikit-learn's
-`reg_covar`, and the difference is then one of the starts.
+Columns with fewer than 50 values, or a value that more than 1% of the rows hold, are left out, and
+so are tables with fewer than two others: the density of a component on tied values has no bound, so
+that the least variance decides, not the start. scikit-learn adds 1e-6 to variances, mixfold keeps
+to the resolution of the data, and its densities are lower. `--all-columns` takes all columns;
+`--same-floor` gives auto scikit-learn's `reg_covar`, which makes the least variances alike, but not
+the same: most of the difference on tied values is still one of floors.
 
 scikit-learn's scores are kept in the file of `--cache`, a JSON object by set, shape, K, seed and
 rows, and each entry says what made it. mixfold's GaussianMixture gives scikit-learn's fits to
@@ -36,6 +39,7 @@ from sklearn.mixture import GaussianMixture as Original
 from _tables import (
     IMAGES,
     by_cell,
+    continuous,
     fitted,
     heading,
     in_processes,
@@ -106,9 +110,17 @@ class Outcome:
     seconds: float
 
 
-def tasks(sets: list[str] | None, seeds: int, most: int | None) -> list[Task]:
+def tables(all_columns: bool) -> list[str]:
+    """All tables and projections of images, or what they are in continuous columns."""
+    found = [name for name in names() if name not in IMAGES]
+    if all_columns:
+        return found
+    return [name for name in map(continuous, found) if name is not None]
+
+
+def tasks(sets: list[str], seeds: int, most: int | None) -> list[Task]:
     found = []
-    for name in sets or [name for name in names() if name not in IMAGES]:
+    for name in sets:
         n, d = table(name).shape
         n = min(n, most or n)
         components: tuple[int, ...] = COMPONENTS
@@ -214,6 +226,8 @@ def arguments() -> argparse.Namespace:
     parser = options(__doc__, 5)
     parser.add_argument("--cache", type=Path, help="file of scikit-learn's scores")
     parser.add_argument("--all-rows", action="store_true", help="not only 20,000 rows")
+    parser.add_argument("--all-columns", action="store_true", help="discrete columns as well")
+    parser.add_argument("--components", type=int, nargs="+", help="only these numbers")
     parser.add_argument("--same-floor", action="store_true", help="auto with reg_covar=1e-6")
     parser.add_argument("--stand-in", action="store_true", help="mixfold makes the ten fits")
     parser.add_argument("--cached-only", action="store_true", help="compare what is in the cache")
@@ -224,7 +238,10 @@ def arguments() -> argparse.Namespace:
 def main() -> None:
     given = arguments()
     cache = Cache(given.cache)
-    chosen = tasks(given.sets, given.seeds, None if given.all_rows else MOST_ROWS)
+    sets = given.sets or tables(given.all_columns)
+    chosen = tasks(sets, given.seeds, None if given.all_rows else MOST_ROWS)
+    if given.components:
+        chosen = [task for task in chosen if task.k in given.components]
     missing = [task for task in chosen if task.key not in cache.found]
     make = partial(best_of_ten, stand_in=given.stand_in)
     work = partial(auto, reg_covar=REG_COVAR if given.same_floor else 0.0)

@@ -169,3 +169,13 @@ def test_the_direction_far_from_normal_is_found() -> None:
     (direction,) = interesting_directions(z, weight, 3, rng).T  # others are close to normal
     u = z @ direction
     assert np.mean(u**4) / np.mean(u**2) ** 2 < 1.6  # 3 for a normal
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_axis_without_kurtosis_and_skewness_is_found(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(1000, 10))
+    x[:, 4] += 5.0 * rng.choice(3, 1000, p=[0.11, 0.66, 0.23])
+    z = standardized(Rows(x))
+    (direction,) = interesting_directions(z, np.full(1000, 1e-3), 1, rng).T
+    assert abs(np.corrcoef(z @ direction, x[:, 4])[0, 1]) > 0.95

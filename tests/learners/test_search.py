@@ -16,7 +16,7 @@ from mixfold.families.gaussian import Gaussian
 from mixfold.families.poisson import Poisson
 from mixfold.initializers.k_mle_plus_plus import KMlePlusPlus
 from mixfold.initializers.random_rows import RandomRows
-from mixfold.learners._moves import TRIAL, improve, learn
+from mixfold.learners._moves import TRIAL, _splits, improve, learn
 from mixfold.learners.auto import Auto
 from mixfold.learners.search import draw
 from mixfold.models.mixture_model import MixtureModel
@@ -38,6 +38,32 @@ def test_moves_never_lower_the_likelihood_and_mend_a_grid(seed: int) -> None:
     assert after[1] >= start[1]
     truth = Mixture(n_components=16, init=8.0 * np.indices((4, 4)).reshape(2, -1).T, learner="em")
     assert after[1] > truth.fit(x).score(x) - 1e-3 > start[1]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_splits_of_a_normal_component_are_not_expected_to_help(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    rows = Rows(rng.normal(size=(6000, 10)))
+    backend = Threads(MixtureModel(Gaussian(), 1, 10), 1)
+    params, score = learn(TRIAL, backend, draw(backend, RandomRows(), rows, [seed]), rows)
+    density = backend.posterior(params, rows, False)[0]
+    assert density.mean() == pytest.approx(score, abs=1e-6)
+    (split,) = _splits(backend, params, rows, np.ones((6000, 1)), density, rng)
+    assert split.gain < 0.0
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_auto_finds_a_small_cluster_beside_long_ones(seed: int) -> None:
+    """Two clusters and a part of a third: no skewness or kurtosis where they differ."""
+    rng = np.random.default_rng(seed)
+    weights, lengths = [0.5, 0.3, 0.15, 0.05], np.array([10.0, 30.0, 15.0, 20.0])
+    labels = rng.choice(4, 6000, p=weights)
+    x = rng.normal(size=(6000, 10))
+    x[:, 1] *= lengths[labels]
+    x[:, 0] += 5.0 * labels
+    x = x @ np.linalg.qr(rng.normal(size=(10, 10)))[0]
+    fitted = Mixture(n_components=4, random_state=seed).fit(x)
+    assert sorted(fitted.weights_) == pytest.approx(sorted(weights), abs=0.02)
 
 
 def test_moves_serve_other_families() -> None:

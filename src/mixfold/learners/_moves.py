@@ -177,14 +177,16 @@ def _splits(
         if len(members) <= 2 * (model.d + 1) or not weight.sum() > 0.0:
             continue
         rows = Rows(np.ascontiguousarray(sample.x[members]), weight)
-        with np.errstate(divide="ignore"):
-            logs = np.log(responsibilities[members, k]) + log_density[members]
-        now = float(weight @ (logs - np.log(params.weights[k])))
         tried = [learn(FIRST_LOCAL, two, p, rows) for p in _two_parts(two.model, rows, rng)]
         if not tried:
             continue
-        best, score = learn(LOCAL, two, max(tried, key=lambda each: each[1])[0], rows)
-        gain = score * weight.sum() - now
+        best, _ = learn(LOCAL, two, max(tried, key=lambda each: each[1])[0], rows)
+        if len(members) == MOST_ROWS:  # not judged on the rows it was fitted to
+            members, weight = _members(responsibilities[:, k], sample, rng)
+            rows = Rows(np.ascontiguousarray(sample.x[members]), weight)
+        with np.errstate(divide="ignore"):
+            logs = np.log(responsibilities[members, k] / params.weights[k]) + log_density[members]
+        gain = float(weight @ (np.asarray(two.posterior(best, rows, False)[0]) - logs))
         if np.isfinite(gain):
             found.append(Split(k, gain, two.model.expected(best).blocks))
     return sorted(found, key=lambda split: -split.gain)

@@ -142,7 +142,7 @@ def _fit(
 ) -> Params:
     """The best fit from several initial parameters; with a seed, also from a search."""
     backend = _limited(backend, rows)
-    known: list[MixtureParams] = [params for params in starts if params is not None]
+    known = [params for params in starts if isinstance(params, MixtureParams)]
     if seed is not None:
         initializer = find("initializers", backend.model.family.default_init)()
         known.append(search(backend, [initializer], rows, seed, DRAWS, PRIOR))

@@ -16,8 +16,10 @@ LOG_SPREAD = 0.5 * np.log(2.0 * np.pi * np.e)  # the entropy of a standard norma
 def interesting_directions(z: Array, weight: Array, number: int, rng: np.random.Generator) -> Array:
     """At most `number` directions (d, m) of sphered rows z with the least entropy, uncorrelated.
 
-    Searches for extreme kurtosis and skewness begin at eigenvectors of the matrix of fourth
-    moments and at random directions, and of all directions found the best are kept.
+    Searches for extreme kurtosis and skewness begin at the axes, at eigenvectors of the matrix of
+    fourth moments and at random directions, and of all directions met the best are kept. Axes count
+    because clusters of unequal weights may have no kurtosis and no skewness in the direction in
+    which they differ, which is often a principal component.
 
     References: Cardoso (1989), Source separation using higher order moments; Peña and Prieto
     (2001), Cluster identification using projections; Hyvärinen (1999), Fast and robust fixed-point
@@ -60,11 +62,11 @@ def _drawn(weight: Array, most: int, rng: np.random.Generator) -> np.ndarray:
 
 
 def _starts(z: Array, weight: Array, rng: np.random.Generator) -> Array:
-    """Eigenvectors of the matrix of fourth moments, and random directions."""
+    """The axes, eigenvectors of the matrix of fourth moments, and random directions."""
     size = weight * np.square(z).sum(axis=1)
     vectors = np.linalg.eigh((size[:, None] * z).T @ z)[1]
     drawn = rng.standard_normal((z.shape[1], RANDOM))
-    return np.hstack([vectors, drawn / np.sqrt(np.square(drawn).sum(axis=0))])
+    return np.hstack([np.eye(len(vectors)), vectors, drawn / np.sqrt(np.square(drawn).sum(axis=0))])
 
 
 def _iterated(z: Array, weight: Array, directions: Array, most: int) -> Array:
