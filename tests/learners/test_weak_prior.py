@@ -40,7 +40,8 @@ def objective(x: np.ndarray, weights: Any, means: Any, covariances: Any) -> floa
     k, d = means.shape
     parts = zip(weights, means, covariances, strict=True)
     joint = [np.log(w) + multivariate_normal.logpdf(x, m, c) for w, m, c in parts]
-    rows, prior = k * d * (d + 1) / len(x), target(x, k)
+    ratio, prior = k * d * (d + 1) / 2.0 / len(x), target(x, k)
+    rows = 2.0 * ratio * min(1.0, ratio)
     away = [
         0.5 * (np.trace(np.linalg.solve(c, prior)) - d + np.linalg.slogdet(c)[1])
         - 0.5 * np.linalg.slogdet(prior)[1]
@@ -76,7 +77,7 @@ def test_a_step_adds_the_rows_of_the_prior(form: str) -> None:
     d = x.shape[1]
     whole, means = np.cov(x.T, ddof=0), np.repeat(x.mean(axis=0, keepdims=True), k, axis=0)
     count = {"full": k * d * (d + 1) / 2, "diag": k * d, "spherical": k, "tied": d * (d + 1) / 2}
-    rows, own = 5.0 * 2.0 * count[form] / len(x), len(x) / k
+    rows, own = 5.0 * 2.0 * (count[form] / len(x)) ** 2, len(x) / k
     shrunk = (own + rows / k ** (2.0 / d)) / (own + rows)
     variances = {
         "full": np.stack([whole] * k),
