@@ -73,13 +73,13 @@ class Auto(Learner[AutoState]):
     With few rows for the number of parameters, the highest likelihood belongs to components that
     have shrunk onto a few rows, and describes new rows badly. So the log-likelihood plus the log
     density of a prior is maximised, which pulls the covariance of every component towards that of
-    all rows divided by K^(2/d), as in Fraley and Raftery (2007). It counts for 2 r min(1, r)
-    rows per component, where r is the number of parameters of all covariances divided by that of
-    rows: with ten times as many rows as parameters for a fiftieth of a row. Means and weights have
-    no prior, and a single component has none. Row weights count as rows; if their mean is below 1, their common
-    factor does not matter. `history_.log_likelihood`, `score`, `aic` and `bic` are those of the
-    likelihood at this estimate; `history_.bound` and `lower_bound_` include the prior, whose log
-    density is 0 at its largest.
+    all rows divided by K^(2/d), as in Fraley and Raftery (2007). It counts for 2 r min(1, r) rows
+    per component, where r is the number of parameters of all covariances divided by that of rows:
+    with ten times as many rows as parameters for a fiftieth of a row. Means and weights have no
+    prior, and a single component has none. Row weights count as rows; if their mean is below 1,
+    their common factor does not matter. `history_.log_likelihood`, `score`, `aic` and `bic` are
+    those of the likelihood at this estimate; `history_.bound` and `lower_bound_` include the prior,
+    whose log density is 0 at its largest.
 
     Examples
     --------
