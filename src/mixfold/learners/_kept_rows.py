@@ -23,6 +23,7 @@ from mixfold.core.value import value
 
 T = TypeVar("T")
 
+SHORT = 4096  # rows of a first block
 UNIT = 16  # rows of the smallest block; others have a power of two times as many
 JOINED_BYTES = 2**23  # rows of all blocks are copied into one for a refit up to this size
 
@@ -126,13 +127,14 @@ class KeptRows:
         return [block.where(block.numbers < number) for block in self.blocks]
 
     def leading(self) -> KeptRows:
-        """The first blocks, at least a quarter as long as the first of all.
+        """The first blocks, at least a quarter as long as the first of all, or a 16th if it is short.
 
         They have at least 80% of the rows, and stay the same until their number has grown by up to
-        25%.
+        25%; of few rows, for which more depends on each, they have 95% and grow by 6%.
         """
         first = len(self.blocks[0]) if self.blocks else 0
-        long = tuple(block for block in self.blocks if len(block) >= max(UNIT, first // 4))
+        least = max(UNIT, first // (16 if first < SHORT else 4))
+        long = tuple(block for block in self.blocks if len(block) >= least)
         return KeptRows(long, self.below)
 
     def parts(self) -> list[Rows]:

@@ -282,7 +282,7 @@ class ReservoirEM(Learner[ReservoirState]):
     def _best(self, backend: MixtureBackend, kept: KeptRows, seed: int) -> MixtureParams:
         """The best of new candidates on a sample of the kept rows."""
         (sample,) = of_mean_weight_one([kept.sample(self.sample_size)])
-        more = [seed, len(kept)], self.starts, self.prior_strength
+        more = [seed, 0], self.starts, self.prior_strength
         return in_order_of_means(backend, search(backend, self.init_from, sample, *more))
 
     def _start(self, backend: MixtureBackend, state: ReservoirState) -> MixtureParams:
