@@ -193,6 +193,8 @@ def test_reordering_a_state_does_not_change_what_it_learns(
 @pytest.mark.parametrize("family", ["poisson", "exponential", Gaussian("factor", rank=1)])
 def test_families_go_with_their_components(family: Any) -> None:
     x = np.abs(np.round(clusters())) + 1.0
+    if family == "exponential":  # one component describes rows that vary less best
+        x = x**2 * np.random.default_rng(0).exponential(size=x.shape)
     model = Mixture(family, 3, random_state=1).fit(x)
     assert in_order(model.means_)
     order = np.array([1, 2, 0])

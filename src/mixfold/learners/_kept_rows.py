@@ -127,7 +127,7 @@ class KeptRows:
         return [block.where(block.numbers < number) for block in self.blocks]
 
     def leading(self) -> KeptRows:
-        """The first blocks, at least a quarter as long as the first of all, or a 16th if it is short.
+        """The first blocks, at least a quarter as long as the first, or a 16th if that is short.
 
         They have at least 80% of the rows, and stay the same until their number has grown by up to
         25%; of few rows, for which more depends on each, they have 95% and grow by 6%.
