@@ -24,6 +24,7 @@ REAL = (
     "projection-pursuit",
     "hierarchical",
     "concentric",
+    "directional",
 )
 
 
@@ -67,6 +68,15 @@ def test_nested_components_are_found_by_concentric_starts() -> None:
     model = Mixture(n_components=2, init="concentric", learner="em", random_state=0).fit(x)
     spread = np.sqrt(np.sort([np.trace(c) / 5 for c in model.covariances_]))
     np.testing.assert_allclose(spread, [1.0, 8.0], rtol=0.05)
+
+
+def test_crossed_components_are_found_by_directional_starts() -> None:
+    rng = np.random.default_rng(3)
+    labels, x = rng.integers(3, size=3000), rng.normal(size=(3000, 3))
+    x[np.arange(3000), labels] *= 10.0
+    assert adjusted_rand_score(labels, found("directional", x, 3)) > 0.6
+    others = [adjusted_rand_score(labels, found("k-means++", x, 3, s)) for s in range(3)]
+    assert min(others) < 0.4
 
 
 @pytest.mark.parametrize("init", REAL)

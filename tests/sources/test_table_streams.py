@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.dataset
 import pyarrow.parquet
 import pytest
+from scipy.stats import kstest, uniform
 
 from mixfold import CsvFiles, LinearMixedModel, Mixture, OneCompartmentModel, datasets
 from mixfold.core.errors import InvalidInputError, SourceError
@@ -204,3 +205,14 @@ def test_what_is_no_source_is_an_array() -> None:
     for data in (rows, rows.tolist(), pd.DataFrame(rows)):
         assert Mixture(random_state=0).fit(data).n_features_in_ == 2
     assert isinstance(CsvFiles("x.csv"), CsvFiles)
+
+
+def test_the_sample_of_a_file_of_many_row_groups_is_spread_over_it(tmp_path: Path) -> None:
+    x = np.arange(6000.0)
+    path = tmp_path / "rows.parquet"
+    pyarrow.parquet.write_table(pa.table({"a": x}), path, row_group_size=10)
+    source = open_source(str(path))
+    found = source.sample(500, np.random.default_rng(0)).x[:, 0]
+    assert len(np.unique(found)) == 500
+    assert len(np.unique(found // 10)) <= 256
+    assert kstest(found, uniform(0.0, 6000.0).cdf).pvalue > 0.01

@@ -16,6 +16,7 @@ Check = Callable[[Rows, Sequence[int]], None]
 """Refuses rows that cannot be learned; it is given their numbers too."""
 
 SAMPLED_BLOCK = 2**14
+MOST_STRETCHES = 256  # that are read for a sample
 BLOCK_ELEMENTS = 2**20
 PARTS = 32
 FIRST_ROWS = 2**12
@@ -153,7 +154,7 @@ class Source(ABC):
         """A uniform sample of n rows in their order; the first ones if rows can be read only once.
 
         The sample depends on the rows alone, not on how they are divided into files. At most one
-        pass is read.
+        pass is read, and of files with many row groups only some of these, evenly spaced.
         """
         if not self.rereadable or (self.length is not None and self.length <= n):
             return self.head(n)
@@ -164,7 +165,7 @@ class Source(ABC):
     def _drawn(self, n: int, rng: np.random.Generator) -> Rows:
         """The n rows with the smallest of random numbers, found in one pass."""
         kept, keys = Rows(np.empty((0, self.d))), np.empty(0)
-        for rows in self.blocks(0, min(SAMPLED_BLOCK, block_length(self.d))):
+        for rows in self._some_blocks(min(SAMPLED_BLOCK, block_length(self.d))):
             drawn = rng.random(len(rows))
             most = np.partition(keys, n - 1)[n - 1] if len(keys) >= n else np.inf
             some = drawn < most
@@ -175,6 +176,21 @@ class Source(ABC):
             if len(keys) > 2 * n:
                 kept, keys = _smallest(kept, keys, n)
         return _smallest(kept, keys, n)[0]
+
+    def _some_blocks(self, length: int) -> Iterator[Rows]:
+        """All blocks, or those of some stretches between anchors if there are many."""
+        anchors = self.anchors()
+        if self.length is None or len(anchors) <= MOST_STRETCHES:
+            yield from self.blocks(0, length)
+            return
+        ends = [*anchors[1:], self.length]
+        for i in (len(anchors) * part // MOST_STRETCHES for part in range(MOST_STRETCHES)):
+            left = ends[i] - anchors[i]
+            for rows in self.blocks(anchors[i], length):
+                yield rows.cut(0, left)
+                left -= len(rows)
+                if left <= 0:
+                    break
 
 
 def _smallest(rows: Rows, keys: np.ndarray, n: int) -> tuple[Rows, np.ndarray]:

@@ -36,9 +36,9 @@ class Mixture(Density):
     init : str, initializer object, parameters, means or fitted model, default="auto"
         "k-means++", "k-means", "k-mle++", "random-labels", "random-rows"; for Gaussians also
         "raw-k-means", "standardized-k-means", "sphered-k-means", "projection-pursuit",
-        "hierarchical" and "concentric"; `params_` of a model, an array of K means, or a fitted
-        mixture. "auto" is k-means++, or k-mle++ for families without second moments; the learner
-        "auto" then compares all kinds that serve the family.
+        "hierarchical", "concentric" and "directional"; `params_` of a model, an array of K means,
+        or a fitted mixture. "auto" is k-means++, or k-mle++ for families without second moments;
+        the learner "auto" then compares all kinds that serve the family.
     n_init : int, default=1
         Number of initialisations; the fit with the highest likelihood is kept.
     max_iter : int, default=None

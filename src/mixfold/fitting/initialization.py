@@ -32,9 +32,9 @@ REAL = (
     "standardized-k-means",
     "hierarchical",
     "concentric",
+    "directional",
     "projection-pursuit",
     "raw-k-means",
-    "k-means++",
     "sphered-k-means",
 )
 GROUP = 10
