@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import copy
-import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy.stats import chisquare
+from sklearn.datasets import load_breast_cancer
 
 import mixfold
 from mixfold import Mixture
@@ -196,17 +195,12 @@ def test_a_restart_forgets_all_rows_but_the_latest() -> None:
     assert model.means_.min() > 5.0
 
 
-DATA = os.environ.get("MIXFOLD_DATA")
-
-
-@pytest.mark.skipif(not DATA, reason="MIXFOLD_DATA names no folder")
-@pytest.mark.parametrize("name", ["abalone", "ccpp"])
-def test_real_tables(name: str) -> None:
-    table = pd.read_parquet(Path(str(DATA)) / f"{name}.parquet").select_dtypes("number").dropna()
-    x = table.to_numpy(dtype=np.float64)
+@pytest.mark.parametrize("first", [0, 10, 20])
+def test_real_columns(first: int) -> None:
+    x = load_breast_cancer().data[:, first : first + 6]
     x = x[np.random.default_rng(0).permutation(len(x))]
-    train, test = np.split(x, [len(x) * 4 // 5])
+    train, test = np.split(x, [len(x) * 3 // 5])
     one = Mixture(n_components=1).fit(train).score(test)
     fit = Mixture(n_components=3, random_state=0).fit(train).score(test)
-    stream = streamed(Mixture(n_components=3, random_state=0), train, 1000).score(test)
-    assert stream - one > 0.95 * (fit - one)
+    stream = streamed(Mixture(n_components=3, random_state=0), train, 10).score(test)
+    assert stream - one > 0.95 * (fit - one) > 0.1
