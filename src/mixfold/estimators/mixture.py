@@ -40,7 +40,7 @@ class Mixture(Density):
         or a fitted mixture. "auto" is k-means++, or k-mle++ for families without second moments;
         the learner "auto" then compares all kinds that serve the family.
     n_init : int, default=1
-        Number of initialisations; the fit with the highest likelihood is kept.
+        Number of initialisations; the fit with the highest likelihood, or lower bound, is kept.
     max_iter : int, default=None
         The largest number of passes over the data; None is the learner's default.
     columns : list of str, default=None

@@ -70,10 +70,10 @@ class Loop:
     def _run_passes(self) -> bool:
         """Make several passes at once, if the learner and the backend can."""
         most = None if self.plan.passes is None else self.plan.passes - self.fit.passes
-        leapt = self.passing.run_passes(self.fit, most)
-        if leapt is None:
+        made = self.passing.run_passes(self.fit, most)
+        if made is None:
             return False
-        state, infos, rows = leapt
+        state, infos, rows = made
         moved = self._moved(self.fit, state, infos, len(infos) * rows)
         self.fit = replace(moved, passes=self.fit.passes + len(infos), row=0, length=rows)
         self._tell()

@@ -76,8 +76,8 @@ class LocalPass:
         rows = self.source.resident()
         if rows is None or fit.passes == 0 or fit.row > 0 or self.order != "stream":
             return None
-        leapt = self.learner.run_passes(self.backend, fit.state, rows, most)
-        return None if leapt is None else (*leapt, len(rows))
+        made = self.learner.run_passes(self.backend, fit.state, rows, most)
+        return None if made is None else (*made, len(rows))
 
     def _blocks(self, fit: Fit) -> tuple[Sequence[int], Iterator[Rows]]:
         """The numbers of the rows of this pass, and the remaining blocks."""

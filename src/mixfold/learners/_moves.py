@@ -56,11 +56,12 @@ class Merge(NamedTuple):
 Move = tuple[Split, Merge]
 
 
-def learn(learner: EM, backend: MixtureBackend, params: MixtureParams, rows: Rows) -> Found:
-    """EM on rows: parameters and what it has maximised, per row."""
+def learn(learner: EM, backend: MixtureBackend, params: MixtureParams, *parts: Rows) -> Found:
+    """EM on rows in one or more parts: parameters and what it has maximised, per row."""
     state = learner.init(backend, params)
     while not learner.finished(state):
-        state, _ = learner.step(backend, state, rows)
+        for rows in parts:
+            state, _ = learner.step(backend, state, rows)
         state, _ = learner.end_pass(backend, state)
     return learner.estimate(backend, state), state.before
 

@@ -6,7 +6,6 @@ import numpy as np
 
 from mixfold.core.backend import Model
 from mixfold.core.checks import check_array, check_count, check_least, check_seed
-from mixfold.core.data_limits import LimitsFromData
 from mixfold.core.learner import rows_before_start
 from mixfold.core.params import Params
 from mixfold.core.registry import find
@@ -15,6 +14,7 @@ from mixfold.core.value import replace, value
 from mixfold.learners._moves import learn
 from mixfold.learners.em import EM
 from mixfold.learners.search import best_first, search
+from mixfold.models.limits_from_data import limited
 from mixfold.models.mixture_model import MixtureBackend, MixtureParams
 
 INNER, LONG, SHORT = range(3)  # indices of scores
@@ -141,19 +141,10 @@ def _fit(
     backend: MixtureBackend, rows: Rows, starts: list[Params | None], seed: list[int] | None
 ) -> Params:
     """The best fit from several initial parameters; with a seed, also from a search."""
-    backend = _limited(backend, rows)
+    backend = limited(backend, lambda: rows)
     known = [params for params in starts if isinstance(params, MixtureParams)]
     if seed is not None:
         initializer = find("initializers", backend.model.family.default_init)()
         known.append(search(backend, [initializer], rows, seed, DRAWS, PRIOR))
     found = [learn(REFIT, backend, params, rows) for params in known]
     return found[best_first(backend, found, rows)[0]][0]
-
-
-def _limited(backend: MixtureBackend, rows: Rows) -> MixtureBackend:
-    """The backend whose family has limits from these rows, if it takes any."""
-    family = backend.model.family
-    if not (isinstance(family, LimitsFromData) and family.takes_limits):
-        return backend
-    x = rows.where(rows.weights() > 0.0).on_host().x
-    return backend.with_model(replace(backend.model, family=family.with_limits(x)))

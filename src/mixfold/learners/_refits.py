@@ -16,6 +16,7 @@ from mixfold.core.rows import Rows
 from mixfold.core.statistics import Block, Statistics
 from mixfold.core.value import replace, value
 from mixfold.learners._gathering import Gathered, expecting, gather, nothing, total
+from mixfold.learners._moves import learn
 from mixfold.learners._steps import rows_of_window
 from mixfold.learners.em import EM
 from mixfold.models.mixture_model import (
@@ -87,33 +88,6 @@ def gathered_with(
     return gathered
 
 
-def fitted(
-    learner: EM, backend: MixtureBackend, params: MixtureParams, parts: Sequence[Rows]
-) -> tuple[MixtureParams, float]:
-    """EM on rows: parameters, and the mean log-likelihood before the last step."""
-    state = learner.init(backend, params)
-    while not learner.finished(state):
-        for rows in parts:
-            state, _ = learner.step(backend, state, rows)
-        state, _ = learner.end_pass(backend, state)
-    return learner.estimate(backend, state), state.before
-
-
-def _em_with(
-    learner: EM,
-    backend: MixtureBackend,
-    fixed: Statistics | None,
-    params: MixtureParams,
-    parts: Sequence[Rows],
-) -> MixtureParams:
-    """EM on rows, and on fixed statistics of other rows, if there are any."""
-    if fixed is None:
-        return fitted(learner, backend, params, parts)[0]
-    for _ in range(learner.max_iter):
-        params, _ = backend.model.maximize(fixed + statistics_of(backend, params, parts))
-    return params
-
-
 def corrected(
     backend: MixtureBackend, known: Known, params: MixtureParams, parts: Sequence[Rows]
 ) -> MixtureParams:
@@ -135,7 +109,7 @@ def worse(
     """Whether `a` is worse than `b` in what EM maximises, or has more spurious components."""
     spurious = [count_spurious(backend.model, one, parts) for one in (a, b)]
     once = replace(learner, max_iter=1, accelerate=False)
-    found = [fitted(once, backend, one, parts)[1] for one in (a, b)]
+    found = [learn(once, backend, one, *parts)[1] for one in (a, b)]
     return bool(spurious[0] > spurious[1] or found[0] < found[1])
 
 
@@ -146,7 +120,10 @@ def em_on(
     params: MixtureParams,
     parts: Sequence[Rows],
 ) -> MixtureParams:
-    """EM on kept rows, in which a common factor of all weights does not matter."""
+    """EM on kept rows, and on fixed statistics of other rows, if there are any.
+
+    A common factor of all weights does not matter.
+    """
     n = sum(map(len, parts))
     most = min(learner.max_iter, max(LEAST_PASSES, WARM_VISITS // n))
     if n < FEW_ROWS:
@@ -154,8 +131,10 @@ def em_on(
     else:
         learner = replace(learner, max_iter=most)
     if fixed is None:
-        parts = of_mean_weight_one(parts)
-    return _em_with(learner, backend, fixed, params, parts)
+        return learn(learner, backend, params, *of_mean_weight_one(parts))[0]
+    for _ in range(learner.max_iter):
+        params, _ = backend.model.maximize(fixed + statistics_of(backend, params, parts))
+    return params
 
 
 def of_few_rows(

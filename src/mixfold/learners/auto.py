@@ -51,9 +51,9 @@ class Auto(Learner[AutoState]):
     Parameters
     ----------
     starts : int, default=10
-        The number of initialisations that are compared.
+        The largest number of initialisations that are compared; fewer, once four agree on the best.
         They are of several kinds, which take turns, unless `init` names one. Every ten give one
-        complete fit, and that of the highest likelihood is kept.
+        complete fit, and that with the highest sum of log-likelihood and log prior is kept.
     sample_size : int, default=20000
         The number of rows on which they are compared. It grows in proportion where the default
         would be fewer than 200 rows per component or one per parameter, within 64 MiB.
