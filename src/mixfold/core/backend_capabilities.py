@@ -1,19 +1,19 @@
-"""Protocols that only some backends, kernels and learners implement.
+"""Protocols that only some backends and kernels implement.
 
 A learner asks its backend for a capability, `backend.capability(Annealer)`, and gets the object
-that implements it, or None. Capabilities of learners are found with `isinstance`.
+that implements it, or None.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from mixfold.core.arrays import Tensor
 from mixfold.core.backend import Backend, RowOptions
 from mixfold.core.capability import Capability
 from mixfold.core.errors import InvalidInputError
-from mixfold.core.params import AnnealedT, Params, PosteriorT, Rule_contra, StateT
+from mixfold.core.params import AnnealedT, Params, PosteriorT, Rule_contra
 from mixfold.core.rows import Array, Rows
 from mixfold.core.statistics import Additive
 
@@ -97,34 +97,6 @@ class DeviceDensities(Capability, Protocol):
         self, params: Params, rows: Rows, expectations: bool
     ) -> tuple[Tensor, Tensor | None]:
         """The same as `posterior`, as tensors on the device."""
-        ...
-
-
-@runtime_checkable
-class Mergeable(Capability, Protocol[StateT]):
-    """A learner whose states can be merged."""
-
-    def merge(self, backend: Backend, before: StateT, states: Sequence[StateT]) -> StateT:
-        """Merge states, each of which was learned from different rows, starting from `before`.
-
-        The result does not depend on the order of the states, and can be merged again.
-        """
-        ...
-
-
-@runtime_checkable
-class WatchesDrift(Capability, Protocol[StateT]):
-    """A learner that monitors the likelihood of windows of rows while another one learns them."""
-
-    learner: Any
-    window: int
-
-    def watched(self, backend: Backend, state: StateT, inner: Any, rows: Rows) -> StateT:
-        """The state after more rows of a window; `inner` is the state of the inner learner."""
-        ...
-
-    def drifts(self, state: StateT) -> list[int]:
-        """Numbers of the rows at which the inner learner was restarted."""
         ...
 
 

@@ -9,7 +9,6 @@ from mixfold.core.backend import Backend, Model
 from mixfold.core.checks import check_count
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
-from mixfold.core.initializer import Initializer
 from mixfold.core.params import Params, StateT
 from mixfold.core.rows import Rows
 from mixfold.core.value import is_value, value
@@ -42,23 +41,19 @@ class Learner(ABC, Generic[StateT]):
     names its class. The same rows in blocks of any sizes give the same state to the bit. A learner
     that `rereads` needs a source that can be read again in the same order. One that
     `supports_warm_start` can continue from its state after a fit. If the learner is `exchangeable`,
-    components may be put into any order. The estimate of one that `settles_late` takes long, so it
-    is computed when it is asked for. Initial parameters are the best of `starts` candidates,
-    drawn from about `sample_size` rows, and compared with a prior of `prior_strength`; with
-    `varied_starts` they are of several kinds, unless the user has named one.
+    components may be put into any order. Initial parameters are the best of `starts` candidates,
+    drawn from about `sample_size` rows.
 
-    A learner whose states can be merged is `Mergeable` too: see `core/backend_capabilities.py` and
-    `learners/_merging.py`. Its `merge` flushes states that hold buffered rows.
+    What only some learners have, such as `merge`, is a capability: see
+    `core/learner_capabilities.py`. `merge` flushes states that hold buffered rows; functions for it
+    are in `learners/_merging.py`.
     """
 
     # fields that name files, which are not saved in model files
     places: ClassVar[tuple[str, ...]] = ()
     starts = 1
-    varied_starts: ClassVar[bool] = False
     sample_size = 20_000
-    prior_strength = 0.0
     rereads = False
-    settles_late = False
     supports_warm_start = False
     exchangeable = True
 
@@ -94,14 +89,6 @@ class Learner(ABC, Generic[StateT]):
         """The learner with all settings resolved, given the number of rows if it is known."""
         return self
 
-    def for_one_pass(self) -> Learner:
-        """The learner for a source that can be read only once."""
-        return self
-
-    def searching_from(self, kinds: tuple[Initializer, ...]) -> Learner:
-        """The learner that draws candidates of its own with initializers, if it needs any."""
-        return self
-
     def order(self, random_access: bool) -> Order:
         """The order in which rows are drawn from the source."""
         return "stream"
@@ -109,10 +96,6 @@ class Learner(ABC, Generic[StateT]):
     def prior_count(self, sample: int, k: int, d: int) -> int:
         """How many rows the initial parameters count for, if drawn from `sample` rows."""
         return 0
-
-    def rows_to_start(self, k: int, d: int) -> int:
-        """The number of rows of a stream from which initial parameters are drawn."""
-        return min(rows_before_start(k, d), max(self.sample_size, k))
 
     def rows_to_sample(self, k: int, d: int) -> int:
         """The number of rows from which the initial parameters of K components are drawn."""
@@ -176,14 +159,6 @@ class Learner(ABC, Generic[StateT]):
             raise InvalidInputError(f"the state is a {type(state).__name__}: a value is needed")
         model.check_params(state.params)
         check_count("n_degenerate", state.n_degenerate)
-
-    def model_learned(self, model: Model, state: StateT) -> Model:
-        """The model with the limits that the state has learned, if any."""
-        return model
-
-    def without_rows(self, state: StateT) -> StateT:
-        """The state without rows that it keeps, as states for merging are stored."""
-        return state
 
     def compact(self, state: StateT) -> StateT:
         """The state without the parts that only another pass would need."""

@@ -10,6 +10,7 @@ from mixfold.core.engine import Engine
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.initializer import Initializer
 from mixfold.core.learner import Learner
+from mixfold.core.learner_capabilities import for_one_pass, row_keeping
 from mixfold.core.source import Source
 from mixfold.core.value import at_home, is_value, replace
 from mixfold.estimators._edge import open_data
@@ -102,9 +103,9 @@ class Density(Streaming):
         engine: Engine | None,
     ) -> FitPlan:
         learner, check = settings.learner, settings.check(source)
-        learner = learner if source.rereadable else learner.for_one_pass()
+        learner = learner if source.rereadable else for_one_pass(learner)
         learner = learner.resolve(source.length, source.d, False)
-        learner = learner.searching_from(settings.initialization.kinds)
+        learner = row_keeping(learner).searching_from(settings.initialization.kinds)
         passing = None
         if engine is not None:
             passing = ShardedPass(engine, backend.model, learner, source, check)
@@ -190,7 +191,7 @@ class Density(Streaming):
         fit = fit.best if fit.best is not None and not fit.done else fit
         self._copies = deque[Snapshot](maxlen=MOST)
         model, params = (
-            learner.model_learned(backend.model, fit.state),
+            row_keeping(learner).model_learned(backend.model, fit.state),
             learner.estimate(backend, fit.state),
         )
         assert isinstance(model, MixtureModel)

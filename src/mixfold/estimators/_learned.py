@@ -10,11 +10,11 @@ import numpy as np
 
 from mixfold.backends.threads import Threads
 from mixfold.core.backend import Model
-from mixfold.core.backend_capabilities import WatchesDrift
 from mixfold.core.capabilities import CovarianceMatrices
 from mixfold.core.checks import check_count, check_kind, check_seed
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Learner
+from mixfold.core.learner_capabilities import MonitorsDrift, row_keeping
 from mixfold.core.rows import Rows
 from mixfold.core.value import equal, field_names, replace, value
 from mixfold.fitting.component_order import component_order, reorder
@@ -149,7 +149,7 @@ class Learned:
         for name, made in (("lower_bound_", self.lower_bound), ("posterior_", self.posterior)):
             if made is not None:
                 found[name] = made
-        if isinstance(self.learner, WatchesDrift):
+        if isinstance(self.learner, MonitorsDrift):
             state = self.stream.state
             drifts = [] if state is None else self.learner.drifts(state)
             found["drifts_"] = np.array(drifts, dtype=np.int64)
@@ -209,7 +209,7 @@ class Learned:
         return (
             []
             if state is None
-            else [Snapshot(self.learner.without_rows(state), self.n_seen, self.n_rows)]
+            else [Snapshot(row_keeping(self.learner).without_rows(state), self.n_seen, self.n_rows)]
         )
 
     def with_snapshots(self, copies: Iterable[Snapshot]) -> Learned:
@@ -228,6 +228,7 @@ class Learned:
         params = self.stream.estimate(backend, self.learner, initialization, self.seed)
         if state is None:
             return replace(self, params=params, n_degenerate=0, converged=False)
-        model = self.learner.model_learned(self.model, state)
+        model = row_keeping(self.learner).model_learned(self.model, state)
+        assert isinstance(model, MixtureModel)
         n_degenerate = count_degenerate(model, params)
         return replace(self, model=model, params=params, n_degenerate=n_degenerate, converged=True)

@@ -12,7 +12,8 @@ from typing import Any, NamedTuple, Protocol, Self, runtime_checkable
 import numpy as np
 
 from mixfold.core.backend import RowOptions
-from mixfold.core.backend_capabilities import RowUpdater, WatchesDrift, row_updater
+from mixfold.core.backend_capabilities import RowUpdater, row_updater
+from mixfold.core.learner_capabilities import MonitorsDrift
 from mixfold.core.limits import LARGEST
 from mixfold.core.rows import Array, Rows
 from mixfold.core.value import replace
@@ -292,7 +293,7 @@ class DriftRowStream(RowStream):
         if not done:
             return window.before, window.first
         rows = Rows(window.rows[:done])
-        state = self._from.learner.watched(self.backend, window.before, inner, rows)
+        state = self._from.learner.monitored(self.backend, window.before, inner, rows)
         return state, window.first + done
 
 
@@ -306,7 +307,7 @@ def live_from(
 def live_on(learned: Learned, backend: MixtureBackend, initialization: Initialization) -> RowStream:
     """The working copy that continues from the stream's state."""
     state, learner = learned.stream.state, learned.learner
-    if isinstance(learner, WatchesDrift):
+    if isinstance(learner, MonitorsDrift):
         return DriftRowStream(learned, backend, initialization)
     if isinstance(learner, UpdatesByRow) and learner.row_by_row():
         updater = row_updater(backend, state.statistics, state.params)

@@ -12,6 +12,7 @@ from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
 from mixfold.core.initializer import Initializer
 from mixfold.core.learner import Learner
+from mixfold.core.learner_capabilities import row_keeping, search_of
 from mixfold.core.registry import is_called
 from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows
@@ -53,7 +54,7 @@ class Streaming(LearnedAttributes):
         self, family: Family, learner: Learner, start: Initializer
     ) -> tuple[Initializer, ...]:
         """The initializers that take turns."""
-        varied = learner.varied_starts and is_called(getattr(self, "init", None), "auto")
+        varied = search_of(learner).varied_starts and is_called(getattr(self, "init", None), "auto")
         return kinds_for(family) if varied else (start,)
 
     def _settings(self) -> MixtureSettings:
@@ -62,7 +63,7 @@ class Streaming(LearnedAttributes):
         start = self._start(family, learner)
         kinds = self._kinds(family, learner, start)
         initialization = Initialization(
-            kinds, learner.starts, learner.exchangeable, learner.prior_strength
+            kinds, learner.starts, learner.exchangeable, search_of(learner).prior_strength
         )
         return MixtureSettings(family, learner, initialization, self.n_components, self.n_threads)
 
@@ -104,7 +105,7 @@ class Streaming(LearnedAttributes):
             seen, weight = seen + len(rows), weight + rows.total_weight()
         check_some(seen, weight)
         backend, live = with_model(backend, learned.model), None
-        if learned.learner.settles_late and place.is_default:
+        if row_keeping(learned.learner).settles_late and place.is_default:
             live = live_from(learned, backend, settings.initialization)
         if live is not None:
             self._follow(learned, live)
@@ -173,7 +174,7 @@ class Streaming(LearnedAttributes):
     def _streaming(self, settings: MixtureSettings, backend: MixtureBackend) -> Learned:
         """The learned state in the form that `partial_fit` continues from."""
         learner = settings.learner.resolve(None, backend.model.d, True)
-        learner = learner.searching_from(settings.initialization.kinds)
+        learner = row_keeping(learner).searching_from(settings.initialization.kinds)
         check_served(learner, backend.model)
         if not self.__sklearn_is_fitted__():
             return Learned.nothing(backend.model, learner, self._seed())

@@ -9,10 +9,10 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 
 from mixfold.backends.threads import Threads
-from mixfold.core.backend_capabilities import Mergeable
 from mixfold.core.capabilities import LatentFactors
 from mixfold.core.data_limits import LimitsFromData, without_limits
 from mixfold.core.errors import InvalidInputError
+from mixfold.core.learner_capabilities import Mergeable
 from mixfold.core.statistics import Statistics
 from mixfold.core.value import digest, equal, field_names
 from mixfold.estimators._density import Density

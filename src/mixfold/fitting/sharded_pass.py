@@ -7,10 +7,10 @@ from typing import Any
 
 from mixfold.backends.threads import Threads
 from mixfold.core.backend import Model
-from mixfold.core.backend_capabilities import Mergeable
 from mixfold.core.engine import Engine
 from mixfold.core.errors import InvalidInputError, in_partition
 from mixfold.core.learner import Info, Learner
+from mixfold.core.learner_capabilities import Mergeable
 from mixfold.core.source import Check, Source, no_check
 from mixfold.core.value import value
 from mixfold.fitting.fit import Fit

@@ -7,6 +7,7 @@ from typing import Any
 from mixfold.core.backend import Model
 from mixfold.core.checks import check_kind
 from mixfold.core.learner import Info, Learner
+from mixfold.core.learner_capabilities import row_keeping
 from mixfold.core.rows import Rows, join
 from mixfold.core.value import replace, value
 from mixfold.fitting.initialization import Initialization, warn_of
@@ -66,7 +67,7 @@ class Stream:
         self, model: Model, learner: Learner, initialization: Initialization, rows: Rows
     ) -> Rows | None:
         """The rows for the initialisation, once there are enough."""
-        together, needed = self._with(rows), learner.rows_to_start(model.k, model.d)
+        together, needed = self._with(rows), row_keeping(learner).rows_to_start(model.k, model.d)
         return None if initialization.random and len(together) < needed else together.cut(0, needed)
 
     def estimate(

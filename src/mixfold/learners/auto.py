@@ -127,6 +127,7 @@ class Auto(Learner[AutoState]):
         return max(self.sample_size, k, min(wanted, SAMPLE_BYTES // (8 * d)))
 
     def for_one_pass(self) -> Learner:
+        """The learner for a source that can be read only once."""
         return ReservoirEM(
             starts=self.starts, sample_size=self.sample_size, prior_strength=self.prior_strength
         )

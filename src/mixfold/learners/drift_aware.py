@@ -11,6 +11,7 @@ from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
 from mixfold.core.initializer import Initializer
 from mixfold.core.learner import Info, Learner
+from mixfold.core.learner_capabilities import for_one_pass, row_keeping
 from mixfold.core.params import DetectorStateT, LearnerState, Params, StateT
 from mixfold.core.registry import make_fields
 from mixfold.core.rows import Rows, join, no_rows
@@ -135,9 +136,9 @@ class DriftAware(Learner[DriftAwareState]):
         return bool(self.learner.exchangeable)
 
     @property
-    def settles_late(self) -> bool:  # type: ignore[override]
+    def settles_late(self) -> bool:
         """Whether parameters are computed when they are asked for."""
-        return bool(self.learner.settles_late)
+        return row_keeping(self.learner).settles_late
 
     def default_initializer(self, family: Family) -> str | None:
         return self.learner.default_initializer(family)
@@ -169,13 +170,16 @@ class DriftAware(Learner[DriftAwareState]):
         return replace(self, learner=self.learner.resolve(n, d, streaming))
 
     def for_one_pass(self) -> Learner:
-        return replace(self, learner=self.learner.for_one_pass())
+        """The learner for a source that can be read only once."""
+        return replace(self, learner=for_one_pass(self.learner))
 
     def searching_from(self, kinds: tuple[Initializer, ...]) -> Learner:
-        return replace(self, learner=self.learner.searching_from(kinds))
+        """The learner that draws its candidates with these initializers."""
+        return replace(self, learner=row_keeping(self.learner).searching_from(kinds))
 
     def rows_to_start(self, k: int, d: int) -> int:
-        return int(self.learner.rows_to_start(k, d))
+        """The number of rows of a stream from which initial parameters are drawn."""
+        return row_keeping(self.learner).rows_to_start(k, d)
 
     def prior_count(self, sample: int, k: int, d: int) -> int:
         return int(self.learner.prior_count(sample, k, d))
@@ -214,7 +218,7 @@ class DriftAware(Learner[DriftAwareState]):
             room = max(1, self.window - len(state.window))
             some, rows = rows.cut(0, room), rows.cut(room, len(rows))
             inner, more = self.learner.step(backend, state.inner, some)
-            state = self.watched(backend, state, inner, some)
+            state = self.monitored(backend, state, inner, some)
             infos += more
         return state, infos
 
@@ -222,7 +226,7 @@ class DriftAware(Learner[DriftAwareState]):
         """Numbers of the rows at which the inner learner was restarted."""
         return list(state.drifts)
 
-    def watched(
+    def monitored(
         self, backend: Backend, state: DriftAwareState, inner: LearnerState, rows: Rows
     ) -> DriftAwareState:
         """The state after rows of one window, of which `inner` is the new state of the learner."""
@@ -234,9 +238,9 @@ class DriftAware(Learner[DriftAwareState]):
             window=rows.copy() if first else join([state.window, rows]),
             rows=state.rows + len(rows),
         )
-        return after if len(after.window) < self.window else self._judged(backend, after)
+        return after if len(after.window) < self.window else self._after_window(backend, after)
 
-    def _judged(self, backend: Backend, state: DriftAwareState) -> DriftAwareState:
+    def _after_window(self, backend: Backend, state: DriftAwareState) -> DriftAwareState:
         """The state after the detector was updated with a complete window."""
         window, before = state.window, state.before
         state = self._between(backend, state, state.inner)
@@ -301,10 +305,12 @@ class DriftAware(Learner[DriftAwareState]):
         return bool(self.learner.converged(state.inner))
 
     def model_learned(self, model: Model, state: DriftAwareState) -> Model:
-        return self.learner.model_learned(model, state.inner)
+        """The model with the limits that the state has learned."""
+        return row_keeping(self.learner).model_learned(model, state.inner)
 
     def without_rows(self, state: DriftAwareState) -> DriftAwareState:
-        return replace(state, inner=self.learner.without_rows(state.inner))
+        """The state without the rows that it keeps."""
+        return replace(state, inner=row_keeping(self.learner).without_rows(state.inner))
 
     def compact(self, state: DriftAwareState) -> DriftAwareState:
         """The state for more rows, which are monitored again."""

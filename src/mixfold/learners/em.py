@@ -144,6 +144,7 @@ class EM(Learner[EMState]):
     """
 
     assign: ClassVar[Literal["expected", "mode"]] = "expected"
+    varied_starts: ClassVar[bool] = False
 
     tol: float = TOL
     max_iter: int = 1000

@@ -8,8 +8,8 @@ import numpy as np
 
 from mixfold.backends.threads import Threads
 from mixfold.core.backend import Backend, Model
-from mixfold.core.backend_capabilities import Mergeable
 from mixfold.core.learner import Info, Learner
+from mixfold.core.learner_capabilities import Mergeable
 from mixfold.core.rows import Array, Rows
 from mixfold.core.schema import check_types
 from mixfold.core.value import equal, flatten, unflatten
