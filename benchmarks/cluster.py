@@ -69,15 +69,15 @@ def moved(client: Client, source: Source, model: MixtureModel, params: Any) -> t
     """Bytes between workers, and to and from them, in one iteration."""
     backend, learner = Threads(model, 1), EM()
     state = learner.init(backend, params)
-    passing = ShardedPass(Dask(client), model, learner, source, no_check)
-    work, shards = Folding(model, learner, no_check, 1), [[part] for part in passing.partitions]
+    pass_runner = ShardedPass(Dask(client), model, learner, source, no_check)
+    work, shards = Folding(model, learner, no_check, 1), [[part] for part in pass_runner.partitions]
     folded = work.begin(state, 0)
     given, result = len(pickle.dumps((work, state))), len(pickle.dumps(folded))
     (future,) = client.scatter([(work, state)], hash=False)
     tasks = len(cloudpickle.dumps(dict(graph(future, shards).__dask_graph__())))
     before = Counter(key for keys in client.run(sent).values() for key in keys)
     for _ in range(PASSES):
-        list(passing.states(Fit(state, no_history(), passes=1)))
+        list(pass_runner.states(Fit(state, no_history(), passes=1)))
     after = Counter(key for keys in client.run(sent).values() for key in keys)
     sizes = {"_first": result, "_merge": result}
     between = sum(sizes.get(kind, given) * n for kind, n in (after - before).items())

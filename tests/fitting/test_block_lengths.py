@@ -10,7 +10,7 @@ import pytest
 
 from mixfold import Mixture
 from mixfold.core.value import equal
-from mixfold.fitting import pass_runner as passing
+from mixfold.fitting import pass_runner
 from mixfold.learners.em import EM
 from mixfold.learners.online_em import OnlineEM
 from mixfold.sources.array_source import ArraySource
@@ -30,8 +30,8 @@ def fit(monkeypatch: pytest.MonkeyPatch) -> Fit:
     """Fits, and lists how many rows each step was given."""
 
     def fit(learner: Any, busy: float, x: Any) -> tuple[Mixture, list[int]]:
-        monkeypatch.setattr(passing, "block_length", lambda d: FIRST)
-        monkeypatch.setattr(passing, "BUSY_SECONDS", busy)
+        monkeypatch.setattr(pass_runner, "block_length", lambda d: FIRST)
+        monkeypatch.setattr(pass_runner, "BUSY_SECONDS", busy)
         seen: list[int] = []
 
         step = type(learner).step

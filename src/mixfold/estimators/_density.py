@@ -106,18 +106,18 @@ class Density(Streaming):
         learner = learner if source.rereadable else for_one_pass(learner)
         learner = learner.resolve(source.length, source.d, False)
         learner = row_keeping(learner).searching_from(settings.initialization.kinds)
-        passing = None
+        pass_runner = None
         if engine is not None:
-            passing = ShardedPass(engine, backend.model, learner, source, check)
+            pass_runner = ShardedPass(engine, backend.model, learner, source, check)
         start = settings.initialization.start
-        checkpoint = self._checkpoint(backend, learner, source, passing, start)
+        checkpoint = self._checkpoint(backend, learner, source, pass_runner, start)
         saved = checkpoint.read() if checkpoint and self.resume else None
         resumed = self._resumed(backend, learner, saved)
         seed = resumed.seed if resumed else self._seed()
         sample = settings.sample(backend, source, self.n_init, seed)
         backend = limited(backend, sample.rows)
-        if passing is not None:
-            passing.model = backend.model
+        if pass_runner is not None:
+            pass_runner.model = backend.model
         return FitPlan(
             backend,
             learner,
@@ -127,7 +127,7 @@ class Density(Streaming):
             prior_count=learner.prior_count(sample.drawing.size, self.n_components, source.d),
             passes=self._most_passes(),
             check=check,
-            passing=passing,
+            pass_runner=pass_runner,
             checkpoint=checkpoint,
             resumed=resumed,
             progress=self._progress(),
@@ -155,7 +155,7 @@ class Density(Streaming):
         backend: MixtureBackend,
         learner: Learner,
         source: Source,
-        passing: ShardedPass | None,
+        pass_runner: ShardedPass | None,
         start: Initializer,
     ) -> Checkpoint | None:
         force = is_forced(self.resume)
@@ -168,7 +168,9 @@ class Density(Streaming):
             "the number of columns": source.d,
             "the list of columns": self._columns(source),
             "the number of rows": source.length,
-            "the number of partitions": None if passing is None else len(passing.partitions),
+            "the number of partitions": None
+            if pass_runner is None
+            else len(pass_runner.partitions),
             DATA: source.fingerprint(),
             MODEL: backend.model,
             LEARNER: learner,

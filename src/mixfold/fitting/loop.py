@@ -27,7 +27,7 @@ class Loop:
 
     def __init__(self, plan: FitPlan) -> None:
         self.plan, self.learner, self.backend = plan, plan.learner, plan.backend
-        self.passing = plan.passing or LocalPass(
+        self.pass_runner = plan.pass_runner or LocalPass(
             plan.backend, plan.learner, plan.source, plan.seed, plan.check
         )
         self.fit = Fit(None, no_history())
@@ -70,7 +70,7 @@ class Loop:
     def _run_passes(self) -> bool:
         """Make several passes at once, if the learner and the backend can."""
         most = None if self.plan.passes is None else self.plan.passes - self.fit.passes
-        made = self.passing.run_passes(self.fit, most)
+        made = self.pass_runner.run_passes(self.fit, most)
         if made is None:
             return False
         state, infos, rows = made
@@ -82,7 +82,7 @@ class Loop:
     def _passes(self) -> Iterator[Fit]:
         """Several passes at once, or one."""
         if not self._run_passes():
-            for state, infos, row in self.passing.states(self.fit):
+            for state, infos, row in self.pass_runner.states(self.fit):
                 self.fit = self._moved(self.fit, state, infos, row)
                 self._tell()
                 yield self.fit
@@ -158,8 +158,8 @@ def iter_fits(
 ) -> Generator[Fit, None, None]:
     """Fit rows in memory, and yield the state after every `length` rows and every pass."""
     source = ArraySource(rows.x, rows.weight)
-    passing = LocalPass(backend, learner, source, 0, no_check, length)
-    plan = FitPlan(backend, learner, source, GivenParams(params), passing=passing)
+    pass_runner = LocalPass(backend, learner, source, 0, no_check, length)
+    plan = FitPlan(backend, learner, source, GivenParams(params), pass_runner=pass_runner)
     return Loop(plan).iter_fits()
 
 

@@ -55,8 +55,8 @@ def check_served(learner: Learner, model: Model) -> None:
 class FitPlan:
     """A model on a backend, the learner for these data, and where to start, stop and save.
 
-    `passing` runs a pass if rows are not read block by block in this process; `prior_count` is the
-    number of rows that the initial parameters count for; `resumed` is the fit to resume.
+    `pass_runner` runs a pass if rows are not read block by block in this process; `prior_count` is
+    the number of rows that the initial parameters count for; `resumed` is the fit to resume.
     """
 
     backend: Backend
@@ -67,7 +67,7 @@ class FitPlan:
     prior_count: int = 0
     passes: int | None = None
     check: Check = no_check
-    passing: PassRunner | None = None
+    pass_runner: PassRunner | None = None
     checkpoint: Checkpoint | None = None
     resumed: Fit | None = None
     progress: Progress = field(default_factory=Silent)
