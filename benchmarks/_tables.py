@@ -17,9 +17,10 @@ import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from functools import lru_cache
-from itertools import groupby
-from typing import Any, TypeVar
+from itertools import groupby, product
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from scipy.linalg import eigh
@@ -48,6 +49,42 @@ SHAPES = ("full", "diag")
 Scores = np.ndarray
 T = TypeVar("T")
 R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Task:
+    """A table, a shape of covariances, K, a seed, how many rows, and the learner of a stream."""
+
+    name: str
+    shape: str
+    k: int
+    seed: int
+    most: int | None = None
+    learner: str = "auto"
+
+    @property
+    def cell(self) -> tuple[Any, ...]:
+        """What it has in common with the tasks of other seeds."""
+        return self.name, self.learner, self.shape, self.k
+
+
+class HasCell(Protocol):
+    """A task that knows its cell."""
+
+    @property
+    def cell(self) -> tuple[Any, ...]:
+        """What it has in common with the tasks of other seeds."""
+
+
+class Result(Protocol):
+    """What was measured in a task."""
+
+    @property
+    def task(self) -> HasCell:
+        """The task."""
+
+
+ResultT = TypeVar("ResultT", bound=Result)
 
 
 def names() -> list[str]:
@@ -181,9 +218,19 @@ def in_processes(work: Callable[[T], R], tasks: Iterable[T], jobs: int) -> Itera
         yield from pool.map(work, tasks)
 
 
-def by_cell(results: Iterable[R], cell: Callable[[R], Any]) -> Iterator[tuple[Any, list[R]]]:
+def tasks(sets: Iterable[str], given: argparse.Namespace) -> list[Task]:
+    """Every table with its shapes, and with the components and seeds that were given."""
+    return [
+        Task(name, shape, k, seed, given.most)
+        for name in sets
+        for shape in shapes(name)
+        for k, seed in product(given.components, range(given.seeds))
+    ]
+
+
+def by_cell(results: Iterable[ResultT]) -> Iterator[list[ResultT]]:
     """Results of the same cell, which follow one another, together."""
-    return ((key, list(group)) for key, group in groupby(results, cell))
+    return (list(group) for _, group in groupby(results, lambda result: result.task.cell))
 
 
 def options(description: str | None, seeds: int) -> argparse.ArgumentParser:
@@ -194,6 +241,14 @@ def options(description: str | None, seeds: int) -> argparse.ArgumentParser:
     parser.add_argument("--sets", nargs="+", help="names of tables; default all")
     parser.add_argument("--seeds", type=int, default=seeds, help="number of seeds")
     parser.add_argument("--jobs", type=int, default=1, help="number of processes")
+    return parser
+
+
+def stream_options(description: str | None) -> argparse.ArgumentParser:
+    """A parser with the options of scripts that compare streams with fits."""
+    parser = options(description, 5)
+    parser.add_argument("--components", type=int, nargs="+", default=[3, 5, 10])
+    parser.add_argument("--most", type=int, help="rows of shuffled tables; default all")
     return parser
 
 

@@ -25,19 +25,24 @@ WANTED_SHARE, WANTED_RUNS = 0.98, 0.95
 
 
 @dataclass(frozen=True)
-class Task:
+class Run:
     """A construction by its name, a learner and a seed."""
 
     name: str
     learner: str
     seed: int
 
+    @property
+    def cell(self) -> tuple[str, str]:
+        """What it has in common with the runs of other seeds."""
+        return self.name, self.learner
+
 
 @dataclass(frozen=True)
 class Outcome:
     """The share of the gain that was reached, and the seconds."""
 
-    task: Task
+    task: Run
     n: int
     d: int
     k: int
@@ -52,7 +57,7 @@ def rival(learner: str, k: int, seed: int) -> Any:
     return Original(k, n_init=10 if learner == BEST_OF_TEN else 1, random_state=seed)
 
 
-def measure(task: Task) -> Outcome:
+def measure(task: Run) -> Outcome:
     construction = CONSTRUCTIONS[task.name]
     truth, train, held = construction.draw(task.seed)
     true_k = truth.model.k
@@ -89,7 +94,7 @@ def main() -> None:
     given = arguments()
     learners = (AUTO, DEFAULT, BEST_OF_TEN) if given.rivals else (AUTO,)
     chosen = [
-        Task(name, learner, seed)
+        Run(name, learner, seed)
         for name in CONSTRUCTIONS
         if any(word in name for word in given.only)
         for learner in learners
@@ -99,9 +104,9 @@ def main() -> None:
     print(heading(*begin, "runs >= 0.98 (wanted 0.95)", "median share", "least", "s"))
     found: dict[str, list[bool]] = {learner: [] for learner in learners}
     results = in_processes(measure, chosen, given.jobs)
-    for (_, learner), outcomes in by_cell(results, lambda o: (o.task.name, o.task.learner)):
+    for outcomes in by_cell(results):
         text, often = line(outcomes)
-        found[learner].append(often)
+        found[outcomes[0].task.learner].append(often)
         print(text, flush=True)
     for learner, each in found.items():
         print(f"\n{learner}: {sum(each)} of {len(each)} constructions as often as wanted.")

@@ -38,6 +38,7 @@ from sklearn.mixture import GaussianMixture as Original
 
 from _tables import (
     IMAGES,
+    Task,
     by_cell,
     continuous,
     fitted,
@@ -60,16 +61,12 @@ ROWS_PER_COMPONENT, FEW_ROWS_PER_COMPONENT = 50, 10
 REG_COVAR = 1e-6  # scikit-learn's default
 
 
-@dataclass(frozen=True)
-class Task:
-    """A fit: of which rows, and with how many components."""
+@dataclass(frozen=True, kw_only=True)
+class SizedTask(Task):
+    """A fit to n rows of d columns."""
 
-    name: str
     n: int
     d: int
-    shape: str
-    k: int
-    seed: int
 
     @property
     def key(self) -> str:
@@ -104,7 +101,7 @@ class Best:
 class Outcome:
     """Scores per held-out row of auto and of a single Gaussian, and the seconds of auto."""
 
-    task: Task
+    task: SizedTask
     auto: float
     single: float
     seconds: float
@@ -118,7 +115,7 @@ def tables(all_columns: bool) -> list[str]:
     return [name for name in map(continuous, found) if name is not None]
 
 
-def tasks(sets: list[str], seeds: int, most: int | None) -> list[Task]:
+def sized_tasks(sets: list[str], seeds: int, most: int | None) -> list[SizedTask]:
     found = []
     for name in sets:
         n, d = table(name).shape
@@ -129,11 +126,11 @@ def tasks(sets: list[str], seeds: int, most: int | None) -> list[Task]:
             components, each = FEW_COMPONENTS, FEW_ROWS_PER_COMPONENT
         for shape in shapes(name):
             for k in (k for k in components if 0.8 * n >= each * k):
-                found += [Task(name, n, d, shape, k, seed) for seed in range(seeds)]
+                found += [SizedTask(name, shape, k, seed, n=n, d=d) for seed in range(seeds)]
     return found
 
 
-def best_of_ten(task: Task, stand_in: bool) -> Best:
+def best_of_ten(task: SizedTask, stand_in: bool) -> Best:
     """What scikit-learn reaches, or mixfold's estimator in its place."""
     train, held = task.rows()
     settings: dict[str, Any] = {
@@ -150,7 +147,7 @@ def best_of_ten(task: Task, stand_in: bool) -> Best:
     return Best(float(model.score(held)), seconds, "mixfold.GaussianMixture")
 
 
-def auto(task: Task, reg_covar: float) -> Outcome:
+def auto(task: SizedTask, reg_covar: float) -> Outcome:
     train, held = task.rows()
     base = float(single(task.shape, train, held).mean())
     model, seconds = fitted(mixture(task.shape, task.k, task.seed, reg_covar), train)
@@ -166,7 +163,7 @@ class Cache:
         self.found = {key: Best(**entry) for key, entry in read.items()}
 
     def fill(
-        self, missing: list[Task], make: Callable[[Task], Best], jobs: int, until: float
+        self, missing: list[SizedTask], make: Callable[[SizedTask], Best], jobs: int, until: float
     ) -> None:
         """Make what is missing, until a time has come."""
         for task, best in zip(missing, in_processes(make, missing, jobs), strict=True):
@@ -205,12 +202,16 @@ def line(outcomes: list[Outcome], cache: Cache) -> tuple[str, bool]:
 
 
 def report(
-    chosen: list[Task], cache: Cache, work: Callable[[Task], Outcome], jobs: int, title: str
+    chosen: list[SizedTask],
+    cache: Cache,
+    work: Callable[[SizedTask], Outcome],
+    jobs: int,
+    title: str,
 ) -> None:
     print(title, flush=True)
     held, seen, slower = 0, 0, 0
     results = in_processes(work, chosen, jobs)
-    for _, outcomes in by_cell(results, lambda o: (o.task.name, o.task.shape, o.task.k)):
+    for outcomes in by_cell(results):
         text, holds = line(outcomes, cache)
         print(text, flush=True)
         theirs = np.mean([cache.found[o.task.key].seconds for o in outcomes])
@@ -239,7 +240,7 @@ def main() -> None:
     given = arguments()
     cache = Cache(given.cache)
     sets = given.sets or tables(given.all_columns)
-    chosen = tasks(sets, given.seeds, None if given.all_rows else MOST_ROWS)
+    chosen = sized_tasks(sets, given.seeds, None if given.all_rows else MOST_ROWS)
     if given.components:
         chosen = [task for task in chosen if task.k in given.components]
     missing = [task for task in chosen if task.key not in cache.found]

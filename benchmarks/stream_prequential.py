@@ -26,17 +26,18 @@ import numpy as np
 from _tables import (
     IMAGES,
     SHAPES,
+    Task,
     by_cell,
     fitted,
     heading,
     in_processes,
     mixture,
     names,
-    options,
-    shapes,
     single,
+    stream_options,
     streamed,
     table,
+    tasks,
 )
 
 FIRST, BLOCK = 256, 100
@@ -44,18 +45,6 @@ PARTS, LAST = range(50, 100, 5), 0.1
 IN_TIME = {"elec2": slice(2, None), "nyc_taxis": slice(None)}
 STREAMS = ("auto", "drift-aware")
 LEAST_GAIN, LARGEST_LOSS = 0.02, 0.02
-
-
-@dataclass(frozen=True)
-class Task:
-    """A table, a learner of the stream, a shape of covariances, K and a seed."""
-
-    name: str
-    learner: str
-    shape: str
-    k: int
-    seed: int
-    most: int | None = None
 
 
 @dataclass(frozen=True)
@@ -116,17 +105,13 @@ def loss(outcome: Outcome) -> float:
     return 100.0 * (outcome.refits - outcome.stream) / outcome.refits
 
 
-def cell(outcome: Outcome) -> tuple[str, str, str, int]:
-    task = outcome.task
-    return task.name, task.learner, task.shape, task.k
-
-
 def print_shuffled(chosen: list[Task], jobs: int) -> None:
     print(heading("set", "n", "shape", "K", "gain of refits, nats", "share, median", "least"))
     shares: list[float] = []
-    for (name, _, shape, k), outcomes in by_cell(in_processes(shuffled, chosen, jobs), cell):
+    for outcomes in by_cell(in_processes(shuffled, chosen, jobs)):
+        task = outcomes[0].task
         refits = float(np.median([o.refits for o in outcomes]))
-        begin = f"| {name} | {outcomes[0].n} | {shape} | {k} | {refits:.3f} "
+        begin = f"| {task.name} | {outcomes[0].n} | {task.shape} | {task.k} | {refits:.3f} "
         if refits < LEAST_GAIN:
             apart = [o.stream - o.refits for o in outcomes]
             print(begin + f"| {np.median(apart):+.3f} nats | {min(apart):+.3f} nats |", flush=True)
@@ -141,40 +126,31 @@ def print_shuffled(chosen: list[Task], jobs: int) -> None:
 def print_in_time(chosen: list[Task], jobs: int) -> None:
     columns = ("set", "learner", "shape", "K", "stream, nats", "refit, nats")
     print("\n" + heading(*columns, "loss in %, median (wanted 2)", "largest", "parts held of 10"))
-    for key, outcomes in by_cell(in_processes(in_time, chosen, jobs), cell):
+    for outcomes in by_cell(in_processes(in_time, chosen, jobs)):
         ours, theirs = np.median([(o.stream, o.refits) for o in outcomes], axis=0)
         lost = [loss(o) for o in outcomes]
         held = np.mean([o.parts_held for o in outcomes])
-        begin = " | ".join(map(str, key))
+        begin = " | ".join(map(str, outcomes[0].task.cell))
         gains = f"{ours:.3f} | {theirs:.3f}"
         cells = f"{np.median(lost):.1f} | {max(lost):.1f} | {held:.1f}"
         print(f"| {begin} | {gains} | {cells} |", flush=True)
 
 
 def arguments() -> argparse.Namespace:
-    parser = options(__doc__, 5)
-    parser.add_argument("--components", type=int, nargs="+", default=[3, 5, 10])
-    parser.add_argument("--most", type=int, help="rows of shuffled tables; default all")
+    parser = stream_options(__doc__)
     parser.add_argument("--only", choices=("shuffled", "in-time"), help="one of the two tables")
     return parser.parse_args()
 
 
 def main() -> None:
     given = arguments()
-    seeds = range(given.seeds)
     if given.only != "in-time":
         found = given.sets or [name for name in names() if name not in IMAGES]
-        chosen = [
-            Task(name, "auto", shape, k, seed, given.most)
-            for name in found
-            if len(table(name)) >= 2 * FIRST
-            for shape in shapes(name)
-            for k, seed in product(given.components, seeds)
-        ]
+        chosen = tasks((name for name in found if len(table(name)) >= 2 * FIRST), given)
         print_shuffled(chosen, given.jobs)
     if given.only != "shuffled":
-        each = product(IN_TIME, STREAMS, SHAPES, given.components, seeds)
-        chosen = [Task(name, learner, shape, k, seed) for name, learner, shape, k, seed in each]
+        each = product(IN_TIME, STREAMS, SHAPES, given.components, range(given.seeds))
+        chosen = [Task(name, shape, k, s, learner=by) for name, by, shape, k, s in each]
         print_in_time(chosen, given.jobs)
 
 

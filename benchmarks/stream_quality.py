@@ -11,13 +11,12 @@ of the tables come as they are: columns are neither centred nor scaled.
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import dataclass
-from itertools import product
 
 import numpy as np
 
 from _tables import (
+    Task,
     by_cell,
     fitted,
     gain,
@@ -25,28 +24,17 @@ from _tables import (
     in_processes,
     mixture,
     names,
-    options,
-    shapes,
     single,
     split,
+    stream_options,
     streamed,
     table,
+    tasks,
 )
 from mixfold import Mixture
 
 BLOCKS, ONE_ROW_UP_TO = (100, 10_000), 1500
 LEAST_GAIN, LEAST_ERRORS = 0.02, 2.0
-
-
-@dataclass(frozen=True)
-class Task:
-    """A table, a shape of covariances, K and a seed."""
-
-    name: str
-    shape: str
-    k: int
-    seed: int
-    most: int | None
 
 
 @dataclass(frozen=True)
@@ -164,26 +152,15 @@ def print_single(cells: list[list[Outcome]]) -> None:
 COLUMNS = ("set", "n", "d", "shape", "K", "gain of fit, nats")
 
 
-def arguments() -> argparse.Namespace:
-    parser = options(__doc__, 5)
-    parser.add_argument("--components", type=int, nargs="+", default=[3, 5, 10])
-    parser.add_argument("--most", type=int, help="rows of a table that are used; default all")
-    return parser.parse_args()
-
-
 def main() -> None:
-    given = arguments()
-    chosen = [
-        Task(name, shape, k, seed, given.most)
-        for name in given.sets or names()
-        for shape in shapes(name)
-        for k, seed in product((1, *given.components), range(given.seeds))
-    ]
+    given = stream_options(__doc__).parse_args()
+    given.components.insert(0, 1)
+    chosen = tasks(given.sets or names(), given)
     results = in_processes(measure, chosen, given.jobs)
     informative, others, ones = [], [], []
     print(heading(*COLUMNS, "share, median (wanted 0.99)", "least (0.95)", "same bits"))
-    for (_, _, k), outcomes in by_cell(results, lambda o: (o.task.name, o.task.shape, o.task.k)):
-        if k == 1:
+    for outcomes in by_cell(results):
+        if outcomes[0].task.k == 1:
             ones.append(outcomes)
         elif is_informative(outcomes):
             informative.append(outcomes)
