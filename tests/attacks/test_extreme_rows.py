@@ -38,7 +38,7 @@ def rng() -> np.random.Generator:
 
 
 def test_hostile_rows_and_weights(tmp_path: Path) -> None:
-    run_some("extreme_rows", 80, tmp_path)
+    run_some("extreme_rows", 50, tmp_path)
 
 
 # beyond the range

@@ -70,7 +70,7 @@ FITS: dict[str, tuple[str, dict[str, Any]]] = {
     "auto": ("parquet", {"learner": Auto(sample_size=300, batch_size=450, tol=1e-3)}),
     "auto once": ("generator", {"learner": Auto(sample_size=300, batch_size=450)}),
     "em": ("parquet", {"learner": EM(tol=1e-3)}),
-    "em, two starts": ("npy", {"learner": EM(tol=1e-3), "n_init": 2, "init": "random-rows"}),
+    "em, two starts": ("npy", {"learner": EM(max_iter=5), "n_init": 2, "init": "random-rows"}),
     "accelerated em": ("blocks", {"learner": EM(tol=1e-4, accelerate=True)}),
     "mini-batch em, shuffled": ("npy", {"learner": MiniBatchEM(batch_size=90, max_iter=3)}),
     "mini-batch em, two starts": (
@@ -86,7 +86,7 @@ FITS: dict[str, tuple[str, dict[str, Any]]] = {
         {"learner": MiniBatchEM(batch_size=33, max_iter=2, average_from=5, truncation=9.5)},
     ),
     "online em": ("csv", {"learner": OnlineEM(max_iter=2)}),
-    "incremental em": ("npy", {"learner": IncrementalEM(tol=1e-4)}),
+    "incremental em": ("npy", {"learner": IncrementalEM(max_iter=5)}),
     "incremental em, batches": ("csv", {"learner": IncrementalEM(batch_size=70, tol=1e-3)}),
     "fast incremental em": ("npy", {"learner": FastIncrementalEM(max_iter=3)}),
     "variance-reduced em": ("blocks", {"learner": VarianceReducedEM(batch_size=40, max_iter=4)}),
@@ -216,14 +216,14 @@ import mixfold.sources.npy
 folder = sys.argv[1]
 sources = mixfold.sources
 for module in (sources._file, sources.array_source, sources.npy, mixfold.fitting.resampled):
-    module.block_length = lambda d: 8192
+    module.block_length = lambda d: 4096
 
 FITS = {
-    "auto": ("x.parquet", dict(learner=Auto(batch_size=20_000, tol=1e-4))),
+    "auto": ("x.parquet", dict(learner=Auto(batch_size=10_000, tol=1e-4))),
     "em": ("x.parquet", dict(learner=EM(tol=0.0, max_iter=12))),
     "fast": ("x.parquet", dict(learner=EM(tol=0.0, max_iter=12, accelerate=True))),
-    "shuffled": ("x.npy", dict(learner=MiniBatchEM(batch_size=5000, max_iter=6))),
-    "stream": ("x.parquet", dict(learner=MiniBatchEM(batch_size=5000, max_iter=6, average_from=9))),
+    "shuffled": ("x.npy", dict(learner=MiniBatchEM(batch_size=2500, max_iter=6))),
+    "stream": ("x.parquet", dict(learner=MiniBatchEM(batch_size=2500, max_iter=6, average_from=9))),
     "online": ("x.parquet", dict(learner=OnlineEM())),
     "on-file": ("x.parquet", dict(learner=IncrementalEM(memory=folder + "/r", max_iter=6))),
     "anchored": ("x.parquet", dict(learner=VarianceReducedEM(batch_size=999, max_iter=6))),
@@ -278,7 +278,7 @@ for name in FITS:
 if sys.platform != "win32":  # where processes neither fork nor are killed by signals
 
     def test_killed_at_random_moments(tmp_path: Path) -> None:
-        x = rows(80_000) + np.random.default_rng(1).normal(size=(80_000, 2))
+        x = rows(40_000) + np.random.default_rng(1).normal(size=(40_000, 2))
         np.save(tmp_path / "x.npy", x)
         pa.parquet.write_table(pa.table({"a": x[:, 0], "b": x[:, 1]}), tmp_path / "x.parquet")
         seed = int.from_bytes(os.urandom(4), "little")

@@ -72,6 +72,9 @@ def tells(family: Family, learner: Learner) -> bool:
     capped = isinstance(family, Gaussian) and family.cap is not None
     if isinstance(learner, DriftAware):
         return isinstance(family, Poisson) or (family in DIAGONAL)
+    if isinstance(learner, OnlineKMLE) and isinstance(family, Gaussian) and family.rank:
+        # strategies draw components alike for any family, and these rows are learned in Python
+        return learner.batch_size > 1 or learner.strategy == OnlineKMLE().strategy
     return not capped or type(learner) in (EM, OnlineEM, MiniBatchEM, AnnealedSGD, StepwiseEM)
 
 
