@@ -168,11 +168,11 @@ def test_a_draw_has_the_moments_of_the_posterior(p: int, q: int) -> None:
     kernel = Threads(model, 1).kernel
     prepared = kernel.prepare(params)
     expected, expectations = kernel.posterior(prepared, x)
-    density, drawn = kernel.simulate(prepared, Rows(x), Assignment("draw", draws=20_000, seed=1))
+    density, drawn = kernel.simulate(prepared, Rows(x), Assignment("draw", draws=5_000, seed=1))
     assert expectations is not None
     np.testing.assert_array_equal(density, expected)
     np.testing.assert_allclose(drawn, expectations, atol=0.1 * np.abs(expectations).max())
-    half = kernel.simulate(prepared, Rows(x[8:]), Assignment("draw", draws=20_000, seed=1, first=8))
+    half = kernel.simulate(prepared, Rows(x[8:]), Assignment("draw", draws=5_000, seed=1, first=8))
     np.testing.assert_array_equal(half[1], drawn[8:])
     modes = model.mode(expectations)
     np.testing.assert_array_equal(modes[:, : 1 + q], expectations[:, : 1 + q])
