@@ -259,13 +259,13 @@ def test_learner(law: Callable[..., None], learner: Learner) -> None:
 
 @settings(max_examples=15, deadline=None)
 @given(
-    cuts=st.lists(st.integers(0, 300), max_size=6).map(sorted),
+    cuts=st.lists(st.integers(0, 120), max_size=6).map(sorted),
     which=st.integers(0, len(LEARNERS) - 1),
 )
 def test_any_cuts_give_the_same_bits(cuts: list[int], which: int) -> None:
-    groups, params = simulated(300, 2, 1)
+    groups, params = simulated(120, 2, 1)
     model = LinearMixed(2, 1)
-    learner = LEARNERS[which].resolve(300, model.d, False)
+    learner = LEARNERS[which].resolve(120, model.d, False)
     learners.blocks_do_not_matter(model, params, learner, Rows(subjects(groups)), cuts)
 
 
