@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mixfold.core.capabilities import LatentFactors
 from mixfold.core.conjugate import Prior
 from mixfold.core.family import Family
 from mixfold.core.learner import Learner
@@ -72,7 +73,7 @@ def tells(family: Family, learner: Learner) -> bool:
     capped = isinstance(family, Gaussian) and family.cap is not None
     if isinstance(learner, DriftAware):
         return isinstance(family, Poisson) or (family in DIAGONAL)
-    if isinstance(learner, OnlineKMLE) and isinstance(family, Gaussian) and family.rank:
+    if isinstance(learner, OnlineKMLE) and isinstance(family, LatentFactors):
         # strategies draw components alike for any family, and these rows are learned in Python
         return learner.batch_size > 1 or learner.strategy == OnlineKMLE().strategy
     return not capped or type(learner) in (EM, OnlineEM, MiniBatchEM, AnnealedSGD, StepwiseEM)
