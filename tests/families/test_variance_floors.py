@@ -86,6 +86,7 @@ def test_robust_variances_of_columns() -> None:
 # what a user sees
 
 
+@pytest.mark.filterwarnings("ignore::mixfold.core.errors.DegenerateComponentsWarning")
 @pytest.mark.parametrize("covariance", ["full", "diag"])
 @pytest.mark.parametrize("rows", [1, 3, 100])
 def test_far_rows_do_not_widen_the_other_components(covariance: str, rows: int) -> None:
