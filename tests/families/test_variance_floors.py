@@ -15,7 +15,7 @@ from mixfold import Gaussian, GaussianMixture, Mixture
 from mixfold.backends.threads import Threads
 from mixfold.core.errors import DegenerateComponentsWarning
 from mixfold.core.rows import Rows
-from mixfold.core.variance_floors import resolved_variances
+from mixfold.core.variance_floors import column_limits
 from mixfold.kernels.reference import ReferenceKernel
 from mixfold.learners.em import EM
 from mixfold.learners.online_em import OnlineEM
@@ -44,34 +44,64 @@ def test_steps_of_recorded_values_give_their_rounding_variance() -> None:
     rng = np.random.default_rng(1)
     steps = np.array([1.0, 0.25, 1e-3, 1.0 / 47.0])
     x = np.round(rng.normal(size=(5000, 4)) * 50.0 * steps / steps) * steps
-    np.testing.assert_allclose(resolved_variances(x), steps**2 / 12.0, rtol=1e-6)
+    np.testing.assert_allclose(column_limits(x)[0], steps**2 / 12.0, rtol=1e-6)
     narrow = x.astype(np.float32)
-    np.testing.assert_allclose(resolved_variances(narrow), steps**2 / 12.0, rtol=1e-2)
+    np.testing.assert_allclose(column_limits(narrow)[0], steps**2 / 12.0, rtol=1e-2)
 
 
 def test_a_constant_column_has_a_thousandth_of_its_value() -> None:
     x = np.tile([0.0, 0.25, -7.0, 1e6], (50, 1))
-    np.testing.assert_allclose(np.sqrt(resolved_variances(x)), [1e-3, 1e-3, 7e-3, 1e3])
-    np.testing.assert_allclose(np.sqrt(resolved_variances(x[:1])), [1e-3, 1e-3, 7e-3, 1e3])
+    np.testing.assert_allclose(np.sqrt(column_limits(x)[0]), [1e-3, 1e-3, 7e-3, 1e3])
+    np.testing.assert_allclose(np.sqrt(column_limits(x[:1])[0]), [1e-3, 1e-3, 7e-3, 1e3])
 
 
 def test_continuous_columns_have_a_tiny_share_of_their_variance() -> None:
     x = np.random.default_rng(2).normal(size=(4000, 3)) * [1.0, 1e-30, 1e30]
-    np.testing.assert_allclose(resolved_variances(x), 1e-8 * x.var(axis=0), rtol=0.1)
+    np.testing.assert_allclose(column_limits(x)[0], 1e-8 * x.var(axis=0), rtol=0.1)
     x[0] = 1e5 * x.max(axis=0)  # an outlier does not raise the limit
-    np.testing.assert_allclose(resolved_variances(x), 1e-8 * x[1:].var(axis=0), rtol=0.1)
+    np.testing.assert_allclose(column_limits(x)[0], 1e-8 * x[1:].var(axis=0), rtol=0.1)
 
 
 def test_a_rare_value_keeps_its_variance() -> None:
     x = (np.random.default_rng(3).random((2000, 1)) < 0.01).astype(float)
-    assert resolved_variances(x)[0] == pytest.approx(0.01 * x.var())
+    assert column_limits(x)[0][0] == pytest.approx(0.01 * x.var())
     zeros = np.where(
         np.random.default_rng(4).random((2000, 1)) < 0.3, 0.0, RNG.normal(size=2000)[:, None]
     )
-    assert resolved_variances(zeros)[0] == pytest.approx(1e-6 * zeros.var(), rel=0.9)
+    assert column_limits(zeros)[0][0] == pytest.approx(1e-6 * zeros.var(), rel=0.9)
+
+
+def test_the_step_of_a_column_does_not_hang_on_few_rows() -> None:
+    x = np.round(np.random.default_rng(5).normal(size=(4000, 1)) * 20.0)
+    x[:2] = [[0.001], [0.002]]  # among 4,000 rows that are recorded in steps of one
+    np.testing.assert_allclose(column_limits(x)[0], 1.0 / 12.0, rtol=1e-6)
+
+
+def test_robust_variances_of_columns() -> None:
+    x = np.random.default_rng(6).normal(size=(4000, 2)) * [1.0, 30.0]
+    x[:40] *= 1e6
+    np.testing.assert_allclose(column_limits(x)[1], [1.0, 900.0], rtol=0.1)
 
 
 # what a user sees
+
+
+@pytest.mark.filterwarnings("ignore::mixfold.core.errors.DegenerateComponentsWarning")
+@pytest.mark.parametrize("covariance", ["full", "diag"])
+@pytest.mark.parametrize("rows", [1, 3, 100])
+def test_far_rows_do_not_widen_the_other_components(covariance: str, rows: int) -> None:
+    """The prior and the floors are fractions of robust variances: one component is lost at most."""
+    rng = np.random.default_rng(7)
+    centres = 6.0 * np.array([[-1.0, -1.0], [1.0, 1.0], [-1.0, 1.0]])
+    x = rng.normal(size=(3000, 2)) + centres[rng.integers(3, size=3000)]
+    kept, held_out = x[:2000], x[2000:]
+    clean = Mixture(Gaussian(covariance), 3, random_state=0).fit(kept).score(held_out)
+    kept[:rows] += 1e6 * rng.normal(size=(rows, 2))
+    for model in (
+        Mixture(Gaussian(covariance), 4, random_state=0).fit(kept),
+        Mixture(Gaussian(covariance), 4, random_state=0).partial_fit(kept),
+    ):
+        assert model.score(held_out) > clean - 0.1
 
 
 @pytest.mark.parametrize("covariance", STRUCTURES)

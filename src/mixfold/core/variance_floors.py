@@ -22,6 +22,7 @@ ROUNDING = 2.0**-52
 TOUCHING = 1.0 + 1e-6  # variances below this multiple of a floor count as degenerate
 MOST_VALUES, VALUES_TOGETHER = 2**20, 2**18  # numbers that are sorted, in all and at a time
 TIED_ROWS = 0.01
+SMALL_STEPS = 0.01  # fraction of the steps of a column that are not larger than its resolution
 QUARTILES = 1.349  # interquartile range of the standard normal distribution
 
 
@@ -35,38 +36,55 @@ def lowest_variances(columns: Array | None, d: int) -> Array:
     return np.full(d, LEAST_VARIANCE) if columns is None else np.maximum(columns, LEAST_VARIANCE)
 
 
-def resolved_variances(x: NDArray[np.floating]) -> Array:
-    """The smallest variance that the resolution of a sample allows in each column, (d,).
+def column_limits(x: NDArray[np.floating]) -> tuple[Array, Array]:
+    """The smallest variance that a sample allows in each column, and a robust variance, (d,) each.
 
     Values recorded in steps of s have an error of variance s^2 / 12, so no component is narrower
     where ties show that there are steps. A column with one value has no scale: its deviation is
     taken to be a thousandth of the value, and not below 0.001, which is scikit-learn's
-    `reg_covar`. In all others the limit is a tiny fraction of the column's variance.
+    `reg_covar`. In all others the limit is a tiny fraction of the column's variance. Robust is a
+    variance on which a few far rows have no influence.
     """
     d = x.shape[1]
     rows = x[:: -(-len(x) // max(1000, MOST_VALUES // d))]
     together = max(1, VALUES_TOGETHER // len(rows))
     parts = [rows[:, first : first + together] for first in range(0, d, together)]
-    return np.concatenate([_resolved(np.ascontiguousarray(part.T)) for part in parts])
+    found = np.hstack([_limits(np.ascontiguousarray(part.T)) for part in parts])
+    return found[0], found[1]
 
 
-def _resolved(columns: NDArray[np.floating]) -> Array:
-    """The same as `resolved_variances`, for an array whose rows are the columns."""
+def _limits(columns: NDArray[np.floating]) -> Array:
+    """The same as `column_limits`, (2, d), for an array whose rows are the columns."""
     columns = np.sort(columns, axis=1)
     size = np.abs(columns[:, [0, -1]]).max(axis=1).astype(np.float64)
     gaps = np.diff(columns, axis=1).astype(np.float64)
     near = np.maximum(np.abs(columns[:, 1:]), np.abs(columns[:, :-1])).astype(np.float64)
     tied = gaps <= 8.0 * float(np.finfo(columns.dtype).eps) * near
-    step = np.where(tied, np.inf, gaps).min(axis=1, initial=np.inf)
-    constant, in_steps = np.isinf(step), tied.any(axis=1)
+    constant, in_steps = tied.all(axis=1), tied.any(axis=1)
+    step = np.zeros(len(columns))
+    for i in np.flatnonzero(in_steps & ~constant):
+        step[i] = _step(gaps[i], tied[i])
     with np.errstate(under="ignore"):
         spread = _spread(columns.astype(np.float64))
         repeated = _longest_run(tied) >= max(3, TIED_ROWS * columns.shape[1])
-        error = np.square(np.where(in_steps & ~constant, step, 0.0)) / 12.0
+        error = np.square(step) / 12.0
         found = np.where(repeated, TIED_SHARE, SHARE) * spread
         found = np.maximum(found, np.minimum(error, RESOLVED * spread))
         without_scale = np.square(CONSTANT * np.maximum(size, 1.0))
-    return np.where(constant, without_scale, found)
+    return np.stack([np.where(constant, without_scale, found), spread])
+
+
+def _step(gaps: Array, tied: NDArray[np.bool_]) -> float:
+    """A small step between neighbouring values of a sorted column, with ties.
+
+    The smallest depends on few rows, and so on the sample. A step counts as often as the rarer of
+    its two values, and this is the one that 1% are not larger than.
+    """
+    between = np.flatnonzero(~tied)
+    rows = np.diff(np.concatenate([[-1], between, [len(gaps)]]))
+    rarer, order = np.minimum(rows[:-1], rows[1:]), np.argsort(gaps[between], kind="stable")
+    reached = np.cumsum(rarer[order]) >= SMALL_STEPS * rarer.sum()
+    return float(gaps[between[order[reached.argmax()]]])
 
 
 def _spread(columns: Array) -> Array:

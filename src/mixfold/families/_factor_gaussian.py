@@ -65,6 +65,7 @@ class FactorGaussian(VarianceLimits[FactorParams]):
     rank: int | None = None
     cap: float | None = None
     column_floors: Array | None = field(default=None, repr=False)
+    column_variances: Array | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if self.covariance != FACTOR:

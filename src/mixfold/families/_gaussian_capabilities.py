@@ -8,13 +8,15 @@ from typing import Literal
 import numpy as np
 
 from mixfold.core.capabilities import DevicePasses, RowUpdates, Whitened
+from mixfold.core.limits import LEAST_VARIANCE
 from mixfold.core.rows import Array
-from mixfold.core.statistics import Block, Blocks, lower_mask, outer_like
+from mixfold.core.statistics import Block, Blocks, lower_mask, outer_like, packed_diagonal
 from mixfold.core.variance_floors import ROUNDING
 from mixfold.families._covariance import STRUCTURES, Covariance
 from mixfold.families._gaussian_params import GaussianParams
 from mixfold.families._variance_limits import VarianceLimits
 
+TIMES_ROBUST = 10.0  # the largest multiple of robust variances in the prior
 ON_DEVICES = ("full", "diag")  # structures whose M-steps can be made on a device
 
 
@@ -122,14 +124,28 @@ class GaussianCapabilities(VarianceLimits[GaussianParams]):
     # a weak prior
 
     def prior_params(self, blocks: Blocks) -> GaussianParams:
-        """Components whose covariance is that of all rows, divided by K^(2/d)."""
+        """Components whose covariance is that of all rows, divided by K^(2/d).
+
+        Where the variance of a column is many times its robust variance, the column is scaled down,
+        so that a few far rows do not widen all components.
+        """
         (block,) = blocks
         k, d = block.mean.shape
         normalized = block.weight / block.weight.sum()
         centre, length = normalized @ block.mean, block.scatter.shape[1]
-        spread = block.scatter + outer_like(block.mean - centre, length)
-        scatter = np.tile(normalized @ spread / k ** (2.0 / d), (k, 1))
+        spread = normalized @ (block.scatter + outer_like(block.mean - centre, length))
+        if self.column_variances is not None:
+            spread = spread * outer_like(self._shrinkage(spread), length)
+        scatter = np.tile(spread / k ** (2.0 / d), (k, 1))
         return self.maximize((Block(np.ones(k), np.tile(centre, (k, 1)), scatter),))[0]
+
+    def _shrinkage(self, spread: Array) -> Array:
+        """Factors of the columns' deviations, from packed covariances of all rows."""
+        assert self.column_variances is not None
+        d = len(self.column_variances)
+        variances = spread if len(spread) == d else spread[packed_diagonal(d)]
+        most = np.maximum(TIMES_ROBUST * self.column_variances, LEAST_VARIANCE)
+        return np.sqrt(np.minimum(1.0, most / np.maximum(variances, LEAST_VARIANCE)))
 
     def shrunk(self, blocks: Blocks, prior: GaussianParams, rows: float) -> Blocks:
         (block,) = blocks

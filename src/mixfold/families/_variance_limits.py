@@ -14,11 +14,13 @@ from mixfold.core.value import replace
 from mixfold.core.variance_floors import (
     SHARE,
     TOUCHING,
+    column_limits,
     floors,
     lowest_variances,
-    resolved_variances,
 )
 from mixfold.families._centred_moments import CentredMoments, MeansT
+
+FLOORS, VARIANCES = "column_floors", "column_variances"
 
 
 class VarianceLimits(CentredMoments[MeansT]):
@@ -28,11 +30,18 @@ class VarianceLimits(CentredMoments[MeansT]):
     reg_covar: float
     cap: float | None
     column_floors: Array | None
+    column_variances: Array | None
 
     @property
     def floor_share(self) -> float:
-        """The fraction of a column's variance below which no component's falls."""
-        return SHARE if self.floor is None else self.floor
+        """The fraction of a column's variance below which no component's falls.
+
+        It is zero where limits come from the data: these are fractions of robust variances, which
+        a few far rows do not change.
+        """
+        if self.floor is not None:
+            return self.floor
+        return SHARE if self.column_floors is None else 0.0
 
     def lowest_variances(self, d: int) -> Array:
         """The lower bound of variances, whatever the fraction, (d,)."""
@@ -48,22 +57,24 @@ class VarianceLimits(CentredMoments[MeansT]):
         return self.floor is None and self.reg_covar == 0.0 and self.cap is None
 
     def with_limits(self, x: NDArray[np.floating]) -> Self:
-        return self._with_floors(resolved_variances(x))
+        return self._with_limits(*column_limits(x))
 
     def with_limits_of(self, params: MeansT, weights: Array) -> Self:
-        return self._with_floors(self._floors_of(params, weights))
+        return self._with_limits(self._floors_of(params, weights), None)
 
     def without_limits(self) -> Self:
-        return self._with_floors(None) if self.takes_limits else self
+        return self._with_limits(None, None) if self.takes_limits else self
 
     def common_limits(self, others: list[Self]) -> Self:
-        known = [one.column_floors for one in (self, *others) if one.column_floors is not None]
+        known = [one for one in (self, *others) if one.column_floors is not None]
         if not (self.takes_limits and known):
             return self
-        return self._with_floors(np.asarray(np.min(known, axis=0), dtype=np.float64))
+        least, robust = ([getattr(one, f) for one in known] for f in (FLOORS, VARIANCES))
+        variances = None if any(one is None for one in robust) else np.min(robust, axis=0)
+        return self._with_limits(np.min(least, axis=0), variances)
 
-    def _with_floors(self, column_floors: Array | None) -> Self:
-        return replace(self, column_floors=column_floors)
+    def _with_limits(self, floors: Array | None, variances: Array | None) -> Self:
+        return replace(self, **{FLOORS: floors, VARIANCES: variances})
 
     def degenerate(self, params: MeansT, weights: Array) -> NDArray[np.bool_]:
         """Where a column's variance, given the columns before it, is on its floor."""
@@ -88,5 +99,6 @@ class VarianceLimits(CentredMoments[MeansT]):
         """Variances of columns in component k, and those that have floors, (d,) each."""
 
     def check_columns(self, d: int) -> None:
-        if self.column_floors is not None:
-            check_array("column_floors", self.column_floors, (d,), 0.0, LARGEST_SQUARE)
+        for name in (FLOORS, VARIANCES):
+            if getattr(self, name) is not None:
+                check_array(name, getattr(self, name), (d,), 0.0, LARGEST_SQUARE)

@@ -49,7 +49,8 @@ class Gaussian(GaussianCapabilities):
     column, so that no component can collapse. None, the default, computes the floors from the
     resolution and the scale of the data when a fit begins: if values are recorded in steps of s, no
     variance is below s^2 / 12; a constant column has a standard deviation of a thousandth of its
-    value, or 0.001; all others have a fraction of 1e-8. They are stored as `column_floors`.
+    value, or 0.001; all others have a fraction of 1e-8. They are stored as `column_floors`,
+    and robust variances of the columns as `column_variances`.
     `reg_covar` is added to every variance; where it is given, no floor is taken from the data.
     `cap` is the largest precision: no eigenvalue of a covariance falls below 1 / cap, and
     components at the cap do not count as degenerate. `covariance="factor"` describes full
@@ -73,6 +74,7 @@ class Gaussian(GaussianCapabilities):
     rank: int | None = None
     cap: float | None = None
     column_floors: Array | None = field(default=None, repr=False)
+    column_variances: Array | None = field(default=None, repr=False)
 
     def __new__(cls, covariance: str = "full", *others: Any, **named: Any) -> Self:
         """With factors it is a `FactorGaussian`."""
