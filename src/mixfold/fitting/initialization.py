@@ -22,6 +22,7 @@ from mixfold.fitting.component_order import component_order, reorder
 from mixfold.fitting.from_params import FromParams
 from mixfold.fitting.importance_sample import importance_sample
 from mixfold.fitting.loop import check_some
+from mixfold.learners.further_search import search_further
 from mixfold.learners.search import best_on, draw, search
 from mixfold.models.mixture_model import MixtureBackend, MixtureParams
 
@@ -141,14 +142,14 @@ class Initialization:
         self,
         backend: MixtureBackend,
         first: MixtureParams,
-        sample: Rows,
+        larger: Rows,
+        size: int,
         seed: list[int],
-        group: int,
     ) -> MixtureParams:
-        """The best of given parameters and of another group of candidates on another sample."""
-        kinds, number = (FromParams(first), *self.kinds), self._number(group) + 1
-        seed = [*seed, group, LARGER]
-        best = search(backend, kinds, sample, seed, number, self.prior_strength)
+        """The best of given parameters and of others, learned on `size` rows of a larger sample."""
+        kinds, strength = self.kinds[: self.group], self.prior_strength
+        sample = importance_sample(backend, first, larger, size, np.random.default_rng(seed))
+        best = search_further(backend, first, kinds, sample, larger, seed, strength)
         return self._ordered(backend, best)
 
     def _number(self, group: int) -> int:
@@ -284,6 +285,5 @@ class SampledParams:
         larger = self.sample.larger()
         if larger is None or not larger.total_weight() > 0.0:
             return params
-        rng = np.random.default_rng([*seed, group, LARGER])
-        drawn = importance_sample(self.backend, params, larger, len(rows), rng)
-        return initialization.search_further(self.backend, params, drawn, seed, group)
+        seed = [*seed, group, LARGER]
+        return initialization.search_further(self.backend, params, larger, len(rows), seed)
