@@ -33,7 +33,7 @@ def rows(seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_candidates_are_compared_on_the_larger_sample() -> None:
-    """Of a wrong optimum and the right one the latter is kept, though few rows prefer the former.
+    """Of a wrong optimum and the right one the latter is kept.
 
     In the wrong one two light components are one, and the heavy one is two.
     """
