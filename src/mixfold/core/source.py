@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -164,18 +164,8 @@ class Source(ABC):
 
     def _drawn(self, n: int, rng: np.random.Generator) -> Rows:
         """The n rows with the smallest of random numbers, found in one pass."""
-        kept, keys = Rows(np.empty((0, self.d))), np.empty(0)
-        for rows in self._some_blocks(min(SAMPLED_BLOCK, block_length(self.d))):
-            drawn = rng.random(len(rows))
-            most = np.partition(keys, n - 1)[n - 1] if len(keys) >= n else np.inf
-            some = drawn < most
-            if some.any():
-                part = rows.on_host().where(some).copy()
-                kept = join([kept, part]) if len(kept) else part
-                keys = np.concatenate([keys, drawn[some]])
-            if len(keys) > 2 * n:
-                kept, keys = _smallest(kept, keys, n)
-        return _smallest(kept, keys, n)[0]
+        blocks = self._some_blocks(min(SAMPLED_BLOCK, block_length(self.d)))
+        return draw_rows(blocks, n, rng, self.d).rows
 
     def _some_blocks(self, length: int) -> Iterator[Rows]:
         """All blocks, or those of some stretches between anchors if there are many."""
@@ -193,7 +183,43 @@ class Source(ABC):
                     break
 
 
-def _smallest(rows: Rows, keys: np.ndarray, n: int) -> tuple[Rows, np.ndarray]:
-    """The rows with the n smallest keys, in their order."""
-    chosen = np.sort(np.argsort(keys, kind="stable")[:n])
-    return Rows(rows.x[chosen], None if rows.weight is None else rows.weight[chosen]), keys[chosen]
+class Drawn(NamedTuple):
+    """Rows that were drawn in their order, their random numbers, and of how many they are."""
+
+    rows: Rows
+    keys: np.ndarray
+    length: int
+
+    def smallest(self, n: int) -> Drawn:
+        """The rows with the n smallest keys."""
+        if len(self.keys) <= n:
+            return self
+        chosen = np.sort(np.argpartition(self.keys, n - 1)[:n])
+        weight = self.rows.weight
+        rows = Rows(self.rows.x[chosen], None if weight is None else weight[chosen])
+        return Drawn(rows, self.keys[chosen], self.length)
+
+
+def join_drawn(parts: Sequence[Drawn]) -> Drawn:
+    """What was drawn from several parts of the data, in their order."""
+    some = [part.rows for part in parts if len(part.rows)]
+    keys = np.concatenate([part.keys for part in parts])
+    rows = join(some) if some else parts[0].rows
+    return Drawn(rows, keys, sum(part.length for part in parts))
+
+
+def draw_rows(
+    blocks: Iterable[Rows], n: int, rng: np.random.Generator, d: int, most: float = np.inf
+) -> Drawn:
+    """The n rows with the smallest of random numbers below `most`; blocks of any lengths."""
+    found = [Drawn(Rows(np.empty((0, d))), np.empty(0), 0)]
+    waiting = 0
+    for rows in blocks:
+        keys = rng.random(len(rows))
+        some = keys < most
+        found.append(Drawn(rows.on_host().where(some), keys[some], len(rows)))
+        waiting += len(found[-1].keys)
+        if waiting > 2 * n:
+            found = [join_drawn(found).smallest(n)]
+            most, waiting = min(most, found[0].keys.max()), n
+    return join_drawn(found).smallest(n)

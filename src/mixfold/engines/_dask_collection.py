@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import isnan
+from math import isnan, sqrt
 from typing import Any
 
 import numpy as np
 
+from mixfold.core.engine import tree
 from mixfold.core.errors import InvalidInputError, SourceError, in_partition
 from mixfold.core.fingerprint import FULL_BYTES, Fingerprint, weight_fingerprint
-from mixfold.core.rows import Rows, join
-from mixfold.core.source import Source
+from mixfold.core.rows import Rows
+from mixfold.core.source import Drawn, Source, draw_rows, join_drawn
 from mixfold.engines._dask_errors import on_cluster
 from mixfold.sources.array_source import ArraySource
 from mixfold.sources.opening import check_array, open_table
 
-SAMPLED_PARTS = 16  # partitions that are computed first for a sample
+SAMPLED_PARTS = 256  # partitions that are computed first for a sample
+DEVIATIONS = 10.0  # more rows are drawn than expected, so that there are never too few
 
 
 def is_collection(data: Any) -> bool:
@@ -32,6 +34,7 @@ class Collection(Source):
     def __init__(self, parts: Sequence[Chunk], length: int | None, name: str) -> None:
         self.parts, self._length, self.name = parts, length, name
         self.columns = parts[0].columns
+        self._counted = length
 
     @property
     def d(self) -> int:
@@ -62,19 +65,32 @@ class Collection(Source):
                     yield rows.cut(skip, len(rows))
 
     def sample(self, n: int, rng: np.random.Generator) -> Rows:
-        """The first rows of some partitions, and of others if those have too few rows."""
-        from dask import compute, delayed
+        """A uniform sample of all rows, or of those of some partitions if there are many.
 
-        found: list[Rows] = []
-        for parts in _spread(self.parts):
-            left = n - sum(map(len, found))
-            if left <= 0:
-                break
-            share = -(-left // len(parts))
-            asked = [delayed(_first_rows)(share, part.number, *part.recipe()) for part in parts]
-            with on_cluster():
-                found += compute(*asked)
-        return join(found).cut(0, n)
+        Every partition numbers its rows at random on its worker, and the rows with the smallest
+        numbers are kept. The sample depends on the partitions alone, not on who computes them.
+        All partitions are computed if some have too few rows.
+        """
+        seed = int(rng.integers(2**63))
+        step = -(-len(self.parts) // SAMPLED_PARTS)
+        drawn = self._draw_from(self.parts[::step], n, seed)
+        if len(drawn.keys) < n and step > 1:
+            drawn = self._draw_from(self.parts, n, seed)
+        return drawn.rows
+
+    def _draw_from(self, parts: Sequence[Chunk], n: int, seed: int) -> Drawn:
+        """The rows with the n smallest numbers of some partitions."""
+        from dask import delayed
+
+        every = len(parts) == len(self.parts)
+        most = _likely(n, self._counted) if every and self._counted else np.inf
+        draw, merge = delayed(_draw_rows, pure=False), delayed(_merge_drawn, pure=False)
+        leaves = [draw(n, most, seed, part.number, *part.recipe()) for part in parts]
+        with on_cluster():
+            drawn: Drawn = tree(leaves, lambda some: merge(n, some)).compute()
+        if every:
+            self._counted = drawn.length
+        return drawn
 
 
 class Chunk(Source):
@@ -152,13 +168,17 @@ def _open_dataframe(data: Any, columns: Sequence[str] | None, weight: str | None
     )
 
 
-def _spread(parts: Sequence[Chunk]) -> Iterator[Sequence[Chunk]]:
-    """Groups of partitions, each of which is spread over the whole collection."""
-    step = max(1, -(-len(parts) // SAMPLED_PARTS))
-    return (parts[first::step] for first in range(step))
+def _likely(n: int, length: int) -> float:
+    """A number below which more than n of `length` random numbers are, almost surely."""
+    return (n + DEVIATIONS * sqrt(n) + DEVIATIONS**2) / length
 
 
-def _first_rows(n: int, number: int, make: Any, *where: Any) -> Rows:
+def _draw_rows(n: int, most: float, seed: int, number: int, make: Any, *where: Any) -> Drawn:
     with in_partition(number):
-        rows: Rows = make(*where).head(n)
-    return rows
+        source: Source = make(*where)
+        rng = np.random.default_rng([seed, number])
+        return draw_rows(source.blocks(), n, rng, source.d, most)
+
+
+def _merge_drawn(n: int, parts: list[Drawn]) -> Drawn:
+    return join_drawn(parts).smallest(n)

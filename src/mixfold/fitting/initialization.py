@@ -20,7 +20,9 @@ from mixfold.core.source import Source
 from mixfold.core.value import at_home, value
 from mixfold.fitting.component_order import component_order, reorder
 from mixfold.fitting.from_params import FromParams
+from mixfold.fitting.importance_sample import importance_sample
 from mixfold.fitting.loop import check_some
+from mixfold.learners.further_search import search_further
 from mixfold.learners.search import best_on, draw, search
 from mixfold.models.mixture_model import MixtureBackend, MixtureParams
 
@@ -38,6 +40,10 @@ REAL = (
     "sphered-k-means",
 )
 GROUP = 10
+# a component with fewer rows of the sample, or fewer than it has parameters, is rare
+FEWEST_ROWS = 50
+MOST_BYTES = 2**26  # of the larger sample in which rare components are looked for
+LARGER = 2**31 + 1  # in seeds, where candidates and groups have their numbers
 
 
 def initializer_for(init: Any, family: Family, suits: str | None = None) -> Initializer:
@@ -86,6 +92,11 @@ class Initialization:
         return self.kinds[0]
 
     @property
+    def varied(self) -> bool:
+        """Whether several candidates of several kinds are compared."""
+        return len(self.kinds) > 1 and self.candidates > 1
+
+    @property
     def groups(self) -> int:
         """How many groups of candidates there are; each gives initial parameters."""
         return -(-self.candidates // self.group)
@@ -120,13 +131,37 @@ class Initialization:
         seed = [*seed, group] if group else seed
         if not self.random:
             return draw(backend, self.start, sample, seed)
-        number = min(self.group, self.candidates - group * self.group)
         if self.candidates == 1:
             best = draw(backend, self.start, sample, seed)
         else:
+            number = self._number(group)
             best = search(backend, self.kinds, sample, seed, number, self.prior_strength)
-        best = at_home(best)
-        return reorder(best, component_order(backend.model, best)) if self.exchangeable else best
+        return self._ordered(backend, best)
+
+    def search_further(
+        self,
+        backend: MixtureBackend,
+        first: MixtureParams,
+        larger: Rows,
+        size: int,
+        seed: list[int],
+    ) -> MixtureParams:
+        """The best of given parameters and of others, learned on `size` rows of a larger sample."""
+        kinds, strength = self.kinds[: self.group], self.prior_strength
+        sample = importance_sample(backend, first, larger, size, np.random.default_rng(seed))
+        best = search_further(backend, first, kinds, sample, larger, seed, strength)
+        return self._ordered(backend, best)
+
+    def _number(self, group: int) -> int:
+        """The number of candidates in a group; the last one may be smaller."""
+        return min(self.group, self.candidates - group * self.group)
+
+    def _ordered(self, backend: MixtureBackend, params: MixtureParams) -> MixtureParams:
+        """The parameters in this machine's memory, sorted if their order has no meaning."""
+        params = at_home(params)
+        if not self.exchangeable:
+            return params
+        return reorder(params, component_order(backend.model, params))
 
 
 @dataclass(frozen=True)
@@ -144,13 +179,17 @@ class Drawing:
 
 
 class Sample:
-    """The sample of a source for limits and initial parameters, read when it is first used."""
+    """The sample of a source for limits and initial parameters, read when it is first used.
+
+    A larger one is read if the sample has too few rows of some component.
+    """
 
     def __init__(
         self, backend: MixtureBackend, learner: Learner, source: Source, drawing: Drawing
     ) -> None:
         self.backend, self.learner, self.source, self.drawing = backend, learner, source, drawing
         self._kept: Rows | None = None
+        self._larger: Rows | None = None
 
     def rows(self) -> Rows:
         """The rows, checked."""
@@ -158,17 +197,35 @@ class Sample:
             self._kept = self._read()
         return self._kept
 
+    def larger(self) -> Rows | None:
+        """As many rows as the memory for a larger sample holds; None if that is not twice as many.
+
+        They are drawn uniformly, and checked.
+        """
+        size, length = MOST_BYTES // (8 * self.source.d), self.source.length
+        size = size if length is None else min(size, length)
+        if size < 2 * len(self.rows()) or len(self.rows()) < self.drawing.size:
+            return None
+        if self._larger is None:
+            self._larger = self._drawn(size, LARGER)
+        return self._larger if len(self._larger) >= 2 * len(self.rows()) else None
+
     def release(self) -> None:
         """Free the rows."""
-        self._kept = None
+        self._kept = self._larger = None
+
+    def _drawn(self, size: int, number: int) -> Rows:
+        """A uniform sample, checked; `number` is that of its random numbers."""
+        source = self.source
+        rows = source.sample(size, np.random.default_rng([self.drawing.seed, number]))
+        first_rows = source.engine is None and not source.rereadable
+        known = first_rows or source.length == len(rows) or len(rows) < size
+        self.drawing.check(rows, range(len(rows)) if known else None)
+        return rows
 
     def _read(self) -> Rows:
-        source, k = self.source, self.backend.model.k
-        rng = np.random.default_rng([self.drawing.seed, 2**31])
-        rows = source.sample(self.drawing.size, rng)
-        first_rows = source.engine is None and not source.rereadable
-        known = first_rows or source.length == len(rows) or len(rows) < self.drawing.size
-        self.drawing.check(rows, range(len(rows)) if known else None)
+        k = self.backend.model.k
+        rows = self._drawn(self.drawing.size, 2**31)
         check_some(len(rows), 1)
         if len(rows) < k:
             raise InvalidInputError(
@@ -204,10 +261,29 @@ class SampledParams:
     def params(self, number: int) -> MixtureParams:
         """The parameters of one initialisation; after the last one the sample is freed."""
         rows = self.sample.rows()
-        if number + 1 == self.number:
-            self.sample.release()
         start, group = divmod(number, self.initialization.groups)
         seed = [self.seed, start]
         if not self.sample.source.rereadable:
-            return self.initialization.draw(self.backend, rows, seed)
-        return self.initialization.draw_group(self.backend, rows, seed, group)
+            params = self.initialization.draw(self.backend, rows, seed)
+        else:
+            params = self.initialization.draw_group(self.backend, rows, seed, group)
+            params = self._with_rare(params, seed, group)
+        if number + 1 == self.number:
+            self.sample.release()
+        return params
+
+    def _with_rare(self, params: MixtureParams, seed: list[int], group: int) -> MixtureParams:
+        """The parameters, or better ones if the sample has few rows of some component.
+
+        A larger sample then gives as many of these as its memory holds. The search goes on among
+        about as many rows as before, drawn from it with more of light components, and weighted.
+        """
+        initialization, model, rows = self.initialization, self.backend.model, self.sample.rows()
+        least = max(FEWEST_ROWS, model.n_parameters() / model.k)
+        if not initialization.varied or params.weights.min() * len(rows) >= least:
+            return params
+        larger = self.sample.larger()
+        if larger is None or not larger.total_weight() > 0.0:
+            return params
+        seed = [*seed, group, LARGER]
+        return initialization.search_further(self.backend, params, larger, len(rows), seed)

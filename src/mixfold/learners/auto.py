@@ -56,7 +56,9 @@ class Auto(Learner[AutoState]):
         complete fit, and that with the highest sum of log-likelihood and log prior is kept.
     sample_size : int, default=20000
         The number of rows on which they are compared. It grows in proportion where the default
-        would be fewer than 200 rows per component or one per parameter, within 64 MiB.
+        would be fewer than 200 rows per component or one per parameter, within 64 MiB. If it has
+        fewer than 50 rows of some component, or fewer than the component has parameters, a
+        larger sample of up to 64 MiB is drawn as well.
     tol : float, default=0.005
         Learning has converged when less than so many nats of the log-likelihood of all rows are
         left to gain, as estimated from the gains of the last steps. Estimates are then within
