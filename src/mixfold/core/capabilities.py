@@ -62,6 +62,13 @@ class ShrinksToData(Capability, Protocol[ParamsT]):
     Kullback-Leibler divergence of a component from that distribution.
     """
 
+    @property
+    def prior_share(self) -> float:
+        """The fraction of the prior's strength that suits the data."""
+
+    def with_prior_share(self, share: float) -> Family:
+        """The family with another fraction."""
+
     def prior_params(self, blocks: Blocks) -> ParamsT:
         """Components at the mean of all rows, with a scale in proportion to theirs."""
 

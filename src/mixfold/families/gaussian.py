@@ -75,6 +75,7 @@ class Gaussian(GaussianCapabilities):
     cap: float | None = None
     column_floors: Array | None = field(default=None, repr=False)
     column_variances: Array | None = field(default=None, repr=False)
+    prior_share: float = field(default=1.0, repr=False)
 
     def __new__(cls, covariance: str = "full", *others: Any, **named: Any) -> Self:
         """With factors it is a `FactorGaussian`."""
@@ -301,6 +302,9 @@ class Gaussian(GaussianCapabilities):
 
     def attributes(self, params: GaussianParams) -> dict[str, Array]:
         return {"means": params.means, "covariances": self.covariances(params)}
+
+    def with_prior_share(self, share: float) -> Gaussian:
+        return replace(self, prior_share=share)
 
     def capped(self, cap: float) -> Gaussian:
         return replace(self, cap=min(cap, self.cap or cap))

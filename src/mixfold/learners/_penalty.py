@@ -34,6 +34,7 @@ def with_prior(
     family = model.family if isinstance(model, MixtureModel) else None
     if not (strength > 0.0 and model.k > 1 and isinstance(family, ShrinksToData)):
         return statistics, None
+    strength *= family.prior_share
     assert isinstance(params, MixtureParams)
     n = statistics.count / lightest
     rows = ROWS * family.n_scale_parameters(model.k, model.d) / n * min(1.0, SMALL / n)

@@ -54,7 +54,7 @@ def search(
     """
     rows = some = sample.on_host()
     if len(kinds) > 1 and sample.total_weight() > 0.0:
-        rows = _distinct(rows)
+        rows = distinct(rows)
         some = _some(backend.model, rows, seed)
     if not sample.total_weight() > 0.0:
         return draw(backend, kinds[0], some, [*seed, 0])
@@ -109,7 +109,7 @@ def _some(model: MixtureModel, rows: Rows, seed: list[int]) -> Rows:
     return Rows(rows.x[chosen], None if rows.weight is None else rows.weight[chosen])
 
 
-def _distinct(rows: Rows) -> Rows:
+def distinct(rows: Rows) -> Rows:
     """Rows in order with the weights of equal ones added, so that a weight of 2 is a row twice.
 
     Large samples are returned as they are.

@@ -1,0 +1,82 @@
+"""The strength of the prior of the components' scales, chosen by cross-validation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeGuard
+
+import numpy as np
+
+from mixfold.core.arrays import on_host
+from mixfold.core.capabilities import ShrinksToData
+from mixfold.core.initializer import Initializer
+from mixfold.core.rows import Rows
+from mixfold.core.value import replace
+from mixfold.learners._moves import learn
+from mixfold.learners.em import EM
+from mixfold.learners.search import distinct, search
+from mixfold.models.limits_from_data import with_model
+from mixfold.models.mixture_model import MixtureBackend, MixtureModel, MixtureParams
+
+SHARES = (1.0, 0.1, 0.01, 0.0)  # of the prior's usual strength
+FOLDS = 4
+CANDIDATES = 4
+FOLD = EM(tol=1e-4, max_iter=15, accelerate=True, criterion="step")
+# with more rows the prior is so weak, and with more for each parameter so needless, that it is
+# left out
+MOST_ROWS, ROWS_PER_PARAMETER = 4000, 20
+OF_FOLDS = 2**31 + 2  # in the seed, where candidates and samples have other numbers
+
+
+def with_chosen_prior(
+    backend: MixtureBackend,
+    kinds: Sequence[Initializer],
+    sample: Rows,
+    seed: list[int],
+    strength: float,
+) -> MixtureBackend:
+    """The backend whose family has the fraction of the prior under which held-out rows score best.
+
+    A prior with the scale of all rows is needed where components have few rows for their
+    parameters, and harmful where they are much narrower than all rows together. Parameters that
+    were found with the prior are fitted anew to all folds but one, and scored on it.
+    """
+    model = backend.model
+    if not (strength > 0.0 and model.k > 1 and _shrinks(model)):
+        return backend
+    rows = distinct(sample.on_host())
+    if len(sample) > MOST_ROWS or len(sample) >= ROWS_PER_PARAMETER * model.n_parameters():
+        return with_model(backend, _with_share(model, 0.0))
+    if len(rows) < FOLDS * model.k:
+        return backend
+    first = search(backend, kinds, sample, seed, CANDIDATES, strength)
+    fold = np.random.default_rng([*seed, OF_FOLDS]).permutation(len(rows)) % FOLDS
+    scores = [_held_out(backend, first, rows, fold, share, strength) for share in SHARES]
+    return with_model(backend, _with_share(model, SHARES[int(np.argmax(scores))]))
+
+
+def _shrinks(model: MixtureModel) -> TypeGuard[MixtureModel]:
+    return isinstance(model.family, ShrinksToData)
+
+
+def _with_share(model: MixtureModel, share: float) -> MixtureModel:
+    assert isinstance(model.family, ShrinksToData)
+    return replace(model, family=model.family.with_prior_share(share))
+
+
+def _held_out(
+    backend: MixtureBackend,
+    first: MixtureParams,
+    rows: Rows,
+    fold: np.ndarray,
+    share: float,
+    strength: float,
+) -> float:
+    """The log-likelihood of every fold under parameters of the others."""
+    backend = with_model(backend, _with_share(backend.model, share))
+    learner, total = replace(FOLD, prior_strength=strength), 0.0
+    for i in range(FOLDS):
+        params, _ = learn(learner, backend, first, rows.where(fold != i))
+        held_out = rows.where(fold == i)
+        total += float(held_out.weights() @ on_host(backend.posterior(params, held_out, False)[0]))
+    return total
