@@ -181,6 +181,10 @@ class Learner(ABC, Generic[StateT]):
         """The model with the limits that the state has learned, if any."""
         return model
 
+    def rows_until_change(self, model: Model, state: StateT) -> int:
+        """How many more rows, each of weight one, change the estimate: fewer leave it as it is."""
+        return 1
+
     def without_rows(self, state: StateT) -> StateT:
         """The state without rows that it keeps, as states for merging are stored."""
         return state

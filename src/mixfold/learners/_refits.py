@@ -16,6 +16,7 @@ from mixfold.core.rows import Rows
 from mixfold.core.statistics import Block, Statistics
 from mixfold.core.value import replace, value
 from mixfold.learners._gathering import Gathered, expecting, gather, nothing, total
+from mixfold.learners._kept_rows import power_of_two
 from mixfold.learners._moves import learn
 from mixfold.learners._steps import rows_of_window
 from mixfold.learners.em import EM
@@ -25,7 +26,8 @@ from mixfold.models.mixture_model import (
     count_spurious,
 )
 
-TILE = 1024  # rows that are added to the statistics together
+TILES = 64  # number of parts in which as many rows as before the last refit are added
+LEAST_TILE, MOST_TILE = 16, 1024  # rows in each of them
 WARM = EM(tol=0.005, max_iter=200, accelerate=True)
 LAST = EM(tol=0.005, max_iter=30, accelerate=True)
 # for few rows, with which acceleration would only amplify what arithmetic rounds
@@ -77,15 +79,20 @@ def statistics_of(
 
 
 def gathered_with(
-    backend: MixtureBackend, params: MixtureParams, gathered: Gathered, rows: Rows
+    backend: MixtureBackend, params: MixtureParams, gathered: Gathered, rows: Rows, tile: int
 ) -> Gathered:
     """The sums of more rows, one tile at a time, whatever the blocks."""
     fold, first = expecting(backend, params), 0
     while first < len(rows):
-        last = first + TILE - len(gathered.waiting)
-        gathered = gather(fold, TILE, gathered, rows.cut(first, last))
+        last = first + tile - len(gathered.waiting)
+        gathered = gather(fold, tile, gathered, rows.cut(first, last))
         first = last
     return gathered
+
+
+def tile_after(rows: int) -> int:
+    """How many rows are added to the statistics together after a refit to `rows` rows."""
+    return min(max(power_of_two(max(rows, 1)) // TILES, LEAST_TILE), MOST_TILE)
 
 
 def corrected(
