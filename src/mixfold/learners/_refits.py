@@ -1,9 +1,10 @@
 """EM on kept rows, for the statistics of all rows of a stream.
 
 Statistics S of all n rows were computed under earlier parameters theta_0. Those under theta are
-estimated as S + (n / m) sum over the m kept rows of (sbar(x; theta) - sbar(x; theta_0)): the kept
-rows tell how the statistics change, and all rows what they are. If every row is kept, this is
-exact.
+estimated as (n / m) sbar(theta) + c (S - (n / m) sbar(theta_0)), where sbar are the statistics of
+the m kept rows, and c is a regression coefficient: near theta_0 it is 1, so that the kept rows tell
+how the statistics change and all rows what they are; far away, where the earlier statistics tell
+nothing, it is 0, and the kept rows are all that counts. If every row is kept, this is exact.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mixfold.core.rows import Rows
+from mixfold.core.arrays import on_host
+from mixfold.core.rows import Array, Rows
 from mixfold.core.statistics import Block, Statistics
 from mixfold.core.value import replace, value
 from mixfold.learners._gathering import Gathered, expecting, gather, nothing, total
@@ -35,6 +37,7 @@ FEW_ROWS = 128
 FEW = EM(tol=0.0, max_iter=40)
 WARM_VISITS, LEAST_PASSES = 2**21, 6  # the same in a refit, and the number of passes at least
 CORRECTED = 20  # largest number of corrected EM steps in a refit
+REGRESSION_ROWS = 4096  # rows from which the regression coefficient is computed
 SMALL_GAIN = 1e-7  # nats per row, below which they end
 
 
@@ -42,30 +45,57 @@ SMALL_GAIN = 1e-7  # nats per row, below which they end
 class Known:
     """Statistics of all rows under earlier parameters, and those of the kept rows among them.
 
-    `fixed` are statistics of rows of which none are kept, or None.
+    `params` are these parameters, and `sample` are some of the kept rows.
     """
 
     whole: Statistics
     kept: Statistics
-    fixed: Statistics | None
+    params: MixtureParams
+    sample: Rows
 
     def under(self, backend: MixtureBackend, params: MixtureParams, kept: Statistics) -> Statistics:
-        """The statistics of all rows, estimated from those of the kept ones under `params`."""
-        own = kept * (self.whole.count / kept.count)
-        model = backend.model
-        parts = [model.sums(params, one) for one in (self.whole, own)]
-        old = model.sums(params, self.kept * (self.whole.count / self.kept.count))
-        with np.errstate(all="ignore"):
-            sums = parts[0] + (parts[1] - old)
-            weights = sums[1:].reshape(model.k, -1)[:, 0]
-            if not (np.isfinite(sums).all() and (weights > 0.0).all()):
-                return own
-            found = model.statistics(params, sums)
-        return own if model.maximize(found)[1] > model.maximize(own)[1] else found
+        """The statistics of all rows, estimated from those of the kept ones under `params`.
 
-    def with_fixed(self, statistics: Statistics) -> Statistics:
-        """Statistics with those of rows that are not kept."""
-        return statistics if self.fixed is None else self.fixed + statistics
+        The kept rows alone are used where the estimate is not valid: where a component has no
+        weight, or more components are degenerate than by the kept rows.
+        """
+        model, c = backend.model, self.coefficient(backend, params)
+        own = kept * (self.whole.count / kept.count)
+        whole, now = (model.sums(params, one) for one in (self.whole, own))
+        old = model.sums(params, self.kept * (self.whole.count / self.kept.count))
+        return valid_or(own, backend, params, now + c * (whole - old))
+
+    def coefficient(self, backend: MixtureBackend, params: MixtureParams) -> float:
+        """The regression of responsibilities under `params` on earlier ones, from 0 to 1.
+
+        This c minimises the variance of the estimated weights of components. It is 1 for one
+        component, whose statistics do not depend on the parameters.
+        """
+        old, new = (self._responsibilities(backend, one) for one in (self.params, params))
+        variance = float((old * old).sum())
+        if not variance > 0.0:
+            return 1.0
+        return min(max(float((old * new).sum()) / variance, 0.0), 1.0)
+
+    def _responsibilities(self, backend: MixtureBackend, params: MixtureParams) -> Array:
+        """The weighted responsibilities of the sample, minus their means."""
+        found = backend.posterior(params, self.sample, True)[1]
+        assert found is not None
+        weighted = self.sample.weights()[:, None] * on_host(found)
+        return np.asarray(weighted - weighted.mean(axis=0))
+
+
+def valid_or(
+    own: Statistics, backend: MixtureBackend, params: MixtureParams, sums: Array
+) -> Statistics:
+    """The statistics of sums under parameters, or `own` where they are not valid."""
+    model = backend.model
+    with np.errstate(all="ignore"):
+        weights = sums[1:].reshape(model.k, -1)[:, 0]
+        if not (np.isfinite(sums).all() and (weights > 0.0).all()):
+            return own
+        found = model.statistics(params, sums)
+    return own if model.maximize(found)[1] > model.maximize(own)[1] else found
 
 
 def statistics_of(
@@ -96,14 +126,19 @@ def tile_after(rows: int) -> int:
 
 
 def corrected(
-    backend: MixtureBackend, known: Known, params: MixtureParams, parts: Sequence[Rows]
+    backend: MixtureBackend,
+    known: Known,
+    fixed: Statistics | None,
+    params: MixtureParams,
+    parts: Sequence[Rows],
 ) -> MixtureParams:
-    """EM with the statistics of all rows, estimated from the kept ones."""
+    """EM with the statistics of all rows, estimated from the kept ones, and fixed ones, if any."""
     before = -np.inf
     for _ in range(CORRECTED):
         kept = statistics_of(backend, params, parts)
         now = kept.log_likelihood / kept.count
-        params, _ = backend.model.maximize(known.with_fixed(known.under(backend, params, kept)))
+        found = known.under(backend, params, kept)
+        params, _ = backend.model.maximize(found if fixed is None else fixed + found)
         if abs(now - before) < SMALL_GAIN:
             break
         before = now

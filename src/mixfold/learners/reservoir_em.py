@@ -15,9 +15,10 @@ from mixfold.core.statistics import Statistics
 from mixfold.core.value import is_value, replace, value
 from mixfold.learners._gathering import expecting, nothing, total
 from mixfold.learners._kept_estimates import KeptEstimates, limits_of, rows_until_change, weight_of
-from mixfold.learners._kept_rows import nothing_kept, power_of_two
+from mixfold.learners._kept_rows import KeptRows, nothing_kept, power_of_two
 from mixfold.learners._merging import check_same_kind, learned_more
 from mixfold.learners._refits import (
+    REGRESSION_ROWS,
     WARM,
     Known,
     corrected,
@@ -27,8 +28,9 @@ from mixfold.learners._refits import (
     tile_after,
     worse,
 )
-from mixfold.learners._reservoir_state import ReservoirState, united
+from mixfold.learners._reservoir_state import ReservoirState, common_rows, united
 from mixfold.learners._stochastic import BRANCH
+from mixfold.learners._united_statistics import Part, improved_by_all, part_of
 from mixfold.learners.em import EM
 from mixfold.models.limits_from_data import with_model
 from mixfold.models.mixture_model import MixtureBackend, MixtureModel, MixtureParams
@@ -36,6 +38,7 @@ from mixfold.models.mixture_model import MixtureBackend, MixtureModel, MixturePa
 LATE = 2**17  # rows up to which parameters are computed when they are asked for
 LEAST_KEPT = 512  # rows, whatever the memory
 ROWS_TO_START = 16
+LEAST_REFIT = 64  # rows after which EM runs again where a pass has ended with fewer
 BYTES_PER_ROW = 24  # of keys, numbers and weights
 
 
@@ -172,7 +175,7 @@ class ReservoirEM(Learner[ReservoirState]):
     def _next_refit(self, d: int, state: ReservoirState) -> int:
         at = self.first_refit(d)
         first = state.statistics is None and state.rows < at
-        return at if first else 2 * power_of_two(max(1, state.rows))
+        return at if first else 2 * power_of_two(max(LEAST_REFIT, state.rows))
 
     def _with(self, backend: MixtureBackend, state: ReservoirState, rows: Rows) -> ReservoirState:
         """The state with more rows under unchanged parameters."""
@@ -216,9 +219,13 @@ class ReservoirEM(Learner[ReservoirState]):
         sums = total(expecting(backend, state.params), state.gathered)
         return state.statistics + backend.model.statistics(state.mixture, sums)
 
-    def _count(self, backend: MixtureBackend, state: ReservoirState) -> float:
-        """The weight behind the statistics; zero before there are any."""
-        return 0.0 if state.statistics is None else float(self._whole(backend, state).count)
+    def _part(
+        self, backend: MixtureBackend, state: ReservoirState, kept: KeptRows | None = None
+    ) -> Part:
+        """The kept rows of a state, or others of its rows, and what is known of all."""
+        whole = None if state.statistics is None else self._whole(backend, state)
+        rows = state.kept if kept is None else kept
+        return part_of(backend, rows, state.rows, state.mixture, whole)
 
     def _refitted(
         self, backend: MixtureBackend, state: ReservoirState
@@ -250,12 +257,12 @@ class ReservoirEM(Learner[ReservoirState]):
     ) -> tuple[MixtureParams, Statistics]:
         """Parameters after EM and, at every third refit, a search, and statistics under them."""
         parts, exact = state.kept.parts(), state.kept.below == 1.0
-        known = Known(whole, statistics_of(backend, state.mixture, parts), state.before)
-        start, _ = backend.model.maximize(known.with_fixed(whole))
+        known, fixed = self._known(backend, state, whole), state.before
+        start, _ = backend.model.maximize(whole if fixed is None else fixed + whole)
         if exact:
-            params = em_on(self._em(WARM), backend, state.before, start, parts)
+            params = em_on(self._em(WARM), backend, fixed, start, parts)
         else:
-            params = corrected(backend, known, start, parts)
+            params = corrected(backend, known, fixed, start, parts)
         found = None
         if state.rows.bit_length() % 3 == 0:
             found = self._searched(backend, state, params, parts)
@@ -264,6 +271,10 @@ class ReservoirEM(Learner[ReservoirState]):
         if exact or found is not None:
             return params, now * (whole.count / now.count)
         return params, known.under(backend, params, now)
+
+    def _known(self, backend: MixtureBackend, state: ReservoirState, whole: Statistics) -> Known:
+        kept = statistics_of(backend, state.mixture, state.kept.parts())
+        return Known(whole, kept, state.mixture, state.kept.sample(REGRESSION_ROWS))
 
     def _searched(
         self,
@@ -348,9 +359,6 @@ class ReservoirEM(Learner[ReservoirState]):
         self, backend: MixtureBackend, before: ReservoirState, states: Sequence[ReservoirState]
     ) -> ReservoirState:
         below, (kept, rows) = min(state.kept.below for state in states), united(before, states)
-        weight = known = self._count(backend, before)
-        for state in states:
-            weight += max(0.0, self._count(backend, state) - known)
         small = kept.with_threshold(below).reduced(self.most_rows(backend.model.d))
         learned = rows - before.rows + before.gathered.n
         after = replace(
@@ -364,19 +372,20 @@ class ReservoirEM(Learner[ReservoirState]):
         )
         if all(state.statistics is None for state in states) and small.below == 1.0:
             return after
-        if small.below == 1.0 or not weight > 0.0:
-            weight = sum(part.total_weight() for part in kept.parts()) / below
-        bound, parts = self._limited(backend, after), small.parts()
+        bound, sample = self._limited(backend, after), small.parts()
         best: Any = self.estimate(bound, states[0])
         for state in states[1:]:
             other = self.estimate(bound, state)
-            best = other if worse(self._em(WARM), bound, best, other, parts) else best
-        params = em_on(self._em(WARM), bound, before.before, best, parts)
-        found = statistics_of(bound, params, parts)
+            best = other if worse(self._em(WARM), bound, best, other, sample) else best
+        params, fixed = em_on(self._em(WARM), bound, before.before, best, sample), before.before
+        parts = [self._part(bound, state) for state in states]
+        first = common_rows(before, states)
+        common = self._part(bound, before, first) if len(first) else None
+        params, whole = improved_by_all(bound, params, parts, common, fixed, sample)
         return replace(
             after,
             params=params,
-            statistics=found * (weight / found.count),
+            statistics=whole,
             gathered=nothing(backend),
             family=bound.model.family,
         )
