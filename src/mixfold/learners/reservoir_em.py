@@ -48,10 +48,13 @@ class ReservoirEM(Learner[ReservoirState]):
 
     Rows are kept as long as they fit into `memory_budget`, afterwards a uniform random sample.
     Up to 131,072 rows, parameters are computed when they are asked for: the best of several
-    candidates for the first 80% of the rows or more, then EM on all rows. Afterwards EM runs on the
-    kept rows at every doubling, and statistics of all rows are updated, each row counting the same:
-    the kept rows then tell how these change with the parameters. With one component the estimate is
-    that of all rows, to rounding. Use it for streams and sources that can be read only once.
+    candidates for the first 80% of the rows or more, EM on the first 94% or more, and one EM step
+    with all rows; from 1,024 rows on, the last 0.4% of them may have to wait. These numbers of rows
+    grow in steps, so that asking after every row takes little time. After 131,072 rows EM runs on
+    the kept rows at every doubling, and statistics of all rows are updated, each row counting the
+    same: the kept rows then tell how these change with the parameters. With one component the
+    estimate is that of all rows, to rounding. Parameters do not depend on blocks, nor on when they
+    are asked for. Use it for streams and sources that can be read only once.
 
     Parameters
     ----------
