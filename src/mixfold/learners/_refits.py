@@ -146,13 +146,21 @@ def corrected(
 
 
 def worse(
-    learner: EM, backend: MixtureBackend, a: MixtureParams, b: MixtureParams, parts: Sequence[Rows]
+    learner: EM,
+    backend: MixtureBackend,
+    a: MixtureParams,
+    b: MixtureParams,
+    parts: Sequence[Rows],
+    by: float = 0.0,
 ) -> bool:
-    """Whether `a` is worse than `b` in what EM maximises, or has more spurious components."""
+    """Whether `a` has more spurious components than `b`, or less of what EM maximises.
+
+    It is less by so many nats per row.
+    """
     spurious = [count_spurious(backend.model, one, parts) for one in (a, b)]
     once = replace(learner, max_iter=1, accelerate=False)
     found = [learn(once, backend, one, *parts)[1] for one in (a, b)]
-    return bool(spurious[0] > spurious[1] or found[0] < found[1])
+    return bool(spurious[0] > spurious[1] or found[0] < found[1] - by)
 
 
 def em_on(

@@ -38,6 +38,7 @@ from mixfold.models.mixture_model import MixtureBackend, MixtureModel, MixturePa
 LATE = 2**17  # rows up to which parameters are computed when they are asked for
 LEAST_KEPT = 512  # rows, whatever the memory
 ROWS_TO_START = 16
+SAME = 1e-3  # nats per row, by which other parameters must be better
 LEAST_REFIT = 64  # rows after which EM runs again where a pass has ended with fewer
 BYTES_PER_ROW = 24  # of keys, numbers and weights
 
@@ -258,7 +259,10 @@ class ReservoirEM(Learner[ReservoirState]):
     def _improved(
         self, backend: MixtureBackend, state: ReservoirState, whole: Statistics
     ) -> tuple[MixtureParams, Statistics]:
-        """Parameters after EM and, at every third refit, a search, and statistics under them."""
+        """Parameters after EM, and statistics under them; with a search at every third refit.
+
+        Up to 131,072 rows there is one at every refit, since these rows have not been searched yet.
+        """
         parts, exact = state.kept.parts(), state.kept.below == 1.0
         known, fixed = self._known(backend, state, whole), state.before
         start, _ = backend.model.maximize(whole if fixed is None else fixed + whole)
@@ -266,12 +270,10 @@ class ReservoirEM(Learner[ReservoirState]):
             params = em_on(self._em(WARM), backend, fixed, start, parts)
         else:
             params = corrected(backend, known, fixed, start, parts)
-        found = None
-        if state.rows.bit_length() % 3 == 0:
-            found = self._searched(backend, state, params, parts)
-            params = params if found is None else found
+        if state.rows <= LATE or state.rows.bit_length() % 3 == 0:
+            params = self._searched(backend, state, params, parts)
         now = statistics_of(backend, params, parts)
-        if exact or found is not None:
+        if exact:
             return params, now * (whole.count / now.count)
         return params, known.under(backend, params, now)
 
@@ -285,14 +287,16 @@ class ReservoirEM(Learner[ReservoirState]):
         state: ReservoirState,
         params: MixtureParams,
         parts: Sequence[Rows],
-    ) -> MixtureParams | None:
-        """Parameters from new candidates, if they are better."""
+    ) -> MixtureParams:
+        """Parameters from new candidates, if they are better than after EM from `params`."""
         estimates = self._estimates(state)
         if not estimates.searches(backend.model):
-            return None
-        found = estimates.best(backend, state.kept)
-        found = em_on(self._em(WARM), backend, None, found, parts)
-        return found if worse(self._em(WARM), backend, params, found, parts) else None
+            return params
+        found, near = (
+            em_on(self._em(WARM), backend, None, start, parts)
+            for start in (estimates.best(backend, state.kept), params)
+        )
+        return found if worse(self._em(WARM), backend, near, found, parts, SAME) else params
 
     def _em(self, learner: EM) -> EM:
         return replace(learner, prior_strength=self.prior_strength)
