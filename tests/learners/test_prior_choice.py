@@ -20,7 +20,8 @@ def clusters(n: int, d: int, k: int, apart: float, seed: int) -> Array:
     means = apart * rng.normal(size=(k, d))
     factors = 0.3 * rng.normal(size=(k, d, d)) + np.eye(d)
     labels = rng.integers(k, size=n)
-    return means[labels] + np.einsum("nij,nj->ni", factors[labels], rng.normal(size=(n, d)))
+    noise = np.einsum("nij,nj->ni", factors[labels], rng.normal(size=(n, d)))
+    return np.asarray(means[labels] + noise)
 
 
 def share(x: Array, k: int, weight: Array | None = None, strength: float = 1.0) -> float:

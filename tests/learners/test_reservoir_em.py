@@ -180,7 +180,7 @@ def test_the_control_variate_is_exact_for_kept_rows_and_precise_for_others() -> 
             for params, some in ((old, x), (old, rows), (new, rows))
         )
         exact = statistics_of(backend, new, [Rows(x)])
-        found = Known(whole, kept, None).under(backend, new, now)
+        found = Known(whole, kept, old, Rows(rows)).under(backend, new, now)
         own = now * (exact.count / now.count)
         errors.append([np.abs(one.weight - exact.weight).max() for one in (found, own)])
     assert errors[0][0] < 1e-6

@@ -114,6 +114,10 @@ class KeepsRows(Capability, Protocol[StateT]):
         """The model with the limits that the state has learned."""
         ...
 
+    def rows_until_change(self, model: Model, state: StateT) -> int:
+        """How many more rows, each of weight one, change the estimate: fewer leave it as it is."""
+        ...
+
     def without_rows(self, state: StateT) -> StateT:
         """The state without the rows that it keeps, as states for merging are stored."""
         ...
@@ -138,6 +142,10 @@ class KeepsNoRows:
     def model_learned(self, model: Model, state: Any) -> Model:
         """The model itself."""
         return model
+
+    def rows_until_change(self, model: Model, state: Any) -> int:
+        """Every row changes the estimate."""
+        return 1
 
     def without_rows(self, state: Any) -> Any:
         """The state itself."""

@@ -35,6 +35,10 @@ class Evaluation(DensityMixin, Guarded):  # type: ignore[misc]
     def _now(self) -> Learned:
         raise AssertionError("every estimator says what it has learned")
 
+    def _current(self) -> Learned:
+        """The parameters and the model learned so far; the state may lack the latest rows."""
+        return self._now()
+
     def _seed(self) -> int:
         return seed_from(self.random_state)
 
@@ -52,7 +56,7 @@ class Evaluation(DensityMixin, Guarded):  # type: ignore[misc]
     def _posteriors(self, X: Any, responsibilities: bool) -> Iterator[tuple[Any, Any]]:
         check_is_fitted(self)
         model, place = self._twin(), placement_for(self.engine, X)
-        learned = model._now()
+        learned = model._current()
         backend = place.backend(learned.model, self.n_threads)
         for rows in model._rows(X, learned, place.tensor_device):
             yield from evaluated(backend, learned.params, rows, responsibilities, X)

@@ -59,17 +59,22 @@ class LearnedAttributes(Evaluation):
         learned: Learned = here["_learned"]
         return learned
 
+    def _current(self) -> Learned:
+        live: RowStream | None = self.__dict__.get("_live")
+        known = None if live is None else live.current()
+        return self._now() if known is None else known
+
     def __getattr__(self, name: str) -> Any:
         model = self._twin()
         # a family's own attributes; names of columns are never computed
         late = model._live is not None and name[-1] == "_" and name[0] != "_"
         if (late and not name.endswith("_in_")) or name in model._shows:
             # `learn_one` is in use, or another thread has just stored its state
-            shown = model.__dict__ if model._live is None else model._attributes(model._now())
+            shown = model.__dict__ if model._live is None else model._attributes(model._current())
             if name in shown:
                 return shown[name]
             if name.startswith("precisions_") and "_learned" in model.__dict__:
-                shown = model._now().precisions()
+                shown = model._current().precisions()
             if name in shown:
                 return shown[name]
         raise AttributeError(

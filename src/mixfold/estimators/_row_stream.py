@@ -13,7 +13,7 @@ import numpy as np
 
 from mixfold.core.backend import RowOptions
 from mixfold.core.backend_capabilities import RowUpdater, row_updater
-from mixfold.core.learner_capabilities import MonitorsDrift
+from mixfold.core.learner_capabilities import MonitorsDrift, row_keeping
 from mixfold.core.limits import LARGEST
 from mixfold.core.rows import Array, Rows
 from mixfold.core.value import replace
@@ -37,6 +37,14 @@ def is_in_range(x: Array) -> bool:
     return bool(np.maximum.reduce(np.abs(x)) < LARGEST)  # false for NaN
 
 
+class Settled(NamedTuple):
+    """What was learned from `done` rows here; parameters do not change before row `until`."""
+
+    done: int
+    until: int
+    learned: Learned
+
+
 class RowStream(ABC):
     """A stream that continues from a learned state."""
 
@@ -47,7 +55,7 @@ class RowStream(ABC):
         self._d, family = backend.model.d, backend.model.family
         self._shape = (self._d,)
         self._has_bounds = family.out_of_support(np.empty((0, self._d))) is not None
-        self._settled: tuple[int, Learned] | None = None
+        self._settled: Settled | None = None
 
     @property
     def n_rows(self) -> int:
@@ -69,12 +77,24 @@ class RowStream(ABC):
     def settled(self) -> Learned:
         """The learned state with up-to-date parameters, cached until there are more rows."""
         kept = self._settled
-        if kept is not None and kept[0] == self.done:
-            return kept[1]
+        if kept is not None and kept.done == self.done:
+            return kept.learned
         state, done = self.moment()
         learned = self._with(state, done).settle(self.backend, self.initialization)
-        self._settled = done, learned
+        until = done + row_keeping(learned.learner).rows_until_change(learned.model, state)
+        self._settled = Settled(done, until, learned)
         return learned
+
+    def current(self) -> Learned | None:
+        """What `settled` last returned, if the rows since have not changed the parameters.
+
+        Rows are counted, but the state of the stream lacks the latest ones.
+        """
+        kept, done = self._settled, self.done
+        if kept is None or done >= kept.until:
+            return None
+        known = self._from
+        return replace(kept.learned, n_seen=known.n_seen + done, n_rows=known.n_rows + done)
 
     def _with(self, state: Any, done: int) -> Learned:
         known = self._from
@@ -218,6 +238,7 @@ class BatchedRowStream(RowStream):
         self, learned: Learned, backend: MixtureBackend, initialization: Initialization
     ) -> None:
         super().__init__(learned, backend, initialization)
+        self._lock = Lock()  # a read gives the learner the rows collected so far
         self._now = Collected(learned.stream.state, 0, np.empty((AT_ONCE, self._d)), 0)
 
     @property
@@ -226,23 +247,24 @@ class BatchedRowStream(RowStream):
         return now.first + now.used
 
     def learn(self, x: Array) -> None:
-        state, first, buffer, used = self._now
-        buffer[used] = x
-        used += 1
-        if used == len(buffer):
-            state = self._stepped(Collected(state, first, buffer, used))
-            first, buffer, used = first + used, np.empty_like(buffer), 0
-        self._now = Collected(state, first, buffer, used)
+        with self._lock:
+            state, first, buffer, used = self._now
+            buffer[used] = x
+            now = Collected(state, first, buffer, used + 1)
+            self._now = self._stepped(now) if now.used == len(buffer) else now
 
-    def _stepped(self, now: Collected) -> Any:
+    def _stepped(self, now: Collected) -> Collected:
+        """The state after the collected rows, of which none are left."""
         if not now.used:
-            return now.state
+            return now
         rows = Rows(now.buffer[: now.used].copy())
-        return self._from.learner.step(self.backend, now.state, rows)[0]
+        state = self._from.learner.step(self.backend, now.state, rows)[0]
+        return Collected(state, now.first + now.used, now.buffer, 0)
 
     def moment(self) -> tuple[Any, int]:
-        now = self._now
-        return self._stepped(now), now.first + now.used
+        with self._lock:
+            self._now = now = self._stepped(self._now)
+        return now.state, now.first
 
 
 class Window(NamedTuple):

@@ -23,8 +23,7 @@ from mixfold.core.value import value
 
 T = TypeVar("T")
 
-SHORT = 4096  # rows of a first block
-UNIT = 16  # rows of the smallest block; others have a power of two times as many
+UNIT = 4  # rows of the smallest block; others have a power of two times as many
 JOINED_BYTES = 2**23  # rows of all blocks are copied into one for a refit up to this size
 
 
@@ -126,16 +125,15 @@ class KeptRows:
         """The rows before a number."""
         return [block.where(block.numbers < number) for block in self.blocks]
 
-    def leading(self) -> KeptRows:
-        """The first blocks, at least a quarter as long as the first, or a 16th if that is short.
+    def leading(self, share: int) -> KeptRows:
+        """The first blocks, as far as they have at least one `share`-th of the rows of the first.
 
-        They have at least 80% of the rows, and stay the same until their number has grown by up to
-        25%; of few rows, for which more depends on each, they have 95% and grow by 6%.
+        They stay the same until the number of rows has grown by up to one `share`-th. The rows
+        after the last whole block of the smallest size are left out.
         """
         first = len(self.blocks[0]) if self.blocks else 0
-        least = max(UNIT, first // (16 if first < SHORT else 4))
-        long = tuple(block for block in self.blocks if len(block) >= least)
-        return KeptRows(long, self.below)
+        least = max(UNIT, first // share)
+        return KeptRows(tuple(b for b in self.blocks if len(b) >= least), self.below)
 
     def parts(self) -> list[Rows]:
         """The rows in few blocks, for passes over them."""

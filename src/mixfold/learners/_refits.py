@@ -1,9 +1,10 @@
 """EM on kept rows, for the statistics of all rows of a stream.
 
 Statistics S of all n rows were computed under earlier parameters theta_0. Those under theta are
-estimated as S + (n / m) sum over the m kept rows of (sbar(x; theta) - sbar(x; theta_0)): the kept
-rows tell how the statistics change, and all rows what they are. If every row is kept, this is
-exact.
+estimated as (n / m) sbar(theta) + c (S - (n / m) sbar(theta_0)), where sbar are the statistics of
+the m kept rows, and c is a regression coefficient: near theta_0 it is 1, so that the kept rows tell
+how the statistics change and all rows what they are; far away, where the earlier statistics tell
+nothing, it is 0, and the kept rows are all that counts. If every row is kept, this is exact.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mixfold.core.rows import Rows
+from mixfold.core.arrays import on_host
+from mixfold.core.rows import Array, Rows
 from mixfold.core.statistics import Block, Statistics
 from mixfold.core.value import replace, value
 from mixfold.learners._gathering import Gathered, expecting, gather, nothing, total
+from mixfold.learners._kept_rows import power_of_two
 from mixfold.learners._moves import learn
 from mixfold.learners._steps import rows_of_window
 from mixfold.learners.em import EM
@@ -25,7 +28,8 @@ from mixfold.models.mixture_model import (
     count_spurious,
 )
 
-TILE = 1024  # rows that are added to the statistics together
+TILES = 64  # number of parts in which as many rows as before the last refit are added
+LEAST_TILE, MOST_TILE = 16, 1024  # rows in each of them
 WARM = EM(tol=0.005, max_iter=200, accelerate=True)
 LAST = EM(tol=0.005, max_iter=30, accelerate=True)
 # for few rows, with which acceleration would only amplify what arithmetic rounds
@@ -33,6 +37,7 @@ FEW_ROWS = 128
 FEW = EM(tol=0.0, max_iter=40)
 WARM_VISITS, LEAST_PASSES = 2**21, 6  # the same in a refit, and the number of passes at least
 CORRECTED = 20  # largest number of corrected EM steps in a refit
+REGRESSION_ROWS = 4096  # rows from which the regression coefficient is computed
 SMALL_GAIN = 1e-7  # nats per row, below which they end
 
 
@@ -40,30 +45,57 @@ SMALL_GAIN = 1e-7  # nats per row, below which they end
 class Known:
     """Statistics of all rows under earlier parameters, and those of the kept rows among them.
 
-    `fixed` are statistics of rows of which none are kept, or None.
+    `params` are these parameters, and `sample` are some of the kept rows.
     """
 
     whole: Statistics
     kept: Statistics
-    fixed: Statistics | None
+    params: MixtureParams
+    sample: Rows
 
     def under(self, backend: MixtureBackend, params: MixtureParams, kept: Statistics) -> Statistics:
-        """The statistics of all rows, estimated from those of the kept ones under `params`."""
-        own = kept * (self.whole.count / kept.count)
-        model = backend.model
-        parts = [model.sums(params, one) for one in (self.whole, own)]
-        old = model.sums(params, self.kept * (self.whole.count / self.kept.count))
-        with np.errstate(all="ignore"):
-            sums = parts[0] + (parts[1] - old)
-            weights = sums[1:].reshape(model.k, -1)[:, 0]
-            if not (np.isfinite(sums).all() and (weights > 0.0).all()):
-                return own
-            found = model.statistics(params, sums)
-        return own if model.maximize(found)[1] > model.maximize(own)[1] else found
+        """The statistics of all rows, estimated from those of the kept ones under `params`.
 
-    def with_fixed(self, statistics: Statistics) -> Statistics:
-        """Statistics with those of rows that are not kept."""
-        return statistics if self.fixed is None else self.fixed + statistics
+        The kept rows alone are used where the estimate is not valid: where a component has no
+        weight, or more components are degenerate than by the kept rows.
+        """
+        model, c = backend.model, self.coefficient(backend, params)
+        own = kept * (self.whole.count / kept.count)
+        whole, now = (model.sums(params, one) for one in (self.whole, own))
+        old = model.sums(params, self.kept * (self.whole.count / self.kept.count))
+        return valid_or(own, backend, params, now + c * (whole - old))
+
+    def coefficient(self, backend: MixtureBackend, params: MixtureParams) -> float:
+        """The regression of responsibilities under `params` on earlier ones, from 0 to 1.
+
+        This c minimises the variance of the estimated weights of components. It is 1 for one
+        component, whose statistics do not depend on the parameters.
+        """
+        old, new = (self._responsibilities(backend, one) for one in (self.params, params))
+        variance = float((old * old).sum())
+        if not variance > 0.0:
+            return 1.0
+        return min(max(float((old * new).sum()) / variance, 0.0), 1.0)
+
+    def _responsibilities(self, backend: MixtureBackend, params: MixtureParams) -> Array:
+        """The weighted responsibilities of the sample, minus their means."""
+        found = backend.posterior(params, self.sample, True)[1]
+        assert found is not None
+        weighted = self.sample.weights()[:, None] * on_host(found)
+        return np.asarray(weighted - weighted.mean(axis=0))
+
+
+def valid_or(
+    own: Statistics, backend: MixtureBackend, params: MixtureParams, sums: Array
+) -> Statistics:
+    """The statistics of sums under parameters, or `own` where they are not valid."""
+    model = backend.model
+    with np.errstate(all="ignore"):
+        weights = sums[1:].reshape(model.k, -1)[:, 0]
+        if not (np.isfinite(sums).all() and (weights > 0.0).all()):
+            return own
+        found = model.statistics(params, sums)
+    return own if model.maximize(found)[1] > model.maximize(own)[1] else found
 
 
 def statistics_of(
@@ -77,26 +109,36 @@ def statistics_of(
 
 
 def gathered_with(
-    backend: MixtureBackend, params: MixtureParams, gathered: Gathered, rows: Rows
+    backend: MixtureBackend, params: MixtureParams, gathered: Gathered, rows: Rows, tile: int
 ) -> Gathered:
     """The sums of more rows, one tile at a time, whatever the blocks."""
     fold, first = expecting(backend, params), 0
     while first < len(rows):
-        last = first + TILE - len(gathered.waiting)
-        gathered = gather(fold, TILE, gathered, rows.cut(first, last))
+        last = first + tile - len(gathered.waiting)
+        gathered = gather(fold, tile, gathered, rows.cut(first, last))
         first = last
     return gathered
 
 
+def tile_after(rows: int) -> int:
+    """How many rows are added to the statistics together after a refit to `rows` rows."""
+    return min(max(power_of_two(max(rows, 1)) // TILES, LEAST_TILE), MOST_TILE)
+
+
 def corrected(
-    backend: MixtureBackend, known: Known, params: MixtureParams, parts: Sequence[Rows]
+    backend: MixtureBackend,
+    known: Known,
+    fixed: Statistics | None,
+    params: MixtureParams,
+    parts: Sequence[Rows],
 ) -> MixtureParams:
-    """EM with the statistics of all rows, estimated from the kept ones."""
+    """EM with the statistics of all rows, estimated from the kept ones, and fixed ones, if any."""
     before = -np.inf
     for _ in range(CORRECTED):
         kept = statistics_of(backend, params, parts)
         now = kept.log_likelihood / kept.count
-        params, _ = backend.model.maximize(known.with_fixed(known.under(backend, params, kept)))
+        found = known.under(backend, params, kept)
+        params, _ = backend.model.maximize(found if fixed is None else fixed + found)
         if abs(now - before) < SMALL_GAIN:
             break
         before = now
@@ -104,13 +146,21 @@ def corrected(
 
 
 def worse(
-    learner: EM, backend: MixtureBackend, a: MixtureParams, b: MixtureParams, parts: Sequence[Rows]
+    learner: EM,
+    backend: MixtureBackend,
+    a: MixtureParams,
+    b: MixtureParams,
+    parts: Sequence[Rows],
+    by: float = 0.0,
 ) -> bool:
-    """Whether `a` is worse than `b` in what EM maximises, or has more spurious components."""
+    """Whether `a` has more spurious components than `b`, or less of what EM maximises.
+
+    It is less by so many nats per row.
+    """
     spurious = [count_spurious(backend.model, one, parts) for one in (a, b)]
     once = replace(learner, max_iter=1, accelerate=False)
     found = [learn(once, backend, one, *parts)[1] for one in (a, b)]
-    return bool(spurious[0] > spurious[1] or found[0] < found[1])
+    return bool(spurious[0] > spurious[1] or found[0] < found[1] - by)
 
 
 def em_on(

@@ -77,3 +77,9 @@ def united(before: ReservoirState, states: Sequence[ReservoirState]) -> tuple[Ke
         kept = kept.joined([b.renumbered(shift) for b in state.kept.since(before.rows)])
         rows += state.rows - before.rows
     return kept, rows
+
+
+def common_rows(before: ReservoirState, states: Sequence[ReservoirState]) -> KeptRows:
+    """The rows learned before the states parted, as far as one of them has kept them."""
+    most = max(states, key=lambda state: state.kept.below)
+    return nothing_kept(most.kept.below).joined(most.kept.until(before.rows))

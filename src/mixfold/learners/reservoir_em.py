@@ -7,39 +7,39 @@ from typing import Any, ClassVar
 
 from mixfold.core.backend import Backend, Model
 from mixfold.core.checks import check_kind, check_least, check_whole
-from mixfold.core.data_limits import without_limits
 from mixfold.core.initializer import Initializer
 from mixfold.core.learner import Info, Learner, rows_before_start
 from mixfold.core.params import Params
 from mixfold.core.rows import Rows
 from mixfold.core.statistics import Statistics
-from mixfold.core.value import digest, is_value, replace, value
-from mixfold.learners._gathering import closed, expecting, nothing, total
-from mixfold.learners._kept_rows import UNIT, KeptRows, nothing_kept, power_of_two, remembered
+from mixfold.core.value import is_value, replace, value
+from mixfold.learners._gathering import expecting, nothing, total
+from mixfold.learners._kept_estimates import KeptEstimates, limits_of, rows_until_change, weight_of
+from mixfold.learners._kept_rows import KeptRows, nothing_kept, power_of_two
 from mixfold.learners._merging import check_same_kind, learned_more
 from mixfold.learners._refits import (
-    LAST,
+    REGRESSION_ROWS,
     WARM,
     Known,
     corrected,
     em_on,
     gathered_with,
-    in_order_of_means,
-    of_few_rows,
-    of_mean_weight_one,
     statistics_of,
+    tile_after,
     worse,
 )
-from mixfold.learners._reservoir_state import ReservoirState, united
+from mixfold.learners._reservoir_state import ReservoirState, common_rows, united
 from mixfold.learners._stochastic import BRANCH
+from mixfold.learners._united_statistics import Part, improved_by_all, part_of
 from mixfold.learners.em import EM
-from mixfold.learners.search import search
-from mixfold.models.limits_from_data import limited, with_limits, with_model
+from mixfold.models.limits_from_data import with_model
 from mixfold.models.mixture_model import MixtureBackend, MixtureModel, MixtureParams
 
 LATE = 2**17  # rows up to which parameters are computed when they are asked for
-VISITS = 2**18  # rows that are visited for up-to-date parameters, in all passes of LAST
 LEAST_KEPT = 512  # rows, whatever the memory
+ROWS_TO_START = 16
+SAME = 1e-3  # nats per row, by which other parameters must be better
+LEAST_REFIT = 64  # rows after which EM runs again where a pass has ended with fewer
 BYTES_PER_ROW = 24  # of keys, numbers and weights
 
 
@@ -49,10 +49,13 @@ class ReservoirEM(Learner[ReservoirState]):
 
     Rows are kept as long as they fit into `memory_budget`, afterwards a uniform random sample.
     Up to 131,072 rows, parameters are computed when they are asked for: the best of several
-    candidates for the first 80% of the rows or more, then EM on all rows. Afterwards EM runs on the
-    kept rows at every doubling, and statistics of all rows are updated, each row counting the same:
-    the kept rows then tell how these change with the parameters. With one component the estimate is
-    that of all rows, to rounding. Use it for streams and sources that can be read only once.
+    candidates for the first 80% of the rows or more, EM on the first 94% or more, and one EM step
+    with all rows; from 1,024 rows on, the last 0.4% of them may have to wait. These numbers of rows
+    grow in steps, so that asking after every row takes little time. After 131,072 rows EM runs on
+    the kept rows at every doubling, and statistics of all rows are updated, each row counting the
+    same: the kept rows then tell how these change with the parameters. With one component the
+    estimate is that of all rows, to rounding. Parameters do not depend on blocks, nor on when they
+    are asked for. Use it for streams and sources that can be read only once.
 
     Parameters
     ----------
@@ -132,23 +135,22 @@ class ReservoirEM(Learner[ReservoirState]):
         if state.statistics is not None:
             return state.weight
         known = 0.0 if state.before is None else float(state.before.count)
-        return known + sum(part.total_weight() for part in state.kept.parts())
+        return known + weight_of(state.kept.parts())
 
     def check_state(self, model: Model, state: ReservoirState) -> None:
         check_kind("state", state, ReservoirState)
         state.check(model)
 
     def model_learned(self, model: Model, state: ReservoirState) -> Model:
-        if state.before is not None or not len(state.kept) or not isinstance(model, MixtureModel):
+        if not self._keeps_all(state) or state.before is not None:
             return replace(model, family=state.family)
-        sample = state.kept.sample(self.sample_size)
-        return replace(model, family=with_limits(state.family, sample))
+        return replace(model, family=limits_of(state.family, state.kept, self.sample_size))
 
     def without_rows(self, state: ReservoirState) -> ReservoirState:
         return replace(state, kept=nothing_kept(state.kept.below))
 
     def rows_to_start(self, k: int, d: int) -> int:
-        return max(UNIT, 2 * k)
+        return max(ROWS_TO_START, 2 * k)
 
     def most_rows(self, d: int) -> int:
         """The number of rows that fit into the memory."""
@@ -165,7 +167,7 @@ class ReservoirEM(Learner[ReservoirState]):
     ) -> tuple[ReservoirState, list[Info]]:
         infos: list[Info] = []
         while len(rows):
-            wanted = self._next_refit(backend, state)
+            wanted = self._next_refit(backend.model.d, state)
             some = rows.cut(0, wanted - state.rows)
             rows = rows.cut(len(some), len(rows))
             state = self._with(backend, state, some)
@@ -174,9 +176,10 @@ class ReservoirEM(Learner[ReservoirState]):
                 infos += info
         return state, infos
 
-    def _next_refit(self, backend: MixtureBackend, state: ReservoirState) -> int:
-        at = self.first_refit(backend.model.d)
-        return at if state.rows < at else 2 * power_of_two(state.rows)
+    def _next_refit(self, d: int, state: ReservoirState) -> int:
+        at = self.first_refit(d)
+        first = state.statistics is None and state.rows < at
+        return at if first else 2 * power_of_two(max(LEAST_REFIT, state.rows))
 
     def _with(self, backend: MixtureBackend, state: ReservoirState, rows: Rows) -> ReservoirState:
         """The state with more rows under unchanged parameters."""
@@ -185,26 +188,48 @@ class ReservoirEM(Learner[ReservoirState]):
         after = replace(state, kept=kept, rows=state.rows + len(rows))
         if state.statistics is None:
             return replace(after, gathered=replace(state.gathered, n=state.gathered.n + len(rows)))
-        return replace(after, gathered=gathered_with(backend, state.mixture, state.gathered, rows))
+        tile = tile_after(state.rows - state.gathered.n)
+        more = gathered_with(backend, state.mixture, state.gathered, rows, tile)
+        return replace(after, gathered=more)
 
     def _limited(self, backend: MixtureBackend, state: ReservoirState) -> MixtureBackend:
         """The backend with limits from the kept rows, or those of the fit before."""
+        family = state.family
         if state.before is None and len(state.kept):
-            return limited(backend, lambda: state.kept.sample(self.sample_size))
-        return with_model(backend, replace(backend.model, family=state.family))
+            family = limits_of(backend.model.family, state.kept, self.sample_size)
+        return with_model(backend, replace(backend.model, family=family))
+
+    def _keeps_all(self, state: ReservoirState) -> bool:
+        """Whether the kept rows are all there are, and statistics of them are not needed yet."""
+        return state.statistics is None and len(state.kept) > 0
+
+    def _estimates(self, state: ReservoirState) -> KeptEstimates:
+        """What computes the parameters of the kept rows."""
+        return KeptEstimates(
+            self.init_from,
+            self.starts,
+            self.sample_size,
+            self.prior_strength,
+            state.mixture,
+            state.before,
+            state.seed,
+        )
 
     def _whole(self, backend: MixtureBackend, state: ReservoirState) -> Statistics:
         """Statistics of all rows of the stream under the parameters of the last refit."""
-        if state.statistics is None:
-            return statistics_of(backend, state.mixture, state.kept.parts())
+        assert state.statistics is not None
         if not state.gathered.n:
             return state.statistics
         sums = total(expecting(backend, state.params), state.gathered)
         return state.statistics + backend.model.statistics(state.mixture, sums)
 
-    def _count(self, backend: MixtureBackend, state: ReservoirState) -> float:
-        """The weight behind the statistics; zero before there are any."""
-        return 0.0 if state.statistics is None else float(self._whole(backend, state).count)
+    def _part(
+        self, backend: MixtureBackend, state: ReservoirState, kept: KeptRows | None = None
+    ) -> Part:
+        """The kept rows of a state, or others of its rows, and what is known of all."""
+        whole = None if state.statistics is None else self._whole(backend, state)
+        rows = state.kept if kept is None else kept
+        return part_of(backend, rows, state.rows, state.mixture, whole)
 
     def _refitted(
         self, backend: MixtureBackend, state: ReservoirState
@@ -214,13 +239,13 @@ class ReservoirEM(Learner[ReservoirState]):
         if not n or not len(state.kept):
             return replace(state, gathered=nothing(backend)), []
         backend = self._limited(backend, state)
-        whole = self._whole(backend, state)
-        known = 0.0 if state.statistics is None else state.statistics.count
-        weight = float(whole.count - known)
+        known = 0.0 if state.statistics is None else float(state.statistics.count)
         if state.statistics is None:
-            params, whole = self._first_params(backend, state)
+            params = self._estimates(state).fitted(backend, state.kept)
+            whole = statistics_of(backend, params, state.kept.parts())
         else:
-            params, whole = self._improved(backend, state, whole)
+            params, whole = self._improved(backend, state, self._whole(backend, state))
+        weight = float(whole.count) - known
         after = replace(
             state,
             params=params,
@@ -231,33 +256,30 @@ class ReservoirEM(Learner[ReservoirState]):
         info = Info(n, float(whole.log_likelihood / whole.count), weight / whole.count)
         return after, [info] if weight > 0.0 else []
 
-    def _first_params(
-        self, backend: MixtureBackend, state: ReservoirState
-    ) -> tuple[MixtureParams, Statistics]:
-        """Parameters and statistics of kept rows that are all there are."""
-        parts = state.kept.parts()
-        params = em_on(self._em(WARM), backend, state.before, self._start(backend, state), parts)
-        return params, statistics_of(backend, params, parts)
-
     def _improved(
         self, backend: MixtureBackend, state: ReservoirState, whole: Statistics
     ) -> tuple[MixtureParams, Statistics]:
-        """Parameters after EM and, at every third refit, a search, and statistics under them."""
+        """Parameters after EM, and statistics under them; with a search at every third refit.
+
+        Up to 131,072 rows there is one at every refit, since these rows have not been searched yet.
+        """
         parts, exact = state.kept.parts(), state.kept.below == 1.0
-        known = Known(whole, statistics_of(backend, state.mixture, parts), state.before)
-        start, _ = backend.model.maximize(known.with_fixed(whole))
+        known, fixed = self._known(backend, state, whole), state.before
+        start, _ = backend.model.maximize(whole if fixed is None else fixed + whole)
         if exact:
-            params = em_on(self._em(WARM), backend, state.before, start, parts)
+            params = em_on(self._em(WARM), backend, fixed, start, parts)
         else:
-            params = corrected(backend, known, start, parts)
-        found = None
-        if state.rows.bit_length() % 3 == 0:
-            found = self._searched(backend, state, params, parts)
-            params = params if found is None else found
+            params = corrected(backend, known, fixed, start, parts)
+        if state.rows <= LATE or state.rows.bit_length() % 3 == 0:
+            params = self._searched(backend, state, params, parts)
         now = statistics_of(backend, params, parts)
-        if exact or found is not None:
+        if exact:
             return params, now * (whole.count / now.count)
         return params, known.under(backend, params, now)
+
+    def _known(self, backend: MixtureBackend, state: ReservoirState, whole: Statistics) -> Known:
+        kept = statistics_of(backend, state.mixture, state.kept.parts())
+        return Known(whole, kept, state.mixture, state.kept.sample(REGRESSION_ROWS))
 
     def _searched(
         self,
@@ -265,41 +287,19 @@ class ReservoirEM(Learner[ReservoirState]):
         state: ReservoirState,
         params: MixtureParams,
         parts: Sequence[Rows],
-    ) -> MixtureParams | None:
-        """Parameters from new candidates, if they are better."""
-        if not self._searches(backend, state):
-            return None
-        found = self._best(backend, state.kept, state.seed)
-        found = em_on(self._em(WARM), backend, None, found, parts)
-        return found if worse(self._em(WARM), backend, params, found, parts) else None
+    ) -> MixtureParams:
+        """Parameters from new candidates, if they are better than after EM from `params`."""
+        estimates = self._estimates(state)
+        if not estimates.searches(backend.model):
+            return params
+        found, near = (
+            em_on(self._em(WARM), backend, None, start, parts)
+            for start in (estimates.best(backend, state.kept), params)
+        )
+        return found if worse(self._em(WARM), backend, near, found, parts, SAME) else params
 
     def _em(self, learner: EM) -> EM:
         return replace(learner, prior_strength=self.prior_strength)
-
-    def _searches(self, backend: MixtureBackend, state: ReservoirState) -> bool:
-        return bool(self.init_from) and state.before is None and backend.model.k > 1
-
-    def _best(self, backend: MixtureBackend, kept: KeptRows, seed: int) -> MixtureParams:
-        """The best of new candidates on a sample of the kept rows."""
-        (sample,) = of_mean_weight_one([kept.sample(self.sample_size)])
-        more = [seed, 0], self.starts, self.prior_strength
-        return in_order_of_means(backend, search(backend, self.init_from, sample, *more))
-
-    def _start(self, backend: MixtureBackend, state: ReservoirState) -> MixtureParams:
-        """Parameters after EM on the first of the kept rows, which are remembered."""
-        leading, params = state.kept.leading(), state.mixture
-        if len(leading) < backend.model.k or state.before is not None:
-            return params
-
-        def compute() -> MixtureParams:
-            bound = limited(backend, lambda: leading.sample(self.sample_size))
-            start: Any = params
-            if self._searches(bound, state):
-                start = self._best(bound, leading, state.seed)
-            return em_on(self._em(WARM), bound, None, start, leading.parts())
-
-        key = digest([self, without_limits(backend.model.family), backend.model.k, params])
-        return remembered(leading.blocks[-1], (key, state.seed), compute)
 
     def end_pass(
         self, backend: Backend[Any], state: ReservoirState
@@ -307,31 +307,32 @@ class ReservoirEM(Learner[ReservoirState]):
         state, infos = self._refitted(backend, state)
         return replace(state, passes=state.passes + 1), infos
 
-    def flushed(self, backend: Backend[Any], state: ReservoirState) -> ReservoirState:
-        return replace(state, gathered=closed(expecting(backend, state.params), state.gathered))
-
     def finished(self, state: ReservoirState) -> bool:
         return state.passes >= 1
 
     def estimate(self, backend: Backend[Any], state: ReservoirState) -> Any:
-        """Parameters after some passes over the kept rows, the fewer, the more there are."""
-        n = len(state.kept)
-        if not n or not state.gathered.n:
+        """Parameters of the kept rows, or after an EM step with the statistics of all rows."""
+        if not len(state.kept) or not state.gathered.n:
             return state.params
-        backend = self._limited(backend, state)
+        model = replace(backend.model, family=state.family)
         if state.statistics is None:
-            start = self._start(backend, state)
+            return self._estimates(state).params(with_model(backend, model), state.kept)
+        if model.k == 1:
+            whole = self._whole(with_model(backend, model), state)
+        elif state.gathered.n == len(state.gathered.waiting):
+            return state.params
         else:
-            whole = self._whole(backend, state)
-            known = Known(whole, whole, state.before)
-            start, _ = backend.model.maximize(known.with_fixed(whole))
-        passes = min(LAST.max_iter, VISITS // n) if state.kept.below == 1.0 else 0
-        if not passes:
-            return start
-        learner, parts, fixed = replace(LAST, max_iter=passes), state.kept.parts(), state.before
-        if fixed is None and not self.init_from:
-            fixed = of_few_rows(backend, state.mixture, parts)
-        return em_on(self._em(learner), backend, fixed, start, parts)
+            whole = state.statistics + model.statistics(state.params, state.gathered.sums)
+        return model.maximize(whole if state.before is None else state.before + whole)[0]
+
+    def rows_until_change(self, model: Model, state: ReservoirState) -> int:
+        until_refit = self._next_refit(model.d, state) - state.rows
+        if state.statistics is None:
+            return min(until_refit, rows_until_change(model, state.kept))
+        if model.k == 1:
+            return 1
+        tile = tile_after(state.rows - state.gathered.n)
+        return min(until_refit, tile - len(state.gathered.waiting))
 
     # changes, copies and merging
 
@@ -365,9 +366,6 @@ class ReservoirEM(Learner[ReservoirState]):
         self, backend: MixtureBackend, before: ReservoirState, states: Sequence[ReservoirState]
     ) -> ReservoirState:
         below, (kept, rows) = min(state.kept.below for state in states), united(before, states)
-        weight = known = self._count(backend, before)
-        for state in states:
-            weight += max(0.0, self._count(backend, state) - known)
         small = kept.with_threshold(below).reduced(self.most_rows(backend.model.d))
         learned = rows - before.rows + before.gathered.n
         after = replace(
@@ -381,19 +379,20 @@ class ReservoirEM(Learner[ReservoirState]):
         )
         if all(state.statistics is None for state in states) and small.below == 1.0:
             return after
-        if small.below == 1.0 or not weight > 0.0:
-            weight = sum(part.total_weight() for part in kept.parts()) / below
-        bound, parts = self._limited(backend, after), small.parts()
+        bound, sample = self._limited(backend, after), small.parts()
         best: Any = self.estimate(bound, states[0])
         for state in states[1:]:
             other = self.estimate(bound, state)
-            best = other if worse(self._em(WARM), bound, best, other, parts) else best
-        params = em_on(self._em(WARM), bound, before.before, best, parts)
-        found = statistics_of(bound, params, parts)
+            best = other if worse(self._em(WARM), bound, best, other, sample) else best
+        params, fixed = em_on(self._em(WARM), bound, before.before, best, sample), before.before
+        parts = [self._part(bound, state) for state in states]
+        first = common_rows(before, states)
+        common = self._part(bound, before, first) if len(first) else None
+        params, whole = improved_by_all(bound, params, parts, common, fixed, sample)
         return replace(
             after,
             params=params,
-            statistics=found * (weight / found.count),
+            statistics=whole,
             gathered=nothing(backend),
             family=bound.model.family,
         )
