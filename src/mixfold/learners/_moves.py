@@ -25,16 +25,21 @@ Found = tuple[MixtureParams, float]
 
 FIRST_LOCAL = EM(tol=1e-3, max_iter=2, criterion="step")
 LOCAL = EM(tol=1e-3, max_iter=5, criterion="step")
-FIRST_TRIAL = EM(tol=1e-4, max_iter=4, accelerate=True, criterion="step")
 TRIAL = EM(tol=1e-4, max_iter=8, accelerate=True, criterion="step")
+# EM after a move, and nats per row that it must have gained before each of them
+TRIALS = (
+    (EM(tol=1e-4, max_iter=4, accelerate=True, criterion="step"), -np.inf),
+    (TRIAL, -0.01),
+    (EM(tol=1e-5, max_iter=20, accelerate=True, criterion="step"), -0.002),
+)
 LEAST_EXPECTED = -0.2  # nats per row that a move is expected to gain at least, to be tried
-LEAST_REACHED = -0.01  # what it must have gained after the first passes, to be continued
 MOST_ROWS = 1000  # rows of a component that a split is judged on
 LEAST_RESPONSIBILITY = 0.05
 FAILURES = 5
 MOST_ROUNDS = 30
 MOST_SPLITS = 32  # components whose splits are tried in a round
 NEIGHBOURS = 3
+MERGES = 3  # merges that are tried with a split
 MOST_DIRECTIONS = 20  # columns up to which directions of splits are searched for
 
 
@@ -90,14 +95,14 @@ def improve(
     weight = sample.total_weight()
     least = max(1.0, 0.5 * model.n_parameters() / model.k) * weight / len(sample)
     steps = _steps(backend, found[0], sample, least, [*seed, 0])
-    first, trial = (replace(em, prior_strength=prior_strength) for em in (FIRST_TRIAL, TRIAL))
+    trials = [(replace(em, prior_strength=prior_strength), gain) for em, gain in TRIALS]
     for number in range(1, MOST_ROUNDS):
         if not steps or failures == FAILURES:
             break
-        together = steps.pop(0)
-        after = learn(first, backend, _applied(model, found[0], together), sample)
-        if after[1] - found[1] > LEAST_REACHED:
-            after = learn(trial, backend, after[0], sample)
+        after = _applied(model, found[0], steps.pop(0)), np.inf
+        for em, gain in trials:
+            if found[1] + gain < after[1]:
+                after = learn(em, backend, after[0], sample)
         risen = (after[1] - found[1]) * weight > least
         spurious = count_spurious(model, found[0], [sample])
         if risen and count_spurious(model, after[0], [sample]) <= spurious:
@@ -117,15 +122,33 @@ def _steps(
     """
     moves = _moves(backend, params, sample, np.random.default_rng(seed))
     least_expected = LEAST_EXPECTED * sample.total_weight()
-    moves = [move for move in moves if move[0].gain - move[1].loss > least_expected]
-    sure = [move for move in moves if move[0].gain - move[1].loss > least]
-    return [sure, *([m] for m in moves)] if len(sure) > 1 else [[move] for move in moves]
+    moves = [move for move in moves if _expected(move) > least_expected]
+    together = _disjoint([move for move in moves if _expected(move) > least])
+    single = [[move] for move in moves]
+    return [together, *single] if len(together) > 1 else single
+
+
+def _expected(move: Move) -> float:
+    """What a move is expected to gain, in nats."""
+    return move[0].gain - move[1].loss
+
+
+def _disjoint(moves: list[Move]) -> list[Move]:
+    """Moves that can be made at once: those of other components than the ones before."""
+    used: set[int] = set()
+    found: list[Move] = []
+    for split, merge in moves:
+        components = {split.component, *merge.pair}
+        if not used & components:
+            found.append((split, merge))
+            used |= components
+    return found
 
 
 def _moves(
     backend: MixtureBackend, params: MixtureParams, sample: Rows, rng: np.random.Generator
 ) -> list[Move]:
-    """Moves of different components, best first."""
+    """Splits of components, each with the merges of others that lose the least; best first."""
     log_density, responsibilities = backend.posterior(params, sample)
     assert responsibilities is not None
     joint = np.asarray(responsibilities), np.asarray(log_density)
@@ -133,14 +156,10 @@ def _moves(
     merges = _merges(backend.model, params, sample, *joint, rng)
     splits = _splits(backend, params, sample, *joint, rng)
     found: list[Move] = []
-    used: set[int] = set()
     for split in splits:
-        for merge in merges:
-            if split.component not in (*merge.pair, *used) and not used & set(merge.pair):
-                found.append((split, merge))
-                used |= {split.component, *merge.pair}
-                break
-    return sorted(found, key=lambda move: move[1].loss - move[0].gain)
+        others = [merge for merge in merges if split.component not in merge.pair]
+        found += [(split, merge) for merge in others[:MERGES]]
+    return sorted(found, key=lambda move: -_expected(move))
 
 
 def _members(

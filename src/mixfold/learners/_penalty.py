@@ -36,7 +36,7 @@ def with_prior(
         return statistics, None
     assert isinstance(params, MixtureParams)
     n = statistics.count / lightest
-    rows = ROWS * family.n_scale_parameters(model.k, model.d) / n * min(1.0, SMALL / n)
+    rows = ROWS * family.n_scale_parameters(model.k, model.d) / n * min(1.0, SMALL / n) ** 2
     weight = lightest * strength * rows
     prior = family.prior_params(statistics.blocks)
     divergence = float(family.scale_divergence(prior, params.components).sum())
