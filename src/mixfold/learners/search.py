@@ -24,12 +24,13 @@ from mixfold.models.mixture_model import (
 SHORT = EM(tol=1e-4, max_iter=8, accelerate=True, criterion="step")
 MIDDLE = EM(tol=1e-4, max_iter=20, accelerate=True, criterion="step")
 LONG = EM(tol=1e-5, max_iter=60, accelerate=True, criterion="step")
-# candidates of the second and third stage, and of those improved by moves, at most, and the nats
-# per row by which they may be below the best
-SECOND, THIRD, IMPROVED = (5, 1.0), (3, 0.05), (2, 0.02)
+# the most candidates of the second and third stage, and of those improved by moves, and the nats
+# per row and column by which they may be below the best
+SECOND, THIRD, IMPROVED = (8, 0.2), (3, 0.01), (2, 0.004)
 SAME = 1e-3  # nats per row; candidates that differ by less count once among the finalists
 MOST_DISTINCT = 2**18  # numbers in a sample that is sorted
-ENOUGH_ALIKE = 4  # candidates that agree on the best score, after which no more are drawn
+# candidates that agree on the best score, after which no more are drawn from so many rows
+ENOUGH_ALIKE, FEW_ROWS = 4, 8000
 ENOUGH_MORE = 2  # times as many rows as that are not worth a part
 FEWEST = 4000  # rows that candidates are drawn from
 PER_COMPONENT, PER_PARAMETER = 50, 3
@@ -68,7 +69,7 @@ def search(
     for i in range(candidates):
         drawn = draw(backend, kinds[i % len(kinds)], some, [*seed, i])
         tried.append(learn(short, backend, drawn, part))
-        if len(kinds) > 1 and _alike(tried) == ENOUGH_ALIKE:
+        if len(kinds) > 1 and len(rows) >= FEW_ROWS and _alike(tried) == ENOUGH_ALIKE:
             break
     chosen = _finalists(backend, tried, part, *SECOND)
     tried = [learn(middle, backend, params, part) for params, _ in chosen]
@@ -92,12 +93,14 @@ def _finalists(
     """So many of the best candidates, in the order in which they were drawn.
 
     Of several with the same score, which have probably reached the same maximum, one is taken, and
-    those are left out that are worse than the best by more than the margin.
+    those are left out that are below the best by more than the margin per column.
     """
     chosen: list[int] = []
     for i in best_first(backend, tried, rows):
         alike = any(abs(tried[i][1] - tried[j][1]) < SAME for j in chosen)
-        if not alike and (not chosen or tried[chosen[0]][1] - tried[i][1] < margin):
+        if not alike and (
+            not chosen or tried[chosen[0]][1] - tried[i][1] < margin * backend.model.d
+        ):
             chosen.append(i)
     return [tried[i] for i in sorted(chosen[:number])]
 
