@@ -50,11 +50,12 @@ def search(
 ) -> MixtureParams:
     """The best of several candidates on the sample; the same for the same seed and sample.
 
-    Kinds of initializers take turns. All candidates are fitted for a few passes, and the best of
-    them until convergence, with a prior of the given strength; they are compared by what is
-    maximised. Of several kinds the best is then improved by moves of components, and candidates
-    are drawn from and first fitted to a part of the sample that is large enough for that, until
-    several have reached the same highest score.
+    Kinds of initializers take turns. All candidates are fitted for a few passes, with a prior of
+    the given strength; those among the best that differ for more passes; and a few until
+    convergence on the whole sample. They are compared by what is maximised. Of several kinds the
+    best are then improved by moves of components, and candidates are drawn from and first fitted
+    to a part of the sample that is large enough for that. From a large sample no more are drawn
+    once several have reached the same highest score.
     """
     rows = some = sample.on_host()
     if len(kinds) > 1 and sample.total_weight() > 0.0:
