@@ -175,6 +175,73 @@ def apart(
     return truth
 
 
+def turned(
+    d: int, k: int, distance: float, length: float
+) -> Callable[[np.random.Generator], tuple[Any, Any, Any]]:
+    """Clusters with a deviation of `length` in one direction, another for each, means at random."""
+
+    def truth(rng: np.random.Generator) -> tuple[Any, Any, Any]:
+        means = rng.normal(size=(k, d)) * distance / np.sqrt(2.0 * d)
+        variances = np.r_[length**2, np.ones(d - 1)]
+        turns = [_rotation(rng, d) for _ in range(k)]
+        return _even(k), means, [(t * variances) @ t.T for t in turns]
+
+    return truth
+
+
+def spiral(k: int) -> Callable[[np.random.Generator], tuple[Any, Any, Any]]:
+    """Small components along two turns of a spiral."""
+
+    def truth(rng: np.random.Generator) -> tuple[Any, Any, Any]:
+        angles = np.linspace(1.0, 4.0 * np.pi, k)
+        radial = np.column_stack([np.cos(angles), np.sin(angles)])
+        along = radial + angles[:, None] * np.column_stack([-np.sin(angles), np.cos(angles)])
+        along /= np.linalg.norm(along, axis=1, keepdims=True)
+        covariances = [0.02 * np.eye(2) + 0.4 * np.outer(a, a) for a in along]
+        return _even(k), angles[:, None] * radial, covariances
+
+    return truth
+
+
+def scaled(
+    d: int, k: int, distance: float
+) -> Callable[[np.random.Generator], tuple[Any, Any, Any]]:
+    """Random mixtures with columns in units of 1e-3 to 1e3."""
+
+    def truth(rng: np.random.Generator) -> tuple[Any, Any, Any]:
+        units = np.logspace(-3.0, 3.0, d)
+        weights, means, covariances = apart(d, distance, _even(k))(rng)
+        return weights, means * units, [c * np.outer(units, units) for c in covariances]
+
+    return truth
+
+
+def background(
+    d: int, k: int, share: float = 0.4, wide: float = 8.0
+) -> Callable[[np.random.Generator], tuple[Any, Any, Any]]:
+    """A wide component over k - 1 narrow ones."""
+
+    def truth(rng: np.random.Generator) -> tuple[Any, Any, Any]:
+        means = np.vstack([np.zeros(d), 0.8 * wide * rng.normal(size=(k - 1, d))])
+        weights = np.r_[share, np.full(k - 1, (1.0 - share) / (k - 1))]
+        return weights, means, [wide**2 * np.eye(d)] + [0.15 * np.eye(d)] * (k - 1)
+
+    return truth
+
+
+def factors(
+    d: int, k: int, rank: int, distance: float
+) -> Callable[[np.random.Generator], tuple[Any, Any, Any]]:
+    """Covariances of random factors and a variance of 1/2 in all directions."""
+
+    def truth(rng: np.random.Generator) -> tuple[Any, Any, Any]:
+        means = rng.normal(size=(k, d)) * distance / np.sqrt(2.0 * d)
+        loadings = rng.normal(size=(k, d, rank))
+        return _even(k), means, loadings @ loadings.swapaxes(1, 2) + 0.5 * np.eye(d)
+
+    return truth
+
+
 FEW = Construction(apart(4, 9.0, [0.005, 0.01, 0.2, 0.285, 0.5]), 20_000)
 FIVE = Construction(apart(4, 7.0, _even(5)), 5000)
 CONSTRUCTIONS = {
@@ -234,4 +301,18 @@ CONSTRUCTIONS = {
     "random, K=8, d=5": Construction(apart(5, 5.0, _even(8)), 10_000),
     "random, K=20, d=3": Construction(apart(3, 10.0, _even(20)), 10_000),
     "random, K=8, d=20": Construction(apart(20, 6.0, _even(8)), 20_000),
+    "random orientation, K=4, d=5": Construction(turned(5, 4, 6.0, 8.0), 5000),
+    "random orientation, K=8, d=5": Construction(turned(5, 8, 8.0, 6.0), 10_000),
+    "random orientation, K=6, d=3, heavy tails": Construction(
+        turned(3, 6, 10.0, 3.0), 5000, student
+    ),
+    "spiral of 16": Construction(spiral(16), 5000),
+    "columns of 1e-3 to 1e3, K=5, d=7": Construction(scaled(7, 5, 6.0), 5000),
+    "background, K=5, d=2": Construction(background(2, 5), 5000),
+    "background, K=8, d=4": Construction(background(4, 8), 8000),
+    "factors, K=4, d=12": Construction(factors(12, 4, 3, 5.0), 8000),
+    "factors, equal means, K=3, d=8": Construction(factors(8, 3, 2, 0.0), 8000),
+    "weights of 2%, K=6, d=20": Construction(
+        apart(20, 9.0, [0.02, 0.02, 0.02, 0.31, 0.31, 0.32]), 10_000
+    ),
 }

@@ -16,9 +16,18 @@ from mixfold.families.gaussian import Gaussian
 from mixfold.families.poisson import Poisson
 from mixfold.initializers.k_mle_plus_plus import KMlePlusPlus
 from mixfold.initializers.random_rows import RandomRows
-from mixfold.learners._moves import TRIAL, _splits, improve, learn
+from mixfold.learners._moves import (
+    TRIAL,
+    Merge,
+    Split,
+    _disjoint,
+    _moves,
+    _splits,
+    improve,
+    learn,
+)
 from mixfold.learners.auto import Auto
-from mixfold.learners.search import draw
+from mixfold.learners.search import _finalists, draw
 from mixfold.models.mixture_model import MixtureModel
 
 
@@ -75,15 +84,69 @@ def test_moves_serve_other_families() -> None:
     assert improve(backend, start, rows, [0])[1] >= start[1]
 
 
-@pytest.mark.parametrize("seed", range(3))
-def test_more_starts_never_end_below(seed: int) -> None:
+def rough(n: int, d: int, seed: int) -> np.ndarray:
+    """Rows without clear clusters, whose likelihood has many maxima."""
     rng = np.random.default_rng(seed)
-    x = rng.normal(size=(600, 2)) * rng.gamma(4.0, size=(600, 1)) + rng.integers(9, size=(600, 2))
-    scores = [
-        Mixture(n_components=6, learner=Auto(starts=n), random_state=seed).fit(x).score(x)
-        for n in (10, 30)
+    wide = rng.normal(size=(n, d)) * rng.gamma(4.0, size=(n, 1))
+    return np.asarray(wide + rng.integers(9, size=(n, d)))
+
+
+@pytest.mark.parametrize(
+    ("form", "k", "n", "d", "prior_strength"),
+    [
+        ("full", 4, 300, 2, 1.0),
+        ("diag", 5, 200, 3, 1.0),
+        ("full", 3, 600, 4, 0.0),
+        ("diag", 4, 900, 2, 0.0),
+    ],
+)
+def test_more_starts_never_end_below(
+    form: str, k: int, n: int, d: int, prior_strength: float
+) -> None:
+    """In what is maximised: with a prior, the likelihood alone may be lower."""
+    x = rough(n, d, k)
+    few, more = (
+        Mixture(
+            Gaussian(form),
+            k,
+            learner=Auto(starts=starts, prior_strength=prior_strength),
+            random_state=d,
+        ).fit(x)
+        for starts in (10, 30)
+    )
+    assert more.lower_bound_ >= few.lower_bound_ - 1e-12
+
+
+def test_moves_of_few_components_are_tried_with_every_merge() -> None:
+    """Of three components each can be split, and the other two merged."""
+    x, _ = grid(2, 800, 0)
+    backend = Threads(MixtureModel(Gaussian(), 3, 2), 1)
+    params, _ = learn(TRIAL, backend, draw(backend, RandomRows(), Rows(x), [0]), Rows(x))
+    moves = _moves(backend, params, Rows(x), np.random.default_rng(0))
+    assert sorted(split.component for split, _ in moves) == [0, 1, 2]
+    for split, merge in moves:
+        assert {split.component, *merge.pair} == {0, 1, 2}
+
+
+def test_moves_that_are_made_at_once_concern_different_components() -> None:
+    moves = [
+        (Split(0, 5.0, ()), Merge((1, 2), 0.0)),
+        (Split(3, 4.0, ()), Merge((2, 4), 0.0)),
+        (Split(4, 3.0, ()), Merge((5, 6), 1.0)),
     ]
-    assert scores[1] >= scores[0] - 1e-6
+    assert _disjoint(moves) == [moves[0], moves[2]]
+
+
+def test_candidates_that_begin_slowly_are_followed() -> None:
+    """The best two of those within the margin are kept, equal ones once, in their order."""
+    backend = Threads(MixtureModel(Gaussian(), 2, 2), 1)
+    rows = Rows(grid(2, 100, 0)[0])
+    params = draw(backend, RandomRows(), rows, [0])
+    tried = [(params, score) for score in (-3.0, -1.5, -1.0, -1.0 + 1e-5, -1.2)]
+    scores = [score for _, score in _finalists(backend, tried, rows, 2, 1.0)]
+    assert scores == [-1.0 + 1e-5, -1.2]
+    scores = [score for _, score in _finalists(backend, tried, rows, 5, 0.2)]
+    assert scores == [-1.0 + 1e-5, -1.2]
 
 
 def test_auto_finds_elongated_sphered_and_nested_clusters() -> None:

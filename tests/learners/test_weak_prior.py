@@ -77,7 +77,7 @@ def test_a_step_adds_the_rows_of_the_prior(form: str, n: int) -> None:
     d = x.shape[1]
     whole, means = np.cov(x.T, ddof=0), np.repeat(x.mean(axis=0, keepdims=True), k, axis=0)
     count = {"full": k * d * (d + 1) / 2, "diag": k * d, "spherical": k, "tied": d * (d + 1) / 2}
-    rows, own = 5.0 * 2.0 * count[form] / n * min(1.0, 1000.0 / n), n / k
+    rows, own = 5.0 * 2.0 * count[form] / n * min(1.0, 1000.0 / n) ** 2, n / k
     shrunk = (own + rows / k ** (2.0 / d)) / (own + rows)
     variances = {
         "full": np.stack([whole] * k),

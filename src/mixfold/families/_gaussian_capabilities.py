@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from functools import cache
 from typing import Literal
 
 import numpy as np
@@ -23,6 +24,12 @@ ON_DEVICES = ("full", "diag")  # structures whose M-steps can be made on a devic
 def for_each(shared: Array, shape: tuple[int, ...]) -> Array:
     """One array per component, copied where components share it."""
     return shared if shared.shape == shape else np.array(np.broadcast_to(shared, shape))
+
+
+@cache
+def _below_diagonal(d: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows and columns of the entries below the diagonal of a (d, d) matrix."""
+    return np.tril_indices(d, -1)
 
 
 class GaussianCapabilities(VarianceLimits[GaussianParams]):
@@ -52,7 +59,7 @@ class GaussianCapabilities(VarianceLimits[GaussianParams]):
         if scale.ndim == 3:
             logs = np.log(np.diagonal(scale, axis1=1, axis2=2))
             unit = scale / np.diagonal(scale, axis1=1, axis2=2)[:, :, None]
-            i, j = np.tril_indices(scale.shape[1], -1)
+            i, j = _below_diagonal(scale.shape[1])
             shape = np.hstack([logs, unit[:, i, j]])
         else:
             shape = np.log(scale)
@@ -73,7 +80,7 @@ class GaussianCapabilities(VarianceLimits[GaussianParams]):
         scale = np.exp(shape[:, :d])
         unit = np.zeros_like(like)
         unit[:, np.arange(d), np.arange(d)] = 1.0
-        i, j = np.tril_indices(d, -1)
+        i, j = _below_diagonal(d)
         unit[:, i, j] = shape[:, d:]
         return np.asarray(unit * scale[:, :, None])
 

@@ -25,16 +25,21 @@ Found = tuple[MixtureParams, float]
 
 FIRST_LOCAL = EM(tol=1e-3, max_iter=2, criterion="step")
 LOCAL = EM(tol=1e-3, max_iter=5, criterion="step")
-FIRST_TRIAL = EM(tol=1e-4, max_iter=4, accelerate=True, criterion="step")
 TRIAL = EM(tol=1e-4, max_iter=8, accelerate=True, criterion="step")
-LEAST_EXPECTED = -0.2  # nats per row that a move is expected to gain at least, to be tried
-LEAST_REACHED = -0.01  # what it must have gained after the first passes, to be continued
-MOST_ROWS = 1000  # rows of a component that a split is judged on
+# EM after a move, and nats per row and column that it must have gained before each of them
+TRIALS = (
+    (EM(tol=1e-4, max_iter=4, accelerate=True, criterion="step"), -np.inf),
+    (TRIAL, -0.003),
+    (EM(tol=1e-5, max_iter=20, accelerate=True, criterion="step"), -0.0005),
+)
+LEAST_EXPECTED = -0.05  # nats per row and column that a move must be expected to gain, to be tried
+MOST_ROWS, PER_PARAMETER = 1000, 6  # rows of a component that a split is judged on, or more
 LEAST_RESPONSIBILITY = 0.05
 FAILURES = 5
 MOST_ROUNDS = 30
 MOST_SPLITS = 32  # components whose splits are tried in a round
 NEIGHBOURS = 3
+MERGES = 3  # merges that are tried with a split
 MOST_DIRECTIONS = 20  # columns up to which directions of splits are searched for
 
 
@@ -90,14 +95,14 @@ def improve(
     weight = sample.total_weight()
     least = max(1.0, 0.5 * model.n_parameters() / model.k) * weight / len(sample)
     steps = _steps(backend, found[0], sample, least, [*seed, 0])
-    first, trial = (replace(em, prior_strength=prior_strength) for em in (FIRST_TRIAL, TRIAL))
+    trials = [(replace(em, prior_strength=prior_strength), gain) for em, gain in TRIALS]
     for number in range(1, MOST_ROUNDS):
         if not steps or failures == FAILURES:
             break
-        together = steps.pop(0)
-        after = learn(first, backend, _applied(model, found[0], together), sample)
-        if after[1] - found[1] > LEAST_REACHED:
-            after = learn(trial, backend, after[0], sample)
+        after = _applied(model, found[0], steps.pop(0)), np.inf
+        for em, gain in trials:
+            if found[1] + gain * model.d < after[1]:
+                after = learn(em, backend, after[0], sample)
         risen = (after[1] - found[1]) * weight > least
         spurious = count_spurious(model, found[0], [sample])
         if risen and count_spurious(model, after[0], [sample]) <= spurious:
@@ -116,16 +121,34 @@ def _steps(
     Those are left out that are expected to do much harm.
     """
     moves = _moves(backend, params, sample, np.random.default_rng(seed))
-    least_expected = LEAST_EXPECTED * sample.total_weight()
-    moves = [move for move in moves if move[0].gain - move[1].loss > least_expected]
-    sure = [move for move in moves if move[0].gain - move[1].loss > least]
-    return [sure, *([m] for m in moves)] if len(sure) > 1 else [[move] for move in moves]
+    least_expected = LEAST_EXPECTED * backend.model.d * sample.total_weight()
+    moves = [move for move in moves if _expected(move) > least_expected]
+    together = _disjoint([move for move in moves if _expected(move) > least])
+    single = [[move] for move in moves]
+    return [together, *single] if len(together) > 1 else single
+
+
+def _expected(move: Move) -> float:
+    """What a move is expected to gain, in nats."""
+    return move[0].gain - move[1].loss
+
+
+def _disjoint(moves: list[Move]) -> list[Move]:
+    """Moves that can be made at once: those of other components than the ones before."""
+    used: set[int] = set()
+    found: list[Move] = []
+    for split, merge in moves:
+        components = {split.component, *merge.pair}
+        if not used & components:
+            found.append((split, merge))
+            used |= components
+    return found
 
 
 def _moves(
     backend: MixtureBackend, params: MixtureParams, sample: Rows, rng: np.random.Generator
 ) -> list[Move]:
-    """Moves of different components, best first."""
+    """Splits of components, each with the merges of others that lose the least; best first."""
     log_density, responsibilities = backend.posterior(params, sample)
     assert responsibilities is not None
     joint = np.asarray(responsibilities), np.asarray(log_density)
@@ -133,24 +156,20 @@ def _moves(
     merges = _merges(backend.model, params, sample, *joint, rng)
     splits = _splits(backend, params, sample, *joint, rng)
     found: list[Move] = []
-    used: set[int] = set()
     for split in splits:
-        for merge in merges:
-            if split.component not in (*merge.pair, *used) and not used & set(merge.pair):
-                found.append((split, merge))
-                used |= {split.component, *merge.pair}
-                break
-    return sorted(found, key=lambda move: move[1].loss - move[0].gain)
+        others = [merge for merge in merges if split.component not in merge.pair]
+        found += [(split, merge) for merge in others[:MERGES]]
+    return sorted(found, key=lambda move: -_expected(move))
 
 
 def _members(
-    responsibility: Array, sample: Rows, rng: np.random.Generator
+    responsibility: Array, sample: Rows, most: int, rng: np.random.Generator
 ) -> tuple[np.ndarray, Array]:
     """Rows of a component and their weights, which sum to that of all of its rows."""
     mass = responsibility if sample.weight is None else responsibility * sample.weight
     members = np.flatnonzero(responsibility > LEAST_RESPONSIBILITY)
-    if len(members) > MOST_ROWS:
-        members = np.sort(rng.choice(members, MOST_ROWS, replace=False))
+    if len(members) > most:
+        members = np.sort(rng.choice(members, most, replace=False))
     own = mass[members]
     return members, own * (mass.sum() / own.sum()) if own.sum() > 0.0 else own
 
@@ -166,6 +185,7 @@ def _splits(
     """The best split of every component, or of the heaviest and of some others; best first."""
     model = backend.model
     two = backend.with_model(replace(model, k=2))
+    most = max(MOST_ROWS, PER_PARAMETER * model.n_parameters() // model.k)
     chosen = np.arange(model.k)
     if model.k > MOST_SPLITS:
         half = MOST_SPLITS // 2
@@ -174,7 +194,7 @@ def _splits(
         chosen = np.concatenate([order[:half], rest])
     found = []
     for k in chosen.tolist():
-        members, weight = _members(responsibilities[:, k], sample, rng)
+        members, weight = _members(responsibilities[:, k], sample, most, rng)
         if len(members) <= 2 * (model.d + 1) or not weight.sum() > 0.0:
             continue
         rows = Rows(np.ascontiguousarray(sample.x[members]), weight)
@@ -182,8 +202,8 @@ def _splits(
         if not tried:
             continue
         best, _ = learn(LOCAL, two, max(tried, key=lambda each: each[1])[0], rows)
-        if len(members) == MOST_ROWS:  # not judged on the rows it was fitted to
-            members, weight = _members(responsibilities[:, k], sample, rng)
+        if len(members) == most:  # not judged on the rows it was fitted to
+            members, weight = _members(responsibilities[:, k], sample, most, rng)
             rows = Rows(np.ascontiguousarray(sample.x[members]), weight)
         with np.errstate(divide="ignore"):
             logs = np.log(responsibilities[members, k] / params.weights[k]) + log_density[members]
@@ -240,7 +260,7 @@ def _merges(
     blocks, found = model.expected(params).blocks, []
     for i, j in _close_pairs(responsibilities):
         both = responsibilities[:, i] + responsibilities[:, j]
-        members, weight = _members(both, sample, rng)
+        members, weight = _members(both, sample, MOST_ROWS, rng)
         if not len(members):
             found.append(Merge((i, j), 0.0))
             continue

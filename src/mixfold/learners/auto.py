@@ -51,9 +51,12 @@ class Auto(Learner[AutoState]):
     Parameters
     ----------
     starts : int, default=10
-        The largest number of initialisations that are compared; fewer, once four agree on the best.
-        They are of several kinds, which take turns, unless `init` names one. Every ten give one
-        complete fit, and that with the highest sum of log-likelihood and log prior is kept.
+        The largest number of initialisations that are compared. They are of several kinds, which
+        take turns, unless `init` names one. Every ten give one complete fit, and that with the
+        highest sum of log-likelihood and log prior is kept. So from ten on, more tens never end
+        lower in this sum, which is `lower_bound_`; with the prior, the likelihood alone may be
+        lower. From a sample of 8000 rows or more, fewer than ten are drawn once four agree on the
+        best.
     sample_size : int, default=20000
         The number of rows on which they are compared. It grows in proportion where the default
         would be fewer than 200 rows per component or one per parameter, within 64 MiB. If it has
@@ -76,12 +79,11 @@ class Auto(Learner[AutoState]):
     have shrunk onto a few rows, and describes new rows badly. So the log-likelihood plus the log
     density of a prior is maximised, which pulls the covariance of every component towards that of
     all rows divided by K^(2/d), as in Fraley and Raftery (2007). It counts for 2p / n rows per
-    component, where p is the number of parameters of all covariances, and for 1000 / n of that
-    with n > 1000 rows. Means and weights have no prior, and a
-    single component has none. The lightest row counts once, and a row of twice its weight as
-    two. `history_.log_likelihood`, `score`, `aic` and `bic` are those of the
-    likelihood at this estimate; `history_.bound` and `lower_bound_` include the prior, whose log
-    density is 0 at its largest.
+    component, where p is the number of parameters of all covariances, and for (1000 / n)^2 of
+    that with n > 1000 rows. Means and weights have no prior, and a single component has none. The
+    lightest row counts once, and a row of twice its weight as two. `history_.log_likelihood`,
+    `score`, `aic` and `bic` are those of the likelihood at this estimate; `history_.bound` and
+    `lower_bound_` include the prior, whose log density is 0 at its largest.
 
     Examples
     --------

@@ -24,10 +24,14 @@ from mixfold.models.mixture_model import (
 SHORT = EM(tol=1e-4, max_iter=8, accelerate=True, criterion="step")
 MIDDLE = EM(tol=1e-4, max_iter=20, accelerate=True, criterion="step")
 LONG = EM(tol=1e-5, max_iter=60, accelerate=True, criterion="step")
-FINALISTS = 3
+# the most candidates of the second and third stage, and of those improved by moves, and the nats
+# per row and column by which they may be below the best
+SECOND, THIRD, IMPROVED = (8, 0.2), (3, 0.01), (2, 0.004)
 SAME = 1e-3  # nats per row; candidates that differ by less count once among the finalists
 MOST_DISTINCT = 2**18  # numbers in a sample that is sorted
-ENOUGH_ALIKE = 4  # candidates that agree on the best score, after which no more are drawn
+# candidates that agree on the best score, after which no more are drawn from so many rows
+ENOUGH_ALIKE, FEW_ROWS = 4, 8000
+ENOUGH_MORE = 2  # times as many rows as that are not worth a part
 FEWEST = 4000  # rows that candidates are drawn from
 PER_COMPONENT, PER_PARAMETER = 50, 3
 # more per component and parameter are better, within so many rows and numbers
@@ -46,11 +50,12 @@ def search(
 ) -> MixtureParams:
     """The best of several candidates on the sample; the same for the same seed and sample.
 
-    Kinds of initializers take turns. All candidates are fitted for a few passes, and the best of
-    them until convergence, with a prior of the given strength; they are compared by what is
-    maximised. Of several kinds the best is then improved by moves of components, and candidates
-    are drawn from and first fitted to a part of the sample that is large enough for that, until
-    several have reached the same highest score.
+    Kinds of initializers take turns. All candidates are fitted for a few passes, with a prior of
+    the given strength; those among the best that differ for more passes; and a few until
+    convergence on the whole sample. They are compared by what is maximised. Of several kinds the
+    best are then improved by moves of components, and candidates are drawn from and first fitted
+    to a part of the sample that is large enough for that. From a large sample no more are drawn
+    once several have reached the same highest score.
     """
     rows = some = sample.on_host()
     if len(kinds) > 1 and sample.total_weight() > 0.0:
@@ -60,19 +65,21 @@ def search(
         return draw(backend, kinds[0], some, [*seed, 0])
     stages = (replace(em, prior_strength=prior_strength) for em in (SHORT, MIDDLE, LONG))
     short, middle, long = stages
-    first = some if len(some) < len(rows) else sample
+    part = some if len(some) < len(rows) else sample
     tried: list[Found] = []
     for i in range(candidates):
         drawn = draw(backend, kinds[i % len(kinds)], some, [*seed, i])
-        tried.append(learn(short, backend, drawn, first))
-        if len(kinds) > 1 and _alike(tried) == ENOUGH_ALIKE:
+        tried.append(learn(short, backend, drawn, part))
+        if len(kinds) > 1 and len(rows) >= FEW_ROWS and _alike(tried) == ENOUGH_ALIKE:
             break
-    ended = [learn(middle, backend, tried[i][0], sample) for i in _finalists(backend, tried, first)]
-    best = learn(long, backend, ended[best_first(backend, ended, sample)[0]][0], sample)
-    if len(kinds) == 1:
-        return best[0]
-    after = improve(backend, best, rows, seed, prior_strength)
-    return best[0] if after is best else learn(long, backend, after[0], sample)[0]
+    chosen = _finalists(backend, tried, part, *SECOND)
+    tried = [learn(middle, backend, params, part) for params, _ in chosen]
+    chosen = _finalists(backend, tried, part, *THIRD)
+    tried = [learn(long, backend, params, sample) for params, _ in chosen]
+    if len(kinds) > 1:
+        chosen = _finalists(backend, tried, sample, *IMPROVED)
+        tried = [improve(backend, found, rows, seed, prior_strength) for found in chosen]
+    return tried[best_first(backend, tried, sample)[0]][0]
 
 
 def _alike(tried: list[Found]) -> int:
@@ -81,16 +88,22 @@ def _alike(tried: list[Found]) -> int:
     return sum(score > max(scores) - SAME for score in scores)
 
 
-def _finalists(backend: MixtureBackend, tried: list[Found], rows: Rows) -> list[int]:
-    """The best candidates, in the order in which they were drawn.
+def _finalists(
+    backend: MixtureBackend, tried: list[Found], rows: Rows, number: int, margin: float
+) -> list[Found]:
+    """So many of the best candidates, in the order in which they were drawn.
 
-    Of several with the same score, which have probably reached the same maximum, one is taken.
+    Of several with the same score, which have probably reached the same maximum, one is taken, and
+    those are left out that are below the best by more than the margin per column.
     """
     chosen: list[int] = []
     for i in best_first(backend, tried, rows):
-        if not any(abs(tried[i][1] - tried[j][1]) < SAME for j in chosen):
+        alike = any(abs(tried[i][1] - tried[j][1]) < SAME for j in chosen)
+        if not alike and (
+            not chosen or tried[chosen[0]][1] - tried[i][1] < margin * backend.model.d
+        ):
             chosen.append(i)
-    return sorted(chosen[:FINALISTS])
+    return [tried[i] for i in sorted(chosen[:number])]
 
 
 def _some(model: MixtureModel, rows: Rows, seed: list[int]) -> Rows:
@@ -100,7 +113,7 @@ def _some(model: MixtureModel, rows: Rows, seed: list[int]) -> Rows:
     least = max(PER_COMPONENT * model.k, PER_PARAMETER * parameters)
     wanted = max(min(more, MORE_ROWS, MORE_NUMBERS // model.d), least)
     n = max(FEWEST, min(wanted, MOST_NUMBERS // model.d), model.k)
-    if len(rows) <= n:
+    if len(rows) <= ENOUGH_MORE * n:
         return rows
     if rows.weight is not None:
         rows = rows.where(rows.weight > 0.0)
