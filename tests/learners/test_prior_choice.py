@@ -30,7 +30,7 @@ def share(x: Array, k: int, weight: Array | None = None, strength: float = 1.0) 
     kinds = kinds_for(backend.model.family)
     family = with_chosen_prior(backend, kinds, rows, [0, 0], strength).model.family
     assert isinstance(family, Gaussian)
-    return family.prior_share
+    return float(family.prior_share)
 
 
 def test_components_that_are_far_apart_have_little_of_the_prior() -> None:

@@ -61,20 +61,25 @@ class SearchesStarts(Capability, Protocol):
         """Whether candidates are of several kinds."""
 
     @property
-    def prior_strength(self) -> float:
-        """How many times the prior counts."""
+    def prior_strength(self) -> float | None:
+        """How many times the prior counts; None is chosen by the data."""
 
 
 class PlainSearch(NamedTuple):
     """The search of other learners: one kind of candidates, compared by their likelihood."""
 
     varied_starts: bool = False
-    prior_strength: float = 0.0
+    prior_strength: float | None = 0.0
 
 
 def search_of(learner: Learner) -> SearchesStarts:
     """How candidates for the initial parameters of a learner are drawn and compared."""
     return learner if isinstance(learner, SearchesStarts) else PlainSearch()
+
+
+def at_most(prior_strength: float | None) -> float:
+    """The largest strength of a prior of which the data choose a fraction."""
+    return 1.0 if prior_strength is None else prior_strength
 
 
 # learners of streams

@@ -116,6 +116,8 @@ class Density(Streaming):
         seed = resumed.seed if resumed else self._seed()
         sample = settings.sample(backend, source, self.n_init, seed)
         backend = limited(backend, sample.rows)
+        if source.rereadable:
+            backend = settings.initialization.with_prior(backend, sample.rows, seed)
         if pass_runner is not None:
             pass_runner.model = backend.model
         return FitPlan(

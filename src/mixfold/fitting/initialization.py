@@ -14,6 +14,7 @@ from mixfold.core.errors import InvalidInputError, warn
 from mixfold.core.family import Family
 from mixfold.core.initializer import Initializer
 from mixfold.core.learner import Learner
+from mixfold.core.learner_capabilities import at_most
 from mixfold.core.registry import find, is_called
 from mixfold.core.rows import Rows
 from mixfold.core.source import Source
@@ -23,6 +24,7 @@ from mixfold.fitting.from_params import FromParams
 from mixfold.fitting.importance_sample import importance_sample
 from mixfold.fitting.loop import check_some
 from mixfold.learners.further_search import search_further
+from mixfold.learners.prior_choice import with_chosen_prior
 from mixfold.learners.search import best_on, draw, search
 from mixfold.models.mixture_model import MixtureBackend, MixtureParams
 
@@ -84,7 +86,7 @@ class Initialization:
     kinds: tuple[Initializer, ...]
     candidates: int = 1
     exchangeable: bool = True
-    prior_strength: float = 0.0
+    prior_strength: float | None = 0.0
 
     @property
     def start(self) -> Initializer:
@@ -117,6 +119,14 @@ class Initialization:
         """Whether two draws can differ."""
         return self.start.random
 
+    def with_prior(
+        self, backend: MixtureBackend, sample: Callable[[], Rows], seed: int
+    ) -> MixtureBackend:
+        """The backend with the fraction of the prior that suits the sample, if it is to choose."""
+        if self.prior_strength is not None or not self.varied or not self.random:
+            return backend
+        return with_chosen_prior(backend, self.kinds, sample(), [seed, 0], 1.0)
+
     def draw(self, backend: MixtureBackend, sample: Rows, seed: list[int]) -> MixtureParams:
         """Parameters from a sample, the best of all groups; the same for the same seed."""
         if self.groups == 1 or not self.random:
@@ -134,8 +144,8 @@ class Initialization:
         if self.candidates == 1:
             best = draw(backend, self.start, sample, seed)
         else:
-            number = self._number(group)
-            best = search(backend, self.kinds, sample, seed, number, self.prior_strength)
+            number, strength = self._number(group), at_most(self.prior_strength)
+            best = search(backend, self.kinds, sample, seed, number, strength)
         return self._ordered(backend, best)
 
     def search_further(
@@ -147,7 +157,7 @@ class Initialization:
         seed: list[int],
     ) -> MixtureParams:
         """The best of given parameters and of others, learned on `size` rows of a larger sample."""
-        kinds, strength = self.kinds[: self.group], self.prior_strength
+        kinds, strength = self.kinds[: self.group], at_most(self.prior_strength)
         sample = importance_sample(backend, first, larger, size, np.random.default_rng(seed))
         best = search_further(backend, first, kinds, sample, larger, seed, strength)
         return self._ordered(backend, best)

@@ -17,6 +17,7 @@ from mixfold.core.backend import Model
 from mixfold.core.data_limits import without_limits
 from mixfold.core.family import Family
 from mixfold.core.initializer import Initializer
+from mixfold.core.learner_capabilities import at_most
 from mixfold.core.rows import Array, Rows
 from mixfold.core.statistics import Statistics
 from mixfold.core.value import digest, replace, value
@@ -32,6 +33,7 @@ from mixfold.learners._refits import (
     statistics_of,
 )
 from mixfold.learners.em import EM
+from mixfold.learners.prior_choice import chosen_share, with_share
 from mixfold.learners.search import search
 from mixfold.models.limits_from_data import with_limits, with_model
 from mixfold.models.mixture_model import MixtureBackend, MixtureModel, MixtureParams
@@ -70,7 +72,7 @@ class KeptEstimates:
     kinds: tuple[Initializer, ...]
     starts: int
     sample_size: int
-    prior_strength: float
+    prior_strength: float | None
     start: MixtureParams
     before: Statistics | None
     seed: int
@@ -99,7 +101,7 @@ class KeptEstimates:
             sums = sums + _sums(bound, refit.params, block, key)
         whole = refit.statistics + model.statistics(refit.params, sums)
         if refit.fixed is None:
-            strength, lightest = self.prior_strength, refit.lightest
+            strength, lightest = at_most(self.prior_strength), refit.lightest
             whole, _ = with_prior(model, refit.params, whole, strength, lightest)
         else:
             whole = refit.fixed + whole
@@ -107,7 +109,7 @@ class KeptEstimates:
 
     def _refit(self, backend: MixtureBackend, rows: KeptRows, key: str) -> Refit:
         """EM on rows from the result of a search on the first of them."""
-        bound, parts = self._limited(backend, rows), rows.parts()
+        bound, parts = self._limited(backend, rows, key), rows.parts()
         passes = min(LAST.max_iter, max(1, VISITS // len(rows)))
         params = self._fitted(replace(LAST, max_iter=passes), bound, rows, key)
         statistics, fixed = statistics_of(bound, params, parts), self._fixed(bound, parts)
@@ -132,18 +134,32 @@ class KeptEstimates:
             return self.before
         return of_few_rows(backend, self.start, parts)
 
-    def _limited(self, backend: MixtureBackend, rows: KeptRows) -> MixtureBackend:
+    def _limited(self, backend: MixtureBackend, rows: KeptRows, key: str) -> MixtureBackend:
         """The backend with limits from the rows, or those of the fit before."""
         if self.before is not None:
             return backend
         family = limits_of(backend.model.family, rows, self.sample_size)
-        return with_model(backend, replace(backend.model, family=family))
+        bound = with_model(backend, replace(backend.model, family=family))
+        if self.prior_strength is not None or not self.searches(backend.model):
+            return bound
+        return with_share(bound, self._share(bound, rows.leading(1), key))
+
+    def _share(self, backend: MixtureBackend, first: KeptRows, key: str) -> float:
+        """The fraction of the prior that suits the first block, which has half of the rows."""
+        if not first.blocks:
+            return 1.0
+
+        def compute() -> float:
+            (sample,) = of_mean_weight_one([first.sample(self.sample_size)])
+            return chosen_share(backend, self.kinds, sample, [self.seed, 0], 1.0)
+
+        return remembered(first.blocks[-1], ("prior", key), compute)
 
     def _searched(self, backend: MixtureBackend, first: KeptRows, key: str) -> MixtureParams:
         """Parameters after a search and EM on the first rows."""
 
         def compute() -> MixtureParams:
-            bound, start, parts = self._limited(backend, first), self.start, first.parts()
+            bound, start, parts = self._limited(backend, first, key), self.start, first.parts()
             if self.searches(backend.model):
                 start = self.best(bound, first)
             return em_on(self.em(WARM), bound, self._fixed(bound, parts), start, parts)
@@ -157,12 +173,12 @@ class KeptEstimates:
     def best(self, backend: MixtureBackend, kept: KeptRows) -> MixtureParams:
         """The best of new candidates on a sample of the kept rows."""
         (sample,) = of_mean_weight_one([kept.sample(self.sample_size)])
-        more = [self.seed, 0], self.starts, self.prior_strength
+        more = [self.seed, 0], self.starts, at_most(self.prior_strength)
         return in_order_of_means(backend, search(backend, self.kinds, sample, *more))
 
     def em(self, learner: EM) -> EM:
         """The learner with the prior."""
-        return replace(learner, prior_strength=self.prior_strength)
+        return replace(learner, prior_strength=at_most(self.prior_strength))
 
     def fitted(self, backend: MixtureBackend, kept: KeptRows) -> MixtureParams:
         """Parameters after EM on all kept rows until it converges."""

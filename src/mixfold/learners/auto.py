@@ -9,6 +9,7 @@ from mixfold.core.backend import Backend, Model
 from mixfold.core.checks import check_kind, check_least, check_whole
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Info, Learner
+from mixfold.core.learner_capabilities import at_most
 from mixfold.core.params import Params
 from mixfold.core.rows import Rows
 from mixfold.core.value import replace, value
@@ -70,8 +71,10 @@ class Auto(Learner[AutoState]):
         The largest number of passes of accelerated EM.
     batch_size : int or None, default=None
         Rows per update of mini-batch EM; None is chosen by the number of rows.
-    prior_strength : float, default=1.0
-        How many times a weak prior of Gaussian covariances counts; 0 is maximum likelihood.
+    prior_strength : float or None, default=None
+        How many times a weak prior of Gaussian covariances counts; 0 is maximum likelihood. None
+        chooses 1, 0.1, 0.01 or 0 by cross-validation, or 0 at once with more than 4000 rows, or 20
+        for each parameter.
 
     Notes
     -----
@@ -80,10 +83,12 @@ class Auto(Learner[AutoState]):
     density of a prior is maximised, which pulls the covariance of every component towards that of
     all rows divided by K^(2/d), as in Fraley and Raftery (2007). It counts for 2p / n rows per
     component, where p is the number of parameters of all covariances, and for (1000 / n)^2 of
-    that with n > 1000 rows. Means and weights have no prior, and a single component has none. The
-    lightest row counts once, and a row of twice its weight as two. `history_.log_likelihood`,
-    `score`, `aic` and `bic` are those of the likelihood at this estimate; `history_.bound` and
-    `lower_bound_` include the prior, whose log density is 0 at its largest.
+    that with n > 1000 rows, times `prior_strength`. Where components are far apart, the covariance
+    of all rows is much wider than theirs, and little of it is best. Means and weights have no
+    prior, and a single component has none. The lightest row counts once, and a row of twice its
+    weight as two. `history_.log_likelihood`, `score`, `aic` and `bic` are those of the likelihood
+    at this estimate; `history_.bound` and `lower_bound_` include the prior, whose log density is 0
+    at its largest.
 
     Examples
     --------
@@ -105,13 +110,13 @@ class Auto(Learner[AutoState]):
     tol: float = TOL
     max_iter: int = 500
     batch_size: int | None = None
-    prior_strength: float = 1.0
+    prior_strength: float | None = None
 
     def __post_init__(self) -> None:
         for name in ("starts", "sample_size"):
             check_whole(name, getattr(self, name))
         check_least("tol", self.tol, 0.0)
-        check_least("prior_strength", self.prior_strength, 0.0)
+        check_least("prior_strength", at_most(self.prior_strength), 0.0)
         check_whole("max_iter", self.max_iter, 0)
         if self.batch_size is not None:
             check_whole("batch_size", self.batch_size)
@@ -151,7 +156,7 @@ class Auto(Learner[AutoState]):
             tol=self.tol,
             max_iter=self.max_iter,
             accelerate=True,
-            prior_strength=self.prior_strength,
+            prior_strength=at_most(self.prior_strength),
         )
 
     def _learner(self, state: AutoState) -> Any:

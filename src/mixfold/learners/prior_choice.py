@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeGuard
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from mixfold.learners._moves import learn
 from mixfold.learners.em import EM
 from mixfold.learners.search import distinct, search
 from mixfold.models.limits_from_data import with_model
-from mixfold.models.mixture_model import MixtureBackend, MixtureModel, MixtureParams
+from mixfold.models.mixture_model import MixtureBackend, MixtureParams
 
 SHARES = (1.0, 0.1, 0.01, 0.0)  # of the prior's usual strength
 FOLDS = 4
@@ -35,33 +34,44 @@ def with_chosen_prior(
     seed: list[int],
     strength: float,
 ) -> MixtureBackend:
-    """The backend whose family has the fraction of the prior under which held-out rows score best.
+    """The backend whose family has the fraction of the prior that suits the sample."""
+    return with_share(backend, chosen_share(backend, kinds, sample, seed, strength))
+
+
+def chosen_share(
+    backend: MixtureBackend,
+    kinds: Sequence[Initializer],
+    sample: Rows,
+    seed: list[int],
+    strength: float,
+) -> float:
+    """The fraction of the prior under which held-out rows score best.
 
     A prior with the scale of all rows is needed where components have few rows for their
     parameters, and harmful where they are much narrower than all rows together. Parameters that
     were found with the prior are fitted anew to all folds but one, and scored on it.
     """
     model = backend.model
-    if not (strength > 0.0 and model.k > 1 and _shrinks(model)):
-        return backend
+    if not (strength > 0.0 and model.k > 1 and isinstance(model.family, ShrinksToData)):
+        return 1.0
+    n = sample.total_weight() / sample.lightest()
+    if n > MOST_ROWS or n >= ROWS_PER_PARAMETER * model.n_parameters():
+        return 0.0
     rows = distinct(sample.on_host())
-    if len(sample) > MOST_ROWS or len(sample) >= ROWS_PER_PARAMETER * model.n_parameters():
-        return with_model(backend, _with_share(model, 0.0))
     if len(rows) < FOLDS * model.k:
-        return backend
+        return 1.0
     first = search(backend, kinds, sample, seed, CANDIDATES, strength)
     fold = np.random.default_rng([*seed, OF_FOLDS]).permutation(len(rows)) % FOLDS
     scores = [_held_out(backend, first, rows, fold, share, strength) for share in SHARES]
-    return with_model(backend, _with_share(model, SHARES[int(np.argmax(scores))]))
+    return SHARES[int(np.argmax(scores))]
 
 
-def _shrinks(model: MixtureModel) -> TypeGuard[MixtureModel]:
-    return isinstance(model.family, ShrinksToData)
-
-
-def _with_share(model: MixtureModel, share: float) -> MixtureModel:
-    assert isinstance(model.family, ShrinksToData)
-    return replace(model, family=model.family.with_prior_share(share))
+def with_share(backend: MixtureBackend, share: float) -> MixtureBackend:
+    """The backend whose family has a fraction of the prior, if it has a prior."""
+    model = backend.model
+    if not isinstance(model.family, ShrinksToData) or model.family.prior_share == share:
+        return backend
+    return with_model(backend, replace(model, family=model.family.with_prior_share(share)))
 
 
 def _held_out(
@@ -73,7 +83,7 @@ def _held_out(
     strength: float,
 ) -> float:
     """The log-likelihood of every fold under parameters of the others."""
-    backend = with_model(backend, _with_share(backend.model, share))
+    backend = with_share(backend, share)
     learner, total = replace(FOLD, prior_strength=strength), 0.0
     for i in range(FOLDS):
         params, _ = learn(learner, backend, first, rows.where(fold != i))

@@ -9,6 +9,7 @@ from mixfold.core.backend import Backend, Model
 from mixfold.core.checks import check_kind, check_least, check_whole
 from mixfold.core.initializer import Initializer
 from mixfold.core.learner import Info, Learner, rows_before_start
+from mixfold.core.learner_capabilities import at_most
 from mixfold.core.params import Params
 from mixfold.core.rows import Rows
 from mixfold.core.statistics import Statistics
@@ -65,9 +66,9 @@ class ReservoirEM(Learner[ReservoirState]):
         The number of candidates of every search for better parameters.
     sample_size : int, default=20000
         The number of rows on which candidates are compared.
-    prior_strength : float, default=1.0
+    prior_strength : float or None, default=None
         How many times a weak prior of Gaussian covariances counts while all rows are kept; 0 is
-        maximum likelihood. See `Auto`.
+        maximum likelihood, and None is chosen by cross-validation. See `Auto`.
     init_from : tuple of initializers, default=()
         The initializers of candidates; by default those of the estimator. Without any, as with
         parameters that were given, EM always continues from the current parameters.
@@ -89,13 +90,13 @@ class ReservoirEM(Learner[ReservoirState]):
     memory_budget: int = 2**26
     starts: int = 10
     sample_size: int = 20_000
-    prior_strength: float = 1.0
+    prior_strength: float | None = None
     init_from: tuple[Initializer, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("memory_budget", "starts", "sample_size"):
             check_whole(name, getattr(self, name))
-        check_least("prior_strength", self.prior_strength, 0.0)
+        check_least("prior_strength", at_most(self.prior_strength), 0.0)
 
     def searching_from(self, kinds: tuple[Initializer, ...]) -> Learner:
         found = tuple(kind for kind in kinds if kind.random and is_value(kind))
@@ -299,7 +300,7 @@ class ReservoirEM(Learner[ReservoirState]):
         return found if worse(self._em(WARM), backend, near, found, parts, SAME) else params
 
     def _em(self, learner: EM) -> EM:
-        return replace(learner, prior_strength=self.prior_strength)
+        return replace(learner, prior_strength=at_most(self.prior_strength))
 
     def end_pass(
         self, backend: Backend[Any], state: ReservoirState
