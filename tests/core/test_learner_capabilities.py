@@ -51,7 +51,7 @@ def test_learners_of_a_capability(
 
 def test_the_search_of_a_learner() -> None:
     assert search_of(OnlineEM()) == PlainSearch(varied_starts=False, prior_strength=0.0)
-    for learner, varied, strength in ((Auto(), True, 1.0), (EM(prior_strength=0.3), False, 0.3)):
+    for learner, varied, strength in ((Auto(), True, None), (EM(prior_strength=0.3), False, 0.3)):
         found = search_of(learner)
         assert (found.varied_starts, found.prior_strength) == (varied, strength)
 

@@ -141,6 +141,7 @@ def test_learning_after_a_fit_does_not_forget_it() -> None:
     np.testing.assert_allclose(one.means_, x.mean(axis=0)[None], rtol=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore::mixfold.core.errors.DegenerateComponentsWarning")
 def test_columns_that_begin_constant_tied_or_far_do_not_explode() -> None:
     rng = np.random.default_rng(0)
     x = clusters(4000)

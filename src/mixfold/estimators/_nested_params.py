@@ -8,7 +8,7 @@ another one in their place, also where only a name was given.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import Field, fields, is_dataclass
 from typing import Any
 
 from mixfold.core.detector import Detector
@@ -40,10 +40,15 @@ def part_of(name: str, given: Any) -> Any:
     return part if isinstance(part, kind) and is_dataclass(part) else None
 
 
+def _settings(part: Any) -> list[Field[Any]]:
+    """The fields that a user sets; those without representation are taken from the data."""
+    return [field for field in fields(part) if field.repr]
+
+
 def nested_params(name: str, part: Any) -> dict[str, Any]:
     """All parameters of a nested object, by their names in the estimator."""
     found: dict[str, Any] = {}
-    for field in fields(part):
+    for field in _settings(part):
         inside, inner = f"{name}__{field.name}", getattr(part, field.name)
         found[inside] = inner
         deeper = part_of(field.name, inner)
@@ -54,7 +59,7 @@ def nested_params(name: str, part: Any) -> dict[str, Any]:
 
 def with_params(name: str, part: Any, params: Mapping[str, Any]) -> Any:
     """A copy of a nested object with some parameters changed."""
-    now = {field.name: getattr(part, field.name) for field in fields(part)}
+    now = {field.name: getattr(part, field.name) for field in _settings(part)}
     plain, nested = split_params(params)
     for key in (*plain, *nested):
         if key not in now:

@@ -306,6 +306,9 @@ class Gaussian(GaussianCapabilities):
     def with_prior_share(self, share: float) -> Gaussian:
         return replace(self, prior_share=share)
 
+    def without_limits(self) -> Self:
+        return replace(super().without_limits(), prior_share=1.0)
+
     def capped(self, cap: float) -> Gaussian:
         return replace(self, cap=min(cap, self.cap or cap))
 

@@ -33,9 +33,11 @@ def with_prior(
     does not concern the weights and means of components.
     """
     family = model.family if isinstance(model, MixtureModel) else None
-    if not (strength > 0.0 and model.k > 1 and isinstance(family, ShrinksToData)):
+    if not (model.k > 1 and isinstance(family, ShrinksToData)):
         return statistics, None
     strength *= family.prior_share
+    if not strength > 0.0:
+        return statistics, None
     assert isinstance(params, MixtureParams)
     n = statistics.count / lightest
     rows = ROWS * family.n_scale_parameters(model.k, model.d) / n * min(1.0, SMALL / n) ** 2

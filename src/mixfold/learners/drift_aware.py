@@ -308,6 +308,10 @@ class DriftAware(Learner[DriftAwareState]):
         """The model with the limits that the state has learned."""
         return row_keeping(self.learner).model_learned(model, state.inner)
 
+    def rows_until_change(self, model: Model, state: DriftAwareState) -> int:
+        """Every row changes the estimate."""
+        return 1
+
     def without_rows(self, state: DriftAwareState) -> DriftAwareState:
         """The state without the rows that it keeps."""
         return replace(state, inner=row_keeping(self.learner).without_rows(state.inner))
