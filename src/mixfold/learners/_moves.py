@@ -13,6 +13,7 @@ from mixfold.core.value import replace
 from mixfold.learners.em import EM
 from mixfold.models.assignment import from_centers, from_groups, spread_centers
 from mixfold.models.directions import interesting_directions
+from mixfold.models.frequent_values import split_by_values
 from mixfold.models.mixture_model import (
     MixtureBackend,
     MixtureModel,
@@ -41,6 +42,7 @@ MOST_SPLITS = 32  # components whose splits are tried in a round
 NEIGHBOURS = 3
 MERGES = 3  # merges that are tried with a split
 MOST_DIRECTIONS = 20  # columns up to which directions of splits are searched for
+VALUES = 2  # frequent values of a column that are tried as components
 
 
 class Split(NamedTuple):
@@ -232,6 +234,7 @@ def _two_parts(model: MixtureModel, rows: Rows, rng: np.random.Generator) -> lis
     labels = [_cut(axis, weight) for axis in axes]
     radius = np.square(z).sum(axis=1)
     labels.append(radius > np.quantile(radius, 0.6))
+    labels += [group for group, _ in split_by_values(model, rows, VALUES, rng)]
     return [
         from_groups(model, rows, one.astype(np.intp)) for one in labels if 0 < one.sum() < len(one)
     ]

@@ -6,6 +6,7 @@ HELPER_MODULES = (
     "clustering",
     "column_scaling",
     "directions",
+    "frequent_values",
     "gaussian_effects",
     "limits_from_data",
     "merged_groups",
