@@ -13,7 +13,7 @@ from mixfold.core.value import replace
 from mixfold.learners.em import EM
 from mixfold.models.assignment import from_centers, from_groups, spread_centers
 from mixfold.models.directions import interesting_directions
-from mixfold.models.frequent_values import split_by_values
+from mixfold.models.narrow_groups import split_by_values
 from mixfold.models.mixture_model import (
     MixtureBackend,
     MixtureModel,
