@@ -40,7 +40,8 @@ FAILURES = 5
 MOST_ROUNDS = 30
 MOST_SPLITS = 32  # components whose splits are tried in a round
 NEIGHBOURS = 3
-MERGES = 3  # merges that are tried with a split
+MERGES = 3  # merges of other components that are tried with a split
+OWN_MERGES = 1  # merges of the heavier part with another component
 MOST_DIRECTIONS = 20  # columns up to which directions of splits are searched for
 VALUES = 2  # frequent values of a column that are tried as components
 
@@ -160,7 +161,8 @@ def _moves(
     found: list[Move] = []
     for split in splits:
         others = [merge for merge in merges if split.component not in merge.pair]
-        found += [(split, merge) for merge in others[:MERGES]]
+        own = [merge for merge in merges if split.component in merge.pair]
+        found += [(split, merge) for merge in others[:MERGES] + own[:OWN_MERGES]]
     return sorted(found, key=lambda move: -_expected(move))
 
 
@@ -303,8 +305,11 @@ def _applied(model: MixtureModel, params: MixtureParams, moves: list[Move]) -> M
     blocks = [Block(b.weight.copy(), b.mean.copy(), b.scatter.copy()) for b in statistics.blocks]
     weight = statistics.weight.copy()
     for split, (pair, _) in moves:
-        i, j = pair
         k = split.component
+        i, j = pair if pair[1] != k else pair[::-1]
+        if i == k:
+            _exchange(blocks, weight, split, j)
+            continue
         weight[i] += weight[j]
         for block, halves in zip(blocks, split.blocks, strict=True):
             _put(block, i, _take(block, [i]) + _take(block, [j]))
@@ -316,6 +321,20 @@ def _applied(model: MixtureModel, params: MixtureParams, moves: list[Move]) -> M
         part = part / part.sum()
         weight[j], weight[k] = weight[k] * part[0], weight[k] * part[1]
     return model.maximize(Statistics.of(tuple(blocks), weight))[0]
+
+
+def _exchange(blocks: list[Block], weight: Array, split: Split, j: int) -> None:
+    """The lighter part of a component becomes component j, and the heavier is merged with that."""
+    k, share = split.component, split.blocks[0].weight
+    share = share if share.ndim == 1 else share.mean(axis=1)
+    share = share / share.sum()
+    light, heavy = np.argsort(share, kind="stable").tolist()
+    for block, halves in zip(blocks, split.blocks, strict=True):
+        own = float(np.max(block.weight[k]))
+        other = _take(block, [j])
+        _put(block, j, _take(halves, [light]) * own)
+        _put(block, k, _take(halves, [heavy]) * own + other)
+    weight[j], weight[k] = weight[k] * share[light], weight[k] * share[heavy] + weight[j]
 
 
 def _put(block: Block, k: int, other: Block) -> None:
