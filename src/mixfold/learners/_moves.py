@@ -55,7 +55,10 @@ class Split(NamedTuple):
 
 
 class Merge(NamedTuple):
-    """Two components, and what their union loses in nats."""
+    """Two components, and what their union loses in nats.
+
+    The same component twice is one that is left out.
+    """
 
     pair: tuple[int, int]
     loss: float
@@ -157,11 +160,15 @@ def _moves(
     joint = np.asarray(responsibilities), np.asarray(log_density)
     sample = sample.on_host()
     merges = _merges(backend.model, params, sample, *joint, rng)
+    merges += _left_out(params, sample, joint[0])
+    merges.sort(key=lambda merge: merge.loss)
     splits = _splits(backend, params, sample, *joint, rng)
     found: list[Move] = []
     for split in splits:
         others = [merge for merge in merges if split.component not in merge.pair]
-        own = [merge for merge in merges if split.component in merge.pair]
+        own = [
+            merge for merge in merges if split.component in merge.pair and len({*merge.pair}) > 1
+        ]
         found += [(split, merge) for merge in others[:MERGES] + own[:OWN_MERGES]]
     return sorted(found, key=lambda move: -_expected(move))
 
@@ -280,6 +287,16 @@ def _merges(
     return sorted(found, key=lambda merge: merge.loss)
 
 
+def _left_out(params: MixtureParams, sample: Rows, responsibilities: Array) -> list[Merge]:
+    """What every component loses if its rows are left to the others."""
+    with np.errstate(divide="ignore"):
+        others = np.log(np.maximum(1.0 - responsibilities, 0.0))
+        loss = sample.total_weight() * np.log1p(-params.weights) - sample.weights() @ others
+    return [
+        Merge((k, k), max(each, 0.0)) for k, each in enumerate(loss.tolist()) if np.isfinite(each)
+    ]
+
+
 def _close_pairs(responsibilities: Array) -> list[tuple[int, int]]:
     """For every component the pairs with those that share most of its rows."""
     shared = responsibilities.T @ responsibilities
@@ -307,12 +324,13 @@ def _applied(model: MixtureModel, params: MixtureParams, moves: list[Move]) -> M
     for split, (pair, _) in moves:
         k = split.component
         i, j = pair if pair[1] != k else pair[::-1]
-        if i == k:
+        if i == k != j:
             _exchange(blocks, weight, split, j)
             continue
         weight[i] += weight[j]
         for block, halves in zip(blocks, split.blocks, strict=True):
-            _put(block, i, _take(block, [i]) + _take(block, [j]))
+            if i != j:
+                _put(block, i, _take(block, [i]) + _take(block, [j]))
             own = block.weight[k].copy()
             _put(block, j, _take(halves, [0]) * float(np.max(own)))
             _put(block, k, _take(halves, [1]) * float(np.max(own)))
