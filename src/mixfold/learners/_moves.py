@@ -13,13 +13,13 @@ from mixfold.core.value import replace
 from mixfold.learners.em import EM
 from mixfold.models.assignment import from_centers, from_groups, spread_centers
 from mixfold.models.directions import interesting_directions
-from mixfold.models.narrow_groups import split_by_values
 from mixfold.models.mixture_model import (
     MixtureBackend,
     MixtureModel,
     MixtureParams,
     count_spurious,
 )
+from mixfold.models.narrow_groups import split_by_values
 
 Found = tuple[MixtureParams, float]
 """Parameters and what EM has maximised, per row."""

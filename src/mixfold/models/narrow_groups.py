@@ -38,8 +38,8 @@ class _Column:
         """What two Gaussians gain over one, of the rows from `begin` to `end` and of the others."""
         own = self.sums[:, end] - self.sums[:, begin]
         gain = np.zeros(len(begin))
-        for mass, first, second in (own, self.sums[:, -1:] - own):
-            mass = np.maximum(mass, 1e-12)
+        for share, first, second in (own, self.sums[:, -1:] - own):
+            mass = np.maximum(share, 1e-12)
             variance = np.maximum(second / mass - np.square(first / mass), NARROWEST)
             gain += mass * (np.log(mass) - 0.5 * np.log(variance))
         return gain
@@ -60,7 +60,8 @@ class _Column:
 
     def _best(self, begin: np.ndarray, end: np.ndarray, most: int) -> list[Interval]:
         """Intervals without common rows, those first that gain most."""
-        gains, found = self.gains(begin, end), []
+        gains = self.gains(begin, end)
+        found: list[Interval] = []
         while len(found) < most and len(gains) and gains.max() > 0.0:
             i = int(gains.argmax())
             found.append((float(gains[i]), self.values[begin[i]], self.values[end[i] - 1]))
