@@ -25,6 +25,7 @@ REAL = (
     "hierarchical",
     "concentric",
     "directional",
+    "narrow-groups",
 )
 
 
@@ -77,6 +78,16 @@ def test_crossed_components_are_found_by_directional_starts() -> None:
     assert adjusted_rand_score(labels, found("directional", x, 3)) > 0.6
     others = [adjusted_rand_score(labels, found("k-means++", x, 3, s)) for s in range(3)]
     assert min(others) < 0.4
+
+
+def test_frequent_values_and_narrow_peaks_are_found_by_narrow_groups() -> None:
+    rng = np.random.default_rng(4)
+    labels, x = rng.choice(3, 3000, p=[0.6, 0.2, 0.2]), rng.normal(size=(3000, 3))
+    x[labels == 1, 1] = 0.5
+    x[labels == 2, 2] = -0.5 + 0.001 * x[labels == 2, 2]
+    model = MixtureModel(Gaussian(), 3, 3)
+    params = find("initializers", "narrow-groups")().draw(model, Rows(x), rng)
+    assert sorted(params.weights) == pytest.approx([0.2, 0.2, 0.6], abs=0.03)
 
 
 @pytest.mark.parametrize("init", REAL)

@@ -11,6 +11,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from mixfold import Mixture
 from mixfold.backends.threads import Threads
+from mixfold.core.errors import DegenerateComponentsWarning
 from mixfold.core.rows import Rows
 from mixfold.families.gaussian import Gaussian
 from mixfold.families.poisson import Poisson
@@ -20,7 +21,9 @@ from mixfold.learners._moves import (
     TRIAL,
     Merge,
     Split,
+    _applied,
     _disjoint,
+    _left_out,
     _moves,
     _splits,
     improve,
@@ -118,14 +121,64 @@ def test_more_starts_never_end_below(
 
 
 def test_moves_of_few_components_are_tried_with_every_merge() -> None:
-    """Of three components each can be split, and the other two merged."""
+    """Of three components each can be split, and the others merged, or one of them left out."""
     x, _ = grid(2, 800, 0)
     backend = Threads(MixtureModel(Gaussian(), 3, 2), 1)
     params, _ = learn(TRIAL, backend, draw(backend, RandomRows(), Rows(x), [0]), Rows(x))
     moves = _moves(backend, params, Rows(x), np.random.default_rng(0))
-    assert sorted(split.component for split, _ in moves) == [0, 1, 2]
-    for split, merge in moves:
-        assert {split.component, *merge.pair} == {0, 1, 2}
+    among_others = [each for each in moves if each[0].component not in each[1].pair]
+    merged = [each for each in among_others if len({*each[1].pair}) == 2]
+    assert sorted(split.component for split, _ in merged) == [0, 1, 2]
+    own = [each for each in moves if each[0].component in each[1].pair]
+    assert sorted(split.component for split, _ in own) == [0, 1, 2]
+    assert all(len({*merge.pair}) == 2 for _, merge in own)
+
+
+def two_in_a_column(seed: int) -> np.ndarray:
+    """Column 0 holds 0 and 3 often, and is otherwise normal; column 1 is normal."""
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(3000, 2))
+    x[:, 0] = np.select([rng.random(3000) < 0.2, rng.random(3000) < 0.2], [0.0, 3.0], 4.0 * x[:, 0])
+    return x
+
+
+@pytest.mark.parametrize("form", ["full", "diag"])
+@pytest.mark.parametrize("seed", range(3))
+def test_frequent_values_become_components(form: str, seed: int) -> None:
+    x = two_in_a_column(seed)
+    with pytest.warns(DegenerateComponentsWarning):
+        fitted = Mixture(Gaussian(form), 3, random_state=seed).fit(x)
+    narrow = np.sort(fitted.means_[np.argsort(fitted.weights_)[:2], 0])
+    np.testing.assert_allclose(narrow, [0.0, 3.0], atol=0.01)
+
+
+def test_a_move_that_leaves_out_a_component_loses_what_the_others_lose() -> None:
+    x, _ = grid(2, 400, 0)
+    backend, rows = Threads(MixtureModel(Gaussian(), 3, 2), 1), Rows(x)
+    params, _ = learn(TRIAL, backend, draw(backend, RandomRows(), rows, [0]), rows)
+    density, responsibilities = backend.posterior(params, rows)
+    log_density = backend.model.family.log_density(params.components, x)
+    for (k, _), loss in _left_out(params, rows, np.asarray(responsibilities)):
+        rest = np.delete(np.arange(3), k)
+        share = params.weights[rest] / params.weights[rest].sum()
+        without = np.log(np.exp(log_density[:, rest]) @ share)
+        assert loss == pytest.approx(np.sum(density - without), rel=1e-6)
+
+
+def test_a_part_of_a_component_is_exchanged_with_another() -> None:
+    """The light part takes the other's place, and the sums of the statistics stay."""
+    x, _ = grid(2, 400, 0)
+    backend, rows = Threads(MixtureModel(Gaussian(), 3, 2), 1), Rows(x)
+    params, _ = learn(TRIAL, backend, draw(backend, RandomRows(), rows, [0]), rows)
+    moves = _moves(backend, params, rows, np.random.default_rng(0))
+    split, merge = next(each for each in moves if each[0].component in each[1].pair)
+    after = _applied(backend.model, params, [(split, merge)])
+    (other,) = {*merge.pair} - {split.component}
+    light = int(np.argmin(split.blocks[0].weight))
+    np.testing.assert_allclose(after.components.means[other], split.blocks[0].mean[light])
+    (third,) = {0, 1, 2} - {*merge.pair}
+    np.testing.assert_allclose(after.weights[third], params.weights[third])
+    assert after.weights.sum() == pytest.approx(1.0)
 
 
 def test_moves_that_are_made_at_once_concern_different_components() -> None:

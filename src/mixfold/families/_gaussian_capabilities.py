@@ -19,6 +19,7 @@ from mixfold.families._variance_limits import VarianceLimits
 
 TIMES_ROBUST = 10.0  # the largest multiple of robust variances in the prior
 ON_DEVICES = ("full", "diag")  # structures whose M-steps can be made on a device
+SMALLEST = 1e-300  # weight of a component without rows
 
 
 def for_each(shared: Array, shape: tuple[int, ...]) -> Array:
@@ -160,7 +161,7 @@ class GaussianCapabilities(VarianceLimits[GaussianParams]):
         weight = block.weight
         if len(prior.scale) == 1:  # a common covariance has the rows of all components
             weight = np.full_like(weight, weight.mean())
-        return (block.shrunk(whole, weight / (weight + rows), 0.0),)
+        return (block.shrunk(whole, weight / np.maximum(weight + rows, SMALLEST), 0.0),)
 
     def n_scale_parameters(self, k: int, d: int) -> int:
         return self.structure.n_parameters(k, d)

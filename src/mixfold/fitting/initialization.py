@@ -39,7 +39,7 @@ REAL = (
     "directional",
     "projection-pursuit",
     "raw-k-means",
-    "sphered-k-means",
+    "narrow-groups",
 )
 GROUP = 10
 # a component with fewer rows of the sample, or fewer than it has parameters, is rare

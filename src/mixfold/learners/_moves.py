@@ -19,6 +19,7 @@ from mixfold.models.mixture_model import (
     MixtureParams,
     count_spurious,
 )
+from mixfold.models.narrow_groups import split_by_values
 
 Found = tuple[MixtureParams, float]
 """Parameters and what EM has maximised, per row."""
@@ -39,8 +40,10 @@ FAILURES = 5
 MOST_ROUNDS = 30
 MOST_SPLITS = 32  # components whose splits are tried in a round
 NEIGHBOURS = 3
-MERGES = 3  # merges that are tried with a split
+MERGES = 3  # merges of other components that are tried with a split
+OWN_MERGES = 1  # merges of the heavier part with another component
 MOST_DIRECTIONS = 20  # columns up to which directions of splits are searched for
+VALUES = 2  # frequent values of a column that are tried as components
 
 
 class Split(NamedTuple):
@@ -52,7 +55,10 @@ class Split(NamedTuple):
 
 
 class Merge(NamedTuple):
-    """Two components, and what their union loses in nats."""
+    """Two components, and what their union loses in nats.
+
+    The same component twice is one that is left out.
+    """
 
     pair: tuple[int, int]
     loss: float
@@ -154,11 +160,16 @@ def _moves(
     joint = np.asarray(responsibilities), np.asarray(log_density)
     sample = sample.on_host()
     merges = _merges(backend.model, params, sample, *joint, rng)
+    merges += _left_out(params, sample, joint[0])
+    merges.sort(key=lambda merge: merge.loss)
     splits = _splits(backend, params, sample, *joint, rng)
     found: list[Move] = []
     for split in splits:
         others = [merge for merge in merges if split.component not in merge.pair]
-        found += [(split, merge) for merge in others[:MERGES]]
+        own = [
+            merge for merge in merges if split.component in merge.pair and len({*merge.pair}) > 1
+        ]
+        found += [(split, merge) for merge in others[:MERGES] + own[:OWN_MERGES]]
     return sorted(found, key=lambda move: -_expected(move))
 
 
@@ -232,6 +243,7 @@ def _two_parts(model: MixtureModel, rows: Rows, rng: np.random.Generator) -> lis
     labels = [_cut(axis, weight) for axis in axes]
     radius = np.square(z).sum(axis=1)
     labels.append(radius > np.quantile(radius, 0.6))
+    labels += [group for group, _ in split_by_values(model, rows, VALUES, rng)]
     return [
         from_groups(model, rows, one.astype(np.intp)) for one in labels if 0 < one.sum() < len(one)
     ]
@@ -275,6 +287,16 @@ def _merges(
     return sorted(found, key=lambda merge: merge.loss)
 
 
+def _left_out(params: MixtureParams, sample: Rows, responsibilities: Array) -> list[Merge]:
+    """What every component loses if its rows are left to the others."""
+    with np.errstate(divide="ignore"):
+        others = np.log(np.maximum(1.0 - responsibilities, 0.0))
+        loss = sample.total_weight() * np.log1p(-params.weights) - sample.weights() @ others
+    return [
+        Merge((k, k), max(each, 0.0)) for k, each in enumerate(loss.tolist()) if np.isfinite(each)
+    ]
+
+
 def _close_pairs(responsibilities: Array) -> list[tuple[int, int]]:
     """For every component the pairs with those that share most of its rows."""
     shared = responsibilities.T @ responsibilities
@@ -300,11 +322,15 @@ def _applied(model: MixtureModel, params: MixtureParams, moves: list[Move]) -> M
     blocks = [Block(b.weight.copy(), b.mean.copy(), b.scatter.copy()) for b in statistics.blocks]
     weight = statistics.weight.copy()
     for split, (pair, _) in moves:
-        i, j = pair
         k = split.component
+        i, j = pair if pair[1] != k else pair[::-1]
+        if i == k != j:
+            _exchange(blocks, weight, split, j)
+            continue
         weight[i] += weight[j]
         for block, halves in zip(blocks, split.blocks, strict=True):
-            _put(block, i, _take(block, [i]) + _take(block, [j]))
+            if i != j:
+                _put(block, i, _take(block, [i]) + _take(block, [j]))
             own = block.weight[k].copy()
             _put(block, j, _take(halves, [0]) * float(np.max(own)))
             _put(block, k, _take(halves, [1]) * float(np.max(own)))
@@ -313,6 +339,20 @@ def _applied(model: MixtureModel, params: MixtureParams, moves: list[Move]) -> M
         part = part / part.sum()
         weight[j], weight[k] = weight[k] * part[0], weight[k] * part[1]
     return model.maximize(Statistics.of(tuple(blocks), weight))[0]
+
+
+def _exchange(blocks: list[Block], weight: Array, split: Split, j: int) -> None:
+    """The lighter part of a component becomes component j, and the heavier is merged with that."""
+    k, share = split.component, split.blocks[0].weight
+    share = share if share.ndim == 1 else share.mean(axis=1)
+    share = share / share.sum()
+    light, heavy = np.argsort(share, kind="stable").tolist()
+    for block, halves in zip(blocks, split.blocks, strict=True):
+        own = float(np.max(block.weight[k]))
+        other = _take(block, [j])
+        _put(block, j, _take(halves, [light]) * own)
+        _put(block, k, _take(halves, [heavy]) * own + other)
+    weight[j], weight[k] = weight[k] * share[light], weight[k] * share[heavy] + weight[j]
 
 
 def _put(block: Block, k: int, other: Block) -> None:

@@ -9,6 +9,7 @@ HELPER_MODULES = (
     "gaussian_effects",
     "limits_from_data",
     "merged_groups",
+    "narrow_groups",
     "random_effects",
     "residual_errors",
     "subject_rows",
