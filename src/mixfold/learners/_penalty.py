@@ -28,7 +28,7 @@ def with_prior(
     of rows in place of weights matters.
 
     It is None if there is no prior: for a family that has none, and for one component, whose
-    estimates are the moments of the data. The sum over components of their statistics does not
+    estimates are the moments of the data; and 0 for a family whose share of the prior is 0. The sum over components of their statistics does not
     depend on responsibilities, so the prior is the same in every pass, and nothing is stored. It
     does not concern the weights and means of components.
     """
@@ -36,6 +36,8 @@ def with_prior(
     if not (strength > 0.0 and model.k > 1 and isinstance(family, ShrinksToData)):
         return statistics, None
     strength *= family.prior_share
+    if not strength > 0.0:
+        return statistics, 0.0
     assert isinstance(params, MixtureParams)
     n = statistics.count / lightest
     rows = ROWS * family.n_scale_parameters(model.k, model.d) / n * min(1.0, SMALL / n) ** 2
