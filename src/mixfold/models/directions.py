@@ -6,9 +6,8 @@ import numpy as np
 
 from mixfold.core.rows import Array
 
-FIRST, THEN = 4, 8  # iterations from all directions on few rows, and from the best on more
-FEWER_ROWS, KEPT, RANDOM = 1000, 4, 4
-MOST_ROWS = 4000  # of those from which the best directions are iterated
+FIRST, THEN = 4, 8  # iterations from all directions on some rows, and from the best on all
+FEWER_ROWS, KEPT, RANDOM = 2000, 4, 4
 ENTROPY_ROWS = 2000
 LEAST_PART = 0.25  # of the best direction's distance from a normal, that others must have
 LOG_SPREAD = 0.5 * np.log(2.0 * np.pi * np.e)  # the entropy of a standard normal
@@ -29,12 +28,7 @@ def interesting_directions(z: Array, weight: Array, number: int, rng: np.random.
     d = z.shape[1]
     if d == 1:
         return np.ones((1, 1))
-    drawn = _drawn(weight, MOST_ROWS, rng)
-    if len(drawn) < len(z):
-        z, weight = z[drawn], np.full(len(drawn), 1.0 / len(drawn))
-        part = z[:FEWER_ROWS]
-    else:
-        part = z[_drawn(weight, FEWER_ROWS, rng)]
+    part = z[_drawn(weight, FEWER_ROWS, rng)]
     mass = np.full(len(part), 1.0 / len(part))
     begin = _starts(z, weight, rng)
     begin = np.hstack([begin, _iterated(part, mass, begin, FIRST)])
