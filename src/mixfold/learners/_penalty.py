@@ -28,20 +28,20 @@ def with_prior(
     of rows in place of weights matters.
 
     It is None if there is no prior: for a family that has none, and for one component, whose
-    estimates are the moments of the data. The sum over components of their statistics does not
-    depend on responsibilities, so the prior is the same in every pass, and nothing is stored. It
-    does not concern the weights and means of components.
+    estimates are the moments of the data; and 0 for a family whose share of the prior is 0. The sum
+    over components of their statistics does not depend on responsibilities, so the prior is the
+    same in every pass, and nothing is stored. It does not concern the weights and means of
+    components.
     """
     family = model.family if isinstance(model, MixtureModel) else None
-    if not (model.k > 1 and isinstance(family, ShrinksToData)):
+    if not (strength > 0.0 and model.k > 1 and isinstance(family, ShrinksToData)):
         return statistics, None
-    strength *= family.prior_share
-    if not strength > 0.0:
-        return statistics, None
+    if not family.prior_share > 0.0:
+        return statistics, 0.0
     assert isinstance(params, MixtureParams)
     n = statistics.count / lightest
     rows = ROWS * family.n_scale_parameters(model.k, model.d) / n * min(1.0, SMALL / n) ** 2
-    weight = lightest * strength * rows
+    weight = lightest * strength * family.prior_share * rows
     prior = family.prior_params(statistics.blocks)
     divergence = float(family.scale_divergence(prior, params.components).sum())
     blocks = family.shrunk(statistics.blocks, prior, weight)

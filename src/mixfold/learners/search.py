@@ -29,8 +29,9 @@ LONG = EM(tol=1e-5, max_iter=60, accelerate=True, criterion="step")
 SECOND, THIRD, IMPROVED = (8, 0.2), (3, 0.01), (2, 0.004)
 SAME = 1e-3  # nats per row; candidates that differ by less count once among the finalists
 MOST_DISTINCT = 2**18  # numbers in a sample that is sorted
-# candidates that agree on the best score, after which no more are drawn from so many rows
-ENOUGH_ALIKE, FEW_ROWS = 4, 8000
+# candidates, or different kinds of them, that agree on the best score, after which no more are
+# drawn from so many rows
+ENOUGH_ALIKE, ENOUGH_KINDS, FEW_ROWS = 4, 3, 8000
 ENOUGH_MORE = 2  # times as many rows as that are not worth a part
 FEWEST = 4000  # rows that candidates are drawn from
 PER_COMPONENT, PER_PARAMETER = 50, 3
@@ -70,7 +71,7 @@ def search(
     for i in range(candidates):
         drawn = draw(backend, kinds[i % len(kinds)], some, [*seed, i])
         tried.append(learn(short, backend, drawn, part))
-        if len(kinds) > 1 and len(rows) >= FEW_ROWS and _alike(tried) == ENOUGH_ALIKE:
+        if len(kinds) > 1 and len(rows) >= FEW_ROWS and _agreed(kinds, tried):
             break
     chosen = _finalists(backend, tried, part, *SECOND)
     tried = [learn(middle, backend, params, part) for params, _ in chosen]
@@ -82,10 +83,12 @@ def search(
     return tried[best_first(backend, tried, sample)[0]][0]
 
 
-def _alike(tried: list[Found]) -> int:
-    """The number of candidates that have the best score."""
+def _agreed(kinds: Sequence[Initializer], tried: list[Found]) -> bool:
+    """Whether enough candidates have the best score, fewer if they are of different kinds."""
     scores = [score for _, score in tried]
-    return sum(score > max(scores) - SAME for score in scores)
+    alike = [i for i, score in enumerate(scores) if score > max(scores) - SAME]
+    different = {type(kinds[i % len(kinds)]) for i in alike}
+    return len(different) >= ENOUGH_KINDS or len(alike) >= ENOUGH_ALIKE
 
 
 def _finalists(

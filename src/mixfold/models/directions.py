@@ -101,27 +101,28 @@ def entropies(u: Array, weight: Array) -> Array:
     It is estimated from spacings (Vasicek 1976), which are not taken to be below a thousandth of a
     deviation, so that ties do not count for more than other clusters.
     """
-    u, weight = u[:ENTROPY_ROWS], weight[:ENTROPY_ROWS]
-    n, weight = len(u), weight / max(float(weight.sum()), 1e-300)
+    u, weight = np.array(u[:ENTROPY_ROWS].T, order="C"), weight[:ENTROPY_ROWS]
+    n, weight = u.shape[1], weight / max(float(weight.sum()), 1e-300)
     step = max(1, int(np.sqrt(n) / 2))
     if n <= 2 * step:
-        return np.zeros(u.shape[1])
-    sorted_u, mass = _sorted(u, weight)
-    cumulative = np.cumsum(mass, axis=0)
-    mean = (mass * sorted_u).sum(axis=0)
-    deviation = np.sqrt((mass * np.square(sorted_u - mean)).sum(axis=0))
+        return np.zeros(len(u))
+    u -= (u @ weight)[:, None]
+    deviation = np.sqrt(np.square(u) @ weight)
     deviation = np.where(deviation > 0.0, deviation, 1.0)
-    wide = (sorted_u[2 * step :] - sorted_u[: -2 * step]) / deviation
-    inside = np.maximum(cumulative[2 * step :] - cumulative[: -2 * step], 1e-300)
+    ordered, mass = _sorted(u, weight)
+    cumulative = np.cumsum(mass, axis=1)
+    wide = (ordered[:, 2 * step :] - ordered[:, : -2 * step]) / deviation[:, None]
+    inside = np.maximum(cumulative[:, 2 * step :] - cumulative[:, : -2 * step], 1e-300)
     logs = np.log(np.maximum(wide, 1e-3) / inside)
-    held = mass[step:-step]
-    total = np.maximum(held.sum(axis=0), 1e-300)
-    return np.asarray((held * logs).sum(axis=0) / total - LOG_SPREAD)
+    held = mass[:, step:-step]
+    total = np.maximum(held.sum(axis=1), 1e-300)
+    return np.asarray((held * logs).sum(axis=1) / total - LOG_SPREAD)
 
 
 def _sorted(u: Array, weight: Array) -> tuple[Array, Array]:
-    """Every column sorted, and the weights in the same order."""
+    """Every row of u sorted, and the weights in the same order, once if they are equal."""
     if (weight == weight[0]).all():
-        return np.sort(u, axis=0), np.broadcast_to(weight[:, None], u.shape)
-    order = np.argsort(u, axis=0, kind="stable")
-    return np.take_along_axis(u, order, axis=0), weight[order]
+        u.sort(axis=1)
+        return u, weight[None, :]
+    order = np.argsort(u, axis=1, kind="stable")
+    return np.take_along_axis(u, order, axis=1), weight[order]
