@@ -28,9 +28,10 @@ def with_prior(
     of rows in place of weights matters.
 
     It is None if there is no prior: for a family that has none, and for one component, whose
-    estimates are the moments of the data; and 0 for a family whose share of the prior is 0. The sum over components of their statistics does not
-    depend on responsibilities, so the prior is the same in every pass, and nothing is stored. It
-    does not concern the weights and means of components.
+    estimates are the moments of the data. It is 0 for a family whose share of the prior is 0. The
+    sum over components of their statistics does not depend on responsibilities, so the prior is the
+    same in every pass, and nothing is stored. It does not concern the weights and means of
+    components.
     """
     family = model.family if isinstance(model, MixtureModel) else None
     if not (strength > 0.0 and model.k > 1 and isinstance(family, ShrinksToData)):
