@@ -110,6 +110,7 @@ def test_every_family(family: Family, state: Callable[[Any], Any]) -> None:
     check_round_trip(Mixture(family, 2, learner=learner, random_state=0), state)
 
 
+@pytest.mark.filterwarnings("ignore::mixfold.core.errors.DegenerateComponentsWarning")  # counts
 @pytest.mark.parametrize("state", STATES, ids=lambda state: state.__name__)
 @pytest.mark.parametrize(
     "learner",
@@ -174,6 +175,7 @@ def test_settings(copier: Copier) -> None:
     assert all(equal(before[name], after[name]) for name in before)
 
 
+@pytest.mark.filterwarnings("ignore::mixfold.core.errors.DegenerateComponentsWarning")  # counts
 def test_an_init_that_is_a_model_is_kept_as_parameters() -> None:
     first = Mixture(n_components=2, random_state=0).fit(COUNTS)
     second = through_a_file(Mixture(n_components=2, init=first, learner="em").fit(COUNTS))

@@ -90,4 +90,4 @@ def test_auto_draws_its_start_from_as_many_rows_as_it_says(monkeypatch: pytest.M
     monkeypatch.setattr(ArraySource, "sample", watched)
     x = np.random.default_rng(0).normal(size=(2000, 2))
     Mixture(n_components=2, learner=Auto(sample_size=300), random_state=0).fit(x)
-    assert asked == [300]
+    assert asked[0] == 300  # a larger one may follow, where a component has few of its rows

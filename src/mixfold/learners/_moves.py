@@ -289,7 +289,7 @@ def _merges(
 
 def _left_out(params: MixtureParams, sample: Rows, responsibilities: Array) -> list[Merge]:
     """What every component loses if its rows are left to the others."""
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):
         others = np.log(np.maximum(1.0 - responsibilities, 0.0))
         loss = sample.total_weight() * np.log1p(-params.weights) - sample.weights() @ others
     return [

@@ -54,16 +54,22 @@ def chosen_share(
     model = backend.model
     if not (strength > 0.0 and model.k > 1 and isinstance(model.family, ShrinksToData)):
         return 1.0
-    n = sample.total_weight() / sample.lightest()
+    rows = distinct(sample.on_host())
+    n = _effective_number(rows)
     if n > MOST_ROWS or n >= ROWS_PER_PARAMETER * model.n_parameters():
         return 0.0
-    rows = distinct(sample.on_host())
     if len(rows) < FOLDS * model.k:
         return 1.0
     first = search(backend, kinds, sample, seed, CANDIDATES, strength)
     fold = np.random.default_rng([*seed, OF_FOLDS]).permutation(len(rows)) % FOLDS
     scores = [_held_out(backend, first, rows, fold, share, strength) for share in SHARES]
     return SHARES[int(np.argmax(scores))]
+
+
+def _effective_number(rows: Rows) -> float:
+    """How many rows of equal weight tell as much as these (Kish 1965); none without weight."""
+    weight = rows.weights()
+    return float(np.square(weight.sum()) / max(weight @ weight, np.finfo(np.float64).tiny))
 
 
 def with_share(backend: MixtureBackend, share: float) -> MixtureBackend:

@@ -21,6 +21,7 @@ from mixfold.core.value import value
 
 SMALLEST_WEIGHT = 1e-300
 FEW_ROWS = 10
+WHOLE = 1e-6  # relative difference from a whole number
 
 
 @value
@@ -230,13 +231,28 @@ def degenerate(model: MixtureModel, params: MixtureParams) -> NDArray[np.bool_]:
 def count_spurious(model: MixtureModel, params: MixtureParams, parts: Sequence[Rows]) -> int:
     """How many components are on a limit in some column, and have few of the rows.
 
-    Many rows are on a limit in discrete columns, but few only if they were chosen for that. The
-    lightest row counts once.
+    Many rows are on a limit in discrete columns, but few only if they were chosen for that.
     """
-    lightest = min((rows.lightest() for rows in parts), default=np.inf)
-    n = sum(rows.total_weight() for rows in parts) / lightest
-    few = params.weights * n < max(FEW_ROWS, 2 * (model.d + 1))
-    return int((degenerate(model, params).any(axis=1) & few).sum())
+    found = degenerate(model, params).any(axis=1)
+    if not found.any():
+        return 0
+    few = params.weights * _number_of_rows(parts) < max(FEW_ROWS, 2 * (model.d + 1))
+    return int((found & few).sum())
+
+
+def _number_of_rows(parts: Sequence[Rows]) -> float:
+    """How many rows there are, if weights count rows, and as many as tell as much if they do not.
+
+    They count rows if all are whole multiples of the lightest; otherwise it is the effective
+    number (Kish 1965), which a common factor does not change either.
+    """
+    if all(rows.weight is None for rows in parts):
+        return float(sum(map(len, parts)))
+    weight = np.concatenate([rows.weights() for rows in parts])
+    times = weight / min(rows.lightest() for rows in parts)
+    if (np.abs(times - np.rint(times)) <= WHOLE * times).all():
+        return float(times.sum())
+    return float(np.square(times.sum()) / (times @ times))
 
 
 def count_degenerate(model: MixtureModel, params: MixtureParams) -> int:
