@@ -159,6 +159,11 @@ def grid(
     return truth
 
 
+def _at_random(rng: np.random.Generator, k: int, d: int, distance: float) -> np.ndarray:
+    """Means of which two are about `distance` apart."""
+    return np.asarray(rng.normal(size=(k, d)) * distance / np.sqrt(2.0 * d))
+
+
 def apart(
     d: int, distance: float, weights: Any
 ) -> Callable[[np.random.Generator], tuple[Any, Any, Any]]:
@@ -166,7 +171,7 @@ def apart(
 
     def truth(rng: np.random.Generator) -> tuple[Any, Any, Any]:
         k = len(weights)
-        means = rng.normal(size=(k, d)) * distance / np.sqrt(2.0 * d)
+        means = _at_random(rng, k, d, distance)
         turns = [_rotation(rng, d) for _ in range(k)]
         variances = rng.uniform(0.3, 1.7, size=(k, d))
         covariances = [t @ np.diag(v) @ t.T for t, v in zip(turns, variances, strict=True)]
@@ -181,7 +186,7 @@ def turned(
     """Clusters with a deviation of `length` in one direction, another for each, means at random."""
 
     def truth(rng: np.random.Generator) -> tuple[Any, Any, Any]:
-        means = rng.normal(size=(k, d)) * distance / np.sqrt(2.0 * d)
+        means = _at_random(rng, k, d, distance)
         variances = np.r_[length**2, np.ones(d - 1)]
         turns = [_rotation(rng, d) for _ in range(k)]
         return _even(k), means, [(t * variances) @ t.T for t in turns]
@@ -235,7 +240,7 @@ def factors(
     """Covariances of random factors and a variance of 1/2 in all directions."""
 
     def truth(rng: np.random.Generator) -> tuple[Any, Any, Any]:
-        means = rng.normal(size=(k, d)) * distance / np.sqrt(2.0 * d)
+        means = _at_random(rng, k, d, distance)
         loadings = rng.normal(size=(k, d, rank))
         return _even(k), means, loadings @ loadings.swapaxes(1, 2) + 0.5 * np.eye(d)
 

@@ -79,6 +79,11 @@ class Rows:
         return float(positive.min()) if len(positive) else float("inf")
 
 
+def effective_number(weight: Array) -> float:
+    """How many rows of equal weight tell as much as rows of these weights (Kish 1965)."""
+    return float(np.square(weight.sum()) / max(weight @ weight, np.finfo(np.float64).tiny))
+
+
 def join(parts: Sequence[Rows]) -> Rows:
     """Concatenate blocks of rows."""
     if len(parts) == 1:

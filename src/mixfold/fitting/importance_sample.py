@@ -1,4 +1,4 @@
-"""Few rows that stand for many, with more of those that a fit explains badly or that are rare."""
+"""Weighted samples with more of the rows that are rare or that a fit explains badly."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ def importance_sample(
     measured = [_measured(backend, params, part, weight.sum()) for part in parts]
     log_density, rare = (np.concatenate(each) for each in zip(*measured, strict=True))
     far = np.maximum(np.quantile(log_density, TYPICAL) - log_density, 0.0)
-    shares = [_normalised(weight * each) for each in (np.ones(len(rows)), rare, far)]
-    chance = np.minimum(size * np.mean(shares, axis=0), 1.0)
-    drawn = rng.random(len(rows)) < chance
-    return Rows(rows.x[drawn], weight[drawn] / chance[drawn])
+    kinds = [_normalised(weight * each) for each in (np.ones(len(rows)), rare, far)]
+    probability = np.minimum(size * np.mean(kinds, axis=0), 1.0)
+    drawn = rng.random(len(rows)) < probability
+    return Rows(rows.x[drawn], weight[drawn] / probability[drawn])
 
 
 def _measured(

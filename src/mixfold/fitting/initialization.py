@@ -25,7 +25,7 @@ from mixfold.fitting.importance_sample import importance_sample
 from mixfold.fitting.loop import check_some
 from mixfold.learners.further_search import search_further
 from mixfold.learners.prior_choice import with_chosen_prior
-from mixfold.learners.search import best_on, draw, search
+from mixfold.learners.search import draw, order_on, search
 from mixfold.models.mixture_model import MixtureBackend, MixtureParams
 
 # candidate i of a group is of kind number i
@@ -132,7 +132,7 @@ class Initialization:
         if self.groups == 1 or not self.random:
             return self.draw_group(backend, sample, seed, 0)
         drawn = [self.draw_group(backend, sample, seed, i) for i in range(self.groups)]
-        return drawn[best_on(backend, drawn, sample)]
+        return drawn[order_on(backend, drawn, sample)[0]]
 
     def draw_group(
         self, backend: MixtureBackend, sample: Rows, seed: list[int], group: int

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from mixfold.core.arrays import on_host
 from mixfold.core.initializer import Initializer
 from mixfold.core.rows import Rows
 from mixfold.core.value import replace
-from mixfold.learners._moves import Found, improve, learn
-from mixfold.learners.search import LONG, MIDDLE, SHORT, best_first, draw
+from mixfold.learners._moves import improve, learn
+from mixfold.learners.search import LONG, MIDDLE, SHORT, best_first, draw, order_on
 from mixfold.models.mixture_model import MixtureBackend, MixtureParams
 
 CONTINUED, IMPROVED = 6, 2  # candidates after a few passes, and before moves of components
@@ -40,14 +39,9 @@ def search_further(
     found = [learn(short, backend, params, sample) for params in (first, *drawn)]
     chosen = best_first(backend, found, sample)[:CONTINUED]
     found = [learn(middle, backend, found[i][0], sample) for i in chosen]
-    found = [found[i] for i in _order_on(backend, found, larger)[:IMPROVED]]
+    found = [
+        found[i] for i in order_on(backend, [params for params, _ in found], larger)[:IMPROVED]
+    ]
     moved = [improve(backend, each, sample, seed, prior_strength) for each in found]
-    ended = [learn(long, backend, params, sample) for params, _ in (*found, *moved)]
-    return ended[_order_on(backend, ended, larger)[0]][0]
-
-
-def _order_on(backend: MixtureBackend, found: list[Found], rows: Rows) -> list[int]:
-    """Indices of candidates by their likelihood of rows that they were not learned on."""
-    weight = rows.weights()
-    scores = [float(weight @ on_host(backend.posterior(p, rows, False)[0])) for p, _ in found]
-    return best_first(backend, [(p, s) for (p, _), s in zip(found, scores, strict=True)], rows)
+    ended = [learn(long, backend, params, sample)[0] for params, _ in (*found, *moved)]
+    return ended[order_on(backend, ended, larger)[0]]

@@ -9,7 +9,7 @@ import numpy as np
 from mixfold.core.arrays import on_host
 from mixfold.core.capabilities import ShrinksToData
 from mixfold.core.initializer import Initializer
-from mixfold.core.rows import Rows
+from mixfold.core.rows import Rows, effective_number
 from mixfold.core.value import replace
 from mixfold.learners._moves import learn
 from mixfold.learners.em import EM
@@ -55,7 +55,7 @@ def chosen_share(
     if not (strength > 0.0 and model.k > 1 and isinstance(model.family, ShrinksToData)):
         return 1.0
     rows = distinct(sample.on_host())
-    n = _effective_number(rows)
+    n = effective_number(rows.weights())
     if n > MOST_ROWS or n >= ROWS_PER_PARAMETER * model.n_parameters():
         return 0.0
     if len(rows) < FOLDS * model.k:
@@ -64,12 +64,6 @@ def chosen_share(
     fold = np.random.default_rng([*seed, OF_FOLDS]).permutation(len(rows)) % FOLDS
     scores = [_held_out(backend, first, rows, fold, share, strength) for share in SHARES]
     return SHARES[int(np.argmax(scores))]
-
-
-def _effective_number(rows: Rows) -> float:
-    """How many rows of equal weight tell as much as these (Kish 1965); none without weight."""
-    weight = rows.weights()
-    return float(np.square(weight.sum()) / max(weight @ weight, np.finfo(np.float64).tiny))
 
 
 def with_share(backend: MixtureBackend, share: float) -> MixtureBackend:

@@ -157,8 +157,8 @@ def best_first(backend: MixtureBackend, found: list[Found], sample: Rows) -> lis
     return sorted(order, key=lambda i: count_spurious(backend.model, found[i][0], [sample]))
 
 
-def best_on(backend: MixtureBackend, drawn: list[MixtureParams], sample: Rows) -> int:
-    """Which parameters have the highest likelihood, and the fewest spurious components."""
+def order_on(backend: MixtureBackend, drawn: list[MixtureParams], sample: Rows) -> list[int]:
+    """Indices of parameters by likelihood, those with the fewest spurious components first."""
     weight = sample.weights()
     scores = [weight @ on_host(backend.posterior(params, sample, False)[0]) for params in drawn]
-    return best_first(backend, list(zip(drawn, map(float, scores), strict=True)), sample)[0]
+    return best_first(backend, list(zip(drawn, map(float, scores), strict=True)), sample)

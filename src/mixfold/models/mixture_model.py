@@ -15,7 +15,7 @@ from mixfold.core.data_limits import CanDegenerate
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
 from mixfold.core.params import ParamsT
-from mixfold.core.rows import Array, Rows
+from mixfold.core.rows import Array, Rows, effective_number
 from mixfold.core.statistics import Block, Statistics
 from mixfold.core.value import value
 
@@ -252,7 +252,7 @@ def _number_of_rows(parts: Sequence[Rows]) -> float:
     times = weight / min(rows.lightest() for rows in parts)
     if (np.abs(times - np.rint(times)) <= WHOLE * times).all():
         return float(times.sum())
-    return float(np.square(times.sum()) / (times @ times))
+    return effective_number(times)
 
 
 def count_degenerate(model: MixtureModel, params: MixtureParams) -> int:
