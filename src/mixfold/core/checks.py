@@ -78,9 +78,20 @@ def check_array(
 
 
 def check_covariance(name: str, matrix: NDArray[np.float64], size: int) -> None:
-    """Refuse what is not a symmetric positive definite matrix."""
+    """Refuse what is not a symmetric positive definite matrix, by more than rounding."""
     check_array(name, matrix, (size, size), -LARGEST_SQUARE, LARGEST_SQUARE)
     scale = float(np.abs(matrix).max(initial=0.0))
     symmetric = bool((np.abs(matrix - matrix.T) <= ROUNDING * scale).all())
-    if not symmetric or not (np.linalg.eigvalsh(matrix) > 0.0).all():
+    if not symmetric or not _is_positive_definite(matrix):
         raise InvalidInputError(f"{name} is {matrix!r}: it must be symmetric, positive definite")
+
+
+def _is_positive_definite(matrix: NDArray[np.float64]) -> bool:
+    """Whether the eigenvalues of the correlations are above what arithmetic rounds."""
+    variances = np.diag(matrix)
+    if not (variances > 0.0).all():
+        return False
+    deviations = np.sqrt(variances)
+    correlations = matrix / deviations / deviations[:, None]
+    least = len(matrix) * float(np.finfo(np.float64).eps)
+    return bool((np.linalg.eigvalsh(correlations) > least).all())
