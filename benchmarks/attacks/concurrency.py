@@ -23,7 +23,7 @@ import numpy as np
 import mixfold
 from attacks import Attack
 from mixfold import AnnealedSGD, DriftAware, Gaussian, GaussianMixture, Mixture, OnlineEM
-from mixfold.core.value import equal
+from mixfold.core.value import equal, replace
 
 PATIENCE = 60.0  # seconds after which a thread counts as stuck
 
@@ -61,9 +61,15 @@ def begun(model: Any, rows: np.ndarray) -> Any:
 
 
 def learned(model: Any) -> list[Any]:
-    """All that rows determine; which copies were made of a model shows in its snapshots alone."""
+    """All that rows determine; which copies were made of a model shows in its snapshots alone.
+
+    Parameters of kept rows continue from an earlier read, so that they depend on reads too.
+    """
     now = model._now()
-    return [now.stream.waiting, now.stream.state, now.params, now.n_seen, now.n_rows]
+    state, params = now.stream.state, now.params
+    if getattr(state, "fit", None) is not None:
+        state, params = replace(state, fit=None), None
+    return [now.stream.waiting, state, params, now.n_seen, now.n_rows]
 
 
 def history_of(model: Any, rows: np.ndarray) -> list[list[Any]]:

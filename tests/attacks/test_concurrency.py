@@ -143,7 +143,7 @@ def test_copies_made_while_learning_can_be_merged() -> None:
 
 
 def test_reading_between_rows_does_not_show() -> None:
-    """One thread, too: looking at a model must not change how it goes on."""
+    """One thread, too: reading must not change what a model has learned."""
     for name, make in MODELS.items():
         looked, plain = begun(make(), rows()[:120]), begun(make(), rows()[:120])
         for row in some_rows(name)[120:]:

@@ -13,7 +13,7 @@ from mixfold.core.rows import Rows
 from mixfold.families.gaussian import Gaussian
 from mixfold.fitting import initialization
 from mixfold.fitting.from_params import FromParams
-from mixfold.fitting.importance_sample import importance_sample
+from mixfold.learners._importance_sample import importance_sample
 from mixfold.learners.auto import Auto
 from mixfold.learners.further_search import search_further
 from mixfold.models.assignment import from_labels

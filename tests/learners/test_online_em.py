@@ -61,7 +61,7 @@ def test_any_way_of_cutting_a_stream_is_the_same(family: str) -> None:
     mixed.learn_many(x[140:])
     for model in (ones, blocks, mixed):
         assert equal(model.params_, whole.params_)
-        assert equal(model._now().stream.state, whole._learned.stream.state)
+        assert equal(model._now().stream.state, whole._now().stream.state)
         assert model.n_seen_ == 260
 
 

@@ -19,6 +19,7 @@ from mixfold.core.value import equal
 from mixfold.families.gaussian import Gaussian
 from mixfold.learners._kept_rows import nothing_kept
 from mixfold.learners._refits import Known, statistics_of
+from mixfold.learners.auto import Auto
 from mixfold.learners.drift_aware import DriftAware
 from mixfold.learners.reservoir_em import ReservoirEM
 from mixfold.models.mixture_model import MixtureModel
@@ -52,21 +53,52 @@ def test_one_component_is_the_fit_of_all_rows(covariance: Any, learner: Any) -> 
 
 
 @pytest.mark.parametrize("learner", ["auto", SMALL], ids=repr)
-def test_blocks_and_looks_do_not_matter(learner: Any) -> None:
+def test_blocks_do_not_matter(learner: Any) -> None:
     x = clusters(2600)
     whole = streamed(Mixture(n_components=3, learner=learner, random_state=0), x, 10_000)
     for length in (7, 100):
         other = Mixture(n_components=3, learner=learner, random_state=0)
         assert equal(streamed(other, x, length)._now().stream.state, whole._now().stream.state)
         assert equal(other.params_, whole.params_)
-    looked = Mixture(n_components=3, learner=learner, random_state=0)
-    for first in range(0, len(x), 650):
-        looked.partial_fit(x[first : first + 650]).score(x[:10])
-    assert equal(looked.params_, whole.params_)
     one_by_one = Mixture(n_components=3, learner=learner, random_state=0)
     for row in x:
         one_by_one.learn_one(row)
     assert equal(one_by_one.params_, whole.params_)
+
+
+def test_reads_do_not_matter_once_rows_are_dropped() -> None:
+    x = clusters(2600, 1)
+    whole = streamed(Mixture(n_components=3, learner=SMALL, random_state=0), x, 10_000)
+    looked = Mixture(n_components=3, learner=SMALL, random_state=0)
+    for first in range(0, len(x), 650):
+        looked.partial_fit(x[first : first + 650]).score(x[:10])
+    assert equal(looked._now().stream.state, whole._now().stream.state)
+    assert equal(looked.params_, whole.params_)
+
+
+@pytest.mark.parametrize("covariance", ["full", "diag"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_stream_that_is_read_once_gives_what_a_fit_gives(covariance: Any, weighted: bool) -> None:
+    """On rows without clear clusters, whose likelihood has many maxima."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(700, 3)) * rng.gamma(2.0, size=(700, 1)) + rng.integers(4, size=(700, 3))
+    weight = rng.integers(1, 4, size=700).astype(float) if weighted else np.ones(700)
+    fit = Mixture(Gaussian(covariance), 6, random_state=1).fit(x, sample_weight=weight)
+    stream = Mixture(Gaussian(covariance), 6, random_state=1)
+    for part in np.array_split(np.arange(700), 9):
+        stream.partial_fit(x[part], sample_weight=weight[part])
+    scores = [weight @ model.score_samples(x) / weight.sum() for model in (stream, fit)]
+    assert scores[0] == pytest.approx(scores[1], abs=1e-6)
+
+
+def test_a_large_sample_is_that_of_a_fit() -> None:
+    """More rows than candidates are compared on: the same ones are drawn."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(3000, 2)) * rng.gamma(1.0, size=(3000, 1))
+    settings: Any = {"n_components": 5, "random_state": 0}
+    fit = Mixture(learner=Auto(sample_size=500), **settings).fit(x)
+    stream = streamed(Mixture(learner=Auto(sample_size=500), **settings), x, 800)
+    assert stream.score(x) == pytest.approx(fit.score(x), abs=1e-4)
 
 
 def test_kept_rows_are_a_uniform_sample_in_bounded_memory() -> None:

@@ -17,21 +17,20 @@ from mixfold.families.gaussian import Gaussian
 from mixfold.families.poisson import Poisson
 from mixfold.initializers.k_mle_plus_plus import KMlePlusPlus
 from mixfold.initializers.random_rows import RandomRows
+from mixfold.learners._em_in_memory import learn
 from mixfold.learners._moves import (
     TRIAL,
     Merge,
-    Split,
     _applied,
     _disjoint,
     _left_out,
     _moves,
-    _splits,
     improve,
-    learn,
 )
+from mixfold.learners._splits import Split, Splits
 from mixfold.learners.auto import Auto
 from mixfold.learners.search import _finalists, draw
-from mixfold.models.mixture_model import MixtureModel
+from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 
 def grid(side: int, n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -60,8 +59,26 @@ def test_splits_of_a_normal_component_are_not_expected_to_help(seed: int) -> Non
     params, score = learn(TRIAL, backend, draw(backend, RandomRows(), rows, [seed]), rows)
     density = backend.posterior(params, rows, False)[0]
     assert density.mean() == pytest.approx(score, abs=1e-6)
-    (split,) = _splits(backend, params, rows, np.ones((6000, 1)), density, rng)
+    (split,) = Splits(backend, rows).best(params, np.ones((6000, 1)), density, rng)
     assert split.gain < 0.0
+
+
+def test_components_that_have_not_changed_keep_their_splits() -> None:
+    x, _ = grid(2, 2000, 0)
+    rows = Rows(x)
+    backend = Threads(MixtureModel(Gaussian(), 3, 2), 1)
+    params, _ = learn(TRIAL, backend, draw(backend, RandomRows(), rows, [0]), rows)
+    density, found = backend.posterior(params, rows)
+    splits, rng = Splits(backend, rows), np.random.default_rng(0)
+    first = splits.best(params, np.asarray(found), np.asarray(density), rng)
+    changed = np.asarray(found)[:, [1, 0, 2]]
+    params = MixtureParams(params.weights[[1, 0, 2]], params.components)
+    second = splits.best(params, changed, np.asarray(density), rng)
+    same = {id(split) for split in first} & {id(split) for split in second}
+    assert same == {id(split) for split in first if split.component == 2}
+    # what was found again is the split of the other component before
+    gains = [{split.component: split.gain for split in each} for each in (first, second)]
+    assert gains[1][0] == pytest.approx(gains[0][1], rel=0.1)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -125,7 +142,7 @@ def test_moves_of_few_components_are_tried_with_every_merge() -> None:
     x, _ = grid(2, 800, 0)
     backend = Threads(MixtureModel(Gaussian(), 3, 2), 1)
     params, _ = learn(TRIAL, backend, draw(backend, RandomRows(), Rows(x), [0]), Rows(x))
-    moves = _moves(backend, params, Rows(x), np.random.default_rng(0))
+    moves = _moves(Splits(backend, Rows(x)), params, np.random.default_rng(0))
     among_others = [each for each in moves if each[0].component not in each[1].pair]
     merged = [each for each in among_others if len({*each[1].pair}) == 2]
     assert sorted(split.component for split, _ in merged) == [0, 1, 2]
@@ -170,7 +187,7 @@ def test_a_part_of_a_component_is_exchanged_with_another() -> None:
     x, _ = grid(2, 400, 0)
     backend, rows = Threads(MixtureModel(Gaussian(), 3, 2), 1), Rows(x)
     params, _ = learn(TRIAL, backend, draw(backend, RandomRows(), rows, [0]), rows)
-    moves = _moves(backend, params, rows, np.random.default_rng(0))
+    moves = _moves(Splits(backend, rows), params, np.random.default_rng(0))
     split, merge = next(each for each in moves if each[0].component in each[1].pair)
     after = _applied(backend.model, params, [(split, merge)])
     (other,) = {*merge.pair} - {split.component}

@@ -107,6 +107,10 @@ class KeepsRows(Capability, Protocol[StateT]):
     def settles_late(self) -> bool:
         """Whether an estimate takes long, so that it is computed when it is asked for."""
 
+    @property
+    def searches_later(self) -> bool:
+        """Whether the state searches for better parameters than those it began with."""
+
     def searching_from(self, kinds: tuple[Initializer, ...]) -> Learner:
         """The learner that draws its candidates with these initializers."""
         ...
@@ -117,6 +121,10 @@ class KeepsRows(Capability, Protocol[StateT]):
 
     def model_learned(self, model: Model, state: StateT) -> Model:
         """The model with the limits that the state has learned."""
+        ...
+
+    def settled(self, backend: Backend, state: StateT) -> StateT:
+        """The state with what its estimate needs computed, from which later estimates continue."""
         ...
 
     def rows_until_change(self, model: Model, state: StateT) -> int:
@@ -132,6 +140,7 @@ class KeepsNoRows:
     """What holds for a learner whose state keeps no rows."""
 
     settles_late = False
+    searches_later = False
 
     def __init__(self, learner: Learner) -> None:
         self.learner = learner
@@ -147,6 +156,10 @@ class KeepsNoRows:
     def model_learned(self, model: Model, state: Any) -> Model:
         """The model itself."""
         return model
+
+    def settled(self, backend: Backend, state: Any) -> Any:
+        """The state itself."""
+        return state
 
     def rows_until_change(self, model: Model, state: Any) -> int:
         """Every row changes the estimate."""

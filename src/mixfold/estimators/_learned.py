@@ -225,10 +225,20 @@ class Learned:
         waiting, state = self.stream.waiting, self.stream.state
         if waiting is not None:
             backend = limited(backend, lambda: waiting)
-        params = self.stream.estimate(backend, self.learner, initialization, self.seed)
         if state is None:
+            params = self.stream.estimate(backend, self.learner, initialization, self.seed)
             return replace(self, params=params, n_degenerate=0, converged=False)
+        state = row_keeping(self.learner).settled(backend, state)
+        stream = replace(self.stream, state=state)
+        params = stream.estimate(backend, self.learner, initialization, self.seed)
         model = row_keeping(self.learner).model_learned(self.model, state)
         assert isinstance(model, MixtureModel)
         n_degenerate = count_degenerate(model, params)
-        return replace(self, model=model, params=params, n_degenerate=n_degenerate, converged=True)
+        return replace(
+            self,
+            model=model,
+            stream=stream,
+            params=params,
+            n_degenerate=n_degenerate,
+            converged=True,
+        )

@@ -266,6 +266,15 @@ class BatchedRowStream(RowStream):
             self._now = now = self._stepped(self._now)
         return now.state, now.first
 
+    def settled(self) -> Learned:
+        """The learned state with up-to-date parameters, from which later reads continue."""
+        learned, settled = super().settled(), self._settled
+        with self._lock:
+            if settled is not None and self._now.first == settled.done:
+                # else another thread has learned more rows
+                self._now = self._now._replace(state=settled.learned.stream.state)
+        return learned
+
 
 class Window(NamedTuple):
     """The current window of rows.

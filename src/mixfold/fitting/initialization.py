@@ -21,9 +21,13 @@ from mixfold.core.source import Source
 from mixfold.core.value import at_home, value
 from mixfold.fitting.component_order import component_order, reorder
 from mixfold.fitting.from_params import FromParams
-from mixfold.fitting.importance_sample import importance_sample
 from mixfold.fitting.loop import check_some
-from mixfold.learners.further_search import search_further
+from mixfold.learners.further_search import (
+    MOST_BYTES,
+    OF_LARGER,
+    OF_SAMPLE,
+    with_light_components,
+)
 from mixfold.learners.prior_choice import with_chosen_prior
 from mixfold.learners.search import draw, order_on, search
 from mixfold.models.mixture_model import MixtureBackend, MixtureParams
@@ -42,10 +46,6 @@ REAL = (
     "narrow-groups",
 )
 GROUP = 10
-# a component with fewer rows of the sample, or fewer than it has parameters, is rare
-FEWEST_ROWS = 50
-MOST_BYTES = 2**26  # of the larger sample in which rare components are looked for
-LARGER = 2**31 + 1  # in seeds, where candidates and groups have their numbers
 
 
 def initializer_for(init: Any, family: Family, suits: str | None = None) -> Initializer:
@@ -148,19 +148,20 @@ class Initialization:
             best = search(backend, self.kinds, sample, seed, number, strength)
         return self._ordered(backend, best)
 
-    def search_further(
+    def with_light_components(
         self,
         backend: MixtureBackend,
         first: MixtureParams,
-        larger: Rows,
-        size: int,
+        sample: Rows,
+        larger: Callable[[], Rows | None],
         seed: list[int],
     ) -> MixtureParams:
-        """The best of given parameters and of others, learned on `size` rows of a larger sample."""
+        """The given parameters, or better ones if the sample has few rows of some component."""
+        if not self.varied:
+            return first
         kinds, strength = self.kinds[: self.group], at_most(self.prior_strength)
-        sample = importance_sample(backend, first, larger, size, np.random.default_rng(seed))
-        best = search_further(backend, first, kinds, sample, larger, seed, strength)
-        return self._ordered(backend, best)
+        best = with_light_components(backend, first, kinds, sample, larger, seed, strength)
+        return first if best is first else self._ordered(backend, best)
 
     def _number(self, group: int) -> int:
         """The number of candidates in a group; the last one may be smaller."""
@@ -217,7 +218,7 @@ class Sample:
         if size < 2 * len(self.rows()) or len(self.rows()) < self.drawing.size:
             return None
         if self._larger is None:
-            self._larger = self._drawn(size, LARGER)
+            self._larger = self._drawn(size, OF_LARGER)
         return self._larger if len(self._larger) >= 2 * len(self.rows()) else None
 
     def release(self) -> None:
@@ -235,7 +236,7 @@ class Sample:
 
     def _read(self) -> Rows:
         k = self.backend.model.k
-        rows = self._drawn(self.drawing.size, 2**31)
+        rows = self._drawn(self.drawing.size, OF_SAMPLE)
         check_some(len(rows), 1)
         if len(rows) < k:
             raise InvalidInputError(
@@ -277,23 +278,9 @@ class SampledParams:
             params = self.initialization.draw(self.backend, rows, seed)
         else:
             params = self.initialization.draw_group(self.backend, rows, seed, group)
-            params = self._with_rare(params, seed, group)
+            params = self.initialization.with_light_components(
+                self.backend, params, rows, self.sample.larger, [*seed, group]
+            )
         if number + 1 == self.number:
             self.sample.release()
         return params
-
-    def _with_rare(self, params: MixtureParams, seed: list[int], group: int) -> MixtureParams:
-        """The parameters, or better ones if the sample has few rows of some component.
-
-        A larger sample then gives as many of these as its memory holds. The search goes on among
-        about as many rows as before, drawn from it with more of light components, and weighted.
-        """
-        initialization, model, rows = self.initialization, self.backend.model, self.sample.rows()
-        least = max(FEWEST_ROWS, model.n_parameters() / model.k)
-        if not initialization.varied or params.weights.min() * len(rows) >= least:
-            return params
-        larger = self.sample.larger()
-        if larger is None or not larger.total_weight() > 0.0:
-            return params
-        seed = [*seed, group, LARGER]
-        return initialization.search_further(self.backend, params, larger, len(rows), seed)

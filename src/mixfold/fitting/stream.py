@@ -54,6 +54,8 @@ class Stream:
             return Stream(together, None, []), []
         k, d = backend.model.k, backend.model.d
         warn_of(learner, backend.model, first)
+        if row_keeping(learner).searches_later:
+            initialization = replace(initialization, candidates=1)
         params = initialization.draw(backend, first, [seed, 0])
         prior_count = learner.prior_count(len(first), k, d)
         before = learner.init(backend, params, prior_count, seed)

@@ -1,10 +1,9 @@
 """Parameters from rows that are all kept, computed when they are read.
 
-They are a function of the rows alone, whatever the blocks and the reads before. Three numbers of
-rows grow with the stream in steps, since blocks of kept rows do: a search for initial parameters
-takes the first blocks, a refit by EM more of them, and one EM step from its parameters all blocks
-but the shortest. What has been computed from some blocks is remembered as long as they exist, so
-that reading after every row costs little more than reading once.
+The first read searches among all kept rows, as a fit does. Later reads continue from there: with
+one EM step that adds the rows since, with EM on all rows once there are a sixteenth more, and with
+a new search once there are an eighth more, or a fourth more of many rows. So reading after every
+row takes little time, and a stream that is read once gives what a fit of its rows gives.
 """
 
 from __future__ import annotations
@@ -14,14 +13,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from mixfold.core.backend import Model
-from mixfold.core.data_limits import without_limits
+from mixfold.core.checks import check_count, check_kind
+from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
 from mixfold.core.initializer import Initializer
 from mixfold.core.learner_capabilities import at_most
-from mixfold.core.rows import Array, Rows
+from mixfold.core.rows import Rows, join
 from mixfold.core.statistics import Statistics
-from mixfold.core.value import digest, replace, value
-from mixfold.learners._kept_rows import KeptBlock, KeptRows, remembered
+from mixfold.core.value import replace, value
+from mixfold.learners._kept_rows import KeptRows
 from mixfold.learners._penalty import with_prior
 from mixfold.learners._refits import (
     LAST,
@@ -29,11 +29,12 @@ from mixfold.learners._refits import (
     em_on,
     in_order_of_means,
     of_few_rows,
-    of_mean_weight_one,
     statistics_of,
+    worse,
 )
 from mixfold.learners.em import EM
-from mixfold.learners.prior_choice import chosen_share, with_share
+from mixfold.learners.further_search import OF_SAMPLE, rows_to_compare, with_light_components
+from mixfold.learners.prior_choice import with_chosen_prior, with_share
 from mixfold.learners.search import search
 from mixfold.models.limits_from_data import with_limits, with_model
 from mixfold.models.mixture_model import MixtureBackend, MixtureModel, MixtureParams
@@ -42,23 +43,40 @@ from mixfold.models.mixture_model import MixtureBackend, MixtureModel, MixturePa
 # Of few rows more depends on each, so that searches are more frequent.
 SEARCH_FEW, SEARCH, REFIT, STEP = 8, 4, 16, 256
 FEW_ROWS = 4096
+SAME = 1e-3  # nats per row, by which other parameters must be better
 EVERY_ROW = 1024  # rows up to which every row changes the parameters
 VISITS = 2**18  # rows that a refit visits, in all passes of LAST
 
 
 @value
-class Refit:
-    """Parameters after EM on some rows, and what continues from them.
+class KeptFit:
+    """Parameters of kept rows when they were last computed, and what continues from them.
 
-    `fixed` are statistics of rows of which none are kept, or None; `lightest` is the smallest
-    weight of a row.
+    `statistics` are those of the first `rows` rows under `params`, and `fixed` those of rows of
+    which none are kept, or None. `searched` is the number of rows of the last search, `family` has
+    the limits of the parameters, and `lightest` is the smallest weight of a row.
     """
 
-    family: Family
     params: MixtureParams
     statistics: Statistics
     fixed: Statistics | None
+    family: Family
+    rows: int
+    searched: int
     lightest: float
+
+    def check(self, model: Model) -> None:
+        """Raise an error for an invalid fit."""
+        check_kind("family", self.family, type(getattr(model, "family", self.family)))
+        self.family.check_columns(model.d)
+        model.check_params(self.params)
+        for statistics in (self.statistics, self.fixed):
+            if statistics is not None:
+                model.check_statistics(statistics)
+        for name in ("rows", "searched"):
+            check_count(name, getattr(self, name))
+        if not self.lightest > 0.0:
+            raise InvalidInputError(f"lightest is {self.lightest}: it must be above 0")
 
 
 @value
@@ -77,56 +95,68 @@ class KeptEstimates:
     before: Statistics | None
     seed: int
 
-    def params(self, backend: MixtureBackend, kept: KeptRows) -> MixtureParams:
-        """The parameters of all kept rows, but the last 0.4% or less of 1,024 rows or more."""
-        used = used_rows(backend.model, kept)
-        settings = [self, without_limits(backend.model.family), backend.model.k]
-        key = digest(settings)
-        return remembered(used.blocks[-1], ("params", key), lambda: self._step(backend, used, key))
+    def params(self, backend: MixtureBackend, kept: KeptRows, known: KeptFit) -> MixtureParams:
+        """The parameters after one EM step with the rows since the last fit.
 
-    def _step(self, backend: MixtureBackend, used: KeptRows, key: str) -> MixtureParams:
-        """One EM step on all used rows from the parameters of a refit to the first of them."""
-        first = refit_rows(used)
-        if not first.blocks:
-            return self._refit(backend, used, key).params
-        last = first.blocks[-1]
-        refit = remembered(last, ("refit", key), lambda: self._refit(backend, first, key))
-        later = used.blocks[len(first.blocks) :]
+        From 1,024 rows on, the last 0.4% or less of them may have to wait.
+        """
+        later = kept.between(known.rows, used_rows(backend.model, kept))
         if not later:
-            return refit.params
-        model = replace(backend.model, family=refit.family)
+            return known.params
+        model = replace(backend.model, family=known.family)
         bound = with_model(backend, model)
-        sums = np.zeros(model.n_sums)
-        for block in later:
-            sums = sums + _sums(bound, refit.params, block, key)
-        whole = refit.statistics + model.statistics(refit.params, sums)
-        if refit.fixed is None:
-            strength, lightest = at_most(self.prior_strength), refit.lightest
-            whole, _ = with_prior(model, refit.params, whole, strength, lightest)
+        whole = known.statistics + statistics_of(bound, known.params, later)
+        if known.fixed is None:
+            strength = at_most(self.prior_strength)
+            whole, _ = with_prior(model, known.params, whole, strength, known.lightest)
         else:
-            whole = refit.fixed + whole
+            whole = known.fixed + whole
         return model.maximize(whole)[0]
 
-    def _refit(self, backend: MixtureBackend, rows: KeptRows, key: str) -> Refit:
-        """EM on rows from the result of a search on the first of them."""
-        bound, parts = self._limited(backend, rows, key), rows.parts()
-        passes = min(LAST.max_iter, max(1, VISITS // len(rows)))
-        params = self._fitted(replace(LAST, max_iter=passes), bound, rows, key)
-        statistics, fixed = statistics_of(bound, params, parts), self._fixed(bound, parts)
-        lightest = min(part.lightest() for part in parts)
-        return Refit(bound.model.family, params, statistics, fixed, lightest)
+    def updated(self, backend: MixtureBackend, kept: KeptRows, known: KeptFit | None) -> KeptFit:
+        """The fit from which an estimate continues; a new one if there are many more rows."""
+        n = used_rows(backend.model, kept)
+        part = SEARCH_FEW if n < FEW_ROWS else SEARCH
+        if known is None or (n - known.searched) * part >= known.searched:
+            return self.searched(backend, kept)
+        if (n - known.rows) * REFIT >= known.rows:
+            return self._refitted(backend, kept, known)
+        return known
 
-    def _fitted(
-        self, learner: EM, backend: MixtureBackend, rows: KeptRows, key: str
-    ) -> MixtureParams:
-        """EM on rows from the result of a search, unless that has used all of them."""
-        first, start = _search_rows(rows), self.start
-        if len(first) >= backend.model.k and self.before is None:
-            start = self._searched(backend, first, key)
-            if len(first) == len(rows):
-                return start
-        parts = rows.parts()
-        return em_on(self.em(learner), backend, self._fixed(backend, parts), start, parts)
+    def searched(self, backend: MixtureBackend, kept: KeptRows) -> KeptFit:
+        """Parameters after a search among all kept rows, as in a fit, and EM."""
+        start, sample = self.start, self._sample(kept, backend.model)
+        bound = self._limited(backend, sample)
+        if self.searches(backend.model) and len(kept) >= backend.model.k:
+            if self.prior_strength is None:
+                bound = with_chosen_prior(bound, self.kinds, sample, [self.seed, 0], 1.0)
+            start = self.best(bound, kept, sample)
+        return self._fit(WARM, bound, kept, start, len(kept))
+
+    def _refitted(self, backend: MixtureBackend, kept: KeptRows, known: KeptFit) -> KeptFit:
+        """Parameters after EM on all kept rows, from the last ones."""
+        bound = self._limited(backend, self._sample(kept, backend.model))
+        bound = with_share(bound, getattr(known.family, "prior_share", 1.0))
+        passes = min(LAST.max_iter, max(1, VISITS // len(kept)))
+        return self._fit(replace(LAST, max_iter=passes), bound, kept, known.params, known.searched)
+
+    def _fit(
+        self,
+        learner: EM,
+        backend: MixtureBackend,
+        kept: KeptRows,
+        start: MixtureParams,
+        searched: int,
+    ) -> KeptFit:
+        """Parameters after EM on all kept rows."""
+        parts = kept.parts()
+        fixed = self._fixed(backend, parts)
+        params = em_on(self.em(learner), backend, fixed, start, parts)
+        statistics = statistics_of(backend, params, parts)
+        lightest = min(part.lightest() for part in parts)
+        return KeptFit(
+            params, statistics, fixed, backend.model.family, len(kept), searched, lightest
+        )
 
     def _fixed(self, backend: MixtureBackend, parts: Sequence[Rows]) -> Statistics | None:
         """Statistics of a fit before, or of given parameters as long as there are few rows."""
@@ -134,100 +164,72 @@ class KeptEstimates:
             return self.before
         return of_few_rows(backend, self.start, parts)
 
-    def _limited(self, backend: MixtureBackend, rows: KeptRows, key: str) -> MixtureBackend:
-        """The backend with limits from the rows, or those of the fit before."""
+    def _limited(self, backend: MixtureBackend, sample: Rows) -> MixtureBackend:
+        """The backend with limits from the sample, or those of the fit before."""
         if self.before is not None:
             return backend
-        family = limits_of(backend.model.family, rows, self.sample_size)
-        bound = with_model(backend, replace(backend.model, family=family))
-        if self.prior_strength is not None or not self.searches(backend.model):
-            return bound
-        return with_share(bound, self._share(bound, rows.leading(1), key))
+        family = with_limits(backend.model.family, sample)
+        return with_model(backend, replace(backend.model, family=family))
 
-    def _share(self, backend: MixtureBackend, first: KeptRows, key: str) -> float:
-        """The fraction of the prior that suits the first block, which has half of the rows."""
-        if not first.blocks:
-            return 1.0
-
-        def compute() -> float:
-            (sample,) = of_mean_weight_one([first.sample(self.sample_size)])
-            return chosen_share(backend, self.kinds, sample, [self.seed, 0], 1.0)
-
-        return remembered(first.blocks[-1], ("prior", key), compute)
-
-    def _searched(self, backend: MixtureBackend, first: KeptRows, key: str) -> MixtureParams:
-        """Parameters after a search and EM on the first rows."""
-
-        def compute() -> MixtureParams:
-            bound, start, parts = self._limited(backend, first, key), self.start, first.parts()
-            if self.searches(backend.model):
-                start = self.best(bound, first)
-            return em_on(self.em(WARM), bound, self._fixed(bound, parts), start, parts)
-
-        return remembered(first.blocks[-1], ("search", key), compute)
+    def _sample(self, kept: KeptRows, model: MixtureModel) -> Rows:
+        """The rows on which candidates are compared: those of a fit, if all rows are kept."""
+        size = rows_to_compare(self.sample_size, model.k, model.d)
+        if kept.below < 1.0 or len(kept) <= size:
+            return kept.sample(size)
+        rng = np.random.default_rng([self.seed, OF_SAMPLE])
+        return kept.take(rng.choice(len(kept), size, replace=False))
 
     def searches(self, model: MixtureModel) -> bool:
         """Whether new candidates are drawn, as far as there are initializers for them."""
         return bool(self.kinds) and self.before is None and model.k > 1
 
-    def best(self, backend: MixtureBackend, kept: KeptRows) -> MixtureParams:
+    def best(self, backend: MixtureBackend, kept: KeptRows, sample: Rows) -> MixtureParams:
         """The best of new candidates on a sample of the kept rows."""
-        (sample,) = of_mean_weight_one([kept.sample(self.sample_size)])
-        more = [self.seed, 0], self.starts, at_most(self.prior_strength)
-        return in_order_of_means(backend, search(backend, self.kinds, sample, *more))
+        seed, strength = [self.seed, 0], at_most(self.prior_strength)
+        found = search(backend, self.kinds, sample, seed, self.starts, strength)
+        found = with_light_components(
+            backend,
+            found,
+            self.kinds,
+            sample,
+            lambda: join(kept.parts()),
+            [*seed, 0],
+            strength,
+        )
+        return in_order_of_means(backend, found)
+
+    def better(
+        self, backend: MixtureBackend, kept: KeptRows, params: MixtureParams
+    ) -> MixtureParams:
+        """Parameters from new candidates, if they are better than after EM from `params`."""
+        if not self.searches(backend.model):
+            return params
+        parts, learner = kept.parts(), self.em(WARM)
+        best = self.best(backend, kept, self._sample(kept, backend.model))
+        found, near = (em_on(learner, backend, None, start, parts) for start in (best, params))
+        return found if worse(learner, backend, near, found, parts, SAME) else params
 
     def em(self, learner: EM) -> EM:
         """The learner with the prior."""
         return replace(learner, prior_strength=at_most(self.prior_strength))
 
-    def fitted(self, backend: MixtureBackend, kept: KeptRows) -> MixtureParams:
-        """Parameters after EM on all kept rows until it converges."""
-        key = digest([self, without_limits(backend.model.family), backend.model.k])
-        return self._fitted(self.em(WARM), backend, kept, key)
 
-
-def used_rows(model: Model, kept: KeptRows) -> KeptRows:
-    """The rows that the current parameters depend on: all, of few rows or for one component."""
-    if model.k == 1 or len(kept) < EVERY_ROW:
-        return kept
-    return kept.leading(STEP)
-
-
-def refit_rows(kept: KeptRows) -> KeptRows:
-    """The rows of the last refit: none before there are as many as in the smallest block."""
-    return kept.leading(REFIT)
-
-
-def _search_rows(kept: KeptRows) -> KeptRows:
-    """The rows of the last search."""
-    return kept.leading(SEARCH_FEW if len(kept) < FEW_ROWS else SEARCH)
+def used_rows(model: Model, kept: KeptRows) -> int:
+    """How many rows the current parameters depend on: all, of few rows or for one component."""
+    n = len(kept)
+    return n if model.k == 1 or n < EVERY_ROW else n - n % _together(kept)
 
 
 def rows_until_change(model: Model, kept: KeptRows) -> int:
     """How many more rows, if all are kept, change the parameters."""
     if model.k == 1 or len(kept) < EVERY_ROW:
         return 1
-    least = len(kept.blocks[0]) // STEP
-    return least - len(kept) % least
+    return _together(kept) - len(kept) % _together(kept)
 
 
-def limits_of(family: Family, rows: KeptRows, size: int) -> Family:
-    """The family with limits from a sample of the rows of the last refit."""
-    first = refit_rows(rows)
-    if not first.blocks:
-        return with_limits(family, rows.sample(size))
-    key = ("limits", size, digest([without_limits(family)]))
-    return remembered(first.blocks[-1], key, lambda: with_limits(family, first.sample(size)))
-
-
-def _sums(backend: MixtureBackend, params: MixtureParams, block: KeptBlock, key: str) -> Array:
-    """The sums of a block under the parameters of the refit before it."""
-    model = backend.model
-
-    def compute() -> Array:
-        return np.asarray(backend.fold(params, block.rows, np.zeros(model.n_sums)))
-
-    return remembered(block, ("sums", key), compute)
+def _together(kept: KeptRows) -> int:
+    """The number of rows that change the parameters together."""
+    return max(1, len(kept.blocks[0]) // STEP)
 
 
 def weight_of(parts: Sequence[Rows]) -> float:

@@ -7,9 +7,7 @@ the sample does not depend on the blocks in which rows arrive.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeVar
-from weakref import WeakKeyDictionary
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +18,6 @@ from mixfold.core.errors import InvalidInputError
 from mixfold.core.noise import uniforms
 from mixfold.core.rows import Array, Rows, join, no_rows
 from mixfold.core.value import value
-
-T = TypeVar("T")
 
 UNIT = 4  # rows of the smallest block; others have a power of two times as many
 JOINED_BYTES = 2**23  # rows of all blocks are copied into one for a refit up to this size
@@ -125,15 +121,23 @@ class KeptRows:
         """The rows before a number."""
         return [block.where(block.numbers < number) for block in self.blocks]
 
-    def leading(self, share: int) -> KeptRows:
-        """The first blocks, as far as they have at least one `share`-th of the rows of the first.
+    def between(self, start: int, stop: int) -> list[Rows]:
+        """Kept rows start..stop-1 of the sample."""
+        found, first = [], 0
+        for block in self.blocks:
+            last = first + len(block)
+            if start < last and first < stop:
+                found.append(block.rows.cut(max(start - first, 0), min(stop, last) - first))
+            first = last
+        return found
 
-        They stay the same until the number of rows has grown by up to one `share`-th. The rows
-        after the last whole block of the smallest size are left out.
-        """
-        first = len(self.blocks[0]) if self.blocks else 0
-        least = max(UNIT, first // share)
-        return KeptRows(tuple(b for b in self.blocks if len(b) >= least), self.below)
+    def take(self, indices: NDArray[np.int64]) -> Rows:
+        """Some of the kept rows, in the order of the stream."""
+        chosen = np.zeros(len(self), dtype=bool)
+        chosen[indices] = True
+        ends = np.cumsum([len(block) for block in self.blocks])[:-1]
+        parts = zip(self.blocks, np.split(chosen, ends), strict=True)
+        return join([block.rows.where(own) for block, own in parts])
 
     def parts(self) -> list[Rows]:
         """The rows in few blocks, for passes over them."""
@@ -177,14 +181,3 @@ def _joined(blocks: Sequence[KeptBlock]) -> KeptBlock:
         np.concatenate([block.keys for block in some]),
         np.concatenate([block.numbers for block in some]),
     )
-
-
-_remembered: WeakKeyDictionary[KeptBlock, dict[object, object]] = WeakKeyDictionary()
-
-
-def remembered(block: KeptBlock, key: object, compute: Callable[[], T]) -> T:
-    """The result of a computation from rows up to a block, computed once as long as it exists."""
-    known = _remembered.setdefault(block, {})
-    if key not in known:
-        known[key] = compute()
-    return known[key]  # type: ignore[return-value]

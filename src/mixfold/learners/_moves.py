@@ -6,26 +6,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mixfold.core.capabilities import CommonSpread
 from mixfold.core.rows import Array, Rows
-from mixfold.core.statistics import Block, Blocks, Statistics
+from mixfold.core.statistics import Block, Statistics
 from mixfold.core.value import replace
+from mixfold.learners._em_in_memory import Found, learn
+from mixfold.learners._splits import MOST_ROWS, MOST_SPLITS, Split, Splits, members_of
 from mixfold.learners.em import EM
-from mixfold.models.assignment import from_centers, from_groups, spread_centers
-from mixfold.models.directions import interesting_directions
 from mixfold.models.mixture_model import (
     MixtureBackend,
     MixtureModel,
     MixtureParams,
     count_spurious,
 )
-from mixfold.models.narrow_groups import split_by_values
 
-Found = tuple[MixtureParams, float]
-"""Parameters and what EM has maximised, per row."""
-
-FIRST_LOCAL = EM(tol=1e-3, max_iter=2, criterion="step")
-LOCAL = EM(tol=1e-3, max_iter=5, criterion="step")
 TRIAL = EM(tol=1e-4, max_iter=8, accelerate=True, criterion="step")
 # EM after a move, and nats per row and column that it must have gained before each of them
 TRIALS = (
@@ -34,24 +27,11 @@ TRIALS = (
     (EM(tol=1e-5, max_iter=20, accelerate=True, criterion="step"), -0.0005),
 )
 LEAST_EXPECTED = -0.05  # nats per row and column that a move must be expected to gain, to be tried
-MOST_ROWS, PER_PARAMETER = 1000, 6  # rows of a component that a split is judged on, or more
-LEAST_RESPONSIBILITY = 0.05
 FAILURES = 5
 MOST_ROUNDS = 30
-MOST_SPLITS = 32  # components whose splits are tried in a round
 NEIGHBOURS = 3
 MERGES = 3  # merges of other components that are tried with a split
 OWN_MERGES = 1  # merges of the heavier part with another component
-MOST_DIRECTIONS = 20  # columns up to which directions of splits are searched for
-VALUES = 2  # frequent values of a column that are tried as components
-
-
-class Split(NamedTuple):
-    """A component, what two in its place gain in nats, and their blocks."""
-
-    component: int
-    gain: float
-    blocks: Blocks
 
 
 class Merge(NamedTuple):
@@ -65,16 +45,6 @@ class Merge(NamedTuple):
 
 
 Move = tuple[Split, Merge]
-
-
-def learn(learner: EM, backend: MixtureBackend, params: MixtureParams, *parts: Rows) -> Found:
-    """EM on rows in one or more parts: parameters and what it has maximised, per row."""
-    state = learner.init(backend, params)
-    while not learner.finished(state):
-        for rows in parts:
-            state, _ = learner.step(backend, state, rows)
-        state, _ = learner.end_pass(backend, state)
-    return learner.estimate(backend, state), state.before
 
 
 def improve(
@@ -100,7 +70,8 @@ def improve(
         return found
     weight = sample.total_weight()
     least = max(1.0, 0.5 * model.n_parameters() / model.k) * weight / len(sample)
-    steps = _steps(backend, found[0], sample, least, [*seed, 0])
+    splits = Splits(backend, sample)
+    steps = _steps(splits, found[0], least, [*seed, 0])
     trials = [(replace(em, prior_strength=prior_strength), gain) for em, gain in TRIALS]
     for number in range(1, MOST_ROUNDS):
         if not steps or failures == FAILURES:
@@ -113,21 +84,21 @@ def improve(
         spurious = count_spurious(model, found[0], [sample])
         if risen and count_spurious(model, after[0], [sample]) <= spurious:
             found, failures = after, 0
-            steps = _steps(backend, found[0], sample, least, [*seed, number])
+            steps = _steps(splits, found[0], least, [*seed, number])
         else:
             failures += 1
     return found
 
 
 def _steps(
-    backend: MixtureBackend, params: MixtureParams, sample: Rows, least: float, seed: list[int]
+    splits: Splits, params: MixtureParams, least: float, seed: list[int]
 ) -> list[list[Move]]:
     """All moves that are expected to help at once, then single ones, best first.
 
     Those are left out that are expected to do much harm.
     """
-    moves = _moves(backend, params, sample, np.random.default_rng(seed))
-    least_expected = LEAST_EXPECTED * backend.model.d * sample.total_weight()
+    moves = _moves(splits, params, np.random.default_rng(seed))
+    least_expected = LEAST_EXPECTED * splits.model.d * splits.sample.total_weight()
     moves = [move for move in moves if _expected(move) > least_expected]
     together = _disjoint([move for move in moves if _expected(move) > least])
     single = [[move] for move in moves]
@@ -151,111 +122,23 @@ def _disjoint(moves: list[Move]) -> list[Move]:
     return found
 
 
-def _moves(
-    backend: MixtureBackend, params: MixtureParams, sample: Rows, rng: np.random.Generator
-) -> list[Move]:
+def _moves(splits: Splits, params: MixtureParams, rng: np.random.Generator) -> list[Move]:
     """Splits of components, each with the merges of others that lose the least; best first."""
-    log_density, responsibilities = backend.posterior(params, sample)
+    sample = splits.sample
+    log_density, responsibilities = splits.backend.posterior(params, sample)
     assert responsibilities is not None
     joint = np.asarray(responsibilities), np.asarray(log_density)
-    sample = sample.on_host()
-    merges = _merges(backend.model, params, sample, *joint, rng)
+    merges = _merges(splits.model, params, sample, *joint, rng)
     merges += _left_out(params, sample, joint[0])
     merges.sort(key=lambda merge: merge.loss)
-    splits = _splits(backend, params, sample, *joint, rng)
     found: list[Move] = []
-    for split in splits:
+    for split in splits.best(params, *joint, rng):
         others = [merge for merge in merges if split.component not in merge.pair]
         own = [
             merge for merge in merges if split.component in merge.pair and len({*merge.pair}) > 1
         ]
         found += [(split, merge) for merge in others[:MERGES] + own[:OWN_MERGES]]
     return sorted(found, key=lambda move: -_expected(move))
-
-
-def _members(
-    responsibility: Array, sample: Rows, most: int, rng: np.random.Generator
-) -> tuple[np.ndarray, Array]:
-    """Rows of a component and their weights, which sum to that of all of its rows."""
-    mass = responsibility if sample.weight is None else responsibility * sample.weight
-    members = np.flatnonzero(responsibility > LEAST_RESPONSIBILITY)
-    if len(members) > most:
-        members = np.sort(rng.choice(members, most, replace=False))
-    own = mass[members]
-    return members, own * (mass.sum() / own.sum()) if own.sum() > 0.0 else own
-
-
-def _splits(
-    backend: MixtureBackend,
-    params: MixtureParams,
-    sample: Rows,
-    responsibilities: Array,
-    log_density: Array,
-    rng: np.random.Generator,
-) -> list[Split]:
-    """The best split of every component, or of the heaviest and of some others; best first."""
-    model = backend.model
-    two = backend.with_model(replace(model, k=2))
-    most = max(MOST_ROWS, PER_PARAMETER * model.n_parameters() // model.k)
-    chosen = np.arange(model.k)
-    if model.k > MOST_SPLITS:
-        half = MOST_SPLITS // 2
-        order = np.argsort(-params.weights, kind="stable")
-        rest = rng.choice(order[half:], MOST_SPLITS - half, replace=False)
-        chosen = np.concatenate([order[:half], rest])
-    found = []
-    for k in chosen.tolist():
-        members, weight = _members(responsibilities[:, k], sample, most, rng)
-        if len(members) <= 2 * (model.d + 1) or not weight.sum() > 0.0:
-            continue
-        rows = Rows(np.ascontiguousarray(sample.x[members]), weight)
-        tried = [learn(FIRST_LOCAL, two, p, rows) for p in _two_parts(two.model, rows, rng)]
-        if not tried:
-            continue
-        best, _ = learn(LOCAL, two, max(tried, key=lambda each: each[1])[0], rows)
-        if len(members) == most:  # not judged on the rows it was fitted to
-            members, weight = _members(responsibilities[:, k], sample, most, rng)
-            rows = Rows(np.ascontiguousarray(sample.x[members]), weight)
-        with np.errstate(divide="ignore"):
-            logs = np.log(responsibilities[members, k] / params.weights[k]) + log_density[members]
-        gain = float(weight @ (np.asarray(two.posterior(best, rows, False)[0]) - logs))
-        if np.isfinite(gain):
-            found.append(Split(k, gain, two.model.expected(best).blocks))
-    return sorted(found, key=lambda split: -split.gain)
-
-
-def _two_parts(model: MixtureModel, rows: Rows, rng: np.random.Generator) -> list[MixtureParams]:
-    """Two components for rows of one: across directions, and a narrow and a wide one."""
-    if not isinstance(model.family, CommonSpread):
-        centers = spread_centers(model.family.divergence, 2, rows, rng)
-        return [from_centers(model, rows, centers)]
-    weight = rows.weights() / rows.total_weight()
-    x = rows.x.astype(np.float64)
-    x = x - weight @ x
-    values, vectors = np.linalg.eigh((weight[:, None] * x).T @ x)
-    kept = values > 1e-8 * max(values[-1], 1e-300)
-    if not kept.any():
-        return []
-    z = x @ (vectors[:, kept] / np.sqrt(values[kept]))[:, ::-1][:, :MOST_DIRECTIONS]
-    axes = [z[:, 0]]
-    if z.shape[1] > 1:
-        axes.append(z @ interesting_directions(z, weight, 1, rng)[:, 0])
-    labels = [_cut(axis, weight) for axis in axes]
-    radius = np.square(z).sum(axis=1)
-    labels.append(radius > np.quantile(radius, 0.6))
-    labels += [group for group, _ in split_by_values(model, rows, VALUES, rng)]
-    return [
-        from_groups(model, rows, one.astype(np.intp)) for one in labels if 0 < one.sum() < len(one)
-    ]
-
-
-def _cut(axis: Array, weight: Array) -> np.ndarray:
-    """Divide a column in two so that the variance within parts is least."""
-    order = np.argsort(axis, kind="stable")
-    mass, first = np.cumsum(weight[order]), np.cumsum((weight * axis)[order])
-    rest = np.maximum(mass[-1] - mass, 1e-300)
-    between = np.square(first) / np.maximum(mass, 1e-300) + np.square(first[-1] - first) / rest
-    return np.asarray(axis > axis[order[int(between[:-1].argmax())]])
 
 
 def _merges(
@@ -272,7 +155,7 @@ def _merges(
     blocks, found = model.expected(params).blocks, []
     for i, j in _close_pairs(responsibilities):
         both = responsibilities[:, i] + responsibilities[:, j]
-        members, weight = _members(both, sample, MOST_ROWS, rng)
+        members, weight = members_of(both, sample, MOST_ROWS, rng)
         if not len(members):
             found.append(Merge((i, j), 0.0))
             continue

@@ -11,7 +11,7 @@ from mixfold.core.params import Params
 from mixfold.core.registry import find
 from mixfold.core.rows import Array, Rows, join, no_rows
 from mixfold.core.value import replace, value
-from mixfold.learners._moves import learn
+from mixfold.learners._em_in_memory import learn
 from mixfold.learners.em import EM
 from mixfold.learners.search import best_first, search
 from mixfold.models.limits_from_data import limited

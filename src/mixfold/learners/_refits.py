@@ -17,9 +17,9 @@ from mixfold.core.arrays import on_host
 from mixfold.core.rows import Array, Rows
 from mixfold.core.statistics import Block, Statistics
 from mixfold.core.value import replace, value
+from mixfold.learners._em_in_memory import learn
 from mixfold.learners._gathering import Gathered, expecting, gather, nothing, total
 from mixfold.learners._kept_rows import power_of_two
-from mixfold.learners._moves import learn
 from mixfold.learners._steps import rows_of_window
 from mixfold.learners.em import EM
 from mixfold.models.mixture_model import (
@@ -35,7 +35,7 @@ LAST = EM(tol=0.005, max_iter=30, accelerate=True)
 # for few rows, with which acceleration would only amplify what arithmetic rounds
 FEW_ROWS = 128
 FEW = EM(tol=0.0, max_iter=40)
-WARM_VISITS, LEAST_PASSES = 2**21, 6  # the same in a refit, and the number of passes at least
+WARM_VISITS, LEAST_PASSES = 2**23, 6  # the same in a refit, and the number of passes at least
 CORRECTED = 20  # largest number of corrected EM steps in a refit
 REGRESSION_ROWS = 4096  # rows from which the regression coefficient is computed
 SMALL_GAIN = 1e-7  # nats per row, below which they end
@@ -161,6 +161,16 @@ def worse(
     once = replace(learner, max_iter=1, accelerate=False)
     found = [learn(once, backend, one, *parts)[1] for one in (a, b)]
     return bool(spurious[0] > spurious[1] or found[0] < found[1] - by)
+
+
+def best_of(
+    learner: EM, backend: MixtureBackend, several: Sequence[MixtureParams], parts: Sequence[Rows]
+) -> MixtureParams:
+    """The parameters that are not worse than the others."""
+    best = several[0]
+    for other in several[1:]:
+        best = other if worse(learner, backend, best, other, parts) else best
+    return best
 
 
 def em_on(

@@ -11,6 +11,7 @@ from mixfold.core.params import Params
 from mixfold.core.statistics import Statistics
 from mixfold.core.value import replace, value
 from mixfold.learners._gathering import Gathered
+from mixfold.learners._kept_estimates import KeptFit
 from mixfold.learners._kept_rows import KeptRows, nothing_kept
 from mixfold.models.mixture_model import MixtureParams
 
@@ -21,7 +22,8 @@ class ReservoirState:
 
     `statistics` are those of the rows before the last refit, `gathered` those of the rows since,
     and `before` those of a fit after which learning continued, whose rows are not kept; None is no
-    rows. `family` has the limits computed from the kept rows. `rows` and `seed` determine the
+    rows. `fit` is what the last read computed while all rows were kept, from which later reads
+    continue. `family` has the limits computed from the kept rows. `rows` and `seed` determine the
     next random keys.
     """
 
@@ -35,6 +37,7 @@ class ReservoirState:
     passes: int
     n_degenerate: int
     seed: int
+    fit: KeptFit | None = None
 
     def check(self, model: Model) -> None:
         """Raise an error for a state that is not valid for the model."""
@@ -44,6 +47,8 @@ class ReservoirState:
                 model.check_statistics(statistics)
         self.gathered.check(model, self.params)
         self.kept.check(model)
+        if self.fit is not None:
+            self.fit.check(model)
         check_kind("family", self.family, type(getattr(model, "family", self.family)))
         self.family.check_columns(model.d)
         for name in ("rows", "passes", "n_degenerate"):
@@ -54,7 +59,7 @@ class ReservoirState:
         """The state with the rows from number `first` on, which are numbered from 0."""
         latest = [block.renumbered(-first) for block in self.kept.since(first)]
         kept = nothing_kept(self.kept.below).joined(latest)
-        return replace(self, kept=kept, rows=self.rows - first)
+        return replace(self, kept=kept, rows=self.rows - first, fit=None)
 
     @property
     def weight(self) -> float:

@@ -17,11 +17,9 @@ from mixfold.learners._convergence import TOL
 from mixfold.learners._merging import check_same_kind
 from mixfold.learners._stochastic_state import StochasticState
 from mixfold.learners.em import EM, EMState
+from mixfold.learners.further_search import rows_to_compare
 from mixfold.learners.mini_batch_em import MiniBatchEM
 from mixfold.learners.reservoir_em import ReservoirEM
-
-SAMPLE_BYTES = 2**26
-ENOUGH, ROWS_PER_COMPONENT = 20_000, 200
 
 
 @value
@@ -132,8 +130,7 @@ class Auto(Learner[AutoState]):
         return replace(self, batch_size=most if n is None else min(most, max(1024, n // 32)))
 
     def rows_to_sample(self, k: int, d: int) -> int:
-        wanted = self.sample_size * k * max(ROWS_PER_COMPONENT, d * (d + 3) // 2) // ENOUGH
-        return max(self.sample_size, k, min(wanted, SAMPLE_BYTES // (8 * d)))
+        return rows_to_compare(self.sample_size, k, d)
 
     def for_one_pass(self) -> Learner:
         """The learner for a source that can be read only once."""

@@ -140,6 +140,11 @@ class DriftAware(Learner[DriftAwareState]):
         """Whether parameters are computed when they are asked for."""
         return row_keeping(self.learner).settles_late
 
+    @property
+    def searches_later(self) -> bool:
+        """Whether the learner searches for better parameters than those it began with."""
+        return row_keeping(self.learner).searches_later
+
     def default_initializer(self, family: Family) -> str | None:
         return self.learner.default_initializer(family)
 
@@ -243,7 +248,7 @@ class DriftAware(Learner[DriftAwareState]):
     def _after_window(self, backend: Backend, state: DriftAwareState) -> DriftAwareState:
         """The state after the detector was updated with a complete window."""
         window, before = state.window, state.before
-        state = self._between(backend, state, state.inner)
+        state = self.settled(backend, self._between(backend, state, state.inner))
         weight = window.total_weight()
         if not weight > 0.0:
             return state
@@ -307,6 +312,10 @@ class DriftAware(Learner[DriftAwareState]):
     def model_learned(self, model: Model, state: DriftAwareState) -> Model:
         """The model with the limits that the state has learned."""
         return row_keeping(self.learner).model_learned(model, state.inner)
+
+    def settled(self, backend: Backend, state: DriftAwareState) -> DriftAwareState:
+        """The state with what its estimate needs computed."""
+        return replace(state, inner=row_keeping(self.learner).settled(backend, state.inner))
 
     def rows_until_change(self, model: Model, state: DriftAwareState) -> int:
         """Every row changes the estimate."""

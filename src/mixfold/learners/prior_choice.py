@@ -11,7 +11,7 @@ from mixfold.core.capabilities import ShrinksToData
 from mixfold.core.initializer import Initializer
 from mixfold.core.rows import Rows, effective_number
 from mixfold.core.value import replace
-from mixfold.learners._moves import learn
+from mixfold.learners._em_in_memory import learn
 from mixfold.learners.em import EM
 from mixfold.learners.search import distinct, search
 from mixfold.models.limits_from_data import with_model

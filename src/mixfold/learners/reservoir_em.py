@@ -15,31 +15,29 @@ from mixfold.core.rows import Rows
 from mixfold.core.statistics import Statistics
 from mixfold.core.value import is_value, replace, value
 from mixfold.learners._gathering import expecting, nothing, total
-from mixfold.learners._kept_estimates import KeptEstimates, limits_of, rows_until_change, weight_of
+from mixfold.learners._kept_estimates import KeptEstimates, rows_until_change, weight_of
 from mixfold.learners._kept_rows import KeptRows, nothing_kept, power_of_two
 from mixfold.learners._merging import check_same_kind, learned_more
 from mixfold.learners._refits import (
     REGRESSION_ROWS,
     WARM,
     Known,
+    best_of,
     corrected,
     em_on,
     gathered_with,
     statistics_of,
     tile_after,
-    worse,
 )
 from mixfold.learners._reservoir_state import ReservoirState, common_rows, united
 from mixfold.learners._stochastic import BRANCH
 from mixfold.learners._united_statistics import Part, improved_by_all, part_of
 from mixfold.learners.em import EM
-from mixfold.models.limits_from_data import with_model
+from mixfold.models.limits_from_data import with_limits, with_model
 from mixfold.models.mixture_model import MixtureBackend, MixtureModel, MixtureParams
 
-LATE = 2**17  # rows up to which parameters are computed when they are asked for
 LEAST_KEPT = 512  # rows, whatever the memory
 ROWS_TO_START = 16
-SAME = 1e-3  # nats per row, by which other parameters must be better
 LEAST_REFIT = 64  # rows after which EM runs again where a pass has ended with fewer
 BYTES_PER_ROW = 24  # of keys, numbers and weights
 
@@ -49,14 +47,15 @@ class ReservoirEM(Learner[ReservoirState]):
     """EM on all rows of a stream, or on a random sample of them and statistics of all.
 
     Rows are kept as long as they fit into `memory_budget`, afterwards a uniform random sample.
-    Up to 131,072 rows, parameters are computed when they are asked for: the best of several
-    candidates for the first 80% of the rows or more, EM on the first 94% or more, and one EM step
-    with all rows; from 1,024 rows on, the last 0.4% of them may have to wait. These numbers of rows
-    grow in steps, so that asking after every row takes little time. After 131,072 rows EM runs on
-    the kept rows at every doubling, and statistics of all rows are updated, each row counting the
-    same: the kept rows then tell how these change with the parameters. With one component the
-    estimate is that of all rows, to rounding. Parameters do not depend on blocks, nor on when they
-    are asked for. Use it for streams and sources that can be read only once.
+    While all are kept, parameters are computed when they are read, as `fit` computes them: the best
+    of several candidates, and EM on all rows. Reading often takes little time: until there are a
+    fourth more rows, or an eighth of fewer than 4,096, EM continues from what the last search has
+    found; until there are a sixteenth more, one EM step adds them; and from 1,024 rows on, the last
+    0.4% of them may have to wait. When rows do not fit any more, EM runs on the kept ones at every
+    doubling, and statistics of all rows are updated, each row counting the same: the kept rows then
+    tell how these change with the parameters. With one component the estimate is that of all rows,
+    to rounding. Parameters do not depend on blocks. Use it for streams and sources that can be read
+    only once.
 
     Parameters
     ----------
@@ -97,6 +96,11 @@ class ReservoirEM(Learner[ReservoirState]):
         for name in ("memory_budget", "starts", "sample_size"):
             check_whole(name, getattr(self, name))
         check_least("prior_strength", at_most(self.prior_strength), 0.0)
+
+    @property
+    def searches_later(self) -> bool:
+        """Whether there are initializers to search with."""
+        return bool(self.init_from)
 
     def searching_from(self, kinds: tuple[Initializer, ...]) -> Learner:
         found = tuple(kind for kind in kinds if kind.random and is_value(kind))
@@ -143,12 +147,18 @@ class ReservoirEM(Learner[ReservoirState]):
         state.check(model)
 
     def model_learned(self, model: Model, state: ReservoirState) -> Model:
-        if not self._keeps_all(state) or state.before is not None:
-            return replace(model, family=state.family)
-        return replace(model, family=limits_of(state.family, state.kept, self.sample_size))
+        return replace(model, family=state.family if state.fit is None else state.fit.family)
+
+    def settled(self, backend: Backend[Any], state: ReservoirState) -> ReservoirState:
+        """The state with the fit to the kept rows, if all are kept, from which reads continue."""
+        if state.statistics is not None or not len(state.kept):
+            return state
+        bound = with_model(backend, replace(backend.model, family=state.family))
+        fit = self._estimates(state).updated(bound, state.kept, state.fit)
+        return state if fit is state.fit else replace(state, fit=fit)
 
     def without_rows(self, state: ReservoirState) -> ReservoirState:
-        return replace(state, kept=nothing_kept(state.kept.below))
+        return replace(state, kept=nothing_kept(state.kept.below), fit=None)
 
     def rows_to_start(self, k: int, d: int) -> int:
         return max(ROWS_TO_START, 2 * k)
@@ -158,10 +168,6 @@ class ReservoirEM(Learner[ReservoirState]):
         return max(self.memory_budget // (8 * d + BYTES_PER_ROW), LEAST_KEPT)
 
     # learning
-
-    def first_refit(self, d: int) -> int:
-        """The number of rows after which statistics of all rows are needed."""
-        return power_of_two(min(LATE, self.most_rows(d)))
 
     def step(
         self, backend: Backend[Any], state: ReservoirState, rows: Rows
@@ -178,7 +184,7 @@ class ReservoirEM(Learner[ReservoirState]):
         return state, infos
 
     def _next_refit(self, d: int, state: ReservoirState) -> int:
-        at = self.first_refit(d)
+        at = power_of_two(self.most_rows(d))
         first = state.statistics is None and state.rows < at
         return at if first else 2 * power_of_two(max(LEAST_REFIT, state.rows))
 
@@ -197,12 +203,8 @@ class ReservoirEM(Learner[ReservoirState]):
         """The backend with limits from the kept rows, or those of the fit before."""
         family = state.family
         if state.before is None and len(state.kept):
-            family = limits_of(backend.model.family, state.kept, self.sample_size)
+            family = with_limits(backend.model.family, state.kept.sample(self.sample_size))
         return with_model(backend, replace(backend.model, family=family))
-
-    def _keeps_all(self, state: ReservoirState) -> bool:
-        """Whether the kept rows are all there are, and statistics of them are not needed yet."""
-        return state.statistics is None and len(state.kept) > 0
 
     def _estimates(self, state: ReservoirState) -> KeptEstimates:
         """What computes the parameters of the kept rows."""
@@ -239,20 +241,23 @@ class ReservoirEM(Learner[ReservoirState]):
         n = state.gathered.n
         if not n or not len(state.kept):
             return replace(state, gathered=nothing(backend)), []
-        backend = self._limited(backend, state)
         known = 0.0 if state.statistics is None else float(state.statistics.count)
         if state.statistics is None:
-            params = self._estimates(state).fitted(backend, state.kept)
-            whole = statistics_of(backend, params, state.kept.parts())
+            bound = with_model(backend, replace(backend.model, family=state.family))
+            fit = self._estimates(state).searched(bound, state.kept)
+            params, whole, family = fit.params, fit.statistics, fit.family
         else:
+            backend = self._limited(backend, state)
             params, whole = self._improved(backend, state, self._whole(backend, state))
+            family = backend.model.family
         weight = float(whole.count) - known
         after = replace(
             state,
             params=params,
             statistics=whole,
             gathered=nothing(backend),
-            family=backend.model.family,
+            family=family,
+            fit=None,
         )
         info = Info(n, float(whole.log_likelihood / whole.count), weight / whole.count)
         return after, [info] if weight > 0.0 else []
@@ -260,10 +265,7 @@ class ReservoirEM(Learner[ReservoirState]):
     def _improved(
         self, backend: MixtureBackend, state: ReservoirState, whole: Statistics
     ) -> tuple[MixtureParams, Statistics]:
-        """Parameters after EM, and statistics under them; with a search at every third refit.
-
-        Up to 131,072 rows there is one at every refit, since these rows have not been searched yet.
-        """
+        """Parameters after EM, and statistics under them; with a search at every third refit."""
         parts, exact = state.kept.parts(), state.kept.below == 1.0
         known, fixed = self._known(backend, state, whole), state.before
         start, _ = backend.model.maximize(whole if fixed is None else fixed + whole)
@@ -271,8 +273,8 @@ class ReservoirEM(Learner[ReservoirState]):
             params = em_on(self._em(WARM), backend, fixed, start, parts)
         else:
             params = corrected(backend, known, fixed, start, parts)
-        if state.rows <= LATE or state.rows.bit_length() % 3 == 0:
-            params = self._searched(backend, state, params, parts)
+        if state.rows.bit_length() % 3 == 0:
+            params = self._estimates(state).better(backend, state.kept, params)
         now = statistics_of(backend, params, parts)
         if exact:
             return params, now * (whole.count / now.count)
@@ -281,23 +283,6 @@ class ReservoirEM(Learner[ReservoirState]):
     def _known(self, backend: MixtureBackend, state: ReservoirState, whole: Statistics) -> Known:
         kept = statistics_of(backend, state.mixture, state.kept.parts())
         return Known(whole, kept, state.mixture, state.kept.sample(REGRESSION_ROWS))
-
-    def _searched(
-        self,
-        backend: MixtureBackend,
-        state: ReservoirState,
-        params: MixtureParams,
-        parts: Sequence[Rows],
-    ) -> MixtureParams:
-        """Parameters from new candidates, if they are better than after EM from `params`."""
-        estimates = self._estimates(state)
-        if not estimates.searches(backend.model):
-            return params
-        found, near = (
-            em_on(self._em(WARM), backend, None, start, parts)
-            for start in (estimates.best(backend, state.kept), params)
-        )
-        return found if worse(self._em(WARM), backend, near, found, parts, SAME) else params
 
     def _em(self, learner: EM) -> EM:
         return replace(learner, prior_strength=at_most(self.prior_strength))
@@ -317,7 +302,9 @@ class ReservoirEM(Learner[ReservoirState]):
             return state.params
         model = replace(backend.model, family=state.family)
         if state.statistics is None:
-            return self._estimates(state).params(with_model(backend, model), state.kept)
+            state = self.settled(backend, state)
+            assert state.fit is not None
+            return self._estimates(state).params(backend, state.kept, state.fit)
         if model.k == 1:
             whole = self._whole(with_model(backend, model), state)
         elif state.gathered.n == len(state.gathered.waiting):
@@ -381,11 +368,9 @@ class ReservoirEM(Learner[ReservoirState]):
         if all(state.statistics is None for state in states) and small.below == 1.0:
             return after
         bound, sample = self._limited(backend, after), small.parts()
-        best: Any = self.estimate(bound, states[0])
-        for state in states[1:]:
-            other = self.estimate(bound, state)
-            best = other if worse(self._em(WARM), bound, best, other, sample) else best
-        params, fixed = em_on(self._em(WARM), bound, before.before, best, sample), before.before
+        learner, fixed = self._em(WARM), before.before
+        best = best_of(learner, bound, [self.estimate(bound, one) for one in states], sample)
+        params = em_on(learner, bound, fixed, best, sample)
         parts = [self._part(bound, state) for state in states]
         first = common_rows(before, states)
         common = self._part(bound, before, first) if len(first) else None

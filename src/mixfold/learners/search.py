@@ -11,7 +11,8 @@ from mixfold.core.initializer import Initializer
 from mixfold.core.ranking import ranked
 from mixfold.core.rows import Rows
 from mixfold.core.value import replace
-from mixfold.learners._moves import Found, improve, learn
+from mixfold.learners._em_in_memory import Found, learn
+from mixfold.learners._moves import improve
 from mixfold.learners.em import EM
 from mixfold.models.assignment import row_order
 from mixfold.models.mixture_model import (

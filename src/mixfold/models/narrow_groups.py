@@ -13,61 +13,83 @@ SHARES = (0.03, 0.06, 0.12, 0.25, 0.5)  # of the rows in an interval of values
 LEAST_SHARE = 0.02  # of the rows that hold a frequent value
 INTERVALS = 2  # of each share and column
 MOST_COLUMNS = 30  # in which groups are looked for
-MOST_COMPARED = 24  # groups that are compared by the likelihood of all columns
+MOST_COMPARED = 10  # groups that are compared by the likelihood of all columns
 NARROWEST = 1e-6  # variance of a group, as a fraction of the column's
 
+STEPS = 8  # places of an interval that overlap with the same rows
+
 Members = NDArray[np.bool_]
-Interval = tuple[float, float, float]
-"""What a group gains in its column, in nats per row, and its smallest and largest value."""
+Interval = tuple[float, int, int, int]
+"""What a group gains in its column, in nats per row, the column, and its first and last row."""
 
 
-class _Column:
-    """Moments of the sorted values of a column, standardised."""
+class _SortedColumns:
+    """Moments of the sorted values of columns, standardised; constant columns are left out."""
 
-    def __init__(self, column: Array, weight: Array) -> None:
-        order = np.argsort(column, kind="stable")
-        self.values, mass = column[order], weight[order] / weight.sum()
-        z = self.values - mass @ self.values
-        variance = float(mass @ np.square(z))
-        self.constant = not variance > 0.0
-        z = z / np.sqrt(variance) if variance > 0.0 else z
-        sums = np.cumsum([mass, mass * z, mass * np.square(z)], axis=1)
-        self.sums = np.concatenate([np.zeros((3, 1)), sums], axis=1)
-
-    def gains(self, begin: np.ndarray, end: np.ndarray) -> Array:
-        """What two Gaussians gain over one, of the rows from `begin` to `end` and of the others."""
-        own = self.sums[:, end] - self.sums[:, begin]
-        gain = np.zeros(len(begin))
-        for share, first, second in (own, self.sums[:, -1:] - own):
-            mass = np.maximum(share, 1e-12)
-            variance = np.maximum(second / mass - np.square(first / mass), NARROWEST)
-            gain += mass * (np.log(mass) - 0.5 * np.log(variance))
-        return gain
+    def __init__(self, x: Array, weight: Array) -> None:
+        order = np.argsort(x, axis=0, kind="stable")
+        self.values = np.take_along_axis(x, order, axis=0).T
+        mass = (weight / weight.sum())[order.T]
+        z = self.values - (mass * self.values).sum(axis=1)[:, None]
+        variance = (mass * np.square(z)).sum(axis=1)
+        varying = variance > 0.0
+        self.columns, self.values = np.flatnonzero(varying), self.values[varying]
+        mass, z = mass[varying], z[varying] / np.sqrt(variance[varying])[:, None]
+        self.sums = np.zeros((3, len(z), len(x) + 1))
+        np.cumsum([mass, mass * z, mass * np.square(z)], axis=2, out=self.sums[:, :, 1:])
 
     def intervals(self, least: float) -> list[Interval]:
         """Intervals of different shares of the rows, and single values, that gain most."""
-        if self.constant:
-            return []
-        total, n, found = self.sums[0], len(self.values), []
-        for share in SHARES:
-            end = np.searchsorted(total, total[:-1] + share - 1e-9)
-            begin = np.flatnonzero((end <= n) & (share >= least))
-            found += self._best(begin, end[begin], INTERVALS)
-        begin = np.flatnonzero(np.append(True, self.values[1:] > self.values[:-1]))
-        end = np.append(begin[1:], n)
-        frequent = total[end] - total[begin] >= max(least, LEAST_SHARE)
-        return found + self._best(begin[frequent], end[frequent], MOST_COMPARED)
-
-    def _best(self, begin: np.ndarray, end: np.ndarray, most: int) -> list[Interval]:
-        """Intervals without common rows, those first that gain most."""
-        gains = self.gains(begin, end)
         found: list[Interval] = []
-        while len(found) < most and len(gains) and gains.max() > 0.0:
-            i = int(gains.argmax())
-            found.append((float(gains[i]), self.values[begin[i]], self.values[end[i] - 1]))
-            apart = (begin >= end[i]) | (end <= begin[i])
-            gains = np.where(apart, gains, -np.inf)
+        n = self.values.shape[1]
+        for share in SHARES:
+            length = int(share * n)
+            if length > 0:
+                begin = np.arange(0, n - length + 1, max(1, length // STEPS))
+                found += self._best_intervals(begin, length, least)
+        for i, number in enumerate(self.columns.tolist()):
+            found += self._frequent_values(i, number, max(least, LEAST_SHARE))
         return found
+
+    def _best_intervals(self, begin: np.ndarray, length: int, least: float) -> list[Interval]:
+        """Intervals of a column without common rows, those first that gain most."""
+        own = self.sums[:, :, begin + length] - self.sums[:, :, begin]
+        gains = np.where(own[0] >= least, _gains(own, self.sums[:, :, -1:]), -np.inf)
+        found: list[Interval] = []
+        row = np.arange(len(gains))
+        for _ in range(INTERVALS):
+            best = gains.argmax(axis=1)
+            for i in np.flatnonzero(gains[row, best] > 0.0):
+                first = int(begin[best[i]])
+                gain = float(gains[i, best[i]])
+                found.append((gain, int(self.columns[i]), first, first + length - 1))
+            gains[np.abs(begin - begin[best][:, None]) < length] = -np.inf
+        return found
+
+    def _frequent_values(self, i: int, number: int, least: float) -> list[Interval]:
+        """The values of a column that are held by a share of the rows and gain most."""
+        values, sums = self.values[i], self.sums[:, i]
+        begin = np.flatnonzero(np.append(True, values[1:] > values[:-1]))
+        end = np.append(begin[1:], len(values))
+        frequent = sums[0, end] - sums[0, begin] >= least
+        begin, end = begin[frequent], end[frequent]
+        gains = _gains(sums[:, end] - sums[:, begin], sums[:, -1:])
+        best = np.argsort(-gains, kind="stable")[:MOST_COMPARED]
+        return [
+            (float(gains[j]), number, int(begin[j]), int(end[j] - 1))
+            for j in best.tolist()
+            if gains[j] > 0.0
+        ]
+
+
+def _gains(own: Array, total: Array) -> Array:
+    """What two Gaussians gain over one, of rows with moments `own` and of the others."""
+    gain = np.zeros(own.shape[1:])
+    for share, first, second in (own, total - own):
+        mass = np.maximum(share, 1e-12)
+        variance = np.maximum(second / mass - np.square(first / mass), NARROWEST)
+        gain += mass * (np.log(mass) - 0.5 * np.log(variance))
+    return gain
 
 
 def narrow_groups(x: Array, weight: Array, least: float, rng: np.random.Generator) -> Members:
@@ -79,11 +101,13 @@ def narrow_groups(x: Array, weight: Array, least: float, rng: np.random.Generato
     columns = np.arange(x.shape[1])
     if len(columns) > MOST_COLUMNS:
         columns = np.sort(rng.choice(columns, MOST_COLUMNS, replace=False))
-    found = {
-        (j, low, high): gain
-        for j in columns.tolist()
-        for gain, low, high in _Column(x[:, j], weight).intervals(least)
-    }
+    x = x[:, columns]
+    ordered = _SortedColumns(x, weight)
+    place = {int(column): i for i, column in enumerate(ordered.columns)}
+    found = {}
+    for gain, j, first, last in ordered.intervals(least):
+        values = ordered.values[place[j]]
+        found[j, float(values[first]), float(values[last])] = gain
     best = sorted(found, key=lambda each: -found[each])[:MOST_COMPARED]
     groups = [(x[:, j] >= low) & (x[:, j] <= high) for j, low, high in best]
     groups = [group for group in groups if group.sum() < len(x)]
