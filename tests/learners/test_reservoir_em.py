@@ -200,6 +200,18 @@ def test_a_stream_is_learned_as_well_as_a_table() -> None:
         assert once.score(test) - one > 0.95 * (fit - one)
 
 
+@pytest.mark.parametrize("covariance", ["full", "diag"])
+def test_a_stream_whose_rows_are_dropped_is_learned_nearly_as_well(covariance: Any) -> None:
+    """512 rows are kept, for up to 160 parameters: they tell little more than where to begin."""
+    for seed in range(2):
+        x = clusters(30_000, seed, d=5, k=8)
+        train, test = x[:25_000], x[25_000:]
+        one = Mixture(Gaussian(covariance), 1).fit(train).score(test)
+        fit = Mixture(Gaussian(covariance), 8, random_state=seed).fit(train).score(test)
+        model = Mixture(Gaussian(covariance), 8, learner=SMALL, random_state=seed)
+        assert streamed(model, train, 5000).score(test) - one > 0.97 * (fit - one)
+
+
 def test_the_control_variate_is_exact_for_kept_rows_and_precise_for_others() -> None:
     """Statistics under new parameters, from 10% of the rows and the old statistics of all."""
     x, model = clusters(20_000), MixtureModel(Gaussian(), 3, 2)

@@ -44,6 +44,7 @@ from mixfold.models.mixture_model import MixtureBackend, MixtureModel, MixturePa
 SEARCH_FEW, SEARCH, REFIT, STEP = 8, 4, 16, 256
 FEW_ROWS = 4096
 SAME = 1e-3  # nats per row, by which other parameters must be better
+ROWS_PER_PARAMETER = 20  # fewer kept rows would be fitted too closely
 EVERY_ROW = 1024  # rows up to which every row changes the parameters
 VISITS = 2**18  # rows that a refit visits, in all passes of LAST
 
@@ -202,7 +203,8 @@ class KeptEstimates:
         self, backend: MixtureBackend, kept: KeptRows, params: MixtureParams
     ) -> MixtureParams:
         """Parameters from new candidates, if they are better than after EM from `params`."""
-        if not self.searches(backend.model):
+        enough = ROWS_PER_PARAMETER * backend.model.n_parameters()
+        if not self.searches(backend.model) or len(kept) < enough:
             return params
         parts, learner = kept.parts(), self.em(WARM)
         best = self.best(backend, kept, self._sample(kept, backend.model))

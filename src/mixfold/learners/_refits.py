@@ -36,9 +36,7 @@ LAST = EM(tol=0.005, max_iter=30, accelerate=True)
 FEW_ROWS = 128
 FEW = EM(tol=0.0, max_iter=40)
 WARM_VISITS, LEAST_PASSES = 2**23, 6  # the same in a refit, and the number of passes at least
-CORRECTED = 20  # largest number of corrected EM steps in a refit
 REGRESSION_ROWS = 4096  # rows from which the regression coefficient is computed
-SMALL_GAIN = 1e-7  # nats per row, below which they end
 
 
 @value
@@ -123,26 +121,6 @@ def gathered_with(
 def tile_after(rows: int) -> int:
     """How many rows are added to the statistics together after a refit to `rows` rows."""
     return min(max(power_of_two(max(rows, 1)) // TILES, LEAST_TILE), MOST_TILE)
-
-
-def corrected(
-    backend: MixtureBackend,
-    known: Known,
-    fixed: Statistics | None,
-    params: MixtureParams,
-    parts: Sequence[Rows],
-) -> MixtureParams:
-    """EM with the statistics of all rows, estimated from the kept ones, and fixed ones, if any."""
-    before = -np.inf
-    for _ in range(CORRECTED):
-        kept = statistics_of(backend, params, parts)
-        now = kept.log_likelihood / kept.count
-        found = known.under(backend, params, kept)
-        params, _ = backend.model.maximize(found if fixed is None else fixed + found)
-        if abs(now - before) < SMALL_GAIN:
-            break
-        before = now
-    return params
 
 
 def worse(

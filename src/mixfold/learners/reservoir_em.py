@@ -19,11 +19,8 @@ from mixfold.learners._kept_estimates import KeptEstimates, rows_until_change, w
 from mixfold.learners._kept_rows import KeptRows, nothing_kept, power_of_two
 from mixfold.learners._merging import check_same_kind, learned_more
 from mixfold.learners._refits import (
-    REGRESSION_ROWS,
     WARM,
-    Known,
     best_of,
-    corrected,
     em_on,
     gathered_with,
     statistics_of,
@@ -40,6 +37,9 @@ LEAST_KEPT = 512  # rows, whatever the memory
 ROWS_TO_START = 16
 LEAST_REFIT = 64  # rows after which EM runs again where a pass has ended with fewer
 BYTES_PER_ROW = 24  # of keys, numbers and weights
+# If rows were dropped, parameters are updated when there are one part in so many more rows, and
+# these count for at least so much of the statistics, since parameters change at first.
+GROWTH, LEAST_STEP = 16, 0.2
 
 
 @value
@@ -51,11 +51,11 @@ class ReservoirEM(Learner[ReservoirState]):
     of several candidates, and EM on all rows. Reading often takes little time: until there are a
     fourth more rows, or an eighth of fewer than 4,096, EM continues from what the last search has
     found; until there are a sixteenth more, one EM step adds them; and from 1,024 rows on, the last
-    0.4% of them may have to wait. When rows do not fit any more, EM runs on the kept ones at every
-    doubling, and statistics of all rows are updated, each row counting the same: the kept rows then
-    tell how these change with the parameters. With one component the estimate is that of all rows,
-    to rounding. Parameters do not depend on blocks. Use it for streams and sources that can be read
-    only once.
+    0.4% of them may have to wait. When rows do not fit any more, statistics are updated as in
+    stepwise EM, s <- 0.8 s + 0.2 sbar, where sbar are those of the latest sixteenth of the rows,
+    and candidates from the kept rows are tried at every eightfold number of rows. With one
+    component the estimate is that of all rows, to rounding. Parameters do not depend on blocks. Use
+    it for streams and sources that can be read only once.
 
     Parameters
     ----------
@@ -184,9 +184,12 @@ class ReservoirEM(Learner[ReservoirState]):
         return state, infos
 
     def _next_refit(self, d: int, state: ReservoirState) -> int:
-        at = power_of_two(self.most_rows(d))
-        first = state.statistics is None and state.rows < at
-        return at if first else 2 * power_of_two(max(LEAST_REFIT, state.rows))
+        at, last = power_of_two(self.most_rows(d)), state.rows - state.gathered.n
+        if state.statistics is None and state.rows < at:
+            return at
+        if last < at:
+            return 2 * power_of_two(max(LEAST_REFIT, state.rows))
+        return last + max(LEAST_REFIT, last // GROWTH)
 
     def _with(self, backend: MixtureBackend, state: ReservoirState, rows: Rows) -> ReservoirState:
         """The state with more rows under unchanged parameters."""
@@ -248,7 +251,7 @@ class ReservoirEM(Learner[ReservoirState]):
             params, whole, family = fit.params, fit.statistics, fit.family
         else:
             backend = self._limited(backend, state)
-            params, whole = self._improved(backend, state, self._whole(backend, state))
+            params, whole = self._improved(backend, state)
             family = backend.model.family
         weight = float(whole.count) - known
         after = replace(
@@ -263,26 +266,30 @@ class ReservoirEM(Learner[ReservoirState]):
         return after, [info] if weight > 0.0 else []
 
     def _improved(
-        self, backend: MixtureBackend, state: ReservoirState, whole: Statistics
+        self, backend: MixtureBackend, state: ReservoirState
     ) -> tuple[MixtureParams, Statistics]:
-        """Parameters after EM, and statistics under them; with a search at every third refit."""
-        parts, exact = state.kept.parts(), state.kept.below == 1.0
-        known, fixed = self._known(backend, state, whole), state.before
-        start, _ = backend.model.maximize(whole if fixed is None else fixed + whole)
+        """Parameters with the rows since the last refit, and statistics under them."""
+        fixed, kept = state.before, state.kept
+        exact, whole = kept.below == 1.0, self._mixed(backend, state)
+        params, _ = backend.model.maximize(whole if fixed is None else fixed + whole)
         if exact:
-            params = em_on(self._em(WARM), backend, fixed, start, parts)
-        else:
-            params = corrected(backend, known, fixed, start, parts)
-        if state.rows.bit_length() % 3 == 0:
-            params = self._estimates(state).better(backend, state.kept, params)
-        now = statistics_of(backend, params, parts)
-        if exact:
-            return params, now * (whole.count / now.count)
-        return params, known.under(backend, params, now)
+            params = em_on(self._em(WARM), backend, fixed, params, kept.parts())
+        found = self._estimates(state).better(backend, kept, params) if _searches(state) else params
+        if not exact and found is params:
+            return params, whole
+        now = statistics_of(backend, found, kept.parts())
+        return found, now * (whole.count / now.count)
 
-    def _known(self, backend: MixtureBackend, state: ReservoirState, whole: Statistics) -> Known:
-        kept = statistics_of(backend, state.mixture, state.kept.parts())
-        return Known(whole, kept, state.mixture, state.kept.sample(REGRESSION_ROWS))
+    def _mixed(self, backend: MixtureBackend, state: ReservoirState) -> Statistics:
+        """Statistics of all rows, of which the latest count more if parameters have changed."""
+        assert state.statistics is not None
+        sums = total(expecting(backend, state.params), state.gathered)
+        batch = backend.model.statistics(state.mixture, sums)
+        whole = state.statistics + batch
+        if backend.model.k == 1 or not batch.count > 0.0:
+            return whole
+        gamma = max(LEAST_STEP, batch.count / whole.count)
+        return state.statistics.normalized().mix(batch.normalized(), gamma) * whole.count
 
     def _em(self, learner: EM) -> EM:
         return replace(learner, prior_strength=at_most(self.prior_strength))
@@ -382,3 +389,9 @@ class ReservoirEM(Learner[ReservoirState]):
             gathered=nothing(backend),
             family=bound.model.family,
         )
+
+
+def _searches(state: ReservoirState) -> bool:
+    """Whether the number of rows has reached one in eight powers of two since the last refit."""
+    before = (state.rows - state.gathered.n).bit_length()
+    return state.rows.bit_length() > before and state.rows.bit_length() % 3 == 0
