@@ -11,6 +11,7 @@ from typing import Any
 from mixfold.core.backend import Backend
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Info, Learner
+from mixfold.core.learner_capabilities import search_of
 from mixfold.core.ranking import ranked
 from mixfold.core.rows import Rows
 from mixfold.core.source import no_check
@@ -123,7 +124,7 @@ class Loop:
     def _next_start(self) -> None:
         """Keep the better of this fit and those before; begin another if one is left."""
         fit, best = self.fit, self.fit.best
-        if best is None or _beats(fit, best):
+        if best is None or self._beats(fit, best):
             best = replace(fit, best=None)
         if fit.start + 1 == len(self.plan.initial_params):
             self.fit = replace(best, done=True, best=None, start=fit.start, rows_seen=fit.rows_seen)
@@ -136,6 +137,18 @@ class Loop:
                 best=best,
             )
         self._tell()
+
+    def _beats(self, fit: Fit, best: Fit) -> bool:
+        """Whether a fit has reached more than the best before; with a prior, in the likelihood too.
+
+        So more initialisations never lower the likelihood of the rows, nor the sum with the prior.
+        """
+        if isnan(best.objective):
+            return True
+        higher = _is_higher(fit.objective, best.objective)
+        if search_of(self.learner).prior_strength == 0.0:
+            return higher
+        return higher and not _is_higher(best.log_likelihood, fit.log_likelihood)
 
     def _tell(self) -> None:
         self.plan.progress.update(self.fit, self.plan.source.length)
@@ -171,6 +184,6 @@ def check_some(rows: int, weight: float) -> None:
         raise InvalidInputError("all of sample_weight is zero: at least one must be positive")
 
 
-def _beats(fit: Fit, best: Fit) -> bool:
-    reached = best.objective
-    return isnan(reached) or ranked([reached, fit.objective])[0] == 1
+def _is_higher(one: float, other: float) -> bool:
+    """Whether a score is higher than another one, by more than rounding."""
+    return ranked([other, one])[0] == 1

@@ -51,11 +51,10 @@ class Auto(Learner[AutoState]):
     ----------
     starts : int, default=10
         The largest number of initialisations that are compared. They are of several kinds, which
-        take turns, unless `init` names one. Every ten give one complete fit, and that with the
-        highest sum of log-likelihood and log prior is kept. So from ten on, more tens never end
-        lower in this sum, which is `lower_bound_`; with the prior, the likelihood alone may be
-        lower. From a sample of 8000 rows or more, fewer than ten are drawn once four, or three
-        kinds, agree on the best.
+        take turns, unless `init` names one. Every ten give one complete fit, which is kept if both
+        the log-likelihood and its sum with the log prior, `lower_bound_`, are higher than before.
+        So from ten on, more tens never end lower in either. From a sample of 8000 rows or more,
+        fewer than ten are drawn once four, or three kinds, agree on the best.
     sample_size : int, default=20000
         The number of rows on which they are compared. It grows in proportion where the default
         would be fewer than 200 rows per component or one per parameter, within 64 MiB. If it has
