@@ -95,7 +95,8 @@ def test_few_searches_and_refits_serve_many_reads(monkeypatch: pytest.MonkeyPatc
         model.learn_one(row)
         searched.add(model._now().stream.state.fit.searched)
     assert sorted(searched) == [1024, 1152, 1296]
-    assert made == [1024, 1088, 1152, 1224, 1296, 1380]
+    # after a search EM from the parameters before is compared with it
+    assert made == [1024, 1088, 1152, 1152, 1224, 1296, 1296, 1380]
 
 
 def test_between_refits_an_estimate_is_one_step_of_em_with_all_rows() -> None:

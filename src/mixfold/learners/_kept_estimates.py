@@ -118,8 +118,10 @@ class KeptEstimates:
         """The fit from which an estimate continues; a new one if there are many more rows."""
         n = used_rows(backend.model, kept)
         part = SEARCH_FEW if n < FEW_ROWS else SEARCH
-        if known is None or (n - known.searched) * part >= known.searched:
+        if known is None:
             return self.searched(backend, kept)
+        if (n - known.searched) * part >= known.searched:
+            return self._better(backend, kept, self.searched(backend, kept), known)
         if (n - known.rows) * REFIT >= known.rows:
             return self._refitted(backend, kept, known)
         return known
@@ -133,6 +135,15 @@ class KeptEstimates:
                 bound = with_chosen_prior(bound, self.kinds, sample, [self.seed, 0], 1.0)
             start = self.best(bound, kept, sample)
         return self._fit(WARM, bound, kept, start, len(kept))
+
+    def _better(
+        self, backend: MixtureBackend, kept: KeptRows, new: KeptFit, known: KeptFit
+    ) -> KeptFit:
+        """The new fit, unless EM from the parameters before reaches more on the same rows."""
+        bound = with_model(backend, replace(backend.model, family=new.family))
+        old = self._fit(WARM, bound, kept, known.params, new.searched)
+        learner = self.em(WARM)
+        return old if worse(learner, bound, new.params, old.params, kept.parts(), SAME) else new
 
     def _refitted(self, backend: MixtureBackend, kept: KeptRows, known: KeptFit) -> KeptFit:
         """Parameters after EM on all kept rows, from the last ones."""
