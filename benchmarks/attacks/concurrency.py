@@ -63,12 +63,13 @@ def begun(model: Any, rows: np.ndarray) -> Any:
 def learned(model: Any) -> list[Any]:
     """All that rows determine; which copies were made of a model shows in its snapshots alone.
 
-    Parameters of kept rows continue from an earlier read, so that they depend on reads too.
+    Fits to kept rows continue from an earlier read, so that they depend on reads too.
     """
     now = model._now()
     state, params = now.stream.state, now.params
-    if getattr(state, "fit", None) is not None:
-        state, params = replace(state, fit=None), None
+    for name in ("fit", "recent"):
+        if getattr(state, name, None) is not None:
+            state, params = replace(state, **{name: None}), None
     return [now.stream.waiting, state, params, now.n_seen, now.n_rows]
 
 

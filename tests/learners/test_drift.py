@@ -183,7 +183,7 @@ def test_annealed_gradients_are_annealed_again() -> None:
 
 def test_blocks_files_and_single_rows_do_not_matter(tmp_path: Path) -> None:
     x = np.concatenate([stream(6000), stream(2600, shift=5.0, seed=1)])
-    learner = DriftAware(detector=RobustCusum(min_instances=10), window=64)
+    learner = DriftAware(detector=RobustCusum(min_instances=10), window=64, recent_rows=0)
     whole = Mixture(n_components=3, learner=learner, random_state=0).partial_fit(x)
     assert len(whole.drifts_) == 1
     parts = Mixture(n_components=3, learner=learner, random_state=0)
@@ -197,17 +197,32 @@ def test_blocks_files_and_single_rows_do_not_matter(tmp_path: Path) -> None:
     assert equal(again._now().stream.state, whole._now().stream.state)
 
 
+@pytest.mark.parametrize("recent_rows", [0, 8192])
 @pytest.mark.parametrize("learner", [OnlineEM(), OnlineEM(batch_size=7)])
-def test_single_rows_are_learned_as_blocks_are(learner: Any) -> None:
+def test_single_rows_are_learned_as_blocks_are(learner: Any, recent_rows: int) -> None:
     x = stream(700)
-    rule = DriftAware(learner, RobustCusum(min_instances=4), window=32)
+    rule = DriftAware(learner, RobustCusum(min_instances=4), window=32, recent_rows=recent_rows)
     whole = Mixture(n_components=3, learner=rule, random_state=0).partial_fit(x)
     single = Mixture(n_components=3, learner=rule, random_state=0)
     for i, row in enumerate(x):
         single.learn_one(row)
-        if i % 100 == 50:
-            assert single.n_seen_ == i + 1 > len(single.drifts_)  # looked at on the way
+        if i % 100 == 50 and not recent_rows:  # else fits continue from those that were read
+            assert single.n_seen_ == i + 1 > len(single.drifts_)
     assert equal(single._now().stream.state, whole._now().stream.state)
+
+
+def test_a_chosen_fit_is_made_anew_when_it_is_read() -> None:
+    """With all of its rows, and again when an eighth of them are new."""
+    x = stream(1000)
+    learner = DriftAware(window=32)
+    model = Mixture(n_components=3, learner=learner, random_state=0).partial_fit(x[:704])
+    recent = model._now().stream.state.recent
+    assert recent.chosen != 0
+    assert recent.read == 0
+    fit = Mixture(n_components=3, random_state=0).fit(x[:704])
+    assert model.score(x[:704]) == pytest.approx(fit.score(x[:704]), abs=1e-3)
+    assert model.partial_fit(x[704:768])._now().stream.state.recent.read == 64
+    assert model.partial_fit(x[768:832])._now().stream.state.recent.read == 0
 
 
 def test_learning_goes_on_where_a_fit_has_ended() -> None:

@@ -318,6 +318,14 @@ class DriftRowStream(RowStream):
         window.rows[window.inner.done] = x
         window.inner.learn(x)
 
+    def settled(self) -> Learned:
+        """The learned state with up-to-date parameters, from which later reads continue."""
+        learned, settled, window = super().settled(), self._settled, self._window
+        if settled is not None and settled.done == self.done:
+            recent = settled.learned.stream.state.recent
+            self._window = window._replace(before=replace(window.before, recent=recent))
+        return learned
+
     def moment(self) -> tuple[Any, int]:
         window = self._window
         inner, done = window.inner.moment()

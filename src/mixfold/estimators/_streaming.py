@@ -22,12 +22,13 @@ from mixfold.estimators._learned import Learned
 from mixfold.estimators._learned_attributes import LearnedAttributes
 from mixfold.estimators._mixture_settings import MixtureSettings
 from mixfold.estimators._row_stream import RowStream, is_in_range, live_from
-from mixfold.fitting.initialization import Initialization, kinds_for
+from mixfold.fitting.initialization import Initialization
 from mixfold.fitting.loop import check_some
 from mixfold.fitting.placement import placement_for
 from mixfold.fitting.plan import check_served
 from mixfold.fitting.snapshot import MOST, Snapshot
 from mixfold.fitting.stream import Stream
+from mixfold.learners.search import kinds_for
 from mixfold.models.limits_from_data import with_model
 from mixfold.models.mixture_model import MixtureBackend
 from mixfold.sources.array_source import ArraySource

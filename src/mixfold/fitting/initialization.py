@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from mixfold.core.backend import Model
-from mixfold.core.capabilities import CommonSpread
 from mixfold.core.errors import InvalidInputError, warn
 from mixfold.core.family import Family
 from mixfold.core.initializer import Initializer
@@ -32,19 +31,6 @@ from mixfold.learners.prior_choice import with_chosen_prior
 from mixfold.learners.search import draw, order_on, search
 from mixfold.models.mixture_model import MixtureBackend, MixtureParams
 
-# candidate i of a group is of kind number i
-REAL = (
-    "k-means++",
-    "sphered-k-means",
-    "projection-pursuit",
-    "standardized-k-means",
-    "hierarchical",
-    "concentric",
-    "directional",
-    "projection-pursuit",
-    "raw-k-means",
-    "narrow-groups",
-)
 GROUP = 10
 
 
@@ -66,13 +52,6 @@ def warn_of(learner: Learner, model: Model, sample: Rows) -> None:
     """Issue the warnings of the learner before it begins."""
     for remark in learner.warnings(model, sample.on_host()):
         warn(remark)
-
-
-def kinds_for(family: Family) -> tuple[Initializer, ...]:
-    """The kinds of initializers that take turns: those of real columns, or the family's own."""
-    real = isinstance(family, CommonSpread) and not family.accepts_missing
-    names = REAL if real else (family.default_init,) * GROUP
-    return tuple(find("initializers", name)() for name in names)
 
 
 @value

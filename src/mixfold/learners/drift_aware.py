@@ -17,7 +17,14 @@ from mixfold.core.registry import make_fields
 from mixfold.core.rows import Rows, join, no_rows
 from mixfold.core.value import replace, value
 from mixfold.detectors.robust_cusum import RobustCusum
-from mixfold.learners._recent_rows import RecentFits, after_drift, append, compare, no_fits
+from mixfold.learners._recent_rows import (
+    RecentFits,
+    after_drift,
+    append,
+    compare,
+    fit_for_read,
+    no_fits,
+)
 from mixfold.learners.online_em import OnlineEM
 from mixfold.models.mixture_model import MixtureBackend, MixtureModel
 
@@ -73,8 +80,10 @@ class DriftAware(Learner[DriftAwareState]):
     For changes that are slow, or come and go, EM is also fitted to the last `recent_rows` rows, and
     to the last half of them or those since the last drift, again whenever an eighth of the rows
     are new. The estimate is the one of the three under which the rows of the last few windows had
-    the highest log-likelihood before they were learned; one row counts for at most 10 nats. Limits
-    of variances come from the rows that are fitted.
+    the highest log-likelihood before they were learned; one row counts for at most 10 nats. If it
+    is one of the fits, that is made anew when parameters are read, with all of its rows and as
+    `Auto` makes it, unless fewer than an eighth of them are new since the last time. Limits of
+    variances come from the rows that are fitted.
 
     Parameters
     ----------
@@ -138,7 +147,8 @@ class DriftAware(Learner[DriftAwareState]):
     @property
     def settles_late(self) -> bool:
         """Whether parameters are computed when they are asked for."""
-        return row_keeping(self.learner).settles_late
+        keeps_recent = self.recent_rows > 0 and self.exchangeable
+        return keeps_recent or row_keeping(self.learner).settles_late
 
     @property
     def searches_later(self) -> bool:
@@ -248,7 +258,7 @@ class DriftAware(Learner[DriftAwareState]):
     def _after_window(self, backend: Backend, state: DriftAwareState) -> DriftAwareState:
         """The state after the detector was updated with a complete window."""
         window, before = state.window, state.before
-        state = self.settled(backend, self._between(backend, state, state.inner))
+        state = self._with_inner_settled(backend, self._between(backend, state, state.inner))
         weight = window.total_weight()
         if not weight > 0.0:
             return state
@@ -314,7 +324,13 @@ class DriftAware(Learner[DriftAwareState]):
         return row_keeping(self.learner).model_learned(model, state.inner)
 
     def settled(self, backend: Backend, state: DriftAwareState) -> DriftAwareState:
-        """The state with what its estimate needs computed."""
+        """The state with what its estimate needs computed: a fit to the latest rows, if chosen."""
+        state, mixture = self._with_inner_settled(backend, state), self._mixture(backend)
+        if mixture is None:
+            return state
+        return replace(state, recent=fit_for_read(mixture, state.recent, self.recent_rows))
+
+    def _with_inner_settled(self, backend: Backend, state: DriftAwareState) -> DriftAwareState:
         return replace(state, inner=row_keeping(self.learner).settled(backend, state.inner))
 
     def rows_until_change(self, model: Model, state: DriftAwareState) -> int:

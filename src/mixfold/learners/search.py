@@ -7,8 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from mixfold.core.arrays import on_host
+from mixfold.core.capabilities import CommonSpread
+from mixfold.core.family import Family
 from mixfold.core.initializer import Initializer
 from mixfold.core.ranking import ranked
+from mixfold.core.registry import find
 from mixfold.core.rows import Rows
 from mixfold.core.value import replace
 from mixfold.learners._em_in_memory import Found, learn
@@ -22,6 +25,19 @@ from mixfold.models.mixture_model import (
     count_spurious,
 )
 
+# candidate i of a group is of kind number i
+REAL = (
+    "k-means++",
+    "sphered-k-means",
+    "projection-pursuit",
+    "standardized-k-means",
+    "hierarchical",
+    "concentric",
+    "directional",
+    "projection-pursuit",
+    "raw-k-means",
+    "narrow-groups",
+)
 SHORT = EM(tol=1e-4, max_iter=8, accelerate=True, criterion="step")
 MIDDLE = EM(tol=1e-4, max_iter=20, accelerate=True, criterion="step")
 LONG = EM(tol=1e-5, max_iter=60, accelerate=True, criterion="step")
@@ -40,6 +56,13 @@ PER_COMPONENT, PER_PARAMETER = 50, 3
 MORE_PER_COMPONENT, MORE_PER_PARAMETER, MORE_ROWS, MORE_NUMBERS = 200, 20, 20_000, 2**18
 OF_ROWS = 2**31  # in the seed, where candidates have their numbers
 MOST_NUMBERS = 2**21  # in these rows, if that is more than the fewest
+
+
+def kinds_for(family: Family) -> tuple[Initializer, ...]:
+    """The kinds of initializers that take turns: those of real columns, or the family's own."""
+    real = isinstance(family, CommonSpread) and not family.accepts_missing
+    names = REAL if real else (family.default_init,) * len(REAL)
+    return tuple(find("initializers", name)() for name in names)
 
 
 def search(
