@@ -8,8 +8,8 @@ import pytest
 from mixfold import Auto, Gaussian, Mixture
 from mixfold.backends.threads import Threads
 from mixfold.core.rows import Array, Rows
-from mixfold.learners.search import kinds_for
 from mixfold.learners.prior_choice import with_chosen_prior
+from mixfold.learners.search import kinds_for
 from mixfold.models.limits_from_data import limited
 from mixfold.models.mixture_model import MixtureModel
 
