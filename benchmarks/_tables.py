@@ -26,8 +26,11 @@ import numpy as np
 from scipy.linalg import eigh
 
 from mixfold import Gaussian, Mixture
+from mixfold.core.errors import DegenerateComponentsWarning
 from mixfold.datasets import data_home
 from mixfold.experiments.templates import read_table
+
+warnings.filterwarnings("ignore", category=DegenerateComponentsWarning)  # tied columns
 
 NUMBERS_OF_ROWS = {"id", "ID", "Id", "case.id", "utterance", "Subject", "School", "rat"}
 LABELS = {"class", "anomaly", "digit", "status", "type", "low", "dvid", "evid", "policePrecinct"}
