@@ -1,6 +1,6 @@
 """One pass of `partial_fit` against `fit` on the tables of the data folder, rows shuffled.
 
-    MIXFOLD_DATA=FOLDER python benchmarks/stream_quality.py --jobs 2
+    MIXFOLD_DATA=FOLDER python benchmarks/stream_quality.py --jobs 2 [--memory-budget BYTES]
 
 Rows are shuffled by the seed and a fifth is held out. The gain is what `fit` has above a single
 Gaussian, in nats per held-out row; the share is the part of it that one pass reaches. Where `fit`
@@ -12,6 +12,7 @@ of the tables come as they are: columns are neither centred nor scaled.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -31,7 +32,7 @@ from _tables import (
     table,
     tasks,
 )
-from mixfold import Mixture
+from mixfold import Mixture, ReservoirEM
 
 BLOCKS, ONE_ROW_UP_TO = (100, 10_000), 1500
 LEAST_GAIN, LEAST_ERRORS = 0.02, 2.0
@@ -59,13 +60,14 @@ def blocks_for(n: int) -> tuple[int, ...]:
     return (1, *BLOCKS) if n <= ONE_ROW_UP_TO else BLOCKS
 
 
-def measure(task: Task) -> Outcome:
+def measure(task: Task, memory_budget: int) -> Outcome:
     x = table(task.name)
     train, held = split(x, task.seed, task.most)
+    learner = ReservoirEM(memory_budget=memory_budget)
     base = single(task.shape, train, held)
     whole, _ = fitted(mixture(task.shape, task.k, task.seed), train)
     passes = {
-        block: streamed(mixture(task.shape, task.k, task.seed), train, block)
+        block: streamed(mixture(task.shape, task.k, task.seed, learner=learner), train, block)
         for block in blocks_for(len(train))
     }
     above, error = gain(whole.score_samples(held), base)
@@ -153,10 +155,13 @@ COLUMNS = ("set", "n", "d", "shape", "K", "gain of fit, nats")
 
 
 def main() -> None:
-    given = stream_options(__doc__).parse_args()
+    parser = stream_options(__doc__)
+    parser.add_argument("--memory-budget", type=int, default=ReservoirEM().memory_budget)
+    given = parser.parse_args()
     given.components.insert(0, 1)
     chosen = tasks(given.sets or names(), given)
-    results = in_processes(measure, chosen, given.jobs)
+    work = partial(measure, memory_budget=given.memory_budget)
+    results = in_processes(work, chosen, given.jobs)
     informative, others, ones = [], [], []
     print(heading(*COLUMNS, "share, median (wanted 0.99)", "least (0.95)", "same bits"))
     for outcomes in by_cell(results):
