@@ -96,7 +96,8 @@ class Mixture(Density):
         Whether the learner has converged: for EM and "auto", whether less than `tol` nats of the
         log-likelihood are left to gain.
     n_degenerate_ : int
-        How many components are as narrow in some column as the data's resolution allows.
+        How many components are at a limit in some column: as narrow as the data's resolution
+        allows, or with the smallest mean or probability.
 
     Examples
     --------
