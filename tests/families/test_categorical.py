@@ -60,6 +60,7 @@ def test_passes_of_em_are_those_in_numpy() -> None:
     np.testing.assert_allclose(model.probabilities_, p, rtol=1e-9)
     assert model.score(x) == pytest.approx(likelihood, rel=1e-9)
     np.testing.assert_array_equal(model.modes_, p.argmax(axis=2))
+    np.testing.assert_allclose(model.means_, p[:, :, 1] + 2.0 * p[:, :, 2], rtol=1e-9)
 
 
 def test_the_parameters_of_many_rows_are_found() -> None:
@@ -161,3 +162,5 @@ def test_divergence_is_of_rows_moved_half_way_to_the_mean() -> None:
     p, q = np.array([5.0, 3.0]) / 8.0, np.array([1.0, 7.0]) / 8.0
     there, back = (p * np.log(p / q)).sum(), (q * np.log(q / p)).sum()
     np.testing.assert_allclose(found, [[0.0, there], [back, 0.0]], rtol=1e-12, atol=1e-15)
+    between = Categorical(L).divergence(x, np.array([[0.4], [7.0]]), weight)
+    np.testing.assert_array_equal(between, found)  # of the nearest levels

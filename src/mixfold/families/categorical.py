@@ -88,8 +88,8 @@ class Categorical(Family[ProbabilityParams]):
         return d * self.levels
 
     def sufficient_statistics(self, x: Array) -> Array:
-        found = np.asarray(x)[:, :, None] == np.arange(self.levels)
-        return np.asarray(found.reshape(len(x), -1), dtype=np.float64)
+        found = x[:, :, None] == np.arange(self.levels)
+        return np.asarray(found.reshape(len(x), self.n_statistics(x.shape[1])), dtype=np.float64)
 
     def log_base_measure(self, x: Array) -> Array:
         return np.zeros(len(x))
@@ -132,15 +132,20 @@ class Categorical(Family[ProbabilityParams]):
         return k * d * (self.levels - 1)
 
     def attributes(self, params: ProbabilityParams) -> dict[str, Array]:
-        """Probabilities, and the most probable level of every column."""
+        """The means of the codes, probabilities, and the most probable level of every column."""
         p = params.probabilities
-        return {"probabilities": p, "modes": p.argmax(axis=2).astype(np.float64)}
+        modes = p.argmax(axis=2).astype(np.float64)
+        return {"means": p @ np.arange(self.levels), "probabilities": p, "modes": modes}
 
     def divergence(self, x: Array, centers: Array, weight: Array) -> Array:
-        """KL(p, q) of rows and centres, both moved half of the way to the mean of all rows."""
+        """KL(p, q) of rows and centres, both moved half of the way to the mean of all rows.
+
+        Centres that are means of codes are rounded to levels.
+        """
         from scipy.special import rel_entr
 
-        t, c = self.sufficient_statistics(x), self.sufficient_statistics(centers)
+        t = self.sufficient_statistics(x)
+        c = self.sufficient_statistics(centers.round().clip(0.0, self.levels - 1.0))
         mean = weighted_mean(t, weight)
         p, q = halfway_to_mean(t, mean), halfway_to_mean(c, mean)
         return np.stack([rel_entr(p, one).sum(axis=1) for one in q], axis=1)
