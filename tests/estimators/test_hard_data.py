@@ -141,8 +141,6 @@ def test_gaussians(name: str, covariance: str, learner: str) -> None:
 @pytest.mark.parametrize("learner", LEARNERS)
 @pytest.mark.parametrize("family", ["poisson", "exponential", "geometric", "negative-binomial"])
 def test_positive_families(family: str, learner: str) -> None:
-    if learner in BAYESIAN and family in ("geometric", "negative-binomial"):
-        pytest.skip("no conjugate prior")
     for name, x in (EXPONENTIAL if family == "exponential" else POSITIVE).items():
         models = check_all(family, LEARNERS[learner], x)
         assert models

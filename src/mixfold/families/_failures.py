@@ -6,11 +6,20 @@ from abc import abstractmethod
 
 import numpy as np
 
+from mixfold.core.conjugate import Conjugate, Prior
+from mixfold.core.limits import SMALLEST
 from mixfold.core.rows import Array
 from mixfold.core.support import Support
+from mixfold.families._beta import (
+    LEAST_COUNT,
+    BetaPosterior,
+    BetaProbabilities,
+    digamma_gap,
+)
 from mixfold.families._positive import Positive
 from mixfold.families.mean_params import MeanParams
 
+LEAST_MORE = 0.1  # smallest count of successes above one, so that the mean exists
 LARGEST_RATE = 1e15  # above it a Poisson count is its rate, within a relative 1e-7
 
 
@@ -68,5 +77,43 @@ class Failures(Positive):
         found = [x * np.log1p(r / one) - own - r * np.log((x + r) / (one + r)) for one in c]
         return np.stack([np.maximum(one, 0.0).sum(axis=1) for one in found], axis=1)
 
+    @property
+    def conjugate(self) -> Conjugate:
+        return FailureProbabilities(self, self.successes)
+
     def parameter_bounds(self, params: MeanParams) -> tuple[float, float, float]:
         return float(params.means.max()), float(params.means.min()), float(params.means.max())
+
+
+class FailureProbabilities(BetaProbabilities[MeanParams]):
+    """Posteriors of the probabilities of success, of which each row has `count`."""
+
+    def prior(self, params: MeanParams, prior: Prior) -> BetaPosterior:
+        means = self._means(params, prior, np.inf)
+        # one success more than in kappa rows: the mean number of failures has then a mean itself
+        return BetaPosterior(
+            np.full_like(means, 1.0 + prior.kappa * self.count),
+            prior.kappa * np.maximum(means, LEAST_COUNT),
+        )
+
+    def gain(self, x: Array, weight: Array) -> tuple[Array, Array]:
+        return weight * np.full_like(x, self.count), weight * x
+
+    def expected(self, posterior: BetaPosterior, weights: Array) -> MeanParams:
+        """The mean of r (1 - p) / p."""
+        more = np.maximum(posterior.successes - 1.0, LEAST_MORE)
+        return MeanParams(np.maximum(self.count * posterior.failures / more, SMALLEST))
+
+    def expected_log_params(
+        self, posterior: BetaPosterior, weights: Array
+    ) -> tuple[MeanParams, Array]:
+        a, b = posterior.successes, posterior.failures
+        log_p, eta = -digamma_gap(b, a), -digamma_gap(a, b)  # expectations of log p, log(1 - p)
+        means = np.maximum(self.count / np.expm1(-eta), SMALLEST)
+        return MeanParams(means), self.count * (log_p - log1mexp(eta)).sum(axis=1)
+
+    def intervals(
+        self, posterior: BetaPosterior, weights: Array, level: float
+    ) -> dict[str, tuple[Array, Array]]:
+        low, high = self.probabilities(posterior, level)
+        return {"means": (self.count * (1.0 - high) / high, self.count * (1.0 - low) / low)}

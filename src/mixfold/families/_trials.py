@@ -8,10 +8,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixfold.core.checks import check_array, check_kind
+from mixfold.core.conjugate import Conjugate, Prior
 from mixfold.core.family import Family
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Blocks
 from mixfold.core.support import Support
+from mixfold.families._beta import (
+    LEAST_COUNT,
+    BetaPosterior,
+    BetaProbabilities,
+    digamma_gap,
+)
 from mixfold.families._probabilities import (
     LEAST,
     LOWEST,
@@ -91,6 +98,10 @@ class Trials(Family[ProbabilityParams]):
 
     # capabilities
 
+    @property
+    def conjugate(self) -> Conjugate:
+        return TrialProbabilities(self, float(self.n_trials))
+
     def unconstrained(self, params: ProbabilityParams) -> Array:
         return self.to_natural(params)
 
@@ -106,6 +117,38 @@ class Trials(Family[ProbabilityParams]):
         """Those of the odds."""
         odds = params.probabilities / (1.0 - params.probabilities)
         return float(odds.max()), float(odds.min()), float(odds.max())
+
+
+class TrialProbabilities(BetaProbabilities[ProbabilityParams]):
+    """Posteriors of the probabilities of success in `count` trials."""
+
+    def prior(self, params: ProbabilityParams, prior: Prior) -> BetaPosterior:
+        means = self._means(params, prior, self.count)
+        rest = np.maximum(self.count - means, LEAST_COUNT)
+        return BetaPosterior(prior.kappa * np.maximum(means, LEAST_COUNT), prior.kappa * rest)
+
+    def gain(self, x: Array, weight: Array) -> tuple[Array, Array]:
+        return weight * x, weight * (self.count - x)
+
+    def expected(self, posterior: BetaPosterior, weights: Array) -> ProbabilityParams:
+        a, b = posterior.successes, posterior.failures
+        return ProbabilityParams((a / (a + b)).clip(LEAST, 1.0 - LEAST))
+
+    def expected_log_params(
+        self, posterior: BetaPosterior, weights: Array
+    ) -> tuple[ProbabilityParams, Array]:
+        from scipy.special import expit
+
+        a, b = posterior.successes, posterior.failures
+        log_p, log_q = -digamma_gap(b, a), -digamma_gap(a, b)  # their expectations
+        p = expit(log_p - log_q).clip(LEAST, 1.0 - LEAST)
+        return ProbabilityParams(p), self.count * (log_q - np.log1p(-p)).sum(axis=1)
+
+    def intervals(
+        self, posterior: BetaPosterior, weights: Array, level: float
+    ) -> dict[str, tuple[Array, Array]]:
+        low, high = self.probabilities(posterior, level)
+        return {"means": (self.count * low, self.count * high)}
 
 
 def _divergence(p: Array, q: Array) -> Array:
