@@ -47,7 +47,7 @@ class NegativeBinomial(Failures):
 
     @classmethod
     def variants(cls) -> list[Self]:
-        return [cls(), cls(size=2.5)]
+        return [cls(), cls(size=0.5)]
 
     @property
     def successes(self) -> float:
