@@ -14,7 +14,7 @@ import numpy as np
 
 from attacks import Attack
 from mixfold import Mixture
-from mixfold.core.capabilities import IdentityKernel, LatentFactors
+from mixfold.core.capabilities import IdentityKernel, WhitenedKernel
 from mixfold.core.errors import InvalidInputError, LearningWarning
 from mixfold.core.family import Family
 from mixfold.core.learner import Learner
@@ -75,7 +75,9 @@ def draw_case(rng: np.random.Generator) -> Case:
     hostile = draw_places(rng, n, d)
     rows[hostile] = draw_values(rng, int(hostile.sum()), isinstance(family, IdentityKernel))
     outside = family.out_of_support(rows)
-    rows = rows if outside is None else np.where(outside, np.round(np.abs(rows)), rows)
+    low, high = np.array([[s.low, s.high] for s in family.supports(d)]).T
+    inside = np.clip(np.round(np.abs(rows)), low, high)
+    rows = rows if outside is None else np.where(outside, inside, rows)
     most = np.finfo(dtype).max
     rows = np.clip(rows, -most, most).astype(dtype)
     entries = ("fit", "fit of blocks", "evaluation", "partial_fit", "learn_one")
@@ -83,7 +85,7 @@ def draw_case(rng: np.random.Generator) -> Case:
     weighted = entry in ("fit", "partial_fit") and rng.random() < 0.3
     weight = draw_weights(rng, n) if weighted else None
     on_torch = (
-        not isinstance(family, LatentFactors)
+        isinstance(family, IdentityKernel | WhitenedKernel)
         and find_spec("torch") is not None
         and rng.random() < 0.1
     )

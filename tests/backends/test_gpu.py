@@ -30,7 +30,7 @@ from mixfold.testing import backends, families, sources
 
 FAMILIES: list[Family] = [
     variant
-    for name in ("gaussian", "poisson", "exponential")
+    for name in ("gaussian", "poisson", "exponential", "bernoulli", "geometric")
     for variant in find_all("families")[name].variants()
     if not isinstance(variant, LatentFactors)
 ]

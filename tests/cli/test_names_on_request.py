@@ -17,6 +17,7 @@ from mixfold.core.registry import names
     ("arguments", "package"),
     [
         (["fit", "--learner", "?"], "learners"),
+        (["fit", "--family", "?"], "families"),
         (["fit", "--init", "?"], "initializers"),
         (["compare", "--learners", "?"], "learners"),
     ],

@@ -54,6 +54,8 @@ def test_values_that_are_not_finite(estimator: Any, method: str, value: float, n
         ("poisson", -1.0, "whole numbers >= 0"),
         ("poisson", 2.5, "whole numbers >= 0"),
         ("exponential", -0.5, "must be >= 0"),
+        ("geometric", 2.5, "whole numbers >= 0"),
+        ("multinomial", -1.0, "whole numbers >= 0"),
     ],
 )
 @pytest.mark.parametrize("method", CALLS)

@@ -139,9 +139,9 @@ def test_gaussians(name: str, covariance: str, learner: str) -> None:
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
-@pytest.mark.parametrize("family", ["poisson", "exponential"])
+@pytest.mark.parametrize("family", ["poisson", "exponential", "geometric", "negative-binomial"])
 def test_positive_families(family: str, learner: str) -> None:
-    for name, x in (POSITIVE if family == "poisson" else EXPONENTIAL).items():
+    for name, x in (EXPONENTIAL if family == "exponential" else POSITIVE).items():
         models = check_all(family, LEARNERS[learner], x)
         assert models
         if name in ("zeros", "a column of zeros") and learner not in BAYESIAN:

@@ -21,6 +21,7 @@ from mixfold.core.family import Family
 from mixfold.core.registry import find_all
 from mixfold.core.value import digest, equal
 from mixfold.families.gaussian import Gaussian
+from mixfold.fitting.component_order import reorder
 from mixfold.learners.mini_batch_em import MiniBatchEM
 from mixfold.learners.online_em import OnlineEM
 from mixfold.learners.online_vb import OnlineVB
@@ -189,8 +190,12 @@ def test_every_family_is_aligned(family: Family) -> None:
     _, params, x = example_mixture(family, 3, d, 2000, np.random.default_rng(3))
     order = [2, 0, 1]
     other = Mixture(family, 3, init=params, learner="em").fit(x)
-    means = other.means_[order]
-    models = [other, Mixture(family, 3, init=means, learner="em", random_state=1).fit(x)]
+    bounded = family.support.high < np.inf or family.given_total
+    # rows of few values do not determine a mixture: another fit would be elsewhere
+    start = reorder(other.params_, np.array(order)) if bounded else other.means_[order]
+    passes = 1 if bounded else None
+    again = Mixture(family, 3, init=start, learner="em", max_iter=passes, random_state=1).fit(x)
+    models = [other, again]
     np.testing.assert_allclose(mixfold.merge(models, align=True).means_, other.means_, 0.02, 0.1)
 
 

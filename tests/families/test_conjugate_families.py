@@ -10,12 +10,16 @@ import pytest
 from scipy import stats
 
 from conjugates import close, matched
-from mixfold import Gaussian, Prior
+from mixfold import Bernoulli, Binomial, Gaussian, Geometric, NegativeBinomial, Prior
 from mixfold.backends.threads import Threads
 from mixfold.core.family import Family
 from mixfold.core.rows import Array, Rows
 from mixfold.core.statistics import Block, Statistics, pack
+from mixfold.families._beta import BetaPosterior
+from mixfold.families._failures import Failures
 from mixfold.families._normal_wishart import NormalWishartPosterior
+from mixfold.families._probabilities import ProbabilityParams
+from mixfold.families._trials import Trials
 from mixfold.families.exponential import Exponential
 from mixfold.families.poisson import Poisson
 from mixfold.kernels.reference import ReferenceKernel
@@ -23,7 +27,16 @@ from mixfold.models.bayesian_mixture import BayesianMixture, MixturePosterior
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 from mixfold.testing import families
 
-CONJUGATE: list[Family] = [Gaussian(), Gaussian("diag"), Poisson(), Exponential()]
+CONJUGATE: list[Family] = [
+    Gaussian(),
+    Gaussian("diag"),
+    Poisson(),
+    Exponential(),
+    Bernoulli(),
+    Binomial(12),
+    Geometric(),
+    NegativeBinomial(2.5),
+]
 
 
 def example(family: Family, k: int, d: int, n: int) -> tuple[BayesianMixture, Any, Array]:
@@ -61,16 +74,22 @@ def test_parts_combine_to_the_whole(family: Family) -> None:
 def test_parts_that_came_to_doubt_combine_to_what_they_can_mean(family: Family) -> None:
     mixture, prior, x = example(family, 1, 3, 40)
     before = matched(Threads(mixture.model, 1), prior, Rows(x))[0]
-    center = mixture.expected(before).components.means[0]
+
+    def means(posterior: MixturePosterior) -> Array:
+        return family.mean(mixture.expected(posterior).components)[0, :3]
+
+    center = means(before)
     # a far row that may or may not be the component's
-    rows = [center * f + f for f in (20.0, 3.0, 500.0, 2.0, 1.0)]
+    far = [center * f + f for f in (20.0, 3.0, 500.0, 2.0, 1.0)]
+    rows = [row.clip(family.support.low, family.support.high) for row in far]
     doubt = [mixture.conjugate.match(before.components, r, 1.0, np.array([0.5]))[0] for r in rows]
     parts = [MixturePosterior(before.alpha, components) for components in doubt]
-    merged = mixture.expected(mixture.combine(before, parts)).components
-    moves = np.array([mixture.expected(p).components.means[0] - center for p in parts])
+    together = mixture.combine(before, parts)
+    moves = np.array([means(p) - center for p in parts])
     most = np.abs(moves).sum(axis=0)
-    assert (np.abs(merged.means[0] - center) <= most * (1.0 + 1e-9)).all()
+    assert (np.abs(means(together) - center) <= most * (1.0 + 1e-9)).all()
     if isinstance(family, Gaussian):
+        merged = mixture.expected(together).components
         sizes = [family.log_determinant(mixture.expected(p).components) for p in parts]
         assert family.log_determinant(merged) > np.min(sizes) - 3.0
 
@@ -111,6 +130,12 @@ def _one(mixture: BayesianMixture, posterior: MixturePosterior, rng: np.random.G
     from mixfold.families.mean_params import MeanParams
 
     b = posterior.components
+    if isinstance(b, BetaPosterior):
+        p, family = rng.beta(b.successes, b.failures), mixture.model.family
+        if isinstance(family, Trials):
+            return ProbabilityParams(p)
+        assert isinstance(family, Failures)
+        return MeanParams(family.successes * (1.0 - p) / p)
     if not isinstance(b, NormalWishartPosterior):
         rates = rng.gamma(b.shape, 1.0 / b.rate)
         poisson = isinstance(mixture.model.family, Poisson)
@@ -133,7 +158,7 @@ def test_intervals_hold_what_is_drawn(family: Family) -> None:
     draws = drawn(mixture, posterior, 2000, rng)
     values = {
         "weights": np.array([p.weights for p in draws]),
-        "means": np.array([p.components.means for p in draws]),
+        "means": np.array([family.mean(p.components)[:, :2] for p in draws]),
     }
     if isinstance(family, Gaussian):
         covariances = family.structure.covariances

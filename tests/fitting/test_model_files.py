@@ -5,15 +5,18 @@ from __future__ import annotations
 import copy
 import io
 import pickle
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import joblib  # type: ignore[import-untyped]
 import numpy as np
+import pandas as pd
 import pytest
 
 import mixfold
+import saved_models
 from mixfold import GaussianMixture, Mixture
 from mixfold.core.errors import ModelFileError
 from mixfold.core.family import Family
@@ -105,7 +108,13 @@ def check_round_trip(model: Any, state: Callable[[Any], Any]) -> None:
 
 @pytest.mark.parametrize("state", STATES, ids=lambda state: state.__name__)
 @pytest.mark.parametrize("family", FAMILIES, ids=repr)
-def test_every_family(family: Family, state: Callable[[Any], Any]) -> None:
+def test_every_family(
+    family: Family, state: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = np.minimum(COUNTS, family.support.high)
+    for module in (sys.modules[__name__], saved_models):
+        monkeypatch.setattr(module, "COUNTS", rows)
+        monkeypatch.setattr(module, "NAMED", pd.DataFrame(rows, columns=["a", "b"]))
     learner = Auto(starts=2, prior_strength=0.0)  # EM, on streams too
     check_round_trip(Mixture(family, 2, learner=learner, random_state=0), state)
 

@@ -42,7 +42,7 @@ def added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The skeletons of CONTRIBUTING as new files of their packages."""
     family, learner, *_ = python_blocks("CONTRIBUTING.md")
     for package, name, text in (
-        ("families", "geometric", family),
+        ("families", "shifted_geometric", family),
         ("learners", "plain_em", learner),
     ):
         (tmp_path / package).mkdir()
@@ -54,17 +54,17 @@ def added(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     registry.clear_caches()
     yield
     registry.clear_caches()
-    for name in ("families.geometric", "learners.plain_em"):
+    for name in ("families.shifted_geometric", "learners.plain_em"):
         sys.modules.pop(f"mixfold.{name}", None)
 
 
 @pytest.mark.usefixtures("added")
 def test_a_family_is_one_new_file() -> None:
-    family = registry.find("families", "geometric")()
+    family = registry.find("families", "shifted-geometric")()
     for law in families.LAWS:
         law(family, 3, 2, np.random.default_rng(0))
-    rows = np.random.default_rng(0).geometric(0.2, size=(500, 1)) - 1.0
-    fitted = mixfold.Mixture("geometric", 2, random_state=0).fit(rows)
+    rows = np.random.default_rng(0).geometric(0.2, size=(500, 1)).astype(np.float64)
+    fitted = mixfold.Mixture("shifted-geometric", 2, random_state=0).fit(rows)
     assert fitted.score(rows) > mixfold.Mixture("poisson", 1).fit(rows).score(rows)
 
 

@@ -33,6 +33,7 @@ class Family(ABC, Generic[ParamsT]):
 
     default_init: ClassVar[str] = "k-mle++"  # the default initializer of the family
     accepts_missing: ClassVar[bool] = False  # whether NaN stands for a missing value
+    given_total: ClassVar[bool] = False  # whether densities are those of rows given their sums
     statistics_depend_on_params: ClassVar[bool] = False
     """Whether the sums of rows with given responsibilities depend on the parameters, as they do
     where values that are not observed are replaced by their expectations."""

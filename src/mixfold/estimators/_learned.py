@@ -55,6 +55,8 @@ class Learned:
         "precisions_cholesky_",
         "loadings_",
         "noise_variance_",
+        "probabilities_",
+        "modes_",
         "n_seen_",
         "n_rows_",
         "n_iter_",

@@ -26,8 +26,9 @@ class Mixture(Density):
     Parameters
     ----------
     family : str or family object, default="gaussian"
-        The distribution of the components: "gaussian", "exponential", "poisson", or e.g.
-        `Gaussian(covariance="diag")`.
+        The distribution of the components: "gaussian", "exponential", "poisson", "geometric",
+        "bernoulli", "multinomial" and others, or e.g. `Gaussian(covariance="diag")` or
+        `Binomial(trials=9)`.
     n_components : int, default=1
         The number of components K.
     learner : str or learner object, default="auto"
@@ -96,7 +97,8 @@ class Mixture(Density):
         Whether the learner has converged: for EM and "auto", whether less than `tol` nats of the
         log-likelihood are left to gain.
     n_degenerate_ : int
-        How many components are as narrow in some column as the data's resolution allows.
+        How many components are at a limit in some column: as narrow as the data's resolution
+        allows, or with the smallest mean or probability.
 
     Examples
     --------

@@ -16,7 +16,7 @@ from mixfold.families.mean_params import MeanParams
 
 
 class Positive(Family[MeanParams]):
-    """Base of the exponential and the Poisson family."""
+    """Base of families whose parameters are positive means."""
 
     floor: float
     support = Support(low=0.0)

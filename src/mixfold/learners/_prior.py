@@ -32,7 +32,7 @@ def no_prior(model: Model) -> str | None:
         return None
     return (
         f"{getattr(model, 'family', model)!r} has no conjugate prior here: use full or diagonal "
-        "Gaussians without a cap, Poisson or exponential components, or a learner of the EM kind"
+        "Gaussians without a cap, families of counts such as Poisson, or a learner of the EM kind"
     )
 
 

@@ -231,8 +231,11 @@ def degenerate(model: MixtureModel, params: MixtureParams) -> NDArray[np.bool_]:
 def count_spurious(model: MixtureModel, params: MixtureParams, parts: Sequence[Rows]) -> int:
     """How many components are on a limit in some column, and have few of the rows.
 
-    Many rows are on a limit in discrete columns, but few only if they were chosen for that.
+    Many rows are on a limit in discrete columns, but few only if they were chosen for that. Where
+    all columns are discrete in the family too, densities are at most one, and none is spurious.
     """
+    if all(support.whole for support in model.family.supports(model.d)):
+        return 0
     found = degenerate(model, params).any(axis=1)
     if not found.any():
         return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf, prod
 from typing import Any
 
 import numpy as np
@@ -141,7 +142,8 @@ def a_common_factor_of_weights_changes_nothing(
 ) -> None:
     """Weights of 0.01 or 10 throughout are as good as none, unless a prior says what a row weighs.
 
-    From a start that counts, as in `one_by_one_is_batches_of_one`.
+    From a start that counts, as in `one_by_one_is_batches_of_one`. Where rows have too few values
+    to determine the parameters, many are equally good, and only the likelihood is compared.
     """
     backend, some = Threads(model, 1), rows.cut(0, 40)
     if hasattr(learner.init(backend, params), "prior"):
@@ -151,6 +153,10 @@ def a_common_factor_of_weights_changes_nothing(
         weighted = Rows(some.x, factor * some.weights())
         found = fold(backend, learner, params, weighted, [], seen=200)[0]
         now, then = (learner.estimate(backend, state) for state in (found, expected))
+        if not is_identifiable(model):
+            one, other = (backend.posterior(params, some, False)[0] for params in (now, then))
+            np.testing.assert_allclose(one.mean(), other.mean(), rtol=0.0, atol=0.01)
+            continue
         if model.has_coordinates:
             now, then = model.unconstrained(now), model.unconstrained(then)
         else:
@@ -215,6 +221,14 @@ def elsewhere(model: Model, params: Any) -> Any:
     return model.constrained(
         model.unconstrained(params) + 0.5 * model.coordinate_scales(params), params
     )
+
+
+def is_identifiable(model: Model) -> bool:
+    """Whether a row has more possible values than a mixture has parameters."""
+    if not isinstance(model, MixtureModel):
+        return True
+    values = prod(s.high - s.low + 1.0 if s.whole else inf for s in model.family.supports(model.d))
+    return model.n_parameters() < values
 
 
 def coordinates(model: Model, params: Any) -> Array:
