@@ -44,7 +44,8 @@ class Scales(Family[ScaleParams]):
     @property
     def limits(self) -> tuple[float, float]:
         """The smallest and the largest scale, at which theta too is from 1e-60 to 1e60."""
-        low, high = self.to_scales(np.array([SMALLEST, LARGEST]))
+        with np.errstate(over="ignore", under="ignore"):
+            low, high = self.to_scales(np.array([SMALLEST, LARGEST]))
         return max(float(low), SMALLEST), min(float(high), LARGEST)
 
     @property
