@@ -23,13 +23,13 @@ def log_less_digamma(shape: Array) -> Array:
 
 def _slope(shape: Array) -> Array:
     """a times the derivative of log(a) - digamma(a): 1 - a trigamma(a)."""
-    from scipy.special import polygamma
+    from scipy.special import zeta
 
     r = 1.0 / np.maximum(shape, LARGE)
     s = np.square(r)
     odd = 1 / 6 - s * (1 / 30 - s * (1 / 42 - s * (1 / 30 - s * 5 / 66)))
     small = np.minimum(shape, LARGE)
-    return np.where(shape > LARGE, -0.5 * r - s * odd, 1.0 - small * polygamma(1, small))
+    return np.where(shape > LARGE, -0.5 * r - s * odd, 1.0 - small * zeta(2.0, small))
 
 
 def gamma_shapes(gap: Array) -> Array:
