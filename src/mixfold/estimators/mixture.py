@@ -26,8 +26,8 @@ class Mixture(Density):
     Parameters
     ----------
     family : str or family object, default="gaussian"
-        The distribution of the components: "gaussian", "exponential", "poisson", or e.g.
-        `Gaussian(covariance="diag")`.
+        The distribution of the components: "gaussian", "exponential", "poisson", "gamma", "beta",
+        "log-normal", "von-mises" and others, or e.g. `Gaussian(covariance="diag")`.
     n_components : int, default=1
         The number of components K.
     learner : str or learner object, default="auto"
