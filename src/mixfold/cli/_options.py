@@ -51,7 +51,12 @@ Components = Annotated[
 ]
 Family = Annotated[
     str,
-    option("--family", metavar="NAME", help=f"{known('families')}; gaussian:cap=20."),
+    option(
+        "--family",
+        metavar="NAME",
+        help="gaussian, poisson ...; '?' lists all; gaussian:cap=20.",
+        **names_on_request("families"),
+    ),
 ]
 Covariance = Annotated[
     str | None,

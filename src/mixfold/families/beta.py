@@ -131,6 +131,11 @@ class Beta(Family[BetaParams]):
 
     # capabilities
 
+    def standard_deviations(self, params: BetaParams) -> Array:
+        total = params.alphas + params.betas
+        product = (params.alphas / total) * (params.betas / total)
+        return np.asarray(np.sqrt(product / (total + 1.0)))
+
     def unconstrained(self, params: BetaParams) -> Array:
         """Logits of the means, and logarithms of the sums of the shapes."""
         logits = np.log(params.alphas / params.betas)

@@ -52,6 +52,9 @@ class Gamma(GammaStatistics):
         drawn = rng.standard_gamma(params.shapes[labels]) / params.rates[labels]
         return kept_above_zero(drawn)
 
+    def standard_deviations(self, params: GammaParams) -> Array:
+        return np.asarray(np.sqrt(params.shapes) / params.rates)
+
     def attributes(self, params: GammaParams) -> dict[str, Array]:
         means = params.shapes / params.rates
         return {"means": means, "shapes": params.shapes, "rates": params.rates}

@@ -49,10 +49,13 @@ class InverseGamma(GammaStatistics):
         drawn = rng.standard_gamma(params.shapes[labels])
         return kept_above_zero(params.rates[labels] / kept_above_zero(drawn))
 
+    def standard_deviations(self, params: GammaParams) -> Array:
+        """Infinite where the shape is at most 2."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(_means(params) / np.sqrt(np.maximum(params.shapes - 2.0, 0.0)))
+
     def attributes(self, params: GammaParams) -> dict[str, Array]:
-        above = np.where(params.shapes > 1.0, params.shapes - 1.0, np.nan)
-        means = np.where(params.shapes > 1.0, params.rates / above, np.inf)
-        return {"means": means, "shapes": params.shapes, "scales": params.rates}
+        return {"means": _means(params), "shapes": params.shapes, "scales": params.rates}
 
     # the first coordinates are those of location: log of the mean of 1/x, with the other sign
 
@@ -61,6 +64,12 @@ class InverseGamma(GammaStatistics):
 
     def constrained(self, coordinates: Array, like: GammaParams) -> GammaParams:
         return super().constrained(_first_negated(coordinates), like)
+
+
+def _means(params: GammaParams) -> Array:
+    """E[x]; infinite where the shape is at most 1."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(params.rates / np.maximum(params.shapes - 1.0, 0.0))
 
 
 def _first_negated(coordinates: Array) -> Array:

@@ -115,6 +115,9 @@ class InverseGaussian(AboveZero[InverseGaussianParams]):
 
     # capabilities
 
+    def standard_deviations(self, params: InverseGaussianParams) -> Array:
+        return np.asarray(params.means * np.sqrt(params.means / params.shapes))
+
     def unconstrained(self, params: InverseGaussianParams) -> Array:
         return np.log(np.hstack([params.means, params.shapes / params.means]))
 

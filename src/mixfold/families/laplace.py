@@ -76,5 +76,8 @@ class Laplace(Scales):
     def sample(self, params: ScaleParams, labels: np.ndarray, rng: np.random.Generator) -> Array:
         return np.asarray(rng.laplace(self.location, params.scales[labels]))
 
+    def standard_deviations(self, params: ScaleParams) -> Array:
+        return np.asarray(np.sqrt(2.0) * params.scales)
+
     def attributes(self, params: ScaleParams) -> dict[str, Array]:
         return {"means": np.full_like(params.scales, self.location), "scales": params.scales}

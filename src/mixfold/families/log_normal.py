@@ -42,6 +42,12 @@ def _logs(x: Array) -> Array:
     return np.log(kept_above_zero(x))
 
 
+def _means(params: LogNormalParams) -> Array:
+    """E[x]; infinite if it is beyond the largest number."""
+    with np.errstate(over="ignore"):
+        return np.asarray(np.exp(params.log_means + 0.5 * np.square(params.log_deviations)))
+
+
 @value
 class LogNormal(AboveZero[LogNormalParams]):
     """Values whose logarithms are normal with mean m and standard deviation s in each column.
@@ -154,11 +160,14 @@ class LogNormal(AboveZero[LogNormalParams]):
     def symmetric_kl(self, a: LogNormalParams, b: LogNormalParams) -> Array:
         return NORMAL.symmetric_kl(_normal(a), _normal(b))
 
+    def standard_deviations(self, params: LogNormalParams) -> Array:
+        with np.errstate(over="ignore"):
+            ratio = np.sqrt(np.expm1(np.square(params.log_deviations)))
+            return np.asarray(_means(params) * ratio)
+
     def attributes(self, params: LogNormalParams) -> dict[str, Array]:
-        with np.errstate(over="ignore"):  # a mean beyond the largest number is infinite
-            means = np.exp(params.log_means + 0.5 * np.square(params.log_deviations))
         return {
-            "means": means,
+            "means": _means(params),
             "log_means": params.log_means,
             "log_deviations": params.log_deviations,
         }

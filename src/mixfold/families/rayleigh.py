@@ -55,5 +55,8 @@ class Rayleigh(Scales):
     def sample(self, params: ScaleParams, labels: np.ndarray, rng: np.random.Generator) -> Array:
         return np.asarray(rng.rayleigh(params.scales[labels]))
 
+    def standard_deviations(self, params: ScaleParams) -> Array:
+        return np.asarray(np.sqrt(2.0 - np.pi / 2.0) * params.scales)
+
     def attributes(self, params: ScaleParams) -> dict[str, Array]:
         return {"means": np.sqrt(np.pi / 2.0) * params.scales, "scales": params.scales}

@@ -135,6 +135,10 @@ class VonMises(Family[VonMisesParams]):
 
     # capabilities
 
+    def standard_deviations(self, params: VonMisesParams) -> Array:
+        """Circular standard deviations, sqrt(-2 log R) for a resultant length R."""
+        return np.asarray(np.sqrt(-2.0 * np.log(resultant_lengths(params.concentrations))))
+
     def unconstrained(self, params: VonMisesParams) -> Array:
         return np.hstack([params.directions, np.log(params.concentrations)])
 

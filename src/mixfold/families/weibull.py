@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import gamma
 from typing import Self
 
 import numpy as np
@@ -84,7 +85,12 @@ class Weibull(Scales):
         scales = params.scales[labels]
         return np.asarray(scales * rng.weibull(self.shape, size=scales.shape))
 
-    def attributes(self, params: ScaleParams) -> dict[str, Array]:
-        from scipy.special import gamma
+    def standard_deviations(self, params: ScaleParams) -> Array:
+        return np.asarray(params.scales * np.sqrt(self._moment(2) - self._moment(1) ** 2))
 
-        return {"means": params.scales * gamma(1.0 + 1.0 / self.shape), "scales": params.scales}
+    def attributes(self, params: ScaleParams) -> dict[str, Array]:
+        return {"means": params.scales * self._moment(1), "scales": params.scales}
+
+    def _moment(self, power: int) -> float:
+        """E[(x / scale)^power]."""
+        return gamma(1.0 + power / self.shape)

@@ -20,9 +20,8 @@ def quadrature(support: Support, sample: Array, corner: float | None = None) -> 
     """
     if corner is not None:
         sides = support._replace(high=corner), support._replace(low=corner)
-        parts = [quadrature(side, sample) for side in sides]
-        points, weights = zip(*parts, strict=True)
-        return np.concatenate(points), np.concatenate(weights)
+        left, right = (quadrature(side, sample) for side in sides)
+        return np.concatenate([left[0], right[0]]), np.concatenate([left[1], right[1]])
     center, spread = float(sample.mean()), float(sample.std()) + 1e-3
     if support.whole:
         reach = DEVIATIONS * (spread + 1.0)
