@@ -11,13 +11,16 @@ from rich.console import Console
 from mixfold.cli._tables import components
 from mixfold.cli.main import main
 from mixfold.core.registry import names
+from mixfold.families._gamma_statistics import GammaParams
+from mixfold.families.inverse_gamma import InverseGamma
 
 
 @pytest.mark.parametrize(
     ("arguments", "package"),
     [
-        (["fit", "--learner", "?"], "learners"),
         (["fit", "--family", "?"], "families"),
+        (["compare", "--family", "?"], "families"),
+        (["fit", "--learner", "?"], "learners"),
         (["fit", "--init", "?"], "initializers"),
         (["compare", "--learners", "?"], "learners"),
     ],
@@ -27,6 +30,20 @@ def test_a_question_mark_lists_all_names(
 ) -> None:
     assert main(arguments) in (0, None)
     assert capsys.readouterr().out.split() == list(names(package))
+
+
+def test_means_that_are_infinite_are_shown() -> None:
+    params = GammaParams(np.array([[0.5], [0.7]]), np.ones((2, 1)))
+    model = SimpleNamespace(
+        weights_=np.array([0.25, 0.75]),
+        model_=SimpleNamespace(family=InverseGamma()),
+        params_=SimpleNamespace(components=params),
+        n_features_in_=1,
+        feature_names_in_=np.array(["a"], dtype=object),
+    )
+    out = Console(width=80, record=True, force_terminal=False)
+    components(model, out)
+    assert out.export_text().count("inf") == 4
 
 
 def test_components_of_a_family_without_means() -> None:

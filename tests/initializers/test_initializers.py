@@ -23,7 +23,7 @@ from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 
 @pytest.mark.parametrize("init", ["k-means++", "k-mle++", "random-labels", "random-rows", "auto"])
-@pytest.mark.parametrize("family", ["gaussian", "poisson", "exponential"])
+@pytest.mark.parametrize("family", ["gaussian", "poisson", "exponential", "rayleigh", "von-mises"])
 def test_every_start_serves_every_family(family: str, init: str) -> None:
     x = np.round(np.abs(clusters()))
     model = Mixture(family, 3, init=init, learner=EM(max_iter=5), random_state=0).fit(x)

@@ -137,7 +137,7 @@ def _cells(means: np.ndarray, spread: np.ndarray | None, sign: str) -> list[str]
 
 def _decimals(scales: np.ndarray) -> Callable[[float], str]:
     usual = float(np.median(scales))
-    digits = int(2 - np.floor(np.log10(usual))) if usual > 0 else 7
+    digits = int(2 - np.floor(np.log10(usual))) if 0.0 < usual < np.inf else 7
     if not -5 < digits < 7:
         return lambda number: f"{number:.4g}"
     return lambda number: f"{number:.{max(0, digits)}f}"

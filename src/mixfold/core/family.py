@@ -88,6 +88,11 @@ class Family(ABC, Generic[ParamsT]):
         """The support of every column; by default all numbers."""
         return Support()
 
+    @property
+    def corner(self) -> float | None:
+        """Where densities of all columns have no derivative, if anywhere: laws integrate to it."""
+        return None
+
     def supports(self, d: int) -> tuple[Support, ...]:
         """The support of each of d columns."""
         return (self.support,) * d

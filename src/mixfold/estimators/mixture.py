@@ -26,9 +26,8 @@ class Mixture(Density):
     Parameters
     ----------
     family : str or family object, default="gaussian"
-        The distribution of the components: "gaussian", "exponential", "poisson", "geometric",
-        "bernoulli", "multinomial" and others, or e.g. `Gaussian(covariance="diag")` or
-        `Binomial(trials=9)`.
+        The distribution of the components: "gaussian", "poisson", "gamma", "bernoulli" and others,
+        or e.g. `Gaussian(covariance="diag")` or `Binomial(trials=9)`.
     n_components : int, default=1
         The number of components K.
     learner : str or learner object, default="auto"

@@ -16,6 +16,7 @@ from mixfold.families._beta import (
     BetaProbabilities,
     digamma_gap,
 )
+from mixfold.families._divergences import typical_size
 from mixfold.families._positive import Positive
 from mixfold.families.mean_params import MeanParams
 
@@ -72,7 +73,7 @@ class Failures(Positive):
         from scipy.special import xlog1py
 
         r = self.successes
-        c = np.maximum(centers, 0.5 * self.typical_size(x, weight))
+        c = np.maximum(centers, 0.5 * typical_size(x, weight))
         own = xlog1py(x, r / np.maximum(x, 1.0))
         found = [x * np.log1p(r / one) - own - r * np.log((x + r) / (one + r)) for one in c]
         return np.stack([np.maximum(one, 0.0).sum(axis=1) for one in found], axis=1)

@@ -56,10 +56,6 @@ class Positive(Family[MeanParams]):
         """Where a mean is on its floor."""
         return params.means <= TOUCHING * self._floors(weights @ params.means)
 
-    def typical_size(self, x: Array, weight: Array) -> Array:
-        """The mean of each column, (d,), by which divergences are scaled."""
-        return np.asarray(np.maximum((weight / weight.sum()) @ x, SMALLEST))
-
     # capabilities
 
     def unconstrained(self, params: MeanParams) -> Array:

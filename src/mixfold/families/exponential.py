@@ -8,9 +8,9 @@ import numpy as np
 
 from mixfold.core.capabilities import RowUpdates
 from mixfold.core.conjugate import Conjugate
-from mixfold.core.limits import SMALLEST
 from mixfold.core.rows import Array
 from mixfold.core.value import value
+from mixfold.families._divergences import itakura_saito
 from mixfold.families._gamma_rates import ExponentialRates
 from mixfold.families._positive import Positive
 from mixfold.families.mean_params import MeanParams
@@ -60,10 +60,7 @@ class Exponential(Positive):
 
     def divergence(self, x: Array, centers: Array, weight: Array) -> Array:
         """x/c - log(x/c) - 1 (Itakura-Saito), summed over columns; zeros are moved off zero."""
-        tiny = np.maximum(1e-3 * self.typical_size(x, weight), SMALLEST)
-        x, c = np.maximum(x, tiny), np.maximum(centers, tiny)
-        ratios = (x / one for one in c)
-        return np.stack([(q - np.log(q) - 1.0).sum(axis=1) for q in ratios], axis=1)
+        return itakura_saito(x, centers, weight)
 
     def blend(self, a: MeanParams, b: MeanParams, t: float) -> MeanParams:
         """A line in the rates, as in the mini-batch paper."""

@@ -11,6 +11,7 @@ from mixfold.core.conjugate import Conjugate
 from mixfold.core.rows import Array
 from mixfold.core.support import Support
 from mixfold.core.value import value
+from mixfold.families._divergences import typical_size
 from mixfold.families._gamma_rates import PoissonRates
 from mixfold.families._positive import Positive
 from mixfold.families.mean_params import MeanParams
@@ -64,7 +65,7 @@ class Poisson(Positive):
         """x log(x/c) - x + c, summed over columns; a centre at zero is moved off it."""
         from scipy.special import kl_div
 
-        c = np.maximum(centers, 0.5 * self.typical_size(x, weight))
+        c = np.maximum(centers, 0.5 * typical_size(x, weight))
         return np.stack([kl_div(x, one).sum(axis=1) for one in c], axis=1)
 
     def blend(self, a: MeanParams, b: MeanParams, t: float) -> MeanParams:

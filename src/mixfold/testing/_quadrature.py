@@ -13,8 +13,15 @@ LARGEST, STEP = 4.0, 0.05  # of the double exponential rule
 DEVIATIONS = 40.0  # within which whole numbers are summed
 
 
-def quadrature(support: Support, sample: Array) -> tuple[Array, Array]:
-    """Points in the support and their weights; `sample` tells where its values mostly lie."""
+def quadrature(support: Support, sample: Array, corner: float | None = None) -> tuple[Array, Array]:
+    """Points in the support and their weights; `sample` tells where its values mostly lie.
+
+    The rule is exact for smooth functions only, so both sides of a corner are integrated apart.
+    """
+    if corner is not None:
+        sides = support._replace(high=corner), support._replace(low=corner)
+        left, right = (quadrature(side, sample) for side in sides)
+        return np.concatenate([left[0], right[0]]), np.concatenate([left[1], right[1]])
     center, spread = float(sample.mean()), float(sample.std()) + 1e-3
     if support.whole:
         reach = DEVIATIONS * (spread + 1.0)

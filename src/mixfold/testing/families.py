@@ -85,7 +85,8 @@ def density_has_total_one(family: Family, k: int, d: int, rng: np.random.Generat
     params = family.example(k, d, rng)
     for component in range(k):
         rows = family.sample(params, np.full(4000, component), rng)
-        columns = list(map(quadrature, family.supports(d), rows.T))
+        pairs = zip(family.supports(d), rows.T, strict=True)
+        columns = [quadrature(support, column, family.corner) for support, column in pairs]
         points = np.stack([one.ravel() for one in np.meshgrid(*(c[0] for c in columns))], axis=1)
         weights = np.prod([one.ravel() for one in np.meshgrid(*(c[1] for c in columns))], axis=0)
         if family.given_total:

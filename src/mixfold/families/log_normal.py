@@ -1,0 +1,185 @@
+"""Products of log-normal distributions over columns."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mixfold.core.checks import check_array, check_kind
+from mixfold.core.limits import LARGEST
+from mixfold.core.rows import Array
+from mixfold.core.statistics import Blocks, BlockShape
+from mixfold.core.value import value
+from mixfold.core.variance_floors import TOUCHING
+from mixfold.families._above_zero import LEAST_VARIATION, AboveZero, kept_above_zero
+from mixfold.families.gaussian import Gaussian, GaussianParams
+
+NORMAL = Gaussian("diag")  # the distribution of log x
+LARGEST_LOG = 2.0 * float(np.log(LARGEST))
+LEAST_DEVIATION = LEAST_VARIATION**0.5
+
+
+@value
+class LogNormalParams:
+    """Means and standard deviations (K, d) of log x."""
+
+    log_means: Array
+    log_deviations: Array
+
+
+def _normal(params: LogNormalParams) -> GaussianParams:
+    return GaussianParams(params.log_means, params.log_deviations)
+
+
+def _from_normal(params: GaussianParams) -> LogNormalParams:
+    return LogNormalParams(
+        params.means.clip(-LARGEST_LOG, LARGEST_LOG),
+        params.scale.clip(LEAST_DEVIATION, LARGEST_LOG),
+    )
+
+
+def _logs(x: Array) -> Array:
+    return np.log(kept_above_zero(x))
+
+
+def _means(params: LogNormalParams) -> Array:
+    """E[x]; infinite if it is beyond the largest number."""
+    with np.errstate(over="ignore"):
+        return np.asarray(np.exp(params.log_means + 0.5 * np.square(params.log_deviations)))
+
+
+@value
+class LogNormal(AboveZero[LogNormalParams]):
+    """Values whose logarithms are normal with mean m and standard deviation s in each column.
+
+    t(x) = (log x, (log x)^2), eta = (m / s^2, -1 / (2 s^2)), A = m^2 / (2 s^2) + log s,
+    h = 1 / (x sqrt(2 pi)). Statistics are variances of log x about the mean, which do not cancel.
+    s is at least 1e-4; a component whose rows vary less is degenerate. `means_` are those of x,
+    exp(m + s^2 / 2); m and s are `log_means_` and `log_deviations_`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mixfold import Mixture
+    >>> rng = np.random.default_rng(0)
+    >>> x = np.concatenate([rng.lognormal(0.0, 0.5, 2000), rng.lognormal(4.0, 0.5, 2000)])
+    >>> model = Mixture("log-normal", 2, random_state=0).fit(x[:, None])
+    >>> (abs(model.log_means_.round(1))).tolist()
+    [[0.0], [4.0]]
+    >>> model.log_deviations_.round(1).tolist()
+    [[0.5], [0.5]]
+
+    References
+    ----------
+    Johnson, Kotz and Balakrishnan (1994), Continuous univariate distributions, volume 1.
+    """
+
+    def check_params(self, params: LogNormalParams, k: int, d: int) -> None:
+        check_kind("components", params, LogNormalParams)
+        check_array("log_means", params.log_means, (k, d), -LARGEST_LOG, LARGEST_LOG)
+        low, high = 0.5 * LEAST_DEVIATION, 2.0 * LARGEST_LOG
+        check_array("log_deviations", params.log_deviations, (k, d), low, high)
+
+    def example(self, k: int, d: int, rng: np.random.Generator) -> LogNormalParams:
+        return LogNormalParams(rng.normal(size=(k, d)), rng.uniform(0.3, 1.0, size=(k, d)))
+
+    def n_statistics(self, d: int) -> int:
+        return 2 * d
+
+    def sufficient_statistics(self, x: Array) -> Array:
+        return NORMAL.sufficient_statistics(_logs(x))
+
+    def log_base_measure(self, x: Array) -> Array:
+        logs = _logs(x)
+        return np.asarray(NORMAL.log_base_measure(logs) - logs.sum(axis=1))
+
+    def to_natural(self, params: LogNormalParams) -> Array:
+        return NORMAL.to_natural(_normal(params))
+
+    def log_normalizer(self, eta: Array) -> Array:
+        return NORMAL.log_normalizer(eta)
+
+    def mean(self, params: LogNormalParams) -> Array:
+        return NORMAL.mean(_normal(params))
+
+    def log_density(self, params: LogNormalParams, x: Array) -> Array:
+        logs = _logs(x)
+        return np.asarray(NORMAL.log_density(_normal(params), logs) - logs.sum(axis=1)[:, None])
+
+    def scipy_log_density(self, params: LogNormalParams, x: Array) -> Array:
+        from scipy.stats import lognorm
+
+        scale = np.exp(params.log_means)
+        return np.asarray(
+            lognorm.logpdf(x[:, None], params.log_deviations, scale=scale).sum(axis=2)
+        )
+
+    # blocks hold means and variances of log x
+
+    def n_sums(self, d: int) -> int:
+        return NORMAL.n_sums(d)
+
+    def sums(self, params: LogNormalParams, x: Array, responsibilities: Array) -> Array:
+        return NORMAL.sums(_normal(params), _logs(x), responsibilities)
+
+    def block_shapes(self, d: int) -> tuple[BlockShape, ...]:
+        return NORMAL.block_shapes(d)
+
+    def to_blocks(self, params: LogNormalParams, table: Array) -> Blocks:
+        return NORMAL.to_blocks(_normal(params), table)
+
+    def to_sums(self, params: LogNormalParams, blocks: Blocks) -> Array:
+        return NORMAL.to_sums(_normal(params), blocks)
+
+    def blocks_of(self, x: Array, responsibilities: Array) -> Blocks:
+        return NORMAL.blocks_of(_logs(x), responsibilities)
+
+    def expected(self, params: LogNormalParams, weights: Array) -> Blocks:
+        return NORMAL.expected(_normal(params), weights)
+
+    def maximize(self, blocks: Blocks) -> tuple[LogNormalParams, int]:
+        (block,) = blocks
+        deviations = np.sqrt(np.maximum(block.scatter, 0.0))
+        count_degenerate = int((deviations < LEAST_DEVIATION).any(axis=1).sum())
+        return _from_normal(GaussianParams(block.mean, deviations)), count_degenerate
+
+    def degenerate(self, params: LogNormalParams, weights: Array) -> NDArray[np.bool_]:
+        """Where a standard deviation is at its limit."""
+        return np.asarray(params.log_deviations <= TOUCHING * LEAST_DEVIATION)
+
+    def sample(
+        self, params: LogNormalParams, labels: np.ndarray, rng: np.random.Generator
+    ) -> Array:
+        logs = NORMAL.sample(_normal(params), labels, rng)
+        return np.asarray(np.exp(logs.clip(-LARGEST_LOG, LARGEST_LOG)))
+
+    def divergence(self, x: Array, centers: Array, weight: Array) -> Array:
+        """Half the squared distance of the logarithms, scaled by their standard deviations."""
+        return NORMAL.divergence(_logs(x), _logs(centers), weight)
+
+    def symmetric_kl(self, a: LogNormalParams, b: LogNormalParams) -> Array:
+        return NORMAL.symmetric_kl(_normal(a), _normal(b))
+
+    def standard_deviations(self, params: LogNormalParams) -> Array:
+        with np.errstate(over="ignore"):
+            ratio = np.sqrt(np.expm1(np.square(params.log_deviations)))
+            return np.asarray(_means(params) * ratio)
+
+    def attributes(self, params: LogNormalParams) -> dict[str, Array]:
+        return {
+            "means": _means(params),
+            "log_means": params.log_means,
+            "log_deviations": params.log_deviations,
+        }
+
+    # capabilities
+
+    def unconstrained(self, params: LogNormalParams) -> Array:
+        return NORMAL.unconstrained(_normal(params))
+
+    def constrained(self, coordinates: Array, like: LogNormalParams) -> LogNormalParams:
+        bounded = coordinates.clip(-LARGEST_LOG, LARGEST_LOG)
+        return _from_normal(NORMAL.constrained(bounded, _normal(like)))
+
+    def coordinate_scales(self, params: LogNormalParams) -> Array:
+        return NORMAL.coordinate_scales(_normal(params))
