@@ -14,7 +14,7 @@ import numpy as np
 
 from attacks import Attack
 from mixfold import Mixture
-from mixfold.core.capabilities import IdentityKernel, LatentFactors
+from mixfold.core.capabilities import IdentityKernel, WhitenedKernel
 from mixfold.core.errors import InvalidInputError, LearningWarning
 from mixfold.core.family import Family
 from mixfold.core.learner import Learner
@@ -83,7 +83,7 @@ def draw_case(rng: np.random.Generator) -> Case:
     weighted = entry in ("fit", "partial_fit") and rng.random() < 0.3
     weight = draw_weights(rng, n) if weighted else None
     on_torch = (
-        not isinstance(family, LatentFactors)
+        isinstance(family, IdentityKernel | WhitenedKernel)
         and find_spec("torch") is not None
         and rng.random() < 0.1
     )
