@@ -28,7 +28,7 @@ from mixfold.learners.em import EM
 from mixfold.learners.mini_batch_em import MiniBatchEM
 from mixfold.learners.online_em import OnlineEM
 from mixfold.schedules.constant import Constant
-from saved_models import COUNTS, NAMED, same
+from saved_models import COUNTS, NAMED, named_rows_of, rows_of, same
 
 FAMILIES: list[Family] = [v for f in find_all("families").values() for v in f.variants()]
 Copier = Callable[[Any], Any]
@@ -59,24 +59,24 @@ COPIER_NAMES = ["file", "joblib", "pickle", "deepcopy"]
 
 
 def fitted(model: Any) -> Any:
-    return model.fit(COUNTS)
+    return model.fit(rows_of(model))
 
 
 def fitted_with_names(model: Any) -> Any:
-    return model.fit(NAMED)
+    return model.fit(named_rows_of(model))
 
 
 def before_the_start_of_a_stream(model: Any) -> Any:
-    return model.partial_fit(COUNTS[:50])
+    return model.partial_fit(rows_of(model)[:50])
 
 
 def in_mid_stream(model: Any) -> Any:
-    return model.partial_fit(NAMED[:150])
+    return model.partial_fit(named_rows_of(model)[:150])
 
 
 def after_rows_one_by_one(model: Any) -> Any:
-    model.partial_fit(COUNTS[:150])
-    for row in COUNTS[150:170]:
+    model.partial_fit(rows_of(model)[:150])
+    for row in rows_of(model)[150:170]:
         model.learn_one(row)
     return model
 
@@ -96,11 +96,11 @@ def check_round_trip(model: Any, state: Callable[[Any], Any]) -> None:
     others = [copier(model) for copier in COPIERS]
     for other in others:
         same(model, other)
-    rows = NAMED[200:] if hasattr(model, "feature_names_in_") else COUNTS[200:]
+    rows = (named_rows_of if hasattr(model, "feature_names_in_") else rows_of)(model)[200:]
     for one in (model, *others):
         for part in (rows[:37], rows[37:]):
             one.partial_fit(part)
-        for row in COUNTS[:5]:
+        for row in rows_of(model)[:5]:
             one.learn_one(row)
     for other in others:
         same(model, other)

@@ -46,7 +46,8 @@ class GammaStatistics(AboveZero[GammaParams]):
         check_array("rates", params.rates, (k, d), low, high)
 
     def example(self, k: int, d: int, rng: np.random.Generator) -> GammaParams:
-        return GammaParams(rng.uniform(2.5, 9.0, size=(k, d)), rng.uniform(0.3, 3.0, size=(k, d)))
+        rates = np.exp(rng.uniform(-2.0, 3.0, size=(k, d)))
+        return GammaParams(rng.uniform(4.5, 15.0, size=(k, d)), rates)
 
     def n_statistics(self, d: int) -> int:
         return 2 * d
