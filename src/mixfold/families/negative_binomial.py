@@ -47,7 +47,7 @@ class NegativeBinomial(Failures):
 
     @classmethod
     def variants(cls) -> list[Self]:
-        return [cls(), cls(size=0.5)]
+        return [cls(), cls(size=3.0)]
 
     @property
     def successes(self) -> float:
