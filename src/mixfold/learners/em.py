@@ -233,7 +233,7 @@ class EM(Learner[EMState]):
             return self._judge_combined(backend.model, moved, after, now, n), [info]
         moved = self._gained(moved, now, n)
         if self.accelerate and backend.model.has_coordinates and not moved.converged:
-            return self._advance(backend.model, moved, after), [info]
+            return self._advance(backend.model, moved, after, n), [info]
         return replace(moved, params=after), [info]
 
     def _gained(self, state: EMState, now: float, n: float) -> EMState:
@@ -261,12 +261,17 @@ class EM(Learner[EMState]):
             return None
         return replace(state, params=made.after(len(infos))), infos
 
-    def _advance(self, model: Model, state: EMState, after: Params) -> EMState:
-        """The state after a plain step: take a second one, or try an extrapolation of two."""
+    def _advance(self, model: Model, state: EMState, after: Params, n: float) -> EMState:
+        """The state after a plain step: take a second one, or try an extrapolation of two.
+
+        Gains count in units of the lightest row, so that a common factor of weights, and rows that
+        are repeated in place of weights, make the same steps.
+        """
         if state.phase == PLAIN:
             return replace(state, params=after, phase=SECOND, trail=[state.params])
         first = state.trail[0]
-        near = bool(state.gains) and abs(state.gains[-1]) < NEAR and not state.refused
+        unit = state.weight / (state.lightest * n)
+        near = bool(state.gains) and abs(state.gains[-1]) * unit < NEAR and not state.refused
         if near and pairs_to_keep(model, after):
             return self._combine(model, state, [first, state.params, state.params, after])
         state = replace(state, refused=False)
