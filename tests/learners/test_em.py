@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from cluster_rows import clusters
-from mixfold import Mixture
+from mixfold import Bernoulli, Mixture, NegativeBinomial
+from mixfold.backends.threads import Threads
+from mixfold.core.rows import Rows
+from mixfold.learners._em_in_memory import learn
 from mixfold.learners.em import EM
+from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 
 def overlapping(n: int = 500, seed: int = 0) -> np.ndarray:
@@ -68,3 +74,22 @@ def test_acceleration_saves_passes_where_em_is_slow() -> None:
         assert accelerated.history_.log_likelihood.max() >= target
         fast += int(np.argmax(accelerated.history_.log_likelihood >= target)) + 1
     assert fast < 0.5 * slow
+
+
+@pytest.mark.parametrize("seed", [0, 3])
+@pytest.mark.parametrize("family", [Bernoulli(), NegativeBinomial(size=0.5)], ids=repr)
+def test_a_common_factor_of_weights_makes_the_same_accelerated_steps(
+    family: Any, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    model = MixtureModel(family, 3, 2)
+    truth = MixtureParams(np.full(3, 1 / 3), family.example(3, 2, rng))
+    x, _ = model.sample(truth, 60, rng)
+    start = MixtureParams(np.full(3, 1 / 3), family.example(3, 2, rng))
+    backend, learner = Threads(model, 1), EM(tol=0.0, accelerate=True, max_iter=20)
+    found = [
+        learn(learner, backend, start, Rows(x[:40], np.full(40, factor)))[0]
+        for factor in (1.0, 0.01, 10.0)
+    ]
+    for other in found[1:]:
+        np.testing.assert_allclose(other.weights, found[0].weights, rtol=1e-6)
