@@ -116,8 +116,11 @@ class Told:
 class Rule:
     """What is documented of EM: which point is evaluated next, and what is believed meanwhile."""
 
-    def __init__(self, model: Map, tol: float, n: float, halves: bool, accelerate: bool) -> None:
+    def __init__(
+        self, model: Map, tol: float, n: float, units: float, halves: bool, accelerate: bool
+    ) -> None:
         self.model, self.tol, self.n = model, tol, n
+        self.units = units  # the weight of all rows, where the lightest one weighs 1
         self.halves, self.accelerate = halves, accelerate
         self.phase, self.before, self.reach = "plain", -np.inf, 4.0
         self.gains: list[float] = []
@@ -152,7 +155,7 @@ class Rule:
             self.phase, self.trail = "second", [point]
             return after
         first = self.trail[0]
-        if self.gains and abs(gain) < 1.0 and not self.refused:
+        if self.gains and abs(gain) / self.n * self.units < 1.0 and not self.refused:
             return self._combined([first, point, point, after])
         self.refused = False
         return self._far(first, point, after)
@@ -248,7 +251,8 @@ def follow(
     backend: Any = Told(model)
     halves = isinstance(learner, EMGradient)
     n = max(rows.total_weight(), len(rows))
-    rule = Rule(model, learner.tol, n, halves, accelerate)
+    units = rows.total_weight() / float(rows.weights().min())
+    rule = Rule(model, learner.tol, n, units, halves, accelerate)
     point: Any = np.linspace(-1.0, 1.0, len(model.centre))
     state = learner.init(backend, point)
     for passes, now in enumerate(script, 1):
