@@ -8,6 +8,7 @@ import numpy as np
 from scipy.special import logsumexp
 from scipy.stats import bernoulli, rv_discrete
 
+from mixfold.core.exponential_family import ExponentialFamily
 from mixfold.core.family import Family
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Block, Blocks, BlockShape
@@ -26,7 +27,7 @@ class OddsParams:
 
 
 @value
-class CodedCategorical(Family):
+class CodedCategorical(ExponentialFamily):
     """One column of codes 0..L-1: t(x) is one-hot, eta = log p."""
 
     levels: int = 4
@@ -79,11 +80,11 @@ class PairParams:
 
 
 @value
-class PairFamily(Family):
+class PairFamily(ExponentialFamily):
     """The first `split` columns have one family, the others another, independent of it."""
 
-    first: Family = CodedCategorical()
-    second: Family = Gaussian("diag")
+    first: ExponentialFamily = CodedCategorical()
+    second: ExponentialFamily = Gaussian("diag")
     split: int = 1
 
     def _parts(self, x: Array) -> tuple[Array, Array]:
@@ -105,7 +106,7 @@ class PairFamily(Family):
         factors: Any = zip(self._pairs(x), (params.first, params.second), strict=True)
         return np.asarray(sum(f.scipy_log_density(own, part) for (f, part), own in factors))
 
-    def _pairs(self, x: Array) -> list[tuple[Family, Array]]:
+    def _pairs(self, x: Array) -> list[tuple[ExponentialFamily, Array]]:
         return list(zip((self.first, self.second), self._parts(x), strict=True))
 
     def n_statistics(self, d: int) -> int:
@@ -184,7 +185,7 @@ class PairFamily(Family):
 
 
 @value
-class ObservedBernoulli(Family):
+class ObservedBernoulli(ExponentialFamily):
     """Zeros and ones, of which NaN are not observed: every cell has a weight of its own."""
 
     accepts_missing = True

@@ -1,29 +1,32 @@
-"""The base class of exponential families: K distributions in batched arrays."""
+"""The base class of families: K distributions in batched arrays."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import ClassVar, Generic, Self
+from typing import Any, ClassVar, Generic, Self, cast
 
 import numpy as np
 
+from mixfold.core.arrays import is_array
 from mixfold.core.checks import check_array, check_kind
 from mixfold.core.params import ParamsT
 from mixfold.core.rows import Array
-from mixfold.core.statistics import Block, Blocks, BlockShape
+from mixfold.core.statistics import Blocks, BlockShape
 from mixfold.core.support import Support
 from mixfold.core.value import field_names
 
+DRAWS = 1000  # from each component, where a divergence is estimated
+
 
 class Family(ABC, Generic[ParamsT]):
-    """log p(x|k) = <eta_k, t(x)> - A(eta_k) + log h(x), for k = 1..K at once.
+    """The distributions p(x|k), for k = 1..K at once.
 
-    Abstract methods are the sufficient statistics t, the base measure h, the natural parameters
-    eta, the log-normaliser A, its gradient (the mean of t), the maximum-likelihood estimate, and
-    sampling. All other methods have defaults that follow from these, and can be overridden by
-    better ones, such as moments about means. Methods that only some learners or kernels need are
-    capabilities: see `core/capabilities.py`.
+    Most families are exponential families, and need only the methods of `ExponentialFamily`. A
+    family that has latent variables of its own, such as the scales of Student's t or the missing
+    cells of a row, defines its log density and the sums of an E-step itself. All other methods have
+    defaults that follow from these, and can be overridden by better ones. Methods that only some
+    learners or kernels need are capabilities: see `core/capabilities.py`.
 
     The parameters of K components are a value that the family defines, whose arrays have one entry
     per component. An E-step turns rows into an additive table of sums (K, n_sums), whose first
@@ -32,37 +35,26 @@ class Family(ABC, Generic[ParamsT]):
     """
 
     default_init: ClassVar[str] = "k-mle++"  # the default initializer of the family
-    accepts_missing: ClassVar[bool] = False  # whether NaN stands for a missing value
     given_total: ClassVar[bool] = False  # whether densities are those of rows given their sums
-    statistics_depend_on_params: ClassVar[bool] = False
-    """Whether the sums of rows with given responsibilities depend on the parameters, as they do
-    where values that are not observed are replaced by their expectations."""
+
+    @property
+    def accepts_missing(self) -> bool:
+        """Whether NaN stands for a cell that was not observed."""
+        return False
+
+    @property
+    def statistics_depend_on_params(self) -> bool:
+        """Whether the sums of rows with given responsibilities depend on the parameters.
+
+        They do where values that are not observed are replaced by their expectations.
+        """
+        return False
 
     # the mathematics
 
     @abstractmethod
-    def n_statistics(self, d: int) -> int:
-        """Length p of t(x) for rows of d columns."""
-
-    @abstractmethod
-    def sufficient_statistics(self, x: Array) -> Array:
-        """t(x), (n, p)."""
-
-    @abstractmethod
-    def log_base_measure(self, x: Array) -> Array:
-        """log h(x), (n,)."""
-
-    @abstractmethod
-    def to_natural(self, params: ParamsT) -> Array:
-        """eta, (K, p)."""
-
-    @abstractmethod
-    def log_normalizer(self, eta: Array) -> Array:
-        """A(eta), (K,)."""
-
-    @abstractmethod
-    def mean(self, params: ParamsT) -> Array:
-        """E[t(x)] = grad A(eta), (K, p)."""
+    def log_density(self, params: ParamsT, x: Array) -> Array:
+        """log p(x|k), (n, K)."""
 
     @abstractmethod
     def maximize(self, blocks: Blocks) -> tuple[ParamsT, int]:
@@ -75,6 +67,10 @@ class Family(ABC, Generic[ParamsT]):
     @abstractmethod
     def example(self, k: int, d: int, rng: np.random.Generator) -> ParamsT:
         """Random valid parameters of K components in d columns, for the laws."""
+
+    @abstractmethod
+    def n_parameters(self, k: int, d: int) -> int:
+        """Free parameters of K components."""
 
     @classmethod
     def variants(cls) -> list[Self]:
@@ -125,89 +121,91 @@ class Family(ABC, Generic[ParamsT]):
 
     # from rows to blocks and back
 
+    @abstractmethod
     def n_sums(self, d: int) -> int:
-        """Columns of the table of sums: the total responsibility, then the sums of t(x)."""
-        return 1 + self.n_statistics(d)
+        """Columns of the table of sums, of which the first is the total responsibility."""
 
+    @abstractmethod
     def sums(self, params: ParamsT, x: Array, responsibilities: Array) -> Array:
         """The table of sums (K, n_sums) of rows with responsibilities (n, K) of any sign."""
-        t = np.ascontiguousarray(self.sufficient_statistics(x))
-        weighted = responsibilities.T[:, :, None] * t
-        return np.hstack([responsibilities.sum(axis=0)[:, None], weighted.sum(axis=1)])
 
+    @abstractmethod
     def block_shapes(self, d: int) -> tuple[BlockShape, ...]:
         """The shapes of the blocks."""
-        return (BlockShape(self.n_statistics(d)),)
 
+    @abstractmethod
     def to_blocks(self, params: ParamsT, table: Array) -> Blocks:
         """Blocks from a table of sums that was computed under `params`."""
-        return (Block.of_sums(table[:, 0], table[:, 1:]),)
 
+    @abstractmethod
     def to_sums(self, params: ParamsT, blocks: Blocks) -> Array:
         """The inverse of `to_blocks`."""
-        (block,) = blocks
-        return np.hstack([block.weight[:, None], block.sums()])
 
+    @abstractmethod
     def blocks_of(self, x: Array, responsibilities: Array) -> Blocks:
         """Blocks of rows with responsibilities (n, K), which must not be negative.
 
         No parameters are needed: this is for initializers. A component without rows gets the mean
         of all rows.
         """
-        t = self.sufficient_statistics(x)
-        weight = responsibilities.sum(axis=0)
-        mean = np.tile(responsibilities.sum(axis=1) @ t / weight.sum(), (len(weight), 1))
-        for k, members, normalized in groups(responsibilities, weight):
-            mean[k] = normalized @ t[members]
-        return (Block.of_means(weight, mean),)
 
+    @abstractmethod
     def expected(self, params: ParamsT, weights: Array) -> Blocks:
         """The blocks whose maximiser is `params`; `weights` are (K,)."""
-        return (Block.of_means(weights.copy(), self.mean(params).copy()),)
+
+    # distances between rows and components
+
+    @abstractmethod
+    def divergence(self, x: Array, centers: Array, weight: Array) -> Array:
+        """Divergence (n, c) of rows with these weights from centres, for initializers."""
+
+    def symmetric_kl(self, a: ParamsT, b: ParamsT) -> Array:
+        """KL(a_i, b_j) + KL(b_j, a_i), (K, K); by default estimated from rows of all components."""
+        one, other = self._mean_differences(a, b), self._mean_differences(b, a)
+        return np.maximum(one + other.T, 0.0)
+
+    def _mean_differences(self, a: ParamsT, b: ParamsT) -> Array:
+        """Means over rows of component i of a of log p_i(x) under a less log p_j(x) under b."""
+        k, rng = n_components_of(a), np.random.default_rng(0)
+        x = self.sample(a, np.repeat(np.arange(k), DRAWS), rng)
+        own, others = self.log_density(a, x), self.log_density(b, x)
+        rows = np.arange(len(x)).reshape(k, DRAWS)
+        found = [own[rows[i], i, None] - others[rows[i]] for i in range(k)]
+        return np.stack([each.mean(axis=0) for each in found])
 
     # derived methods, which can be overridden
 
-    def log_density(self, params: ParamsT, x: Array) -> Array:
-        """log p(x|k), (n, K)."""
-        eta = self.to_natural(params)
-        linear = self.sufficient_statistics(x) @ eta.T
-        return np.asarray(linear - self.log_normalizer(eta) + self.log_base_measure(x)[:, None])
-
     def blend(self, a: ParamsT, b: ParamsT, t: float) -> ParamsT:
         """Interpolate between `a` (t=0) and `b` (t=1), linearly in the mean parameters."""
-        whole = np.ones(len(self.mean(a)))
+        whole = np.ones(n_components_of(a))
         pairs = zip(self.expected(a, whole), self.expected(b, whole), strict=True)
         return self.maximize(tuple(one * (1.0 - t) + other * t for one, other in pairs))[0]
 
-    def symmetric_kl(self, a: ParamsT, b: ParamsT) -> Array:
-        """KL(a_i, b_j) + KL(b_j, a_i) = <eta_i - eta_j, mean_i - mean_j>, (K, K)."""
-        eta = self.to_natural(a)[:, None] - self.to_natural(b)[None]
-        mean = self.mean(a)[:, None] - self.mean(b)[None]
-        return np.asarray((eta * mean).sum(axis=2))
-
-    def divergence(self, x: Array, centers: Array, weight: Array) -> Array:
-        """Divergence (n, c) of rows from centres, for initializers; `weight` is that of the rows.
-
-        The Bregman divergence of the dual log-normaliser: the log density of a row where its mean
-        parameter is t(x), less where it is t(c).
-        """
-        t = self.sufficient_statistics(x)
-        own, other = (self._at_means(s) for s in (t, self.sufficient_statistics(centers)))
-        best = (t * own).sum(axis=1) - self.log_normalizer(own)
-        return np.asarray(best[:, None] - (t @ other.T - self.log_normalizer(other)))
-
-    def _at_means(self, t: Array) -> Array:
-        """Natural parameters of components with these means, or as close as possible."""
-        params, _ = self.maximize((Block.of_means(np.ones(len(t)), t),))
-        return self.to_natural(params)
-
-    def n_parameters(self, k: int, d: int) -> int:
-        """Free parameters of K components."""
-        return k * self.n_statistics(d)
+    def sort_keys(self, params: ParamsT) -> Array:
+        """Numbers (K, m) by which components can be sorted; by default all parameters."""
+        k, arrays = n_components_of(params), list(_arrays(params))
+        return np.hstack([array.reshape(k, -1) for array in arrays if len(array) == k])
 
     def attributes(self, params: ParamsT) -> dict[str, Array]:
         """The fitted attributes of an estimator, by name."""
         return {name: getattr(params, name) for name in field_names(params)}
+
+
+def _arrays(thing: Any) -> Iterator[Array]:
+    """All arrays of a tree of values, in order."""
+    if is_array(thing):
+        yield cast(Array, thing)
+    elif isinstance(thing, tuple | list):
+        for item in thing:
+            yield from _arrays(item)
+    elif thing is not None:
+        for name in field_names(thing):
+            yield from _arrays(getattr(thing, name))
+
+
+def n_components_of(params: object) -> int:
+    """The number of components that parameters are of, which is the length of their first array."""
+    return len(next(_arrays(params)))
 
 
 def groups(responsibilities: Array, weight: Array) -> Iterator[tuple[int, np.ndarray, Array]]:

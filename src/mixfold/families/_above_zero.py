@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mixfold.core.family import Family
+from mixfold.core.exponential_family import ExponentialFamily
 from mixfold.core.limits import SMALLEST
 from mixfold.core.params import ParamsT
 from mixfold.core.rows import Array
@@ -18,7 +18,7 @@ def kept_above_zero(x: Array) -> Array:
     return np.maximum(x, SMALLEST)
 
 
-class AboveZero(Family[ParamsT]):
+class AboveZero(ExponentialFamily[ParamsT]):
     """Base of families with densities on the open half-line; a zero is refused."""
 
     support = Support(low=0.0)

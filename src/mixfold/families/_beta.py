@@ -10,7 +10,7 @@ import numpy as np
 from mixfold.core.checks import LARGEST_SQUARE, LOWEST, check_array, check_kind
 from mixfold.core.conjugate import REACH, Conjugate, Prior, joined, retained_fraction
 from mixfold.core.errors import InvalidInputError
-from mixfold.core.family import Family
+from mixfold.core.exponential_family import ExponentialFamily
 from mixfold.core.params import ParamsT
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Blocks
@@ -36,7 +36,7 @@ def digamma_gap(more: Array, count: Array) -> Array:
 class BetaProbabilities(Conjugate[ParamsT, BetaPosterior]):
     """Posteriors of probabilities; a row is added to the counts of successes and failures."""
 
-    def __init__(self, family: Family[ParamsT], count: float) -> None:
+    def __init__(self, family: ExponentialFamily[ParamsT], count: float) -> None:
         self.family, self.count = family, count
 
     @abstractmethod

@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 
 import numpy as np
 
-from mixfold.core.family import Family
+from mixfold.core.exponential_family import ExponentialFamily
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Block, Blocks, BlockShape, outer_like, reciprocal
 
@@ -23,7 +23,7 @@ class HasMeans(Protocol):
 MeansT = TypeVar("MeansT", bound=HasMeans)
 
 
-class CentredMoments(Family[MeansT]):
+class CentredMoments(ExponentialFamily[MeansT]):
     """Sums of first and second moments about the components' means, without cancellation.
 
     A family says what its centred coordinates are, which products of them it needs, and how

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from mixfold.core.checks import check_array, check_kind, check_whole
 from mixfold.core.errors import InvalidInputError
-from mixfold.core.family import Family
+from mixfold.core.exponential_family import ExponentialFamily
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Blocks
 from mixfold.core.support import Support
@@ -29,7 +29,7 @@ MOST_TRIALS = 2**53  # whole numbers above it are not all in float64
 
 
 @value
-class Multinomial(Family[ProbabilityParams]):
+class Multinomial(ExponentialFamily[ProbabilityParams]):
     """Counts of d outcomes in n trials, where p[k, j] is the probability of outcome j.
 
     The density is that of a row given its sum n, which may differ from row to row: for example the

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixfold.core.checks import check_array, check_kind
-from mixfold.core.family import Family
+from mixfold.core.exponential_family import ExponentialFamily
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Blocks
 from mixfold.core.support import Support
@@ -36,7 +36,7 @@ def _wrapped(angles: Array) -> Array:
 
 
 @value
-class VonMises(Family[VonMisesParams]):
+class VonMises(ExponentialFamily[VonMisesParams]):
     """Angles in radians: t(x) = (cos x, sin x), eta = kappa (cos mu, sin mu), h = 1 / (2 pi).
 
     A = log I0(kappa), in each column, where mu is the mean direction, kappa the concentration, and

@@ -32,7 +32,7 @@ def component_order(model: MixtureModel, params: MixtureParams) -> np.ndarray:
         coordinates = family.unconstrained(params.components)
         scales = family.coordinate_scales(params.components)
     else:
-        coordinates = family.mean(params.components)
+        coordinates = family.sort_keys(params.components)
         scales = np.ones_like(coordinates)
     size = scales.max(axis=0) + np.abs(coordinates).max(axis=0)
     falling = -np.log(params.weights)[:, None]

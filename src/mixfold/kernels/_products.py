@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from mixfold.core.exponential_family import ExponentialFamily
 from mixfold.core.rows import Array, stretches
 from mixfold.families.gaussian import LOG_2PI
 from mixfold.kernels._forms import form_of
@@ -96,7 +97,7 @@ class Products:
 
     def prepare(self, params: MixtureParams) -> Form:
         """Parameters on the device."""
-        family, logs = self.model.family, np.log(params.weights)
+        family, logs = cast(ExponentialFamily, self.model.family), np.log(params.weights)
         if self._gaussians is not None:
             known = self._gaussians.whitened(params.components)
             offset = logs - 0.5 * self.model.d * LOG_2PI - known.log_determinant

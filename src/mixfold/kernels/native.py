@@ -16,6 +16,7 @@ from mixfold.core.capabilities import (
     Whitened,
     conjugate_of,
 )
+from mixfold.core.exponential_family import ExponentialFamily
 from mixfold.core.limits import SMALLEST
 from mixfold.core.noise import words
 from mixfold.core.rows import Array, Rows
@@ -96,7 +97,7 @@ class NativeKernel:
 
     def prepare(self, params: MixtureParams) -> KernelArguments:
         """Convert parameters for the other methods, once for many blocks."""
-        family = self.model.family
+        family = cast(ExponentialFamily, self.model.family)
         if self._gaussians is not None:
             known = self._gaussians.whitened(params.components)
             arguments = self._whitened(known, params.weights)

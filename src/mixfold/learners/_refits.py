@@ -196,7 +196,7 @@ def of_mean_weight_one(parts: Sequence[Rows]) -> list[Rows]:
 def in_order_of_means(backend: MixtureBackend, params: MixtureParams) -> MixtureParams:
     """The components by increasing means, as initial parameters are."""
     model = backend.model
-    order = np.lexsort(model.family.mean(params.components).T[::-1])
+    order = np.lexsort(model.family.sort_keys(params.components).T[::-1])
     found = model.expected(params)
     blocks = [Block(b.weight[order], b.mean[order], b.scatter[order]) for b in found.blocks]
     return model.maximize(Statistics.of(tuple(blocks), found.weight[order]))[0]

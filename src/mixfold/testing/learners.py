@@ -232,12 +232,12 @@ def is_identifiable(model: Model) -> bool:
 
 
 def coordinates(model: Model, params: Any) -> Array:
-    """Numbers by which parameters are compared: of natural parameters where there are no others."""
+    """Numbers by which parameters are compared."""
     if model.has_coordinates:
         return model.unconstrained(params)
     assert isinstance(model, MixtureModel)
     logs = np.log(params.weights)[:, None]
-    return np.hstack([logs, model.family.to_natural(params.components)])
+    return np.hstack([logs, model.family.sort_keys(params.components)])
 
 
 def one_by_one_is_batches_of_one(

@@ -1,0 +1,127 @@
+"""The base class of exponential families."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+import numpy as np
+
+from mixfold.core.family import Family, groups
+from mixfold.core.params import ParamsT
+from mixfold.core.rows import Array
+from mixfold.core.statistics import Block, Blocks, BlockShape
+
+
+class ExponentialFamily(Family[ParamsT]):
+    """log p(x|k) = <eta_k, t(x)> - A(eta_k) + log h(x), for k = 1..K at once.
+
+    Abstract methods are the sufficient statistics t, the base measure h, the natural parameters
+    eta, the log-normaliser A, its gradient (the mean of t), the maximum-likelihood estimate, and
+    sampling. All other methods have defaults that follow from these, and can be overridden by
+    better ones, such as moments about means.
+    """
+
+    # the mathematics
+
+    @abstractmethod
+    def n_statistics(self, d: int) -> int:
+        """Length p of t(x) for rows of d columns."""
+
+    @abstractmethod
+    def sufficient_statistics(self, x: Array) -> Array:
+        """t(x), (n, p)."""
+
+    @abstractmethod
+    def log_base_measure(self, x: Array) -> Array:
+        """log h(x), (n,)."""
+
+    @abstractmethod
+    def to_natural(self, params: ParamsT) -> Array:
+        """eta, (K, p)."""
+
+    @abstractmethod
+    def log_normalizer(self, eta: Array) -> Array:
+        """A(eta), (K,)."""
+
+    @abstractmethod
+    def mean(self, params: ParamsT) -> Array:
+        """E[t(x)] = grad A(eta), (K, p)."""
+
+    # from rows to blocks and back
+
+    def n_sums(self, d: int) -> int:
+        """Columns of the table of sums: the total responsibility, then the sums of t(x)."""
+        return 1 + self.n_statistics(d)
+
+    def sums(self, params: ParamsT, x: Array, responsibilities: Array) -> Array:
+        """The table of sums (K, n_sums) of rows with responsibilities (n, K) of any sign."""
+        t = np.ascontiguousarray(self.sufficient_statistics(x))
+        weighted = responsibilities.T[:, :, None] * t
+        return np.hstack([responsibilities.sum(axis=0)[:, None], weighted.sum(axis=1)])
+
+    def block_shapes(self, d: int) -> tuple[BlockShape, ...]:
+        """The shapes of the blocks."""
+        return (BlockShape(self.n_statistics(d)),)
+
+    def to_blocks(self, params: ParamsT, table: Array) -> Blocks:
+        """Blocks from a table of sums that was computed under `params`."""
+        return (Block.of_sums(table[:, 0], table[:, 1:]),)
+
+    def to_sums(self, params: ParamsT, blocks: Blocks) -> Array:
+        """The inverse of `to_blocks`."""
+        (block,) = blocks
+        return np.hstack([block.weight[:, None], block.sums()])
+
+    def blocks_of(self, x: Array, responsibilities: Array) -> Blocks:
+        """Blocks of rows with responsibilities (n, K), which must not be negative.
+
+        No parameters are needed: this is for initializers. A component without rows gets the mean
+        of all rows.
+        """
+        t = self.sufficient_statistics(x)
+        weight = responsibilities.sum(axis=0)
+        mean = np.tile(responsibilities.sum(axis=1) @ t / weight.sum(), (len(weight), 1))
+        for k, members, normalized in groups(responsibilities, weight):
+            mean[k] = normalized @ t[members]
+        return (Block.of_means(weight, mean),)
+
+    def expected(self, params: ParamsT, weights: Array) -> Blocks:
+        """The blocks whose maximiser is `params`; `weights` are (K,)."""
+        return (Block.of_means(weights.copy(), self.mean(params).copy()),)
+
+    # derived methods, which can be overridden
+
+    def log_density(self, params: ParamsT, x: Array) -> Array:
+        """log p(x|k), (n, K)."""
+        eta = self.to_natural(params)
+        linear = self.sufficient_statistics(x) @ eta.T
+        return np.asarray(linear - self.log_normalizer(eta) + self.log_base_measure(x)[:, None])
+
+    def symmetric_kl(self, a: ParamsT, b: ParamsT) -> Array:
+        """KL(a_i, b_j) + KL(b_j, a_i) = <eta_i - eta_j, mean_i - mean_j>, (K, K)."""
+        eta = self.to_natural(a)[:, None] - self.to_natural(b)[None]
+        mean = self.mean(a)[:, None] - self.mean(b)[None]
+        return np.asarray((eta * mean).sum(axis=2))
+
+    def divergence(self, x: Array, centers: Array, weight: Array) -> Array:
+        """Divergence (n, c) of rows from centres, for initializers; `weight` is that of the rows.
+
+        The Bregman divergence of the dual log-normaliser: the log density of a row where its mean
+        parameter is t(x), less where it is t(c).
+        """
+        t = self.sufficient_statistics(x)
+        own, other = (self._at_means(s) for s in (t, self.sufficient_statistics(centers)))
+        best = (t * own).sum(axis=1) - self.log_normalizer(own)
+        return np.asarray(best[:, None] - (t @ other.T - self.log_normalizer(other)))
+
+    def _at_means(self, t: Array) -> Array:
+        """Natural parameters of components with these means, or as close as possible."""
+        params, _ = self.maximize((Block.of_means(np.ones(len(t)), t),))
+        return self.to_natural(params)
+
+    def n_parameters(self, k: int, d: int) -> int:
+        """Free parameters of K components."""
+        return k * self.n_statistics(d)
+
+    def sort_keys(self, params: ParamsT) -> Array:
+        return self.mean(params)
