@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from mixfold.core.exponential_family import ExponentialFamily
+from mixfold.core.independent_columns import IndependentColumns
 from mixfold.core.limits import SMALLEST
 from mixfold.core.params import ParamsT
 from mixfold.core.rows import Array
@@ -18,7 +19,7 @@ def kept_above_zero(x: Array) -> Array:
     return np.maximum(x, SMALLEST)
 
 
-class AboveZero(ExponentialFamily[ParamsT]):
+class AboveZero(IndependentColumns, ExponentialFamily[ParamsT]):
     """Base of families with densities on the open half-line; a zero is refused."""
 
     support = Support(low=0.0)

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from mixfold.core.checks import LOWEST, check_array, check_kind, check_least
 from mixfold.core.exponential_family import ExponentialFamily
+from mixfold.core.independent_columns import IndependentColumns
 from mixfold.core.limits import SMALLEST
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Blocks
@@ -15,7 +16,7 @@ from mixfold.core.variance_floors import TOUCHING
 from mixfold.families.mean_params import MeanParams
 
 
-class Positive(ExponentialFamily[MeanParams]):
+class Positive(IndependentColumns, ExponentialFamily[MeanParams]):
     """Base of families whose parameters are positive means."""
 
     floor: float

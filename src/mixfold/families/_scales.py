@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from mixfold.core.checks import check_array, check_kind
 from mixfold.core.exponential_family import ExponentialFamily
+from mixfold.core.independent_columns import IndependentColumns
 from mixfold.core.limits import LARGEST, SMALLEST
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Blocks
@@ -27,7 +28,7 @@ class ScaleParams:
     scales: Array
 
 
-class Scales(ExponentialFamily[ScaleParams]):
+class Scales(IndependentColumns, ExponentialFamily[ScaleParams]):
     """Base of families in which t(x) of each column has an exponential distribution of mean theta.
 
     eta = -1/theta and A = log(theta), where theta is a power of the scale.

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from mixfold.core.checks import check_array, check_kind
 from mixfold.core.conjugate import Conjugate, Prior
 from mixfold.core.exponential_family import ExponentialFamily
+from mixfold.core.independent_columns import IndependentColumns
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Blocks
 from mixfold.core.support import Support
@@ -29,7 +30,7 @@ from mixfold.families._probabilities import (
 )
 
 
-class Trials(ExponentialFamily[ProbabilityParams]):
+class Trials(IndependentColumns, ExponentialFamily[ProbabilityParams]):
     """t(x) = x, eta = log(p / (1 - p)), A = n log(1 + exp(eta)), for n trials."""
 
     @property

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from mixfold.core.checks import check_array, check_kind
 from mixfold.core.exponential_family import ExponentialFamily
+from mixfold.core.independent_columns import IndependentColumns
 from mixfold.core.limits import SMALLEST
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Blocks
@@ -34,7 +35,7 @@ def _inside(x: Array) -> Array:
 
 
 @value
-class Beta(ExponentialFamily[BetaParams]):
+class Beta(IndependentColumns, ExponentialFamily[BetaParams]):
     """Proportions between 0 and 1: t(x) = (log x, log(1 - x)), eta = (alpha, beta).
 
     A = log B(alpha, beta) and h = 1 / (x (1 - x)), in each column. The maximum-likelihood shapes

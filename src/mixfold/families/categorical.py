@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from mixfold.core.checks import check_array, check_kind, check_whole
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.exponential_family import ExponentialFamily
+from mixfold.core.independent_columns import IndependentColumns
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Blocks
 from mixfold.core.support import Support
@@ -29,7 +30,7 @@ MOST_LEVELS = 2**16
 
 
 @value
-class Categorical(ExponentialFamily[ProbabilityParams]):
+class Categorical(IndependentColumns, ExponentialFamily[ProbabilityParams]):
     """Columns of levels coded 0 to L - 1, where p[k, j, l] is the probability of level l.
 
     t(x) has a one for the level of every column and zeros for the others, eta = log(p),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import field, replace
 from typing import Any, Self
 
@@ -308,6 +309,32 @@ class Gaussian(GaussianCapabilities):
 
     def without_limits(self) -> Self:
         return replace(super().without_limits(), prior_share=1.0)
+
+    # columns are independent if covariances are diagonal
+
+    @property
+    def columns_are_independent(self) -> bool:
+        return self.covariance == "diag"
+
+    def of_columns(self, chosen: Sequence[int]) -> Gaussian:
+        """The Gaussians of some of the columns, with their limits."""
+        limits = (self.column_floors, self.column_variances)
+        return self._with_limits(*(None if a is None else a[chosen] for a in limits))
+
+    def take_columns(self, params: GaussianParams, chosen: Sequence[int]) -> GaussianParams:
+        """The marginal distribution of some of the columns."""
+        means, scale = params.means[:, chosen], params.scale
+        if scale.ndim == 2:
+            narrow = scale if scale.shape[1] == 1 else scale[:, chosen]
+            return GaussianParams(means, np.ascontiguousarray(narrow))
+        some = scale[:, chosen]
+        covariance = some @ some.swapaxes(1, 2)
+        return GaussianParams(means, np.asarray(np.linalg.cholesky(covariance), np.float64))
+
+    def join_columns(self, parts: Sequence[GaussianParams]) -> GaussianParams:
+        """All columns, from parts that follow one another."""
+        means, scales = ([getattr(part, n) for part in parts] for n in ("means", "scale"))
+        return GaussianParams(np.concatenate(means, axis=1), np.concatenate(scales, axis=1))
 
     def capped(self, cap: float) -> Gaussian:
         return replace(self, cap=min(cap, self.cap or cap))

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from mixfold.core.checks import check_array, check_kind
 from mixfold.core.exponential_family import ExponentialFamily
+from mixfold.core.independent_columns import IndependentColumns
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Blocks
 from mixfold.core.support import Support
@@ -36,7 +37,7 @@ def _wrapped(angles: Array) -> Array:
 
 
 @value
-class VonMises(ExponentialFamily[VonMisesParams]):
+class VonMises(IndependentColumns, ExponentialFamily[VonMisesParams]):
     """Angles in radians: t(x) = (cos x, sin x), eta = kappa (cos mu, sin mu), h = 1 / (2 pi).
 
     A = log I0(kappa), in each column, where mu is the mean direction, kappa the concentration, and

@@ -1,0 +1,64 @@
+"""Families whose columns are independent given the component."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol, Self, runtime_checkable
+
+import numpy as np
+
+from mixfold.core.capability import Capability
+from mixfold.core.family import Family
+from mixfold.core.params import ParamsT
+from mixfold.core.value import field_names, replace
+
+
+@runtime_checkable
+class SeparableColumns(Capability, Protocol[ParamsT]):
+    """A family that can be divided into families of single columns."""
+
+    @property
+    def columns_are_independent(self) -> bool:
+        """Whether this form of the family can be divided."""
+
+    def of_columns(self, chosen: Sequence[int]) -> Family:
+        """The family of some of the columns, with the limits that these have."""
+
+    def take_columns(self, params: ParamsT, chosen: Sequence[int]) -> ParamsT:
+        """The parameters of some of the columns."""
+
+    def join_columns(self, parts: Sequence[ParamsT]) -> ParamsT:
+        """The parameters of all columns, from those of parts that follow one another."""
+
+
+class IndependentColumns:
+    """What families have whose parameters are arrays (K, d, ...) with an entry for every column.
+
+    The density of a row is the product of those of its columns, and nothing is shared by columns.
+    """
+
+    columns_are_independent = True
+
+    def of_columns(self, chosen: Sequence[int]) -> Self:
+        """The family itself, whose settings are those of any column."""
+        return self
+
+    def take_columns(self, params: Any, chosen: Sequence[int]) -> Any:
+        """The parameters of some of the columns."""
+        parts = {
+            n: np.ascontiguousarray(getattr(params, n)[:, chosen]) for n in field_names(params)
+        }
+        return replace(params, **parts)
+
+    def join_columns(self, parts: Sequence[Any]) -> Any:
+        """The parameters of all columns, from those of parts that follow one another."""
+        names = field_names(parts[0])
+        arrays = {n: np.concatenate([getattr(p, n) for p in parts], axis=1) for n in names}
+        return replace(parts[0], **arrays)
+
+
+def separable(family: Family) -> SeparableColumns | None:
+    """The family, if its columns are independent."""
+    if isinstance(family, SeparableColumns) and family.columns_are_independent:
+        return family
+    return None
