@@ -64,6 +64,7 @@ def draw_case(rng: np.random.Generator) -> Case:
     while True:
         learner, family = learners[rng.integers(len(learners))](), choice[rng.integers(len(choice))]
         k, d = int(rng.integers(1, 5)), int(rng.integers(2, 5))
+        d = family.n_columns or d
         if learner.serves(MixtureModel(family, k, d)):
             break
     n = int(rng.integers(40, 200))

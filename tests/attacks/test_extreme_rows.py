@@ -18,7 +18,6 @@ from mixfold.core.backend_capabilities import MomentMatcher, required
 from mixfold.core.conjugate import Prior
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.limits import LARGEST
-from mixfold.core.registry import find_all
 from mixfold.core.rows import Rows
 from mixfold.core.value import equal
 from mixfold.families._gamma_rates import LARGE_SHAPE, log_gap
@@ -28,7 +27,7 @@ from mixfold.models.bayesian_mixture import BayesianMixture, MixturePosterior, m
 from mixfold.models.mixture_model import MixtureModel
 from mixfold.testing import families
 
-FAMILIES = [variant for family in find_all("families").values() for variant in family.variants()]
+FAMILIES = families.all_variants(2)
 ZERO = Fraction(0)
 STREAMING = ["auto", "online-em", "mini-batch-em", "moment-matching", "online-vb", "drift-aware"]
 

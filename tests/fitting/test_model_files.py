@@ -20,7 +20,6 @@ import saved_models
 from mixfold import GaussianMixture, Mixture
 from mixfold.core.errors import ModelFileError
 from mixfold.core.family import Family
-from mixfold.core.registry import find_all
 from mixfold.core.value import equal, value
 from mixfold.families.gaussian import Gaussian
 from mixfold.learners.auto import Auto
@@ -28,9 +27,10 @@ from mixfold.learners.em import EM
 from mixfold.learners.mini_batch_em import MiniBatchEM
 from mixfold.learners.online_em import OnlineEM
 from mixfold.schedules.constant import Constant
+from mixfold.testing.families import all_variants
 from saved_models import COUNTS, NAMED, named_rows_of, rows_of, same
 
-FAMILIES: list[Family] = [v for f in find_all("families").values() for v in f.variants()]
+FAMILIES = all_variants(2)
 Copier = Callable[[Any], Any]
 
 
@@ -111,7 +111,7 @@ def check_round_trip(model: Any, state: Callable[[Any], Any]) -> None:
 def test_every_family(
     family: Family, state: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows = np.minimum(COUNTS, family.support.high)
+    rows = np.minimum(COUNTS, [support.high for support in family.supports(2)])
     for module in (sys.modules[__name__], saved_models):
         monkeypatch.setattr(module, "COUNTS", rows)
         monkeypatch.setattr(module, "NAMED", pd.DataFrame(rows, columns=["a", "b"]))

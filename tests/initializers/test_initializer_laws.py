@@ -14,8 +14,9 @@ from mixfold.core.registry import find_all
 from mixfold.core.rows import Rows
 from mixfold.models.mixture_model import MixtureModel
 from mixfold.testing import families, initializers
+from mixfold.testing.families import all_variants
 
-FAMILIES: list[Family] = [v for f in find_all("families").values() for v in f.variants()]
+FAMILIES = all_variants(2)
 STARTS: list[Initializer] = [start() for start in find_all("initializers").values()]
 
 

@@ -41,8 +41,9 @@ from mixfold.learners.variance_reduced_em import VarianceReducedEM
 from mixfold.models.mixture_model import MixtureModel
 from mixfold.schedules.constant import Constant
 from mixfold.testing import families, learners
+from mixfold.testing.families import all_variants
 
-FAMILIES: list[Family] = [v for f in find_all("families").values() for v in f.variants()]
+FAMILIES = all_variants(2)
 EASILY = RobustCusum(delta=0.1, threshold=0.2, window_size=4, min_instances=3)
 LEARNERS: list[Learner] = [learner() for learner in find_all("learners").values()] + [
     AnnealedSGD(scale=True),
@@ -133,8 +134,8 @@ def test_learner_over_many_tiles(learner: Learner) -> None:
 )
 def test_any_cuts_give_the_same_bits(cuts: list[int], which: int) -> None:
     family, learner = PAIRS[which]
-    model, params, x = families.example_mixture(family, 2, 3, 300, rng())
-    learner = learner.resolve(300, 3, False)
+    model, params, x = families.example_mixture(family, 2, family.n_columns or 3, 300, rng())
+    learner = learner.resolve(300, model.d, False)
     learners.blocks_do_not_matter(model, params, learner, Rows(x), cuts)
 
 

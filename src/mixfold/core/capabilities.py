@@ -31,6 +31,11 @@ class UnconstrainedCoordinates(Capability, Protocol[ParamsT]):
         """The natural length of each coordinate, (K, q)."""
 
 
+def has_coordinates(family: Family) -> bool:
+    """Whether parameters have unconstrained coordinates; those of a product, if all factors do."""
+    return isinstance(family, UnconstrainedCoordinates) and family.has_coordinates
+
+
 @runtime_checkable
 class BoundedParameters(Capability, Protocol[ParamsT_contra]):
     """Parameters whose size can be measured, for truncation."""

@@ -44,6 +44,11 @@ class CanDegenerate(Capability, Protocol[ParamsT_contra]):
         """Whether component k is at a limit in each column, (K, d)."""
 
 
+def limits_of(family: Family) -> LimitsFromData | None:
+    """The family, if it takes limits from the data."""
+    return family if isinstance(family, LimitsFromData) and family.takes_limits else None
+
+
 def without_limits(family: Family) -> Family:
     """The family without limits from data, as the user gave it."""
     return family.without_limits() if isinstance(family, LimitsFromData) else family

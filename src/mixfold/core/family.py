@@ -37,6 +37,18 @@ class Family(ABC, Generic[ParamsT]):
     default_init: ClassVar[str] = "k-mle++"  # the default initializer of the family
     given_total: ClassVar[bool] = False  # whether densities are those of rows given their sums
 
+    has_categories: ClassVar[bool] = False  # whether values are codes of categories
+
+    @property
+    def has_coordinates(self) -> bool:
+        """Whether parameters have the unconstrained coordinates that the class can compute."""
+        return True
+
+    @property
+    def n_columns(self) -> int | None:
+        """The number of columns, if it is fixed."""
+        return None
+
     @property
     def accepts_missing(self) -> bool:
         """Whether NaN stands for a cell that was not observed."""
@@ -98,6 +110,10 @@ class Family(ABC, Generic[ParamsT]):
         """Which values are allowed, for error messages."""
         return self.support.message
 
+    def support_message_of(self, column: int) -> str:
+        """Which values are allowed in a column, for error messages."""
+        return self.support_message
+
     def out_of_support(self, x: Array) -> np.ndarray | None:
         """Where `x` is outside the family's support, (n, d); None if it cannot be.
 
@@ -152,6 +168,10 @@ class Family(ABC, Generic[ParamsT]):
     @abstractmethod
     def expected(self, params: ParamsT, weights: Array) -> Blocks:
         """The blocks whose maximiser is `params`; `weights` are (K,)."""
+
+    def for_complete_rows(self) -> Family[ParamsT]:
+        """The family of rows without missing cells, which has the same parameters."""
+        return self
 
     # distances between rows and components
 

@@ -205,7 +205,8 @@ def check_rows(
     outside = family.out_of_support(rows.x)
     if outside is not None and outside.any():
         place = _first(outside, columns, rows, numbers)
-        raise InvalidInputError(f"{place}: {family.support_message} in a {name_of(family)} mixture")
+        message = family.support_message_of(int(np.argwhere(on_host(outside))[0, 1]))
+        raise InvalidInputError(f"{place}: {message} in a {name_of(family)} mixture")
 
 
 def check_sample(family: Family, source: Source, rows: Rows, numbers: Sequence[int] | None) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mixfold.core.data_limits import LimitsFromData
+from mixfold.core.data_limits import limits_of
 from mixfold.core.errors import DegenerateComponentsWarning, warn
 from mixfold.models.mixture_model import MixtureModel, MixtureParams, degenerate
 
@@ -18,8 +18,7 @@ def warn_of_degenerate(
     model: MixtureModel, params: MixtureParams, columns: Sequence[Any] | None
 ) -> None:
     """Warn about columns in which components are at limits that the user has not set."""
-    family = model.family
-    if not (isinstance(family, LimitsFromData) and family.takes_limits):
+    if limits_of(model.family) is None:
         return
     found = degenerate(model, params).sum(axis=0)
     named = np.flatnonzero(found)

@@ -1,4 +1,10 @@
 """Exponential families, one per file."""
 
 # modules for other packages, without a registered class
-HELPER_MODULES = ("factor_analysis", "mean_params")
+HELPER_MODULES = (
+    "factor_analysis",
+    "incomplete_rows",
+    "mean_params",
+    "observed_columns",
+    "observed_gaussian",
+)

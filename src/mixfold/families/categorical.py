@@ -62,6 +62,8 @@ class Categorical(IndependentColumns, ExponentialFamily[ProbabilityParams]):
     unidentifiable models, Biometrika 61.
     """
 
+    has_categories = True
+
     levels: int = 2
 
     def __post_init__(self) -> None:

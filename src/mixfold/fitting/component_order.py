@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from mixfold.core.arrays import is_array
-from mixfold.core.capabilities import UnconstrainedCoordinates
+from mixfold.core.capabilities import UnconstrainedCoordinates, has_coordinates
 from mixfold.core.ranking import levels
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Statistics
@@ -28,7 +28,7 @@ TOLERANCE = 1e-8  # relative tolerance
 def component_order(model: MixtureModel, params: MixtureParams) -> np.ndarray:
     """The indices that sort the components."""
     family = model.family
-    if isinstance(family, UnconstrainedCoordinates):
+    if isinstance(family, UnconstrainedCoordinates) and has_coordinates(family):
         coordinates = family.unconstrained(params.components)
         scales = family.coordinate_scales(params.components)
     else:

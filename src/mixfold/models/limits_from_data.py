@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from mixfold.core.data_limits import LimitsFromData
+from mixfold.core.data_limits import limits_of
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
 from mixfold.core.rows import Rows
@@ -25,16 +25,15 @@ def with_model(backend: MixtureBackend, model: MixtureModel) -> MixtureBackend:
 def limited(backend: MixtureBackend, sample: Callable[[], Rows]) -> MixtureBackend:
     """The backend whose family has limits from a sample of the data, if it takes any."""
     family = backend.model.family
-    if not (isinstance(family, LimitsFromData) and family.takes_limits):
+    if limits_of(family) is None:
         return backend
     return with_model(backend, replace(backend.model, family=with_limits(family, sample())))
 
 
 def with_limits(family: Family, sample: Rows) -> Family:
     """The family with limits from a sample of the data, if it takes any."""
-    if not (isinstance(family, LimitsFromData) and family.takes_limits):
-        return family
-    return family.with_limits(_repeated(sample.on_host()))
+    known = limits_of(family)
+    return family if known is None else known.with_limits(_repeated(sample.on_host()))
 
 
 def _repeated(rows: Rows) -> NDArray[np.floating]:
@@ -51,12 +50,12 @@ def _repeated(rows: Rows) -> NDArray[np.floating]:
 
 def limited_by(backend: MixtureBackend, params: MixtureParams) -> MixtureBackend:
     """The backend whose family has limits from given parameters, if it takes any."""
-    family = backend.model.family
-    if not (isinstance(family, LimitsFromData) and family.takes_limits):
+    known = limits_of(backend.model.family)
+    if known is None:
         return backend
     try:
         backend.model.check_params(params)
     except InvalidInputError:
         return backend  # the initialisation raises the error
-    found = family.with_limits_of(params.components, params.weights)
+    found = known.with_limits_of(params.components, params.weights)
     return with_model(backend, replace(backend.model, family=found))

@@ -9,7 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixfold.core.backend import Backend
-from mixfold.core.capabilities import BoundedParameters, UnconstrainedCoordinates
+from mixfold.core.capabilities import (
+    BoundedParameters,
+    UnconstrainedCoordinates,
+    has_coordinates,
+)
 from mixfold.core.checks import ROUNDING, check_array, check_kind, check_whole
 from mixfold.core.data_limits import CanDegenerate
 from mixfold.core.errors import InvalidInputError
@@ -98,7 +102,7 @@ class MixtureModel:
     @property
     def has_coordinates(self) -> bool:
         """Whether parameters have unconstrained coordinates."""
-        return isinstance(self.family, UnconstrainedCoordinates)
+        return has_coordinates(self.family)
 
     @property
     def has_bounds(self) -> bool:
@@ -118,6 +122,7 @@ class MixtureModel:
     def sums(self, params: MixtureParams, statistics: Statistics) -> Array:
         """The inverse of `statistics`: the sums of an E-step under `params`."""
         table = self.family.to_sums(params.components, statistics.blocks)
+        table[:, 0] = statistics.weight
         return np.concatenate([[statistics.log_likelihood], table.ravel()])
 
     def mode(self, responsibilities: Array) -> Array:

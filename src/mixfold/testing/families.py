@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,13 +12,20 @@ from mixfold.core.conjugate import Prior
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.exponential_family import ExponentialFamily
 from mixfold.core.family import Family
+from mixfold.core.registry import find_all
 from mixfold.core.rows import Array, Rows
 from mixfold.core.schema import check_types
-from mixfold.core.value import field_names, flatten
+from mixfold.core.value import field_names, flatten, unflatten
 from mixfold.kernels.reference import ReferenceKernel
 from mixfold.models.bayesian_mixture import BayesianMixture
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 from mixfold.testing._quadrature import quadrature
+
+
+def all_variants(d: int) -> list[Family]:
+    """Every family that the registry finds, in every form that can have d columns."""
+    found = [variant for family in find_all("families").values() for variant in family.variants()]
+    return [variant for variant in found if variant.n_columns in (None, d)]
 
 
 def close(a: Any, b: Any, what: str, rtol: float = 1e-8, atol: float = 1e-10) -> None:
@@ -267,10 +273,11 @@ def parameters_are_in_their_domain(
         for row in x:
             posterior = mixture.match(posterior, row, 1.0)[0]
             mixture.check(posterior)
-    for name in field_names(params.components):
-        array = getattr(params.components, name)
+    arrays: dict[str, np.ndarray] = {}
+    tree = flatten(params.components, "", arrays)
+    for name, array in arrays.items():
         for bad in (*(np.full_like(array, n) for n in (np.nan, np.inf)), array[1:], array[..., 1:]):
-            components = replace(params.components, **{name: bad})
+            components = unflatten(tree, {**arrays, name: bad})
             with suppress(InvalidInputError):
                 model.check_params(MixtureParams(params.weights, components))
                 raise AssertionError(f"check_params does not refuse invalid {name}: {bad!r}")

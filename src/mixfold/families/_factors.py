@@ -1,0 +1,65 @@
+"""The factors of a product of families."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from mixfold.core.errors import InvalidInputError
+from mixfold.core.family import Family
+from mixfold.core.independent_columns import separable
+from mixfold.core.registry import make
+from mixfold.core.value import replace, value
+from mixfold.families.gaussian import Gaussian
+
+Name = str | int
+
+
+@value
+class Factor:
+    """Columns, by name or number, and the family of their joint distribution.
+
+    `places` are the numbers of the columns in the rows; None until the product is bound to them.
+    """
+
+    columns: tuple[Name, ...]
+    family: Family
+    places: tuple[int, ...] | None = None
+
+    @property
+    def label(self) -> Any:
+        """The column, or the columns if there are several."""
+        return self.columns[0] if len(self.columns) == 1 else self.columns
+
+
+class Placed(NamedTuple):
+    """A factor's family, its columns and its parameters."""
+
+    family: Family
+    places: list[int]
+    params: Any
+
+    @property
+    def width(self) -> int:
+        """The number of columns."""
+        return len(self.places)
+
+
+def factors_of(columns: Any, given: Any) -> Iterator[Factor]:
+    """The factors of one entry of the mapping: one for each column that is independent."""
+    names = tuple(columns) if isinstance(columns, tuple | list) else (columns,)
+    family = make("families", given)
+    if not isinstance(family, Family) or family.n_columns is not None:
+        raise InvalidInputError(
+            f"the family of column {columns!r} is {given!r}: give a name or a family object"
+        )
+    if not names or not all(isinstance(name, str | int) for name in names):
+        raise InvalidInputError(f"{columns!r} is no column: give a name or number, or a tuple")
+    if len(names) == 1 and isinstance(family, Gaussian) and family.covariance != "diag":
+        family = replace(family, covariance="diag")  # the same in one column
+    apart = separable(family)
+    if apart is None:
+        yield Factor(names, family)
+    else:
+        for i, name in enumerate(names):
+            yield Factor((name,), apart.of_columns([i]))
