@@ -19,12 +19,12 @@ Name = str | int
 class Factor:
     """Columns, by name or number, and the family of their joint distribution.
 
-    `places` are the numbers of the columns in the rows; None until the product is bound to them.
+    `positions` are the numbers of the columns in the rows; None until the product is bound to them.
     """
 
     columns: tuple[Name, ...]
     family: Family
-    places: tuple[int, ...] | None = None
+    positions: tuple[int, ...] | None = None
 
     @property
     def label(self) -> Any:

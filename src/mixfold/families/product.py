@@ -96,13 +96,13 @@ class Product(Family[ProductParams]):
 
     def bound(self, names: Sequence[Any] | None) -> Product:
         """The product of the columns with these names, in the order of its factors."""
-        if all(factor.places is not None for factor in self.factors):
+        if all(factor.positions is not None for factor in self.factors):
             return self
         numbers: dict[Any, int] = {i: i for i in range(self.n_columns)}
         if names is not None:
             numbers = {name: i for i, name in enumerate(names)}
         found = [
-            replace(f, places=tuple(self._place(n, numbers) for n in f.columns))
+            replace(f, positions=tuple(self._place(n, numbers) for n in f.columns))
             for f in self.factors
         ]
         left = [name for name in numbers if name not in {n for f in found for n in f.columns}]
@@ -126,7 +126,7 @@ class Product(Family[ProductParams]):
     def _parts(self) -> Iterator[tuple[Family, list[int]]]:
         """Families and their columns; columns that are numbers need not be bound."""
         for factor in self.factors:
-            places = factor.columns if factor.places is None else factor.places
+            places = factor.columns if factor.positions is None else factor.positions
             if not all(isinstance(place, int) for place in places):
                 raise InvalidInputError(f"{self!r} has names of columns: the data have none")
             yield factor.family, list(places)  # type: ignore[arg-type]
