@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import ClassVar, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.registry import find_all
@@ -68,8 +68,17 @@ class DataHolder(Protocol):
         """Whether the data are a collection of this engine."""
 
     @classmethod
-    def open(cls, data: object, columns: Sequence[str] | None, weight: str | None) -> Source:
-        """A source over a collection of the engine; its `engine` is the name of the engine."""
+    def open(
+        cls,
+        data: object,
+        columns: Sequence[str] | None,
+        weight: str | None,
+        codes: Any = None,
+    ) -> Source:
+        """A source over a collection of the engine; its `engine` is the name of the engine.
+
+        `codes` stand for values that are not numeric.
+        """
 
 
 def engine_holding(data: object) -> type[DataHolder] | None:

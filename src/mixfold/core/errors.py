@@ -17,6 +17,10 @@ class InvalidInputError(MixfoldError, ValueError):
     """Data or a parameter that cannot be used as given."""
 
 
+class MissingValueError(InvalidInputError):
+    """A missing value where none is allowed."""
+
+
 class SourceError(MixfoldError, ValueError):
     """A file or stream that cannot be read as rows."""
 

@@ -121,6 +121,10 @@ class Family(ABC, Generic[ParamsT]):
         """
         return self.support.excludes(x)
 
+    def limited_columns(self, d: int) -> list[int]:
+        """The columns whose limits come from the data, if the family takes any."""
+        return list(range(d))
+
     def check_columns(self, d: int) -> None:
         """Raise an error if d columns are too few for the family."""
         return

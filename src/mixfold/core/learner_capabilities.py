@@ -135,6 +135,13 @@ class KeepsRows(Capability, Protocol[StateT]):
         """The state without the rows that it keeps, as states for merging are stored."""
         ...
 
+    def with_family_of(self, backend: Backend, state: StateT, params: Any, rows: int) -> StateT:
+        """The state for a family with the same parameters but other statistics.
+
+        `params` are the current ones, learned from `rows` rows.
+        """
+        ...
+
 
 class KeepsNoRows:
     """What holds for a learner whose state keeps no rows."""
@@ -168,6 +175,11 @@ class KeepsNoRows:
     def without_rows(self, state: Any) -> Any:
         """The state itself."""
         return state
+
+    def with_family_of(self, backend: Backend, state: Any, params: Any, rows: int) -> Any:
+        """The state after a fit that has resulted in the parameters."""
+        weight = self.learner.weight_learned(state, rows)
+        return self.learner.init_after_fit(backend, params, rows, weight)
 
 
 def row_keeping(learner: Learner) -> KeepsRows:

@@ -11,8 +11,14 @@ from mixfold.core.rows import Array
 
 
 def has_missing(x: NDArray[Any]) -> bool:
-    """Whether a cell is missing; the sum is NaN if any is, which is faster than a test of each."""
-    return bool(np.isnan(x.sum())) and bool(np.isnan(x).any())
+    """Whether a cell of an array is missing; tensors on a device have none.
+
+    The sum is NaN if any cell is, which is faster than a test of each.
+    """
+    if not isinstance(x, np.ndarray):
+        return False
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isnan(x.sum())) and bool(np.isnan(x).any())
 
 
 def filled(x: Array, rng: np.random.Generator) -> Array:

@@ -16,6 +16,7 @@ from mixfold.core.source import Drawn, Source, draw_rows, join_drawn
 from mixfold.engines._dask_errors import on_cluster
 from mixfold.sources.array_source import ArraySource
 from mixfold.sources.opening import check_array, open_table
+from mixfold.sources.table import Codes
 
 SAMPLED_PARTS = 256  # partitions that are computed first for a sample
 DEVIATIONS = 10.0  # more rows are drawn than expected, so that there are never too few
@@ -97,9 +98,15 @@ class Chunk(Source):
     """One partition, which has not been computed."""
 
     def __init__(
-        self, block: Any, number: int, d: int, columns: list[str] | None, weight: str | None
+        self,
+        block: Any,
+        number: int,
+        d: int,
+        columns: list[str] | None,
+        weight: str | None,
+        codes: Codes | None = None,
     ) -> None:
-        self.block, self.number, self.weight = block, number, weight
+        self.block, self.number, self.weight, self.codes = block, number, weight, codes
         self._d, self.columns = d, columns
 
     @property
@@ -111,7 +118,7 @@ class Chunk(Source):
         return True
 
     def recipe(self) -> tuple[Any, ...]:
-        return opened, self.block, self.d, self.columns, self.weight
+        return opened, self.block, self.d, self.columns, self.weight, self.codes
 
     def blocks(self, start: int = 0, length: int | None = None) -> Iterator[Rows]:
         make, block, *how = self.recipe()
@@ -120,7 +127,9 @@ class Chunk(Source):
         yield from make(computed, *how).blocks(start, length)
 
 
-def opened(block: Any, d: int, columns: list[str] | None, weight: str | None) -> Source:
+def opened(
+    block: Any, d: int, columns: list[str] | None, weight: str | None, codes: Codes | None = None
+) -> Source:
     """The rows of a computed partition."""
     if columns is None:
         x = check_array(np.asarray(block))
@@ -133,15 +142,18 @@ def opened(block: Any, d: int, columns: list[str] | None, weight: str | None) ->
             f"it has columns {', '.join(map(str, block.columns))}: "
             f"{', '.join(sorted(wanted))} are needed, as in the others"
         )
-    return open_table(block, columns, weight)
+    return open_table(block, columns, weight, codes)
 
 
 def open_collection(
-    data: Any, columns: Sequence[str] | None = None, weight: str | None = None
+    data: Any,
+    columns: Sequence[str] | None = None,
+    weight: str | None = None,
+    codes: Codes | None = None,
 ) -> Collection:
     """A source over a Dask array or dataframe."""
     if hasattr(data, "columns"):
-        return _open_dataframe(data, columns, weight)
+        return _open_dataframe(data, columns, weight, codes)
     if getattr(data, "ndim", 0) != 2:
         raise InvalidInputError(
             f"the Dask collection is a {type(data).__name__} of shape "
@@ -154,15 +166,17 @@ def open_collection(
     return Collection(chunks, None if isnan(n) else int(n), str(data.name))
 
 
-def _open_dataframe(data: Any, columns: Sequence[str] | None, weight: str | None) -> Collection:
-    names = open_table(data._meta, columns, weight).columns
+def _open_dataframe(
+    data: Any, columns: Sequence[str] | None, weight: str | None, codes: Codes | None
+) -> Collection:
+    names = open_table(data._meta, columns, weight, codes).columns
     assert names is not None
     wanted = [*names, *([weight] if weight else [])]
     if set(wanted) != set(data.columns):
         data = data[wanted]
     parts = data.to_delayed()
     return Collection(
-        [Chunk(block, i, len(names), list(names), weight) for i, block in enumerate(parts)],
+        [Chunk(block, i, len(names), list(names), weight, codes) for i, block in enumerate(parts)],
         None,
         str(data._name),
     )

@@ -14,6 +14,7 @@ from mixfold.core.errors import ClusterError, MissingExtraError, MixfoldError
 from mixfold.core.source import Source
 from mixfold.engines._dask_collection import is_collection, open_collection
 from mixfold.engines._dask_errors import failed
+from mixfold.sources.table import Codes
 
 PATIENCE = 5
 ATTEMPTS = 4
@@ -44,8 +45,14 @@ class Dask(Engine):
         return is_collection(data)
 
     @classmethod
-    def open(cls, data: Any, columns: Sequence[str] | None, weight: str | None) -> Source:
-        return open_collection(data, columns, weight)
+    def open(
+        cls,
+        data: Any,
+        columns: Sequence[str] | None,
+        weight: str | None,
+        codes: Codes | None = None,
+    ) -> Source:
+        return open_collection(data, columns, weight, codes)
 
     @classmethod
     def connect(cls, cluster: str | None) -> AbstractContextManager[Engine]:

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any, Self
 
 from mixfold.core.engine import Engine
-from mixfold.core.errors import InvalidInputError
+from mixfold.core.errors import InvalidInputError, MissingValueError
 from mixfold.core.initializer import Initializer
 from mixfold.core.learner import Learner
 from mixfold.core.learner_capabilities import for_one_pass, row_keeping
+from mixfold.core.missing_cells import has_missing
 from mixfold.core.source import Source
 from mixfold.core.value import at_home, is_value, replace
 from mixfold.estimators._edge import open_data
@@ -31,6 +32,14 @@ from mixfold.fitting.snapshot import MOST, Snapshot
 from mixfold.fitting.stream import Stream
 from mixfold.models.limits_from_data import limited
 from mixfold.models.mixture_model import MixtureBackend, MixtureModel, count_degenerate
+from mixfold.sources.array_source import ArraySource
+
+
+def may_have_missing(source: Source) -> bool:
+    """Whether cells are missing, or may be in a source that can be read only once."""
+    if isinstance(source, ArraySource):
+        return source.x.dtype.kind == "f" and has_missing(source.x)
+    return not source.rereadable
 
 
 class Density(Streaming):
@@ -61,9 +70,9 @@ class Density(Streaming):
         """
         with self._learning() as model:
             model._check_parameters()
-            settings = model._settings()
-            model._check_outputs(settings.learner)
+            model._check_outputs(model._learner())
             place = placement_for(model.engine, X)
+            settings = model._settings(model._family_for(X, sample_weight))
             source = open_data(
                 model,
                 X,
@@ -72,9 +81,9 @@ class Density(Streaming):
                 reset=True,
                 least_rows=model._least_rows,
                 device=place.tensor_device,
-                missing=settings.family.accepts_missing,
+                cells=settings.cells,
             )
-            model._learn(settings, source, place)
+            model._learn_cells(settings.bound(source), source, place)
         self._warn_of_degenerate()
         return self
 
@@ -89,6 +98,22 @@ class Density(Streaming):
     def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Fit the model and return the most probable component of each row."""
         return self.fit(X, y, sample_weight).predict(X)
+
+    def _learn_cells(self, settings: MixtureSettings, source: Source, place: Placement) -> None:
+        """Fit rows that may have missing cells.
+
+        Statistics of incomplete rows take longer, so they are used where cells are missing: from
+        the beginning if it is known, else from the first missing cell on, when the fit begins anew.
+        """
+        if not settings.cells.missing or settings.family.accepts_missing:
+            self._learn(settings, source, place)
+        elif may_have_missing(source):
+            self._learn(settings.for_missing(), source, place)
+        else:
+            try:
+                self._learn(settings, source, place)
+            except MissingValueError:
+                self._learn(settings.for_missing(), source, place)
 
     def _learn(self, settings: MixtureSettings, source: Source, place: Placement) -> None:
         with engine_for(self.cluster, source, place) as engine:

@@ -11,7 +11,7 @@ from sklearn.utils.validation import _check_sample_weight, check_random_state
 
 from mixfold.core.arrays import as_array, is_tensor, on_host
 from mixfold.core.engine import engine_holding
-from mixfold.core.errors import InvalidInputError
+from mixfold.core.errors import InvalidInputError, MissingValueError
 from mixfold.core.family import Family
 from mixfold.core.learner import Learner
 from mixfold.core.limits import HEAVIEST, LARGEST, LIGHTEST
@@ -20,6 +20,7 @@ from mixfold.core.registry import make, name_of
 from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows
 from mixfold.core.source import Source
+from mixfold.estimators._cells import COMPLETE, Cells
 from mixfold.estimators._frames import (
     as_numbers,
     check_column_list,
@@ -30,7 +31,7 @@ from mixfold.estimators._frames import (
 from mixfold.estimators._placing import open_tensor
 from mixfold.sources.array_source import ArraySource
 from mixfold.sources.object_source import source_for
-from mixfold.sources.opening import is_blocks, is_paths, is_table, open_source
+from mixfold.sources.opening import is_blocks, is_paths, is_table, open_source, open_table
 
 
 def family_from(given: Any) -> Family:
@@ -69,12 +70,11 @@ def open_data(
     reset: bool,
     least_rows: int = 1,
     device: Any = None,
-    missing: bool = False,
+    cells: Cells = COMPLETE,
 ) -> Source:
     """A source over the user's data; arrays are validated like in scikit-learn.
 
-    A tensor is moved to the device or, if that is None, converted to an array. With `missing`,
-    cells of arrays may be NaN.
+    A tensor is moved to the device or, if that is None, converted to an array.
     """
     check_column_list(columns)
     _check_table_shaped(data)
@@ -86,7 +86,7 @@ def open_data(
         source: Source = tensor
     else:
         data, sample_weight = as_array(data), as_array(sample_weight)
-        source = _open(estimator, data, sample_weight, columns, reset, least_rows, missing)
+        source = _open(estimator, data, sample_weight, columns, reset, least_rows, cells)
     if source.length == 0:
         raise InvalidInputError("the data have no rows: at least one is needed")
     return source
@@ -112,8 +112,10 @@ def _open(
     columns: Sequence[str] | None,
     reset: bool,
     least_rows: int,
-    missing: bool,
+    cells: Cells,
 ) -> Source:
+    if is_frame(data) and cells.levels:
+        return _open_typed(estimator, data, sample_weight, columns, reset, cells)
     if is_source(data):
         if sample_weight is not None and not isinstance(sample_weight, str):
             raise InvalidInputError(
@@ -124,7 +126,7 @@ def _open(
         names = columns if columns is not None or known is None else list(known)
         engine = engine_holding(data)
         opening = open_source if engine is None else engine.open
-        source = opening(data, names, sample_weight)
+        source = opening(data, names, sample_weight, cells.codes)
         if source.columns is None and not isinstance(data, Source):
             _check_no_names(columns, sample_weight, "blocks that are arrays")
         _remember_columns(estimator, source, reset)
@@ -139,9 +141,27 @@ def _open(
             sample_weight = sample_weight if named is None else weight
     x = as_numbers(estimator, data, reset=reset, least_rows=least_rows)
     names = getattr(estimator, "feature_names_in_", None)
-    if not missing:
+    if not cells.missing:
         check_finite(names, Rows(x), range(len(x)))
     return _weighted(x, sample_weight, names)
+
+
+def _open_typed(
+    estimator: Any,
+    frame: Any,
+    sample_weight: Any,
+    columns: Sequence[str] | None,
+    reset: bool,
+    cells: Cells,
+) -> Source:
+    """A source over a frame with columns that are not numeric."""
+    named = sample_weight if isinstance(sample_weight, str) else None
+    wanted = columns if reset or columns is not None else list(estimator.feature_names_in_)
+    source = open_table(frame, wanted, named, cells.codes)
+    _remember_columns(estimator, source, reset)
+    if sample_weight is None or named is not None:
+        return source
+    return _weighted(source.x, sample_weight, source.columns)
 
 
 def _check_no_names(columns: Any, sample_weight: Any, given: str) -> None:
@@ -236,7 +256,8 @@ def check_finite(
         x = on_host(rows.x)
         if not np.isfinite(x).all():
             place = _first(~np.isfinite(x), columns, rows, numbers)
-            raise InvalidInputError(f"{place}: rows must be finite; drop or fill such rows")
+            kind = MissingValueError if np.isnan(x).any() else InvalidInputError
+            raise kind(f"{place}: rows must be finite; drop or fill such rows")
         place = _first(np.abs(x) >= LARGEST, columns, rows, numbers)
         raise InvalidInputError(
             f"{place}: values must be below {LARGEST:g} in size; drop the row if that stands for a "

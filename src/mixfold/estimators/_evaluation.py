@@ -14,15 +14,21 @@ from sklearn.utils.validation import check_is_fitted
 from mixfold.core.arrays import concatenated, largest_log_joint, on_host
 from mixfold.core.checks import check_above
 from mixfold.core.errors import InvalidInputError
+from mixfold.core.missing_cells import has_missing
 from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows
+from mixfold.core.value import replace
+from mixfold.estimators._cells import cells_of
 from mixfold.estimators._edge import check_rows, open_data, seed_from
 from mixfold.estimators._guarded import Guarded
 from mixfold.estimators._learned import Learned
 from mixfold.estimators._placing import evaluated
+from mixfold.families.incomplete_rows import with_missing
 from mixfold.fitting.loop import check_some
 from mixfold.fitting.placement import placement_for
 from mixfold.models.bayesian_mixture import BayesianMixture, MixturePosterior
+
+MARGINALIZE = "marginalize"
 
 
 class Evaluation(DensityMixin, Guarded):  # type: ignore[misc]
@@ -31,6 +37,12 @@ class Evaluation(DensityMixin, Guarded):  # type: ignore[misc]
     n_threads: int | None
     random_state: Any
     engine: str | None = None
+    missing: str = "error"
+
+    @property
+    def _allows_missing(self) -> bool:
+        """Whether missing cells are integrated out."""
+        return self.missing == MARGINALIZE
 
     def _now(self) -> Learned:
         raise AssertionError("every estimator says what it has learned")
@@ -45,9 +57,12 @@ class Evaluation(DensityMixin, Guarded):  # type: ignore[misc]
     def _rows(self, X: Any, learned: Learned, device: Any = None) -> Iterator[Rows]:
         """Checked blocks of rows to evaluate."""
         family, first = learned.model.family, 0
-        missing = family.accepts_missing
-        source = open_data(self, X, None, None, reset=False, device=device, missing=missing)
+        missing = self._allows_missing or family.accepts_missing
+        cells = cells_of(family, missing)
+        source = open_data(self, X, None, None, reset=False, device=device, cells=cells)
         for rows in source.blocks():
+            if missing and has_missing(rows.x):
+                family = with_missing(family)
             check_rows(family, source.columns, rows, range(first, first + len(rows)))
             first += len(rows)
             yield rows
@@ -59,6 +74,9 @@ class Evaluation(DensityMixin, Guarded):  # type: ignore[misc]
         learned = model._current()
         backend = place.backend(learned.model, self.n_threads)
         for rows in model._rows(X, learned, place.tensor_device):
+            if has_missing(rows.x) and not backend.model.family.accepts_missing:
+                incomplete = replace(learned.model, family=with_missing(learned.model.family))
+                backend = place.backend(incomplete, self.n_threads)
             yield from evaluated(backend, learned.params, rows, responsibilities, X)
 
     def iter_posteriors(self, X: Any) -> Iterator[tuple[Any, Any]]:

@@ -21,6 +21,8 @@ def warn_of_degenerate(
     if limits_of(model.family) is None:
         return
     found = degenerate(model, params).sum(axis=0)
+    others = np.setdiff1d(np.arange(model.d), model.family.limited_columns(model.d))
+    found[others] = 0
     named = np.flatnonzero(found)
     if not len(named):
         return

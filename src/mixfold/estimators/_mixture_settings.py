@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from mixfold.core.family import Family
 from mixfold.core.learner import Learner
 from mixfold.core.source import Source
+from mixfold.estimators._cells import COMPLETE, Cells
 from mixfold.estimators._edge import RowCheck, check_sample
+from mixfold.families.incomplete_rows import with_missing
+from mixfold.families.product import Product
 from mixfold.fitting.initialization import Drawing, Initialization, Sample
 from mixfold.fitting.placement import DEFAULT, Placement
 from mixfold.models.mixture_model import MixtureBackend, MixtureModel
@@ -23,6 +26,18 @@ class MixtureSettings:
     initialization: Initialization
     n_components: int
     n_threads: int | None
+    cells: Cells = COMPLETE
+
+    def bound(self, source: Source) -> MixtureSettings:
+        """The settings whose family is of the columns of a source."""
+        family = self.family
+        if not isinstance(family, Product):
+            return self
+        return replace(self, family=family.bound(source.columns))
+
+    def for_missing(self) -> MixtureSettings:
+        """The settings for rows with missing cells."""
+        return replace(self, family=with_missing(self.family))
 
     def backend(self, d: int, place: Placement = DEFAULT) -> MixtureBackend:
         """The mixture of d columns, bound to its backend."""

@@ -13,10 +13,12 @@ from mixfold.core.family import Family
 from mixfold.core.initializer import Initializer
 from mixfold.core.learner import Learner
 from mixfold.core.learner_capabilities import row_keeping, search_of
+from mixfold.core.missing_cells import has_missing
 from mixfold.core.registry import is_called
 from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows
 from mixfold.core.value import at_home, equal, replace
+from mixfold.estimators._cells import cells_of
 from mixfold.estimators._edge import check_rows, open_data
 from mixfold.estimators._learned import Learned
 from mixfold.estimators._learned_attributes import LearnedAttributes
@@ -58,15 +60,30 @@ class Streaming(LearnedAttributes):
         varied = search_of(learner).varied_starts and is_called(getattr(self, "init", None), "auto")
         return kinds_for(family) if varied else (start,)
 
-    def _settings(self) -> MixtureSettings:
+    def _family_for(self, X: Any, sample_weight: Any) -> Family:
+        """The family for the data, which may have to be read for it."""
+        return self._family()
+
+    def _known_family(self) -> Family:
+        """The family without reading data: as given or, where it came from the data, as learned."""
+        return self._family()
+
+    def _settings(self, family: Family | None = None) -> MixtureSettings:
         """The family, learner and initializer; each call resolves them once."""
-        family, learner = self._family(), self._learner()
+        family, learner = self._known_family() if family is None else family, self._learner()
         start = self._start(family, learner)
         kinds = self._kinds(family, learner, start)
         initialization = Initialization(
             kinds, learner.starts, learner.exchangeable, search_of(learner).prior_strength
         )
-        return MixtureSettings(family, learner, initialization, self.n_components, self.n_threads)
+        return MixtureSettings(
+            family,
+            learner,
+            initialization,
+            self.n_components,
+            self.n_threads,
+            cells_of(family, self._allows_missing),
+        )
 
     def _check_parameters(self) -> None:
         raise AssertionError("every estimator checks its parameters")
@@ -78,7 +95,9 @@ class Streaming(LearnedAttributes):
         known = self.__dict__.get("_learned")
         with self._learning() as model:
             model._check_parameters()
-            model._learn_more(model._settings(), X, sample_weight)
+            first = not model.__sklearn_is_fitted__()
+            family = model._family_for(X, sample_weight) if first else None
+            model._learn_more(model._settings(family), X, sample_weight)
         waiting = self._learned.stream.waiting is not None
         if not (waiting or self._live or (known and known.n_degenerate)):
             self._warn_of_degenerate()
@@ -94,12 +113,19 @@ class Streaming(LearnedAttributes):
             self.columns,
             reset=first,
             device=place.tensor_device,
-            missing=settings.family.accepts_missing,
+            cells=settings.cells,
         )
+        settings = settings.bound(source)
+        if not first and self._learned.model.family.accepts_missing:
+            settings = settings.for_missing()
         backend, check = settings.backend(source.d, place), settings.check(source)
         learned = self._streaming(settings, backend)
         seen, weight = 0, 0.0
         for rows in source.blocks():
+            if settings.cells.missing and has_missing(rows.x):
+                settings = settings.for_missing()
+                check = settings.check(source)
+                learned = learned.for_missing(backend, settings.initialization)
             check(rows, range(seen, seen + len(rows)))
             backend = with_model(backend, learned.model)
             learned = learned.advance(backend, settings.initialization, rows)
@@ -130,8 +156,10 @@ class Streaming(LearnedAttributes):
                 if live is None or not live.accepts(x):
                     return self.partial_fit(ArraySource(x[None], None, names))
             if not is_in_range(x) or live.out_of_support(x):
-                columns = getattr(self, "feature_names_in_", None)
-                check_rows(self._family(), columns, Rows(x[None]), [live.n_rows])
+                columns, known = getattr(self, "feature_names_in_", None), live.backend.model.family
+                if self._allows_missing and not known.accepts_missing and has_missing(x):
+                    return self.partial_fit(ArraySource(x[None], None, columns))
+                check_rows(known, columns, Rows(x[None]), [live.n_rows])
             live.learn(x)
         return self
 
@@ -146,17 +174,24 @@ class Streaming(LearnedAttributes):
                 )
             names = list(x) if names is None else list(names)
             missing = set(names) - set(x)
-            if missing or (self.columns is None and len(names) != len(x)):
+            extra = self.columns is None and not set(x) <= set(names)
+            if extra or (missing and not self._allows_missing):
                 raise InvalidInputError(f"the row has columns {list(x)}: {names} are needed")
-            x = [x[name] for name in names]
+            cells = self._settings().cells
+            x = [cells.number(name, x.get(name)) for name in names]
         return np.asarray(x, dtype=np.float64).reshape(-1), None if names is None else list(names)
 
     def _live_for(self, x: Floats) -> RowStream | None:
         """A working copy for row-by-row learning, once the stream has started; `x` is a row."""
         if not self.__sklearn_is_fitted__() or len(x) != self.n_features_in_:
             return None
-        check_rows(self._family(), None, Rows(x[None]), [self._now().n_rows])
+        known = self._now()
         settings = self._settings()
+        if known.model.family.accepts_missing:
+            settings = settings.for_missing()
+        elif self._allows_missing and has_missing(x):
+            return None
+        check_rows(settings.family, None, Rows(x[None]), [known.n_rows])
         backend = settings.backend(self.n_features_in_)
         learned = self._streaming(settings, backend)
         live = live_from(learned, with_model(backend, learned.model), settings.initialization)

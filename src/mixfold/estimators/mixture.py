@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from mixfold.core.checks import check_least, check_whole
-from mixfold.core.errors import InvalidInputError
+from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.family import Family
 from mixfold.core.initializer import Initializer
 from mixfold.core.learner import Learner
 from mixfold.estimators._density import Density
 from mixfold.estimators._edge import family_from, learner_from
+from mixfold.estimators._evaluation import MARGINALIZE
 from mixfold.fitting.initialization import initializer_for
 
 
@@ -43,6 +44,9 @@ class Mixture(Density):
         Number of initialisations; the fit with the highest likelihood, or lower bound, is kept.
     max_iter : int, default=None
         The largest number of passes over the data; None is the learner's default.
+    missing : {"marginalize", "error"}, default="marginalize"
+        What is done with missing cells (NaN, None, null). "marginalize" integrates them out: the
+        likelihood is that of the observed cells; "error" refuses them.
     columns : list of str, default=None
         Columns of a table or file to use; None is all.
     checkpoint : path, default=None
@@ -118,6 +122,7 @@ class Mixture(Density):
         init: Any = "auto",
         n_init: int = 1,
         max_iter: int | None = None,
+        missing: str = MARGINALIZE,
         columns: Sequence[str] | None = None,
         checkpoint: str | Path | None = None,
         checkpoint_every: float = 30.0,
@@ -134,6 +139,7 @@ class Mixture(Density):
         self.init = init
         self.n_init = n_init
         self.max_iter = max_iter
+        self.missing = missing
         self.columns = columns
         self.checkpoint = checkpoint
         self.checkpoint_every = checkpoint_every
@@ -152,6 +158,11 @@ class Mixture(Density):
             )
         return family_from(self.family)
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self._allows_missing
+        return tags
+
     def _learner(self) -> Learner:
         return learner_from(self.learner)
 
@@ -164,4 +175,6 @@ class Mixture(Density):
         for name in ("max_iter", "n_threads"):
             if getattr(self, name) is not None:
                 check_whole(name, getattr(self, name))
+        if self.missing not in (MARGINALIZE, "error"):
+            raise unknown_name("missing", self.missing, [MARGINALIZE, "error"])
         check_least("checkpoint_every", self.checkpoint_every, 0.0)

@@ -20,11 +20,15 @@ class Factor:
     """Columns, by name or number, and the family of their joint distribution.
 
     `positions` are the numbers of the columns in the rows; None until the product is bound to them.
+    `levels` are the values of a column whose cells are codes, in the order of the codes; with
+    `other`, the code after the last stands for all other values.
     """
 
     columns: tuple[Name, ...]
     family: Family
     positions: tuple[int, ...] | None = None
+    levels: tuple[str | int | float | bool, ...] | None = None
+    other: bool = False
 
     @property
     def label(self) -> Any:

@@ -334,6 +334,10 @@ class Product(Family[ProductParams]):
         """Whether limits of some factor come from the data."""
         return any(limits_of(factor.family) is not None for factor in self.factors)
 
+    def limited_columns(self, d: int) -> list[int]:
+        parts = (places for family, places in self._parts() if limits_of(family) is not None)
+        return [place for places in parts for place in places]
+
     def with_limits(self, x: NDArray[np.floating]) -> Product:
         return self._limited(lambda known, i, places: known.with_limits(x[:, places]))
 

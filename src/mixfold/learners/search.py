@@ -10,6 +10,7 @@ from mixfold.core.arrays import on_host
 from mixfold.core.capabilities import CommonSpread
 from mixfold.core.family import Family
 from mixfold.core.initializer import Initializer
+from mixfold.core.missing_cells import filled
 from mixfold.core.ranking import ranked
 from mixfold.core.registry import find
 from mixfold.core.rows import Rows
@@ -60,7 +61,7 @@ MOST_NUMBERS = 2**21  # in these rows, if that is more than the fewest
 
 def kinds_for(family: Family) -> tuple[Initializer, ...]:
     """The kinds of initializers that take turns: those of real columns, or the family's own."""
-    real = isinstance(family, CommonSpread) and not family.accepts_missing
+    real = isinstance(family.for_complete_rows(), CommonSpread)
     names = REAL if real else (family.default_init,) * len(REAL)
     return tuple(find("initializers", name)() for name in names)
 
@@ -166,8 +167,12 @@ def distinct(rows: Rows) -> Rows:
 def draw(
     backend: MixtureBackend, start: Initializer, sample: Rows, seed: list[int]
 ) -> MixtureParams:
-    """One draw of initial parameters."""
-    params: MixtureParams = start.draw(backend.model, sample.on_host(), np.random.default_rng(seed))
+    """One draw of initial parameters; holes in the rows are filled at random."""
+    model, rows, rng = backend.model, sample.on_host(), np.random.default_rng(seed)
+    if model.family.accepts_missing:
+        model = replace(model, family=model.family.for_complete_rows())
+        rows = Rows(filled(rows.x, rng), rows.weight)
+    params: MixtureParams = start.draw(model, rows, rng)
     return params
 
 

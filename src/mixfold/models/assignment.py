@@ -86,10 +86,10 @@ def from_groups(model: MixtureModel, rows: Rows, labels: np.ndarray) -> MixtureP
 
 
 def real_columns(model: MixtureModel, name: str) -> None:
-    """Refuse a family that does not allow any real numbers, or allows missing ones."""
-    if not isinstance(model.family, CommonSpread) or model.family.accepts_missing:
+    """Refuse a family that does not allow any real numbers."""
+    if not isinstance(model.family, CommonSpread):
         raise InvalidInputError(
-            f"init={name!r} needs a family of real columns without missing values, "
+            f"init={name!r} needs a family of real columns, "
             f"which {model.family!r} is not: use 'k-mle++'"
         )
 

@@ -56,7 +56,8 @@ class Codes:
     Codes are assigned in the order in which values first appear. All files of a source share one
     object, so that a value has the same code in each. Columns in `always` are coded even if they
     are numeric. Columns in `known` may have these values only; of the others, only those in `free`
-    may have values that are not numeric.
+    may have values that are not numeric. With `missing`, cells may be missing, which are NaN. With
+    `other`, values that are not known get the code after the last.
     """
 
     def __init__(
@@ -64,8 +65,10 @@ class Codes:
         always: Collection[str] = (),
         known: Mapping[str, Sequence[Any]] | None = None,
         free: Collection[str] = (),
+        missing: bool = False,
+        other: bool = False,
     ) -> None:
-        self.known = known
+        self.known, self.missing, self.other = known, missing, other
         self.always = frozenset([*always, *(known or {})])
         self.free = frozenset(free)
         self.values = {name: list(values) for name, values in (known or {}).items()}
@@ -95,18 +98,26 @@ class Codes:
         pa = arrow()
         if not pa.types.is_dictionary(array.type):
             array = array.dictionary_encode()
-        known = self._numbers.setdefault(name, {})
-        values = self.values[name]
-        used, places = np.unique(array.indices.to_numpy(zero_copy_only=False), return_inverse=True)
-        numbers = np.empty(len(used))
-        for i, found in enumerate(array.dictionary.take(pa.array(used)).to_pylist()):
-            level = _level(name, found)
-            if level not in known:
-                self._check_new(name, level)
-                known[level] = len(values)
-                values.append(level)
-            numbers[i] = known[level]
+        indices = array.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        used, places = np.unique(indices, return_inverse=True)
+        numbers = np.full(len(used), np.nan)
+        there = used >= 0
+        found = array.dictionary.take(pa.array(used[there])).to_pylist()
+        numbers[there] = [self._number(name, level) for level in found]
         return numbers[places]
+
+    def _number(self, name: str, found: Any) -> float:
+        """The number of a value, which is a new one if it was not known."""
+        if self.missing and is_missing(found):
+            return np.nan
+        level, known = _level(name, found), self._numbers.setdefault(name, {})
+        if level not in known:
+            if self.other and name in (self.known or {}):
+                return float(len(self.values[name]))
+            self._check_new(name, level)
+            known[level] = len(self.values[name])
+            self.values[name].append(level)
+        return float(known[level])
 
     def _check_new(self, name: str, level: Any) -> None:
         if self.known is not None and name in self.known:
@@ -196,12 +207,14 @@ class Selection:
         return Rows(x.T, weight)
 
     def _copy(self, array: Any, name: str, first_row: int, target: np.ndarray) -> None:
-        coded = name in self.coded
-        if array.null_count or coded:
+        coded, missing = name in self.coded, self.codes is not None and self.codes.missing
+        if (array.null_count or coded) and (not missing or name == self.weight):
             self._check_whole(array, name, first_row)
         if coded:
             assert self.codes is not None
             target[:] = self.codes.codes(name, array)
+        elif array.null_count:
+            target[:] = _values_with_gaps(array)
         else:
             target[:] = _values(array)
 
@@ -222,6 +235,12 @@ def _values(array: Any) -> np.ndarray:
     if pa.types.is_decimal(array.type):
         array = array.cast(pa.float64())
     return np.from_dlpack(array)
+
+
+def _values_with_gaps(array: Any) -> np.ndarray:
+    """An Arrow array of numbers, with NaN for nulls."""
+    found: np.ndarray = array.cast(arrow().float64()).to_numpy(zero_copy_only=False)
+    return found
 
 
 def is_number(kind: Any) -> bool:

@@ -1,0 +1,88 @@
+"""How the cells of the user's data become numbers: missing cells, categories and dates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from mixfold.core.errors import InvalidInputError
+from mixfold.core.family import Family
+from mixfold.core.rows import Array
+from mixfold.families.product import Product
+from mixfold.sources.table import Codes, is_missing
+
+Levels = Mapping[str, tuple[Any, ...]]
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Whether cells may be missing, and the levels of columns whose values are coded.
+
+    With `other`, a value that is not among the levels of its column has the code after the last.
+    """
+
+    missing: bool = False
+    levels: Levels = field(default_factory=dict)
+    other: bool = False
+
+    @property
+    def codes(self) -> Codes | None:
+        """The codes for reading tables; None where all cells are numbers and none is missing."""
+        if not (self.missing or self.levels):
+            return None
+        return Codes(known=self.levels, missing=self.missing, other=self.other)
+
+    def number(self, column: str, found: Any) -> float:
+        """The number that stands for the value of a cell."""
+        if is_missing(found):
+            return float("nan")
+        if column not in self.levels:
+            return float(found)
+        levels = self.levels[column]
+        if found in levels:
+            return float(levels.index(found))
+        if self.other:
+            return float(len(levels))
+        raise InvalidInputError(
+            f"column {column!r} has {found!r}, which was not in the data of fit; known are "
+            f"{', '.join(map(str, levels))}"
+        )
+
+
+COMPLETE = Cells()
+
+
+def cells_of(family: Family, missing: bool) -> Cells:
+    """How cells are read for a family."""
+    if not isinstance(family, Product):
+        return Cells(missing)
+    found = {}
+    for factor in family.factors:
+        if factor.levels is not None:
+            found[str(factor.columns[0])] = tuple(factor.levels)
+    return Cells(missing, found, any(factor.other for factor in family.factors))
+
+
+def decoded(x: Array, names: list[str], cells: Cells) -> Any:
+    """Rows as a table with the values of categories, as a pandas frame or else an Arrow table."""
+    pairs = zip(names, x.T, strict=True)
+    columns = {name: _values(column, cells.levels.get(name)) for name, column in pairs}
+    try:
+        import pandas
+    except ImportError:
+        import pyarrow
+
+        return pyarrow.table(columns)
+    return pandas.DataFrame(columns)
+
+
+def _values(column: Array, levels: tuple[Any, ...] | None) -> Any:
+    """The values of a column; missing cells and other levels are None among categories."""
+    if levels is None:
+        return column
+    known = [*levels, None, None]
+    codes = np.where(np.isnan(column), len(levels) + 1, column).astype(np.intp)
+    return [known[code] for code in codes.tolist()]
