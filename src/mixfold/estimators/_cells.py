@@ -27,13 +27,14 @@ class Cells:
     missing: bool = False
     levels: Levels = field(default_factory=dict)
     other: bool = False
+    dates: bool = False
 
     @property
     def codes(self) -> Codes | None:
         """The codes for reading tables; None where all cells are numbers and none is missing."""
         if not (self.missing or self.levels):
             return None
-        return Codes(known=self.levels, missing=self.missing, other=self.other)
+        return Codes(known=self.levels, missing=self.missing, other=self.other, dates=self.dates)
 
     def number(self, column: str, found: Any) -> float:
         """The number that stands for the value of a cell."""
@@ -63,7 +64,7 @@ def cells_of(family: Family, missing: bool) -> Cells:
     for factor in family.factors:
         if factor.levels is not None:
             found[str(factor.columns[0])] = tuple(factor.levels)
-    return Cells(missing, found, any(factor.other for factor in family.factors))
+    return Cells(missing, found, any(factor.other for factor in family.factors), dates=True)
 
 
 def decoded(x: Array, names: list[str], cells: Cells) -> Any:

@@ -77,7 +77,7 @@ class Density(Streaming):
                 model,
                 X,
                 sample_weight,
-                model.columns,
+                model._table_columns(),
                 reset=True,
                 least_rows=model._least_rows,
                 device=place.tensor_device,

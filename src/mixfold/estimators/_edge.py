@@ -114,7 +114,7 @@ def _open(
     least_rows: int,
     cells: Cells,
 ) -> Source:
-    if is_frame(data) and cells.levels:
+    if is_frame(data) and (cells.levels or cells.dates):
         return _open_typed(estimator, data, sample_weight, columns, reset, cells)
     if is_source(data):
         if sample_weight is not None and not isinstance(sample_weight, str):

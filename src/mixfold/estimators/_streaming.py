@@ -64,6 +64,10 @@ class Streaming(LearnedAttributes):
         """The family for the data, which may have to be read for it."""
         return self._family()
 
+    def _table_columns(self) -> Any:
+        """The columns of tables that are read; None is all."""
+        return self.columns
+
     def _known_family(self) -> Family:
         """The family without reading data: as given or, where it came from the data, as learned."""
         return self._family()
@@ -110,7 +114,7 @@ class Streaming(LearnedAttributes):
             self,
             X,
             sample_weight,
-            self.columns,
+            self._table_columns(),
             reset=first,
             device=place.tensor_device,
             cells=settings.cells,

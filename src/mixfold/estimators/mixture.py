@@ -8,14 +8,21 @@ from pathlib import Path
 from typing import Any
 
 from mixfold.core.checks import check_least, check_whole
+from mixfold.core.data_limits import without_limits
 from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.family import Family
 from mixfold.core.initializer import Initializer
 from mixfold.core.learner import Learner
+from mixfold.core.registry import is_called
+from mixfold.estimators._chosen_families import chosen_product, with_levels
+from mixfold.estimators._column_facts import column_facts
 from mixfold.estimators._density import Density
 from mixfold.estimators._edge import family_from, learner_from
 from mixfold.estimators._evaluation import MARGINALIZE
+from mixfold.families.product import Product
 from mixfold.fitting.initialization import initializer_for
+
+OWN_LEVEL = "own-level"
 
 
 class Mixture(Density):
@@ -28,7 +35,9 @@ class Mixture(Density):
     ----------
     family : str or family object, default="gaussian"
         The distribution of the components: "gaussian", "poisson", "gamma", "bernoulli" and others,
-        or e.g. `Gaussian(covariance="diag")` or `Binomial(trials=9)`.
+        or e.g. `Gaussian(covariance="diag")` or `Binomial(trials=9)`. `Product({"age": Gaussian(),
+        "visits": Poisson()})` gives columns families of their own, and "auto" chooses one for each
+        column of a table, by its type and a sample of its values: see `chosen_families_`.
     n_components : int, default=1
         The number of components K.
     learner : str or learner object, default="auto"
@@ -47,6 +56,11 @@ class Mixture(Density):
     missing : {"marginalize", "error"}, default="marginalize"
         What is done with missing cells (NaN, None, null). "marginalize" integrates them out: the
         likelihood is that of the observed cells; "error" refuses them.
+    overrides : mapping, default=None
+        Families of columns that take the place of those chosen by `family="auto"`.
+    unseen : {"error", "own-level"}, default="error"
+        What is done with categories that were not in the data of `fit`. "own-level" gives all of
+        them one level of their own.
     columns : list of str, default=None
         Columns of a table or file to use; None is all.
     checkpoint : path, default=None
@@ -99,6 +113,10 @@ class Mixture(Density):
     converged_ : bool
         Whether the learner has converged: for EM and "auto", whether less than `tol` nats of the
         log-likelihood are left to gain.
+    chosen_families_ : list of (column, family, reason, levels)
+        What `family="auto"` has chosen for every column, and why.
+    parameters_ : dict
+        For products, the parameters of every column, or group of columns.
     n_degenerate_ : int
         How many components are at a limit in some column: as narrow as the data's resolution
         allows, or with the smallest mean or probability.
@@ -123,6 +141,8 @@ class Mixture(Density):
         n_init: int = 1,
         max_iter: int | None = None,
         missing: str = MARGINALIZE,
+        overrides: Any = None,
+        unseen: str = "error",
         columns: Sequence[str] | None = None,
         checkpoint: str | Path | None = None,
         checkpoint_every: float = 30.0,
@@ -140,6 +160,8 @@ class Mixture(Density):
         self.n_init = n_init
         self.max_iter = max_iter
         self.missing = missing
+        self.overrides = overrides
+        self.unseen = unseen
         self.columns = columns
         self.checkpoint = checkpoint
         self.checkpoint_every = checkpoint_every
@@ -158,6 +180,38 @@ class Mixture(Density):
             )
         return family_from(self.family)
 
+    @property
+    def _typed(self) -> bool:
+        """Whether the family depends on the types of the columns."""
+        return is_called(self.family, "auto") or isinstance(self.family, Product)
+
+    def _family_for(self, X: Any, sample_weight: Any) -> Family:
+        if not self._typed:
+            return self._family()
+        other, auto = self.unseen == OWN_LEVEL, not isinstance(self.family, Product)
+        if not auto and not any(isinstance(n, str) for f in self.family.factors for n in f.columns):
+            return self._family()
+        facts = column_facts(X, self._table_columns(), sample_weight)
+        if not auto:
+            return with_levels(self._family(), facts, other)
+        overrides = self.overrides
+        if overrides is not None and not isinstance(overrides, Product):
+            overrides = Product(overrides)
+        product, self.chosen_families_ = chosen_product(facts, overrides, other)
+        return product
+
+    def _table_columns(self) -> Sequence[str] | None:
+        """The columns that are read: those of a product, if it names them."""
+        if self.columns is not None or not isinstance(self.family, Product):
+            return self.columns
+        names = [name for factor in self.family.factors for name in factor.columns]
+        return [str(name) for name in names] if all(isinstance(n, str) for n in names) else None
+
+    def _known_family(self) -> Family:
+        if not self._typed or not self.__sklearn_is_fitted__():
+            return self._family()
+        return without_limits(self._learned.model.family).for_complete_rows()
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self._allows_missing
@@ -175,6 +229,12 @@ class Mixture(Density):
         for name in ("max_iter", "n_threads"):
             if getattr(self, name) is not None:
                 check_whole(name, getattr(self, name))
-        if self.missing not in (MARGINALIZE, "error"):
-            raise unknown_name("missing", self.missing, [MARGINALIZE, "error"])
+        for name, other in (("missing", MARGINALIZE), ("unseen", OWN_LEVEL)):
+            if getattr(self, name) not in (other, "error"):
+                raise unknown_name(name, getattr(self, name), [other, "error"])
+        if self.overrides is not None and not is_called(self.family, "auto"):
+            raise InvalidInputError(
+                f"overrides is {self.overrides!r}, but family is {self.family!r}: overrides are for "
+                "family='auto'"
+            )
         check_least("checkpoint_every", self.checkpoint_every, 0.0)

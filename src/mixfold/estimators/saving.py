@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from copy import copy
 from dataclasses import fields, replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from mixfold.core.registry import find_all
 from mixfold.core.schema import description, fits
 from mixfold.core.value import is_value, value
 from mixfold.estimators._density import Density
+from mixfold.families.product import Product
 from mixfold.fitting.files import write
 from mixfold.fitting.reading import read
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
@@ -71,6 +73,8 @@ def _storable(thing: Any) -> Any:
         return list(thing)
     if is_value(thing):
         return without_places(thing)
+    if isinstance(thing, Mapping):  # families by column
+        return Product(thing)  # type: ignore[arg-type]
     raise ModelFileError(f"cannot save the setting {thing!r}: a model file cannot hold it")
 
 
@@ -138,7 +142,7 @@ def _restored(saved: Any) -> Any:
     estimator = cls(**_settings(cls, saved))
     estimator._check_parameters()
     estimator._check_learned(saved.learned)
-    _check_init(estimator, saved.learned.n_features)
+    _check_init(estimator, saved.learned)
     estimator.n_features_in_ = saved.learned.n_features
     if saved.columns is not None:
         if len(saved.columns) != saved.learned.n_features:
@@ -165,10 +169,13 @@ def _settings(cls: type, saved: SavedModel) -> dict[str, Any]:
     return settings
 
 
-def _check_init(estimator: Any, d: int) -> None:
+def _check_init(estimator: Any, learned: Any) -> None:
     """Refuse initial parameters that are outside their domain."""
+    family = learned.model.family.for_complete_rows() if isinstance(estimator, Density) else None
+    typed = getattr(estimator, "_typed", False)
     if isinstance(estimator, Density):
-        estimator._settings()
+        estimator._settings(family if typed else None)
     init = getattr(estimator, "init", None)
     if isinstance(init, MixtureParams):
-        MixtureModel(estimator._family(), len(init.weights), d).check_params(init)
+        known = family if typed else estimator._family()
+        MixtureModel(known, len(init.weights), learned.n_features).check_params(init)

@@ -17,9 +17,9 @@ from mixfold.core.rows import Array
 from mixfold.core.statistics import Blocks, BlockShape
 from mixfold.core.support import Support
 from mixfold.core.value import replace, value
-from mixfold.families._factors import Factor, Name, Placed, factors_of
 from mixfold.families.bernoulli import Bernoulli
 from mixfold.families.categorical import Categorical
+from mixfold.families.factor import Factor, Name, Placed, factors_of
 from mixfold.families.gaussian import Gaussian
 from mixfold.families.poisson import Poisson
 

@@ -57,7 +57,8 @@ class Codes:
     object, so that a value has the same code in each. Columns in `always` are coded even if they
     are numeric. Columns in `known` may have these values only; of the others, only those in `free`
     may have values that are not numeric. With `missing`, cells may be missing, which are NaN. With
-    `other`, values that are not known get the code after the last.
+    `other`, values that are not known get the code after the last. With `dates`, dates and times
+    are numbers of days since 1970.
     """
 
     def __init__(
@@ -67,8 +68,9 @@ class Codes:
         free: Collection[str] = (),
         missing: bool = False,
         other: bool = False,
+        dates: bool = False,
     ) -> None:
-        self.known, self.missing, self.other = known, missing, other
+        self.known, self.missing, self.other, self.dates = known, missing, other, dates
         self.always = frozenset([*always, *(known or {})])
         self.free = frozenset(free)
         self.values = {name: list(values) for name, values in (known or {}).items()}
@@ -80,7 +82,8 @@ class Codes:
         name, kind = field.name, field.type
         if arrow().types.is_nested(kind):
             raise SourceError(f"{place}: column {name!r} is {kind}: one value a row is needed")
-        coded = name in self.always or not is_numeric(kind)
+        number = is_numeric(kind) or (self.dates and is_temporal(kind))
+        coded = name in self.always or not number
         if coded and self.known is not None and name not in self.always | self.free:
             _check_numeric(field, place)
         before = self.types.setdefault(name, kind)
@@ -213,7 +216,7 @@ class Selection:
         if coded:
             assert self.codes is not None
             target[:] = self.codes.codes(name, array)
-        elif array.null_count:
+        elif array.null_count or is_temporal(array.type):
             target[:] = _values_with_gaps(array)
         else:
             target[:] = _values(array)
@@ -238,8 +241,22 @@ def _values(array: Any) -> np.ndarray:
 
 
 def _values_with_gaps(array: Any) -> np.ndarray:
-    """An Arrow array of numbers, with NaN for nulls."""
+    """An Arrow array of numbers or dates, with NaN for nulls."""
+    if is_temporal(array.type):
+        return _days(array)
     found: np.ndarray = array.cast(arrow().float64()).to_numpy(zero_copy_only=False)
+    return found
+
+
+def _days(array: Any) -> np.ndarray:
+    """Dates and times as days since 1970; times of day as days since midnight."""
+    pa = arrow()
+    if pa.types.is_time(array.type) or pa.types.is_duration(array.type):
+        ticks, unit = array.cast(pa.int64()), array.type.unit
+    else:
+        ticks, unit = array.cast(pa.timestamp("us")).cast(pa.int64()), "us"
+    each = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}[unit] * 86400.0
+    found: np.ndarray = ticks.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False) / each
     return found
 
 

@@ -1,0 +1,172 @@
+"""The choice of a family for every column of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from mixfold.core.errors import InvalidInputError
+from mixfold.core.family import Family
+from mixfold.core.rows import Array
+from mixfold.core.value import replace
+from mixfold.estimators._column_facts import ColumnFacts
+from mixfold.families.bernoulli import Bernoulli
+from mixfold.families.beta import Beta
+from mixfold.families.categorical import Categorical
+from mixfold.families.factor import Factor
+from mixfold.families.gamma import Gamma
+from mixfold.families.gaussian import Gaussian
+from mixfold.families.log_normal import LogNormal
+from mixfold.families.negative_binomial import NegativeBinomial
+from mixfold.families.poisson import Poisson
+from mixfold.families.product import Product
+
+FEW_VALUES = 10  # whole numbers, up to which their probabilities are estimated one by one
+NORMAL = Gaussian("diag")
+
+
+class Choice(NamedTuple):
+    """The family that was chosen for a column, the reason, and its levels if it is coded."""
+
+    column: Any
+    family: Family
+    reason: str
+    levels: tuple[Any, ...] | None = None
+
+    def factor(self, other: bool) -> Factor:
+        """The factor of a product; with `other`, one more level stands for all other values."""
+        family = self.family
+        if self.levels is not None and other:
+            family = Categorical(len(self.levels) + 1)
+        return Factor((self.column,), family, None, self.levels, other and self.levels is not None)
+
+
+def choose(facts: ColumnFacts) -> Choice:
+    """The family of a column, by what it holds and by the likelihood of a sample of its values."""
+    name = facts.name
+    if facts.levels is not None:
+        return _of_levels(name, facts.levels, "values that are not numbers")
+    if facts.holds == "yes and no":
+        return Choice(name, Bernoulli(), "yes and no")
+    if facts.holds == "dates":
+        return Choice(name, NORMAL, "dates, as days since 1970")
+    if len(facts.distinct) == 2:
+        return _of_numbers(facts, "two values")
+    if facts.whole:
+        return _of_whole_numbers(facts)
+    return _of_reals(facts)
+
+
+def _of_levels(name: Any, levels: tuple[Any, ...], reason: str) -> Choice:
+    if len(levels) <= 2:
+        return Choice(name, Bernoulli(), f"{reason}, two of them", levels)
+    return Choice(name, Categorical(len(levels)), f"{reason}, {len(levels)} of them", levels)
+
+
+def _of_numbers(facts: ColumnFacts, reason: str) -> Choice:
+    """Few numbers, whose probabilities are estimated one by one."""
+    values = facts.distinct.tolist()
+    if values == [0.0, 1.0]:
+        return Choice(facts.name, Bernoulli(), "zeros and ones")
+    levels = tuple(int(v) if float(v).is_integer() else float(v) for v in values)
+    return _of_levels(facts.name, levels, reason)
+
+
+def _of_whole_numbers(facts: ColumnFacts) -> Choice:
+    values = facts.values
+    counts = values.min() >= 0.0
+    if len(facts.distinct) <= FEW_VALUES and not (counts and values.min() == 0.0):
+        return _of_numbers(facts, "few whole numbers")
+    found: dict[str, tuple[Family, float]] = {"": (NORMAL, _whole_normal(values))}
+    if counts:
+        found["counts"] = Poisson(), _log_likelihood(Poisson(), values)
+        spread = NegativeBinomial()
+        found["counts that vary more than Poisson's"] = spread, _log_likelihood(spread, values)
+    reason, (family, _) = max(found.items(), key=lambda item: item[1][1])
+    return Choice(facts.name, family, reason or "whole numbers, most like a normal distribution")
+
+
+def _of_reals(facts: ColumnFacts) -> Choice:
+    values = facts.values
+    found: dict[str, Family] = {"real numbers": NORMAL}
+    if values.min() > 0.0:
+        found["positive and skewed, most like a log-normal distribution"] = LogNormal()
+        found["positive and skewed, most like a gamma distribution"] = Gamma()
+        if values.max() < 1.0:
+            found["proportions"] = Beta()
+    reason, family = max(found.items(), key=lambda item: _log_likelihood(item[1], values))
+    return Choice(facts.name, family, reason)
+
+
+def _log_likelihood(family: Family, values: Array) -> float:
+    """The mean log-likelihood of one component, less what its parameters explain by chance."""
+    x, one = values[:, None], np.ones((len(values), 1))
+    params, _ = family.maximize(family.blocks_of(x, one))
+    for _ in range(20 if family.statistics_depend_on_params else 0):
+        params, _ = family.maximize(family.to_blocks(params, family.sums(params, x, one)))
+    penalty = 0.5 * family.n_parameters(1, 1) * np.log(len(x)) / len(x)
+    return float(family.log_density(params, x).mean() - penalty)
+
+
+def _whole_normal(values: Array) -> float:
+    """The same of a normal distribution, integrated from half below to half above each value."""
+    from scipy.special import log_ndtr
+
+    mean, deviation = values.mean(), np.sqrt(values.var() + 1.0 / 12.0)
+    upper, lower = ((values + half - mean) / deviation for half in (0.5, -0.5))
+    # of the two tails the smaller one, where differences lose no digits
+    flipped = lower > 0.0
+    high, low = np.where(flipped, -lower, upper), np.where(flipped, -upper, lower)
+    logs = log_ndtr(high) + np.log1p(-np.exp(np.minimum(log_ndtr(low) - log_ndtr(high), -1e-300)))
+    return float(logs.mean() - np.log(len(values)) / len(values))
+
+
+def chosen_product(
+    facts: Sequence[ColumnFacts], overrides: Product | None, other: bool
+) -> tuple[Product, list[Choice]]:
+    """The product of chosen families; those in `overrides` take the place of chosen ones."""
+    given = [] if overrides is None else list(overrides.factors)
+    names = {one.name for one in facts}
+    for factor in given:
+        unknown = [name for name in factor.columns if name not in names]
+        if unknown:
+            raise InvalidInputError(
+                f"overrides has a family of column {unknown[0]!r}, which the data do not have"
+            )
+    taken = {name for factor in given for name in factor.columns}
+    choices = [choose(one) for one in facts if one.name not in taken]
+    factors = [choice.factor(other) for choice in choices]
+    given = [_with_levels(factor, facts, other) for factor in given]
+    choices += [Choice(factor.label, factor.family, "as given") for factor in given]
+    return Product((*factors, *given)), choices
+
+
+def with_levels(product: Product, facts: Sequence[ColumnFacts], other: bool) -> Product:
+    """The product with the levels of columns that are not numeric."""
+    return Product(tuple(_with_levels(factor, facts, other) for factor in product.factors))
+
+
+def _with_levels(factor: Factor, facts: Iterable[ColumnFacts], other: bool) -> Factor:
+    """The factor with the levels of its column, if its values are not numbers."""
+    known: Mapping[Any, ColumnFacts] = {one.name: one for one in facts}
+    levels = [known[name].levels for name in factor.columns if name in known]
+    if all(each is None for each in levels):
+        return factor
+    family = factor.family
+    if len(factor.columns) > 1 or not isinstance(family, Categorical | Bernoulli):
+        raise InvalidInputError(
+            f"column {factor.label!r} has values that are not numbers: use Categorical() or "
+            f"Bernoulli(), not {family!r}"
+        )
+    (found,) = levels
+    assert found is not None
+    number = len(found) + other
+    if isinstance(family, Bernoulli) and number > 2:
+        raise InvalidInputError(
+            f"column {factor.label!r} has {number} levels and Bernoulli() two: use Categorical()"
+        )
+    if isinstance(family, Categorical):
+        family = Categorical(max(number, 2))
+    return replace(factor, family=family, levels=found, other=other)

@@ -1,0 +1,103 @@
+"""What the columns of a table hold: numbers, yes and no, categories or dates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mixfold.core.engine import engine_holding
+from mixfold.core.errors import InvalidInputError
+from mixfold.core.rows import Array
+from mixfold.core.source import Source
+from mixfold.estimators._frames import is_frame
+from mixfold.sources.opening import as_table, open_source
+from mixfold.sources.table import Codes, arrow, is_temporal
+
+SAMPLE = 10_000  # rows from which families are chosen
+MOST_LEVELS = 1000
+
+
+@dataclass(frozen=True)
+class ColumnFacts:
+    """A column's name, what it holds, its observed values in a sample, and its levels if coded."""
+
+    name: str | int
+    holds: str
+    values: Array
+    levels: tuple[Any, ...] | None = None
+
+    @property
+    def distinct(self) -> Array:
+        """The different values in the sample."""
+        return np.unique(self.values)
+
+    @property
+    def whole(self) -> bool:
+        """Whether all values are whole numbers."""
+        return bool((self.values == self.values.round()).all())
+
+
+def column_facts(data: Any, columns: Sequence[str] | None, weight: Any) -> list[ColumnFacts]:
+    """The facts of the columns of a table, or of an array, whose columns have numbers."""
+    if isinstance(data, np.ndarray) or (hasattr(data, "__array__") and not is_frame(data)):
+        return _facts_of_array(np.asarray(data, dtype=np.float64))
+    if engine_holding(data) is not None:
+        data = data.compute()  # the levels of all partitions are needed
+    data = as_table(data) if is_frame(data) else data
+    codes, named = Codes(missing=True, dates=True), weight if isinstance(weight, str) else None
+    source = open_source(data, columns, named, codes)
+    if source.columns is None:
+        return _facts_of_array(_sample(source))
+    rows = _sample(source)
+    _read_all_levels(data, source, codes)
+    return [_facts(name, x, codes) for name, x in zip(source.columns, rows.T, strict=True)]
+
+
+def _sample(source: Source) -> Array:
+    return source.sample(SAMPLE, np.random.default_rng(0)).x.astype(np.float64)
+
+
+def _read_all_levels(data: Any, source: Source, codes: Codes) -> None:
+    """Read the columns that are coded to the end, so that all of their levels are known."""
+    coded = [name for name in source.columns or () if name in codes.values]
+    if coded and source.rereadable and (source.length is None or source.length > SAMPLE):
+        for _ in open_source(data, coded, None, codes).blocks():
+            pass
+
+
+def _facts_of_array(x: Array) -> list[ColumnFacts]:
+    if x.ndim != 2:
+        raise InvalidInputError(f"X has shape {x.shape}: rows and columns are needed")
+    return [ColumnFacts(j, "numbers", _observed(j, column)) for j, column in enumerate(x.T)]
+
+
+def _observed(name: Any, column: Array) -> Array:
+    values = column[~np.isnan(column)]
+    if not len(values):
+        raise InvalidInputError(
+            f"column {name!r} has no values in {len(column)} rows: leave it out"
+        )
+    return values
+
+
+def _facts(name: str, column: Array, codes: Codes) -> ColumnFacts:
+    kind, values = codes.types[name], _observed(name, column)
+    if name in codes.values:
+        levels = sorted_levels(codes.values[name])
+        if len(levels) > MOST_LEVELS:
+            raise InvalidInputError(
+                f"column {name!r} has {len(levels):,} different values that are not numbers, as "
+                "names and keys of rows have: leave it out with columns=[...] (--columns)"
+            )
+        return ColumnFacts(name, "categories", values, levels)
+    if arrow().types.is_boolean(kind):
+        return ColumnFacts(name, "yes and no", values)
+    return ColumnFacts(name, "dates" if is_temporal(kind) else "numbers", values)
+
+
+def sorted_levels(values: Sequence[Any]) -> tuple[Any, ...]:
+    """Levels in an order that does not depend on that of the rows."""
+    return tuple(sorted(values, key=lambda value: (type(value).__name__, value)))
