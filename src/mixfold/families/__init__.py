@@ -2,6 +2,7 @@
 
 # modules for other packages, without a registered class
 HELPER_MODULES = (
+    "conditional_cells",
     "factor_analysis",
     "incomplete_rows",
     "mean_params",
