@@ -196,8 +196,8 @@ class Product(Family[ProductParams]):
         return tuple(found)
 
     def support_message_of(self, column: int) -> str:
-        family = next(f for f, places in self._parts() if column in places)
-        return family.support_message
+        family, places = next(part for part in self._parts() if column in part[1])
+        return family.support_message_of(places.index(column))
 
     def out_of_support(self, x: Array) -> np.ndarray | None:
         outside = np.zeros(x.shape, dtype=bool)
