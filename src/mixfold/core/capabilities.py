@@ -6,8 +6,11 @@ test `isinstance(family, Capability)`, and their errors name an alternative if i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
 
 from mixfold.core.capability import Capability
 from mixfold.core.conjugate import Conjugate
@@ -117,6 +120,59 @@ class CovarianceMatrices(Capability, Protocol[ParamsT_contra]):
 
     def precision_roots(self, params: ParamsT_contra) -> Array:
         """scikit-learn's `precisions_cholesky_`."""
+
+
+# values of columns, for predictions and for missing cells
+
+
+@runtime_checkable
+class ColumnMeans(Capability, Protocol[ParamsT_contra]):
+    """Families whose values are numbers with means."""
+
+    def column_means(self, params: ParamsT_contra) -> Array:
+        """E[x], (K, d); infinite where a distribution has none."""
+
+
+@runtime_checkable
+class LevelProbabilities(Capability, Protocol[ParamsT_contra]):
+    """Families whose values are codes of categories, of which means say nothing."""
+
+    def level_probabilities(self, params: ParamsT_contra) -> Array:
+        """The probability of every level, (K, d, L)."""
+
+
+@runtime_checkable
+class MeanResultants(Capability, Protocol[ParamsT_contra]):
+    """Families whose values are angles, which have a mean direction."""
+
+    def resultants(self, params: ParamsT_contra) -> NDArray[np.complex128]:
+        """E[exp(ix)], (K, d), whose argument is the mean direction."""
+
+
+@runtime_checkable
+class ConditionalCells(Capability, Protocol[ParamsT]):
+    """Families of rows with missing cells, whose distribution given the observed ones is known."""
+
+    def of_columns(self, chosen: Sequence[int]) -> Family:
+        """The family of some of the columns, in this order."""
+
+    def take_columns(self, params: ParamsT, chosen: Sequence[int]) -> ParamsT:
+        """The parameters of the marginal distributions of some of the columns."""
+
+    def given_cells(self, params: ParamsT, row: Array) -> ParamsT:
+        """The parameters of the missing columns of a row (d,), given its observed cells."""
+
+    def expected_cells(self, params: ParamsT, x: Array, responsibilities: Array) -> Array:
+        """Rows (n, d) whose missing cells hold their means given the observed ones.
+
+        Means are those of the mixture with these responsibilities, (n, K). Categories have no
+        mean, and get the most probable level; angles get the mean direction.
+        """
+
+    def sample_cells(
+        self, params: ParamsT, x: Array, labels: np.ndarray, rng: np.random.Generator
+    ) -> Array:
+        """Rows (n, d) whose missing cells are drawn from component labels[i], given the others."""
 
 
 # initialisers

@@ -186,15 +186,15 @@ class Mixture(Density):
         return is_called(self.family, "auto") or isinstance(self.family, Product)
 
     def _family_for(self, X: Any, sample_weight: Any) -> Family:
+        other, given = self.unseen == OWN_LEVEL, self.family
+        if isinstance(given, Product):
+            if not given.names:
+                return given
+            facts = column_facts(X, self._table_columns(), sample_weight)
+            return with_levels(given, facts, other)
         if not self._typed:
             return self._family()
-        other, auto = self.unseen == OWN_LEVEL, not isinstance(self.family, Product)
-        if not auto and not any(isinstance(n, str) for f in self.family.factors for n in f.columns):
-            return self._family()
-        facts = column_facts(X, self._table_columns(), sample_weight)
-        if not auto:
-            return with_levels(self._family(), facts, other)
-        overrides = self.overrides
+        facts, overrides = column_facts(X, self.columns, sample_weight), self.overrides
         if overrides is not None and not isinstance(overrides, Product):
             overrides = Product(overrides)
         product, self.chosen_families_ = chosen_product(facts, overrides, other)
@@ -202,10 +202,8 @@ class Mixture(Density):
 
     def _table_columns(self) -> Sequence[str] | None:
         """The columns that are read: those of a product, if it names them."""
-        if self.columns is not None or not isinstance(self.family, Product):
-            return self.columns
-        names = [name for factor in self.family.factors for name in factor.columns]
-        return [str(name) for name in names] if all(isinstance(n, str) for n in names) else None
+        names = self.family.names if isinstance(self.family, Product) else None
+        return self.columns if self.columns is not None else names
 
     def _known_family(self) -> Family:
         if not self._typed or not self.__sklearn_is_fitted__():
@@ -234,7 +232,7 @@ class Mixture(Density):
                 raise unknown_name(name, getattr(self, name), [other, "error"])
         if self.overrides is not None and not is_called(self.family, "auto"):
             raise InvalidInputError(
-                f"overrides is {self.overrides!r}, but family is {self.family!r}: overrides are for "
+                f"overrides is {self.overrides!r} and family is {self.family!r}: overrides need "
                 "family='auto'"
             )
         check_least("checkpoint_every", self.checkpoint_every, 0.0)

@@ -177,5 +177,5 @@ def _check_init(estimator: Any, learned: Any) -> None:
         estimator._settings(family if typed else None)
     init = getattr(estimator, "init", None)
     if isinstance(init, MixtureParams):
-        known = family if typed else estimator._family()
+        known: Any = family if typed else estimator._family()
         MixtureModel(known, len(init.weights), learned.n_features).check_params(init)

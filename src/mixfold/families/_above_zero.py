@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from mixfold.core.column_means import MeansAreAttributes
 from mixfold.core.exponential_family import ExponentialFamily
 from mixfold.core.independent_columns import IndependentColumns
 from mixfold.core.limits import SMALLEST
@@ -19,7 +20,7 @@ def kept_above_zero(x: Array) -> Array:
     return np.maximum(x, SMALLEST)
 
 
-class AboveZero(IndependentColumns, ExponentialFamily[ParamsT]):
+class AboveZero(MeansAreAttributes, IndependentColumns, ExponentialFamily[ParamsT]):
     """Base of families with densities on the open half-line; a zero is refused."""
 
     support = Support(low=0.0)

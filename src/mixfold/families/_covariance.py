@@ -48,6 +48,16 @@ def _raise_pivots(covariance: Array, floor: Array) -> tuple[Array, int]:
     return scale, int(degenerate.sum())
 
 
+def lower_root(root: Array) -> Array:
+    """The lower triangular L with LL' = RR', of roots R (K, m, n) with n >= m.
+
+    By rotations of R, so that digits are not lost in products as they are in RR'.
+    """
+    upper = np.asarray(np.linalg.qr(root.swapaxes(1, 2), mode="r"), dtype=np.float64)
+    sign = np.where(np.diagonal(upper, axis1=1, axis2=2) < 0.0, -1.0, 1.0)
+    return np.ascontiguousarray(np.tril((upper * sign[:, :, None]).swapaxes(1, 2)))
+
+
 def regularized(covariance: Array, reg: float) -> Array:
     """Matrices (K, d, d) with `reg` added to every variance."""
     return covariance + reg * np.eye(covariance.shape[1]) if reg else covariance

@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from mixfold.core.capabilities import DevicePasses, RowUpdates, Whitened
+from mixfold.core.column_means import MeansAreAttributes
 from mixfold.core.limits import LEAST_VARIANCE
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Block, Blocks, lower_mask, outer_like, packed_diagonal
@@ -33,7 +34,7 @@ def _below_diagonal(d: int) -> tuple[np.ndarray, np.ndarray]:
     return np.tril_indices(d, -1)
 
 
-class GaussianCapabilities(VarianceLimits[GaussianParams]):
+class GaussianCapabilities(MeansAreAttributes, VarianceLimits[GaussianParams]):
     """Coordinates, bounds, kernels and shapes of covariances; the rest is in `Gaussian`."""
 
     covariance: str

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixfold.core.checks import LOWEST, check_array, check_kind, check_least
+from mixfold.core.column_means import MeansAreAttributes
 from mixfold.core.exponential_family import ExponentialFamily
 from mixfold.core.independent_columns import IndependentColumns
 from mixfold.core.limits import SMALLEST
@@ -16,7 +17,7 @@ from mixfold.core.variance_floors import TOUCHING
 from mixfold.families.mean_params import MeanParams
 
 
-class Positive(IndependentColumns, ExponentialFamily[MeanParams]):
+class Positive(MeansAreAttributes, IndependentColumns, ExponentialFamily[MeanParams]):
     """Base of families whose parameters are positive means."""
 
     floor: float

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixfold.core.checks import check_array, check_kind
+from mixfold.core.column_means import MeansAreAttributes
 from mixfold.core.exponential_family import ExponentialFamily
 from mixfold.core.independent_columns import IndependentColumns
 from mixfold.core.limits import LARGEST, SMALLEST
@@ -28,7 +29,7 @@ class ScaleParams:
     scales: Array
 
 
-class Scales(IndependentColumns, ExponentialFamily[ScaleParams]):
+class Scales(MeansAreAttributes, IndependentColumns, ExponentialFamily[ScaleParams]):
     """Base of families in which t(x) of each column has an exponential distribution of mean theta.
 
     eta = -1/theta and A = log(theta), where theta is a power of the scale.

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixfold.core.checks import check_array, check_kind
+from mixfold.core.column_means import MeansAreAttributes
 from mixfold.core.conjugate import Conjugate, Prior
 from mixfold.core.exponential_family import ExponentialFamily
 from mixfold.core.independent_columns import IndependentColumns
@@ -30,7 +31,7 @@ from mixfold.families._probabilities import (
 )
 
 
-class Trials(IndependentColumns, ExponentialFamily[ProbabilityParams]):
+class Trials(MeansAreAttributes, IndependentColumns, ExponentialFamily[ProbabilityParams]):
     """t(x) = x, eta = log(p / (1 - p)), A = n log(1 + exp(eta)), for n trials."""
 
     @property

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixfold.core.checks import check_array, check_kind
+from mixfold.core.column_means import MeansAreAttributes
 from mixfold.core.exponential_family import ExponentialFamily
 from mixfold.core.independent_columns import IndependentColumns
 from mixfold.core.limits import SMALLEST
@@ -35,7 +36,7 @@ def _inside(x: Array) -> Array:
 
 
 @value
-class Beta(IndependentColumns, ExponentialFamily[BetaParams]):
+class Beta(MeansAreAttributes, IndependentColumns, ExponentialFamily[BetaParams]):
     """Proportions between 0 and 1: t(x) = (log x, log(1 - x)), eta = (alpha, beta).
 
     A = log B(alpha, beta) and h = 1 / (x (1 - x)), in each column. The maximum-likelihood shapes

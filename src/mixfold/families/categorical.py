@@ -157,6 +157,9 @@ class Categorical(IndependentColumns, ExponentialFamily[ProbabilityParams]):
         """(n, d * levels) as (n, d, levels)."""
         return flat.reshape(len(flat), -1, self.levels)
 
+    def level_probabilities(self, params: ProbabilityParams) -> Array:
+        return params.probabilities
+
     # capabilities; coordinates begin with those of the last level, one per column
 
     def unconstrained(self, params: ProbabilityParams) -> Array:

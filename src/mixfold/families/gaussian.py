@@ -26,7 +26,7 @@ from mixfold.core.statistics import (
     unpack,
 )
 from mixfold.core.value import value
-from mixfold.families._covariance import STRUCTURES
+from mixfold.families._covariance import STRUCTURES, lower_root
 from mixfold.families._factor_gaussian import FACTOR, LOG_2PI, FactorGaussian
 from mixfold.families._gaussian_capabilities import GaussianCapabilities, for_each
 from mixfold.families._gaussian_params import GaussianParams, scipy_log_density
@@ -327,9 +327,7 @@ class Gaussian(GaussianCapabilities):
         if scale.ndim == 2:
             narrow = scale if scale.shape[1] == 1 else scale[:, chosen]
             return GaussianParams(means, np.ascontiguousarray(narrow))
-        some = scale[:, chosen]
-        covariance = some @ some.swapaxes(1, 2)
-        return GaussianParams(means, np.asarray(np.linalg.cholesky(covariance), np.float64))
+        return GaussianParams(means, lower_root(scale[:, chosen]))
 
     def join_columns(self, parts: Sequence[GaussianParams]) -> GaussianParams:
         """All columns, from parts that follow one another."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -17,6 +17,7 @@ from mixfold.core.rows import Array
 from mixfold.core.statistics import Block, Blocks, BlockShape
 from mixfold.core.support import Support
 from mixfold.core.value import replace, value
+from mixfold.families._central_values import central_values
 
 
 class Incomplete(Family):
@@ -191,6 +192,25 @@ class ObservedColumns(Incomplete):
                 found = whole
             total = total + found
         return np.asarray(total)
+
+    # the missing cells do not depend on the observed ones
+
+    def of_columns(self, chosen: Sequence[int]) -> ObservedColumns:
+        return replace(self, complete=self._apart.of_columns(chosen))
+
+    def take_columns(self, params: Any, chosen: Sequence[int]) -> Any:
+        return self._apart.take_columns(params, chosen)
+
+    def given_cells(self, params: Any, row: Array) -> Any:
+        return self.take_columns(params, list(np.flatnonzero(np.isnan(row))))
+
+    def expected_cells(self, params: Any, x: Array, responsibilities: Array) -> Array:
+        return np.where(np.isnan(x), central_values(self.complete, params, responsibilities), x)
+
+    def sample_cells(
+        self, params: Any, x: Array, labels: np.ndarray, rng: np.random.Generator
+    ) -> Array:
+        return np.where(np.isnan(x), self.complete.sample(params, labels, rng), x)
 
     def n_sums(self, d: int) -> int:
         return 1 + d * self.complete.n_sums(1)

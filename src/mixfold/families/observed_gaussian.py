@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -9,7 +10,8 @@ import numpy as np
 from mixfold.core.missing_cells import Pattern, filled, patterns
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Blocks, BlockShape, pack
-from mixfold.core.value import value
+from mixfold.core.value import replace, value
+from mixfold.families._covariance import lower_root
 from mixfold.families.gaussian import LOG_2PI, Gaussian, GaussianParams
 from mixfold.families.observed_columns import Incomplete, ObservedColumns
 
@@ -19,13 +21,18 @@ class Regression(NamedTuple):
 
     `whiten` is the inverse Cholesky factor of the observed columns' covariance (K, o, o),
     `slopes` are the coefficients of the missing columns on the whitened observed ones (K, m, o),
-    and `rest` are their covariances given these (K, m, m).
+    and `root` are roots of their covariances given these (K, m, m).
     """
 
     whiten: Array
     log_determinant: Array
     slopes: Array
-    rest: Array
+    root: Array
+
+    @property
+    def rest(self) -> Array:
+        """The covariances of the missing columns given the observed ones, (K, m, m)."""
+        return np.asarray(self.root @ self.root.swapaxes(1, 2))
 
 
 def regression(scale: Array, pattern: Pattern) -> Regression:
@@ -44,7 +51,7 @@ def regression(scale: Array, pattern: Pattern) -> Regression:
     slopes, left = turned[:, :, :width] * sign[:, None], turned[:, :, width:]
     whiten = np.asarray(np.linalg.inv(root), np.float64)
     logs = np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
-    return Regression(whiten, logs, slopes, left @ left.swapaxes(1, 2))
+    return Regression(whiten, logs, slopes, left)
 
 
 @value
@@ -130,6 +137,57 @@ class ObservedGaussian(Incomplete):
         weighted = responsibilities.T[:, :, None] * centred
         products = self.complete.products(weighted, centred) + weight[:, None] * spread
         return np.hstack([weight[:, None], weighted.sum(axis=1), products])
+
+    # the missing cells given the observed ones
+
+    def of_columns(self, chosen: Sequence[int]) -> ObservedGaussian:
+        return replace(self, complete=self.complete.of_columns(chosen))
+
+    def take_columns(self, params: GaussianParams, chosen: Sequence[int]) -> GaussianParams:
+        return self.complete.take_columns(params, chosen)
+
+    def given_cells(self, params: GaussianParams, row: Array) -> GaussianParams:
+        (pattern,) = patterns(row[None])
+        if params.scale.ndim == 2:
+            return self.take_columns(params, list(pattern.missing))
+        given = regression(self._scales(params), pattern)
+        means = self._means(params, row[None], pattern, given)[:, 0]
+        return GaussianParams(means, lower_root(self.complete.structure.shared(given.root)))
+
+    def _means(
+        self, params: GaussianParams, rows: Array, pattern: Pattern, given: Regression
+    ) -> Array:
+        """The means of the missing cells of rows of one pattern, by component, (K, n, m)."""
+        z = self._whitened(params, rows, pattern, given)
+        return np.asarray(params.means[:, None, pattern.missing] + z @ given.slopes.swapaxes(1, 2))
+
+    def expected_cells(self, params: GaussianParams, x: Array, responsibilities: Array) -> Array:
+        found, scales = np.array(x, dtype=np.float64), self._scales(params)
+        for pattern in patterns(x):
+            if len(pattern.missing):
+                given = regression(scales, pattern)
+                means = self._means(params, x[pattern.rows], pattern, given)
+                mixed = np.einsum("nk,knm->nm", responsibilities[pattern.rows], means)
+                found[pattern.rows[:, None], pattern.missing] = mixed
+        return found
+
+    def sample_cells(
+        self, params: GaussianParams, x: Array, labels: np.ndarray, rng: np.random.Generator
+    ) -> Array:
+        found, scales = np.array(x, dtype=np.float64), self._scales(params)
+        noise = rng.standard_normal(x.shape)
+        for pattern in patterns(x):
+            if not len(pattern.missing):
+                continue
+            given = regression(scales, pattern)
+            for k in np.unique(labels[pattern.rows]):
+                rows = pattern.rows[labels[pattern.rows] == k]
+                own = Regression(*(part[k : k + 1] for part in given))
+                one = GaussianParams(params.means[k : k + 1], params.scale)
+                means = self._means(one, x[rows], pattern, own)[0]
+                away = noise[rows[:, None], pattern.missing] @ given.root[k].T
+                found[rows[:, None], pattern.missing] = means + away
+        return found
 
     def n_sums(self, d: int) -> int:
         return self.complete.n_sums(d)

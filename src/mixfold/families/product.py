@@ -94,6 +94,12 @@ class Product(Family[ProductParams]):
         """The number of columns of all factors."""
         return sum(len(factor.columns) for factor in self.factors)
 
+    @property
+    def names(self) -> list[str] | None:
+        """The names of the columns; None if some have none."""
+        found = [name for factor in self.factors for name in factor.columns]
+        return None if any(isinstance(name, int) for name in found) else list(map(str, found))
+
     def bound(self, names: Sequence[Any] | None) -> Product:
         """The product of the columns with these names, in the order of its factors."""
         if all(factor.positions is not None for factor in self.factors):
@@ -196,8 +202,8 @@ class Product(Family[ProductParams]):
         return tuple(found)
 
     def support_message_of(self, column: int) -> str:
-        family = next(f for f, places in self._parts() if column in places)
-        return family.support_message
+        family, places = next(part for part in self._parts() if column in part[1])
+        return family.support_message_of(places.index(column))
 
     def out_of_support(self, x: Array) -> np.ndarray | None:
         outside = np.zeros(x.shape, dtype=bool)

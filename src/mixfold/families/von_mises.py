@@ -136,6 +136,10 @@ class VonMises(IndependentColumns, ExponentialFamily[VonMisesParams]):
 
     # capabilities
 
+    def resultants(self, params: VonMisesParams) -> NDArray[np.complex128]:
+        lengths = resultant_lengths(params.concentrations)
+        return np.asarray(lengths * np.exp(1j * params.directions))
+
     def standard_deviations(self, params: VonMisesParams) -> Array:
         """Circular standard deviations, sqrt(-2 log R) for a resultant length R."""
         return np.asarray(np.sqrt(-2.0 * np.log(resultant_lengths(params.concentrations))))
