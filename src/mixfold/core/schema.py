@@ -38,11 +38,17 @@ def with_tuples(cls: type, given: Mapping[str, object]) -> dict[str, object]:
     """Convert lists to tuples where the fields of a value are declared as tuples."""
     hints = field_types(cls)
     return {
-        name: tuple(part)
-        if get_origin(hints.get(name)) is tuple and isinstance(part, list)
-        else part
+        name: tuple(part) if isinstance(part, list) and _may_be_tuple(hints.get(name)) else part
         for name, part in given.items()
     }
+
+
+def _may_be_tuple(hint: object) -> bool:
+    """Whether a field is declared as a tuple, or as a union with one."""
+    origin = get_origin(hint)
+    if origin in (Union, types.UnionType):
+        return any(map(_may_be_tuple, get_args(hint)))
+    return origin is tuple
 
 
 def check_types(thing: object) -> None:

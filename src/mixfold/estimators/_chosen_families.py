@@ -24,6 +24,7 @@ from mixfold.families.poisson import Poisson
 from mixfold.families.product import Product
 
 FEW_VALUES = 10  # whole numbers, up to which their probabilities are estimated one by one
+ROWS_PER_VALUE = 20  # rows in the sample for each of few real numbers
 NORMAL = Gaussian("diag")
 
 
@@ -52,10 +53,17 @@ def choose(facts: ColumnFacts) -> Choice:
         return Choice(name, Bernoulli(), "yes and no")
     if facts.holds == "dates":
         return Choice(name, NORMAL, "dates, as days since 1970")
-    if len(facts.distinct) == 2:
+    return _of_any_numbers(facts)
+
+
+def _of_any_numbers(facts: ColumnFacts) -> Choice:
+    different = len(facts.distinct)
+    if different == 2:
         return _of_numbers(facts, "two values")
     if facts.whole:
         return _of_whole_numbers(facts)
+    if different <= min(FEW_VALUES, len(facts.values) // ROWS_PER_VALUE):
+        return _of_numbers(facts, "few different numbers")
     return _of_reals(facts)
 
 

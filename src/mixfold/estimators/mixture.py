@@ -16,7 +16,7 @@ from mixfold.core.learner import Learner
 from mixfold.core.registry import is_called
 from mixfold.estimators._chosen_families import chosen_product, with_levels
 from mixfold.estimators._column_facts import column_facts
-from mixfold.estimators._density import Density
+from mixfold.estimators._conditioning import Conditioning
 from mixfold.estimators._edge import family_from, learner_from
 from mixfold.estimators._evaluation import MARGINALIZE
 from mixfold.families.product import Product
@@ -25,7 +25,7 @@ from mixfold.fitting.initialization import initializer_for
 OWN_LEVEL = "own-level"
 
 
-class Mixture(Density):
+class Mixture(Conditioning):
     """A finite mixture of any family, fitted by any learner, from any source.
 
     Components are sorted by their means, unless `init` gave them an order, or `partial_fit` has

@@ -1,0 +1,149 @@
+"""What a fitted mixture says about some columns given others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from mixfold.core.data_limits import without_limits
+from mixfold.core.errors import InvalidInputError
+from mixfold.core.rows import Array as Floats
+from mixfold.estimators._cells import COMPLETE, cells_of, decoded
+from mixfold.estimators._density import Density
+from mixfold.estimators._edge import seed_from
+from mixfold.estimators._frames import is_frame
+from mixfold.estimators._learned import Learned
+from mixfold.fitting.history import no_history
+from mixfold.fitting.stream import Stream
+from mixfold.learners.em import EM
+from mixfold.models.conditioning import conditional, contributions, marginal
+from mixfold.models.imputation import impute
+from mixfold.models.mixture_model import MixtureModel, MixtureParams, count_degenerate
+from mixfold.sources.opening import is_table
+
+
+class Conditioning(Density):
+    """Marginal and conditional mixtures, imputation, and explanations of scores."""
+
+    def impute(self, X: Any, method: str = "mean", random_state: Any = None) -> Any:
+        """Fill the missing cells of rows from the cells that are observed.
+
+        Parameters
+        ----------
+        X : array, table or path
+        method : {"mean", "mode", "draw"}, default="mean"
+            "mean" is the conditional mean of numbers, also of counts, and the most probable level
+            of categories; "mode" the centre of the most probable component; "draw" a draw from the
+            conditional distribution, for multiple imputation.
+        random_state : int, RandomState or Generator, default=None
+            The seed of draws; None is that of the estimator.
+
+        Returns
+        -------
+        An array, or a table with the same columns if X is one.
+        """
+        check_is_fitted(self)
+        model = self._twin()
+        learned, seed = model._current(), random_state
+        rng = np.random.default_rng(seed_from(self.random_state if seed is None else seed))
+        blocks = model._rows(X, learned)
+        done = [impute(learned.model, learned.params, rows.x, method, rng) for rows in blocks]
+        return self._as_given(X, np.concatenate(done), learned)
+
+    def explain(self, X: Any) -> Any:
+        """The contribution of every cell to the log-density of its row, given the other cells.
+
+        It is log p(x) less the log-density of the row without the cell, so that the smallest
+        contributions say which columns make a score unusual. NaN where a cell is missing.
+        """
+        check_is_fitted(self)
+        model = self._twin()
+        learned = model._current()
+        blocks = model._rows(X, learned)
+        found = [contributions(learned.model, learned.params, rows.x) for rows in blocks]
+        x = np.concatenate(found)
+        names = getattr(self, "feature_names_in_", None)
+        if names is None or not (is_table(X) or isinstance(X, str)):
+            return x
+        return decoded(x, list(map(str, names)), COMPLETE)
+
+    def marginal(self, columns: Sequence[str | int]) -> Self:
+        """The mixture of some of the columns, as a fitted estimator."""
+        check_is_fitted(self)
+        learned, chosen = self._now(), [self._number(column) for column in columns]
+        found = marginal(learned.model, learned.params, chosen)
+        return self._of(*found, chosen)
+
+    def conditional(self, given: Mapping[str | int, Any]) -> Self:
+        """The mixture of the other columns, given the values of some, as a fitted estimator.
+
+        Its means are a mixture of regressions on the given columns.
+        """
+        check_is_fitted(self)
+        learned = self._now()
+        cells = cells_of(learned.model.family, True)
+        known = {self._number(c): cells.number(str(c), value) for c, value in given.items()}
+        found = conditional(learned.model, learned.params, known)
+        rest = [j for j in range(learned.n_features) if j not in known]
+        return self._of(*found, rest)
+
+    def _number(self, column: str | int) -> int:
+        """The number of a column."""
+        names = list(getattr(self, "feature_names_in_", range(self.n_features_in_)))
+        if column in names:
+            return names.index(column)
+        if isinstance(column, int) and 0 <= column < len(names):
+            return column
+        raise InvalidInputError(
+            f"column {column!r} is none of the model's: they are {', '.join(map(repr, names))}"
+        )
+
+    def _of(self, model: MixtureModel, params: MixtureParams, chosen: list[int]) -> Self:
+        """A fitted estimator of another mixture, of some of the columns."""
+        settings = self.get_params(deep=False)
+        family = without_limits(model.family).for_complete_rows()
+        settings |= {"family": family, "init": "auto", "columns": None, "overrides": None}
+        other = type(self)(**settings)
+        other.n_features_in_ = model.d
+        names = getattr(self, "feature_names_in_", None)
+        if names is not None:
+            other.feature_names_in_ = np.asarray(names, dtype=object)[chosen]
+        learned, n_degenerate = self._now(), count_degenerate(model, params)
+        found = Learned(
+            model,
+            EM(),
+            Stream(None, None, []),
+            params,
+            learned.n_seen,
+            learned.n_rows,
+            learned.n_iter,
+            no_history(),
+            learned.converged,
+            n_degenerate,
+            learned.seed,
+            False,
+        )
+        other._remember(found)
+        return other
+
+    def _as_given(self, X: Any, x: Floats, learned: Learned) -> Any:
+        """Rows as a table with the values of categories if the data were one, else an array."""
+        names = getattr(self, "feature_names_in_", None)
+        if names is None or not (is_frame(X) or is_table(X) or isinstance(X, str)):
+            return x
+        return decoded(x, list(map(str, names)), cells_of(learned.model.family, True))
+
+    def sample(self, n_samples: int = 1) -> tuple[Any, np.ndarray]:
+        """Rows drawn from the mixture, and their components.
+
+        Rows are a table if the model has categories, else an array.
+        """
+        x, labels = super().sample(n_samples)
+        learned, names = self._now(), getattr(self, "feature_names_in_", None)
+        cells = cells_of(learned.model.family, True)
+        if names is None or not cells.levels:
+            return x, labels
+        return decoded(x, list(map(str, names)), cells), labels
