@@ -54,9 +54,24 @@ Family = Annotated[
     option(
         "--family",
         metavar="NAME",
-        help="gaussian, poisson ...; '?' lists all; binomial:trials=9.",
+        help="auto, gaussian, poisson ...; '?' lists all; binomial:trials=9.",
         **names_on_request("families"),
     ),
+]
+FamilyOf = Annotated[
+    list[str] | None,
+    option(
+        "--family-of",
+        metavar="COLUMN=NAME",
+        help="Family of a column with --family auto; repeatable.",
+    ),
+]
+Missing = Annotated[
+    str, option("--missing", metavar="NAME", help="Missing cells: marginalize or error.")
+]
+Unseen = Annotated[
+    str,
+    option("--unseen", metavar="NAME", help="Unknown categories: error or own-level.", hidden=True),
 ]
 Covariance = Annotated[
     str | None,

@@ -131,6 +131,15 @@ def _suffix(path: Path) -> str:
     raise InvalidInputError(f"cannot write {path}: the name must end in one of {', '.join(KINDS)}")
 
 
+def table_columns(model: Any, rows: Any) -> Columns:
+    """Columns of rows that a model has made: an array, or a table with its names."""
+    names = column_names(model)
+    if isinstance(rows, np.ndarray):
+        return dict(zip(names, rows.T, strict=True))
+    table = arrow().table(rows) if hasattr(rows, "schema") else arrow().Table.from_pandas(rows)
+    return {name: table.column(name) for name in names}
+
+
 def column_names(model: Any) -> Sequence[str]:
     """The columns a model was fitted on."""
     names = getattr(model, "feature_names_in_", None)

@@ -32,6 +32,9 @@ class Settings:
     seed: int = 0
     threads: int | None = None
     rank: int | None = None
+    family_of: list[str] = field(default_factory=list)
+    missing: str = "marginalize"
+    unseen: str = "error"
 
     def estimator(self) -> Mixture:
         """Make the estimator; unknown names and invalid values are refused here."""
@@ -45,6 +48,9 @@ class Settings:
             columns=self.columns,
             random_state=self.seed,
             n_threads=self.threads,
+            missing=self.missing,
+            unseen=self.unseen,
+            overrides=self._overrides(),
         )
 
     def _init(self) -> Any:
@@ -57,6 +63,8 @@ class Settings:
 
     def _family(self) -> Any:
         name, _, options = self.family.partition(":")
+        if is_called(name, "auto") and not (options or self.covariance or self.rank):
+            return "auto"
         family, given = find("families", name), _listed(options)
         for field_name in ("covariance", "rank"):
             value = getattr(self, field_name)
@@ -66,6 +74,19 @@ class Settings:
                 raise InvalidInputError(f"--{field_name}: the {name} family has none")
             given.append(f"{field_name}={value}")
         return with_options(family, given)
+
+    def _overrides(self) -> dict[Any, Any] | None:
+        """Families of columns, each given as column=family or a,b=family:name=value."""
+        found: dict[Any, Any] = {}
+        for one in self.family_of:
+            columns, equals, text = one.partition("=")
+            if not equals or not columns:
+                raise InvalidInputError(f"--family-of {one!r}: write it as COLUMN=FAMILY")
+            name, _, options = text.partition(":")
+            chosen = tuple(columns.split(","))
+            key = chosen[0] if len(chosen) == 1 else chosen
+            found[key] = with_options(find("families", name), _listed(options))
+        return found or None
 
 
 def _listed(options: str) -> list[str]:

@@ -17,6 +17,7 @@ from rich.table import Table
 from mixfold.cli._output import column_names
 from mixfold.cli._terminal import can_show, shown
 from mixfold.core.capabilities import StandardDeviations
+from mixfold.core.registry import name_of
 from mixfold.fitting.atomic_files import is_special
 
 WIDTH_OF_FILES = 100
@@ -64,23 +65,27 @@ def standard_deviations(model: Any) -> np.ndarray | None:
     return family.standard_deviations(model.params_.components)
 
 
+def chosen_families(model: Any, out: Console) -> None:
+    """The families that were chosen for columns, and why."""
+    choices = getattr(model, "chosen_families_", ())
+    if choices:
+        rows = [(str(one.column), f"{name_of(one.family)}: {one.reason}") for one in choices]
+        out.print(facts(rows))
+
+
 def components(model: Any, out: Console, everything: bool = False) -> None:
     """Weight and, for every column, mean and spread of each component."""
     k, names, spread = len(model.weights_), column_names(model), standard_deviations(model)
     location = _locations(model)
     most = k if everything else min(MOST_COMPONENTS, k)
     sign = plus_minus(out)
-    columns = (
-        []
-        if location is None
-        else [
-            [
-                shown(name),
-                *_cells(location[:most, j], None if spread is None else spread[:most, j], sign),
-            ]
-            for j, name in enumerate(names)
-        ]
-    )
+    columns = []
+    for j, name in enumerate(names):
+        if location is None:
+            break
+        width = None if spread is None else spread[:most, j]
+        cells = _levels(model, j, most) or _cells(location[:most, j], width, sign)
+        columns.append([shown(name), *cells])
     parts = list(_parts(columns, out.width - FIRST_COLUMNS))
     for part in parts if everything else parts[:1]:
         out.print(_table(model.weights_[:most], part))
@@ -91,6 +96,18 @@ def components(model: Any, out: Console, everything: bool = False) -> None:
         hidden.append(f"{len(names) - len(parts[0])} more columns")
     if hidden:
         out.print(f"[dim]{' and '.join(hidden)}: mixfold inspect MODEL --all[/]")
+
+
+def _levels(model: Any, column: int, most: int) -> list[str]:
+    """The most probable level of a column in every component; empty if it has no categories."""
+    found = model.model_.family.for_complete_rows()
+    factor = next((f for f in getattr(found, "factors", ()) if column in (f.positions or ())), None)
+    if factor is None or factor.levels is None:
+        return []
+    own = model.params_.components.parts[found.factors.index(factor)].probabilities[:most, 0]
+    p = own if own.ndim == 2 else np.stack([1.0 - own, own], axis=1)
+    names = [*map(str, factor.levels), "other"]
+    return [f"{shown(names[i])} {one[i]:.0%}" for one, i in zip(p, p.argmax(axis=1), strict=True)]
 
 
 def _locations(model: Any) -> np.ndarray | None:

@@ -19,6 +19,7 @@ def fit(
     *,
     components: o.Components,
     family: o.Family = "gaussian",
+    family_of: o.FamilyOf = None,
     covariance: o.Covariance = None,
     rank: o.Rank = None,
     learner: Annotated[
@@ -42,6 +43,8 @@ def fit(
     ] = 1,
     max_iter: o.MaxIter = None,
     columns: o.Columns = None,
+    missing: o.Missing = "marginalize",
+    unseen: o.Unseen = "error",
     weights: o.Weights = None,
     csv: dict[str, Any],
     checkpoint: Annotated[
@@ -98,6 +101,9 @@ def fit(
         seed,
         threads,
         rank,
+        family_of or [],
+        missing,
+        unseen,
     ).estimator()
     going_on = "force" if force_resume else resume
     model.set_params(checkpoint=checkpoint, resume=going_on, cluster=cluster, engine=engine)
@@ -158,9 +164,17 @@ def _learn(model: Any, data: Any, weights: str | None, watch: Watch, output: Pat
 
 
 def _summarize(model: Any, watch: Watch, output: Path) -> None:
-    from mixfold.cli._tables import components, console, counted, print_plain, reached_per_row
+    from mixfold.cli._tables import (
+        chosen_families,
+        components,
+        console,
+        counted,
+        print_plain,
+        reached_per_row,
+    )
 
     out = console(output)
+    chosen_families(model, out)
     components(model, out)
     if watch.fit is not None:
         done = watch.fit

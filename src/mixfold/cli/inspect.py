@@ -43,7 +43,7 @@ def inspect(
         facts(
             [
                 ("file", str(model)),
-                ("family", _described(without_limits(mixture.model_.family))),
+                ("family", _family(without_limits(mixture.model_.family).for_complete_rows())),
                 ("learner", _learner(mixture, learner)),
                 ("rows", f"{mixture.n_rows_:,}"),
                 ("passes", f"{mixture.n_iter_:,}" if mixture.n_iter_ else "rows came as a stream"),
@@ -75,6 +75,14 @@ def _learner(mixture: Any, resolved: Any) -> str:
     asked = getattr(mixture, "learner", resolved)
     name = canonical("learners", asked) if isinstance(asked, str) else name_of(asked)
     return _described(resolved) if name == name_of(resolved) else f"{name}: {_described(resolved)}"
+
+
+def _family(family: Any) -> str:
+    """The family, or those of the columns of a product."""
+    factors = getattr(family, "factors", None)
+    if factors is None:
+        return _described(family)
+    return ", ".join(f"{factor.label}: {_described(factor.family)}" for factor in factors)
 
 
 def _described(thing: Any) -> str:

@@ -40,11 +40,11 @@ def sample(
 def _drawn(mixture: Any, n: int, seed: int) -> Iterator[Columns]:
     import numpy as np
 
-    from mixfold.cli._output import column_names
+    from mixfold.cli._output import table_columns
     from mixfold.core.source import block_length
 
-    names, step = column_names(mixture), block_length(mixture.n_features_in_)
+    step = block_length(mixture.n_features_in_)
     mixture.set_params(random_state=np.random.default_rng(seed))
     for first in range(0, n, step):
         x, _ = mixture.sample(min(step, n - first))
-        yield dict(zip(names, x.T, strict=True))
+        yield table_columns(mixture, x)

@@ -35,15 +35,13 @@ def score(
     from mixfold.cli._files import bundled, check_apart, load_mixture
     from mixfold.cli._output import check_table, write_table
     from mixfold.cli._tables import console, print_plain
-    from mixfold.sources.opening import open_files
 
     mixture = load_mixture(model)
     mixture.set_params(n_threads=threads)
     data = found_files(bundled(files), csv)
     check_apart([output], [model, *data])
     check_table(output, force)
-    columns = getattr(mixture, "feature_names_in_", None)
-    source = open_files(with_csv(data, csv), None if columns is None else list(columns), None)
+    source = mixture.open_rows(with_csv(data, csv))
     shown = display("scoring", progress)
     total = _Total()
     try:

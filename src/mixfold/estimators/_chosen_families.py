@@ -12,6 +12,7 @@ from mixfold.core.family import Family
 from mixfold.core.rows import Array
 from mixfold.core.value import replace
 from mixfold.estimators._column_facts import ColumnFacts
+from mixfold.estimators._column_likelihoods import frequencies, likelihood
 from mixfold.families.bernoulli import Bernoulli
 from mixfold.families.beta import Beta
 from mixfold.families.categorical import Categorical
@@ -25,6 +26,7 @@ from mixfold.families.product import Product
 
 FEW_VALUES = 10  # whole numbers, up to which their probabilities are estimated one by one
 ROWS_PER_VALUE = 20  # rows in the sample for each of few real numbers
+MARGIN = 0.01  # nats per row by which others must be better than the first
 NORMAL = Gaussian("diag")
 
 
@@ -83,52 +85,38 @@ def _of_numbers(facts: ColumnFacts, reason: str) -> Choice:
 
 
 def _of_whole_numbers(facts: ColumnFacts) -> Choice:
-    values = facts.values
-    counts = values.min() >= 0.0
-    if len(facts.distinct) <= FEW_VALUES and not (counts and values.min() == 0.0):
-        return _of_numbers(facts, "few whole numbers")
-    found: dict[str, tuple[Family, float]] = {"": (NORMAL, _whole_normal(values))}
-    if counts:
-        found["counts"] = Poisson(), _log_likelihood(Poisson(), values)
-        spread = NegativeBinomial()
-        found["counts that vary more than Poisson's"] = spread, _log_likelihood(spread, values)
-    reason, (family, _) = max(found.items(), key=lambda item: item[1][1])
-    return Choice(facts.name, family, reason or "whole numbers, most like a normal distribution")
+    values, few = facts.values, len(facts.distinct) <= FEW_VALUES
+    counts: dict[str, Family] = {
+        "counts": Poisson(),
+        "counts that vary more than Poisson's": NegativeBinomial(),
+    }
+    if few:
+        reason = _best(counts, values) if values.min() == 0.0 else None
+        if reason is None or likelihood(counts[reason], values) < frequencies(values):
+            return _of_numbers(facts, "few whole numbers")
+        return Choice(facts.name, counts[reason], reason)
+    found: dict[str, Family] = {"whole numbers, most like normal distributions": NORMAL}
+    reason = _best(found | counts if values.min() >= 0.0 else found, values)
+    return Choice(facts.name, (found | counts)[reason], reason)
 
 
 def _of_reals(facts: ColumnFacts) -> Choice:
     values = facts.values
     found: dict[str, Family] = {"real numbers": NORMAL}
     if values.min() > 0.0:
-        found["positive and skewed, most like a log-normal distribution"] = LogNormal()
-        found["positive and skewed, most like a gamma distribution"] = Gamma()
+        found["positive and skewed, most like log-normal distributions"] = LogNormal()
+        found["positive and skewed, most like gamma distributions"] = Gamma()
         if values.max() < 1.0:
             found["proportions"] = Beta()
-    reason, family = max(found.items(), key=lambda item: _log_likelihood(item[1], values))
-    return Choice(facts.name, family, reason)
+    reason = _best(found, values)
+    return Choice(facts.name, found[reason], reason)
 
 
-def _log_likelihood(family: Family, values: Array) -> float:
-    """The mean log-likelihood of one component, less what its parameters explain by chance."""
-    x, one = values[:, None], np.ones((len(values), 1))
-    params, _ = family.maximize(family.blocks_of(x, one))
-    for _ in range(20 if family.statistics_depend_on_params else 0):
-        params, _ = family.maximize(family.to_blocks(params, family.sums(params, x, one)))
-    penalty = 0.5 * family.n_parameters(1, 1) * np.log(len(x)) / len(x)
-    return float(family.log_density(params, x).mean() - penalty)
-
-
-def _whole_normal(values: Array) -> float:
-    """The same of a normal distribution, integrated from half below to half above each value."""
-    from scipy.special import log_ndtr
-
-    mean, deviation = values.mean(), np.sqrt(values.var() + 1.0 / 12.0)
-    upper, lower = ((values + half - mean) / deviation for half in (0.5, -0.5))
-    # of the two tails the smaller one, where differences lose no digits
-    flipped = lower > 0.0
-    high, low = np.where(flipped, -lower, upper), np.where(flipped, -upper, lower)
-    logs = log_ndtr(high) + np.log1p(-np.exp(np.minimum(log_ndtr(low) - log_ndtr(high), -1e-300)))
-    return float(logs.mean() - np.log(len(values)) / len(values))
+def _best(found: Mapping[str, Family], values: Array) -> str:
+    """The reason for the family whose mixtures describe the values best; the first if all alike."""
+    scores = [likelihood(family, values) for family in found.values()]
+    scores[0] += MARGIN
+    return list(found)[int(np.argmax(scores))]
 
 
 def chosen_product(

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from mixfold.core.data_limits import without_limits
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Array as Floats
-from mixfold.estimators._cells import COMPLETE, cells_of, decoded
+from mixfold.estimators._cells import COMPLETE, Cells, cells_of, decoded
 from mixfold.estimators._density import Density
 from mixfold.estimators._edge import seed_from
 from mixfold.estimators._frames import is_frame
@@ -22,7 +22,7 @@ from mixfold.learners.em import EM
 from mixfold.models.conditioning import conditional, contributions, marginal
 from mixfold.models.imputation import impute
 from mixfold.models.mixture_model import MixtureModel, MixtureParams, count_degenerate
-from mixfold.sources.opening import is_table
+from mixfold.sources.opening import is_paths, is_table
 
 
 class Conditioning(Density):
@@ -51,7 +51,7 @@ class Conditioning(Density):
         rng = np.random.default_rng(seed_from(self.random_state if seed is None else seed))
         blocks = model._rows(X, learned)
         done = [impute(learned.model, learned.params, rows.x, method, rng) for rows in blocks]
-        return self._as_given(X, np.concatenate(done), learned)
+        return self._as_given(X, np.concatenate(done))
 
     def explain(self, X: Any) -> Any:
         """The contribution of every cell to the log-density of its row, given the other cells.
@@ -64,11 +64,7 @@ class Conditioning(Density):
         learned = model._current()
         blocks = model._rows(X, learned)
         found = [contributions(learned.model, learned.params, rows.x) for rows in blocks]
-        x = np.concatenate(found)
-        names = getattr(self, "feature_names_in_", None)
-        if names is None or not (is_table(X) or isinstance(X, str)):
-            return x
-        return decoded(x, list(map(str, names)), COMPLETE)
+        return self._as_given(X, np.concatenate(found), COMPLETE)
 
     def marginal(self, columns: Sequence[str | int]) -> Self:
         """The mixture of some of the columns, as a fitted estimator."""
@@ -129,12 +125,22 @@ class Conditioning(Density):
         other._remember(found)
         return other
 
-    def _as_given(self, X: Any, x: Floats, learned: Learned) -> Any:
-        """Rows as a table with the values of categories if the data were one, else an array."""
+    def _as_given(self, X: Any, x: Floats, cells: Cells | None = None) -> Any:
+        """Rows as a table if the data were one, else an array."""
         names = getattr(self, "feature_names_in_", None)
-        if names is None or not (is_frame(X) or is_table(X) or isinstance(X, str)):
+        if names is None or not (is_frame(X) or is_table(X) or is_paths(X)):
             return x
-        return decoded(x, list(map(str, names)), cells_of(learned.model.family, True))
+        return decoded(x, list(map(str, names)), self._cells() if cells is None else cells)
+
+    def decode(self, x: Floats) -> Any:
+        """Rows of numbers as a table with the values of categories; as they are without any."""
+        names, cells = getattr(self, "feature_names_in_", None), self._cells()
+        if names is None or not cells.levels:
+            return x
+        return decoded(x, list(map(str, names)), cells)
+
+    def _cells(self) -> Cells:
+        return cells_of(self._now().model.family, True)
 
     def sample(self, n_samples: int = 1) -> tuple[Any, np.ndarray]:
         """Rows drawn from the mixture, and their components.
@@ -142,8 +148,4 @@ class Conditioning(Density):
         Rows are a table if the model has categories, else an array.
         """
         x, labels = super().sample(n_samples)
-        learned, names = self._now(), getattr(self, "feature_names_in_", None)
-        cells = cells_of(learned.model.family, True)
-        if names is None or not cells.levels:
-            return x, labels
-        return decoded(x, list(map(str, names)), cells), labels
+        return self.decode(x), labels

@@ -17,6 +17,7 @@ from mixfold.core.errors import InvalidInputError
 from mixfold.core.missing_cells import has_missing
 from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows
+from mixfold.core.source import Source
 from mixfold.core.value import replace
 from mixfold.estimators._cells import cells_of
 from mixfold.estimators._edge import check_rows, open_data, seed_from
@@ -67,6 +68,13 @@ class Evaluation(DensityMixin, Guarded):  # type: ignore[misc]
             first += len(rows)
             yield rows
         check_some(first, first)
+
+    def open_rows(self, X: Any) -> Source:
+        """The rows of data as the model reads them: its columns, with numbers for categories."""
+        check_is_fitted(self)
+        model = self._twin()
+        cells = cells_of(model._current().model.family, self._allows_missing)
+        return open_data(model, X, None, None, reset=False, cells=cells)
 
     def _posteriors(self, X: Any, responsibilities: bool) -> Iterator[tuple[Any, Any]]:
         check_is_fitted(self)

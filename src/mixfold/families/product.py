@@ -326,10 +326,11 @@ class Product(Family[ProductParams]):
         return ProductParams(tuple(parts))
 
     def degenerate(self, params: ProductParams, weights: Array) -> NDArray[np.bool_]:
-        """Where a factor is at a limit."""
+        """Where a factor is at a limit; a level that does not occur in a component is none."""
         found = np.zeros((len(weights), self.n_columns), dtype=bool)
         for part in self._placed(params):
-            if isinstance(part.family, CanDegenerate):
+            finite = all(s.whole and s.high < np.inf for s in part.family.supports(part.width))
+            if isinstance(part.family, CanDegenerate) and not finite:
                 found[:, part.places] = part.family.degenerate(part.params, weights)
         return found
 

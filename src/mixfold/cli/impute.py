@@ -1,0 +1,57 @@
+"""mixfold impute."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+from mixfold.cli import _options as o
+from mixfold.cli._csv_options import csv_options, found_files, with_csv
+
+if TYPE_CHECKING:
+    from mixfold.cli._output import Columns
+    from mixfold.core.source import Source
+
+
+@csv_options
+def impute(
+    model: o.Model,
+    files: o.Files,
+    *,
+    output: o.Table,
+    method: Annotated[
+        str, o.option("--method", metavar="NAME", help="mean (default), mode or draw.")
+    ] = "mean",
+    seed: o.Seed = 0,
+    csv: dict[str, Any],
+    force: o.Force = False,
+) -> None:
+    """Fill missing cells from the cells that are observed.
+
+    MODEL is a file that fit wrote; FILES need the columns it was fitted on.
+
+    Example: mixfold impute model.mixfold visits.csv -o filled.csv
+    """
+    from mixfold.cli._files import bundled, check_apart, load_mixture
+    from mixfold.cli._output import check_table, write_table
+    from mixfold.cli._tables import console, print_plain
+
+    mixture = load_mixture(model)
+    data = found_files(bundled(files), csv)
+    check_apart([output], [model, *data])
+    check_table(output, force)
+    source = mixture.open_rows(with_csv(data, csv))
+    n = write_table(output, _filled(mixture, source, method, seed))
+    print_plain(console(output), f"{n:,} rows saved in {output}")
+
+
+def _filled(mixture: Any, source: Source, method: str, seed: int) -> Iterator[Columns]:
+    import numpy as np
+
+    from mixfold.cli._output import table_columns
+    from mixfold.sources.array_source import ArraySource
+
+    rng = np.random.default_rng(seed)
+    for rows in source.blocks():
+        filled = mixture.impute(ArraySource(rows.x, None, source.columns), method, rng)
+        yield table_columns(mixture, mixture.decode(filled))
