@@ -162,7 +162,7 @@ NAMED, PLAIN = r"row 29991 \(counted from 1\), column 'b' is NaN", r"row 29991, 
 
 @pytest.mark.parametrize("method", ["fit", "partial_fit", "predict", "score_samples"])
 def test_a_missing_value_is_found_by_row_and_name(method: str) -> None:
-    model = Mixture(n_components=2, learner="em", max_iter=1, random_state=0)
+    model = Mixture(n_components=2, learner="em", max_iter=1, missing="error", random_state=0)
     with pytest.raises(InvalidInputError, match=PLAIN):
         getattr(model.fit(ROWS[:100]), method)(HOLE)
     frame = pd.DataFrame(HOLE, columns=["a", "b"])
@@ -173,7 +173,7 @@ def test_a_missing_value_is_found_by_row_and_name(method: str) -> None:
 def test_a_missing_value_in_files_is_found_by_row_and_name() -> None:
     np.save("x.npy", HOLE)  # more rows than a start is drawn from
     with pytest.raises(InvalidInputError, match=PLAIN):
-        Mixture(n_components=2).fit("x.npy")
+        Mixture(n_components=2, missing="error").fit("x.npy")
     Path("x.csv").write_text("a,b\n1,2\n3,\n5,6\n")
     with pytest.raises(SourceError, match=r"'b' has a missing value in row 2 \(counted from 1\)"):
-        Mixture(n_components=2).fit("x.csv")
+        Mixture(n_components=2, missing="error").fit("x.csv")

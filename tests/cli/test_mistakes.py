@@ -87,7 +87,10 @@ MISTAKES: dict[str, tuple[tuple[str, ...], str]] = {
     "ragged": (("fit", "ragged.csv", *FIT), "ragged.csv"),
     "empty": (("fit", "empty.csv", *FIT), "empty.csv is empty"),
     "header only": (("fit", "header.csv", *FIT), "header.csv"),
-    "holes": (("fit", "holes.csv", *FIT), "missing value in row 2 (counted from 1)"),
+    "holes": (
+        ("fit", "holes.csv", *FIT, "--missing", "error"),
+        "missing value in row 2 (counted from 1)",
+    ),
     "infinite": (("fit", "infinite.csv", *FIT), "row 2 (counted from 1), column 'a' is inf"),
     "negative": (("fit", "negative.csv", *FIT, "--family", "poisson"), "whole numbers >= 0"),
     "truncated": (("fit", "cut.parquet", *FIT), "cannot read cut.parquet"),

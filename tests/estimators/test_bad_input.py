@@ -41,7 +41,9 @@ pytestmark = pytest.mark.filterwarnings("ignore::mixfold.core.errors.DegenerateC
 # values
 
 
-@pytest.mark.parametrize("estimator", [Mixture(), GaussianMixture()], ids=["Mixture", "GM"])
+@pytest.mark.parametrize(
+    "estimator", [Mixture(missing="error"), GaussianMixture()], ids=["Mixture", "GM"]
+)
 @pytest.mark.parametrize(("value", "named"), [(np.nan, "NaN"), (np.inf, "infinity")])
 @pytest.mark.parametrize("method", [*CALLS, "predict_proba", "score_samples", "bic", "aic", "icl"])
 def test_values_that_are_not_finite(estimator: Any, method: str, value: float, named: str) -> None:

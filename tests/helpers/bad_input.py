@@ -27,7 +27,8 @@ FITTED: dict[tuple[str, int], Any] = {}
 
 
 def mixture(family: Any = "gaussian", **settings: Any) -> Mixture:
-    return Mixture(family, n_components=2, random_state=0, **settings)
+    """A mixture that refuses missing values, unless it is told otherwise."""
+    return Mixture(family, n_components=2, random_state=0, **{"missing": "error"} | settings)
 
 
 def fitted(estimator: Any, rows: Any) -> Any:

@@ -49,7 +49,7 @@ def test_text_in_the_weights() -> None:
 
 
 def test_text_does_not_hide_that_a_column_is_missing() -> None:
-    model = Mixture(n_components=1).fit(FRAME[["length"]])
+    model = Mixture(n_components=1, missing="error").fit(FRAME[["length"]])
     with pytest.raises(ValueError, match="yet now missing"):
         model.predict(FRAME[["species"]])
     with pytest.raises(ValueError, match=r"row 2 .*, column 'a' is NaN"):

@@ -54,7 +54,7 @@ Family = Annotated[
     option(
         "--family",
         metavar="NAME",
-        help="auto, gaussian, poisson ...; '?' lists all; binomial:trials=9.",
+        help="auto (--family-of), poisson ...; '?' lists all; binomial:trials=9.",
         **names_on_request("families"),
     ),
 ]
@@ -64,10 +64,12 @@ FamilyOf = Annotated[
         "--family-of",
         metavar="COLUMN=NAME",
         help="Family of a column with --family auto; repeatable.",
+        hidden=True,
     ),
 ]
 Missing = Annotated[
-    str, option("--missing", metavar="NAME", help="Missing cells: marginalize or error.")
+    str,
+    option("--missing", metavar="NAME", help="Missing cells: marginalize or error.", hidden=True),
 ]
 Unseen = Annotated[
     str,

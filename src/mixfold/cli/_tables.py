@@ -100,11 +100,12 @@ def components(model: Any, out: Console, everything: bool = False) -> None:
 
 def _levels(model: Any, column: int, most: int) -> list[str]:
     """The most probable level of a column in every component; empty if it has no categories."""
-    found = model.model_.family.for_complete_rows()
-    factor = next((f for f in getattr(found, "factors", ()) if column in (f.positions or ())), None)
-    if factor is None or factor.levels is None:
+    factors = getattr(model.model_.family, "factors", ())
+    found = [i for i, one in enumerate(factors) if column in (one.positions or ())]
+    if not found or factors[found[0]].levels is None:
         return []
-    own = model.params_.components.parts[found.factors.index(factor)].probabilities[:most, 0]
+    factor = factors[found[0]]
+    own = model.params_.components.parts[found[0]].probabilities[:most, 0]
     p = own if own.ndim == 2 else np.stack([1.0 - own, own], axis=1)
     names = [*map(str, factor.levels), "other"]
     return [f"{shown(names[i])} {one[i]:.0%}" for one, i in zip(p, p.argmax(axis=1), strict=True)]

@@ -70,9 +70,9 @@ class Density(Streaming):
         """
         with self._learning() as model:
             model._check_parameters()
-            model._check_outputs(model._learner())
             place = placement_for(model.engine, X)
             settings = model._settings(model._family_for(X, sample_weight))
+            model._check_outputs(settings.learner)
             source = open_data(
                 model,
                 X,

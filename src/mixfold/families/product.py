@@ -111,7 +111,8 @@ class Product(Family[ProductParams]):
             replace(f, positions=tuple(self._place(n, numbers) for n in f.columns))
             for f in self.factors
         ]
-        left = [name for name in numbers if name not in {n for f in found for n in f.columns}]
+        taken = {place for factor in found for place in factor.positions or ()}
+        left = [name for name, number in numbers.items() if number not in taken]
         if left:
             raise InvalidInputError(
                 f"column {left[0]!r} has no family in the product: give it one, or choose columns "
