@@ -31,6 +31,12 @@ def log1mexp(x: Array) -> Array:
     return np.asarray(np.where(x > border, np.log(-np.expm1(near)), np.log1p(-np.exp(far))))
 
 
+def poisson_counts(rates: Array, rng: np.random.Generator) -> Array:
+    """Poisson counts, or rounded rates where these are too large to be drawn."""
+    counts = rng.poisson(np.minimum(rates, LARGEST_RATE)).astype(np.float64)
+    return np.asarray(np.where(rates > LARGEST_RATE, np.rint(rates), counts))
+
+
 class Failures(Positive):
     """t(x) = x, eta = log(mean / (mean + r)), A = -r log(1 - exp(eta)), for r successes."""
 
@@ -56,9 +62,7 @@ class Failures(Positive):
     def sample(self, params: MeanParams, labels: np.ndarray, rng: np.random.Generator) -> Array:
         """Poisson counts whose rates have a gamma distribution."""
         r = self.successes
-        rates = rng.gamma(r, params.means[labels] / r)
-        counts = rng.poisson(np.minimum(rates, LARGEST_RATE)).astype(np.float64)
-        return np.asarray(np.where(rates > LARGEST_RATE, np.rint(rates), counts))
+        return poisson_counts(rng.gamma(r, params.means[labels] / r), rng)
 
     def attributes(self, params: MeanParams) -> dict[str, Array]:
         """Means, and the probabilities of success."""
