@@ -37,6 +37,16 @@ def poisson_counts(rates: Array, rng: np.random.Generator) -> Array:
     return np.asarray(np.where(rates > LARGEST_RATE, np.rint(rates), counts))
 
 
+def failures_divergence(x: Array, centers: Array, weight: Array, r: Array | float) -> Array:
+    """x log(x/c) - (x + r) log((x + r)/(c + r)), summed over columns, (n, c)."""
+    from scipy.special import xlog1py
+
+    c = np.maximum(centers, 0.5 * typical_size(x, weight))
+    own = xlog1py(x, r / np.maximum(x, 1.0))
+    found = [x * np.log1p(r / one) - own - r * np.log((x + r) / (one + r)) for one in c]
+    return np.stack([np.maximum(one, 0.0).sum(axis=1) for one in found], axis=1)
+
+
 class Failures(Positive):
     """t(x) = x, eta = log(mean / (mean + r)), A = -r log(1 - exp(eta)), for r successes."""
 
@@ -74,13 +84,7 @@ class Failures(Positive):
 
         A centre at zero is moved off it.
         """
-        from scipy.special import xlog1py
-
-        r = self.successes
-        c = np.maximum(centers, 0.5 * typical_size(x, weight))
-        own = xlog1py(x, r / np.maximum(x, 1.0))
-        found = [x * np.log1p(r / one) - own - r * np.log((x + r) / (one + r)) for one in c]
-        return np.stack([np.maximum(one, 0.0).sum(axis=1) for one in found], axis=1)
+        return failures_divergence(x, centers, weight, self.successes)
 
     @property
     def conjugate(self) -> Conjugate:
