@@ -20,8 +20,8 @@ def kept_above_zero(x: Array) -> Array:
     return np.maximum(x, SMALLEST)
 
 
-class AboveZero(MeansAreAttributes, IndependentColumns, ExponentialFamily[ParamsT]):
-    """Base of families with densities on the open half-line; a zero is refused."""
+class AboveZeroSupport:
+    """The support of densities on the open half-line; a zero is refused."""
 
     support = Support(low=0.0)
     support_message = "values must be above 0"
@@ -29,3 +29,9 @@ class AboveZero(MeansAreAttributes, IndependentColumns, ExponentialFamily[Params
     def out_of_support(self, x: Array) -> np.ndarray | None:
         outside: np.ndarray = x <= 0.0
         return outside
+
+
+class AboveZero(
+    AboveZeroSupport, MeansAreAttributes, IndependentColumns, ExponentialFamily[ParamsT]
+):
+    """Base of exponential families of values above zero."""

@@ -20,6 +20,7 @@ from mixfold.core.rows import Array
 from mixfold.core.statistics import Block, Blocks, packed_length, packed_pairs
 from mixfold.core.value import value
 from mixfold.families import factor_analysis
+from mixfold.families._centred_moments import CentredMoments
 from mixfold.families._gaussian_params import GaussianParams, scipy_log_density
 from mixfold.families._variance_limits import VarianceLimits
 from mixfold.families.factor_analysis import FactorParams, Moments
@@ -32,7 +33,7 @@ FACTOR = "factor"
 
 
 @value
-class FactorGaussian(VarianceLimits[FactorParams]):
+class FactorGaussian(VarianceLimits[FactorParams], CentredMoments[FactorParams]):
     """x = mu + L'z + e with factors z ~ N(0, I) of dimension `rank` and noise e ~ N(0, psi).
 
     Sigma = L'L + diag(psi), in O(d rank) memory and time: `Gaussian("factor", rank=q)`. Statistics

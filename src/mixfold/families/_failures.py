@@ -31,6 +31,22 @@ def log1mexp(x: Array) -> Array:
     return np.asarray(np.where(x > border, np.log(-np.expm1(near)), np.log1p(-np.exp(far))))
 
 
+def poisson_counts(rates: Array, rng: np.random.Generator) -> Array:
+    """Poisson counts, or rounded rates where these are too large to be drawn."""
+    counts = rng.poisson(np.minimum(rates, LARGEST_RATE)).astype(np.float64)
+    return np.asarray(np.where(rates > LARGEST_RATE, np.rint(rates), counts))
+
+
+def failures_divergence(x: Array, centers: Array, weight: Array, r: Array | float) -> Array:
+    """x log(x/c) - (x + r) log((x + r)/(c + r)), summed over columns, (n, c)."""
+    from scipy.special import xlog1py
+
+    c = np.maximum(centers, 0.5 * typical_size(x, weight))
+    own = xlog1py(x, r / np.maximum(x, 1.0))
+    found = [x * np.log1p(r / one) - own - r * np.log((x + r) / (one + r)) for one in c]
+    return np.stack([np.maximum(one, 0.0).sum(axis=1) for one in found], axis=1)
+
+
 class Failures(Positive):
     """t(x) = x, eta = log(mean / (mean + r)), A = -r log(1 - exp(eta)), for r successes."""
 
@@ -56,9 +72,7 @@ class Failures(Positive):
     def sample(self, params: MeanParams, labels: np.ndarray, rng: np.random.Generator) -> Array:
         """Poisson counts whose rates have a gamma distribution."""
         r = self.successes
-        rates = rng.gamma(r, params.means[labels] / r)
-        counts = rng.poisson(np.minimum(rates, LARGEST_RATE)).astype(np.float64)
-        return np.asarray(np.where(rates > LARGEST_RATE, np.rint(rates), counts))
+        return poisson_counts(rng.gamma(r, params.means[labels] / r), rng)
 
     def attributes(self, params: MeanParams) -> dict[str, Array]:
         """Means, and the probabilities of success."""
@@ -70,13 +84,7 @@ class Failures(Positive):
 
         A centre at zero is moved off it.
         """
-        from scipy.special import xlog1py
-
-        r = self.successes
-        c = np.maximum(centers, 0.5 * typical_size(x, weight))
-        own = xlog1py(x, r / np.maximum(x, 1.0))
-        found = [x * np.log1p(r / one) - own - r * np.log((x + r) / (one + r)) for one in c]
-        return np.stack([np.maximum(one, 0.0).sum(axis=1) for one in found], axis=1)
+        return failures_divergence(x, centers, weight, self.successes)
 
     @property
     def conjugate(self) -> Conjugate:

@@ -14,6 +14,7 @@ from mixfold.core.limits import LEAST_VARIANCE
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Block, Blocks, lower_mask, outer_like, packed_diagonal
 from mixfold.core.variance_floors import ROUNDING
+from mixfold.families._centred_moments import CentredMoments
 from mixfold.families._covariance import STRUCTURES, Covariance
 from mixfold.families._gaussian_params import GaussianParams
 from mixfold.families._variance_limits import VarianceLimits
@@ -34,7 +35,9 @@ def _below_diagonal(d: int) -> tuple[np.ndarray, np.ndarray]:
     return np.tril_indices(d, -1)
 
 
-class GaussianCapabilities(MeansAreAttributes, VarianceLimits[GaussianParams]):
+class GaussianCapabilities(
+    MeansAreAttributes, VarianceLimits[GaussianParams], CentredMoments[GaussianParams]
+):
     """Coordinates, bounds, kernels and shapes of covariances; the rest is in `Gaussian`."""
 
     covariance: str

@@ -1,4 +1,4 @@
-"""The smallest variances of Gaussian components, taken from the data where none are given."""
+"""The smallest variances of real columns, taken from the data where none are given."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixfold.core.checks import LARGEST_SQUARE, check_array
+from mixfold.core.family import Family
 from mixfold.core.rows import Array
 from mixfold.core.value import replace
 from mixfold.core.variance_floors import (
@@ -18,12 +19,12 @@ from mixfold.core.variance_floors import (
     floors,
     lowest_variances,
 )
-from mixfold.families._centred_moments import CentredMoments, MeansT
+from mixfold.families._centred_moments import MeansT
 
 FLOORS, VARIANCES = "column_floors", "column_variances"
 
 
-class VarianceLimits(CentredMoments[MeansT]):
+class VarianceLimits(Family[MeansT]):
     """Limits of variances: a fraction of a column's, and what the data's resolution allows."""
 
     floor: float | None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
@@ -10,8 +10,14 @@ from mixfold.core.checks import check_least
 from mixfold.core.rows import Array
 from mixfold.core.value import value
 from mixfold.families._failures import Failures
+from mixfold.families._negative_binomial_sizes import (
+    LARGEST_SIZE,
+    LEAST_SIZE,
+    NegativeBinomialParams,
+    NegativeBinomialSizes,
+)
 
-LEAST_SIZE, LARGEST_SIZE = 1e-6, 1e6
+__all__ = ["NegativeBinomial", "NegativeBinomialParams", "NegativeBinomialSizes"]
 
 
 @value
@@ -24,9 +30,9 @@ class NegativeBinomial(Failures):
 
     Parameters
     ----------
-    size : float, default=1.0
-        The size (dispersion parameter) of all components, from 1e-6 to 1e6. It is not estimated:
-        compare the scores of several.
+    size : float or None, default=1.0
+        The size (dispersion parameter) of all components, from 1e-6 to 1e6. None estimates a size
+        for each component and column: see `NegativeBinomialSizes`.
     floor : float, default=1e-8
         The smallest mean of a component, as a fraction of the mean of all rows.
 
@@ -38,8 +44,13 @@ class NegativeBinomial(Failures):
     (array([[2.]]), array([[0.5]]))
     """
 
-    size: float = 1.0
+    size: float | None = 1.0
     floor: float = 1e-8
+
+    def __new__(cls, size: float | None = 1.0, *others: Any, **named: Any) -> Self:
+        """Without a size it is a `NegativeBinomialSizes`."""
+        other: Any = NegativeBinomialSizes
+        return other(size, *others, **named) if size is None else object.__new__(cls)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -47,15 +58,16 @@ class NegativeBinomial(Failures):
 
     @classmethod
     def variants(cls) -> list[Self]:
-        return [cls(), cls(size=3.0)]
+        return [cls(), cls(size=3.0), cls(size=None)]
 
     @property
     def successes(self) -> float:
+        assert self.size is not None
         return self.size
 
     def log_base_measure(self, x: Array) -> Array:
         from scipy.special import betaln
 
         # differences of gammaln would lose all digits where x is large
-        terms = np.log(x + self.size) + betaln(self.size, x + 1.0)
+        terms = np.log(x + self.successes) + betaln(self.successes, x + 1.0)
         return np.asarray(-terms.sum(axis=1))

@@ -1,0 +1,86 @@
+"""Families of independent columns whose statistics are expectations under the parameters."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+
+import numpy as np
+
+from mixfold.core.family import Family, groups
+from mixfold.core.independent_columns import IndependentColumns
+from mixfold.core.params import ParamsT
+from mixfold.core.rows import Array
+from mixfold.core.statistics import Block, Blocks, BlockShape
+
+HALVINGS = 50  # of an interval of logarithms, whose length is then below 1e-13
+
+
+class ExpectedStatistics(IndependentColumns, Family[ParamsT]):
+    """Blocks are weighted means of statistics t(x; params), one after the other for all columns.
+
+    A shape or size has no sufficient statistic. Its statistics are the derivatives of the
+    log-likelihood at the present value, and that value itself: they determine a lower bound of the
+    log-likelihood, with the same value, slope and curvature there, which `maximize` maximises.
+    So the likelihood never falls, and steps are as short of Newton's as they must be for that.
+    """
+
+    statistics_depend_on_params = True
+
+    @abstractmethod
+    def n_statistics(self, d: int) -> int:
+        """Length p of t(x; params) for rows of d columns."""
+
+    @abstractmethod
+    def expected_statistics(self, params: ParamsT, x: Array) -> Array:
+        """t(x; params), (K, n, p)."""
+
+    @abstractmethod
+    def initial_params(self, x: Array, normalized: Array) -> ParamsT:
+        """Parameters of one component by moments of rows, whose weights sum to 1."""
+
+    def n_sums(self, d: int) -> int:
+        return 1 + self.n_statistics(d)
+
+    def sums(self, params: ParamsT, x: Array, responsibilities: Array) -> Array:
+        weighted = responsibilities.T[:, :, None] * self.expected_statistics(params, x)
+        return np.hstack([responsibilities.sum(axis=0)[:, None], weighted.sum(axis=1)])
+
+    def block_shapes(self, d: int) -> tuple[BlockShape, ...]:
+        return (BlockShape(self.n_statistics(d)),)
+
+    def to_blocks(self, params: ParamsT, table: Array) -> Blocks:
+        return (Block.of_sums(table[:, 0], table[:, 1:]),)
+
+    def to_sums(self, params: ParamsT, blocks: Blocks) -> Array:
+        (block,) = blocks
+        return np.hstack([block.weight[:, None], block.sums()])
+
+    def blocks_of(self, x: Array, responsibilities: Array) -> Blocks:
+        weight = responsibilities.sum(axis=0)
+        every = responsibilities.sum(axis=1) / weight.sum()
+        mean = np.tile(self._means_of(x, every), (len(weight), 1))
+        for k, members, normalized in groups(responsibilities, weight):
+            mean[k] = self._means_of(x[members], normalized)
+        return (Block.of_means(weight, mean),)
+
+    def _means_of(self, x: Array, normalized: Array) -> Array:
+        """Means of the statistics of rows, at the parameters that they have by moments."""
+        t = self.expected_statistics(self.initial_params(x, normalized), x)
+        return np.asarray(normalized @ t[0])
+
+
+def towards(slope: Callable[[Array], Array], start: Array, end: Array) -> Array:
+    """Where a slope changes its sign between positive numbers; `end` where it does not.
+
+    The slope is positive in the direction of `end`. The side of `start` is returned, up to which
+    it has been positive. Logarithms are halved so many times, whatever the slopes are, so that no
+    number depends on the others.
+    """
+    near, far = np.log(start), np.log(end)
+    last = slope(end) > 0.0
+    for _ in range(HALVINGS):
+        middle = 0.5 * (near + far)
+        ascends = slope(np.exp(middle)) > 0.0
+        near, far = np.where(ascends, middle, near), np.where(ascends, far, middle)
+    return np.where(last, end, np.exp(near))
