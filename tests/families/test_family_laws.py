@@ -18,4 +18,4 @@ FAMILIES: list[Family] = [v for f in find_all("families").values() for v in f.va
 @pytest.mark.parametrize("family", FAMILIES, ids=repr)
 @pytest.mark.parametrize(("k", "d"), [(1, 1), (3, 2), (2, 5)])
 def test_family(law: Callable[..., None], family: Family, k: int, d: int) -> None:
-    law(family, k, d, np.random.default_rng(7))
+    law(family, k, families.columns_for(family, d), np.random.default_rng(7))

@@ -21,8 +21,8 @@ def log_less_digamma(shape: Array) -> Array:
     return np.where(shape > LARGE, 0.5 * r + s * even, np.log(small) - digamma(small))
 
 
-def _slope(shape: Array) -> Array:
-    """a times the derivative of log(a) - digamma(a): 1 - a trigamma(a)."""
+def trigamma_gap(shape: Array) -> Array:
+    """1 - a trigamma(a): a times the derivative of log(a) - digamma(a)."""
     from scipy.special import zeta
 
     r = 1.0 / np.maximum(shape, LARGE)
@@ -46,5 +46,5 @@ def gamma_shapes(gap: Array) -> Array:
     shape = (3.0 - gap + np.sqrt(np.square(gap - 3.0) + 24.0 * gap)) / (12.0 * gap)
     for _ in range(ITERATIONS):
         found = log_less_digamma(shape)
-        shape = shape * np.exp(found / _slope(shape) * np.log(gap / found))
+        shape = shape * np.exp(found / trigamma_gap(shape) * np.log(gap / found))
     return np.asarray(shape)
