@@ -76,10 +76,7 @@ def draw_case(rng: np.random.Generator) -> Case:
         rows[:, constant] = rows[0, constant]
     hostile = draw_places(rng, n, d)
     rows[hostile] = draw_values(rng, int(hostile.sum()), isinstance(family, IdentityKernel))
-    outside = family.out_of_support(rows)
-    low, high = np.array([[s.low, s.high] for s in family.supports(d)]).T
-    inside = np.clip(np.round(np.abs(rows)), low, high)
-    rows = rows if outside is None else np.where(outside, inside, rows)
+    rows = family.into_support(rows)
     most = np.finfo(dtype).max
     rows = np.clip(rows, -most, most).astype(dtype)
     entries = ("fit", "fit of blocks", "evaluation", "partial_fit", "learn_one")

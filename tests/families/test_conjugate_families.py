@@ -10,12 +10,22 @@ import pytest
 from scipy import stats
 
 from conjugates import close, matched
-from mixfold import Bernoulli, Binomial, Gaussian, Geometric, NegativeBinomial, Prior
+from mixfold import (
+    Bernoulli,
+    Binomial,
+    Categorical,
+    Gaussian,
+    Geometric,
+    Multinomial,
+    NegativeBinomial,
+    Prior,
+)
 from mixfold.backends.threads import Threads
 from mixfold.core.family import Family
 from mixfold.core.rows import Array, Rows
-from mixfold.core.statistics import Block, Statistics, pack
+from mixfold.core.statistics import Statistics
 from mixfold.families._beta import BetaPosterior
+from mixfold.families._dirichlet_posteriors import DirichletPosterior
 from mixfold.families._failures import Failures
 from mixfold.families._normal_wishart import NormalWishartPosterior
 from mixfold.families._probabilities import ProbabilityParams
@@ -36,6 +46,8 @@ CONJUGATE: list[Family] = [
     Binomial(12),
     Geometric(),
     NegativeBinomial(2.5),
+    Multinomial(6),
+    Categorical(4),
 ]
 
 
@@ -52,11 +64,7 @@ def example(family: Family, k: int, d: int, n: int) -> tuple[BayesianMixture, An
 def test_one_component_is_bayes_rule(family: Family) -> None:
     mixture, prior, x = example(family, 1, 3, 50)
     one_by_one = matched(Threads(mixture.model, 1), prior, Rows(x))[0]
-    gap = x - x.mean(axis=0)
-    scatter = {"full": pack(gap.T @ gap / 50)[None], "diag": (gap**2).mean(axis=0)[None]}
-    spread = scatter.get(getattr(family, "covariance", ""), np.empty((1, 0)))
-    block = Block(np.array([50.0]), x.mean(axis=0)[None], spread)
-    statistics = Statistics.of((block,), np.array([50.0]))
+    statistics = Statistics.of(family.blocks_of(x, np.ones((50, 1))), np.array([50.0]))
     close(one_by_one, mixture.absorb(prior, statistics))
 
 
@@ -81,7 +89,7 @@ def test_parts_that_came_to_doubt_combine_to_what_they_can_mean(family: Family) 
     center = means(before)
     # a far row that may or may not be the component's
     far = [center * f + f for f in (20.0, 3.0, 500.0, 2.0, 1.0)]
-    rows = [row.clip(family.support.low, family.support.high) for row in far]
+    rows = family.into_support(np.array(far))
     doubt = [mixture.conjugate.match(before.components, r, 1.0, np.array([0.5]))[0] for r in rows]
     parts = [MixturePosterior(before.alpha, components) for components in doubt]
     together = mixture.combine(before, parts)
@@ -130,6 +138,9 @@ def _one(mixture: BayesianMixture, posterior: MixturePosterior, rng: np.random.G
     from mixfold.families.mean_params import MeanParams
 
     b = posterior.components
+    if isinstance(b, DirichletPosterior):
+        draws = rng.gamma(b.counts)
+        return ProbabilityParams(draws / draws.sum(axis=-1, keepdims=True))
     if isinstance(b, BetaPosterior):
         p, family = rng.beta(b.successes, b.failures), mixture.model.family
         if isinstance(family, Trials):
@@ -150,6 +161,12 @@ def _one(mixture: BayesianMixture, posterior: MixturePosterior, rng: np.random.G
     return GaussianParams(b.mean + noise / np.sqrt(b.kappa)[:, None], factor)
 
 
+def _probabilities(params: MixtureParams) -> Array:
+    components: Any = params.components
+    found: Array = components.probabilities
+    return found
+
+
 @pytest.mark.parametrize("family", CONJUGATE, ids=repr)
 def test_intervals_hold_what_is_drawn(family: Family) -> None:
     mixture, prior, x = example(family, 2, 2, 60)
@@ -163,6 +180,10 @@ def test_intervals_hold_what_is_drawn(family: Family) -> None:
     if isinstance(family, Gaussian):
         covariances = family.structure.covariances
         values["covariances"] = np.array([covariances(p.components.scale) for p in draws])
+    if isinstance(family, Multinomial | Categorical):
+        values["probabilities"] = np.array([_probabilities(p) for p in draws])
+    if isinstance(family, Categorical):  # the mean of a code has no interval
+        del values["means"]
     intervals = mixture.intervals(posterior, 0.9)
     assert set(intervals) == set(values)
     for name, (low, high) in intervals.items():

@@ -17,4 +17,4 @@ CASES = [(family, k, d) for k, d in SHAPES for family in families.all_variants(d
 @pytest.mark.parametrize("law", families.LAWS, ids=lambda law: law.__name__)
 @pytest.mark.parametrize(("family", "k", "d"), CASES, ids=repr)
 def test_family(law: Callable[..., None], family: Family, k: int, d: int) -> None:
-    law(family, k, d, np.random.default_rng(7))
+    law(family, k, families.columns_for(family, d), np.random.default_rng(7))

@@ -27,7 +27,7 @@ from mixfold.learners.em import EM
 from mixfold.learners.mini_batch_em import MiniBatchEM
 from mixfold.learners.online_em import OnlineEM
 from mixfold.schedules.constant import Constant
-from mixfold.testing.families import all_variants
+from mixfold.testing.families import all_variants, columns_for
 from saved_models import COUNTS, NAMED, named_rows_of, rows_of, same
 
 FAMILIES = all_variants(2)
@@ -111,10 +111,11 @@ def check_round_trip(model: Any, state: Callable[[Any], Any]) -> None:
 def test_every_family(
     family: Family, state: Callable[[Any], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows = np.minimum(COUNTS, [support.high for support in family.supports(2)])
+    d = columns_for(family, 2)
+    rows = family.into_support(np.tile(COUNTS, d)[:, :d])
     for module in (sys.modules[__name__], saved_models):
         monkeypatch.setattr(module, "COUNTS", rows)
-        monkeypatch.setattr(module, "NAMED", pd.DataFrame(rows, columns=["a", "b"]))
+        monkeypatch.setattr(module, "NAMED", pd.DataFrame(rows, columns=[*"abc"[:d]]))
     learner = Auto(starts=2, prior_strength=0.0)  # EM, on streams too
     check_round_trip(Mixture(family, 2, learner=learner, random_state=0), state)
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Generic, Self, cast
 import numpy as np
 
 from mixfold.core.arrays import is_array
+from mixfold.core.chart import Chart
 from mixfold.core.checks import check_array, check_kind
 from mixfold.core.params import ParamsT
 from mixfold.core.rows import Array
@@ -104,6 +105,18 @@ class Family(ABC, Generic[ParamsT]):
     def supports(self, d: int) -> tuple[Support, ...]:
         """The support of each of d columns."""
         return (self.support,) * d
+
+    def chart(self, d: int) -> Chart | None:
+        """Free coordinates of rows, if the values of a row depend on one another, for the laws."""
+        return None
+
+    def into_support(self, x: Array) -> Array:
+        """Rows of the support that are made from rows of any finite numbers, for the laws."""
+        outside = self.out_of_support(x)
+        if outside is None:
+            return x
+        low, high = np.array([[s.low, s.high] for s in self.supports(x.shape[1])]).T
+        return np.where(outside, np.clip(np.abs(x).round(), low, high), x)
 
     @property
     def support_message(self) -> str:

@@ -88,7 +88,7 @@ def _of_whole_numbers(facts: ColumnFacts) -> Choice:
     values, few = facts.values, len(facts.distinct) <= FEW_VALUES
     counts: dict[str, Family] = {
         "counts": Poisson(),
-        "counts that vary more than Poisson's": NegativeBinomial(),
+        "counts that vary more than Poisson's": NegativeBinomial(size=None),
     }
     if few:
         reason = _best(counts, values) if values.min() == 0.0 else None

@@ -26,10 +26,10 @@ def with_total(n: Array, m1: Array, m2: Array) -> tuple[Array, Array]:
     from scipy.special import digamma
 
     known = digamma(n)
-    return _inverse_digamma(m1 + known), _inverse_digamma(m2 + known)
+    return inverse_digamma(m1 + known), inverse_digamma(m2 + known)
 
 
-def _inverse_digamma(y: Array) -> Array:
+def inverse_digamma(y: Array) -> Array:
     """Minka's approximation."""
     return np.where(y >= -2.22, np.exp(y) + 0.5, -1.0 / (np.minimum(y, -2.22) + EULER))
 

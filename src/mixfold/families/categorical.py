@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixfold.core.checks import check_array, check_kind, check_whole
+from mixfold.core.conjugate import Conjugate
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.exponential_family import ExponentialFamily
 from mixfold.core.independent_columns import IndependentColumns
@@ -15,6 +16,7 @@ from mixfold.core.rows import Array
 from mixfold.core.statistics import Blocks
 from mixfold.core.support import Support
 from mixfold.core.value import value
+from mixfold.families._dirichlet_posteriors import DirichletPosterior, DirichletProbabilities
 from mixfold.families._probabilities import (
     LOWEST,
     ProbabilityParams,
@@ -162,6 +164,10 @@ class Categorical(IndependentColumns, ExponentialFamily[ProbabilityParams]):
 
     # capabilities; coordinates begin with those of the last level, one per column
 
+    @property
+    def conjugate(self) -> Conjugate:
+        return LevelProbabilities(self, self.levels)
+
     def unconstrained(self, params: ProbabilityParams) -> Array:
         logs = np.log(params.probabilities[:, :, ::-1])
         return logs.transpose(0, 2, 1).reshape(len(logs), -1)
@@ -177,3 +183,31 @@ class Categorical(IndependentColumns, ExponentialFamily[ProbabilityParams]):
     def parameter_bounds(self, params: ProbabilityParams) -> tuple[float, float, float]:
         p = params.probabilities
         return float(p.max()), float(p.min()), float(p.max())
+
+
+class LevelProbabilities(DirichletProbabilities):
+    """Posteriors of the probabilities of levels, of which a column has one in every row."""
+
+    def __init__(self, family: Categorical, levels: int) -> None:
+        super().__init__(family, 1)
+        self.levels = levels
+
+    def shape(self, k: int, d: int) -> tuple[int, ...]:
+        return (k, d, self.levels)
+
+    def outcomes(self, t: Array) -> Array:
+        return t.reshape(len(t), -1, self.levels)
+
+    def expected_log_params(
+        self, posterior: DirichletPosterior, weights: Array
+    ) -> tuple[ProbabilityParams, Array]:
+        from scipy.special import logsumexp
+
+        logs = self.expected_logs(posterior)
+        totals = logsumexp(logs, axis=2, keepdims=True)
+        return ProbabilityParams(np.exp(logs - totals)), totals.sum(axis=(1, 2))
+
+    def intervals(
+        self, posterior: DirichletPosterior, weights: Array, level: float
+    ) -> dict[str, tuple[Array, Array]]:
+        return {"probabilities": self.probabilities(posterior, level)}

@@ -8,12 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixfold.core.checks import check_array, check_kind, check_whole
+from mixfold.core.conjugate import Conjugate
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.exponential_family import ExponentialFamily
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Blocks
 from mixfold.core.support import Support
 from mixfold.core.value import value
+from mixfold.families._dirichlet_posteriors import DirichletPosterior, DirichletProbabilities
 from mixfold.families._probabilities import (
     LOWEST,
     ProbabilityParams,
@@ -144,6 +146,10 @@ class Multinomial(ExponentialFamily[ProbabilityParams]):
 
     # capabilities
 
+    @property
+    def conjugate(self) -> Conjugate:
+        return OutcomeProbabilities(self, self.trials)
+
     def unconstrained(self, params: ProbabilityParams) -> Array:
         return np.log(params.probabilities)
 
@@ -156,3 +162,30 @@ class Multinomial(ExponentialFamily[ProbabilityParams]):
     def parameter_bounds(self, params: ProbabilityParams) -> tuple[float, float, float]:
         p = params.probabilities
         return float(p.max()), float(p.min()), float(p.max())
+
+
+class OutcomeProbabilities(DirichletProbabilities):
+    """Posteriors of the probabilities of outcomes, of which rows have any number."""
+
+    def shape(self, k: int, d: int) -> tuple[int, ...]:
+        return (k, d)
+
+    def outcomes(self, t: Array) -> Array:
+        return t
+
+    def expected_log_params(
+        self, posterior: DirichletPosterior, weights: Array
+    ) -> tuple[ProbabilityParams, Array]:
+        """Parameters that do not sum to one, since rows have different sums.
+
+        Their log density contains the logarithm of the sum `trials` times, which the constant adds.
+        """
+        logs = self.expected_logs(posterior)
+        return ProbabilityParams(np.exp(logs)), self.family.log_normalizer(logs)
+
+    def intervals(
+        self, posterior: DirichletPosterior, weights: Array, level: float
+    ) -> dict[str, tuple[Array, Array]]:
+        low, high = self.probabilities(posterior, level)
+        means = self.trials * low, self.trials * high
+        return {"means": means, "probabilities": (low, high)}

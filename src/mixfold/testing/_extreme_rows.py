@@ -23,11 +23,7 @@ def with_extremes(model: MixtureModel, rows: Rows, rng: np.random.Generator) -> 
     x = rows.x.copy()
     x[chosen, columns] = rng.choice(sizes, len(chosen)) * rng.choice([-1.0, 1.0], len(chosen))
     x[chosen[-1]] = largest
-    outside = model.family.out_of_support(x)
-    if outside is None:
-        return Rows(x, rows.weight)
-    low, high = np.array([[s.low, s.high] for s in model.family.supports(model.d)]).T
-    return Rows(np.where(outside, np.clip(np.abs(x).round(), low, high), x), rows.weight)
+    return Rows(model.family.into_support(x), rows.weight)
 
 
 def assert_valid(backend: Backend, learner: Learner, state: Any, ordinary: Rows) -> None:

@@ -6,11 +6,31 @@ from math import inf, pi
 
 import numpy as np
 
+from mixfold.core.family import Family
 from mixfold.core.rows import Array
 from mixfold.core.support import Support
 
 LARGEST, STEP = 4.0, 0.05  # of the double exponential rule
 DEVIATIONS = 40.0  # within which whole numbers are summed
+
+
+def row_quadrature(family: Family, rows: Array) -> tuple[Array, Array]:
+    """Rows in the support and their weights; `rows` tell where values mostly lie.
+
+    Where the values of a row depend on one another, the grid is one of its free coordinates.
+    """
+    d = rows.shape[1]
+    chart = family.chart(d)
+    supports = family.supports(d) if chart is None else chart.supports
+    free = rows if chart is None else chart.from_rows(rows)
+    pairs = zip(supports, free.T, strict=True)
+    columns = [quadrature(support, column, family.corner) for support, column in pairs]
+    points = np.stack([one.ravel() for one in np.meshgrid(*(c[0] for c in columns))], axis=1)
+    weights = np.prod([one.ravel() for one in np.meshgrid(*(c[1] for c in columns))], axis=0)
+    if chart is None:
+        return points, weights
+    points, volumes = chart.to_rows(points)
+    return points, weights * volumes
 
 
 def quadrature(support: Support, sample: Array, corner: float | None = None) -> tuple[Array, Array]:

@@ -19,7 +19,7 @@ from mixfold.core.value import field_names, flatten, unflatten
 from mixfold.kernels.reference import ReferenceKernel
 from mixfold.models.bayesian_mixture import BayesianMixture
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
-from mixfold.testing._quadrature import quadrature
+from mixfold.testing._quadrature import row_quadrature
 
 
 def all_variants(d: int) -> list[Family]:
@@ -92,17 +92,15 @@ def density_has_total_one(family: Family, k: int, d: int, rng: np.random.Generat
     """The density integrates to one, or sums to one over whole numbers.
 
     Where it is the density of a row given its sum, this is over rows with the same sum. In up to
-    two columns: a grid over more has too many points.
+    two columns, or free coordinates of rows: a grid over more has too many points.
     """
-    if d > 2:
+    chart = family.chart(d)
+    if len(family.supports(d) if chart is None else chart.supports) > 2:
         return
     params = family.example(k, d, rng)
     for component in range(k):
         rows = family.sample(params, np.full(4000, component), rng)
-        pairs = zip(family.supports(d), rows.T, strict=True)
-        columns = [quadrature(support, column, family.corner) for support, column in pairs]
-        points = np.stack([one.ravel() for one in np.meshgrid(*(c[0] for c in columns))], axis=1)
-        weights = np.prod([one.ravel() for one in np.meshgrid(*(c[1] for c in columns))], axis=0)
+        points, weights = row_quadrature(family, rows)
         if family.given_total:
             same = points.sum(axis=1) == rows[0].sum()
             points, weights = points[same], weights[same]
@@ -154,7 +152,7 @@ def weights_have_no_scale(family: Family, k: int, d: int, rng: np.random.Generat
     """A common factor of all weights changes nothing, also where a component is degenerate."""
     params = family.example(k, d, rng)
     x = family.sample(params, rng.integers(k, size=40), rng)
-    x[:20] = [float(np.clip(0.0, support.low, support.high)) for support in family.supports(d)]
+    x[:20] = family.into_support(np.zeros((20, d)))
     labels = np.where(np.arange(40) < 20, 0, np.arange(40) % k)
     responsibilities = np.eye(k)[labels]
     found = [family.maximize(family.blocks_of(x, v * responsibilities)) for v in (1.0, 1e3, 1e-3)]
@@ -202,8 +200,6 @@ def parameters_are_counted(family: Family, k: int, d: int, rng: np.random.Genera
     """Free parameters are as many as there are directions in which densities can move."""
     if not isinstance(family, UnconstrainedCoordinates):
         return
-    if not has_columns(family, d):
-        return
     params = family.example(k, d, rng)
     rows = family.sample(params, np.repeat(np.arange(k), 20 * d), rng)
 
@@ -227,13 +223,15 @@ def parameters_are_counted(family: Family, k: int, d: int, rng: np.random.Genera
     )
 
 
-def has_columns(family: Family, d: int) -> bool:
-    """Whether d columns are enough for the family."""
+def columns_for(family: Family, d: int) -> int:
+    """The smallest number of columns from d on that the family allows, or the one it is of."""
+    if family.n_columns is not None:
+        return family.n_columns
     try:
         family.check_columns(d)
     except InvalidInputError:
-        return False
-    return True
+        return columns_for(family, d + 1)
+    return d
 
 
 def blend_joins_its_ends(family: Family, k: int, d: int, rng: np.random.Generator) -> None:
@@ -245,8 +243,6 @@ def blend_joins_its_ends(family: Family, k: int, d: int, rng: np.random.Generato
 
 def divergence_is_the_linear_form(family: Family, k: int, d: int, rng: np.random.Generator) -> None:
     """J(a, b) = <eta_a - eta_b, mean_a - mean_b>: zero between equals, the same both ways."""
-    if not has_columns(family, d):  # too few for components to differ
-        return
     a, b = family.example(k, d, rng), family.example(k, d, rng)
     found = family.symmetric_kl(a, b)
     if isinstance(family, ExponentialFamily):
@@ -319,7 +315,8 @@ def sums_become_blocks_and_back(family: Family, k: int, d: int, rng: np.random.G
 def example_mixture(
     family: Family, k: int, d: int, n: int, rng: np.random.Generator
 ) -> tuple[MixtureModel, MixtureParams, Array]:
-    """A model, parameters and rows drawn from them."""
+    """A model, parameters and rows drawn from them, in d columns or the next number allowed."""
+    d = columns_for(family, d)
     weights = rng.dirichlet(np.full(k, 5.0))
     model, params = MixtureModel(family, k, d), MixtureParams(weights, family.example(k, d, rng))
     return model, params, model.sample(params, n, rng)[0]
