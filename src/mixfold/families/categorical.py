@@ -7,6 +7,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from mixfold.core.capabilities import KernelTerm
 from mixfold.core.checks import check_array, check_kind, check_whole
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.exponential_family import ExponentialFamily
@@ -170,6 +171,12 @@ class Categorical(IndependentColumns, ExponentialFamily[ProbabilityParams]):
 
     def coordinate_scales(self, params: ProbabilityParams) -> Array:
         return np.ones_like(self.mean(params))
+
+    def kernel_term(self, params: ProbabilityParams) -> KernelTerm | None:
+        if params.probabilities.shape[1] != 1:
+            return None
+        eta = self.to_natural(params)
+        return KernelTerm("levels", eta - self.log_normalizer(eta)[:, None])
 
     def parameter_bounds(self, params: ProbabilityParams) -> tuple[float, float, float]:
         p = params.probabilities

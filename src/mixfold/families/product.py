@@ -131,7 +131,8 @@ class Product(Family[ProductParams]):
                 raise InvalidInputError(f"{self!r} has names of columns: the data have none")
             yield factor.family, list(places)  # type: ignore[arg-type]
 
-    def _placed(self, params: ProductParams) -> Iterator[Placed]:
+    def placed(self, params: ProductParams) -> Iterator[Placed]:
+        """Every factor with its columns and its parameters."""
         for (family, places), part in zip(self._parts(), params.parts, strict=True):
             yield Placed(family, places, part)
 
@@ -146,7 +147,7 @@ class Product(Family[ProductParams]):
     def _tables(self, params: ProductParams, table: Array) -> Iterator[tuple[Placed, Array]]:
         """Every factor with its part of the table of sums."""
         first = 1
-        for part in self._placed(params):
+        for part in self.placed(params):
             last = first + part.family.n_sums(part.width)
             yield part, table[:, first:last]
             first = last
@@ -154,11 +155,11 @@ class Product(Family[ProductParams]):
     # the mathematics
 
     def log_density(self, params: ProductParams, x: Array) -> Array:
-        parts = (p.family.log_density(p.params, x[:, p.places]) for p in self._placed(params))
+        parts = (p.family.log_density(p.params, x[:, p.places]) for p in self.placed(params))
         return np.asarray(sum(parts))
 
     def scipy_log_density(self, params: ProductParams, x: Array) -> Array:
-        parts: list[Any] = list(self._placed(params))
+        parts: list[Any] = list(self.placed(params))
         return np.asarray(sum(p.family.scipy_log_density(p.params, x[:, p.places]) for p in parts))
 
     def maximize(self, blocks: Blocks) -> tuple[ProductParams, int]:
@@ -168,7 +169,7 @@ class Product(Family[ProductParams]):
 
     def sample(self, params: ProductParams, labels: np.ndarray, rng: np.random.Generator) -> Array:
         rows = np.empty((len(labels), self.n_columns))
-        for part in self._placed(params):
+        for part in self.placed(params):
             rows[:, part.places] = part.family.sample(part.params, labels, rng)
         return rows
 
@@ -221,7 +222,7 @@ class Product(Family[ProductParams]):
             raise InvalidInputError(
                 f"there are parameters of {len(params.parts)} factors: {len(self.factors)} needed"
             )
-        for part in self._placed(params):
+        for part in self.placed(params):
             part.family.check_params(part.params, k, part.width)
 
     # blocks are those of all factors; their tables of sums follow that of the responsibilities
@@ -231,7 +232,7 @@ class Product(Family[ProductParams]):
 
     def sums(self, params: ProductParams, x: Array, responsibilities: Array) -> Array:
         parts = [
-            p.family.sums(p.params, x[:, p.places], responsibilities) for p in self._placed(params)
+            p.family.sums(p.params, x[:, p.places], responsibilities) for p in self.placed(params)
         ]
         return np.hstack([responsibilities.sum(axis=0)[:, None], *parts])
 
@@ -244,7 +245,7 @@ class Product(Family[ProductParams]):
         return tuple(block for part in parts for block in part)
 
     def to_sums(self, params: ProductParams, blocks: Blocks) -> Array:
-        pairs = zip(self._placed(params), self._cut(blocks), strict=True)
+        pairs = zip(self.placed(params), self._cut(blocks), strict=True)
         tables = [p.family.to_sums(p.params, own) for p, (_, own) in pairs]
         weight = np.max([table[:, 0] for table in tables], axis=0)
         return np.hstack([weight[:, None], *tables])
@@ -254,7 +255,7 @@ class Product(Family[ProductParams]):
         return tuple(block for part in parts for block in part)
 
     def expected(self, params: ProductParams, weights: Array) -> Blocks:
-        parts = (p.family.expected(p.params, weights) for p in self._placed(params))
+        parts = (p.family.expected(p.params, weights) for p in self.placed(params))
         return tuple(block for part in parts for block in part)
 
     def for_complete_rows(self) -> Product:
@@ -272,15 +273,15 @@ class Product(Family[ProductParams]):
         return np.asarray(found * (x.shape[1] / np.maximum(both, 1.0)))
 
     def symmetric_kl(self, a: ProductParams, b: ProductParams) -> Array:
-        pairs = zip(self._placed(a), b.parts, strict=True)
+        pairs = zip(self.placed(a), b.parts, strict=True)
         return np.asarray(sum(p.family.symmetric_kl(p.params, other) for p, other in pairs))
 
     def attributes(self, params: ProductParams) -> dict[str, Any]:
         """Means of the columns, NaN where they have none, and all parameters by column."""
-        shown = [p.family.attributes(p.params) for p in self._placed(params)]
+        shown = [p.family.attributes(p.params) for p in self.placed(params)]
         k = n_components_of(params)
         means = np.full((k, self.n_columns), np.nan)
-        for part, own in zip(self._placed(params), shown, strict=True):
+        for part, own in zip(self.placed(params), shown, strict=True):
             if not part.family.has_categories and "means" in own:
                 means[:, part.places] = own["means"]
         labels = [factor.label for factor in self.factors]
@@ -303,7 +304,7 @@ class Product(Family[ProductParams]):
         """Locations of all columns, then the other coordinates, factor by factor."""
         locations = np.empty((n_components_of(params), self.n_columns))
         others = []
-        for part in self._placed(params):
+        for part in self.placed(params):
             found = getattr(part.family, method)(part.params)
             locations[:, part.places] = found[:, : part.width]
             others.append(found[:, part.width :])
@@ -311,7 +312,7 @@ class Product(Family[ProductParams]):
 
     def constrained(self, coordinates: Array, like: ProductParams) -> ProductParams:
         first, parts = self.n_columns, []
-        for part in self._placed(like):
+        for part in self.placed(like):
             family: Any = part.family
             last = first + family.unconstrained(part.params).shape[1] - part.width
             own = np.hstack([coordinates[:, part.places], coordinates[:, first:last]])
@@ -322,7 +323,7 @@ class Product(Family[ProductParams]):
     def degenerate(self, params: ProductParams, weights: Array) -> NDArray[np.bool_]:
         """Where a factor is at a limit."""
         found = np.zeros((len(weights), self.n_columns), dtype=bool)
-        for part in self._placed(params):
+        for part in self.placed(params):
             if isinstance(part.family, CanDegenerate):
                 found[:, part.places] = part.family.degenerate(part.params, weights)
         return found
