@@ -9,6 +9,7 @@ from mixfold.core.backend import Assignment, Model
 from mixfold.core.rows import Array, Rows
 from mixfold.kernels.factor import FactorKernel
 from mixfold.kernels.native import NativeKernel
+from mixfold.kernels.product import ProductKernel
 from mixfold.kernels.reference import ReferenceKernel
 
 
@@ -31,7 +32,12 @@ class Kernel(Protocol):
 
 ELEMENTS_PER_TILE = 2**18
 MOST_ELEMENTS = 2**22
-MIXTURE_KERNELS: tuple[Any, ...] = (FactorKernel, NativeKernel, ReferenceKernel)  # fastest first
+MIXTURE_KERNELS: tuple[Any, ...] = (  # fastest first
+    FactorKernel,
+    NativeKernel,
+    ProductKernel,
+    ReferenceKernel,
+)
 
 
 def kernel_for(model: Model) -> Kernel:
