@@ -25,7 +25,6 @@ class Product {
     partial_ = scratch_of<bool>(Slot::partial, f_.count);
     masks_ = scratch_of<double>(Slot::masks, capacity_ * f_.count);
     codes_ = scratch_of<int>(Slot::codes, capacity_ * f_.count);
-    for (int i = 0; i < f_.count; ++i) has_factorials_ |= f_.factors[i].factorial;
   }
 
   int components() const { return f_.components; }
@@ -58,22 +57,22 @@ class Product {
   }
 
   double log_base_measure(const Block<double>& block) const {
-    double sum = 0;
-    if (has_factorials_)
-      for (int v = 0; v < block.vectors; ++v)
-        for (int lane = 0; lane < S::lanes; ++lane)
-          sum += block.weights[v * S::lanes + lane] * log_base_measure(block, v, lane);
-    return sum;
+    Real sum = S::zero();
+    for (int i = 0; i < f_.count; ++i) {
+      if (!f_.factors[i].factorial) continue;
+      if (partial_[i]) subtract_factorials<true>(block, i, sum);
+      else subtract_factorials<false>(block, i, sum);
+    }
+    return S::sum(sum);
   }
 
   double log_base_measure(const Block<double>& block, int v, int lane) const {
-    if (!has_factorials_) return 0;
     double sum = 0;
     for (int i = 0; i < f_.count; ++i) {
       const Factor& factor = f_.factors[i];
-      if (!factor.factorial) continue;
+      if (!factor.factorial || (partial_[i] && mask(i)[v * S::lanes + lane] == 0)) continue;
       const double* const x = column(block, v, factor.column) + lane;
-      for (int c = 0; c < factor.size; ++c) sum -= log_factorial_of(x[c * S::lanes], factor);
+      for (int c = 0; c < factor.size; ++c) sum -= log_factorial_of(x[c * S::lanes]);
     }
     return sum;
   }
@@ -94,12 +93,23 @@ class Product {
     return f_.parameters + k * f_.n_parameters + f_.factors[i].parameter;
   }
 
-  double log_factorial_of(double x, const Factor& factor) const {
-    // Not by a branch, which nobody could foresee: log 0! is zero too.
-    const double y = factor.missing ? (x == x ? x : 0) : x;
+  double log_factorial_of(double x) const {
     // The comparisons fail for a NaN too.
-    if (y >= 0 && y < tabulated_factorials && double(int(y)) == y) return table_[int(y)];
-    return log_factorial(y);
+    if (x >= 0 && x < tabulated_factorials && double(int(x)) == x) return table_[int(x)];
+    return log_factorial(x);
+  }
+
+  // Missing cells become zeros, of which log x! is zero too: no processor could foresee branches.
+  template <bool Partial>
+  void subtract_factorials(const Block<double>& block, int i, Real& sum) const {
+    for (int c = 0; c < f_.factors[i].size; ++c)
+      for (int v = 0; v < block.vectors; ++v) {
+        const int at = v * S::lanes;
+        double x[S::lanes], logs[S::lanes];
+        S::store(x, observed<Partial>(column(block, v, f_.factors[i].column + c), mask(i) + at));
+        for (int lane = 0; lane < S::lanes; ++lane) logs[lane] = log_factorial_of(x[lane]);
+        sum -= S::load(block.weights + at) * S::load(logs);
+      }
   }
 
   // Masks are one where the cell is observed, zero where it is missing.
@@ -123,15 +133,16 @@ class Product {
     const double levels = factor.size;
     bool found = false;
     for (int v = 0; v < block.vectors; ++v) {
-      const double* const x = column(block, v, factor.column);
-      double* const observed = mask(i) + v * S::lanes;
+      const Real x = S::load(column(block, v, factor.column)), one = S::splat(1.0);
+      const Real below = S::select(S::splat(levels) > x, one, S::zero());
+      const Real there = S::select(x > S::splat(-0.5), below, S::zero());
+      S::store(mask(i) + v * S::lanes, there);
+      found |= S::any(S::nonzero(there - one));
+      if (factor.size <= few_levels) continue;
+      double whole[S::lanes];
+      S::store(whole, S::select(S::nonzero(there), x, S::zero()));
       int* const code = codes(i) + v * S::lanes;
-      for (int lane = 0; lane < S::lanes; ++lane) {
-        const bool there = x[lane] >= 0 && x[lane] < levels;
-        observed[lane] = there ? 1 : 0;
-        code[lane] = int(there ? x[lane] : 0);
-        found |= !there;
-      }
+      for (int lane = 0; lane < S::lanes; ++lane) code[lane] = int(whole[lane]);
     }
     return found;
   }
@@ -159,7 +170,10 @@ class Product {
   }
 
   template <bool Partial> void add_term(const Block<double>& block, int i) const {
-    for (int k = 0; k < f_.components; ++k) switch (f_.factors[i].kind) {
+    const Factor& factor = f_.factors[i];
+    if (factor.kind == FactorKind::levels && factor.size <= few_levels)
+      return add_few_levels(block, i);
+    for (int k = 0; k < f_.components; ++k) switch (factor.kind) {
       case FactorKind::normal: add_normal<Partial>(block, i, k); break;
       case FactorKind::linear: add_linear<Partial>(block, i, k); break;
       case FactorKind::levels: add_levels<Partial>(block, i, k); break;
@@ -208,6 +222,32 @@ class Product {
     double* const out = joint(block, k);
     for (int row = 0; row < rows; ++row)
       out[row] += Partial ? m[row] * p[code[row]] : p[code[row]];
+  }
+
+  // A number that is no level has none of the terms.
+  void add_few_levels(const Block<double>& block, int i) const {
+    for (int t = 0; t < tiles_.count; ++t)
+      with_constant<components_tile>(tiles_.size(t), [&](auto size) {
+        constexpr int K = decltype(size)::value;
+        const int k0 = tiles_.begin(t);
+        const double* x = column(block, 0, f_.factors[i].column);
+        for (int v = 0; v < block.vectors; ++v, x += step()) {
+          Real term[K];
+          MIXFOLD_UNROLL
+          for (int k = 0; k < K; ++k) term[k] = S::zero();
+          for (int level = 0; level < f_.factors[i].size; ++level) {
+            const auto other = S::nonzero(S::load(x) - S::splat(level));
+            MIXFOLD_UNROLL
+            for (int k = 0; k < K; ++k)
+              term[k] = S::select(other, term[k], S::splat(parameters(i, k0 + k)[level]));
+          }
+          MIXFOLD_UNROLL
+          for (int k = 0; k < K; ++k) {
+            double* const out = joint(block, k0 + k) + v * S::lanes;
+            S::store(out, S::load(out) + term[k]);
+          }
+        }
+      });
   }
 
   ptrdiff_t step() const { return ptrdiff_t(f_.d) * S::lanes; }
@@ -332,7 +372,6 @@ class Product {
   double *origin_, *masks_;
   bool *exists_, *partial_;
   int* codes_;
-  bool has_factorials_ = false;
   const double* table_ = log_factorial_table();
 };
 
