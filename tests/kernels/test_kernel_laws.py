@@ -24,6 +24,7 @@ from mixfold.families.poisson import Poisson
 from mixfold.families.product import Product
 from mixfold.kernels.choice import kernel_for
 from mixfold.kernels.native import NativeKernel
+from mixfold.kernels.observed_gaussian import ObservedGaussianKernel
 from mixfold.kernels.product import ProductKernel
 from mixfold.kernels.reference import ReferenceKernel
 from mixfold.testing import families, kernels
@@ -47,6 +48,7 @@ PRODUCTS: list[Family] = [
 ]
 WITH_HOLES = [with_missing(family) for family in COLUMNS]
 WITH_HOLES += [with_missing(family) for family in PRODUCTS[:-1]]
+COVARIANCES = [with_missing(Gaussian(name)) for name in ("full", "tied", "spherical")]
 
 
 def rng() -> np.random.Generator:
@@ -99,11 +101,11 @@ def test_kernel_of_products(law: Callable[..., None], family: Family, k: int) ->
 
 @pytest.mark.parametrize("law", kernels.LAWS, ids=lambda law: law.__name__)
 @pytest.mark.parametrize("share", [0.002, 0.3, 1.0])
-@pytest.mark.parametrize("family", WITH_HOLES, ids=repr)
+@pytest.mark.parametrize("family", WITH_HOLES + COVARIANCES, ids=repr)
 def test_kernel_of_rows_with_holes(law: Callable[..., None], family: Family, share: float) -> None:
     d = family.n_columns or 3
     model, params, x = families.example_mixture(family, 3, d, 600, rng())
-    assert isinstance(kernel_for(model), ProductKernel)
+    assert isinstance(kernel_for(model), ProductKernel | ObservedGaussianKernel)
     weight = rng().integers(0, 3, size=len(x)).astype(np.float64)
     for x_like in kernels.layouts(with_holes(x, share)).values():
         law(model, params, kernel_for(model), Rows(x_like), 1e-9)
