@@ -175,8 +175,8 @@ class Categorical(IndependentColumns, ExponentialFamily[ProbabilityParams]):
     def kernel_term(self, params: ProbabilityParams) -> KernelTerm | None:
         if params.probabilities.shape[1] != 1:
             return None
-        eta = self.to_natural(params)
-        return KernelTerm("levels", eta - self.log_normalizer(eta)[:, None])
+        p = self.mean(params)
+        return KernelTerm("levels", np.log(p / p.sum(axis=1, keepdims=True)))
 
     def parameter_bounds(self, params: ProbabilityParams) -> tuple[float, float, float]:
         p = params.probabilities

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from mixfold.core.rows import Array, Rows
 from mixfold.families.observed_columns import ObservedColumns
 from mixfold.families.product import Product
 from mixfold.kernels._leaves import Terms, leaves_of, positions, terms_of
-from mixfold.kernels.native import _native, is_compiled
+from mixfold.kernels.native import is_compiled
 from mixfold.kernels.reference import ReferenceKernel
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
@@ -46,6 +47,10 @@ class ProductKernel(ReferenceKernel):
     computed by their families: before the pass their densities, after it their sums.
     """
 
+    def __init__(self, model: MixtureModel) -> None:
+        super().__init__(model)
+        self._native = import_module("mixfold._native")
+
     @staticmethod
     def supports(model: Model) -> bool:
         """Whether the kernel serves a model on this machine."""
@@ -73,7 +78,7 @@ class ProductKernel(ReferenceKernel):
         """The sums of one block of rows."""
         values, more, log_base = self._values(prepared, rows.x)
         wanted = bool(prepared.factors.others)
-        sums, responsibilities = _native.expect_product(
+        sums, responsibilities = self._native.expect_product(
             values, rows.weight, more, *prepared.arguments, wanted
         )
         result = self._spread(prepared, rows, sums, responsibilities)
@@ -86,7 +91,7 @@ class ProductKernel(ReferenceKernel):
     ) -> tuple[Array, Array | None]:
         """log p(x) of every row and, if wanted, its responsibilities."""
         values, more, log_base = self._values(prepared, x)
-        log_density, found = _native.posterior_product(
+        log_density, found = self._native.posterior_product(
             values, more, *prepared.arguments, responsibilities
         )
         return log_density if log_base is None else log_density + log_base, found
@@ -95,7 +100,7 @@ class ProductKernel(ReferenceKernel):
         """The sums of a block under given responsibilities, of any sign, without likelihood."""
         values = self._values(prepared, rows.x, densities=False).values
         given = np.asarray(responsibilities, dtype=np.float64)
-        sums = _native.moments_product(values, rows.weight, given, *prepared.arguments)
+        sums = self._native.moments_product(values, rows.weight, given, *prepared.arguments)
         return self._spread(prepared, rows, sums, given * rows.weights()[:, None])
 
     def log_joint(self, prepared: ProductArguments, x: Array) -> Array:
