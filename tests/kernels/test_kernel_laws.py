@@ -10,6 +10,7 @@ import pytest
 
 from mixfold.backends.threads import Threads
 from mixfold.core.capabilities import IdentityKernel, WhitenedKernel
+from mixfold.core.exponential_family import ExponentialFamily
 from mixfold.core.family import Family
 from mixfold.core.independent_columns import separable
 from mixfold.core.rows import Rows
@@ -65,7 +66,9 @@ def test_kernel(
     kernel = kernel_for(model)
     compiled = isinstance(family, WhitenedKernel | IdentityKernel)
     assert isinstance(kernel, NativeKernel) == compiled, "the compiled kernels are missing"
-    assert isinstance(kernel, ProductKernel) == isinstance(family, Product)
+    linear = isinstance(family, ExponentialFamily) and family.has_linear_form
+    divided = linear or isinstance(family, Product | Categorical)
+    assert isinstance(kernel, ProductKernel) == (divided and not compiled)
     weight = rng().integers(0, 3, size=n).astype(np.float64)
     rtol = 1e-9 if dtype is np.float64 else 2e-4
     for x_like in kernels.layouts(x.astype(dtype)).values():

@@ -122,10 +122,15 @@ class ExponentialFamily(Family[ParamsT]):
 
     # a factor of a product in the compiled kernel
 
+    @property
+    def has_linear_form(self) -> bool:
+        """Whether densities and sums are those of t(x), and not computed in a way of their own."""
+        own, plain = type(self), ExponentialFamily
+        return own.sums is plain.sums and own.log_density is plain.log_density
+
     def kernel_term(self, params: ParamsT) -> KernelTerm | None:
-        """The linear form; None if the family has densities or sums of its own."""
-        own = type(self)
-        if (own.sums, own.log_density) != (ExponentialFamily.sums, ExponentialFamily.log_density):
+        """The linear form, if the family has it."""
+        if not self.has_linear_form:
             return None
         eta = self.to_natural(params)
         coefficients = np.hstack([-self.log_normalizer(eta)[:, None], eta])

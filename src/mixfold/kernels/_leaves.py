@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixfold.core.capabilities import HasKernelTerm, KernelTerm
+from mixfold.core.exponential_family import ExponentialFamily
 from mixfold.core.family import Family
 from mixfold.core.rows import Array
+from mixfold.families.categorical import Categorical
 from mixfold.families.observed_columns import ObservedColumns
 from mixfold.families.product import Product
 
@@ -20,15 +22,15 @@ KINDS = {"normal": 0, "linear": 1, "levels": 2}
 class Leaf(NamedTuple):
     """A factor that is divided no further.
 
-    `first` is where its sums are in the table of all sums, and `missing` says whether its cell may
-    be missing, which is then one column.
+    `positions` are where its sums are in the table of all sums, and `missing` says whether its cell
+    may be missing, which is then one column.
     """
 
     family: Family
     places: list[int]
     params: Any
-    first: int
-    missing: bool
+    positions: Sequence[int]
+    missing: bool = False
 
     @property
     def term(self) -> KernelTerm | None:
@@ -48,15 +50,26 @@ class Leaves(NamedTuple):
     totals: list[int]
 
 
+def can_divide(family: Family) -> bool:
+    """Whether a family is made of factors, or is one that the compiled kernel has."""
+    if isinstance(family, Product | ObservedColumns | Categorical):
+        return True
+    return isinstance(family, ExponentialFamily) and family.has_linear_form
+
+
 def leaves_of(family: Family, params: Any, d: int) -> Leaves:
-    """The factors of a product, or of columns with missing cells."""
-    found = Leaves([], [])
+    """The factors of a family."""
+    found = Leaves([], [0])
     if isinstance(family, Product):
         first = 1
-        found.totals.append(0)
         for part in family.placed(params):
             _add(found, part.family, part.places, part.params, first)
             first += part.family.n_sums(part.width)
+    elif isinstance(family, Categorical):
+        for j in range(d):
+            counts = range(1 + j * family.levels, 1 + (j + 1) * family.levels)
+            part = family.take_columns(params, [j])
+            found.leaves.append(Leaf(family, [j], part, [0, *counts]))
     else:
         _add(found, family, list(range(d)), params, 0)
     return found
@@ -64,13 +77,15 @@ def leaves_of(family: Family, params: Any, d: int) -> Leaves:
 
 def _add(found: Leaves, family: Family, places: list[int], params: Any, first: int) -> None:
     if not isinstance(family, ObservedColumns):
-        found.leaves.append(Leaf(family, places, params, first, missing=False))
+        last = first + family.n_sums(len(places))
+        found.leaves.append(Leaf(family, places, params, range(first, last)))
         return
     found.totals.append(first)
     width = family.complete.n_sums(1)
     for j, (column, part) in enumerate(family.divided(params)):
-        leaf = Leaf(column, [places[j]], part, first + 1 + j * width, missing=True)
-        found.leaves.append(leaf)
+        start = first + 1 + j * width
+        own = range(start, start + width)
+        found.leaves.append(Leaf(column, [places[j]], part, own, missing=True))
 
 
 class TermLeaf(NamedTuple):
@@ -84,11 +99,6 @@ class TermLeaf(NamedTuple):
     def width(self) -> int:
         """The number of columns of its values."""
         return int(self.term.parameters.shape[1]) - 1 if self.term.kind == "linear" else 1
-
-    @property
-    def n_sums(self) -> int:
-        """The number of its sums."""
-        return int(self.term.parameters.shape[1]) + (self.term.kind == "levels")
 
     @property
     def description(self) -> list[int]:
@@ -151,4 +161,4 @@ def positions(terms: Sequence[TermLeaf]) -> Iterator[int]:
     """Where the sums of the compiled kernel are in the table of all sums."""
     yield 0
     for one in terms:
-        yield from range(one.leaf.first, one.leaf.first + one.n_sums)
+        yield from one.leaf.positions

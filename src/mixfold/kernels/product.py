@@ -1,4 +1,4 @@
-"""The E-step of products of families, and of independent columns with missing cells."""
+"""The E-step of products of families, and of columns with missing cells."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from numpy.typing import NDArray
 
 from mixfold.core.backend import Model
 from mixfold.core.rows import Array, Rows
-from mixfold.families.observed_columns import ObservedColumns
-from mixfold.families.product import Product
-from mixfold.kernels._leaves import Terms, leaves_of, positions, terms_of
+from mixfold.kernels._leaves import Terms, can_divide, leaves_of, positions, terms_of
 from mixfold.kernels.native import is_compiled
 from mixfold.kernels.reference import ReferenceKernel
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
@@ -43,6 +41,7 @@ class Values(NamedTuple):
 class ProductKernel(ReferenceKernel):
     """One pass adds the log densities of all factors, takes the softmax and sums all statistics.
 
+    An exponential family is a single factor, and a categorical one has a factor for each column.
     Factors whose densities have no form that is compiled, such as Gaussians with covariances, are
     computed by their families: before the pass their densities, after it their sums.
     """
@@ -54,9 +53,7 @@ class ProductKernel(ReferenceKernel):
     @staticmethod
     def supports(model: Model) -> bool:
         """Whether the kernel serves a model on this machine."""
-        if not isinstance(model, MixtureModel):
-            return False
-        return isinstance(model.family, Product | ObservedColumns) and is_compiled()
+        return isinstance(model, MixtureModel) and can_divide(model.family) and is_compiled()
 
     def prepare(self, params: MixtureParams) -> ProductArguments:
         """Convert parameters for the other methods, once for many blocks."""
@@ -142,5 +139,5 @@ class ProductKernel(ReferenceKernel):
         for one in prepared.factors.others:
             assert responsibilities is not None
             own = one.family.sums(one.params, one.rows(rows.x), responsibilities)
-            table[:, one.first : one.first + own.shape[1]] = own
+            table[:, one.positions] = own
         return result
