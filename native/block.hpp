@@ -13,12 +13,14 @@ template <class T> MIXFOLD_INLINE T* scratch_of(Slot slot, size_t count) {
 
 // `vectors` groups of `lanes` rows. Group v holds coordinate j of its rows at x[(v d + j) lanes];
 // The first `unit_vectors` groups have no row of a weight other than 1. Log joint densities, later
-// responsibilities, of component k are at joint[k stride + v lanes].
+// responsibilities, of component k are at joint[k stride + v lanes]. The block has `count` rows of
+// the table, from row `first` on.
 template <class T> struct Block {
   int vectors, unit_vectors, d, components;
   const T *x, *weights;
   T* joint;
   ptrdiff_t stride;
+  int first, count;
 };
 
 template <class S, class T>

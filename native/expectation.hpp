@@ -28,7 +28,8 @@ void for_each_block(const Rows& rows, const double* weights, Family& family, Vis
     copy_weights<S>(weights, first, count, w);
     const int vectors = (count + S::lanes - 1) / S::lanes;
     const int unit_vectors = weights ? 0 : count / S::lanes;
-    const Block<T> block{vectors, unit_vectors, rows.d, family.components(), x, w, joint, capacity};
+    const Block<T> block{vectors, unit_vectors, rows.d,   family.components(), x, w,
+                         joint,   capacity,     first, count};
     family.log_joint(block);
     visit(block, first, count);
   }

@@ -78,6 +78,10 @@ void expect_diagonal(const Rows& rows, const double* weights, const Gaussians& g
 
 }  // namespace
 
+void expect_product(const Rows&, const double*, const ProductFamily&, double*);
+void posterior_product(const Rows&, const ProductFamily&, const Posterior&);
+void moments_product(const Rows&, const double*, const double*, const ProductFamily&, double*);
+
 void fold(OnlineState&, const OnlineState&, const RowOptions&, const Rows&, const double*,
           const double*, int, double&);
 
@@ -96,6 +100,9 @@ const Kernels table = {
     moments_triangular,
     moments_any<Diagonal, Gaussians>,
     moments_any<Linear, LinearFamily>,
+    expect_product,
+    posterior_product,
+    moments_product,
     fold,
     match,
     anneal_single,

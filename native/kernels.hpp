@@ -26,6 +26,31 @@ struct LinearFamily {
   bool poisson;
 };
 
+// A factor of a product: its columns, its part of the parameters of a component, and where its sums
+// are among those of a component. With y the numbers in its columns, its term is
+//   normal: c - ((y - mu) s)^2 / 2, of parameters c, mu, s; sums of 1, z = (y - mu) s and z^2
+//   linear: c + eta . y, of parameters c and eta; sums of 1 and y
+//   levels: log p_y, of parameters log p; sums of 1 and of rows of each of `size` levels
+// A row that misses the cell (NaN, if the factor may be `missing`) adds nothing to either.
+enum class FactorKind { normal, linear, levels };
+struct Factor {
+  FactorKind kind;
+  int column, size;
+  bool missing, factorial;
+  ptrdiff_t parameter, place;
+};
+
+// log f_k(x) = log_weights_k + the terms of all factors, less log y! where they are `factorial`;
+// row i has more_ik besides, if `more` is not null. Responsibilities times weights are written to
+// `responsibilities` if it is not null.
+struct ProductFamily {
+  int components, d, count;
+  const Factor* factors;
+  ptrdiff_t n_parameters, n_sums;
+  const double *log_weights, *parameters, *more;
+  double* responsibilities;
+};
+
 // Where a posterior goes; `responsibilities` may be null.
 struct Posterior {
   double *log_density, *responsibilities;
@@ -49,6 +74,10 @@ struct Kernels {
                            const Gaussians&, double* result);
   void (*moments_linear)(const Rows&, const double* weights, const double* responsibilities,
                          const LinearFamily&, double* result);
+  void (*expect_product)(const Rows&, const double* weights, const ProductFamily&, double* result);
+  void (*posterior_product)(const Rows&, const ProductFamily&, const Posterior&);
+  void (*moments_product)(const Rows&, const double* weights, const double* responsibilities,
+                          const ProductFamily&, double* result);
   void (*fold)(OnlineState&, const OnlineState& trial, const RowOptions&, const Rows&,
                const double* weights, const double* gamma, int hold, double& log_likelihood);
   long long (*match)(const ConjugatePosterior&, const Rows&, const double* weights,

@@ -8,5 +8,6 @@ NB_MODULE(_native, m) {
   bind_expectations(m);
   bind_online(m);
   bind_posterior(m);
+  bind_product(m);
   bind_annealing(m);
 }

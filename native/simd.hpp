@@ -166,6 +166,7 @@ template <class T, int N = vector_bytes / int(sizeof(T))> struct Simd {
     return mask ? yes : no;
   }
   static MIXFOLD_INLINE Integers nonzero(const Real& v) { return v != Real{}; }
+  static MIXFOLD_INLINE Integers is_nan(const Real& v) { return v != v; }
 #else
   static MIXFOLD_INLINE Real splat(T x) {
     Real v;
@@ -190,6 +191,11 @@ template <class T, int N = vector_bytes / int(sizeof(T))> struct Simd {
   static MIXFOLD_INLINE Integers nonzero(const Real& v) {
     Integers mask;
     for (int i = 0; i < N; ++i) mask.lane[i] = v.lane[i] != 0 ? -1 : 0;
+    return mask;
+  }
+  static MIXFOLD_INLINE Integers is_nan(const Real& v) {
+    Integers mask;
+    for (int i = 0; i < N; ++i) mask.lane[i] = v.lane[i] != v.lane[i] ? -1 : 0;
     return mask;
   }
 #endif

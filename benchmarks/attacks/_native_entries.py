@@ -93,6 +93,42 @@ def expectation(rng: np.random.Generator, s: Sizes, task: str, form: str) -> Mad
     return f"{task}_{form}", arguments, shapes, ()
 
 
+def factors(rng: np.random.Generator, s: Sizes) -> tuple[dict[str, Any], int]:
+    """Factors of a product, one for every column, and the number of sums of a component."""
+    kinds = rng.integers(3, size=s.d)
+    sizes = np.where(kinds == 2, rng.choice([2, 5, 40], size=s.d), 1)
+    flags = rng.integers(2, size=(2, s.d))
+    rows = [kinds, rng.permutation(s.d), sizes, flags[0], flags[1] * (kinds == 1)]
+    widths = np.select([kinds == 0, kinds == 1], [3, 2], sizes)
+    arguments = {
+        "log_weights": np.log(positive(rng, s.k)),
+        "factors": np.stack(rows, axis=1).astype(np.int64),
+        "parameters": -positive(rng, s.k, int(widths.sum())),
+        "d": s.d,
+    }
+    return arguments, 1 + int((widths + (kinds == 2)).sum())
+
+
+def product(rng: np.random.Generator, s: Sizes, task: str) -> Made:
+    """Products, some of whose cells are missing."""
+    x = table(rng, s, counts=bool(rng.integers(2)))
+    arguments: dict[str, Any] = {"rows": np.where(rng.random(x.shape) < 0.2, np.nan, x)}
+    if task != "posterior":
+        arguments |= weights(rng, s)
+    if task == "moments":
+        arguments["responsibilities"] = responsibilities(rng, s)
+    else:
+        arguments["more"] = rng.normal(size=(s.n, s.k)) if rng.random() < 0.5 else None
+    more, n_sums = factors(rng, s)
+    shapes: list[Shape] = [(1 + s.k * n_sums,)]
+    if task == "posterior":
+        shapes = [(s.n,), (s.n, s.k)]
+    elif task == "expect" and rng.random() < 0.5:
+        more["responsibilities"] = True
+        shapes.append((s.n, s.k))
+    return f"{task}_product", arguments | more, shapes, ()
+
+
 def match_gaussian(rng: np.random.Generator, s: Sizes, diagonal: bool) -> Made:
     """Normal-Wishart or normal-gamma distributions of the parameters."""
     each = (s.k, s.d) if diagonal else (s.k,)
@@ -220,6 +256,7 @@ ENTRIES: list[Entry] = [
     for task in ("expect", "posterior", "moments")
     for form in ("triangular", "diagonal", "linear")
 ]
+ENTRIES += [partial(product, task=task) for task in ("expect", "posterior", "moments")]
 ENTRIES += [partial(match_gaussian, diagonal=diagonal) for diagonal in (False, True)]
 ENTRIES += [match_rates]
 ENTRIES += [

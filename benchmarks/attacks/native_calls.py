@@ -166,8 +166,10 @@ def of_another_type(call: Call, rng: np.random.Generator) -> Attack:
     value = call.arguments[name]
     strange = [None, "x", b"", [], {}, object(), 1.5, True, np.zeros((1, 1, 1, 1)), np.array(1.0)]
     if isinstance(value, np.ndarray):
-        kinds = [value.astype(kind) for kind in (np.int64, np.float16, np.float32, ">f8", "U4")]
-        strange += [*kinds, value.astype(object), value[..., None], value.copy().data]
+        kinds = (np.int64, np.float16, np.float32, ">f8", "U4")
+        with np.errstate(invalid="ignore"):
+            strange += [value.astype(kind) for kind in kinds]
+        strange += [value.astype(object), value[..., None], value.copy().data]
     other = strange[int(rng.integers(len(strange)))]
     what = f"{call.name}: {name} of type {type(other).__name__}"
     return Attack(what, partial(survived_any_shape, call.but(**{name: other})))
@@ -187,7 +189,10 @@ def with_hostile_numbers(call: Call, rng: np.random.Generator) -> Attack:
     value = call.arguments[name]
     number: Any = HOSTILE[int(rng.integers(len(HOSTILE)))]
     other: Any
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray) and value.dtype.kind == "i":
+        number = WHOLE[int(rng.integers(len(WHOLE) - 1))]  # the last is no int64
+        other = np.where(rng.random(value.shape) < rng.choice([0.1, 1.0]), number, value)
+    elif isinstance(value, np.ndarray):
         other = value.copy()
         with np.errstate(over="ignore"):
             other[rng.random(value.shape) < rng.choice([0.1, 1.0])] = number

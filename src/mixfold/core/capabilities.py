@@ -271,6 +271,43 @@ class IdentityKernel(Capability, Protocol):
     """log h(x) is zero, or minus the sum of log x!."""
 
 
+class KernelTerm(NamedTuple):
+    """What a factor of a product adds to log densities, in a form that the compiled kernel has.
+
+    The kinds are those of y, the columns of the rows, or functions of them if `transformed`, with
+    parameters (K, q):
+
+    - normal: c - ((y - m) s)^2 / 2, of c, m and s; y is one column
+    - linear: c + <eta, y>, of c and eta
+    - levels: log p_y, of log p of every level; y is one column of codes
+
+    The base measure besides is one, one over y!, or the family's `log_base_measure`.
+    """
+
+    kind: Literal["normal", "linear", "levels"]
+    parameters: Array
+    transformed: bool = False
+    base_measure: Literal["one", "factorial", "own"] = "one"
+
+
+@runtime_checkable
+class HasKernelTerm(Capability, Protocol[ParamsT_contra]):
+    """Families that can be factors in the compiled kernel of products.
+
+    Their tables of sums are the total responsibility, and then: of a normal term, the sums of
+    z = (y - m) s and of z^2; of a linear one, those of y; of levels, the weights of all levels.
+    """
+
+    def kernel_term(self, params: ParamsT_contra) -> KernelTerm | None:
+        """The term; None if this form of the family has none."""
+
+    def kernel_values(self, x: Array) -> Array:
+        """y, (n, c), if it is not x itself."""
+
+    def log_base_measure(self, x: Array) -> Array:
+        """log h(x), (n,)."""
+
+
 class RowUpdates(NamedTuple):
     """Constants of a family for the compiled updates of single rows."""
 

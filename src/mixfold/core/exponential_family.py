@@ -6,6 +6,7 @@ from abc import abstractmethod
 
 import numpy as np
 
+from mixfold.core.capabilities import IdentityKernel, KernelTerm
 from mixfold.core.family import Family, groups
 from mixfold.core.params import ParamsT
 from mixfold.core.rows import Array
@@ -118,6 +119,27 @@ class ExponentialFamily(Family[ParamsT]):
         """Natural parameters of components with these means, or as close as possible."""
         params, _ = self.maximize((Block.of_means(np.ones(len(t)), t),))
         return self.to_natural(params)
+
+    # a factor of a product in the compiled kernel
+
+    @property
+    def has_linear_form(self) -> bool:
+        """Whether densities and sums are those of t(x), and not computed in a way of their own."""
+        own, plain = type(self), ExponentialFamily
+        return own.sums is plain.sums and own.log_density is plain.log_density
+
+    def kernel_term(self, params: ParamsT) -> KernelTerm | None:
+        """The linear form, if the family has it."""
+        if not self.has_linear_form:
+            return None
+        eta = self.to_natural(params)
+        coefficients = np.hstack([-self.log_normalizer(eta)[:, None], eta])
+        if isinstance(self, IdentityKernel):
+            return KernelTerm("linear", coefficients, base_measure=self.base_measure)
+        return KernelTerm("linear", coefficients, transformed=True, base_measure="own")
+
+    def kernel_values(self, x: Array) -> Array:
+        return self.sufficient_statistics(x)
 
     def n_parameters(self, k: int, d: int) -> int:
         """Free parameters of K components."""

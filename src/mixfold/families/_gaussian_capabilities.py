@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from mixfold.core.capabilities import DevicePasses, RowUpdates, Whitened
+from mixfold.core.capabilities import DevicePasses, KernelTerm, RowUpdates, Whitened
 from mixfold.core.column_means import MeansAreAttributes
 from mixfold.core.limits import LEAST_VARIANCE
 from mixfold.core.rows import Array
@@ -16,6 +16,7 @@ from mixfold.core.statistics import Block, Blocks, lower_mask, outer_like, packe
 from mixfold.core.variance_floors import ROUNDING
 from mixfold.families._centred_moments import CentredMoments
 from mixfold.families._covariance import STRUCTURES, Covariance
+from mixfold.families._factor_gaussian import LOG_2PI
 from mixfold.families._gaussian_params import GaussianParams
 from mixfold.families._variance_limits import VarianceLimits
 
@@ -203,6 +204,14 @@ class GaussianCapabilities(
 
     def whitened(self, params: GaussianParams) -> Whitened:
         return Whitened(params.means, self.whiten(params), self.log_determinant(params))
+
+    def kernel_term(self, params: GaussianParams) -> KernelTerm | None:
+        k, d = params.means.shape
+        if d != 1:
+            return None
+        constant = -0.5 * LOG_2PI - self.log_determinant(params)
+        parts = [constant[:, None], params.means, self.whiten(params).reshape(k, 1)]
+        return KernelTerm("normal", np.hstack(parts))
 
     @property
     def row_updates(self) -> RowUpdates | None:

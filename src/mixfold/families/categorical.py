@@ -7,6 +7,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from mixfold.core.capabilities import KernelTerm
 from mixfold.core.checks import check_array, check_kind, check_whole
 from mixfold.core.conjugate import Conjugate
 from mixfold.core.errors import InvalidInputError
@@ -179,6 +180,12 @@ class Categorical(IndependentColumns, ExponentialFamily[ProbabilityParams]):
 
     def coordinate_scales(self, params: ProbabilityParams) -> Array:
         return np.ones_like(self.mean(params))
+
+    def kernel_term(self, params: ProbabilityParams) -> KernelTerm | None:
+        if params.probabilities.shape[1] != 1:
+            return None
+        p = self.mean(params)
+        return KernelTerm("levels", np.log(p / p.sum(axis=1, keepdims=True)))
 
     def parameter_bounds(self, params: ProbabilityParams) -> tuple[float, float, float]:
         p = params.probabilities

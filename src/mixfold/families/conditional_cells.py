@@ -70,7 +70,7 @@ def sample_cells(
 def family_of_column(family: Family, params: Params, column: int) -> tuple[Family, Params, int]:
     """The family that a column belongs to, its parameters, and the column's number there."""
     if isinstance(family, Product):
-        for part in family._placed(_product(params)):
+        for part in family.placed(_product(params)):
             if column in part.places:
                 return family_of_column(part.family, part.params, part.places.index(column))
     return family, params, column
@@ -85,7 +85,7 @@ def _filled(
     if not isinstance(family, Product):
         return fill(_known(family), params, x)
     found = np.array(x, dtype=np.float64)
-    for part in family._placed(_product(params)):
+    for part in family.placed(_product(params)):
         found[:, part.places] = _filled(part.family, part.params, x[:, part.places], fill)
     return found
 
@@ -107,7 +107,7 @@ def _narrowed(
 ) -> tuple[Product, ProductParams]:
     """The product of some of the columns; `narrow` is for factors of which some are left out."""
     numbers = {int(column): i for i, column in enumerate(columns)}
-    placed = list(product._placed(_product(params)))
+    placed = list(product.placed(_product(params)))
     named = zip(product.factors, placed, strict=True)
     by_number = all(factor.columns == tuple(part.places) for factor, part in named)
     factors, parts = [], []

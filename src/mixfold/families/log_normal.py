@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from mixfold.core.capabilities import KernelTerm
 from mixfold.core.checks import check_array, check_kind
 from mixfold.core.limits import LARGEST
 from mixfold.core.rows import Array
@@ -180,6 +181,16 @@ class LogNormal(AboveZero[LogNormalParams]):
     def constrained(self, coordinates: Array, like: LogNormalParams) -> LogNormalParams:
         bounded = coordinates.clip(-LARGEST_LOG, LARGEST_LOG)
         return _from_normal(NORMAL.constrained(bounded, _normal(like)))
+
+    def kernel_term(self, params: LogNormalParams) -> KernelTerm | None:
+        deviations = params.log_deviations
+        if deviations.shape[1] != 1:
+            return None
+        parts = [-np.log(deviations), params.log_means, 1.0 / deviations]
+        return KernelTerm("normal", np.hstack(parts), transformed=True, base_measure="own")
+
+    def kernel_values(self, x: Array) -> Array:
+        return _logs(x)
 
     def coordinate_scales(self, params: LogNormalParams) -> Array:
         return NORMAL.coordinate_scales(_normal(params))

@@ -170,6 +170,11 @@ class ObservedColumns(Incomplete):
     def _families(self, d: int) -> list[Family]:
         return [self._apart.of_columns([j]) for j in range(d)]
 
+    def divided(self, params: Any) -> Iterator[tuple[Family, Any]]:
+        """The family of complete cells and the parameters of each column."""
+        for j, family in enumerate(self._families(_width(params))):
+            yield family, self._apart.take_columns(params, [j])
+
     def _tables(self, params: Any, table: Array) -> Iterator[tuple[Family, Any, Array]]:
         """The family, the parameters and the table of sums of each column."""
         width = self.complete.n_sums(1)
@@ -248,8 +253,8 @@ class ObservedColumns(Incomplete):
 
     def expected(self, params: Any, weights: Array) -> Blocks:
         found: list[Block] = []
-        for j, family in enumerate(self._families(_width(params))):
-            found += family.expected(self._apart.take_columns(params, [j]), weights)
+        for family, part in self.divided(params):
+            found += family.expected(part, weights)
         return tuple(found)
 
     def maximize(self, blocks: Blocks) -> tuple[Any, int]:

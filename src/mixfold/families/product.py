@@ -138,7 +138,8 @@ class Product(Family[ProductParams]):
                 raise InvalidInputError(f"{self!r} has names of columns: the data have none")
             yield factor.family, list(places)  # type: ignore[arg-type]
 
-    def _placed(self, params: ProductParams) -> Iterator[Placed]:
+    def placed(self, params: ProductParams) -> Iterator[Placed]:
+        """Every factor with its columns and its parameters."""
         for (family, places), part in zip(self._parts(), params.parts, strict=True):
             yield Placed(family, places, part)
 
@@ -153,7 +154,7 @@ class Product(Family[ProductParams]):
     def _tables(self, params: ProductParams, table: Array) -> Iterator[tuple[Placed, Array]]:
         """Every factor with its part of the table of sums."""
         first = 1
-        for part in self._placed(params):
+        for part in self.placed(params):
             last = first + part.family.n_sums(part.width)
             yield part, table[:, first:last]
             first = last
@@ -161,11 +162,11 @@ class Product(Family[ProductParams]):
     # the mathematics
 
     def log_density(self, params: ProductParams, x: Array) -> Array:
-        parts = (p.family.log_density(p.params, x[:, p.places]) for p in self._placed(params))
+        parts = (p.family.log_density(p.params, x[:, p.places]) for p in self.placed(params))
         return np.asarray(sum(parts))
 
     def scipy_log_density(self, params: ProductParams, x: Array) -> Array:
-        parts: list[Any] = list(self._placed(params))
+        parts: list[Any] = list(self.placed(params))
         return np.asarray(sum(p.family.scipy_log_density(p.params, x[:, p.places]) for p in parts))
 
     def maximize(self, blocks: Blocks) -> tuple[ProductParams, int]:
@@ -175,7 +176,7 @@ class Product(Family[ProductParams]):
 
     def sample(self, params: ProductParams, labels: np.ndarray, rng: np.random.Generator) -> Array:
         rows = np.empty((len(labels), self.n_columns))
-        for part in self._placed(params):
+        for part in self.placed(params):
             rows[:, part.places] = part.family.sample(part.params, labels, rng)
         return rows
 
@@ -228,7 +229,7 @@ class Product(Family[ProductParams]):
             raise InvalidInputError(
                 f"there are parameters of {len(params.parts)} factors: {len(self.factors)} needed"
             )
-        for part in self._placed(params):
+        for part in self.placed(params):
             part.family.check_params(part.params, k, part.width)
 
     # blocks are those of all factors; their tables of sums follow that of the responsibilities
@@ -238,7 +239,7 @@ class Product(Family[ProductParams]):
 
     def sums(self, params: ProductParams, x: Array, responsibilities: Array) -> Array:
         parts = [
-            p.family.sums(p.params, x[:, p.places], responsibilities) for p in self._placed(params)
+            p.family.sums(p.params, x[:, p.places], responsibilities) for p in self.placed(params)
         ]
         return np.hstack([responsibilities.sum(axis=0)[:, None], *parts])
 
@@ -251,7 +252,7 @@ class Product(Family[ProductParams]):
         return tuple(block for part in parts for block in part)
 
     def to_sums(self, params: ProductParams, blocks: Blocks) -> Array:
-        pairs = zip(self._placed(params), self._cut(blocks), strict=True)
+        pairs = zip(self.placed(params), self._cut(blocks), strict=True)
         tables = [p.family.to_sums(p.params, own) for p, (_, own) in pairs]
         weight = np.max([table[:, 0] for table in tables], axis=0)
         return np.hstack([weight[:, None], *tables])
@@ -261,7 +262,7 @@ class Product(Family[ProductParams]):
         return tuple(block for part in parts for block in part)
 
     def expected(self, params: ProductParams, weights: Array) -> Blocks:
-        parts = (p.family.expected(p.params, weights) for p in self._placed(params))
+        parts = (p.family.expected(p.params, weights) for p in self.placed(params))
         return tuple(block for part in parts for block in part)
 
     def for_complete_rows(self) -> Product:
@@ -279,15 +280,15 @@ class Product(Family[ProductParams]):
         return np.asarray(found * (x.shape[1] / np.maximum(both, 1.0)))
 
     def symmetric_kl(self, a: ProductParams, b: ProductParams) -> Array:
-        pairs = zip(self._placed(a), b.parts, strict=True)
+        pairs = zip(self.placed(a), b.parts, strict=True)
         return np.asarray(sum(p.family.symmetric_kl(p.params, other) for p, other in pairs))
 
     def attributes(self, params: ProductParams) -> dict[str, Any]:
         """Means of the columns, NaN where they have none, and all parameters by column."""
-        shown = [p.family.attributes(p.params) for p in self._placed(params)]
+        shown = [p.family.attributes(p.params) for p in self.placed(params)]
         k = n_components_of(params)
         means = np.full((k, self.n_columns), np.nan)
-        for part, own in zip(self._placed(params), shown, strict=True):
+        for part, own in zip(self.placed(params), shown, strict=True):
             if not part.family.has_categories and "means" in own:
                 means[:, part.places] = own["means"]
         labels = [factor.label for factor in self.factors]
@@ -310,7 +311,7 @@ class Product(Family[ProductParams]):
         """Locations of all columns, then the other coordinates, factor by factor."""
         locations = np.empty((n_components_of(params), self.n_columns))
         others = []
-        for part in self._placed(params):
+        for part in self.placed(params):
             found = getattr(part.family, method)(part.params)
             locations[:, part.places] = found[:, : part.width]
             others.append(found[:, part.width :])
@@ -318,7 +319,7 @@ class Product(Family[ProductParams]):
 
     def constrained(self, coordinates: Array, like: ProductParams) -> ProductParams:
         first, parts = self.n_columns, []
-        for part in self._placed(like):
+        for part in self.placed(like):
             family: Any = part.family
             last = first + family.unconstrained(part.params).shape[1] - part.width
             own = np.hstack([coordinates[:, part.places], coordinates[:, first:last]])
@@ -329,7 +330,7 @@ class Product(Family[ProductParams]):
     def degenerate(self, params: ProductParams, weights: Array) -> NDArray[np.bool_]:
         """Where a factor is at a limit; a level that does not occur in a component is none."""
         found = np.zeros((len(weights), self.n_columns), dtype=bool)
-        for part in self._placed(params):
+        for part in self.placed(params):
             finite = all(s.whole and s.high < np.inf for s in part.family.supports(part.width))
             if isinstance(part.family, CanDegenerate) and not finite:
                 found[:, part.places] = part.family.degenerate(part.params, weights)

@@ -9,6 +9,8 @@ from mixfold.core.backend import Assignment, Model
 from mixfold.core.rows import Array, Rows
 from mixfold.kernels.factor import FactorKernel
 from mixfold.kernels.native import NativeKernel
+from mixfold.kernels.observed_gaussian import ObservedGaussianKernel
+from mixfold.kernels.product import ProductKernel
 from mixfold.kernels.reference import ReferenceKernel
 
 
@@ -31,7 +33,13 @@ class Kernel(Protocol):
 
 ELEMENTS_PER_TILE = 2**18
 MOST_ELEMENTS = 2**22
-MIXTURE_KERNELS: tuple[Any, ...] = (FactorKernel, NativeKernel, ReferenceKernel)  # fastest first
+MIXTURE_KERNELS: tuple[Any, ...] = (  # fastest first
+    FactorKernel,
+    NativeKernel,
+    ProductKernel,
+    ObservedGaussianKernel,
+    ReferenceKernel,
+)
 
 
 def kernel_for(model: Model) -> Kernel:

@@ -42,6 +42,13 @@ def warn_once() -> None:
     warnings.warn(message, RuntimeWarning, stacklevel=5)
 
 
+def is_compiled() -> bool:
+    """Whether there are compiled kernels; warns if not."""
+    if _native is None:
+        warn_once()
+    return _native is not None
+
+
 LEAST_LIKELIHOOD = -1e36  # smallest log-likelihood of a block that was summed in float32
 
 
@@ -89,11 +96,7 @@ class NativeKernel:
     @staticmethod
     def supports(model: Model) -> bool:
         """Whether the kernel serves a model on this machine."""
-        if not has_form(model):
-            return False
-        if _native is None:
-            warn_once()
-        return _native is not None
+        return has_form(model) and is_compiled()
 
     def prepare(self, params: MixtureParams) -> KernelArguments:
         """Convert parameters for the other methods, once for many blocks."""

@@ -1,0 +1,82 @@
+"""The E-step of Gaussians with covariances, some of whose cells are missing."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mixfold.core.backend import Model
+from mixfold.core.rows import Array, Rows
+from mixfold.core.value import replace
+from mixfold.families.observed_gaussian import ObservedGaussian
+from mixfold.kernels.native import KernelArguments, NativeKernel, is_compiled
+from mixfold.kernels.reference import ReferenceKernel
+from mixfold.models.mixture_model import MixtureModel, MixtureParams
+
+
+class BothArguments(NamedTuple):
+    """Parameters, and those of the kernel of complete rows."""
+
+    params: MixtureParams
+    complete: KernelArguments
+
+
+class ObservedGaussianKernel(ReferenceKernel):
+    """Complete rows of a block are compiled, the others are the family's; sums are added."""
+
+    def __init__(self, model: MixtureModel) -> None:
+        super().__init__(model)
+        self._complete = NativeKernel(replace(model, family=model.family.for_complete_rows()))
+
+    @staticmethod
+    def supports(model: Model) -> bool:
+        """Whether the kernel serves a model on this machine."""
+        if not isinstance(model, MixtureModel):
+            return False
+        return isinstance(model.family, ObservedGaussian) and is_compiled()
+
+    def prepare(self, params: MixtureParams) -> BothArguments:
+        """Convert parameters for the other methods, once for many blocks."""
+        return BothArguments(params, self._complete.prepare(params))
+
+    def expect(self, prepared: BothArguments, rows: Rows) -> Array:
+        """The sums of one block of rows."""
+        there = _is_complete(rows.x)
+        if there.all():
+            return self._complete.expect(prepared.complete, rows)
+        found = super().expect(prepared, rows.where(~there))
+        return found + self._complete.expect(prepared.complete, rows.where(there))
+
+    def posterior(
+        self, prepared: BothArguments, x: Array, responsibilities: bool = True
+    ) -> tuple[Array, Array | None]:
+        """log p(x) of every row and, if wanted, its responsibilities."""
+        there = _is_complete(x)
+        if there.all():
+            return self._complete.posterior(prepared.complete, x, responsibilities)
+        log_density, found = np.empty(len(x)), np.empty((len(x), self.model.k))
+        some = self._complete.posterior(prepared.complete, x[there], responsibilities)
+        others = super().posterior(prepared, x[~there], responsibilities)
+        for chosen, (densities, own) in ((there, some), (~there, others)):
+            log_density[chosen] = densities
+            if own is not None:
+                found[chosen] = own
+        return log_density, found if responsibilities else None
+
+    def moments(self, prepared: BothArguments, rows: Rows, responsibilities: Array) -> Array:
+        """The sums of a block under given responsibilities, of any sign, without likelihood."""
+        there = _is_complete(rows.x)
+        given = np.asarray(responsibilities, dtype=np.float64)
+        found = super().moments(prepared.params, rows.where(~there), given[~there])
+        return found + self._complete.moments(prepared.complete, rows.where(there), given[there])
+
+    def log_joint(self, prepared: BothArguments, x: Array) -> Array:
+        """log w_k p(x | k), (n, K)."""
+        return super().log_joint(prepared.params, x)
+
+
+def _is_complete(x: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which rows miss no cell."""
+    return np.asarray(~np.isnan(x).any(axis=1))
