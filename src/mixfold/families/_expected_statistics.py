@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from mixfold.core.column_means import MeansAreAttributes
 from mixfold.core.family import Family, groups
 from mixfold.core.independent_columns import IndependentColumns
 from mixfold.core.params import ParamsT
@@ -16,7 +17,7 @@ from mixfold.core.statistics import Block, Blocks, BlockShape
 HALVINGS = 50  # of an interval of logarithms, whose length is then below 1e-13
 
 
-class ExpectedStatistics(IndependentColumns, Family[ParamsT]):
+class ExpectedStatistics(MeansAreAttributes, IndependentColumns, Family[ParamsT]):
     """Blocks are weighted means of statistics t(x; params), one after the other for all columns.
 
     A shape or size has no sufficient statistic. Its statistics are the derivatives of the

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixfold.core.checks import LOWEST, check_array, check_kind, check_least
+from mixfold.core.column_means import MeansAreAttributes
 from mixfold.core.exponential_family import ExponentialFamily
 from mixfold.core.independent_columns import IndependentColumns
 from mixfold.core.limits import LARGEST, LIGHTEST, SMALLEST
@@ -31,7 +32,9 @@ class ZeroInflatedPoissonParams:
 
 
 @value
-class ZeroInflatedPoisson(IndependentColumns, ExponentialFamily[ZeroInflatedPoissonParams]):
+class ZeroInflatedPoisson(
+    MeansAreAttributes, IndependentColumns, ExponentialFamily[ZeroInflatedPoissonParams]
+):
     """Counts that are zero with probability pi, and otherwise Poisson counts.
 
     Given that a count is not zero it has a truncated Poisson distribution, whatever pi is. So

@@ -42,6 +42,25 @@ class Leaf(NamedTuple):
         """The factor's own columns."""
         return x[:, self.places].astype(np.float64, copy=False)
 
+    def log_density(self, x: NDArray[Any]) -> Array:
+        """log p(x|k) of the factor (n, K), which is 0 where its cell is missing."""
+        own = self.rows(x)
+        if not self.missing or not np.isnan(own).any():
+            return self.family.log_density(self.params, own)
+        there = ~np.isnan(own[:, 0])
+        found = self.family.log_density(self.params, own[there])
+        whole = np.zeros((len(own), found.shape[1]))
+        whole[there] = found
+        return whole
+
+    def sums(self, x: NDArray[Any], responsibilities: Array) -> Array:
+        """The table of sums of the rows that have the factor's cell."""
+        own = self.rows(x)
+        if self.missing and np.isnan(own).any():
+            there = ~np.isnan(own[:, 0])
+            own, responsibilities = own[there], responsibilities[there]
+        return self.family.sums(self.params, own, responsibilities)
+
 
 class Leaves(NamedTuple):
     """All factors, and where the table of sums has the total responsibility."""

@@ -110,8 +110,7 @@ class ProductKernel(ReferenceKernel):
         """The block as the compiled functions take it; without `densities`, its values alone."""
         factors, more = prepared.factors, None
         if factors.others and densities:
-            parts = [one.family.log_density(one.params, one.rows(x)) for one in factors.others]
-            more = np.asarray(sum(parts))
+            more = np.asarray(sum(one.log_density(x) for one in factors.others))
         if factors.plain:
             return Values(x, more, None)
         values, log_base = np.empty((len(x), factors.n_values), order="F"), np.zeros(len(x))
@@ -138,6 +137,5 @@ class ProductKernel(ReferenceKernel):
         table[:, prepared.totals] = found[:, :1]
         for one in prepared.factors.others:
             assert responsibilities is not None
-            own = one.family.sums(one.params, one.rows(rows.x), responsibilities)
-            table[:, one.positions] = own
+            table[:, one.positions] = one.sums(rows.x, responsibilities)
         return result
