@@ -82,7 +82,8 @@ class Codes:
         name, kind = field.name, field.type
         if arrow().types.is_nested(kind):
             raise SourceError(f"{place}: column {name!r} is {kind}: one value a row is needed")
-        number = is_numeric(kind) or (self.dates and is_temporal(kind))
+        empty = self.missing and arrow().types.is_null(kind)
+        number = is_numeric(kind) or empty or (self.dates and is_temporal(kind))
         coded = name in self.always or not number
         if coded and self.known is not None and name not in self.always | self.free:
             _check_numeric(field, place)
@@ -99,6 +100,8 @@ class Codes:
     def codes(self, name: str, array: Any) -> np.ndarray:
         """The numbers of an Arrow array of values of column `name`."""
         pa = arrow()
+        if array.type == pa.string_view():  # for which pyarrow has few functions
+            array = array.cast(pa.large_string())
         if not pa.types.is_dictionary(array.type):
             array = array.dictionary_encode()
         indices = array.indices.fill_null(-1).to_numpy(zero_copy_only=False)
