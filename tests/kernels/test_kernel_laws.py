@@ -38,7 +38,7 @@ CASES += [(family, 3, 5, 300) for family in families.all_variants(5) if family.n
 # one factor of every family, and factors that the kernel must reorder, transform or leave out
 COLUMNS: list[Family] = [one for one in families.all_variants(1) if separable(one) is not None]
 PRODUCTS: list[Family] = [
-    Product(factors)  # type: ignore[arg-type]
+    Product(factors)
     for factors in (
         dict(enumerate(COLUMNS)),
         {1: Poisson(), 0: Gaussian()},
@@ -128,7 +128,7 @@ def test_products_do_not_depend_on_threads(family: Family) -> None:
 
 
 def test_products_of_far_rows_and_tiny_components() -> None:
-    family = with_missing(Product({0: Gaussian(), 1: Poisson(), 2: Gamma()}))  # type: ignore[arg-type]
+    family = with_missing(Product({0: Gaussian(), 1: Poisson(), 2: Gamma()}))
     model, params, x = families.example_mixture(family, 3, 3, 40, rng())
     x[0, 0], x[1, 0], x[2, 1], x[3, 2] = 1e12, -1e60, 1e9, 1e30
     x[4] = 1e30, np.nan, 1e-30
@@ -142,7 +142,7 @@ def test_products_of_far_rows_and_tiny_components() -> None:
 
 @pytest.mark.parametrize("levels", [3, 40])
 def test_numbers_that_are_no_levels_have_no_density_but_weight(levels: int) -> None:
-    family = Product({0: Gaussian(), 1: Categorical(levels)})  # type: ignore[arg-type]
+    family = Product({0: Gaussian(), 1: Categorical(levels)})
     model, params, x = families.example_mixture(family, 3, 2, 50, rng())
     x[:4, 1] = -1.0, levels, 1e300, 7e9
     for one, rows in ((family, x), (with_missing(family), with_holes(x, 0.1))):

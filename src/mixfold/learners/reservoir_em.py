@@ -163,15 +163,10 @@ class ReservoirEM(Learner[ReservoirState]):
     def with_family_of(
         self, backend: Backend[Any], state: ReservoirState, params: Any, rows: int
     ) -> ReservoirState:
-        weight = self.weight_learned(state, rows)
-        if state.statistics is not None:
-            return self.init_after_fit(backend, params, rows, weight, state.seed)
-        known = 0.0 if state.before is None else float(state.before.count)
-        fresh = self.init_after_fit(backend, params, rows, known, state.seed)
-        gathered = replace(fresh.gathered, n=state.gathered.n)
-        return replace(
-            fresh, params=state.params, kept=state.kept, rows=state.rows, gathered=gathered
-        )
+        whole = state.statistics is not None
+        weight = self.weight_learned(state, rows) if whole else state.weight
+        fresh = self.init_after_fit(backend, params, rows, weight, state.seed)
+        return fresh if whole else state.continued(fresh)
 
     def rows_to_start(self, k: int, d: int) -> int:
         return max(ROWS_TO_START, 2 * k)
