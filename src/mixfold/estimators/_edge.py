@@ -230,11 +230,17 @@ def check_rows(
         raise InvalidInputError(f"{place}: {message} in a {name_of(family)} mixture")
 
 
-def check_sample(family: Family, source: Source, rows: Rows, numbers: Sequence[int] | None) -> None:
-    """Check a sample of rows of a source; errors give the number of the row in the source."""
+def check_sample(
+    family: Family, source: Source, drawn: bool, rows: Rows, numbers: Sequence[int] | None
+) -> None:
+    """Check a sample of rows of a source; errors give the number of the row in the source.
+
+    If parameters are drawn from the sample, some cell of every column must be observed.
+    """
     try:
         check_rows(family, source.columns, rows, numbers)
-        _check_columns_observed(source.columns, rows)
+        if drawn:
+            _check_columns_observed(source.columns, rows)
     except InvalidInputError:
         first = 0
         for block in source.blocks() if numbers is None and source.rereadable else ():
