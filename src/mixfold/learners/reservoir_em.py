@@ -35,7 +35,7 @@ from mixfold.models.mixture_model import MixtureBackend, MixtureModel, MixturePa
 
 ROWS_TO_START = 16
 LEAST_REFIT = 64  # rows after which EM runs again where a pass has ended with fewer
-# after rows were dropped, more rows that update parameters, one part in so many, and what they count
+# after rows were dropped: one part in so many more rows updates parameters, and counts for so much
 GROWTH, LEAST_STEP = 16, 0.2
 
 
