@@ -189,6 +189,8 @@ class Selection:
             if self.types[name] not in numeric:
                 _check_numeric(fields[name], place)
                 numeric.add(self.types[name])
+        if all(arrow().types.is_null(self.types[name]) for name in columns):
+            _check_numeric(fields[columns[0]], place)
         self.columns, self.weight, self.place, self.wanted = list(columns), weight, place, wanted
         self.codes = codes
         self.coded = {name for name in columns if codes and codes.is_coded(fields[name], place)}
