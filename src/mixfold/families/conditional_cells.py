@@ -120,7 +120,7 @@ def _narrowed(
             family, own = narrow(part, kept)
         positions = tuple(numbers[part.places[i]] for i in kept)
         names = positions if by_number else tuple(factor.columns[i] for i in kept)
-        factors.append(Factor(names, family, positions))
+        factors.append(Factor(names, family, positions, factor.levels, factor.other))
         parts.append(own)
     return replace(product, factors=tuple(factors)), ProductParams(tuple(parts))
 
