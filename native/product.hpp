@@ -23,7 +23,7 @@ class Product {
     exists_ = scratch_of<bool>(Slot::exists, f_.components);
     for (int k = 0; k < f_.components; ++k) exists_[k] = f_.log_weights[k] > -1.7e308;
     partial_ = scratch_of<bool>(Slot::partial, f_.count);
-    masks_ = scratch_of<double>(Slot::masks, capacity_ * f_.count);
+    masks_ = scratch_of<double>(Slot::masks, 2 * capacity_ * f_.count);
     codes_ = scratch_of<int>(Slot::codes, capacity_ * f_.count);
   }
 
@@ -88,6 +88,7 @@ class Product {
   }
   static double* joint(const Block<double>& block, int k) { return block.joint + k * block.stride; }
   double* mask(int i) const { return masks_ + i * capacity_; }
+  double* valid(int i) const { return masks_ + (f_.count + i) * capacity_; }
   int* codes(int i) const { return codes_ + i * capacity_; }
   const double* parameters(int i, int k) const {
     return f_.parameters + k * f_.n_parameters + f_.factors[i].parameter;
@@ -114,9 +115,14 @@ class Product {
 
   // Masks are one where the cell is observed, zero where it is missing.
 
+  // Few levels are compared with the numbers themselves, which takes less time than a table.
+  static bool has_codes(const Factor& factor) {
+    return factor.kind == FactorKind::levels && factor.size > few_levels;
+  }
+
   bool find_missing(const Block<double>& block, int i) const {
     const Factor& factor = f_.factors[i];
-    if (factor.kind == FactorKind::levels) return find_codes(block, i);
+    if (has_codes(factor)) find_codes(block, i);
     if (!factor.missing) return false;
     bool found = false;
     for (int v = 0; v < block.vectors; ++v) {
@@ -127,24 +133,19 @@ class Product {
     return found;
   }
 
-  // Numbers that are no codes of levels count as missing, so that no table is read beyond its end.
-  bool find_codes(const Block<double>& block, int i) const {
-    const Factor& factor = f_.factors[i];
-    const double levels = factor.size;
-    bool found = false;
+  // Numbers that are no codes of levels have no term, and are of no level.
+  void find_codes(const Block<double>& block, int i) const {
+    const Real levels = S::splat(f_.factors[i].size);
     for (int v = 0; v < block.vectors; ++v) {
-      const Real x = S::load(column(block, v, factor.column)), one = S::splat(1.0);
-      const Real below = S::select(S::splat(levels) > x, one, S::zero());
+      const Real x = S::load(column(block, v, f_.factors[i].column));
+      const Real below = S::select(levels > x, S::splat(1.0), S::zero());
       const Real there = S::select(x > S::splat(-0.5), below, S::zero());
-      S::store(mask(i) + v * S::lanes, there);
-      found |= S::any(S::nonzero(there - one));
-      if (factor.size <= few_levels) continue;
+      S::store(valid(i) + v * S::lanes, there);
       double whole[S::lanes];
       S::store(whole, S::select(S::nonzero(there), x, S::zero()));
       int* const code = codes(i) + v * S::lanes;
       for (int lane = 0; lane < S::lanes; ++lane) code[lane] = int(whole[lane]);
     }
-    return found;
   }
 
   // Log joint densities without any factor, but with the constants of those that miss no cell.
@@ -171,12 +172,11 @@ class Product {
 
   template <bool Partial> void add_term(const Block<double>& block, int i) const {
     const Factor& factor = f_.factors[i];
-    if (factor.kind == FactorKind::levels && factor.size <= few_levels)
-      return add_few_levels(block, i);
+    if (factor.kind == FactorKind::levels && !has_codes(factor)) return add_few_levels(block, i);
     for (int k = 0; k < f_.components; ++k) switch (factor.kind) {
       case FactorKind::normal: add_normal<Partial>(block, i, k); break;
       case FactorKind::linear: add_linear<Partial>(block, i, k); break;
-      case FactorKind::levels: add_levels<Partial>(block, i, k); break;
+      case FactorKind::levels: add_levels(block, i, k); break;
     }
   }
 
@@ -216,12 +216,11 @@ class Product {
     }
   }
 
-  template <bool Partial> void add_levels(const Block<double>& block, int i, int k) const {
-    const double *const p = parameters(i, k), *const m = mask(i);
+  void add_levels(const Block<double>& block, int i, int k) const {
+    const double *const p = parameters(i, k), *const there = valid(i);
     const int *const code = codes(i), rows = block.vectors * S::lanes;
     double* const out = joint(block, k);
-    for (int row = 0; row < rows; ++row)
-      out[row] += Partial ? m[row] * p[code[row]] : p[code[row]];
+    for (int row = 0; row < rows; ++row) out[row] += there[row] * p[code[row]];
   }
 
   // A number that is no level has none of the terms.
@@ -284,7 +283,7 @@ class Product {
     switch (f_.factors[i].kind) {
       case FactorKind::normal: return sum_normal<K, Partial>(block, i, k0, out + 1);
       case FactorKind::linear: return sum_linear<K, Partial>(block, i, k0, out + 1);
-      case FactorKind::levels: return sum_levels<K, Partial>(block, i, k0, out + 1);
+      case FactorKind::levels: return sum_levels<K>(block, i, k0, out + 1);
     }
   }
 
@@ -328,14 +327,14 @@ class Product {
     }
   }
 
-  template <int K, bool Partial>
+  template <int K>
   void sum_levels(const Block<double>& block, int i, int k0, double* out) const {
-    if (f_.factors[i].size <= few_levels) return sum_few_levels<K>(block, i, k0, out);
-    const double* const m = mask(i);
+    if (!has_codes(f_.factors[i])) return sum_few_levels<K>(block, i, k0, out);
+    const double* const there = valid(i);
     const int *const code = codes(i), rows = block.vectors * S::lanes;
     for (int k = 0; k < K; ++k, out += f_.n_sums) {
       const double* const r = joint(block, k0 + k);
-      for (int row = 0; row < rows; ++row) out[code[row]] += Partial ? r[row] * m[row] : r[row];
+      for (int row = 0; row < rows; ++row) out[code[row]] += r[row] * there[row];
     }
   }
 

@@ -118,11 +118,12 @@ def said(estimator: Any, method: str, *data: Any, **more: Any) -> str:
 def test_values_that_are_not_finite(method: str, value: float, device: str) -> None:
     x = blobs()
     x[70, 1] = value
-    model = mixture(device).fit(blobs())
+    model = mixture(device, missing="error").fit(blobs())
     learned = model._learned
     found = said(model, method, torch.tensor(x, device=device))
     assert model._learned is learned
-    assert found == said(mixture(device, engine=None).fit(blobs()), method, x)
+    here = mixture(device, engine=None, missing="error").fit(blobs())
+    assert found == said(here, method, x)
 
 
 @pytest.mark.parametrize(("family", "value"), [("poisson", 2.5), ("exponential", -1.0)])

@@ -162,7 +162,6 @@ TABLES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "no values": (lambda: FRAME.assign(o=None), "'o' has no values in 200 rows: leave it out"),
     "no rows": (lambda: FRAME[:0], "no rows"),
-    "keys": (lambda: FRAME.assign(o=[f"id {i}" for i in range(N)]), "200 different values"),
     "one column": (lambda: FRAME["age"], "use X.to_frame"),
     "a dict": (lambda: FRAME.to_dict("list"), "X is a dict: .*DataFrame"),
     "text in an array": (FRAME.to_numpy, "column 3 .* has 'f', which is not a number"),

@@ -25,7 +25,7 @@ from mixfold.learners.em import EM
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 from mixfold.testing import families, learners
 
-MIXED = Product({0: Gaussian(), (1, 2): Gaussian(), 3: Poisson(), 4: Categorical(3)})  # type: ignore[arg-type]
+MIXED = Product({0: Gaussian(), (1, 2): Gaussian(), 3: Poisson(), 4: Categorical(3)})
 COMPLETE: list[Family] = [
     Gaussian(),
     Gaussian("tied"),
@@ -104,7 +104,7 @@ def test_density_of_gaussians_is_that_of_the_observed_cells() -> None:
 
 
 def test_density_of_a_product_is_that_of_the_observed_columns() -> None:
-    family = with_missing(Product({0: Gaussian(), 1: Poisson()}))  # type: ignore[arg-type]
+    family = with_missing(Product({0: Gaussian(), 1: Poisson()}))
     x = np.array([[1.0, 2.0], [np.nan, 3.0], [0.5, np.nan], [np.nan, np.nan]])
     params = family.example(2, 2, rng())
     normal, counts = params.parts

@@ -14,6 +14,7 @@ from mixfold.core.exponential_family import ExponentialFamily
 from mixfold.core.family import Family
 from mixfold.core.independent_columns import separable
 from mixfold.core.rows import Rows
+from mixfold.core.value import replace
 from mixfold.families.bernoulli import Bernoulli
 from mixfold.families.categorical import Categorical
 from mixfold.families.gamma import Gamma
@@ -24,7 +25,7 @@ from mixfold.families.multinomial import Multinomial
 from mixfold.families.poisson import Poisson
 from mixfold.families.product import Product
 from mixfold.kernels.choice import kernel_for
-from mixfold.kernels.native import NativeKernel
+from mixfold.kernels.native import NativeKernel, warn_once
 from mixfold.kernels.observed_gaussian import ObservedGaussianKernel
 from mixfold.kernels.product import ProductKernel
 from mixfold.kernels.reference import ReferenceKernel
@@ -37,7 +38,7 @@ CASES += [(family, 3, 5, 300) for family in families.all_variants(5) if family.n
 # one factor of every family, and factors that the kernel must reorder, transform or leave out
 COLUMNS: list[Family] = [one for one in families.all_variants(1) if separable(one) is not None]
 PRODUCTS: list[Family] = [
-    Product(factors)  # type: ignore[arg-type]
+    Product(factors)
     for factors in (
         dict(enumerate(COLUMNS)),
         {1: Poisson(), 0: Gaussian()},
@@ -127,7 +128,7 @@ def test_products_do_not_depend_on_threads(family: Family) -> None:
 
 
 def test_products_of_far_rows_and_tiny_components() -> None:
-    family = with_missing(Product({0: Gaussian(), 1: Poisson(), 2: Gamma()}))  # type: ignore[arg-type]
+    family = with_missing(Product({0: Gaussian(), 1: Poisson(), 2: Gamma()}))
     model, params, x = families.example_mixture(family, 3, 3, 40, rng())
     x[0, 0], x[1, 0], x[2, 1], x[3, 2] = 1e12, -1e60, 1e9, 1e30
     x[4] = 1e30, np.nan, 1e-30
@@ -137,3 +138,24 @@ def test_products_of_far_rows_and_tiny_components() -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-9)
     log_density = kernel.posterior(kernel.prepare(params), x)[0]
     np.testing.assert_allclose(log_density, reference.posterior(params, x)[0], rtol=1e-10)
+
+
+@pytest.mark.parametrize("levels", [3, 40])
+def test_numbers_that_are_no_levels_have_no_density_but_weight(levels: int) -> None:
+    family = Product({0: Gaussian(), 1: Categorical(levels)})
+    model, params, x = families.example_mixture(family, 3, 2, 50, rng())
+    x[:4, 1] = -1.0, levels, 1e300, 7e9
+    for one, rows in ((family, x), (with_missing(family), with_holes(x, 0.1))):
+        for law in (kernels.expectations_agree, kernels.posteriors_agree):
+            own = replace(model, family=one)
+            law(own, params, kernel_for(own), Rows(rows), 1e-9)
+
+
+def test_without_a_compiler_products_fall_back_to_the_reference(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mixfold.kernels.native._native", None)
+    warn_once.cache_clear()
+    with pytest.warns(RuntimeWarning, match="built without a compiler"):
+        found = kernel_for(families.example_mixture(PRODUCTS[1], 2, 2, 5, rng())[0])
+    assert type(found) is ReferenceKernel

@@ -170,7 +170,7 @@ def test_conditional_density_of_two_columns_is_the_joint_over_its_integral() -> 
 
 
 def test_conditional_probabilities_are_sums_over_a_table_of_counts_and_categories() -> None:
-    family = Product({0: Poisson(), 1: Categorical(3)})  # type: ignore[arg-type]
+    family = Product({0: Poisson(), 1: Categorical(3)})
     model, params, _ = example_mixture(family, 3, 2, 1, rng(3))
     counts, levels = np.arange(200.0), np.arange(3.0)
     rates = params.components.parts[0].means[:, 0]
@@ -197,7 +197,7 @@ def test_conditional_probabilities_are_sums_over_a_table_of_counts_and_categorie
 
 
 def test_means_of_angles_are_directions() -> None:
-    family = Product({0: VonMises(), 1: Gaussian()})  # type: ignore[arg-type]
+    family = Product({0: VonMises(), 1: Gaussian()})
     model, params, _ = example_mixture(family, 2, 2, 1, rng(5))
     small, found = conditional(model, params, {1: 0.3})
     angles = np.linspace(-np.pi, np.pi, 2001)[:-1]
@@ -305,7 +305,7 @@ def replaced_by_diagonal(params: MixtureParams) -> MixtureParams:
 
 
 def test_the_unusual_cell_has_the_lowest_contribution() -> None:
-    family = Product({(0, 1): Gaussian(), 2: Poisson()})  # type: ignore[arg-type]
+    family = Product({(0, 1): Gaussian(), 2: Poisson()})
     normal = GaussianParams(np.zeros((1, 2)), np.eye(2)[None])
     own = type(family.example(1, 3, rng()))((normal, MeanParams(np.full((1, 1), 4.0))))
     params = MixtureParams(np.ones(1), own)

@@ -135,13 +135,6 @@ class KeepsRows(Capability, Protocol[StateT]):
         """The state without the rows that it keeps, as states for merging are stored."""
         ...
 
-    def with_family_of(self, backend: Backend, state: StateT, params: Any, rows: int) -> StateT:
-        """The state for a family with the same parameters but other statistics.
-
-        `params` are the current ones, learned from `rows` rows.
-        """
-        ...
-
 
 class KeepsNoRows:
     """What holds for a learner whose state keeps no rows."""
@@ -176,12 +169,27 @@ class KeepsNoRows:
         """The state itself."""
         return state
 
-    def with_family_of(self, backend: Backend, state: Any, params: Any, rows: int) -> Any:
-        """The state after a fit that has resulted in the parameters."""
-        weight = self.learner.weight_learned(state, rows)
-        return self.learner.init_after_fit(backend, params, rows, weight)
-
 
 def row_keeping(learner: Learner) -> KeepsRows:
     """How a learner keeps rows, if it does."""
     return learner if isinstance(learner, KeepsRows) else KeepsNoRows(learner)
+
+
+@runtime_checkable
+class ChangesFamily(Capability, Protocol[StateT]):
+    """A learner whose state can continue with another family that has the same parameters."""
+
+    def with_family_of(self, backend: Backend, state: StateT, params: Any, rows: int) -> StateT:
+        """The state for the family of the backend, whose statistics are others.
+
+        `params` are the current ones, learned from `rows` rows.
+        """
+        ...
+
+
+def with_family_of(learner: Learner, backend: Backend, state: Any, params: Any, rows: int) -> Any:
+    """The state for another family; by default that after a fit with the current parameters."""
+    if isinstance(learner, ChangesFamily):
+        return learner.with_family_of(backend, state, params, rows)
+    weight = learner.weight_learned(state, rows)
+    return learner.init_after_fit(backend, params, rows, weight)

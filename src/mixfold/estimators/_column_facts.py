@@ -20,7 +20,6 @@ from mixfold.sources.table import Codes, arrow, is_temporal
 
 SAMPLE = 10_000  # rows from which families are chosen
 MOST_LEVELS = 1000
-FEW_LEVELS = 20  # more than these must be at most half as many as the rows
 
 
 @dataclass(frozen=True)
@@ -101,8 +100,7 @@ def _facts(name: str, column: Array, codes: Codes) -> ColumnFacts:
     kind, values = codes.types[name], _observed(name, column)
     if name in codes.values:
         levels = sorted_levels(codes.values[name])
-        keys = len(levels) > FEW_LEVELS and 2 * len(levels) > len(values)
-        if keys or len(levels) > MOST_LEVELS:
+        if len(levels) > MOST_LEVELS:
             raise InvalidInputError(
                 f"column {name!r} has {len(levels):,} different values that are not numbers, as "
                 "names and keys of rows have: leave it out with columns=[...] (--columns)"

@@ -76,7 +76,7 @@ class Conditioning(Density):
         found = marginal(learned.model, learned.params, chosen)
         return self._of(*found, chosen)
 
-    def conditional(self, given: Mapping[str | int, Any]) -> Self:
+    def conditional(self, given: Mapping[Any, Any]) -> Self:
         """The mixture of the other columns, given the values of some, as a fitted estimator.
 
         Its means are a mixture of regressions on the given columns.

@@ -107,7 +107,7 @@ class Density(Streaming):
         """
         if not settings.cells.missing or settings.family.accepts_missing:
             self._learn(settings, source, place)
-        elif may_have_missing(source):
+        elif may_have_missing(source) and (source.rereadable or not settings.learner.rereads):
             self._learn(settings.for_missing(), source, place)
         else:
             try:

@@ -15,6 +15,7 @@ from mixfold.core.errors import InvalidInputError, MissingValueError
 from mixfold.core.family import Family
 from mixfold.core.learner import Learner
 from mixfold.core.limits import HEAVIEST, LARGEST, LIGHTEST
+from mixfold.core.missing_cells import has_missing
 from mixfold.core.places import cell_place
 from mixfold.core.registry import make, name_of
 from mixfold.core.rows import Array as Floats
@@ -234,16 +235,37 @@ def check_rows(
         raise InvalidInputError(f"{place}: {message} in a {name_of(family)} mixture")
 
 
-def check_sample(family: Family, source: Source, rows: Rows, numbers: Sequence[int] | None) -> None:
-    """Check a sample of rows of a source; errors give the number of the row in the source."""
+def check_sample(
+    family: Family, source: Source, drawn: bool, rows: Rows, numbers: Sequence[int] | None
+) -> None:
+    """Check a sample of rows of a source; errors give the number of the row in the source.
+
+    If parameters are drawn from the sample, some cell of every column must be observed.
+    """
     try:
         check_rows(family, source.columns, rows, numbers)
+        if drawn:
+            _check_columns_observed(source.columns, rows)
     except InvalidInputError:
         first = 0
         for block in source.blocks() if numbers is None and source.rereadable else ():
             check_rows(family, source.columns, block, range(first, first + len(block)))
             first += len(block)
         raise
+
+
+def _check_columns_observed(columns: Sequence[str] | None, rows: Rows) -> None:
+    """Refuse columns of which no cell is observed."""
+    if len(rows) and has_missing(rows.x):
+        empty = np.flatnonzero(np.isnan(rows.x).all(axis=0))
+        if len(empty):
+            name = (
+                f"{empty[0] + 1} (counted from 1)" if columns is None else repr(columns[empty[0]])
+            )
+            raise InvalidInputError(
+                f"column {name} has no values in {len(rows):,} rows: leave it out with "
+                "columns=[...] (--columns)"
+            )
 
 
 def check_finite(

@@ -14,7 +14,7 @@ from mixfold.core.capabilities import CovarianceMatrices
 from mixfold.core.checks import check_count, check_kind, check_seed
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Learner
-from mixfold.core.learner_capabilities import MonitorsDrift, row_keeping
+from mixfold.core.learner_capabilities import MonitorsDrift, row_keeping, with_family_of
 from mixfold.core.rows import Rows
 from mixfold.core.value import equal, field_names, replace, value
 from mixfold.families.incomplete_rows import with_missing
@@ -215,8 +215,8 @@ class Learned:
             return replace(self, model=replace(self.model, family=family))
         known = self.settle(with_model(backend, self.model), initialization)
         model = replace(known.model, family=with_missing(known.model.family))
-        keeping, there = row_keeping(self.learner), with_model(backend, model)
-        after = keeping.with_family_of(there, state, known.params, self.n_rows)
+        there = with_model(backend, model)
+        after = with_family_of(self.learner, there, state, known.params, self.n_rows)
         stream = Stream(None, after, [Snapshot(after, self.n_seen, self.n_rows)])
         return replace(known, model=model, stream=stream)
 

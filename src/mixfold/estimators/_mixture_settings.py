@@ -57,6 +57,6 @@ class MixtureSettings:
     def sample(self, backend: MixtureBackend, source: Source, n_init: int, seed: int) -> Sample:
         """The sample of a source for limits and initial parameters."""
         size = self.sample_size(source)
-        check = partial(check_sample, self.family, source)
+        check = partial(check_sample, self.family, source, self.initialization.random)
         drawing = Drawing(self.initialization, size, n_init, seed, check)
         return Sample(backend, self.learner, source, drawing)

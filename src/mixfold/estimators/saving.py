@@ -74,7 +74,7 @@ def _storable(thing: Any) -> Any:
     if is_value(thing):
         return without_places(thing)
     if isinstance(thing, Mapping):  # families by column
-        return Product(thing)  # type: ignore[arg-type]
+        return Product(thing)
     raise ModelFileError(f"cannot save the setting {thing!r}: a model file cannot hold it")
 
 

@@ -18,7 +18,7 @@ from mixfold.core.family import Family
 from mixfold.core.params import Params
 from mixfold.core.rows import Array
 from mixfold.core.value import replace
-from mixfold.families.factor import Factor, Placed
+from mixfold.families.factor import Placed
 from mixfold.families.product import Product, ProductParams
 
 
@@ -120,7 +120,7 @@ def _narrowed(
             family, own = narrow(part, kept)
         positions = tuple(numbers[part.places[i]] for i in kept)
         names = positions if by_number else tuple(factor.columns[i] for i in kept)
-        factors.append(Factor(names, family, positions, factor.levels, factor.other))
+        factors.append(replace(factor, columns=names, family=family, positions=positions))
         parts.append(own)
     return replace(product, factors=tuple(factors)), ProductParams(tuple(parts))
 

@@ -15,6 +15,8 @@ from mixfold.families._covariance import lower_root
 from mixfold.families.gaussian import LOG_2PI, Gaussian, GaussianParams
 from mixfold.families.observed_columns import Incomplete, ObservedColumns
 
+MOST_NUMBERS = 2**22  # that regressions of patterns may hold
+
 
 class Regression(NamedTuple):
     """The missing columns given the observed ones, of K components.
@@ -54,6 +56,25 @@ def regression(scale: Array, pattern: Pattern) -> Regression:
     return Regression(whiten, logs, slopes, left)
 
 
+class Regressions:
+    """The regressions of patterns under some parameters, kept as long as there is room."""
+
+    def __init__(self, scales: Array) -> None:
+        self._scales = scales
+        self._known: dict[bytes, Regression] = {}
+        self._most = MOST_NUMBERS // (2 * scales.size)
+
+    def of(self, pattern: Pattern) -> Regression:
+        """The regression of a pattern, computed if it is not known."""
+        key = pattern.missing.tobytes()
+        found = self._known.get(key)
+        if found is None:
+            found = regression(self._scales, pattern)
+            if len(self._known) < self._most:
+                self._known[key] = found
+        return found
+
+
 @value
 class ObservedGaussian(Incomplete):
     """Gaussians of rows with missing cells, which are integrated out.
@@ -78,14 +99,20 @@ class ObservedGaussian(Incomplete):
             return np.asarray(np.broadcast_to(params.scale, (k, d))[:, :, None] * np.eye(d))
         return np.broadcast_to(params.scale, (k, d, d))
 
-    def log_density(self, params: GaussianParams, x: Array) -> Array:
-        found, scales = np.empty((len(x), len(params.means))), self._scales(params)
+    def regressions(self, params: GaussianParams) -> Regressions:
+        """The regressions of patterns, for several calls with the same parameters."""
+        return Regressions(self._scales(params))
+
+    def log_density(
+        self, params: GaussianParams, x: Array, known: Regressions | None = None
+    ) -> Array:
+        found, known = np.empty((len(x), len(params.means))), known or self.regressions(params)
         for pattern in patterns(x):
             rows = x[pattern.rows]
             if not len(pattern.missing):
                 found[pattern.rows] = self.complete.log_density(params, rows)
                 continue
-            given = regression(scales, pattern)
+            given = known.of(pattern)
             z = self._whitened(params, rows, pattern, given)
             square = np.square(z).sum(axis=2) + len(pattern.observed) * LOG_2PI
             found[pattern.rows] = (-0.5 * square - given.log_determinant[:, None]).T
@@ -98,15 +125,21 @@ class ObservedGaussian(Incomplete):
         away = rows[:, pattern.observed][None] - params.means[:, None, pattern.observed]
         return np.asarray(away @ given.whiten.swapaxes(1, 2))
 
-    def sums(self, params: GaussianParams, x: Array, responsibilities: Array) -> Array:
+    def sums(
+        self,
+        params: GaussianParams,
+        x: Array,
+        responsibilities: Array,
+        known: Regressions | None = None,
+    ) -> Array:
         k, d = params.means.shape
-        total, scales = np.zeros((k, self.n_sums(d))), self._scales(params)
+        total, known = np.zeros((k, self.n_sums(d))), known or self.regressions(params)
         for pattern in patterns(x):
             rows, r = x[pattern.rows], responsibilities[pattern.rows]
             if not len(pattern.missing):
                 total += self.complete.sums(params, rows, r)
                 continue
-            total += self._expected_sums(params, rows, r, pattern, regression(scales, pattern))
+            total += self._expected_sums(params, rows, r, pattern, known.of(pattern))
         return total
 
     def _expected_sums(

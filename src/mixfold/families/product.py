@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,6 +62,10 @@ class Product(Family[ProductParams]):
     """
 
     factors: tuple[Factor, ...] = ()
+
+    if TYPE_CHECKING:  # a mapping is accepted, and becomes a tuple
+
+        def __init__(self, factors: Mapping[Any, Any] | Sequence[Factor] = ()) -> None: ...
 
     def __post_init__(self) -> None:
         given: Any = self.factors

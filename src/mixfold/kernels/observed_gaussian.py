@@ -10,17 +10,18 @@ from numpy.typing import NDArray
 from mixfold.core.backend import Model
 from mixfold.core.rows import Array, Rows
 from mixfold.core.value import replace
-from mixfold.families.observed_gaussian import ObservedGaussian
+from mixfold.families.observed_gaussian import ObservedGaussian, Regressions
 from mixfold.kernels.native import KernelArguments, NativeKernel, is_compiled
 from mixfold.kernels.reference import ReferenceKernel
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 
 class BothArguments(NamedTuple):
-    """Parameters, and those of the kernel of complete rows."""
+    """Parameters, those of the kernel of complete rows, and what is known of other rows."""
 
     params: MixtureParams
     complete: KernelArguments
+    regressions: Regressions
 
 
 class ObservedGaussianKernel(ReferenceKernel):
@@ -28,7 +29,9 @@ class ObservedGaussianKernel(ReferenceKernel):
 
     def __init__(self, model: MixtureModel) -> None:
         super().__init__(model)
-        self._complete = NativeKernel(replace(model, family=model.family.for_complete_rows()))
+        assert isinstance(model.family, ObservedGaussian)
+        self._family = model.family
+        self._complete = NativeKernel(replace(model, family=model.family.complete))
 
     @staticmethod
     def supports(model: Model) -> bool:
@@ -39,7 +42,8 @@ class ObservedGaussianKernel(ReferenceKernel):
 
     def prepare(self, params: MixtureParams) -> BothArguments:
         """Convert parameters for the other methods, once for many blocks."""
-        return BothArguments(params, self._complete.prepare(params))
+        known = self._family.regressions(params.components)
+        return BothArguments(params, self._complete.prepare(params), known)
 
     def expect(self, prepared: BothArguments, rows: Rows) -> Array:
         """The sums of one block of rows."""
@@ -69,12 +73,20 @@ class ObservedGaussianKernel(ReferenceKernel):
         """The sums of a block under given responsibilities, of any sign, without likelihood."""
         there = _is_complete(rows.x)
         given = np.asarray(responsibilities, dtype=np.float64)
-        found = super().moments(prepared.params, rows.where(~there), given[~there])
-        return found + self._complete.moments(prepared.complete, rows.where(there), given[there])
+        found = self._complete.moments(prepared.complete, rows.where(there), given[there])
+        if there.all():
+            return found
+        others = rows.where(~there)
+        x, weighted = others.x.astype(np.float64), given[~there] * others.weights()[:, None]
+        table = self._family.sums(prepared.params.components, x, weighted, prepared.regressions)
+        found[1:] += table.ravel()
+        return found
 
     def log_joint(self, prepared: BothArguments, x: Array) -> Array:
         """log w_k p(x | k), (n, K)."""
-        return super().log_joint(prepared.params, x)
+        params, x = prepared.params, x.astype(np.float64, copy=False)
+        densities = self._family.log_density(params.components, x, prepared.regressions)
+        return densities + np.log(params.weights)
 
 
 def _is_complete(x: NDArray[Any]) -> NDArray[np.bool_]:

@@ -15,6 +15,9 @@ from mixfold.learners._kept_estimates import KeptFit
 from mixfold.learners._kept_rows import KeptRows, nothing_kept
 from mixfold.models.mixture_model import MixtureParams
 
+LEAST_KEPT = 512  # rows, whatever the memory
+BYTES_PER_ROW = 24  # of keys, numbers and weights
+
 
 @value
 class ReservoirState:
@@ -61,6 +64,13 @@ class ReservoirState:
         kept = nothing_kept(self.kept.below).joined(latest)
         return replace(self, kept=kept, rows=self.rows - first, fit=None)
 
+    def continued(self, fresh: ReservoirState) -> ReservoirState:
+        """A fresh state with the rows that this one has kept, if these are all."""
+        if self.statistics is not None:
+            return fresh
+        gathered = replace(fresh.gathered, n=self.gathered.n)
+        return replace(fresh, params=self.params, kept=self.kept, rows=self.rows, gathered=gathered)
+
     @property
     def weight(self) -> float:
         """The weight of all rows before the last refit."""
@@ -88,3 +98,8 @@ def common_rows(before: ReservoirState, states: Sequence[ReservoirState]) -> Kep
     """The rows learned before the states parted, as far as one of them has kept them."""
     most = max(states, key=lambda state: state.kept.below)
     return nothing_kept(most.kept.below).joined(most.kept.until(before.rows))
+
+
+def rows_that_fit(memory_budget: int, d: int) -> int:
+    """The number of rows of d columns that fit into so many bytes."""
+    return max(memory_budget // (8 * d + BYTES_PER_ROW), LEAST_KEPT)

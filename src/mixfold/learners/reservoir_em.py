@@ -26,19 +26,16 @@ from mixfold.learners._refits import (
     statistics_of,
     tile_after,
 )
-from mixfold.learners._reservoir_state import ReservoirState, common_rows, united
+from mixfold.learners._reservoir_state import ReservoirState, common_rows, rows_that_fit, united
 from mixfold.learners._stochastic import BRANCH
 from mixfold.learners._united_statistics import Part, improved_by_all, part_of
 from mixfold.learners.em import EM
 from mixfold.models.limits_from_data import with_limits, with_model
 from mixfold.models.mixture_model import MixtureBackend, MixtureModel, MixtureParams
 
-LEAST_KEPT = 512  # rows, whatever the memory
 ROWS_TO_START = 16
 LEAST_REFIT = 64  # rows after which EM runs again where a pass has ended with fewer
-BYTES_PER_ROW = 24  # of keys, numbers and weights
-# If rows were dropped, parameters are updated when there are one part in so many more rows, and
-# these count for at least so much of the statistics, since parameters change at first.
+# after rows were dropped: one part in so many more rows updates parameters, and counts for so much
 GROWTH, LEAST_STEP = 16, 0.2
 
 
@@ -163,22 +160,15 @@ class ReservoirEM(Learner[ReservoirState]):
     def with_family_of(
         self, backend: Backend[Any], state: ReservoirState, params: Any, rows: int
     ) -> ReservoirState:
-        weight = self.weight_learned(state, rows)
-        if state.statistics is not None:
-            return self.init_after_fit(backend, params, rows, weight, state.seed)
-        known = 0.0 if state.before is None else float(state.before.count)
-        fresh = self.init_after_fit(backend, params, rows, known, state.seed)
-        gathered = replace(fresh.gathered, n=state.gathered.n)
-        return replace(
-            fresh, params=state.params, kept=state.kept, rows=state.rows, gathered=gathered
-        )
+        weight = state.weight if state.statistics is None else self.weight_learned(state, rows)
+        return state.continued(self.init_after_fit(backend, params, rows, weight, state.seed))
 
     def rows_to_start(self, k: int, d: int) -> int:
         return max(ROWS_TO_START, 2 * k)
 
     def most_rows(self, d: int) -> int:
         """The number of rows that fit into the memory."""
-        return max(self.memory_budget // (8 * d + BYTES_PER_ROW), LEAST_KEPT)
+        return rows_that_fit(self.memory_budget, d)
 
     # learning
 

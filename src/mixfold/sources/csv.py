@@ -13,7 +13,7 @@ from mixfold.sources._csv_lines import FirstLines, check_delimiter, check_header
 from mixfold.sources._file import TableFile, skip_rows
 from mixfold.sources.csv_files import PLAIN, CsvOptions
 from mixfold.sources.location import Location, RemoteFile
-from mixfold.sources.table import Codes, Selection, is_numeric
+from mixfold.sources.table import Codes, Selection, is_numeric, is_temporal
 
 BLOCK, LONGEST = 2**22, 2**28
 ROWS_PER_BLOCK = 4
@@ -139,9 +139,7 @@ class Csv(TableFile):
 
         # a column that begins with integers may have other numbers later
         numbers = {n: t for n, t in self.selection.types.items() if t != pyarrow.bool_()}
-        types = {
-            n: pyarrow.float64() if is_numeric(t) else pyarrow.string() for n, t in numbers.items()
-        }
+        types = {n: _as_read(t) for n, t in numbers.items()}
         given = {n: t for n, t in self.options.types().items() if n in types}
         try:
             with self._reader(
@@ -166,3 +164,12 @@ class Csv(TableFile):
             f"cannot read {self.path}: column {name}: {what}; if that is a missing value, name it "
             "with null_values=[...] (--null-value), else leave the column out"
         )
+
+
+def _as_read(kind: Any) -> Any:
+    """The type in which a column is read: numbers, dates, or else text."""
+    import pyarrow
+
+    if is_numeric(kind):
+        return pyarrow.float64()
+    return kind if is_temporal(kind) else pyarrow.string()

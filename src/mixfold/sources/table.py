@@ -86,7 +86,8 @@ class Codes:
             raise SourceError(
                 f"{place}: column {name!r} is {kind}: make numbers, text or dates of its values"
             )
-        number = is_numeric(kind) or (self.dates and is_temporal(kind))
+        empty = self.missing and arrow().types.is_null(kind)
+        number = is_numeric(kind) or empty or (self.dates and is_temporal(kind))
         coded = name in self.always or not number
         if coded and self.known is not None and name not in self.always | self.free:
             _check_numeric(field, place)
@@ -157,10 +158,9 @@ def _level(name: str, found: Any) -> Any:
 
 
 def _text(array: Any) -> Any:
-    """The array, with text as all versions of Arrow can encode it."""
+    """The array; views of text, for which pyarrow has few functions, as text."""
     pa = arrow()
-    is_view = getattr(pa.types, "is_string_view", None)
-    return array.cast(pa.large_string()) if is_view and is_view(array.type) else array
+    return array.cast(pa.large_string()) if array.type == pa.string_view() else array
 
 
 def _manner(kind: Any) -> tuple[bool, bool]:
