@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import date, time, timedelta
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,12 @@ import numpy as np
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
 from mixfold.core.rows import Array
+from mixfold.estimators._frames import is_frame
 from mixfold.families.product import Product
-from mixfold.sources.table import Codes, is_missing
+from mixfold.sources.table import Codes, arrow, days_of, is_missing
 
 Levels = Mapping[str, tuple[Any, ...]]
+DATES = (date, time, timedelta, np.datetime64, np.timedelta64)
 
 
 @dataclass(frozen=True)
@@ -41,7 +44,7 @@ class Cells:
         if is_missing(found):
             return float("nan")
         if column not in self.levels:
-            return float(found)
+            return self._plain_number(column, found)
         levels = self.levels[column]
         if found in levels:
             return float(levels.index(found))
@@ -51,6 +54,17 @@ class Cells:
             f"column {column!r} has {found!r}, which was not in the data of fit; known are "
             f"{', '.join(map(str, levels))}"
         )
+
+    def _plain_number(self, column: str, found: Any) -> float:
+        """The value of a cell of a column without levels."""
+        if self.dates and isinstance(found, DATES):
+            return days_of(found)
+        try:
+            return float(found)
+        except (TypeError, ValueError):
+            raise InvalidInputError(
+                f"column {column!r} has {found!r}, which is not a number"
+            ) from None
 
 
 COMPLETE = Cells()
@@ -67,17 +81,24 @@ def cells_of(family: Family, missing: bool) -> Cells:
     return Cells(missing, found, any(factor.other for factor in family.factors), dates=True)
 
 
-def decoded(x: Array, names: list[str], cells: Cells) -> Any:
-    """Rows as a table with the values of categories, as a pandas frame or else an Arrow table."""
+def decoded(x: Array, names: list[str], cells: Cells, like: Any = None) -> Any:
+    """Rows as a table with the values of categories.
+
+    It is one of the library of `like`, a pandas frame with the same index, else a pandas frame if
+    there is pandas, and an Arrow table otherwise.
+    """
     pairs = zip(names, x.T, strict=True)
     columns = {name: _values(column, cells.levels.get(name)) for name, column in pairs}
+    library = type(like).__module__.partition(".")[0]
+    if library == "polars" and is_frame(like):
+        return type(like)(columns)
+    if library == "pyarrow":
+        return arrow().table(columns)
     try:
         import pandas
     except ImportError:
-        import pyarrow
-
-        return pyarrow.table(columns)
-    return pandas.DataFrame(columns)
+        return arrow().table(columns)
+    return pandas.DataFrame(columns, index=like.index if library == "pandas" else None)
 
 
 def _values(column: Array, levels: tuple[Any, ...] | None) -> Any:

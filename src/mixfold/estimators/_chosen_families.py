@@ -28,6 +28,7 @@ FEW_VALUES = 10  # whole numbers, up to which their probabilities are estimated 
 ROWS_PER_VALUE = 20  # rows in the sample for each of few real numbers
 MARGIN = 0.01  # nats per row by which others must be better than the first
 NORMAL = Gaussian("diag")
+YES_AND_NO = (False, True)
 
 
 class Choice(NamedTuple):
@@ -40,10 +41,10 @@ class Choice(NamedTuple):
 
     def factor(self, other: bool) -> Factor:
         """The factor of a product; with `other`, one more level stands for all other values."""
-        family = self.family
-        if self.levels is not None and other:
-            family = Categorical(len(self.levels) + 1)
-        return Factor((self.column,), family, None, self.levels, other and self.levels is not None)
+        levels = self.levels
+        if not other or levels is None or levels is YES_AND_NO:
+            return Factor((self.column,), self.family, None, levels)
+        return Factor((self.column,), Categorical(len(levels) + 1), None, levels, True)
 
 
 def choose(facts: ColumnFacts) -> Choice:
@@ -52,7 +53,7 @@ def choose(facts: ColumnFacts) -> Choice:
     if facts.levels is not None:
         return _of_levels(name, facts.levels, "values that are not numbers")
     if facts.holds == "yes and no":
-        return Choice(name, Bernoulli(), "yes and no")
+        return Choice(name, Bernoulli(), "yes and no", YES_AND_NO)
     if facts.holds == "dates":
         return Choice(name, NORMAL, "dates, as days since 1970")
     return _of_any_numbers(facts)

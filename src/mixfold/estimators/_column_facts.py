@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from mixfold.core.arrays import as_array
 from mixfold.core.engine import engine_holding
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Array
 from mixfold.core.source import Source
-from mixfold.estimators._frames import is_frame
-from mixfold.sources.opening import as_table, is_table, open_source
+from mixfold.estimators._edge import check_table_shaped, is_source
+from mixfold.estimators._frames import check_column_list, is_frame, name_the_column
+from mixfold.sources.opening import as_table, open_source
 from mixfold.sources.table import Codes, arrow, is_temporal
 
 SAMPLE = 10_000  # rows from which families are chosen
@@ -42,13 +44,22 @@ class ColumnFacts:
 
 def column_facts(data: Any, columns: Sequence[str] | None, weight: Any) -> list[ColumnFacts]:
     """The facts of the columns of a table, or of an array, whose columns have numbers."""
-    if isinstance(data, np.ndarray) or (hasattr(data, "__array__") and not is_table(data)):
-        return _facts_of_array(np.asarray(data, dtype=np.float64))
+    check_column_list(columns)
+    check_table_shaped(data)
+    if not (is_frame(data) or is_source(data)):
+        with name_the_column(data):
+            return _facts_of_array(np.asarray(as_array(data), dtype=np.float64))
     if engine_holding(data) is not None:
         data = data.compute()  # the levels of all partitions are needed
     data = as_table(data) if is_frame(data) else data
     codes, named = Codes(missing=True, dates=True), weight if isinstance(weight, str) else None
     source = open_source(data, columns, named, codes)
+    if not source.rereadable:
+        raise InvalidInputError(
+            "the types of columns are read before the rows, and these data can be read only once: "
+            "give their blocks to partial_fit one by one, or give a list of blocks, a table or "
+            "files"
+        )
     if source.columns is None:
         return _facts_of_array(_sample(source))
     rows = _sample(source)
@@ -75,7 +86,9 @@ def _facts_of_array(x: Array) -> list[ColumnFacts]:
 
 
 def _observed(name: Any, column: Array) -> Array:
-    values = column[~np.isnan(column)]
+    values = column[np.isfinite(column)]  # infinite values are refused later, with their place
+    if not len(column):
+        raise InvalidInputError("the data have no rows: at least one is needed")
     if not len(values):
         raise InvalidInputError(
             f"column {name!r} has no values in {len(column)} rows: leave it out"

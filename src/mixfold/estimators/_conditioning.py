@@ -11,15 +11,16 @@ from sklearn.utils.validation import check_is_fitted
 from mixfold.core.data_limits import without_limits
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Array as Floats
+from mixfold.core.rows import Rows
 from mixfold.estimators._cells import COMPLETE, Cells, cells_of, decoded
 from mixfold.estimators._density import Density
-from mixfold.estimators._edge import seed_from
+from mixfold.estimators._edge import check_rows, seed_from
 from mixfold.estimators._frames import is_frame
 from mixfold.estimators._learned import Learned
 from mixfold.fitting.history import no_history
 from mixfold.fitting.stream import Stream
 from mixfold.learners.em import EM
-from mixfold.models.conditioning import conditional, contributions, marginal
+from mixfold.models.conditioning import conditional, contributions, incomplete, marginal
 from mixfold.models.imputation import impute
 from mixfold.models.mixture_model import MixtureModel, MixtureParams, count_degenerate
 from mixfold.sources.opening import is_paths, is_table
@@ -69,6 +70,8 @@ class Conditioning(Density):
     def marginal(self, columns: Sequence[str | int]) -> Self:
         """The mixture of some of the columns, as a fitted estimator."""
         check_is_fitted(self)
+        if isinstance(columns, str):
+            raise InvalidInputError(f"columns is {columns!r}: give a list of columns")
         learned, chosen = self._now(), [self._number(column) for column in columns]
         found = marginal(learned.model, learned.params, chosen)
         return self._of(*found, chosen)
@@ -79,9 +82,21 @@ class Conditioning(Density):
         Its means are a mixture of regressions on the given columns.
         """
         check_is_fitted(self)
+        if not isinstance(given, Mapping):
+            raise InvalidInputError(f"given is {given!r}: give a dict of columns and their values")
         learned = self._now()
         cells = cells_of(learned.model.family, True)
-        known = {self._number(c): cells.number(str(c), value) for c, value in given.items()}
+        names, known = getattr(self, "feature_names_in_", None), {}
+        for column, value in given.items():
+            known[self._number(column)] = number = cells.number(str(column), value)
+            if not np.isfinite(number):
+                raise InvalidInputError(
+                    f"the value of column {column!r} is {value!r}: give a finite number, or leave "
+                    "the column out if its value is not known"
+                )
+        row = np.full((1, learned.n_features), np.nan)
+        row[0, list(known)] = list(known.values())
+        check_rows(incomplete(learned.model).family, names, Rows(row), None)
         found = conditional(learned.model, learned.params, known)
         rest = [j for j in range(learned.n_features) if j not in known]
         return self._of(*found, rest)
@@ -130,7 +145,7 @@ class Conditioning(Density):
         names = getattr(self, "feature_names_in_", None)
         if names is None or not (is_frame(X) or is_table(X) or is_paths(X)):
             return x
-        return decoded(x, list(map(str, names)), self._cells() if cells is None else cells)
+        return decoded(x, list(map(str, names)), self._cells() if cells is None else cells, X)
 
     def decode(self, x: Floats) -> Any:
         """Rows of numbers as a table with the values of categories; as they are without any."""

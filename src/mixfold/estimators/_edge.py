@@ -78,7 +78,7 @@ def open_data(
     A tensor is moved to the device or, if that is None, converted to an array.
     """
     check_column_list(columns)
-    _check_table_shaped(data)
+    check_table_shaped(data)
     if is_tensor(data) and device is not None:
         named = sample_weight if isinstance(sample_weight, str) else None
         _check_no_names(columns, named, "tensors")
@@ -93,8 +93,13 @@ def open_data(
     return source
 
 
-def _check_table_shaped(data: Any) -> None:
-    """Refuse a single column and a function, which have neither rows nor blocks."""
+def check_table_shaped(data: Any) -> None:
+    """Refuse a single column, a dict and a function, which have neither rows nor blocks."""
+    if isinstance(data, dict):
+        raise InvalidInputError(
+            "X is a dict: a table is needed; use pandas.DataFrame(X) if it has columns, and "
+            "pandas.DataFrame([X]) if it is a row"
+        )
     if hasattr(data, "to_frame") and not hasattr(data, "columns"):
         raise InvalidInputError(
             f"X is a {type(data).__name__} of one column: a table of rows and columns is needed; "

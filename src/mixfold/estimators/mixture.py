@@ -14,6 +14,7 @@ from mixfold.core.family import Family
 from mixfold.core.initializer import Initializer
 from mixfold.core.learner import Learner
 from mixfold.core.registry import is_called
+from mixfold.core.source import Source
 from mixfold.estimators._chosen_families import chosen_product, with_levels
 from mixfold.estimators._column_facts import column_facts
 from mixfold.estimators._conditioning import Conditioning
@@ -188,7 +189,7 @@ class Mixture(Conditioning):
     def _family_for(self, X: Any, sample_weight: Any) -> Family:
         other, given = self.unseen == OWN_LEVEL, self.family
         if isinstance(given, Product):
-            if not given.names:
+            if not given.names or isinstance(X, Source):
                 return given
             facts = column_facts(X, self._table_columns(), sample_weight)
             return with_levels(given, facts, other)
@@ -206,7 +207,14 @@ class Mixture(Conditioning):
         return self.columns if self.columns is not None else names
 
     def _known_family(self) -> Family:
-        if not self._typed or not self.__sklearn_is_fitted__():
+        if not self.__sklearn_is_fitted__():
+            if is_called(self.family, "auto"):
+                raise InvalidInputError(
+                    "family is 'auto', which chooses families from the columns of a table: give "
+                    "some rows to fit or partial_fit before single ones"
+                )
+            return self._family()
+        if not self._typed:
             return self._family()
         return without_limits(self._learned.model.family).for_complete_rows()
 

@@ -71,7 +71,9 @@ class Product(Family[ProductParams]):
         given: Any = self.factors
         if isinstance(given, Mapping):
             given = tuple(part for item in given.items() for part in factors_of(*item))
-        object.__setattr__(self, "factors", tuple(given))
+        if not isinstance(given, tuple) or not all(isinstance(one, Factor) for one in given):
+            raise InvalidInputError(f"factors is {given!r}: give a dict of columns and families")
+        object.__setattr__(self, "factors", given)
         if not self.factors:
             raise InvalidInputError("factors is empty: a product needs a family of some column")
         names = [name for factor in self.factors for name in factor.columns]
@@ -293,7 +295,9 @@ class Product(Family[ProductParams]):
         k = n_components_of(params)
         means = np.full((k, self.n_columns), np.nan)
         for part, own in zip(self.placed(params), shown, strict=True):
-            if not part.family.has_categories and "means" in own:
+            if part.family.has_categories:
+                own.pop("means", None)  # of codes
+            elif "means" in own:
                 means[:, part.places] = own["means"]
         labels = [factor.label for factor in self.factors]
         return {"means": means, "parameters": dict(zip(labels, shown, strict=True))}

@@ -114,13 +114,26 @@ def as_table(data: Any) -> Any:
     """Convert a table of any library with an Arrow interface to an Arrow table.
 
     pandas converts frames slowly, column by column; frames of a single numeric dtype are converted
-    here.
+    here. The index of a frame is no column.
     """
     pa = arrow()
     if not _is_plain_frame(data):
-        return pa.table(data)
+        return _converted(data)
     arrays = [pa.array(column, from_pandas=True) for column in data.to_numpy().T]
     return pa.table(arrays, names=[str(name) for name in data.columns])
+
+
+def _converted(data: Any) -> Any:
+    pa = arrow()
+    frame = type(data).__module__.partition(".")[0] == "pandas"
+    try:
+        return pa.Table.from_pandas(data, preserve_index=False) if frame else pa.table(data)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        why = "; ".join(str(part) for part in reversed(error.args))
+        raise InvalidInputError(
+            f"the table cannot be read: {why}: columns with names of their own are needed, each "
+            "with values of one type"
+        ) from None
 
 
 def _is_plain_frame(data: Any) -> bool:

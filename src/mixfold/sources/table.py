@@ -82,6 +82,10 @@ class Codes:
         name, kind = field.name, field.type
         if arrow().types.is_nested(kind):
             raise SourceError(f"{place}: column {name!r} is {kind}: one value a row is needed")
+        if isinstance(kind, arrow().BaseExtensionType):
+            raise SourceError(
+                f"{place}: column {name!r} is {kind}: make numbers, text or dates of its values"
+            )
         empty = self.missing and arrow().types.is_null(kind)
         number = is_numeric(kind) or empty or (self.dates and is_temporal(kind))
         coded = name in self.always or not number
@@ -100,15 +104,13 @@ class Codes:
     def codes(self, name: str, array: Any) -> np.ndarray:
         """The numbers of an Arrow array of values of column `name`."""
         pa = arrow()
-        if array.type == pa.string_view():  # for which pyarrow has few functions
-            array = array.cast(pa.large_string())
         if not pa.types.is_dictionary(array.type):
-            array = array.dictionary_encode()
-        indices = array.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+            array = _text(array).dictionary_encode()
+        indices = array.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
         used, places = np.unique(indices, return_inverse=True)
         numbers = np.full(len(used), np.nan)
         there = used >= 0
-        found = array.dictionary.take(pa.array(used[there])).to_pylist()
+        found = _text(array.dictionary).take(pa.array(used[there])).to_pylist()
         numbers[there] = [self._number(name, level) for level in found]
         return numbers[places]
 
@@ -153,6 +155,12 @@ def _level(name: str, found: Any) -> Any:
     if isinstance(found, Decimal):
         return float(found)
     return found if isinstance(found, str | int | float) else str(found)
+
+
+def _text(array: Any) -> Any:
+    """The array; views of text, for which pyarrow has few functions, as text."""
+    pa = arrow()
+    return array.cast(pa.large_string()) if array.type == pa.string_view() else array
 
 
 def _manner(kind: Any) -> tuple[bool, bool]:
@@ -251,6 +259,15 @@ def _values_with_gaps(array: Any) -> np.ndarray:
         return _days(array)
     found: np.ndarray = array.cast(arrow().float64()).to_numpy(zero_copy_only=False)
     return found
+
+
+def days_of(found: Any) -> float:
+    """A date or time as a number of days, like those in columns."""
+    if isinstance(found, np.datetime64):
+        found = found.astype("datetime64[us]").item()
+    if isinstance(found, np.timedelta64):
+        found = found.astype("timedelta64[us]").item()
+    return float(_days(arrow().array([found]))[0])
 
 
 def _days(array: Any) -> np.ndarray:
