@@ -13,7 +13,7 @@ from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Array
 from mixfold.core.source import Source
 from mixfold.estimators._frames import is_frame
-from mixfold.sources.opening import as_table, open_source
+from mixfold.sources.opening import as_table, is_table, open_source
 from mixfold.sources.table import Codes, arrow, is_temporal
 
 SAMPLE = 10_000  # rows from which families are chosen
@@ -42,7 +42,7 @@ class ColumnFacts:
 
 def column_facts(data: Any, columns: Sequence[str] | None, weight: Any) -> list[ColumnFacts]:
     """The facts of the columns of a table, or of an array, whose columns have numbers."""
-    if isinstance(data, np.ndarray) or (hasattr(data, "__array__") and not is_frame(data)):
+    if isinstance(data, np.ndarray) or (hasattr(data, "__array__") and not is_table(data)):
         return _facts_of_array(np.asarray(data, dtype=np.float64))
     if engine_holding(data) is not None:
         data = data.compute()  # the levels of all partitions are needed
