@@ -107,7 +107,7 @@ class Codes:
         numbers = np.full(size + 1, np.nan)
         found = (array.dictionary[i].as_py() for i in used.tolist())
         numbers[used] = [self._number(name, level) for level in found]
-        return numbers[indices]
+        return np.asarray(numbers[indices])
 
     def _number(self, name: str, found: Any) -> float:
         """The number of a value, which is a new one if it was not known."""
