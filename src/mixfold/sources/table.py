@@ -106,13 +106,13 @@ class Codes:
         pa = arrow()
         if not pa.types.is_dictionary(array.type):
             array = _text(array).dictionary_encode()
-        indices = array.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
-        used, places = np.unique(indices, return_inverse=True)
-        numbers = np.full(len(used), np.nan)
-        there = used >= 0
-        found = _text(array.dictionary).take(pa.array(used[there])).to_pylist()
-        numbers[there] = [self._number(name, level) for level in found]
-        return numbers[places]
+        size = len(array.dictionary)
+        indices = array.indices.cast(pa.int64()).fill_null(size).to_numpy(zero_copy_only=False)
+        used = np.flatnonzero(np.bincount(indices, minlength=size + 1)[:size])
+        numbers = np.full(size + 1, np.nan)
+        found = (array.dictionary[i].as_py() for i in used.tolist())
+        numbers[used] = [self._number(name, level) for level in found]
+        return np.asarray(numbers[indices])
 
     def _number(self, name: str, found: Any) -> float:
         """The number of a value, which is a new one if it was not known."""
