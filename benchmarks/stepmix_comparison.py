@@ -25,9 +25,8 @@ from threadpoolctl import threadpool_limits
 from _tables import heading
 from mixfold import Mixture
 from mixfold.experiments.templates import read_table
-from mixfold.families._probabilities import ProbabilityParams
 from mixfold.families.bernoulli import Bernoulli
-from mixfold.families.categorical import Categorical
+from mixfold.families.categorical import Categorical, ProbabilityParams
 from mixfold.families.gaussian import Gaussian, GaussianParams
 from mixfold.families.product import Product, ProductParams
 from mixfold.learners.em import EM
