@@ -102,9 +102,12 @@ def decoded(x: Array, names: list[str], cells: Cells, like: Any = None) -> Any:
 
 
 def _values(column: Array, levels: tuple[Any, ...] | None) -> Any:
-    """The values of a column; missing cells and other levels are None among categories."""
+    """The values of a column; missing cells and other levels are None among categories.
+
+    Numbers between codes, such as means of two levels, stand for the nearer one.
+    """
     if levels is None:
         return column
     known = [*levels, None, None]
-    codes = np.where(np.isnan(column), len(levels) + 1, column).astype(np.intp)
+    codes = np.rint(np.where(np.isnan(column), len(levels) + 1, column)).astype(np.intp)
     return [known[code] for code in codes.tolist()]
