@@ -103,6 +103,18 @@ def test_yes_and_no_are_filled_and_drawn_as_such() -> None:
     )
 
 
+def test_the_more_probable_of_two_levels_is_filled_in() -> None:
+    rng = np.random.default_rng(0)
+    z = rng.random(N) < 0.5
+    often = rng.random(N) < np.where(z, 0.8, 0.2)
+    frame = pd.DataFrame(
+        {"x": rng.normal(10.0 * z), "yes": often, "word": np.where(often, "public", "private")}
+    )
+    filled = auto().fit(frame).impute(pd.DataFrame({"x": [0.0, 10.0], "yes": None, "word": None}))
+    assert filled["yes"].tolist() == [False, True]
+    assert filled["word"].tolist() == ["private", "public"]
+
+
 def test_conditional_and_marginal_mixtures_know_the_levels(model: Mixture, tmp_path: Path) -> None:
     given = model.conditional({"sex": "f"})
     assert set(given.sample(50)[0]["plan"]) == {"a", "b", "c"}
