@@ -94,7 +94,7 @@ def _of_whole_numbers(facts: ColumnFacts) -> Choice:
     }
     if few:
         # counts that were not in the data may come later, levels may not
-        if values.min() > 0.0 or len(facts.distinct) < FEWEST_COUNTS:
+        if values.min() != 0.0 or len(facts.distinct) < FEWEST_COUNTS:
             return _of_numbers(facts, "few whole numbers")
         reason = _best(counts, values)
         return Choice(facts.name, counts[reason], reason)
