@@ -21,6 +21,7 @@ from mixfold.core.learner import Learner
 from mixfold.core.registry import find_all
 from mixfold.core.value import equal, field_names, is_value
 from mixfold.models.mixture_model import MixtureModel
+from mixfold.testing.families import columns_for
 
 SIZES = (
     *(1e5, 1e10, 1e15, 1e18, 2e19, 1e20, 1e25, 9.96921e36, 1e38, 3.4e38, 1e50, 1e60, 1e76, 1e77),
@@ -63,8 +64,7 @@ def draw_case(rng: np.random.Generator) -> Case:
     learners, choice = [*find_all("learners").values()], families()
     while True:
         learner, family = learners[rng.integers(len(learners))](), choice[rng.integers(len(choice))]
-        k, d = int(rng.integers(1, 5)), int(rng.integers(2, 5))
-        d = family.n_columns or d
+        k, d = int(rng.integers(1, 5)), columns_for(family, int(rng.integers(2, 5)))
         if learner.serves(MixtureModel(family, k, d)):
             break
     n = int(rng.integers(40, 200))

@@ -232,7 +232,7 @@ def test_frames_become_tables_as_pandas_makes_them(dtype: Any) -> None:
         frame.set_index("a"),
         frame.assign(d="x"),
     ):
-        assert as_table(one).equals(pa.table(one))
+        assert as_table(one).equals(pa.Table.from_pandas(one, preserve_index=False))
     if dtype == np.float64:
         frame.loc[3, "a"] = np.nan
         assert as_table(frame).equals(pa.table(frame))

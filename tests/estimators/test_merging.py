@@ -20,6 +20,7 @@ from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
 from mixfold.core.value import digest, equal
 from mixfold.families.gaussian import Gaussian
+from mixfold.families.negative_binomial import NegativeBinomialSizes
 from mixfold.fitting.component_order import reorder
 from mixfold.learners.mini_batch_em import MiniBatchEM
 from mixfold.learners.online_em import OnlineEM
@@ -190,6 +191,7 @@ def test_every_family_is_aligned(family: Family) -> None:
     order = [2, 0, 1]
     other = Mixture(family, 3, init=params, learner="em").fit(x)
     bounded = min(s.high for s in family.supports(d)) < np.inf or family.given_total
+    bounded = bounded or isinstance(family, NegativeBinomialSizes)  # sizes are hardly determined
     # rows of few values do not determine a mixture: another fit would be elsewhere
     start = reorder(other.params_, np.array(order)) if bounded else other.means_[order]
     passes = 1 if bounded else None

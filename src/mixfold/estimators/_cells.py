@@ -104,7 +104,7 @@ def decoded(x: Array, names: list[str], cells: Cells, like: Any = None) -> Any:
 def _values(column: Array, levels: tuple[Any, ...] | None) -> Any:
     """The values of a column; missing cells and other levels are None among categories.
 
-    Numbers between codes, such as means of two levels, stand for the nearer one.
+    The mean of two levels, which is the probability of the second, becomes the more probable one.
     """
     if levels is None:
         return column

@@ -12,7 +12,7 @@ from mixfold.core.family import Family
 from mixfold.core.rows import Array
 from mixfold.core.value import replace
 from mixfold.estimators._column_facts import ColumnFacts
-from mixfold.estimators._column_likelihoods import frequencies, likelihood
+from mixfold.estimators._column_likelihoods import likelihood
 from mixfold.families.bernoulli import Bernoulli
 from mixfold.families.beta import Beta
 from mixfold.families.categorical import Categorical
@@ -25,6 +25,7 @@ from mixfold.families.poisson import Poisson
 from mixfold.families.product import Product
 
 FEW_VALUES = 10  # whole numbers, up to which their probabilities are estimated one by one
+FEWEST_COUNTS = 5  # different whole numbers from zero on that are taken for counts
 ROWS_PER_VALUE = 20  # rows in the sample for each of few real numbers
 MARGIN = 0.01  # nats per row by which others must be better than the first
 NORMAL = Gaussian("diag")
@@ -92,9 +93,10 @@ def _of_whole_numbers(facts: ColumnFacts) -> Choice:
         "counts that vary more than Poisson's": NegativeBinomial(size=None),
     }
     if few:
-        reason = _best(counts, values) if values.min() == 0.0 else None
-        if reason is None or likelihood(counts[reason], values) < frequencies(values):
+        # counts that were not in the data may come later, levels may not
+        if values.min() != 0.0 or len(facts.distinct) < FEWEST_COUNTS:
             return _of_numbers(facts, "few whole numbers")
+        reason = _best(counts, values)
         return Choice(facts.name, counts[reason], reason)
     found: dict[str, Family] = {"whole numbers, most like normal distributions": NORMAL}
     reason = _best(found | counts if values.min() >= 0.0 else found, values)

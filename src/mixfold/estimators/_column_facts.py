@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -50,7 +50,7 @@ def column_facts(data: Any, columns: Sequence[str] | None, weight: Any) -> list[
         with name_the_column(data):
             return _facts_of_array(np.asarray(as_array(data), dtype=np.float64))
     if engine_holding(data) is not None:
-        data = data.compute()  # the levels of all partitions are needed
+        return _facts_of_partitions(data, columns, weight)
     data = as_table(data) if is_frame(data) else data
     codes, named = Codes(missing=True, dates=True), weight if isinstance(weight, str) else None
     source = open_source(data, columns, named, codes)
@@ -65,6 +65,25 @@ def column_facts(data: Any, columns: Sequence[str] | None, weight: Any) -> list[
     rows = _sample(source)
     _read_all_levels(data, source, codes)
     return [_facts(name, x, codes) for name, x in zip(source.columns, rows.T, strict=True)]
+
+
+def _facts_of_partitions(
+    data: Any, columns: Sequence[str] | None, weight: Any
+) -> list[ColumnFacts]:
+    """Types and values of the first partition that has rows, and the levels of all partitions."""
+    parts = (part.compute() for part in getattr(data, "partitions", [data]))
+    first = next((part for part in parts if len(part)), None)
+    if first is None:
+        raise InvalidInputError("the data have no rows: at least one is needed")
+    found = column_facts(first, columns, weight)
+    return [
+        one if one.levels is None else replace(one, levels=_levels(data[one.name])) for one in found
+    ]
+
+
+def _levels(column: Any) -> tuple[Any, ...]:
+    """The different values of a column of all partitions."""
+    return sorted_levels(column.dropna().astype(object).drop_duplicates().compute().tolist())
 
 
 def _sample(source: Source) -> Array:

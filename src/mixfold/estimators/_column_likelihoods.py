@@ -27,13 +27,6 @@ def likelihood(family: Family, values: Array) -> float:
     return max(_likelihood(family, values, k, whole) for k in COMPONENTS)
 
 
-def frequencies(values: Array) -> float:
-    """The same of a distribution with a probability for each of the values."""
-    counts = np.unique(values, return_counts=True)[1]
-    n = len(values)
-    return float((counts / n) @ np.log(counts / n) - 0.5 * (len(counts) - 1) * np.log(n) / n)
-
-
 def _likelihood(family: Family, values: Array, k: int, whole: bool) -> float:
     x, n = values[:, None], len(values)
     params, weights = _begin(family, x, k)

@@ -75,8 +75,8 @@ class NegativeBinomialSizes(ExpectedStatistics[NegativeBinomialParams]):
         check_array("sizes", params.sizes, (k, d), 0.5 * LEAST_SIZE, 2.0 * LARGEST_SIZE)
 
     def example(self, k: int, d: int, rng: np.random.Generator) -> NegativeBinomialParams:
-        means = rng.uniform(0.5, 12.0, size=(k, d))
-        return NegativeBinomialParams(means, rng.uniform(0.8, 9.0, size=(k, d)))
+        means = np.exp(rng.uniform(-0.5, 4.0, size=(k, d)))
+        return NegativeBinomialParams(means, rng.uniform(5.0, 30.0, size=(k, d)))
 
     def n_parameters(self, k: int, d: int) -> int:
         return 2 * k * d

@@ -9,6 +9,7 @@ from mixfold.core.limits import SMALLEST
 from mixfold.core.rows import Array
 
 LEAST_PIVOT = 1e-12  # of a matrix with ones on its diagonal, that is not singular
+LARGEST_ENTRY = 1e100  # of covariances and their inverses, whose quotients must be finite
 
 
 def inverse(matrices: Array) -> Array:
@@ -32,12 +33,13 @@ def log_determinants(matrices: Array) -> Array:
 
 
 def _pivots(matrices: Array) -> tuple[Array, Array]:
-    """Diagonals (n, p), at least 1e-60, and the pivots of the matrices scaled by them.
+    """Diagonals (n, p), at least 1e-100, and the pivots of the matrices scaled by them.
 
     Elimination does not stop at matrices that are not positive definite, but has finite pivots. The
     entries of others remain in [-1, 1], so that the limits do not change them.
     """
-    sizes = np.maximum(np.diagonal(matrices, axis1=1, axis2=2), SMALLEST)
+    matrices = matrices.clip(-LARGEST_ENTRY, LARGEST_ENTRY)
+    sizes = np.maximum(np.diagonal(matrices, axis1=1, axis2=2), 1.0 / LARGEST_ENTRY)
     roots = np.sqrt(sizes)
     rest = (matrices / roots[:, :, None] / roots[:, None, :]).clip(-2.0, 2.0)
     pivots = np.empty_like(sizes)

@@ -29,6 +29,8 @@ from mixfold.families._probabilities import (
     weighted_mean,
 )
 
+__all__ = ["Categorical", "ProbabilityParams"]
+
 MOST_LEVELS = 2**16
 
 

@@ -99,14 +99,15 @@ class Wishart(ExponentialFamily[WishartParams]):
         return np.broadcast_to(~is_positive_definite(_matrices(rows))[:, None], rows.shape)
 
     def into_support(self, x: Array) -> Array:
-        """Diagonals without sign, and other entries small enough for any diagonal."""
+        """Rows that are not in it get diagonals without sign, and other entries that are small."""
         matrices = _matrices(x.astype(np.float64))
         p = matrices.shape[1]
         least = max(100.0 * SMALLEST, 100.0 * float(np.finfo(x.dtype).tiny))
         sizes = np.maximum(np.abs(np.diagonal(matrices, axis1=1, axis2=2)), least)
         bound = np.sqrt(sizes[:, :, None]) * np.sqrt(sizes[:, None, :])
         inside = matrices.clip(-0.9 / p * bound, 0.9 / p * bound)
-        return pack(np.where(np.eye(p) > 0, bound, inside)).astype(x.dtype)
+        made = pack(np.where(np.eye(p) > 0, bound, inside)).astype(x.dtype)
+        return np.where(is_positive_definite(matrices)[:, None], x, made)
 
     def chart(self, d: int) -> Chart:
         """The entries of the lower triangular root."""

@@ -106,13 +106,13 @@ class Codes:
         pa = arrow()
         if not pa.types.is_dictionary(array.type):
             array = _text(array).dictionary_encode()
-        indices = array.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
-        used, places = np.unique(indices, return_inverse=True)
-        numbers = np.full(len(used), np.nan)
-        there = used >= 0
-        found = _text(array.dictionary).take(pa.array(used[there])).to_pylist()
-        numbers[there] = [self._number(name, level) for level in found]
-        return numbers[places]
+        size = len(array.dictionary)
+        indices = array.indices.cast(pa.int64()).fill_null(size).to_numpy(zero_copy_only=False)
+        used = np.flatnonzero(np.bincount(indices, minlength=size + 1)[:size])
+        numbers = np.full(size + 1, np.nan)
+        found = (array.dictionary[i].as_py() for i in used.tolist())
+        numbers[used] = [self._number(name, level) for level in found]
+        return np.asarray(numbers[indices])
 
     def _number(self, name: str, found: Any) -> float:
         """The number of a value, which is a new one if it was not known."""
@@ -197,6 +197,8 @@ class Selection:
             if self.types[name] not in numeric:
                 _check_numeric(fields[name], place)
                 numeric.add(self.types[name])
+        if all(arrow().types.is_null(self.types[name]) for name in columns):
+            _check_numeric(fields[columns[0]], place)
         self.columns, self.weight, self.place, self.wanted = list(columns), weight, place, wanted
         self.codes = codes
         self.coded = {name for name in columns if codes and codes.is_coded(fields[name], place)}
