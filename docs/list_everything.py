@@ -25,4 +25,8 @@ def _entry(thing: type) -> str:
     reference = f"::: {thing.__module__}.{thing.__name__}"
     if not is_dataclass(thing):
         return reference
-    return f"{reference}{BARE}\n\n```python\n{thing()!r}  # the defaults\n```"
+    try:
+        defaults = repr(thing())
+    except ValueError:  # a product needs columns
+        return f"{reference}{BARE}"
+    return f"{reference}{BARE}\n\n```python\n{defaults}  # the defaults\n```"
