@@ -22,6 +22,7 @@ from mixfold.families._gamma_shapes import log_less_digamma, shape_slope
 
 LEAST_SIZE, LARGEST_SIZE = 1e-6, 1e6
 LEAST_INITIAL, LARGEST_INITIAL = 0.05, 50.0  # where estimates of sizes begin
+FEWER = 4  # times fewer counts than rows, for which functions of counts are computed once
 
 
 @value
@@ -82,9 +83,17 @@ class NegativeBinomialSizes(ExpectedStatistics[NegativeBinomialParams]):
         return 2 * k * d
 
     def log_density(self, params: NegativeBinomialParams, x: Array) -> Array:
+        counts, numbers = different_counts(x)
+        found = self._log_densities(params, counts)
+        if numbers is not None:
+            found = np.take_along_axis(found, numbers[:, None], axis=0)
+        return np.asarray(found.sum(axis=2))
+
+    def _log_densities(self, params: NegativeBinomialParams, x: Array) -> Array:
+        """Those of every column, (n, K, d)."""
         x, means, sizes = x[:, None], params.means, params.sizes
         found = log_rising_coefficient(sizes, x) - x * np.log1p(sizes / means)
-        return np.asarray((found - sizes * np.log1p(means / sizes)).sum(axis=2))
+        return np.asarray(found - sizes * np.log1p(means / sizes))
 
     def scipy_log_density(self, params: NegativeBinomialParams, x: Array) -> Array:
         from scipy.stats import nbinom
@@ -105,6 +114,13 @@ class NegativeBinomialSizes(ExpectedStatistics[NegativeBinomialParams]):
         return 4 * d
 
     def expected_statistics(self, params: NegativeBinomialParams, x: Array) -> Array:
+        counts, numbers = different_counts(x)
+        found = self._statistics(params, counts)
+        if numbers is None:
+            return found
+        return np.take_along_axis(found, np.tile(numbers, 4)[None], axis=1)
+
+    def _statistics(self, params: NegativeBinomialParams, x: Array) -> Array:
         sizes = params.sizes[:, None]
         total = sizes + x
         # differences of digamma and trigamma functions, without cancellation at large sizes
@@ -213,3 +229,15 @@ def next_sizes(means: Array, g: Array, curvature: Array, present: Array) -> Arra
     larger = towards(rises, present, np.full_like(present, LARGEST_SIZE))
     smaller = towards(falls, present, np.full_like(present, LEAST_SIZE))
     return np.where(up, larger, np.where(down, smaller, present))
+
+
+def different_counts(x: Array) -> tuple[Array, NDArray[np.intp] | None]:
+    """Rows of all counts up to the largest, and where those of every cell are among them.
+
+    Special functions of few counts take much less time than those of all cells. If there are
+    hardly fewer counts than rows, the rows themselves are returned.
+    """
+    if not len(x) or not x.max() < len(x) / FEWER:
+        return x, None
+    counts = np.arange(int(x.max()) + 1.0)
+    return np.tile(counts[:, None], x.shape[1]), x.astype(np.intp)
