@@ -57,15 +57,14 @@ def inspect(
         )
     )
     components(mixture, out, everything)
-    spread = standard_deviations(mixture)
-    out.print(
-        "[dim]A cell is the mean"
-        + (
-            ", which determines the standard deviation.[/]"
-            if spread is None
-            else f" {plus_minus(out)} the standard deviation.[/]"
-        )
-    )
+    spread, product = standard_deviations(mixture), hasattr(mixture.model_.family, "factors")
+    if product:
+        cell = ", or the most probable category"
+    elif spread is None:
+        cell = ", which determines the standard deviation"
+    else:
+        cell = f" {plus_minus(out)} the standard deviation"
+    out.print(f"[dim]A cell is the mean{cell}.[/]")
 
 
 def _learner(mixture: Any, resolved: Any) -> str:

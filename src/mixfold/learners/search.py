@@ -39,6 +39,7 @@ REAL = (
     "raw-k-means",
     "narrow-groups",
 )
+FIRST = EM(tol=0.0, max_iter=1)
 SHORT = EM(tol=1e-4, max_iter=8, accelerate=True, criterion="step")
 MIDDLE = EM(tol=1e-4, max_iter=20, accelerate=True, criterion="step")
 LONG = EM(tol=1e-5, max_iter=60, accelerate=True, criterion="step")
@@ -167,13 +168,20 @@ def distinct(rows: Rows) -> Rows:
 def draw(
     backend: MixtureBackend, start: Initializer, sample: Rows, seed: list[int]
 ) -> MixtureParams:
-    """One draw of initial parameters; holes in the rows are filled at random."""
+    """One draw of initial parameters.
+
+    Holes in the rows are filled at random for it, and a step of EM then counts what is there.
+    """
     model, rows, rng = backend.model, sample.on_host(), np.random.default_rng(seed)
-    if model.family.accepts_missing:
-        model = replace(model, family=model.family.for_complete_rows())
-        rows = Rows(filled(rows.x, rng), rows.weight)
-    params: MixtureParams = start.draw(model, rows, rng)
-    return params
+    params: MixtureParams
+    if not model.family.accepts_missing:
+        params = start.draw(model, rows, rng)
+        return params
+    complete = replace(model, family=model.family.for_complete_rows())
+    params = start.draw(complete, Rows(filled(rows.x, rng), rows.weight), rng)
+    if not start.random or not rows.total_weight() > 0.0:
+        return params
+    return learn(FIRST, backend, params, sample)[0]
 
 
 def best_first(backend: MixtureBackend, found: list[Found], sample: Rows) -> list[int]:
