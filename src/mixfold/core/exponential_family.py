@@ -7,13 +7,14 @@ from abc import abstractmethod
 import numpy as np
 
 from mixfold.core.capabilities import IdentityKernel, KernelTerm
-from mixfold.core.family import Family, groups
+from mixfold.core.family import groups
 from mixfold.core.params import ParamsT
 from mixfold.core.rows import Array
-from mixfold.core.statistics import Block, Blocks, BlockShape
+from mixfold.core.statistics import Block, Blocks
+from mixfold.core.weighted_means import WeightedMeans
 
 
-class ExponentialFamily(Family[ParamsT]):
+class ExponentialFamily(WeightedMeans[ParamsT]):
     """log p(x|k) = <eta_k, t(x)> - A(eta_k) + log h(x), for k = 1..K at once.
 
     Abstract methods are the sufficient statistics t, the base measure h, the natural parameters
@@ -50,28 +51,11 @@ class ExponentialFamily(Family[ParamsT]):
 
     # from rows to blocks and back
 
-    def n_sums(self, d: int) -> int:
-        """Columns of the table of sums: the total responsibility, then the sums of t(x)."""
-        return 1 + self.n_statistics(d)
-
     def sums(self, params: ParamsT, x: Array, responsibilities: Array) -> Array:
         """The table of sums (K, n_sums) of rows with responsibilities (n, K) of any sign."""
         t = np.ascontiguousarray(self.sufficient_statistics(x))
         weighted = responsibilities.T[:, :, None] * t
         return np.hstack([responsibilities.sum(axis=0)[:, None], weighted.sum(axis=1)])
-
-    def block_shapes(self, d: int) -> tuple[BlockShape, ...]:
-        """The shapes of the blocks."""
-        return (BlockShape(self.n_statistics(d)),)
-
-    def to_blocks(self, params: ParamsT, table: Array) -> Blocks:
-        """Blocks from a table of sums that was computed under `params`."""
-        return (Block.of_sums(table[:, 0], table[:, 1:]),)
-
-    def to_sums(self, params: ParamsT, blocks: Blocks) -> Array:
-        """The inverse of `to_blocks`."""
-        (block,) = blocks
-        return np.hstack([block.weight[:, None], block.sums()])
 
     def blocks_of(self, x: Array, responsibilities: Array) -> Blocks:
         """Blocks of rows with responsibilities (n, K), which must not be negative.

@@ -95,7 +95,7 @@ def open_data(
 
 def check_table_shaped(data: Any) -> None:
     """Refuse a single column, a dict and a function, which have neither rows nor blocks."""
-    if isinstance(data, dict):
+    if isinstance(data, dict) and not hasattr(data, "nnz"):  # some sparse matrices are dicts
         raise InvalidInputError(
             "X is a dict: a table is needed; use pandas.DataFrame(X) if it has columns, and "
             "pandas.DataFrame([X]) if it is a row"

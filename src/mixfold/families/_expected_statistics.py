@@ -8,16 +8,17 @@ from collections.abc import Callable
 import numpy as np
 
 from mixfold.core.column_means import MeansAreAttributes
-from mixfold.core.family import Family, groups
+from mixfold.core.family import groups
 from mixfold.core.independent_columns import IndependentColumns
 from mixfold.core.params import ParamsT
 from mixfold.core.rows import Array
-from mixfold.core.statistics import Block, Blocks, BlockShape
+from mixfold.core.statistics import Block, Blocks
+from mixfold.core.weighted_means import WeightedMeans
 
 HALVINGS = 50  # of an interval of logarithms, whose length is then below 1e-13
 
 
-class ExpectedStatistics(MeansAreAttributes, IndependentColumns, Family[ParamsT]):
+class ExpectedStatistics(MeansAreAttributes, IndependentColumns, WeightedMeans[ParamsT]):
     """Blocks are weighted means of statistics t(x; params), one after the other for all columns.
 
     A shape or size has no sufficient statistic. Its statistics are the derivatives of the
@@ -29,10 +30,6 @@ class ExpectedStatistics(MeansAreAttributes, IndependentColumns, Family[ParamsT]
     statistics_depend_on_params = True
 
     @abstractmethod
-    def n_statistics(self, d: int) -> int:
-        """Length p of t(x; params) for rows of d columns."""
-
-    @abstractmethod
     def expected_statistics(self, params: ParamsT, x: Array) -> Array:
         """t(x; params), (K, n, p)."""
 
@@ -40,22 +37,9 @@ class ExpectedStatistics(MeansAreAttributes, IndependentColumns, Family[ParamsT]
     def initial_params(self, x: Array, normalized: Array) -> ParamsT:
         """Parameters of one component by moments of rows, whose weights sum to 1."""
 
-    def n_sums(self, d: int) -> int:
-        return 1 + self.n_statistics(d)
-
     def sums(self, params: ParamsT, x: Array, responsibilities: Array) -> Array:
         weighted = responsibilities.T[:, :, None] * self.expected_statistics(params, x)
         return np.hstack([responsibilities.sum(axis=0)[:, None], weighted.sum(axis=1)])
-
-    def block_shapes(self, d: int) -> tuple[BlockShape, ...]:
-        return (BlockShape(self.n_statistics(d)),)
-
-    def to_blocks(self, params: ParamsT, table: Array) -> Blocks:
-        return (Block.of_sums(table[:, 0], table[:, 1:]),)
-
-    def to_sums(self, params: ParamsT, blocks: Blocks) -> Array:
-        (block,) = blocks
-        return np.hstack([block.weight[:, None], block.sums()])
 
     def blocks_of(self, x: Array, responsibilities: Array) -> Blocks:
         weight = responsibilities.sum(axis=0)

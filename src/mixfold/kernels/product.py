@@ -20,7 +20,7 @@ class ProductArguments(NamedTuple):
     """Parameters, the factors, and the arguments of the compiled functions.
 
     `positions` are where the compiled sums are in the table of sums, `totals` where it has the
-    total responsibility.
+    total responsibility, and `width` is the number of its columns.
     """
 
     params: MixtureParams
@@ -28,6 +28,7 @@ class ProductArguments(NamedTuple):
     arguments: tuple[Any, ...]
     positions: NDArray[np.intp]
     totals: list[int]
+    width: int
 
 
 class Values(NamedTuple):
@@ -69,7 +70,8 @@ class ProductKernel(ReferenceKernel):
             d if factors.plain else factors.n_values,
         )
         places = np.fromiter(positions(factors.terms), dtype=np.intp)
-        return ProductArguments(params, factors, arguments, places, totals)
+        width = self.model.family.n_sums(d)
+        return ProductArguments(params, factors, arguments, places, totals, width)
 
     def expect(self, prepared: ProductArguments, rows: Rows) -> Array:
         """The sums of one block of rows."""
@@ -126,7 +128,7 @@ class ProductKernel(ReferenceKernel):
         responsibilities: Array | None,
     ) -> Array:
         """The sums of all factors in the order of the table; responsibilities have weights."""
-        width = self.model.family.n_sums(self.model.d)
+        width = prepared.width
         if len(prepared.positions) == width:
             return sums
         k = self.model.k
