@@ -49,15 +49,15 @@ def regression(scale: Array, pattern: Pattern) -> Regression:
     width = len(pattern.observed)
     r = r[:, :width]
     sign = np.where(np.diagonal(r, axis1=1, axis2=2) < 0.0, -1.0, 1.0)
-    root, turned = (r * sign[:, :, None]).swapaxes(1, 2), m @ q
-    slopes, left = turned[:, :, :width] * sign[:, None], turned[:, :, width:]
+    root, rotated = (r * sign[:, :, None]).swapaxes(1, 2), m @ q
+    slopes, left = rotated[:, :, :width] * sign[:, None], rotated[:, :, width:]
     whiten = np.asarray(np.linalg.inv(root), np.float64)
     logs = np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
     return Regression(whiten, logs, slopes, left)
 
 
 class Regressions:
-    """The regressions of patterns under some parameters, kept as long as there is room."""
+    """The regressions of patterns under some parameters, kept while they fit into memory."""
 
     def __init__(self, scales: Array) -> None:
         self._scales = scales

@@ -170,7 +170,7 @@ def draw(
 ) -> MixtureParams:
     """One draw of initial parameters.
 
-    Holes in the rows are filled at random for it, and a step of EM then counts what is there.
+    Missing cells are filled at random for it, and a step of EM then counts the observed ones alone.
     """
     model, rows, rng = backend.model, sample.on_host(), np.random.default_rng(seed)
     params: MixtureParams

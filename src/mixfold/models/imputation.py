@@ -68,11 +68,11 @@ def impute(
         given = given.astype(np.float64)
     observed = incomplete(model)
     check_values(observed, given)
-    found, holes = given.copy(), np.isnan(given).any(axis=1)
-    if holes.any():
-        rows = given[holes].astype(np.float64)
+    found, gaps = given.copy(), np.isnan(given).any(axis=1)
+    if gaps.any():
+        rows = given[gaps].astype(np.float64)
         full = _filled(observed, params, rows, method, rng)
-        found[holes] = np.where(np.isnan(rows), full, given[holes])
+        found[gaps] = np.where(np.isnan(rows), full, given[gaps])
     return found
 
 
