@@ -21,6 +21,7 @@ from mixfold.families.incomplete_rows import with_missing
 from mixfold.families.multinomial import Multinomial
 from mixfold.families.poisson import Poisson
 from mixfold.families.product import Product
+from mixfold.families.transformed_gaussian import TransformedGaussian
 from mixfold.learners.em import EM
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 from mixfold.testing import families, learners
@@ -35,6 +36,7 @@ COMPLETE: list[Family] = [
     Gamma(),
     Bernoulli(),
     Categorical(3),
+    TransformedGaussian((1, 3)),
     MIXED,
 ]
 INCOMPLETE = [with_missing(family) for family in COMPLETE]

@@ -12,6 +12,7 @@ from mixfold.core.family import Family
 from mixfold.core.rows import Array
 from mixfold.core.value import replace
 from mixfold.estimators._column_facts import ColumnFacts
+from mixfold.estimators._column_groups import Member, can_join, chosen_scales, joint_family
 from mixfold.estimators._column_likelihoods import likelihood
 from mixfold.families.bernoulli import Bernoulli
 from mixfold.families.beta import Beta
@@ -33,7 +34,10 @@ YES_AND_NO = (False, True)
 
 
 class Choice(NamedTuple):
-    """The family that was chosen for a column, the reason, and its levels if it is coded."""
+    """The family that was chosen for a column, the reason, and its levels if it is coded.
+
+    `column` is a tuple if several columns have a joint distribution.
+    """
 
     column: Any
     family: Family
@@ -43,9 +47,10 @@ class Choice(NamedTuple):
     def factor(self, other: bool) -> Factor:
         """The factor of a product; with `other`, one more level stands for all other values."""
         levels = self.levels
+        columns = self.column if isinstance(self.column, tuple) else (self.column,)
         if not other or levels is None or levels is YES_AND_NO:
-            return Factor((self.column,), self.family, None, levels)
-        return Factor((self.column,), Categorical(len(levels) + 1), None, levels, True)
+            return Factor(columns, self.family, None, levels)
+        return Factor(columns, Categorical(len(levels) + 1), None, levels, True)
 
 
 def choose(facts: ColumnFacts) -> Choice:
@@ -135,11 +140,26 @@ def chosen_product(
                 f"overrides has a family of column {unknown[0]!r}, which the data do not have"
             )
     taken = {name for factor in given for name in factor.columns}
-    choices = [choose(one) for one in facts if one.name not in taken]
+    left = [one for one in facts if one.name not in taken]
+    choices = _with_group([(one, choose(one)) for one in left])
     factors = [choice.factor(other) for choice in choices]
     given = [_with_levels(factor, facts, other) for factor in given]
     choices += [Choice(factor.label, factor.family, "as given") for factor in given]
     return Product((*factors, *given)), choices
+
+
+def _with_group(chosen: Sequence[tuple[ColumnFacts, Choice]]) -> list[Choice]:
+    """The choices, with one for all columns that have a joint distribution."""
+    able = [Member(one, choice.family) for one, choice in chosen if can_join(one, choice.family)]
+    scales = chosen_scales(able)
+    choices = [choice for one, choice in chosen if one.name not in scales]
+    if not scales:
+        return choices
+    logs = [str(name) for name, scale in scales.items() if scale == "log"]
+    reason = "numbers that depend on one another within components"
+    if logs:
+        reason += f", {', '.join(logs)} on the logarithmic scale"
+    return [*choices, Choice(tuple(scales), joint_family(list(scales.values())), reason)]
 
 
 def with_levels(product: Product, facts: Sequence[ColumnFacts], other: bool) -> Product:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,14 +25,19 @@ MOST_LEVELS = 1000
 
 @dataclass(frozen=True)
 class ColumnFacts:
-    """A column's name, what it holds, its observed values in a sample, and its levels if coded."""
+    """A column's name, what it holds, its cells in a sample of rows, and its levels if coded."""
 
     name: str | int
     holds: str
-    values: Array
+    cells: Array
     levels: tuple[Any, ...] | None = None
 
-    @property
+    @cached_property
+    def values(self) -> Array:
+        """The observed cells; infinite ones are refused later, with their place."""
+        return self.cells[np.isfinite(self.cells)]
+
+    @cached_property
     def distinct(self) -> Array:
         """The different values in the sample."""
         return np.unique(self.values)
@@ -101,22 +107,21 @@ def _read_all_levels(data: Any, source: Source, codes: Codes) -> None:
 def _facts_of_array(x: Array) -> list[ColumnFacts]:
     if x.ndim != 2:
         raise InvalidInputError(f"X has shape {x.shape}: rows and columns are needed")
-    return [ColumnFacts(j, "numbers", _observed(j, column)) for j, column in enumerate(x.T)]
+    return [_with_values(ColumnFacts(j, "numbers", column)) for j, column in enumerate(x.T)]
 
 
-def _observed(name: Any, column: Array) -> Array:
-    values = column[np.isfinite(column)]  # infinite values are refused later, with their place
-    if not len(column):
+def _with_values(facts: ColumnFacts) -> ColumnFacts:
+    """The facts, unless nothing is observed."""
+    n = len(facts.cells)
+    if not n:
         raise InvalidInputError("the data have no rows: at least one is needed")
-    if not len(values):
-        raise InvalidInputError(
-            f"column {name!r} has no values in {len(column)} rows: leave it out"
-        )
-    return values
+    if not len(facts.values):
+        raise InvalidInputError(f"column {facts.name!r} has no values in {n} rows: leave it out")
+    return facts
 
 
 def _facts(name: str, column: Array, codes: Codes) -> ColumnFacts:
-    kind, values = codes.types[name], _observed(name, column)
+    kind = codes.types[name]
     if name in codes.values:
         levels = sorted_levels(codes.values[name])
         if len(levels) > MOST_LEVELS:
@@ -124,10 +129,10 @@ def _facts(name: str, column: Array, codes: Codes) -> ColumnFacts:
                 f"column {name!r} has {len(levels):,} different values that are not numbers, as "
                 "names and keys of rows have: leave it out with columns=[...] (--columns)"
             )
-        return ColumnFacts(name, "categories", values, levels)
+        return _with_values(ColumnFacts(name, "categories", column, levels))
     if arrow().types.is_boolean(kind):
-        return ColumnFacts(name, "yes and no", values)
-    return ColumnFacts(name, "dates" if is_temporal(kind) else "numbers", values)
+        return _with_values(ColumnFacts(name, "yes and no", column))
+    return _with_values(ColumnFacts(name, "dates" if is_temporal(kind) else "numbers", column))
 
 
 def sorted_levels(values: Sequence[Any]) -> tuple[Any, ...]:

@@ -10,6 +10,7 @@ from mixfold.families.gaussian import Gaussian
 from mixfold.families.observed_columns import ObservedColumns
 from mixfold.families.observed_gaussian import ObservedGaussian
 from mixfold.families.product import Product
+from mixfold.families.transformed_gaussian import TransformedGaussian
 
 
 def with_missing(family: Family) -> Family:
@@ -23,6 +24,8 @@ def with_missing(family: Family) -> Family:
         return ObservedColumns(family)
     if isinstance(family, Gaussian):
         return ObservedGaussian(family)
+    if isinstance(family, TransformedGaussian):
+        return family.with_missing()
     raise InvalidInputError(
         f"rows of {family!r} cannot have missing values: drop or fill such rows, or use a family "
         "of independent columns"

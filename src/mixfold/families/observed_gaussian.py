@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -54,6 +54,14 @@ def regression(scale: Array, pattern: Pattern) -> Regression:
     whiten = np.asarray(np.linalg.inv(root), np.float64)
     logs = np.log(np.diagonal(root, axis1=1, axis2=2)).sum(axis=1)
     return Regression(whiten, logs, slopes, left)
+
+
+class Moments(NamedTuple):
+    """Means (K, n, m) and variances (K, m) of the missing cells of the rows of one pattern."""
+
+    pattern: Pattern
+    means: Array
+    variances: Array
 
 
 class Regressions:
@@ -194,14 +202,20 @@ class ObservedGaussian(Incomplete):
         z = self._whitened(params, rows, pattern, given)
         return np.asarray(params.means[:, None, pattern.missing] + z @ given.slopes.swapaxes(1, 2))
 
-    def expected_cells(self, params: GaussianParams, x: Array, responsibilities: Array) -> Array:
-        found, scales = np.array(x, dtype=np.float64), self._scales(params)
+    def conditional_moments(self, params: GaussianParams, x: Array) -> Iterator[Moments]:
+        """Means and variances of the missing cells given the observed ones, by component."""
+        scales = self._scales(params)
         for pattern in patterns(x):
             if len(pattern.missing):
                 given = regression(scales, pattern)
                 means = self._means(params, x[pattern.rows], pattern, given)
-                mixed = np.einsum("nk,knm->nm", responsibilities[pattern.rows], means)
-                found[pattern.rows[:, None], pattern.missing] = mixed
+                yield Moments(pattern, means, np.square(given.root).sum(axis=2))
+
+    def expected_cells(self, params: GaussianParams, x: Array, responsibilities: Array) -> Array:
+        found = np.array(x, dtype=np.float64)
+        for pattern, means, _ in self.conditional_moments(params, x):
+            mixed = np.einsum("nk,knm->nm", responsibilities[pattern.rows], means)
+            found[pattern.rows[:, None], pattern.missing] = mixed
         return found
 
     def sample_cells(
