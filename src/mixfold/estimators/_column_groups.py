@@ -35,7 +35,7 @@ MANY_VALUES = 30  # different whole numbers above which they are taken for measu
 ROWS = 1000  # of the sample that are used
 # complete rows that are enough, without which rows with missing cells are used, of which fewer,
 # since each may have other missing cells
-ENOUGH_ROWS, INCOMPLETE_ROWS = 300, 300
+ENOUGH_ROWS, INCOMPLETE_ROWS = 200, 150
 COMPONENTS, STEPS, FEW_STEPS = 3, 15, 5
 MARGIN = 0.01  # nats per row by which a change must be better
 

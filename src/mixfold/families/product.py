@@ -17,6 +17,7 @@ from mixfold.core.rows import Array
 from mixfold.core.statistics import Blocks, BlockShape
 from mixfold.core.support import Support
 from mixfold.core.value import replace, value
+from mixfold.families._factor_priors import factor_divergence, factor_prior, shrink_factor
 from mixfold.families.bernoulli import Bernoulli
 from mixfold.families.categorical import Categorical
 from mixfold.families.factor import Factor, Name, Placed, factors_of
@@ -344,6 +345,23 @@ class Product(Family[ProductParams]):
                 found[:, part.places] = part.family.degenerate(part.params, weights)
         return found
 
+    # a weak prior, of those factors that have one
+
+    def prior_rows(self, k: int, d: int, n: float) -> float:
+        return 1.0
+
+    def prior_params(self, blocks: Blocks) -> ProductParams:
+        d = self.n_columns
+        return ProductParams(tuple(factor_prior(f, own, d) for f, own in self._cut(blocks)))
+
+    def shrunk(self, blocks: Blocks, prior: ProductParams, rows: float) -> Blocks:
+        pairs = zip(self._cut(blocks), prior.parts, strict=True)
+        return tuple(b for (f, own), p in pairs for b in shrink_factor(f, own, p, rows))
+
+    def prior_divergence(self, prior: ProductParams, params: ProductParams) -> Array:
+        pairs = zip(self.placed(params), prior.parts, strict=True)
+        return np.asarray(sum(factor_divergence(p.family, own, p.params) for p, own in pairs))
+
     # limits from data are those of the factors
 
     @property
@@ -373,12 +391,9 @@ class Product(Family[ProductParams]):
 
     def _limited(self, change: Callable[[Any, int, list[int]], Family]) -> Product:
         """The product whose factors have other limits, where they take any."""
-        found = []
-        for i, (factor, (family, places)) in enumerate(
-            zip(self.factors, self._parts(), strict=True)
-        ):
+        found = list(self.factors)
+        for i, (family, places) in enumerate(self._parts()):
             known = limits_of(family)
-            found.append(
-                factor if known is None else replace(factor, family=change(known, i, places))
-            )
+            if known is not None:
+                found[i] = replace(found[i], family=change(known, i, places))
         return replace(self, factors=tuple(found))
