@@ -106,7 +106,7 @@ class Mixture(Conditioning):
         The number of passes that `fit` made; 0 if all rows were given to `partial_fit`.
     lower_bound_ : float
         The log-likelihood per row in the last pass, or the lower bound that the learner maximises;
-        for "auto" with several Gaussian components, the log prior density is added.
+        for "auto" with several components of Gaussians or products, the log prior density is added.
         Only learners that update once per pass, such as EM, have one; `score` always works.
     history_ : History
         `log_likelihood`, `step_size`, `rows` and `time` of every pass or update, and `bound`, what
@@ -115,7 +115,8 @@ class Mixture(Conditioning):
         Whether the learner has converged: for EM and "auto", whether less than `tol` nats of the
         log-likelihood are left to gain.
     chosen_families_ : list of (column, family, reason, levels)
-        What `family="auto"` has chosen for every column, and why.
+        What `family="auto"` has chosen for every column, and why; `column` is a tuple where real
+        columns that depend on one another within components have a joint distribution.
     parameters_ : dict
         For products, the parameters of every column, or group of columns.
     n_degenerate_ : int
