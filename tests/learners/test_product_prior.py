@@ -110,7 +110,7 @@ def test_groups_have_the_prior_of_their_covariances() -> None:
     own, found = (m.params_.components.parts[0].scale for m in (plain, shrunk))
     total = np.cov(np.column_stack([np.log(x[:, 0]), x[:, 1]]).T, ddof=0) / 2.0 ** (2.0 / 3.0)
     before, after = (s @ s.swapaxes(1, 2) for s in (own, found))
-    expected = (n[:, None, None] * before + total) / (n[:, None, None] + 1.0)
+    expected = (n[:, None, None] * before + 2.0 * total) / (n[:, None, None] + 2.0)
     np.testing.assert_allclose(after, expected, rtol=1e-8)
 
 

@@ -31,7 +31,8 @@ from mixfold.families.transformed_gaussian import TransformedGaussian
 
 Scale = Literal["own", "real", "log"]  # a family of its own, or a scale in the group
 
-MANY_VALUES = 30  # different whole numbers above which they are taken for measurements
+# whole numbers are taken for measurements if there are more different ones, and none is as frequent
+MANY_VALUES, FREQUENT = 30, 0.1
 ROWS = 1000  # of the sample that are used
 # complete rows that are enough, without which rows with missing cells are used, of which fewer,
 # since each may have other missing cells
@@ -60,9 +61,11 @@ class Member(NamedTuple):
 
 def can_join(facts: ColumnFacts, family: Family) -> bool:
     """Whether a column has measurements, which may depend on one another within components."""
-    if isinstance(family, Gaussian | LogNormal | Gamma | NegativeBinomialSizes | Poisson):
-        return not facts.whole or len(facts.distinct) > MANY_VALUES
-    return False
+    if not isinstance(family, Gaussian | LogNormal | Gamma | NegativeBinomialSizes | Poisson):
+        return False
+    _, counts = np.unique(facts.values, return_counts=True)
+    many = len(counts) > MANY_VALUES and counts.max() < FREQUENT * counts.sum()
+    return bool(many) or not facts.whole
 
 
 def joint_family(scales: Sequence[Scale], covariance: str = "full") -> Family:

@@ -1,11 +1,11 @@
 """Weak priors of the factors of products.
 
-A prior is worth some rows in every component. Those of Gaussians have the component's own mean and
-a covariance in proportion to that of all rows. Those of other exponential families are distributed
-as the column is in all rows, so that a component that has no row in which a column is observed has
-the column's overall distribution. The logarithm of the density of a prior is minus the number of
-rows times the Kullback-Leibler divergence of a component from the prior's distribution. Other
-families have none.
+A prior is worth some rows in every component. Those of Gaussians, as many times more as the factor
+has columns, have the component's own mean and a covariance in proportion to that of all rows. Those
+of other exponential families are distributed as the column is in all rows, so that a component that
+has no row in which a column is observed has the column's overall distribution. The logarithm of the
+density of a prior is minus the number of rows times the Kullback-Leibler divergence of a component
+from the prior's distribution. Other families have none.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from mixfold.core.family import Family
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Block, Blocks, outer_like
 from mixfold.core.value import replace
-from mixfold.families.gaussian import Gaussian
+from mixfold.families.gaussian import Gaussian, GaussianParams
 from mixfold.families.transformed_gaussian import TransformedGaussian
 
 
@@ -43,7 +43,7 @@ def shrink_factor(family: Family, blocks: Blocks, prior: Any, rows: float) -> Bl
         return blocks
     gaussian = _gaussian(family)
     if gaussian is not None:
-        return gaussian.shrunk(blocks, prior, rows)
+        return gaussian.shrunk(blocks, prior, rows * _width(prior))
     known = _exponential(family)
     assert known is not None
     more = known.expected(prior, np.full(len(blocks[0].weight), rows))
@@ -51,17 +51,24 @@ def shrink_factor(family: Family, blocks: Blocks, prior: Any, rows: float) -> Bl
 
 
 def factor_divergence(family: Family, prior: Any, params: Any) -> Array | float:
-    """Kullback-Leibler divergence of each component from the prior's distribution."""
+    """Kullback-Leibler divergence of each component from the prior's distribution.
+
+    It is multiplied by the number of columns of Gaussians, whose prior is worth as many rows.
+    """
     if prior is None:
         return 0.0
     gaussian = _gaussian(family)
     if gaussian is not None:
-        return gaussian.prior_divergence(prior, params)
+        return _width(prior) * gaussian.prior_divergence(prior, params)
     known = _exponential(family)
     assert known is not None
     own, eta = known.to_natural(prior), known.to_natural(params)
     rise = known.log_normalizer(eta) - known.log_normalizer(own)
     return np.asarray(((own - eta) * known.mean(prior)).sum(axis=1) + rise)
+
+
+def _width(prior: GaussianParams) -> int:
+    return int(prior.means.shape[1])
 
 
 def _gaussian(family: Family) -> Gaussian | None:
