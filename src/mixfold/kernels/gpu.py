@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from mixfold.core.backend import Model
 from mixfold.core.errors import InvalidInputError
 from mixfold.kernels._annealing import anneal
-from mixfold.kernels._forms import form_of, has_form
+from mixfold.kernels._device_families import why_unsupported
+from mixfold.kernels._forms import form_of
 from mixfold.kernels._products import Products
 from mixfold.kernels.native import fits_float32
 from mixfold.kernels.optional_torch import Tensor, torch
@@ -43,10 +44,9 @@ class GpuKernel:
     """
 
     def __init__(self, model: MixtureModel, device: Any, fused: bool | None = None) -> None:
-        if not self.supports(model):
-            raise InvalidInputError(
-                f"{getattr(model, 'family', model)!r} has no kernel for GPUs: use engine='cpu'"
-            )
+        why = why_unsupported(model)
+        if why is not None:
+            raise InvalidInputError(why)
         self.model, self.device = model, device
         self._products = Products(model, device)
         fused = device.type == "cuda" if fused is None else fused
@@ -56,7 +56,7 @@ class GpuKernel:
     @staticmethod
     def supports(model: Model) -> bool:
         """Whether the kernel serves a model."""
-        return has_form(model)
+        return why_unsupported(model) is None
 
     def prepare(self, params: MixtureParams) -> DeviceParams:
         """Convert parameters for the other methods, once for many rows."""
