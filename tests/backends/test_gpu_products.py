@@ -12,6 +12,7 @@ import pytest
 import torch
 from scipy import stats
 
+from gpu_products import COMPLETE, WITH_HOLES, example, on_device
 from gpu_rows import mixture, rng
 from mixfold import EM, Gaussian, MiniBatchEM, OnlineEM, Poisson, Product
 from mixfold.backends import gpu
@@ -24,37 +25,15 @@ from mixfold.core.rows import Rows
 from mixfold.core.value import equal
 from mixfold.families.bernoulli import Bernoulli
 from mixfold.families.categorical import Categorical, ProbabilityParams
-from mixfold.families.exponential import Exponential
 from mixfold.families.gaussian import GaussianParams
-from mixfold.families.geometric import Geometric
 from mixfold.families.incomplete_rows import with_missing
 from mixfold.families.log_normal import LogNormal
 from mixfold.families.mean_params import MeanParams
 from mixfold.families.product import ProductParams
 from mixfold.kernels.gpu import GpuKernel
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
-from mixfold.testing import backends, families
+from mixfold.testing import backends
 
-MIXED: Any = {
-    3: Poisson(),
-    0: Gaussian(),
-    (1, 5): Gaussian("diag"),
-    2: Categorical(3),
-    4: Bernoulli(),
-    6: Exponential(),
-    7: Categorical(40),
-}
-COMPLETE: list[Family] = [
-    Product(MIXED),
-    Product({1: Geometric(), 0: Poisson()}),
-    Product({0: Gaussian(), 1: Gaussian()}),
-    Product({0: Categorical(2)}),
-    Categorical(4),
-]
-WITH_HOLES = [
-    with_missing(family)
-    for family in (*COMPLETE, Gaussian("diag"), Poisson(), Bernoulli(), Exponential())
-]
 LEARNERS: list[Learner] = [
     EM(),
     EM(accelerate=True),
@@ -62,21 +41,6 @@ LEARNERS: list[Learner] = [
     OnlineEM(batch_size=64, warmup=0),
     *(find_all("learners")[name]() for name in ("k-mle", "sem", "incremental-em")),
 ]
-
-
-def example(family: Family, k: int, n: int) -> tuple[MixtureModel, MixtureParams, np.ndarray]:
-    """Rows of which some cells are missing, and one row has none, if the family accepts that."""
-    model, params, x = families.example_mixture(family, k, family.n_columns or 3, n, rng())
-    if family.accepts_missing:
-        x[rng().random(x.shape) < 0.3] = np.nan
-        x[:1] = np.nan
-    return model, params, x
-
-
-def on_device(rows: Rows, device: str) -> Rows:
-    weight: Any = None if rows.weight is None else torch.tensor(rows.weight, device=device)
-    x: Any = torch.tensor(rows.x, device=device)
-    return Rows(x, weight)
 
 
 @pytest.mark.usefixtures("small_tiles")

@@ -28,10 +28,11 @@ class Values(NamedTuple):
 
 
 class Normal(NamedTuple):
-    """A column with a normal term: c, m and s (K, 3), and the positions of its two sums."""
+    """A column with a normal term: c, m and s (K, 3), the positions of its total and two sums."""
 
     column: int
     parameters: Array
+    total: int
     positions: list[int]
 
 
@@ -99,7 +100,7 @@ def _add(found: TermValues, leaf: Leaf) -> None:
         found.counts.extend(leaf.places if term.base_measure == "factorial" else [])
     else:
         constant = coefficients[:, 0]
-        found.normal.append(Normal(leaf.places[0], coefficients, positions))
+        found.normal.append(Normal(leaf.places[0], coefficients, total, positions))
     if leaf.missing:
         found.values.append(Values(OBSERVED, leaf.places, [0], [total], constant[:, None]))
     else:

@@ -8,13 +8,14 @@ from mixfold.kernels._term_values import COLUMN, LEVEL, OBSERVED, TermValues
 from mixfold.kernels.optional_torch import Tensor, torch
 
 ROWS = 1024  # of one product of matrices: one of all rows would occupy few processors
+FAR = 1e4  # deviations from the origin; beyond, moments would lose more than half of their digits
 
 
 class Places(NamedTuple):
     """Numbers of columns, levels and sums on the device; see `TermValues`.
 
     `plain` are the columns that are values, `coded` those of the levels, `observed` those whose
-    cells may be missing.
+    cells may be missing. `totals` are where the total of each normal term is among the sums.
     """
 
     plain: Tensor
@@ -23,6 +24,7 @@ class Places(NamedTuple):
     observed: Tensor
     normal: Tensor
     counts: Tensor
+    totals: Tensor
     order: Tensor
 
 
@@ -40,6 +42,7 @@ def places_on(device: Any, terms: TermValues) -> Places:
                 terms.columns(OBSERVED),
                 [one.column for one in terms.normal],
                 terms.counts,
+                [terms.order[one.total] for one in terms.normal],
                 terms.order,
             )
         )
@@ -95,6 +98,13 @@ class Terms(NamedTuple):
             (moment * local.z).sum(dim=1),
         ]
         return torch().cat(sums, dim=1)[:, self.places.order]
+
+
+def is_near(terms: Terms) -> bool:
+    """Whether moments of normal terms about a common origin keep enough digits."""
+    means, scales = terms.means[:, 0], terms.scales[:, 0]
+    away = (means - means.mean(dim=0)).abs() * scales
+    return bool((away <= FAR).all())
 
 
 def sums_of_values(r: Tensor, values: Tensor) -> Tensor:

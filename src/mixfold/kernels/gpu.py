@@ -9,8 +9,9 @@ from mixfold.core.backend import Model
 from mixfold.core.errors import InvalidInputError
 from mixfold.kernels._annealing import anneal
 from mixfold.kernels._device_families import why_unsupported
-from mixfold.kernels._forms import form_of
-from mixfold.kernels._products import Products
+from mixfold.kernels._forms import form_of, has_form
+from mixfold.kernels._products import Form, Products, Whitened
+from mixfold.kernels._terms import Terms, is_near
 from mixfold.kernels.native import fits_float32
 from mixfold.kernels.optional_torch import Tensor, torch
 from mixfold.models.annealed import Annealed, AnnealingOptions
@@ -18,19 +19,28 @@ from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 
 def fused_kernel(model: MixtureModel) -> Any:
-    """Fused kernels, which read float32 rows once; None if not supported."""
-    if form_of(model.family).gaussians is None or find_spec("triton") is None:
+    """Fused kernels, which read float32 rows once or twice; None if not supported."""
+    is_product = not has_form(model)
+    if find_spec("triton") is None or not (is_product or form_of(model.family).gaussians):
         return None
     from mixfold.kernels._triton_diagonal import Diagonal
     from mixfold.kernels._triton_pairs import Pairs
     from mixfold.kernels._triton_small import Small
+    from mixfold.kernels._triton_terms import TermSums
 
-    kinds: list[Any] = [Small, Pairs, Diagonal]
+    kinds: list[Any] = [TermSums] if is_product else [Small, Pairs, Diagonal]
     return next((kind(model) for kind in kinds if kind.supports(model)), None)
 
 
+def keeps_digits(form: Form) -> bool:
+    """Whether fused kernels are precise enough."""
+    if isinstance(form, Whitened):
+        return fits_float32(form.whiten.numpy(force=True))
+    return isinstance(form, Terms) and is_near(form)
+
+
 class DeviceParams(NamedTuple):
-    """Parameters for products of matrices, and for fused kernels if float32 can hold them."""
+    """Parameters for products of matrices, and for fused kernels if these are precise enough."""
 
     form: Any
     fused: Any
@@ -61,7 +71,7 @@ class GpuKernel:
     def prepare(self, params: MixtureParams) -> DeviceParams:
         """Convert parameters for the other methods, once for many rows."""
         form: Any = self._products.prepare(params)
-        if self._fused is None or not fits_float32(form.whiten.numpy(force=True)):
+        if self._fused is None or not keeps_digits(form):
             return DeviceParams(form, None)
         return DeviceParams(form, self._fused.prepare(form))
 
