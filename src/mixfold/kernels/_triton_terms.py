@@ -21,7 +21,7 @@ from mixfold.kernels.optional_torch import Tensor, torch
 from mixfold.models.mixture_model import MixtureModel
 
 MOST_COMPONENTS = 64
-ROWS = 128
+ROWS = 64  # with more of them registers overflow, or one program fills a processor
 SPAN = 1024
 VALUES = 32  # at once
 SHARE_ELEMENTS = 2**28
