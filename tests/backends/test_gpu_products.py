@@ -251,12 +251,12 @@ def said(device: str, family: Any, x: Any) -> str:
 def test_factors_without_a_kernel_are_named(device: str) -> None:
     x = np.abs(matrix()) + 1.0
     message = said(device, Product({0: LogNormal(), (1, 2, 3): Gaussian("diag")}), x)
-    assert message.startswith("column 0 is LogNormal(")
+    assert message.startswith("the family of column 0 is LogNormal(")
     assert "engine='cpu'" in message
     joint = said(device, Product({(0, 1): Gaussian("full"), 2: Poisson(), 3: Poisson()}), x)
-    assert joint.startswith("column (0, 1) is Gaussian(")
+    assert joint.startswith("the family of column (0, 1) is Gaussian(")
     frame = table().assign(income=np.exp(rng().normal(size=600)))
-    assert said(device, "auto", frame).startswith("column 'income' is ")
+    assert said(device, "auto", frame).startswith("the family of column 'income' is ")
 
 
 def test_full_covariances_of_missing_cells_are_refused(device: str) -> None:
@@ -264,6 +264,8 @@ def test_full_covariances_of_missing_cells_are_refused(device: str) -> None:
     message = said(device, Gaussian(), torch.tensor(x, device=device))
     assert "with missing cells" in message
     assert "engine='cpu'" in message
+    alone = said(device, LogNormal(), torch.tensor(np.exp(x), device=device))
+    assert alone.startswith("LogNormal() has no kernel")
 
 
 def test_cells_outside_the_support_are_named(device: str) -> None:

@@ -22,11 +22,11 @@ def why_unsupported(model: Model) -> str | None:
     if has_form(model) or (isinstance(model, MixtureModel) and _has_terms(family)):
         return None
     if not isinstance(family, Product):
-        return f"{_described(family)}: GPUs have no kernel for it; use engine='cpu'"
+        return f"{_described(family)} has no kernel for GPUs: use engine='cpu'"
     factor = next(one for one in family.factors if not _is_term(one.family, len(one.columns)))
     return (
-        f"column {factor.label!r} is {_described(factor.family)}: GPUs have no kernel for it in a "
-        f"product; use engine='cpu', or give every column a family of its own that is {IN_PRODUCTS}"
+        f"the family of column {factor.label!r} is {_complete(factor.family)!r}, which has no "
+        f"kernel for GPUs in a product: use engine='cpu', or give the column {IN_PRODUCTS}"
     )
 
 
@@ -39,11 +39,16 @@ def _has_terms(family: Family) -> bool:
 
 def _is_term(family: Family, n_columns: int) -> bool:
     """Whether a column of a family has a term that devices compute, of the column as it is."""
-    cell = family.complete if isinstance(family, ObservedColumns) else family
-    return n_columns == 1 and isinstance(cell, Categorical | IdentityKernel | WhitenedKernel)
+    served = Categorical | IdentityKernel | WhitenedKernel
+    return n_columns == 1 and isinstance(_complete(family), served)
+
+
+def _complete(family: Any) -> Any:
+    """The family of rows without missing cells."""
+    return family.complete if isinstance(family, Incomplete) else family
 
 
 def _described(family: Any) -> str:
-    if isinstance(family, Incomplete):
-        return f"{family.complete!r} with missing cells"
-    return repr(family)
+    complete = _complete(family)
+    only_complete = complete is not family and isinstance(complete, WhitenedKernel)
+    return f"{complete!r} with missing cells" if only_complete else repr(complete)

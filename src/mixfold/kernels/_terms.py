@@ -8,7 +8,8 @@ from mixfold.kernels._term_values import COLUMN, LEVEL, OBSERVED, TermValues
 from mixfold.kernels.optional_torch import Tensor, torch
 
 ROWS = 1024  # of one product of matrices: one of all rows would occupy few processors
-FAR = 1e4  # deviations from the origin; beyond, moments would lose more than half of their digits
+# deviations from the origin, whose square is what moments about it lose in precision
+FAR_SINGLE, FAR_DOUBLE = 1e4, 1e2
 
 
 class Places(NamedTuple):
@@ -100,11 +101,13 @@ class Terms(NamedTuple):
         return torch().cat(sums, dim=1)[:, self.places.order]
 
 
-def is_near(terms: Terms) -> bool:
-    """Whether moments of normal terms about a common origin keep enough digits."""
+def fused_types(terms: Terms) -> list[Any]:
+    """The types of rows of which moments about a common origin keep enough digits."""
     means, scales = terms.means[:, 0], terms.scales[:, 0]
     away = (means - means.mean(dim=0)).abs() * scales
-    return bool((away <= FAR).all())
+    farthest = float(away.max()) if away.numel() else 0.0
+    limits = {torch().float32: FAR_SINGLE, torch().float64: FAR_DOUBLE}
+    return [kind for kind, most in limits.items() if farthest <= most]
 
 
 def sums_of_values(r: Tensor, values: Tensor) -> Tensor:

@@ -2,7 +2,8 @@
 
 Values are made from the rows inside the kernels, so that nothing as wide as the levels of all
 categories is stored. Normal terms are linear in columns and their squares about an origin. All
-products are float64, since logarithms of probabilities of large counts have many digits.
+products are float64, since logarithms of probabilities of large counts have many digits, and
+responsibilities have the type of the rows.
 """
 
 from __future__ import annotations
