@@ -171,7 +171,7 @@ def relative_gap(a: Any, b: Any) -> float:
 
 
 def mixed_rows(n: int, k: int, missing: float) -> torch.Tensor:
-    """Rows of `MIXED` columns, of which some cells are missing."""
+    """Rows of `MIXED` columns, with a share of missing cells."""
     random = torch.Generator("cuda").manual_seed(1)
     z = torch.randint(k, (n, 1), generator=random, device="cuda").float()
     high = (z + 0.5) / k
@@ -185,10 +185,9 @@ def mixed_rows(n: int, k: int, missing: float) -> torch.Tensor:
     return x.contiguous()
 
 
-def of_products(n: int = 10_000_000, k: int = 5, missing: float = 0.0) -> str:
-    """Milliseconds per pass: of the engine, without fused kernels, of `fit` and on the
-    CPU of this machine; and the difference of statistics."""
-    x, product = mixed_rows(n, k, missing), Product(MIXED)
+def of_products(missing: float, dtype: torch.dtype, n: int = 10_000_000, k: int = 5) -> str:
+    """Milliseconds per pass: of the engine, without fused kernels, of `fit`, and of the CPU."""
+    x, product = mixed_rows(n, k, missing).to(dtype), Product(MIXED)
 
     def fit(passes: int) -> Mixture:
         learner = EM(tol=0.0, max_iter=10**6)
@@ -199,7 +198,7 @@ def of_products(n: int = 10_000_000, k: int = 5, missing: float = 0.0) -> str:
     params, rows, zero = fit(5).params_, Rows(x), np.zeros(shape.n_sums)
     fused, plain = Gpu(shape, "cuda"), Gpu(shape, "cuda")
     plain.on_device = GpuKernel(shape, plain.device, fused=False)
-    assert fused.on_device.prepare(params).fused is not None, "no fused kernels"
+    assert dtype in fused.on_device.prepare(params).types, "no fused kernels"
     seconds = [
         best(lambda: fused.fold(params, rows, zero)),
         best(lambda: plain.fold(params, rows, zero)),
@@ -209,8 +208,9 @@ def of_products(n: int = 10_000_000, k: int = 5, missing: float = 0.0) -> str:
     seconds.append(best(lambda: Threads(shape).fold(params, here, zero), 2))
     times = " | ".join(f"{1e3 * one:.2f}" for one in seconds)
     gap = statistics_agree(shape, params, x)
-    floor = 4.0 * n * len(MIXED) / BANDWIDTH
-    return f"| {n:.0e} | {k} | {missing:.0%} | {times} | {1e3 * floor:.3f} | {gap:.0e} |"
+    floor = x.element_size() * x.numel() / BANDWIDTH
+    kind = str(dtype).removeprefix("torch.")
+    return f"| {n:.0e} | {k} | {kind} | {missing:.0%} | {times} | {1e3 * floor:.3f} | {gap:.0e} |"
 
 
 def operations(n: int, d: int, k: int, covariance: str) -> float:
@@ -263,12 +263,10 @@ def main() -> None:
     print(f"{4e7:.0e} x 32 rows in the memory of the host, GB/s: {streamed()}", flush=True)
     print(f"AnnealedSGD, d=784, K=64, batches of 100: {annealed_rows():.3g} rows/s", flush=True)
     if given.only in (None, len(MIXED)):
-        print(
-            "| rows | K | missing | engine ms | not fused | fit ms | CPU ms | roofline ms | gap |"
-        )
-        print("|---|---|---|---|---|---|---|---|---|")
-        for missing in (0.0, 0.1):
-            print(of_products(missing=missing), flush=True)
+        print("| rows | K | | missing | engine ms | not fused | fit ms | CPU ms | roofline | gap |")
+        print("|---|---|---|---|---|---|---|---|---|---|")
+        for missing, dtype in ((0.0, torch.float32), (0.1, torch.float32), (0.0, torch.float64)):
+            print(of_products(missing, dtype), flush=True)
     rate = product_rate()
     print(f"float64 products: {rate / 1e12:.0f} TFLOP/s")
     print("| rows | d | K | | engine ms | fit ms | at most | roofline ms | rival ms | gap |")
