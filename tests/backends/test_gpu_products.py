@@ -268,9 +268,10 @@ def test_full_covariances_of_missing_cells_are_refused(device: str) -> None:
     assert alone.startswith("LogNormal() has no kernel")
 
 
-def test_cells_outside_the_support_are_named(device: str) -> None:
+@pytest.mark.parametrize("value", [3.0, np.inf, -np.inf])
+def test_cells_outside_the_support_are_named(value: float, device: str) -> None:
     x = matrix(holes=0.1)
-    x[150, 2] = 3.0
+    x[150, 2] = value
     for method in ("fit", "partial_fit"):
         found = []
         for engine, rows in ((f"torch:{device}", torch.tensor(x, device=device)), ("cpu", x)):
