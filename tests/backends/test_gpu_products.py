@@ -255,6 +255,9 @@ def test_factors_without_a_kernel_are_named(device: str) -> None:
     assert "engine='cpu'" in message
     joint = said(device, Product({(0, 1): Gaussian("full"), 2: Poisson(), 3: Poisson()}), x)
     assert joint.startswith("the family of column (0, 1) is Gaussian(")
+    x[5, 0] = np.nan
+    joint = said(device, Product({(0, 1): Gaussian("full"), 2: Poisson(), 3: Poisson()}), x)
+    assert joint.startswith("the family of column (0, 1) is Gaussian(")
     frame = table().assign(income=np.exp(rng().normal(size=600)))
     assert said(device, "auto", frame).startswith("the family of column 'income' is ")
 

@@ -39,8 +39,8 @@ def _has_terms(family: Family) -> bool:
 
 def _is_term(family: Family, n_columns: int) -> bool:
     """Whether a column of a family has a term that devices compute, of the column as it is."""
-    served = Categorical | IdentityKernel | WhitenedKernel
-    return n_columns == 1 and isinstance(_complete(family), served)
+    cell = family.complete if isinstance(family, ObservedColumns) else family
+    return n_columns == 1 and isinstance(cell, Categorical | IdentityKernel | WhitenedKernel)
 
 
 def _complete(family: Any) -> Any:
