@@ -84,6 +84,12 @@ def test_an_override_takes_its_column_out_of_the_group() -> None:
     assert not groups(frame, overrides={"height": Gaussian(), "weight": Gaussian()})
 
 
+def test_columns_are_not_joined_on_a_device() -> None:
+    pytest.importorskip("torch")
+    assert groups(bodies(), engine="cpu")
+    assert not groups(bodies(), engine="torch:cpu")
+
+
 def test_a_missing_cell_is_filled_from_the_group() -> None:
     model = Mixture("auto", 2, random_state=0).fit(bodies())
     row = pd.DataFrame({"height": [175.0], "weight": [None], "score": [0.0], "group": ["a"]})

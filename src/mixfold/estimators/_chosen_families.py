@@ -128,9 +128,12 @@ def _best(found: Mapping[str, Family], values: Array) -> str:
 
 
 def chosen_product(
-    facts: Sequence[ColumnFacts], overrides: Product | None, other: bool
+    facts: Sequence[ColumnFacts], overrides: Product | None, other: bool, groups: bool
 ) -> tuple[Product, list[Choice]]:
-    """The product of chosen families; those in `overrides` take the place of chosen ones."""
+    """The product of chosen families; those in `overrides` take the place of chosen ones.
+
+    With `groups`, columns that depend on one another may have a joint distribution.
+    """
     given = [] if overrides is None else list(overrides.factors)
     names = {one.name for one in facts}
     for factor in given:
@@ -140,8 +143,8 @@ def chosen_product(
                 f"overrides has a family of column {unknown[0]!r}, which the data do not have"
             )
     taken = {name for factor in given for name in factor.columns}
-    left = [one for one in facts if one.name not in taken]
-    choices = _with_group([(one, choose(one)) for one in left])
+    chosen = [(one, choose(one)) for one in facts if one.name not in taken]
+    choices = _with_group(chosen) if groups else [choice for _, choice in chosen]
     factors = [choice.factor(other) for choice in choices]
     given = [_with_levels(factor, facts, other) for factor in given]
     choices += [Choice(factor.label, factor.family, "as given") for factor in given]

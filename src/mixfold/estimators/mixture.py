@@ -22,6 +22,7 @@ from mixfold.estimators._edge import family_from, learner_from
 from mixfold.estimators._evaluation import MARGINALIZE
 from mixfold.families.product import Product
 from mixfold.fitting.initialization import initializer_for
+from mixfold.fitting.placement import placement_for
 
 OWN_LEVEL = "own-level"
 
@@ -199,7 +200,9 @@ class Mixture(Conditioning):
         facts, overrides = column_facts(X, self.columns, sample_weight), self.overrides
         if overrides is not None and not isinstance(overrides, Product):
             overrides = Product(overrides)
-        product, self.chosen_families_ = chosen_product(facts, overrides, other)
+        # kernels for devices have products of single columns only
+        groups = placement_for(self.engine, X).is_default
+        product, self.chosen_families_ = chosen_product(facts, overrides, other, groups)
         return product
 
     def _table_columns(self) -> Sequence[str] | None:
