@@ -12,8 +12,8 @@ from mixfold.core.family import Family
 from mixfold.core.rows import Array
 from mixfold.core.value import replace
 from mixfold.estimators._column_facts import ColumnFacts
-from mixfold.estimators._column_groups import Member, can_join, chosen_scales, joint_family
 from mixfold.estimators._column_likelihoods import likelihood
+from mixfold.estimators._joined_columns import Member, can_join, chosen_scales, joint_family
 from mixfold.families.bernoulli import Bernoulli
 from mixfold.families.beta import Beta
 from mixfold.families.categorical import Categorical
