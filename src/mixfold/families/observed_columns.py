@@ -8,7 +8,8 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from mixfold.core.capabilities import UnconstrainedCoordinates, has_coordinates
+from mixfold.core.capabilities import UnconstrainedCoordinates, conjugate_of, has_coordinates
+from mixfold.core.conjugate import Conjugate
 from mixfold.core.data_limits import CanDegenerate, LimitsFromData, limits_of
 from mixfold.core.family import Family
 from mixfold.core.independent_columns import SeparableColumns
@@ -18,6 +19,7 @@ from mixfold.core.statistics import Block, Blocks, BlockShape
 from mixfold.core.support import Support
 from mixfold.core.value import replace, value
 from mixfold.families._central_values import central_values
+from mixfold.families._observed_posteriors import ObservedConjugate
 
 
 class Incomplete(Family):
@@ -156,6 +158,12 @@ class ObservedColumns(Incomplete):
     @property
     def statistics_depend_on_params(self) -> bool:
         return self.complete.statistics_depend_on_params
+
+    @property
+    def conjugate(self) -> Conjugate | None:
+        """The conjugate prior of complete rows, if there is one."""
+        known = conjugate_of(self.complete)
+        return None if known is None else ObservedConjugate(known)
 
     @property
     def _apart(self) -> SeparableColumns:
