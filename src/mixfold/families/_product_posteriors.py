@@ -72,7 +72,13 @@ class ProductConjugate(Conjugate[ProductParams, ProductPosterior]):
         d, changes = self._d, dict[str, object]()
         if prior.means is not None:
             means = _given("means", prior.means, (k, d))[:, one.places]
-            changes["means"] = None if np.isnan(means).all() else means
+            is_open = bool(np.isnan(means).all())
+            if one.factor.family.has_categories and not is_open:
+                raise InvalidInputError(
+                    "it has categories, and their prior no mean: give NaN, so that probabilities "
+                    "are those of the initial parameters"
+                )
+            changes["means"] = None if is_open else means
         if prior.covariance is not None:
             whole = _given("covariance", prior.covariance, (k, d, d))
             own = whole[:, one.places][:, :, one.places]
