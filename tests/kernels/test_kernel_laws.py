@@ -51,6 +51,8 @@ PRODUCTS: list[Family] = [
 ]
 WITH_HOLES = [with_missing(family) for family in COLUMNS]
 WITH_HOLES += [with_missing(family) for family in PRODUCTS[:-1]]
+GROUPS: Any = {(0, 3): StudentT(), 1: Gamma(), (2, 4): Gaussian("factor", rank=1)}
+WITH_HOLES.append(with_missing(Product(GROUPS)))
 COVARIANCES = [with_missing(Gaussian(name)) for name in ("full", "tied", "spherical")]
 COVARIANCES += [with_missing(StudentT()), with_missing(Gaussian("factor", rank=2))]
 
