@@ -20,9 +20,11 @@ from mixfold import (
 )
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
+from mixfold.core.independent_columns import join_columns, take_columns
 from mixfold.core.rows import Array, Rows
 from mixfold.core.statistics import Statistics
 from mixfold.core.value import equal
+from mixfold.families._product_posteriors import ProductPosterior
 from mixfold.families.incomplete_rows import with_missing
 from mixfold.families.product import Product
 from mixfold.kernels.reference import match
@@ -81,6 +83,19 @@ def test_a_missing_cell_leaves_the_posterior_of_its_column() -> None:
         mixture.model.family.sums(mixture.expected(prior).components, holes, np.ones((60, 1))),
     )
     close(mixture.absorb(prior, Statistics.of(blocks, np.array([60.0]))), posterior)
+
+
+@pytest.mark.parametrize("family", [Gaussian("diag"), Poisson(), Categorical(3)], ids=repr)
+def test_several_columns_are_a_product_of_columns(family: Family) -> None:
+    mixture, prior, x = example(with_missing(family), 3, 3, 60)
+    parts = tuple(take_columns(prior.components, [j]) for j in range(3))
+    product = with_missing(Product(dict.fromkeys(range(3), family)))
+    split = MixturePosterior(prior.alpha, ProductPosterior(parts))
+    holes = with_holes(x)
+    whole, log_density = learned(mixture, prior, holes)
+    found, total = learned(BayesianMixture(MixtureModel(product, 3, 3)), split, holes)
+    assert total == pytest.approx(log_density, rel=1e-10)
+    close(join_columns(found.components.parts), whole.components)
 
 
 @pytest.mark.parametrize("family", [Gaussian("diag"), Poisson(), Categorical(3)], ids=repr)

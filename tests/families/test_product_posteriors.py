@@ -31,6 +31,7 @@ from mixfold.core.family import Family
 from mixfold.core.rows import Array, Rows
 from mixfold.core.statistics import Statistics
 from mixfold.core.value import equal
+from mixfold.families._normal_gamma import NormalGamma
 from mixfold.families.exponential import Exponential
 from mixfold.families.factor import ProductParams
 from mixfold.families.product import Product
@@ -166,6 +167,14 @@ def test_parts_combine_to_the_whole() -> None:
     blocks = mixture.model.family.blocks_of(x, np.ones((90, 1)))
     close(mixture.absorb(prior, Statistics.of(blocks, np.array([90.0]))), whole)
     close(learned(mixture, prior, np.repeat(x, 2, axis=0))[0], match_weighted(mixture, prior, x))
+
+
+def test_a_component_that_is_degenerate_in_two_factors_counts_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mixture, prior, x = example(Product({0: Gaussian(), 1: Gaussian()}), 2, 2, 1)
+    monkeypatch.setattr(NormalGamma, "match", lambda self, posterior, *_: (posterior, 2))
+    assert mixture.match(prior, x[0], 1.0)[2] == 2
 
 
 def match_weighted(mixture: BayesianMixture, prior: Any, x: Array) -> MixturePosterior:
