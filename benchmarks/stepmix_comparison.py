@@ -28,8 +28,7 @@ from mixfold.experiments.templates import read_table
 from mixfold.families.bernoulli import Bernoulli
 from mixfold.families.categorical import Categorical, ProbabilityParams
 from mixfold.families.gaussian import Gaussian, GaussianParams
-from mixfold.families.factor import ProductParams
-from mixfold.families.product import Product
+from mixfold.families.product import Product, ProductParams
 from mixfold.learners.em import EM
 from mixfold.models.mixture_model import MixtureParams
 

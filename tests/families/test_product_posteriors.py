@@ -33,8 +33,7 @@ from mixfold.core.statistics import Statistics
 from mixfold.core.value import equal
 from mixfold.families._normal_gamma import NormalGamma
 from mixfold.families.exponential import Exponential
-from mixfold.families.factor import ProductParams
-from mixfold.families.product import Product
+from mixfold.families.product import Product, ProductParams
 from mixfold.kernels.reference import match
 from mixfold.models.bayesian_mixture import BayesianMixture, MixturePosterior
 from mixfold.models.mixture_model import MixtureModel, MixtureParams

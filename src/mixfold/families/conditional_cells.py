@@ -18,8 +18,8 @@ from mixfold.core.family import Family
 from mixfold.core.params import Params
 from mixfold.core.rows import Array
 from mixfold.core.value import replace
-from mixfold.families.factor import Placed, ProductParams
-from mixfold.families.product import Product
+from mixfold.families.factor import Placed
+from mixfold.families.product import Product, ProductParams
 
 
 def marginal(family: Family, params: Params, columns: Sequence[int]) -> tuple[Family, Params]:
