@@ -40,8 +40,9 @@ INDEX = """# Real tables
 ABOUT = (
     '`Mixture("auto")` fitted to tables as they are, with categories, counts, dates and missing '
     "cells: which families were chosen, how many components of 1 to {most} have the least BIC, and "
-    "what they are. A page says so where a family was given instead. The tables are those of R packages and of seaborn; they are not part of "
-    "mixfold. The pages are made by `MIXFOLD_DATA=FOLDER python docs/make_table_pages.py`."
+    "what they are. A page says so where a family was given instead. The tables are those of R "
+    "packages and of seaborn; they are not part of mixfold. The pages are made by "
+    "`MIXFOLD_DATA=FOLDER python docs/make_table_pages.py`."
 )
 PAGE = """# {title}
 

@@ -53,7 +53,9 @@ def profile(
 
 def order_by_likeness(lines: Sequence[Line]) -> np.ndarray:
     """Components along the direction in which they differ most, so that neighbours are alike."""
-    deviations = np.nan_to_num(np.stack([line.deviations for line in lines]))
+    deviations = np.stack([line.deviations for line in lines])
+    complete = deviations[~np.isnan(deviations).any(axis=1)]
+    deviations = complete if len(complete) else np.nan_to_num(deviations)
     _, _, rotations = np.linalg.svd(deviations - deviations.mean(axis=1, keepdims=True))
     first = rotations[0]
     upwards = float(first @ deviations[0]) >= 0.0  # the first column grows from left to right

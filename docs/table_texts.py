@@ -30,9 +30,9 @@ PENGUINS = TableText(
     title="Penguins",
     about="Penguins of three species on three islands near Palmer Station, Antarctica (R package "
     "modeldata).",
-    meaning="The components are the three species, each divided into females and males. Males are "
-    "heavier and have longer and deeper bills, so that the sex of a bird for which it was not "
-    "recorded can be told from its measurements. Only Adelie penguins live on all three islands.",
+    meaning="The components are the species, divided into females and males. Males are heavier and "
+    "have longer and deeper bills, so that the sex of a bird for which it was not recorded can be "
+    "told from its measurements. Only Adelie penguins live on all three islands.",
     labels={
         "bill_length_mm": "bill length, mm",
         "bill_depth_mm": "bill depth, mm",

@@ -121,8 +121,11 @@ def test_levels_that_repeat_a_line_are_left_out_and_many_levels_are_shortened() 
 def test_components_that_are_alike_stand_side_by_side() -> None:
     x = np.repeat([50.0, 1.0, 49.0, 0.0, 25.0], 20) + np.tile(np.arange(20.0), 5) / 10.0
     table = pd.DataFrame({"x": x, "y": -x})
-    lines = profile(table, [], one_hot(np.repeat(np.arange(5), 20), 5), {})
-    assert order_by_likeness(lines).tolist() == [3, 1, 4, 2, 0]
+    groups = one_hot(np.repeat(np.arange(5), 20), 5)
+    assert order_by_likeness(profile(table, [], groups, {})).tolist() == [3, 1, 4, 2, 0]
+    table["z"] = np.where(x > 20.0, 1000.0 * x, np.nan)  # not observed in two of them
+    assert order_by_likeness(profile(table, [], groups, {})).tolist() == [3, 1, 4, 2, 0]
+    assert sorted(order_by_likeness(profile(table[["z"]], [], groups, {}))) == [0, 1, 2, 3, 4]
 
 
 def test_without_a_data_folder_the_message_names_the_variable(
