@@ -33,26 +33,31 @@ from mixfold.families._covariance import (
 MOST_STEPS, FEW_SWEEPS, MOST_SWEEPS = 500, 3, 100
 MOST_BEGUN = 5  # components whose axes rotations begin at
 ENOUGH = 1e-14  # relative change after which iterations end
-SMALLEST = 1e-300
+SMALLEST, LEAST_SHARE = 1e-300, 1e-100
 
 Variances = Callable[[Array, Array], Array]
 """Constrained variances of components (K, d), from their weights and variances."""
 
 
+def _shares(weight: Array) -> Array:
+    """Normalised weights; none is zero, so that sums are not zero where a component's part is not."""
+    return np.maximum(weight / weight.sum(), LEAST_SHARE)
+
+
 def _determinants(variances: Array) -> Array:
     """Geometric means of variances, (K, 1)."""
-    return np.exp(np.log(np.maximum(variances, SMALLEST)).mean(axis=1, keepdims=True))
+    return np.asarray(np.exp(np.log(np.maximum(variances, SMALLEST)).mean(axis=1, keepdims=True)))
 
 
 def _equal_volumes(weight: Array, variances: Array) -> Array:
     """Own shapes and one volume."""
     volumes = _determinants(variances)
-    return variances / volumes * ((weight / weight.sum()) @ volumes)
+    return np.asarray(variances / volumes * ((weight / weight.sum()) @ volumes))
 
 
 def _equal_shapes(weight: Array, variances: Array) -> Array:
     """One shape and own volumes: each is given the other, in turn, until they do not change."""
-    shares = weight / weight.sum()
+    shares = _shares(weight)
     shape = np.maximum(shares @ variances, SMALLEST)
     volumes = np.ones((len(variances), 1))
     for _ in range(MOST_STEPS):
@@ -148,7 +153,7 @@ def _turned(variances: Array, vectors: Array) -> Array:
 
 def _equal_matrices(weight: Array, covariance: Array) -> Array:
     """Multiples of one matrix: volumes are given the matrix and the reverse, in turn."""
-    shares, d = weight / weight.sum(), covariance.shape[1]
+    shares, d = _shares(weight), covariance.shape[1]
     common = np.tensordot(shares, covariance, 1)
     volumes = np.ones(len(covariance))
     for _ in range(MOST_STEPS):
@@ -163,7 +168,7 @@ def _equal_matrices(weight: Array, covariance: Array) -> Array:
 def _invertible(matrix: Array) -> Array:
     """The matrix with a hardly visible multiple of the identity added."""
     d = len(matrix)
-    return matrix + (ENOUGH * np.trace(matrix) / d + SMALLEST) * np.eye(d)
+    return np.asarray(matrix + (ENOUGH * np.trace(matrix) / d + SMALLEST) * np.eye(d))
 
 
 def _one_orientation(weight: Array, covariance: Array, variances: Variances) -> Array:
