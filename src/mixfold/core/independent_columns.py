@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol, Self, runtime_checkable
+from functools import cache
+from typing import Any, Protocol, Self, cast, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mixfold.core.capability import Capability
 from mixfold.core.family import Family
 from mixfold.core.params import ParamsT
-from mixfold.core.value import field_names, replace
+from mixfold.core.value import equal, field_names, replace
 
 
 @runtime_checkable
@@ -30,11 +32,18 @@ class SeparableColumns(Capability, Protocol[ParamsT]):
     def join_columns(self, parts: Sequence[ParamsT]) -> ParamsT:
         """The parameters of all columns, from those of parts that follow one another."""
 
+    def join_families(self, others: Sequence[Family]) -> Family | None:
+        """The family of the own columns and then those of others; None if their settings differ."""
+
+    def columns_of_statistics(self, d: int) -> NDArray[np.intp]:
+        """Which of d columns the sums in a row of the table are of, without the first sum."""
+
 
 class IndependentColumns:
     """What families have whose parameters are arrays (K, d, ...) with an entry for every column.
 
     The density of a row is the product of those of its columns, and nothing is shared by columns.
+    Every statistic is there for all columns before the next one is.
     """
 
     columns_are_independent = True
@@ -55,6 +64,45 @@ class IndependentColumns:
         names = field_names(parts[0])
         arrays = {n: np.concatenate([getattr(p, n) for p in parts], axis=1) for n in names}
         return replace(parts[0], **arrays)
+
+    def join_families(self, others: Sequence[Family]) -> Self | None:
+        """The family itself, if the others are the same."""
+        return self if all(equal(self, other) for other in others) else None
+
+    def columns_of_statistics(self, d: int) -> NDArray[np.intp]:
+        """The columns one after the other, as often as there are statistics of one."""
+        return in_turn(d, cast(Family, self).n_sums(1) - 1)
+
+
+@cache
+def in_turn(d: int, times: int) -> NDArray[np.intp]:
+    """The numbers of d columns one after the other, so many times."""
+    found = np.tile(np.arange(d), times)
+    found.setflags(write=False)
+    return found
+
+
+@cache
+def one_by_one(d: int, times: int) -> NDArray[np.intp]:
+    """The numbers of d columns, each so many times."""
+    found = np.repeat(np.arange(d), times)
+    found.setflags(write=False)
+    return found
+
+
+def split_columns(params: ParamsT) -> list[ParamsT]:
+    """The parameters of every column, from arrays (K, d, ...)."""
+    arrays = [
+        np.ascontiguousarray(getattr(params, n).swapaxes(0, 1))[:, :, None]
+        for n in field_names(params)
+    ]
+    return [type(params)(*parts) for parts in zip(*arrays, strict=True)]
+
+
+def as_components(params: ParamsT) -> ParamsT:
+    """The parameters of K d components of one column, from arrays (K, d, ...)."""
+    parts = {n: getattr(params, n) for n in field_names(params)}
+    return replace(params, **{n: a.reshape(-1, 1, *a.shape[2:]) for n, a in parts.items()})
 
 
 def separable(family: Family) -> SeparableColumns | None:

@@ -210,6 +210,21 @@ class Block:
         """Weighted sums of the sufficient statistics, (K, m)."""
         return _wide(self.weight) * self.mean
 
+    def pooled(self, values: Array) -> Array:
+        """Means over the components (m,) of values (K, m), which belong to the first m means.
+
+        Components count equally where none has any weight.
+        """
+        weight = self.weight
+        if weight.ndim == 1:
+            return np.asarray((weight / weight.sum()) @ values)
+        weight = weight[:, : values.shape[1]]
+        total = weight.sum(axis=0)
+        if not total.all():
+            weight = np.where(total > 0.0, weight, 1.0)
+            total = weight.sum(axis=0)
+        return np.asarray((weight * values).sum(axis=0) / total)
+
     def __add__(self, other: Block) -> Block:
         return self._sum(self.weight, other, other.weight)
 

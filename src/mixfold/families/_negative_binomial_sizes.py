@@ -145,7 +145,7 @@ class NegativeBinomialSizes(ExpectedStatistics[NegativeBinomialParams]):
     def maximize(self, blocks: Blocks) -> tuple[NegativeBinomialParams, int]:
         (block,) = blocks
         mean, g, curvature, log_sizes = np.hsplit(block.mean, 4)
-        floor = self._floors(block.weight / block.weight.sum() @ mean)
+        floor = self._floors(block.pooled(mean))
         healthy = mean >= floor
         means = np.where(healthy, mean, floor)
         present = np.exp(log_sizes).clip(LEAST_SIZE, LARGEST_SIZE)

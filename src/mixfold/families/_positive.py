@@ -44,8 +44,7 @@ class Positive(MeansAreAttributes, IndependentColumns, ExponentialFamily[MeanPar
 
     def maximize(self, blocks: Blocks) -> tuple[MeanParams, int]:
         (block,) = blocks
-        share = block.weight / block.weight.sum()
-        floor = self._floors(share @ block.mean)
+        floor = self._floors(block.pooled(block.mean))
         healthy = block.mean >= floor
         count_degenerate = int((~healthy).any(axis=1).sum())
         return MeanParams(np.where(healthy, block.mean, floor)), count_degenerate

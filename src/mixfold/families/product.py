@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -14,11 +15,12 @@ from mixfold.core.data_limits import CanDegenerate, limits_of
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family, n_components_of
 from mixfold.core.rows import Array
-from mixfold.core.statistics import Blocks, BlockShape
+from mixfold.core.statistics import Block, Blocks, BlockShape
 from mixfold.core.support import Support
 from mixfold.core.value import replace, value
 from mixfold.families.bernoulli import Bernoulli
 from mixfold.families.categorical import Categorical
+from mixfold.families.column_groups import Group, groups_of
 from mixfold.families.factor import Factor, Name, Placed, factors_of
 from mixfold.families.gaussian import Gaussian
 from mixfold.families.poisson import Poisson
@@ -149,21 +151,14 @@ class Product(Family[ProductParams]):
         for (family, places), part in zip(self._parts(), params.parts, strict=True):
             yield Placed(family, places, part)
 
-    def _cut(self, blocks: Blocks) -> Iterator[tuple[Family, Blocks]]:
-        """Every family with its blocks."""
-        first = 0
-        for family, places in self._parts():
-            last = first + len(family.block_shapes(len(places)))
-            yield family, blocks[first:last]
-            first = last
+    @cached_property
+    def groups(self) -> tuple[Group, ...]:
+        """Factors of the same family together, so that an M-step is made for all at once."""
+        return groups_of(self._parts())
 
-    def _tables(self, params: ProductParams, table: Array) -> Iterator[tuple[Placed, Array]]:
-        """Every factor with its part of the table of sums."""
-        first = 1
-        for part in self.placed(params):
-            last = first + part.family.n_sums(part.width)
-            yield part, table[:, first:last]
-            first = last
+    def grouped(self, params: ProductParams) -> list[tuple[Group, Any]]:
+        """Every group with its parameters."""
+        return [(group, group.join(params.parts)) for group in self.groups]
 
     # the mathematics
 
@@ -176,9 +171,14 @@ class Product(Family[ProductParams]):
         return np.asarray(sum(p.family.scipy_log_density(p.params, x[:, p.places]) for p in parts))
 
     def maximize(self, blocks: Blocks) -> tuple[ProductParams, int]:
-        found = [family.maximize(own) for family, own in self._cut(blocks)]
-        most = min(sum(n for _, n in found), len(blocks[0].weight))
-        return ProductParams(tuple(params for params, _ in found)), most
+        parts: list[Any] = [None] * len(self.factors)
+        n_degenerate = 0
+        for group in self.groups:
+            found, more = group.family.maximize(blocks[group.blocks])
+            n_degenerate += more
+            for i, part in zip(group.members, group.split(found), strict=True):
+                parts[i] = part
+        return ProductParams(tuple(parts)), min(n_degenerate, len(blocks[0].weight))
 
     def sample(self, params: ProductParams, labels: np.ndarray, rng: np.random.Generator) -> Array:
         rows = np.empty((len(labels), self.n_columns))
@@ -238,37 +238,38 @@ class Product(Family[ProductParams]):
         for part in self.placed(params):
             part.family.check_params(part.params, k, part.width)
 
-    # blocks are those of all factors; their tables of sums follow that of the responsibilities
+    # blocks are those of all groups; their tables of sums follow that of the responsibilities
 
     def n_sums(self, d: int) -> int:
-        return 1 + sum(family.n_sums(len(places)) for family, places in self._parts())
+        return self.groups[-1].sums.stop  # type: ignore[no-any-return]
 
     def sums(self, params: ProductParams, x: Array, responsibilities: Array) -> Array:
         parts = [
-            p.family.sums(p.params, x[:, p.places], responsibilities) for p in self.placed(params)
+            g.family.sums(own, x[:, g.places], responsibilities) for g, own in self.grouped(params)
         ]
         return np.hstack([responsibilities.sum(axis=0)[:, None], *parts])
 
     def block_shapes(self, d: int) -> tuple[BlockShape, ...]:
-        parts = (family.block_shapes(len(places)) for family, places in self._parts())
+        parts = (group.family.block_shapes(len(group.places)) for group in self.groups)
         return tuple(shape for part in parts for shape in part)
 
     def to_blocks(self, params: ProductParams, table: Array) -> Blocks:
-        parts = (p.family.to_blocks(p.params, own) for p, own in self._tables(params, table))
-        return tuple(block for part in parts for block in part)
+        found: list[Block] = []
+        for group, own in self.grouped(params):
+            found += group.family.to_blocks(own, table[:, group.sums])
+        return tuple(found)
 
     def to_sums(self, params: ProductParams, blocks: Blocks) -> Array:
-        pairs = zip(self.placed(params), self._cut(blocks), strict=True)
-        tables = [p.family.to_sums(p.params, own) for p, (_, own) in pairs]
+        tables = [g.family.to_sums(own, blocks[g.blocks]) for g, own in self.grouped(params)]
         weight = np.max([table[:, 0] for table in tables], axis=0)
         return np.hstack([weight[:, None], *tables])
 
     def blocks_of(self, x: Array, responsibilities: Array) -> Blocks:
-        parts = (f.blocks_of(x[:, places], responsibilities) for f, places in self._parts())
+        parts = (g.family.blocks_of(x[:, g.places], responsibilities) for g in self.groups)
         return tuple(block for part in parts for block in part)
 
     def expected(self, params: ProductParams, weights: Array) -> Blocks:
-        parts = (p.family.expected(p.params, weights) for p in self.placed(params))
+        parts = (g.family.expected(own, weights) for g, own in self.grouped(params))
         return tuple(block for part in parts for block in part)
 
     def for_complete_rows(self) -> Product:

@@ -131,7 +131,7 @@ class ZeroInflatedPoisson(
         inflated = truncated > means
         kept = np.divide(means, truncated, out=np.ones_like(means), where=inflated)
         rates = np.where(inflated, truncated, means)
-        floor = self._floors(block.weight / block.weight.sum() @ means)
+        floor = self._floors(block.pooled(means))
         healthy = rates >= floor
         params = ZeroInflatedPoissonParams(
             np.where(healthy, rates, floor), (1.0 - kept).clip(LEAST_INFLATION, MOST_INFLATION)

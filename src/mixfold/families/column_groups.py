@@ -1,0 +1,69 @@
+"""Factors of a product whose families are the same, as one family of several columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, cast
+
+from mixfold.core.family import Family
+from mixfold.core.independent_columns import SeparableColumns, separable, split_columns
+
+
+class Group(NamedTuple):
+    """The family of all columns of some factors, and which columns and factors these are.
+
+    `sums` are the columns of the group in the table of sums, and `blocks` its blocks.
+    """
+
+    family: Family
+    places: list[int]
+    members: list[int]
+    sums: slice
+    blocks: slice
+
+    def join(self, parts: Sequence[Any]) -> Any:
+        """The parameters of the group, from those of all factors."""
+        if len(self.members) == 1:
+            return parts[self.members[0]]
+        own = [parts[i] for i in self.members]
+        return cast(SeparableColumns[Any], self.family).join_columns(own)
+
+    def split(self, params: Any) -> list[Any]:
+        """The parameters of the factors, from those of the group."""
+        return [params] if len(self.members) == 1 else split_columns(params)
+
+
+def groups_of(factors: Iterable[tuple[Family, list[int]]]) -> tuple[Group, ...]:
+    """Groups of single columns that can be joined; every other factor is a group of its own."""
+    together: list[list[int]] = []
+    known = list(factors)
+    for i in range(len(known)):
+        other = next((own for own in together if _can_join(known[own[0]], known[i])), None)
+        if other is None:
+            together.append([i])
+        else:
+            other.append(i)
+    found, sums, blocks = [], 1, 0
+    for members in together:
+        families = [known[i][0] for i in members]
+        places = [place for i in members for place in known[i][1]]
+        family = _joined(families) if len(members) > 1 else families[0]
+        last = sums + family.n_sums(len(places))
+        end = blocks + len(family.block_shapes(len(places)))
+        found.append(Group(family, places, members, slice(sums, last), slice(blocks, end)))
+        sums, blocks = last, end
+    return tuple(found)
+
+
+def _can_join(one: tuple[Family, list[int]], other: tuple[Family, list[int]]) -> bool:
+    """Whether both are families of one column that differ in the limits of the column only."""
+    if len(one[1]) > 1 or len(other[1]) > 1:
+        return False
+    apart = separable(one[0])
+    return apart is not None and apart.join_families([other[0]]) is not None
+
+
+def _joined(families: Sequence[Family]) -> Family:
+    joined = cast(SeparableColumns[Any], families[0]).join_families(families[1:])
+    assert joined is not None
+    return joined
