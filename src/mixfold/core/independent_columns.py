@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from mixfold.core.capability import Capability
 from mixfold.core.family import Family
 from mixfold.core.params import ParamsT
+from mixfold.core.rows import Array
+from mixfold.core.statistics import Blocks
 from mixfold.core.value import equal, field_names, replace
 
 
@@ -37,6 +39,12 @@ class SeparableColumns(Capability, Protocol[ParamsT]):
 
     def columns_of_statistics(self, d: int) -> NDArray[np.intp]:
         """Which of d columns the sums in a row of the table are of, without the first sum."""
+
+    def blocks_of_means(self, params: ParamsT, weight: Array, means: Array) -> Blocks:
+        """Blocks of sums that were divided by their weights, (K,) or one for every sum.
+
+        `means` is the table without its first column.
+        """
 
 
 class IndependentColumns:

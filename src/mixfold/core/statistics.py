@@ -217,7 +217,7 @@ class Block:
         """
         weight = self.weight
         if weight.ndim == 1:
-            return np.asarray((weight / weight.sum()) @ values)
+            return np.asarray((weight / np.add.reduce(weight)) @ values)
         weight = weight[:, : values.shape[1]]
         total = weight.sum(axis=0)
         if not total.all():
@@ -281,7 +281,7 @@ def _wide(weight: NDArray[G]) -> NDArray[G]:
 
 def reciprocal(weight: Array) -> Array:
     """1 / weight, and zero where there is none."""
-    return np.divide(1.0, weight, out=np.zeros_like(weight), where=weight > 0)
+    return np.divide(1.0, weight, out=np.zeros(weight.shape), where=weight > 0)
 
 
 @value

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from mixfold.core.checks import LOWEST, check_array, check_kind, check_least
 from mixfold.core.errors import InvalidInputError
+from mixfold.core.family import n_components_with
 from mixfold.core.limits import LARGEST, SMALLEST
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Block, Blocks
@@ -150,7 +151,7 @@ class NegativeBinomialSizes(ExpectedStatistics[NegativeBinomialParams]):
         means = np.where(healthy, mean, floor)
         present = np.exp(log_sizes).clip(LEAST_SIZE, LARGEST_SIZE)
         sizes = next_sizes(means, g, curvature, present)
-        return NegativeBinomialParams(means, sizes), int((~healthy).any(axis=1).sum())
+        return NegativeBinomialParams(means, sizes), n_components_with(~healthy)
 
     def _floors(self, mean: Array) -> Array:
         """The smallest mean of every column, of rows with these means."""

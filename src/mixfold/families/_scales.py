@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from mixfold.core.checks import check_array, check_kind
 from mixfold.core.column_means import MeansAreAttributes
 from mixfold.core.exponential_family import ExponentialFamily
+from mixfold.core.family import n_components_with
 from mixfold.core.independent_columns import IndependentColumns
 from mixfold.core.limits import LARGEST, SMALLEST
 from mixfold.core.rows import Array
@@ -87,7 +88,7 @@ class Scales(MeansAreAttributes, IndependentColumns, ExponentialFamily[ScalePara
         theta = block.mean.clip(0.0, self.to_theta(np.array(self.limits[1])))
         floor = self._floors(block.pooled(theta))
         scales = self.to_scales(theta)
-        count_degenerate = int((scales < floor).any(axis=1).sum())
+        count_degenerate = n_components_with(scales < floor)
         return ScaleParams(np.maximum(scales, floor)), count_degenerate
 
     def _floors(self, theta: Array) -> Array:

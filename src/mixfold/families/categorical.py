@@ -12,6 +12,7 @@ from mixfold.core.checks import check_array, check_kind, check_whole
 from mixfold.core.conjugate import Conjugate
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.exponential_family import ExponentialFamily
+from mixfold.core.family import n_components_with
 from mixfold.core.independent_columns import IndependentColumns, one_by_one
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Blocks
@@ -120,7 +121,7 @@ class Categorical(IndependentColumns, ExponentialFamily[ProbabilityParams]):
     def maximize(self, blocks: Blocks) -> tuple[ProbabilityParams, int]:
         (block,) = blocks
         p, low = normalized(self._by_level(block.mean))
-        return ProbabilityParams(p), int(low.any(axis=(1, 2)).sum())
+        return ProbabilityParams(p), n_components_with(low)
 
     def degenerate(self, params: ProbabilityParams, weights: Array) -> NDArray[np.bool_]:
         """Where a level of a column has the smallest probability."""

@@ -12,7 +12,8 @@ from mixfold.core.independent_columns import SeparableColumns, separable, split_
 class Group(NamedTuple):
     """The family of all columns of some factors, and which columns and factors these are.
 
-    `sums` are the columns of the group in the table of sums, and `blocks` its blocks.
+    `sums` are the columns of the group in the table of sums, and `blocks` its blocks. `divisible`
+    is the family if its columns are independent.
     """
 
     family: Family
@@ -20,13 +21,14 @@ class Group(NamedTuple):
     members: list[int]
     sums: slice
     blocks: slice
+    divisible: SeparableColumns[Any] | None
 
     def join(self, parts: Sequence[Any]) -> Any:
         """The parameters of the group, from those of all factors."""
         if len(self.members) == 1:
             return parts[self.members[0]]
-        own = [parts[i] for i in self.members]
-        return cast(SeparableColumns[Any], self.family).join_columns(own)
+        assert self.divisible is not None
+        return self.divisible.join_columns([parts[i] for i in self.members])
 
     def split(self, params: Any) -> list[Any]:
         """The parameters of the factors, from those of the group."""
@@ -50,7 +52,8 @@ def groups_of(factors: Iterable[tuple[Family, list[int]]]) -> tuple[Group, ...]:
         family = _joined(families) if len(members) > 1 else families[0]
         last = sums + family.n_sums(len(places))
         end = blocks + len(family.block_shapes(len(places)))
-        found.append(Group(family, places, members, slice(sums, last), slice(blocks, end)))
+        spans = slice(sums, last), slice(blocks, end)
+        found.append(Group(family, places, members, *spans, separable(family)))
         sums, blocks = last, end
     return tuple(found)
 

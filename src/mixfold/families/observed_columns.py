@@ -239,14 +239,14 @@ class ObservedColumns(Incomplete):
         return (replace(shape, by_cell=True),)
 
     def to_blocks(self, params: Any, table: Array) -> Blocks:
-        """Sums that are divided by the weights of their columns are those of rows of weight one."""
-        d = (table.shape[1] - 1) // self.complete.n_sums(1)
-        columns = self._apart.columns_of_statistics(d)
-        weight = np.maximum(table[:, 1 : 1 + d], 0.0)  # differences may leave the domain
-        normalized = np.ones((len(table), 1 + len(columns)))
-        np.multiply(table[:, 1 + d :], reciprocal(weight)[:, columns], out=normalized[:, 1:])
-        (block,) = self.complete.to_blocks(params, normalized)
-        return (_with_weights(block, weight, columns),)
+        columns = self.columns_of_statistics((table.shape[1] - 1) // self.complete.n_sums(1))
+        weight = np.maximum(table[:, 1 + columns], 0.0)  # differences may leave the domain
+        return self.blocks_of_means(params, weight, table[:, 1:] * reciprocal(weight))
+
+    def blocks_of_means(self, params: Any, weight: Array, means: Array) -> Blocks:
+        """Blocks of sums that were divided by their weights, which are those of the columns."""
+        d = means.shape[1] // self.complete.n_sums(1)
+        return self._apart.blocks_of_means(params, weight[:, d:], means[:, d:])
 
     def to_sums(self, params: Any, blocks: Blocks) -> Array:
         (block,) = blocks

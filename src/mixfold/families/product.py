@@ -15,7 +15,7 @@ from mixfold.core.data_limits import CanDegenerate, limits_of
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family, n_components_of
 from mixfold.core.rows import Array
-from mixfold.core.statistics import Block, Blocks, BlockShape
+from mixfold.core.statistics import Block, Blocks, BlockShape, reciprocal
 from mixfold.core.support import Support
 from mixfold.core.value import replace, value
 from mixfold.families.bernoulli import Bernoulli
@@ -23,6 +23,7 @@ from mixfold.families.categorical import Categorical
 from mixfold.families.column_groups import Group, groups_of
 from mixfold.families.factor import Factor, Name, Placed, factors_of
 from mixfold.families.gaussian import Gaussian
+from mixfold.families.observed_columns import ObservedColumns
 from mixfold.families.poisson import Poisson
 
 
@@ -31,6 +32,25 @@ class ProductParams:
     """The parameters of every factor."""
 
     parts: tuple[Any, ...]
+
+    def joined(self, groups: tuple[Group, ...]) -> list[Any]:
+        """The parameters of groups of factors; they are kept for the next call."""
+        known: tuple[tuple[Group, ...], list[Any]] | None = vars(self).get("_joined")
+        if known is None or known[0] is not groups:
+            known = groups, [group.join(self.parts) for group in groups]
+            vars(self)["_joined"] = known
+        return known[1]
+
+    @staticmethod
+    def of_groups(groups: tuple[Group, ...], joined: list[Any], n: int) -> ProductParams:
+        """The parameters of n factors, from those of their groups."""
+        parts: list[Any] = [None] * n
+        for group, own in zip(groups, joined, strict=True):
+            for i, part in zip(group.members, group.split(own), strict=True):
+                parts[i] = part
+        found = ProductParams(tuple(parts))
+        vars(found)["_joined"] = groups, joined
+        return found
 
 
 @value
@@ -158,7 +178,18 @@ class Product(Family[ProductParams]):
 
     def grouped(self, params: ProductParams) -> list[tuple[Group, Any]]:
         """Every group with its parameters."""
-        return [(group, group.join(params.parts)) for group in self.groups]
+        return list(zip(self.groups, params.joined(self.groups), strict=True))
+
+    @cached_property
+    def _weight_columns(self) -> NDArray[np.intp]:
+        """Where the table of sums has the weight of every sum."""
+        found = np.zeros(self.n_sums(0), dtype=np.intp)
+        for group in self.groups:
+            found[group.sums] = group.sums.start
+            if isinstance(group.family, ObservedColumns):
+                columns = group.family.columns_of_statistics(len(group.places))
+                found[group.sums][1:] += 1 + columns
+        return found
 
     # the mathematics
 
@@ -171,14 +202,10 @@ class Product(Family[ProductParams]):
         return np.asarray(sum(p.family.scipy_log_density(p.params, x[:, p.places]) for p in parts))
 
     def maximize(self, blocks: Blocks) -> tuple[ProductParams, int]:
-        parts: list[Any] = [None] * len(self.factors)
-        n_degenerate = 0
-        for group in self.groups:
-            found, more = group.family.maximize(blocks[group.blocks])
-            n_degenerate += more
-            for i, part in zip(group.members, group.split(found), strict=True):
-                parts[i] = part
-        return ProductParams(tuple(parts)), min(n_degenerate, len(blocks[0].weight))
+        found = [group.family.maximize(blocks[group.blocks]) for group in self.groups]
+        most = min(sum(n for _, n in found), len(blocks[0].weight))
+        joined = [params for params, _ in found]
+        return ProductParams.of_groups(self.groups, joined, len(self.factors)), most
 
     def sample(self, params: ProductParams, labels: np.ndarray, rng: np.random.Generator) -> Array:
         rows = np.empty((len(labels), self.n_columns))
@@ -254,9 +281,18 @@ class Product(Family[ProductParams]):
         return tuple(shape for part in parts for shape in part)
 
     def to_blocks(self, params: ProductParams, table: Array) -> Blocks:
-        found: list[Block] = []
+        weights = np.maximum(table.take(self._weight_columns, axis=1), 0.0)  # as in `of_sums`
+        means, found = table * reciprocal(weights), list[Block]()
         for group, own in self.grouped(params):
-            found += group.family.to_blocks(own, table[:, group.sums])
+            apart, first, last = group.divisible, group.sums.start, group.sums.stop
+            if apart is None:
+                found += group.family.to_blocks(own, table[:, group.sums])
+                continue
+            if group.family.accepts_missing:
+                weight = weights[:, first + 1 : last]
+            else:
+                weight = weights[:, first].copy()
+            found += apart.blocks_of_means(own, weight, means[:, first + 1 : last])
         return tuple(found)
 
     def to_sums(self, params: ProductParams, blocks: Blocks) -> Array:

@@ -33,7 +33,7 @@ def grouped(family: Family, params: Any, d: int) -> list[tuple[Group, Any]]:
     if isinstance(family, Product):
         return family.grouped(cast(ProductParams, params))
     sums, blocks = slice(0, family.n_sums(d)), slice(0, len(family.block_shapes(d)))
-    return [(Group(family, list(range(d)), [0], sums, blocks), params)]
+    return [(Group(family, list(range(d)), [0], sums, blocks, separable(family)), params)]
 
 
 def term_of(family: Family, params: Any) -> KernelTerm | None:
