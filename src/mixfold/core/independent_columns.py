@@ -109,8 +109,8 @@ def split_columns(params: ParamsT) -> list[ParamsT]:
 
 def as_components(params: ParamsT) -> ParamsT:
     """The parameters of K d components of one column, from arrays (K, d, ...)."""
-    parts = {n: getattr(params, n) for n in field_names(params)}
-    return replace(params, **{n: a.reshape(-1, 1, *a.shape[2:]) for n, a in parts.items()})
+    arrays = [getattr(params, n) for n in field_names(params)]
+    return type(params)(*[a.reshape(-1, 1, *a.shape[2:]) for a in arrays])
 
 
 def separable(family: Family) -> SeparableColumns | None:

@@ -209,9 +209,9 @@ class GaussianCapabilities(
         k, d = params.means.shape
         if d != 1:
             return None
-        found = np.empty((k, 3))
-        found[:, 0] = -0.5 * LOG_2PI - self.log_determinant(params)
-        found[:, 1], found[:, 2] = params.means[:, 0], self.whiten(params).reshape(k)
+        found, deviations = np.empty((k, 3)), params.scale.reshape(-1)  # one if all share it
+        found[:, 0] = -0.5 * LOG_2PI - np.log(deviations)
+        found[:, 1], found[:, 2] = params.means[:, 0], 1.0 / deviations
         return KernelTerm("normal", found)
 
     @property

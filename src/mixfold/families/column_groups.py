@@ -7,6 +7,7 @@ from typing import Any, NamedTuple, cast
 
 from mixfold.core.family import Family
 from mixfold.core.independent_columns import SeparableColumns, separable, split_columns
+from mixfold.core.value import value
 
 
 class Group(NamedTuple):
@@ -33,6 +34,38 @@ class Group(NamedTuple):
     def split(self, params: Any) -> list[Any]:
         """The parameters of the factors, from those of the group."""
         return [params] if len(self.members) == 1 else split_columns(params)
+
+
+@value
+class ProductParams:
+    """The parameters of every factor."""
+
+    parts: tuple[Any, ...]
+
+    def joined(self, groups: tuple[Group, ...]) -> list[Any]:
+        """The parameters of groups of factors; they are kept for the next call."""
+        if not self.is_joined(groups):
+            self._keep(groups, [group.join(self.parts) for group in groups])
+        found: list[Any] = vars(self)["_joined"][1]
+        return found
+
+    def is_joined(self, groups: tuple[Group, ...]) -> bool:
+        """Whether the parameters of these groups are kept."""
+        return "_joined" in vars(self) and vars(self)["_joined"][0] is groups
+
+    def _keep(self, groups: tuple[Group, ...], joined: list[Any]) -> None:
+        vars(self)["_joined"] = groups, joined
+
+    @staticmethod
+    def of_groups(groups: tuple[Group, ...], joined: list[Any], n: int) -> ProductParams:
+        """The parameters of n factors, from those of their groups."""
+        parts: list[Any] = [None] * n
+        for group, own in zip(groups, joined, strict=True):
+            for i, part in zip(group.members, group.split(own), strict=True):
+                parts[i] = part
+        found = ProductParams(tuple(parts))
+        found._keep(groups, joined)
+        return found
 
 
 def groups_of(factors: Iterable[tuple[Family, list[int]]]) -> tuple[Group, ...]:

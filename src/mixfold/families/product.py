@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,39 +18,16 @@ from mixfold.core.rows import Array
 from mixfold.core.statistics import Block, Blocks, BlockShape, reciprocal
 from mixfold.core.support import Support
 from mixfold.core.value import replace, value
+from mixfold.families._group_coordinates import GroupCoordinates
 from mixfold.families.bernoulli import Bernoulli
 from mixfold.families.categorical import Categorical
-from mixfold.families.column_groups import Group, groups_of
+from mixfold.families.column_groups import Group, ProductParams, groups_of
 from mixfold.families.factor import Factor, Name, Placed, factors_of
 from mixfold.families.gaussian import Gaussian
 from mixfold.families.observed_columns import ObservedColumns
 from mixfold.families.poisson import Poisson
 
-
-@value
-class ProductParams:
-    """The parameters of every factor."""
-
-    parts: tuple[Any, ...]
-
-    def joined(self, groups: tuple[Group, ...]) -> list[Any]:
-        """The parameters of groups of factors; they are kept for the next call."""
-        known: tuple[tuple[Group, ...], list[Any]] | None = vars(self).get("_joined")
-        if known is None or known[0] is not groups:
-            known = groups, [group.join(self.parts) for group in groups]
-            vars(self)["_joined"] = known
-        return known[1]
-
-    @staticmethod
-    def of_groups(groups: tuple[Group, ...], joined: list[Any], n: int) -> ProductParams:
-        """The parameters of n factors, from those of their groups."""
-        parts: list[Any] = [None] * n
-        for group, own in zip(groups, joined, strict=True):
-            for i, part in zip(group.members, group.split(own), strict=True):
-                parts[i] = part
-        found = ProductParams(tuple(parts))
-        vars(found)["_joined"] = groups, joined
-        return found
+__all__ = ["Product", "ProductParams"]
 
 
 @value
@@ -262,6 +239,10 @@ class Product(Family[ProductParams]):
             raise InvalidInputError(
                 f"there are parameters of {len(params.parts)} factors: {len(self.factors)} needed"
             )
+        if params.is_joined(self.groups):  # they have the shapes of the groups then
+            for group, own in self.grouped(params):
+                group.family.check_params(own, k, len(group.places))
+            return
         for part in self.placed(params):
             part.family.check_params(part.params, k, part.width)
 
@@ -341,6 +322,10 @@ class Product(Family[ProductParams]):
 
     # capabilities, which a product has if all of its factors do
 
+    @cached_property
+    def _coordinates(self) -> GroupCoordinates:
+        return GroupCoordinates.of(self.groups)
+
     @property
     def has_coordinates(self) -> bool:
         """Whether parameters of all factors have unconstrained coordinates."""
@@ -353,24 +338,13 @@ class Product(Family[ProductParams]):
         return self._in_order(params, "coordinate_scales")
 
     def _in_order(self, params: ProductParams, method: str) -> Array:
-        """Locations of all columns, then the other coordinates, factor by factor."""
-        locations = np.empty((n_components_of(params), self.n_columns))
-        others = []
-        for part in self.placed(params):
-            found = getattr(part.family, method)(part.params)
-            locations[:, part.places] = found[:, : part.width]
-            others.append(found[:, part.width :])
-        return np.hstack([locations, *others])
+        parts = [getattr(g.family, method)(own) for g, own in self.grouped(params)]
+        return self._coordinates.join(parts)
 
     def constrained(self, coordinates: Array, like: ProductParams) -> ProductParams:
-        first, parts = self.n_columns, []
-        for part in self.placed(like):
-            family: Any = part.family
-            last = first + family.unconstrained(part.params).shape[1] - part.width
-            own = np.hstack([coordinates[:, part.places], coordinates[:, first:last]])
-            parts.append(family.constrained(own, part.params))
-            first = last
-        return ProductParams(tuple(parts))
+        parts = zip(self.grouped(like), self._coordinates.split(coordinates), strict=True)
+        joined = [cast(Any, group.family).constrained(flat, own) for (group, own), flat in parts]
+        return ProductParams.of_groups(self.groups, joined, len(self.factors))
 
     def degenerate(self, params: ProductParams, weights: Array) -> NDArray[np.bool_]:
         """Where a factor is at a limit; a level that does not occur in a component is none."""
