@@ -1,179 +1,118 @@
-"""The factors of products as the compiled kernel sees them."""
+"""Products of families by products of float64 matrices on a device."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
+from mixfold.kernels._term_values import COLUMN, LEVEL, OBSERVED, TermValues
+from mixfold.kernels.optional_torch import Tensor, torch
 
-from mixfold.core.capabilities import HasKernelTerm, KernelTerm
-from mixfold.core.exponential_family import ExponentialFamily
-from mixfold.core.family import Family
-from mixfold.core.independent_columns import as_components, separable
-from mixfold.core.rows import Array
-from mixfold.families.categorical import Categorical
-from mixfold.families.column_groups import Group
-from mixfold.families.observed_columns import ObservedColumns
-from mixfold.families.product import Product, ProductParams
-
-KINDS = {"normal": 0, "linear": 1, "levels": 2}
+ROWS = 1024  # of one product of matrices: one of all rows would occupy few processors
+# deviations from the origin, whose square is what moments about it lose in precision
+FAR_SINGLE, FAR_DOUBLE = 1e4, 1e2
 
 
-def can_divide(family: Family) -> bool:
-    """Whether a family is made of factors, or is one that the compiled kernel has."""
-    if isinstance(family, Product | ObservedColumns | Categorical):
-        return True
-    return isinstance(family, ExponentialFamily) and family.has_linear_form
+class Places(NamedTuple):
+    """Numbers of columns, levels and sums on the device; see `TermValues`.
 
-
-def grouped(family: Family, params: Any, d: int) -> list[tuple[Group, Any]]:
-    """The groups of a product with their parameters; any other family is one group."""
-    if isinstance(family, Product):
-        return family.grouped(cast(ProductParams, params))
-    sums, blocks = slice(0, family.n_sums(d)), slice(0, len(family.block_shapes(d)))
-    return [(Group(family, list(range(d)), [0], sums, blocks, separable(family)), params)]
-
-
-def term_of(family: Family, params: Any) -> KernelTerm | None:
-    """The group in a form that the compiled kernel has, if there is one.
-
-    Columns that are independent have parameters one after the other.
-    """
-    known = family.complete if isinstance(family, ObservedColumns) else family
-    if not isinstance(known, HasKernelTerm):
-        return None
-    if separable(known) is None:
-        return known.kernel_term(params)
-    term = known.kernel_term(as_components(params))
-    if term is None:
-        return None
-    columns = next(iter(vars(params).values())).shape[1]
-    rows = len(term.parameters) // columns
-    return term._replace(parameters=term.parameters.reshape(rows, -1))
-
-
-class Factor(NamedTuple):
-    """A factor of the compiled kernel.
-
-    `places` are its columns in the rows, `column` is the first column of its values, `width` their
-    number, and `positions` are where its sums are in the table of all sums. If its cell cannot be
-    missing, its first sum, the total responsibility, is not among them.
+    `plain` are the columns that are values, `coded` those of the levels, `observed` those whose
+    cells may be missing. `totals` are where the total of each normal term is among the sums.
     """
 
-    family: Family
-    places: list[int]
-    kind: str
-    transformed: bool
-    base_measure: str
-    size: int
-    missing: bool
-    positions: NDArray[np.intp]
-    column: int = 0
-
-    @property
-    def width(self) -> int:
-        """The number of columns of its values."""
-        return self.size if self.kind == "linear" else 1
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether its values are columns of the rows that are side by side."""
-        first = self.places[0]
-        return not self.transformed and self.places == [*range(first, first + self.width)]
-
-    @property
-    def description(self) -> list[int]:
-        """Kind, column, size, and whether cells can be missing and x! is in the base measure."""
-        factorial = self.base_measure == "factorial"
-        return [KINDS[self.kind], self.column, self.size, self.missing, factorial]
-
-    @property
-    def n_sums(self) -> int:
-        """The number of its sums in the compiled kernel."""
-        return 3 if self.kind == "normal" else 1 + self.size
-
-    def add_values(self, x: NDArray[Any], values: Array, log_base: Array) -> None:
-        """Write the values of the term into their columns, and add the base measure."""
-        own = own_columns(x, self.places)
-        there: Any = slice(None)
-        family = cast(HasKernelTerm[Any], self.family)
-        columns = values[:, self.column : self.column + self.width]
-        if self.missing and np.isnan(own).any():
-            there = ~np.isnan(own[:, 0])
-            columns[...] = np.nan
-            own = own[there]
-        columns[there] = family.kernel_values(own) if self.transformed else own
-        if self.base_measure == "own":
-            log_base[there] += family.log_base_measure(own)
+    plain: Tensor
+    coded: Tensor
+    levels: Tensor
+    observed: Tensor
+    normal: Tensor
+    counts: Tensor
+    totals: Tensor
+    order: Tensor
 
 
-def own_columns(x: NDArray[Any], places: list[int]) -> Array:
-    """Some columns of the rows, in float64."""
-    return x[:, places].astype(np.float64, copy=False)
-
-
-def factors_of(group: Group, term: KernelTerm) -> list[Factor]:
-    """The factors of a group: one for every column if these are independent."""
-    first, n = group.sums.start, len(group.places)
-    missing = isinstance(group.family, ObservedColumns)
-    known = group.family.complete if isinstance(group.family, ObservedColumns) else group.family
-    apart = separable(known)
-    if apart is None:
-        size = term.parameters.shape[1] - 1
-        positions = np.arange(first + 1, group.sums.stop)
-        fixed = (term.kind, term.transformed, term.base_measure, size, False)
-        return [Factor(known, group.places, *fixed, positions)]
-    each = term.parameters.shape[1] // n
-    size = {"normal": 1, "linear": each - 1, "levels": each}[term.kind]
-    columns = apart.columns_of_statistics(n)
-    if missing:
-        columns = np.concatenate([np.arange(n), columns])
-    return [
-        Factor(
-            apart.of_columns([j]),
-            [place],
-            term.kind,
-            term.transformed,
-            term.base_measure,
-            size,
-            missing,
-            first + 1 + np.flatnonzero(columns == j),
+def places_on(device: Any, terms: TermValues) -> Places:
+    """The places of all terms, which do not depend on parameters."""
+    coded = terms.columns(LEVEL)
+    first = len(terms.columns(COLUMN))
+    return Places(
+        *(
+            torch().tensor(numbers, dtype=torch().int64, device=device)
+            for numbers in (
+                terms.columns(COLUMN),
+                coded,
+                terms.levels[first : first + len(coded)],
+                terms.columns(OBSERVED),
+                [one.column for one in terms.normal],
+                terms.counts,
+                [terms.order[one.total] for one in terms.normal],
+                terms.order,
+            )
         )
-        for j, place in enumerate(group.places)
-    ]
+    )
 
 
-class Layout(NamedTuple):
-    """What does not depend on parameters: the factors of all groups that have any.
+class LocalRows(NamedTuple):
+    """A one and the values of every row, (n, 1 + p), and z = (x - m) s of normal terms (K, n, c).
 
-    Values are the rows as they are if `plain`; if not, those of the factors follow one another.
-    `sources` are where the columns of the table of sums are among the compiled sums, which begin
-    with the total responsibility; `same` says that they are the same.
+    Both are 0 where cells are missing.
     """
 
-    factors: list[Factor]
-    descriptions: NDArray[np.int64]
-    plain: bool
-    n_values: int
-    sources: NDArray[np.intp]
-    same: bool
+    values: Tensor
+    z: Tensor
 
 
-def layout_of(groups: Sequence[Group], terms: Sequence[KernelTerm | None], d: int) -> Layout:
-    """The layout of groups and their terms, of rows with d columns."""
-    pairs = zip(groups, terms, strict=True)
-    found = [one for group, term in pairs if term is not None for one in factors_of(group, term)]
-    plain, n_values = all(one.is_plain for one in found), 0
-    for i, one in enumerate(found):
-        found[i] = one._replace(column=one.places[0] if plain else n_values)
-        n_values += one.width
-    sources, first = np.zeros(groups[-1].sums.stop, dtype=np.intp), 1
-    for one in found:
-        last = first + one.n_sums
-        sources[one.positions] = np.arange(last - len(one.positions), last)
-        first = last
-    descriptions = np.array([one.description for one in found], dtype=np.int64).reshape(-1, 5)
-    same = first == len(sources) and bool((sources == np.arange(first)).all())
-    return Layout(found, descriptions, plain, d if plain else n_values, sources, same)
+class Terms(NamedTuple):
+    """Offset and coefficients (K, 1 + p), means and inverse scales of normal terms (K, 1, c)."""
+
+    places: Places
+    coefficients: Tensor
+    means: Tensor
+    scales: Tensor
+
+    def local(self, x: Tensor) -> LocalRows:
+        """Values and whitened columns."""
+        at = self.places
+        values = [
+            x.new_ones((len(x), 1)),
+            self._known(x[:, at.plain]),
+            (x[:, at.coded] == at.levels).double(),
+            (~x[:, at.observed].isnan()).double(),
+        ]
+        z = (x[:, at.normal] - self.means) * self.scales
+        return LocalRows(torch().cat(values, dim=1), self._known(z))
+
+    def _known(self, x: Tensor) -> Tensor:
+        """Zeros for what is missing."""
+        return x.nan_to_num() if len(self.places.observed) else x
+
+    def log_joint(self, x: Tensor, local: LocalRows) -> Tensor:
+        """log w_k p(x | k), (K, n)."""
+        joint = self.coefficients @ local.values.T - 0.5 * local.z.square().sum(dim=2)
+        counts = self._known(x[:, self.places.counts])
+        return joint - torch().lgamma(counts + 1.0).sum(dim=1)
+
+    def table(self, r: Tensor, local: LocalRows) -> Tensor:
+        """The table of sums (K, s) from responsibilities (K, n)."""
+        moment = r[:, :, None] * local.z
+        sums = [
+            sums_of_values(r, local.values),
+            moment.sum(dim=1),
+            (moment * local.z).sum(dim=1),
+        ]
+        return torch().cat(sums, dim=1)[:, self.places.order]
+
+
+def fused_types(terms: Terms) -> list[Any]:
+    """The types of rows of which moments about a common origin keep enough digits."""
+    means, scales = terms.means[:, 0], terms.scales[:, 0]
+    away = (means - means.mean(dim=0)).abs() * scales
+    farthest = float(away.max()) if away.numel() else 0.0
+    limits = {torch().float32: FAR_SINGLE, torch().float64: FAR_DOUBLE}
+    return [kind for kind, most in limits.items() if farthest <= most]
+
+
+def sums_of_values(r: Tensor, values: Tensor) -> Tensor:
+    """r values, (K, 1 + p), as a sum over products of `ROWS` rows."""
+    pad, more = torch().nn.functional.pad, -r.shape[1] % ROWS
+    responsibilities = pad(r, (0, more)).reshape(len(r), -1, ROWS)
+    blocks = pad(values, (0, 0, 0, more)).reshape(-1, ROWS, values.shape[1])
+    return (responsibilities.transpose(0, 1) @ blocks).sum(dim=0)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from mixfold.core.backend import Model
 from mixfold.core.rows import Array, Rows
 from mixfold.families.column_groups import Group
-from mixfold.kernels._terms import Layout, can_divide, grouped, layout_of, own_columns, term_of
+from mixfold.kernels._factors import Division, Layout, can_divide, own_columns
 from mixfold.kernels.native import is_compiled
 from mixfold.kernels.reference import ReferenceKernel
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
@@ -45,7 +45,7 @@ class ProductKernel(ReferenceKernel):
     def __init__(self, model: MixtureModel) -> None:
         super().__init__(model)
         self._native = import_module("mixfold._native")
-        self._layout: Layout | None = None
+        self._division = Division(model)
 
     @staticmethod
     def supports(model: Model) -> bool:
@@ -54,16 +54,8 @@ class ProductKernel(ReferenceKernel):
 
     def prepare(self, params: MixtureParams) -> ProductArguments:
         """Convert parameters for the other methods, once for many blocks."""
-        known = grouped(self.model.family, params.components, self.model.d)
-        terms = [term_of(group.family, own) for group, own in known]
-        layout = self._layout
-        if layout is None:
-            layout = layout_of([group for group, _ in known], terms, self.model.d)
-            self._layout = layout
-        others = [one for one, term in zip(known, terms, strict=True) if term is None]
-        parameters = [term.parameters for term in terms if term is not None]
-        joined = np.concatenate([np.empty((self.model.k, 0)), *parameters], axis=1)
-        arguments = (np.log(params.weights), layout.descriptions, joined, layout.n_values)
+        layout, parameters, others = self._division.divide(params.components)
+        arguments = (np.log(params.weights), layout.descriptions, parameters, layout.n_values)
         return ProductArguments(params, others, layout, arguments)
 
     def expect(self, prepared: ProductArguments, rows: Rows) -> Array:
