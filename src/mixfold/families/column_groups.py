@@ -57,14 +57,20 @@ class ProductParams:
         vars(self)["_joined"] = groups, joined
 
     @staticmethod
-    def of_groups(groups: tuple[Group, ...], joined: list[Any], n: int) -> ProductParams:
-        """The parameters of n factors, from those of their groups."""
-        parts: list[Any] = [None] * n
-        for group, own in zip(groups, joined, strict=True):
-            for i, part in zip(group.members, group.split(own), strict=True):
-                parts[i] = part
-        found = ProductParams(tuple(parts))
+    def of_groups(groups: tuple[Group, ...], joined: list[Any]) -> ProductParams:
+        """The parameters of all factors, from those of their groups."""
+        found: ProductParams = object.__new__(ProductParams)
         found._keep(groups, joined)
+        return found
+
+    def __getattr__(self, name: str) -> Any:
+        """The parts of groups, which are divided when they are first needed: no pass needs them."""
+        if name != "parts" or "_joined" not in vars(self):
+            raise AttributeError(f"parameters of a product have no {name}")
+        parts: dict[int, Any] = {}
+        for group, own in zip(*vars(self)["_joined"], strict=True):
+            parts |= dict(zip(group.members, group.split(own), strict=True))
+        vars(self)[name] = found = tuple(parts[i] for i in range(len(parts)))
         return found
 
 

@@ -241,6 +241,8 @@ class Gaussian(GaussianCapabilities):
     def variance_floor(self, statistics: Block) -> Array:
         """The smallest variance allowed in each column, from the data's own scale."""
         centre = statistics.pooled(statistics.mean)
+        if not self.floor_share:  # limits from the data do not depend on variances of a pass
+            return self.floors(np.zeros_like(centre), centre)
         spread = self._variances(statistics) + np.square(statistics.mean - centre)
         return self.floors(statistics.pooled(spread), centre)
 

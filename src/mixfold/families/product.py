@@ -183,7 +183,7 @@ class Product(Family[ProductParams]):
         found = [group.family.maximize(blocks[group.blocks]) for group in self.groups]
         most = min(sum(n for _, n in found), len(blocks[0].weight))
         joined = [params for params, _ in found]
-        return ProductParams.of_groups(self.groups, joined, len(self.factors)), most
+        return ProductParams.of_groups(self.groups, joined), most
 
     def sample(self, params: ProductParams, labels: np.ndarray, rng: np.random.Generator) -> Array:
         rows = np.empty((len(labels), self.n_columns))
@@ -345,7 +345,7 @@ class Product(Family[ProductParams]):
     def constrained(self, coordinates: Array, like: ProductParams) -> ProductParams:
         parts = zip(self.grouped(like), self._coordinates.split(coordinates), strict=True)
         joined = [cast(Any, group.family).constrained(flat, own) for (group, own), flat in parts]
-        return ProductParams.of_groups(self.groups, joined, len(self.factors))
+        return ProductParams.of_groups(self.groups, joined)
 
     def degenerate(self, params: ProductParams, weights: Array) -> NDArray[np.bool_]:
         """Where a factor is at a limit; a level that does not occur in a component is none."""

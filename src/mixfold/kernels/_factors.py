@@ -37,21 +37,20 @@ def grouped(family: Family, params: Any, d: int) -> list[tuple[Group, Any]]:
     return [(Group(family, list(range(d)), [0], sums, blocks, separable(family)), params)]
 
 
-def term_of(family: Family, params: Any) -> KernelTerm | None:
+def term_of(group: Group, params: Any) -> KernelTerm | None:
     """The group in a form that the compiled kernel has, if there is one.
 
     Columns that are independent have parameters one after the other.
     """
-    known = family.complete if isinstance(family, ObservedColumns) else family
+    known = group.family.complete if isinstance(group.family, ObservedColumns) else group.family
     if not isinstance(known, HasKernelTerm):
         return None
-    if separable(known) is None:
+    if group.divisible is None:
         return known.kernel_term(params)
     term = known.kernel_term(as_components(params))
     if term is None:
         return None
-    columns = next(iter(vars(params).values())).shape[1]
-    rows = len(term.parameters) // columns
+    rows = len(term.parameters) // len(group.places)
     return term._replace(parameters=term.parameters.reshape(rows, -1))
 
 
@@ -204,7 +203,7 @@ class Division:
         """The factors of components."""
         model = self._model
         known = grouped(model.family, components, model.d)
-        terms = [term_of(group.family, own) for group, own in known]
+        terms = [term_of(group, own) for group, own in known]
         if self._layout is None:
             self._layout = layout_of([group for group, _ in known], terms, model.d)
         others = [one for one, term in zip(known, terms, strict=True) if term is None]
