@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
 from mixfold.core.independent_columns import separable
 from mixfold.core.statistics import Block
-from mixfold.core.value import equal, replace
+from mixfold.core.value import equal, flatten, replace, unflatten
 from mixfold.families.bernoulli import Bernoulli
 from mixfold.families.categorical import Categorical
 from mixfold.families.gaussian import Gaussian, GaussianParams
@@ -166,3 +168,18 @@ def test_invalid_parameters_are_refused_in_groups_too() -> None:
     narrow = ProductParams((first, GaussianParams(first.means[:2], first.scale[:2])))
     with pytest.raises(InvalidInputError, match="means"):
         family.check_params(narrow, K, 2)
+
+
+def test_parameters_of_groups_can_be_copied_and_saved() -> None:
+    given: Any = {0: Poisson(), 1: Bernoulli(), 2: Poisson()}
+    family = Product(given)
+    params, x, r = drawn(family)
+    blocks = family.to_blocks(params, family.sums(params, x, r))
+    expected = ProductParams(family.maximize(blocks)[0].parts)
+    arrays: dict[str, np.ndarray] = {}
+    tree = flatten(family.maximize(blocks)[0], "params", arrays)
+    assert equal(unflatten(tree, arrays), expected)
+    for copied in (pickle.loads(pickle.dumps(family.maximize(blocks)[0])), deepcopy(expected)):
+        assert equal(copied, expected)
+    with pytest.raises(AttributeError, match="no shapes"):
+        _ = expected.shapes
