@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Any, Protocol, Self, cast, runtime_checkable
+from typing import Any, Protocol, Self, TypeVar, cast, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +13,10 @@ from mixfold.core.capability import Capability
 from mixfold.core.family import Family
 from mixfold.core.params import ParamsT
 from mixfold.core.rows import Array
-from mixfold.core.statistics import Blocks
+from mixfold.core.statistics import Block, Blocks
 from mixfold.core.value import equal, field_names, replace
+
+T = TypeVar("T")
 
 
 @runtime_checkable
@@ -62,16 +64,11 @@ class IndependentColumns:
 
     def take_columns(self, params: Any, chosen: Sequence[int]) -> Any:
         """The parameters of some of the columns."""
-        parts = {
-            n: np.ascontiguousarray(getattr(params, n)[:, chosen]) for n in field_names(params)
-        }
-        return replace(params, **parts)
+        return take_columns(params, chosen)
 
     def join_columns(self, parts: Sequence[Any]) -> Any:
         """The parameters of all columns, from those of parts that follow one another."""
-        names = field_names(parts[0])
-        arrays = {n: np.concatenate([getattr(p, n) for p in parts], axis=1) for n in names}
-        return replace(parts[0], **arrays)
+        return join_columns(parts)
 
     def join_families(self, others: Sequence[Family]) -> Self | None:
         """The family itself, if the others are the same."""
@@ -80,6 +77,27 @@ class IndependentColumns:
     def columns_of_statistics(self, d: int) -> NDArray[np.intp]:
         """The columns one after the other, as often as there are statistics of one."""
         return in_turn(d, cast(Family, self).n_sums(1) - 1)
+
+
+def take_columns(thing: T, chosen: Sequence[int]) -> T:
+    """A value whose arrays are (K, d, ...), of some of the columns."""
+    parts = {n: np.ascontiguousarray(getattr(thing, n)[:, chosen]) for n in field_names(thing)}
+    return replace(thing, **parts)
+
+
+def put_columns(thing: T, chosen: Sequence[int], part: T) -> T:
+    """The value with some of its columns replaced by those of `part`."""
+    arrays = {n: getattr(thing, n).copy() for n in field_names(thing)}
+    for name, array in arrays.items():
+        array[:, chosen] = getattr(part, name)
+    return replace(thing, **arrays)
+
+
+def join_columns(parts: Sequence[T]) -> T:
+    """A value of all columns, from those of parts that follow one another."""
+    names = field_names(parts[0])
+    arrays = {n: np.concatenate([getattr(p, n) for p in parts], axis=1) for n in names}
+    return replace(parts[0], **arrays)
 
 
 @cache
@@ -105,6 +123,14 @@ def split_columns(params: ParamsT) -> list[ParamsT]:
         for n in field_names(params)
     ]
     return [type(params)(*parts) for parts in zip(*arrays, strict=True)]
+
+
+def block_of_column(block: Block, columns: NDArray[np.intp], j: int) -> Block:
+    """The block of column j; `columns` are those of the statistics of the block."""
+    m = block.mean.shape[1]
+    own, of_scatter = columns[:m] == j, columns[m:] == j
+    weight = block.weight if block.weight.ndim == 1 else block.weight[:, own]
+    return Block(weight, block.mean[:, own], block.scatter[:, of_scatter])
 
 
 def as_components(params: ParamsT) -> ParamsT:

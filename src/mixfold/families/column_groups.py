@@ -5,8 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, cast
 
+import numpy as np
+from numpy.typing import NDArray
+
 from mixfold.core.family import Family
-from mixfold.core.independent_columns import SeparableColumns, separable, split_columns
+from mixfold.core.independent_columns import (
+    SeparableColumns,
+    block_of_column,
+    separable,
+    split_columns,
+)
+from mixfold.core.rows import Array
+from mixfold.core.statistics import Blocks
 from mixfold.core.value import value
 
 
@@ -34,6 +44,15 @@ class Group(NamedTuple):
     def split(self, params: Any) -> list[Any]:
         """The parameters of the factors, from those of the group."""
         return [params] if len(self.members) == 1 else split_columns(params)
+
+    def to_blocks(self, params: Any, table: Array, weights: Array, means: Array) -> Blocks:
+        """The blocks, from the table of all sums, their weights and the sums divided by these."""
+        if self.divisible is None:
+            return self.family.to_blocks(params, table[:, self.sums])
+        first, last = self.sums.start, self.sums.stop
+        missing = self.family.accepts_missing
+        weight = weights[:, first + 1 : last] if missing else weights[:, first].copy()
+        return self.divisible.blocks_of_means(params, weight, means[:, first + 1 : last])
 
 
 @value
@@ -109,3 +128,30 @@ def _joined(families: Sequence[Family]) -> Family:
     joined = cast(SeparableColumns[Any], families[0]).join_families(families[1:])
     assert joined is not None
     return joined
+
+
+def weight_columns(groups: tuple[Group, ...]) -> NDArray[np.intp]:
+    """Where the table of sums has the weight of every sum."""
+    found = np.zeros(groups[-1].sums.stop, dtype=np.intp)
+    for group in groups:
+        found[group.sums] = group.sums.start
+        if group.divisible is not None and group.family.accepts_missing:
+            columns = group.divisible.columns_of_statistics(len(group.places))
+            found[group.sums][1:] += 1 + columns
+    return found
+
+
+def divided_blocks(groups: tuple[Group, ...], blocks: Blocks) -> list[Blocks]:
+    """The blocks of every factor, from those of groups."""
+    found: dict[int, Blocks] = {}
+    for group in groups:
+        own, n = blocks[group.blocks], len(group.places)
+        if len(group.members) == 1:
+            found[group.members[0]] = own
+            continue
+        assert group.divisible is not None
+        columns = group.divisible.columns_of_statistics(n)
+        columns = columns[n:] if group.family.accepts_missing else columns
+        for j, i in enumerate(group.members):
+            found[i] = tuple(block_of_column(block, columns, j) for block in own)
+    return [found[i] for i in range(len(found))]

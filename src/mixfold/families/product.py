@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixfold.core.arrays import all_false
-from mixfold.core.capabilities import has_coordinates
+from mixfold.core.capabilities import conjugate_of, has_coordinates
 from mixfold.core.checks import check_kind
+from mixfold.core.conjugate import Conjugate
 from mixfold.core.data_limits import CanDegenerate, limits_of
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family, n_components_of
@@ -20,12 +21,18 @@ from mixfold.core.statistics import Block, Blocks, BlockShape, reciprocal
 from mixfold.core.support import Support
 from mixfold.core.value import replace, value
 from mixfold.families._group_coordinates import GroupCoordinates
+from mixfold.families._product_posteriors import ConjugateFactor, ProductConjugate
 from mixfold.families.bernoulli import Bernoulli
 from mixfold.families.categorical import Categorical
-from mixfold.families.column_groups import Group, ProductParams, groups_of
+from mixfold.families.column_groups import (
+    Group,
+    ProductParams,
+    divided_blocks,
+    groups_of,
+    weight_columns,
+)
 from mixfold.families.factor import Factor, Name, Placed, factors_of
 from mixfold.families.gaussian import Gaussian
-from mixfold.families.observed_columns import ObservedColumns
 from mixfold.families.poisson import Poisson
 
 __all__ = ["Product", "ProductParams"]
@@ -158,16 +165,14 @@ class Product(Family[ProductParams]):
         """Every group with its parameters."""
         return list(zip(self.groups, params.joined(self.groups), strict=True))
 
+    def _divided(self, blocks: Blocks) -> list[Blocks]:
+        """The blocks of every factor."""
+        return divided_blocks(self.groups, blocks)
+
     @cached_property
     def _weight_columns(self) -> NDArray[np.intp]:
         """Where the table of sums has the weight of every sum."""
-        found = np.zeros(self.n_sums(0), dtype=np.intp)
-        for group in self.groups:
-            found[group.sums] = group.sums.start
-            if isinstance(group.family, ObservedColumns):
-                columns = group.family.columns_of_statistics(len(group.places))
-                found[group.sums][1:] += 1 + columns
-        return found
+        return weight_columns(self.groups)
 
     # the mathematics
 
@@ -266,15 +271,7 @@ class Product(Family[ProductParams]):
         weights = np.maximum(table.take(self._weight_columns, axis=1), 0.0)  # as in `of_sums`
         means, found = table * reciprocal(weights), list[Block]()
         for group, own in self.grouped(params):
-            apart, first, last = group.divisible, group.sums.start, group.sums.stop
-            if apart is None:
-                found += group.family.to_blocks(own, table[:, group.sums])
-                continue
-            if group.family.accepts_missing:
-                weight = weights[:, first + 1 : last]
-            else:
-                weight = weights[:, first].copy()
-            found += apart.blocks_of_means(own, weight, means[:, first + 1 : last])
+            found += group.to_blocks(own, table, weights, means)
         return tuple(found)
 
     def to_sums(self, params: ProductParams, blocks: Blocks) -> Array:
@@ -331,6 +328,13 @@ class Product(Family[ProductParams]):
     def has_coordinates(self) -> bool:
         """Whether parameters of all factors have unconstrained coordinates."""
         return all(has_coordinates(factor.family) for factor in self.factors)
+
+    @property
+    def conjugate(self) -> Conjugate | None:
+        """The conjugate priors of all factors; None if some factor has none."""
+        known = [(factor, conjugate_of(factor.family)) for factor in self.factors]
+        found = [ConjugateFactor(factor, one) for factor, one in known if one is not None]
+        return ProductConjugate(found, self._divided) if len(found) == len(known) else None
 
     def unconstrained(self, params: ProductParams) -> Array:
         return self._in_order(params, "unconstrained")

@@ -16,6 +16,7 @@ from mixfold.core.rows import Array
 from mixfold.families.categorical import Categorical
 from mixfold.families.column_groups import Group
 from mixfold.families.observed_columns import ObservedColumns
+from mixfold.families.patterned_rows import PatternedRows
 from mixfold.families.product import Product, ProductParams
 from mixfold.models.mixture_model import MixtureModel
 
@@ -184,12 +185,37 @@ def layout_of(groups: Sequence[Group], terms: Sequence[KernelTerm | None], d: in
     return Layout(found, descriptions, plain, d if plain else n_values, sources, same)
 
 
+class Other(NamedTuple):
+    """A group that has no term, its parameters and further arguments of the family's methods."""
+
+    group: Group
+    params: Any
+    more: tuple[Any, ...]
+
+    def log_density(self, x: NDArray[Any]) -> Array:
+        """log p(x|k) of the group, (n, K)."""
+        own = own_columns(x, self.group.places)
+        return self.group.family.log_density(self.params, own, *self.more)
+
+    def sums(self, x: NDArray[Any], responsibilities: Array) -> Array:
+        """The group's part of the table of sums."""
+        own = own_columns(x, self.group.places)
+        return self.group.family.sums(self.params, own, responsibilities, *self.more)
+
+
+def other_of(group: Group, params: Any) -> Other:
+    """The group, with the regressions of patterns, which are computed once for all blocks."""
+    known = group.family
+    more = (known.regressions(params),) if isinstance(known, PatternedRows) else ()
+    return Other(group, params, more)
+
+
 class Divided(NamedTuple):
     """The layout, the parameters (K, q) of all its factors, and groups that have no term."""
 
     layout: Layout
     parameters: Array
-    others: list[tuple[Group, Any]]
+    others: list[Other]
 
 
 class Division:
@@ -206,7 +232,8 @@ class Division:
         terms = [term_of(group, own) for group, own in known]
         if self._layout is None:
             self._layout = layout_of([group for group, _ in known], terms, model.d)
-        others = [one for one, term in zip(known, terms, strict=True) if term is None]
+        pairs = zip(known, terms, strict=True)
+        others = [other_of(*one) for one, term in pairs if term is None]
         parameters = [term.parameters for term in terms if term is not None]
         joined = np.concatenate([np.empty((model.k, 0)), *parameters], axis=1)
         return Divided(self._layout, joined, others)

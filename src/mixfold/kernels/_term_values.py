@@ -72,7 +72,7 @@ class TermValues(NamedTuple):
 
 def term_values(divided: Divided, log_weights: Array) -> TermValues:
     """The terms of factors, all of which have one."""
-    assert not divided.others, f"{divided.others[0][0].family!r} has no term"
+    assert not divided.others, f"{divided.others[0].group.family!r} has no term"
     found = TermValues([], [], log_weights.copy(), [], [0] * len(divided.layout.sources))
     first = 0
     for factor in divided.layout.factors:

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from mixfold.core.backend import Model
 from mixfold.core.rows import Array, Rows
-from mixfold.families.column_groups import Group
-from mixfold.kernels._factors import Division, Layout, can_divide, own_columns
+from mixfold.kernels._factors import Division, Layout, Other, can_divide
 from mixfold.kernels.native import is_compiled
 from mixfold.kernels.reference import ReferenceKernel
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
@@ -21,7 +20,7 @@ class ProductArguments(NamedTuple):
     """Parameters, the groups that the families compute, and arguments of the compiled functions."""
 
     params: MixtureParams
-    others: list[tuple[Group, Any]]
+    others: list[Other]
     layout: Layout
     arguments: tuple[Any, ...]
 
@@ -97,11 +96,7 @@ class ProductKernel(ReferenceKernel):
         """The block as the compiled functions take it; without `densities`, its values alone."""
         layout, more = prepared.layout, None
         if prepared.others and densities:
-            found = (
-                group.family.log_density(own, own_columns(x, group.places))
-                for group, own in prepared.others
-            )
-            more = np.asarray(sum(found))
+            more = np.asarray(sum(one.log_density(x) for one in prepared.others))
         if layout.plain:
             return Values(x, more, None)
         values, log_base = np.empty((len(x), layout.n_values), order="F"), np.zeros(len(x))
@@ -124,8 +119,7 @@ class ProductKernel(ReferenceKernel):
         result[0] = sums[0]
         table, found = result[1:].reshape(k, -1), sums[1:].reshape(k, -1)
         found.take(sources, axis=1, out=table, mode="clip")  # other modes copy `out`
-        for group, own in prepared.others:
+        for one in prepared.others:
             assert responsibilities is not None
-            x = own_columns(rows.x, group.places)
-            table[:, group.sums] = group.family.sums(own, x, responsibilities)
+            table[:, one.group.sums] = one.sums(rows.x, responsibilities)
         return result
