@@ -99,9 +99,8 @@ class ConstrainedDiagonal(Diag):
     def factorize(
         self, weight: Array, scatter: Array, reg: float, least: float, floor: Array
     ) -> tuple[Array, int]:
-        variances = np.maximum(scatter + reg, least)
-        if self.name[1] == "V":  # a variance of zero would make the volume zero
-            variances = np.maximum(variances, floor)
+        # a variance of zero would make the volume zero
+        variances = np.maximum(np.maximum(scatter + reg, least), floor)
         if self.name[1] == "I":
             variances = np.tile(variances.mean(axis=1, keepdims=True), (1, scatter.shape[1]))
             return self._floored(_equal(weight, variances), floor)
@@ -121,9 +120,8 @@ class ConstrainedFull(Full):
         self, weight: Array, scatter: Array, reg: float, least: float, floor: Array
     ) -> tuple[Array, int]:
         covariance = widened(regularized(unpack(scatter, len(floor)), reg), least)
-        if self.name[1] == "V":  # a direction without variance would make the volume zero
-            scale, _ = cholesky_floored(covariance, floor)
-            covariance = scale @ scale.swapaxes(1, 2)
+        scale, _ = cholesky_floored(covariance, floor)  # else volumes may be zero
+        covariance = scale @ scale.swapaxes(1, 2)
         return cholesky_floored(self._constrained(weight, covariance), floor)
 
     def _constrained(self, weight: Array, covariance: Array) -> Array:
