@@ -40,7 +40,7 @@ Variances = Callable[[Array, Array], Array]
 
 
 def _shares(weight: Array) -> Array:
-    """Normalised weights; none is zero, so that sums are not zero where a component's part is not."""
+    """Normalised weights, none of them zero, by which sums of the parts are divided."""
     return np.maximum(weight / weight.sum(), LEAST_SHARE)
 
 
