@@ -2,11 +2,15 @@
 
 # modules for other packages, without a registered class
 HELPER_MODULES = (
+    "column_groups",
     "conditional_cells",
     "factor",
     "factor_analysis",
     "incomplete_rows",
     "mean_params",
     "observed_columns",
+    "observed_factors",
     "observed_gaussian",
+    "observed_student_t",
+    "patterned_rows",
 )

@@ -230,8 +230,10 @@ class TransformedGaussian(MeansAreAttributes, Family[GaussianParams]):
         assert isinstance(found, ObservedGaussian)
         return found
 
-    def given_cells(self, params: GaussianParams, row: Array) -> GaussianParams:
-        return self._observed().given_cells(params, self.transformed(row[None])[0])
+    def given_cells(self, params: GaussianParams, row: Array) -> tuple[Family, GaussianParams]:
+        missing = [int(j) for j in np.flatnonzero(np.isnan(row))]
+        _, found = self._observed().given_cells(params, self.transformed(row[None])[0])
+        return self.of_columns(missing), found
 
     def expected_cells(self, params: GaussianParams, x: Array, responsibilities: Array) -> Array:
         found, logs = np.array(x, dtype=np.float64), self._on_log_scale(x.shape[1])
