@@ -10,6 +10,7 @@ import numpy as np
 from mixfold.core.capability import Capability
 from mixfold.core.family import Family
 from mixfold.core.params import ParamsT
+from mixfold.core.statistics import Block, Blocks
 from mixfold.core.value import field_names, replace
 
 
@@ -29,6 +30,9 @@ class SeparableColumns(Capability, Protocol[ParamsT]):
 
     def join_columns(self, parts: Sequence[ParamsT]) -> ParamsT:
         """The parameters of all columns, from those of parts that follow one another."""
+
+    def blocks_by_column(self, blocks: Blocks, d: int) -> list[Blocks]:
+        """The blocks of each of d columns, from those of all."""
 
 
 class IndependentColumns:
@@ -55,6 +59,21 @@ class IndependentColumns:
         names = field_names(parts[0])
         arrays = {n: np.concatenate([getattr(p, n) for p in parts], axis=1) for n in names}
         return replace(parts[0], **arrays)
+
+    def blocks_by_column(self, blocks: Blocks, d: int) -> list[Blocks]:
+        """The blocks of each of d columns, where a statistic of all columns precedes the next."""
+        return blocks_by_column(blocks, d)
+
+
+def blocks_by_column(blocks: Blocks, d: int) -> list[Blocks]:
+    """The blocks of each of d columns, where a statistic of all columns precedes the next."""
+    return [tuple(_of_column(block, d, j) for block in blocks) for j in range(d)]
+
+
+def _of_column(block: Block, d: int, j: int) -> Block:
+    """Every d-th of the statistics, from number j on."""
+    mean, scatter = (np.ascontiguousarray(part[:, j::d]) for part in (block.mean, block.scatter))
+    return Block(block.weight, mean, scatter)
 
 
 def separable(family: Family) -> SeparableColumns | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, time, timedelta
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,10 @@ from mixfold.core.family import Family
 from mixfold.core.rows import Array
 from mixfold.estimators._frames import is_frame
 from mixfold.families.product import Product
-from mixfold.sources.table import Codes, arrow, days_of, is_missing
+from mixfold.sources.table import Codes, arrow, days_of, is_missing, unseen_message
 
 Levels = Mapping[str, tuple[Any, ...]]
+REMEDY = "learn it with partial_fit, or fit with unseen='own-level' (--unseen own-level)"
 DATES = (date, time, timedelta, np.datetime64, np.timedelta64)
 
 
@@ -24,20 +26,37 @@ DATES = (date, time, timedelta, np.datetime64, np.timedelta64)
 class Cells:
     """Whether cells may be missing, and the levels of columns whose values are coded.
 
-    With `other`, a value that is not among the levels of its column has the code after the last.
+    With `other`, a value that is not among the levels of its column has the code after the last;
+    if it `grows`, such a value becomes a new level.
     """
 
     missing: bool = False
     levels: Levels = field(default_factory=dict)
     other: bool = False
     dates: bool = False
+    grows: bool = False
 
-    @property
+    @cached_property
     def codes(self) -> Codes | None:
-        """The codes for reading tables; None where all cells are numbers and none is missing."""
+        """The codes for reading tables; None where all cells are numbers and none is missing.
+
+        They are made once, since reading adds the new levels to them.
+        """
         if not (self.missing or self.levels):
             return None
-        return Codes(known=self.levels, missing=self.missing, other=self.other, dates=self.dates)
+        return Codes(
+            known=self.levels,
+            missing=self.missing,
+            other=self.other,
+            dates=self.dates,
+            grows=self.grows,
+            remedy=REMEDY,
+        )
+
+    def is_new(self, column: str, found: Any) -> bool:
+        """Whether the value of a cell becomes a new level."""
+        levels = self.levels.get(column)
+        return self.grows and levels is not None and not is_missing(found) and found not in levels
 
     def number(self, column: str, found: Any) -> float:
         """The number that stands for the value of a cell."""
@@ -50,10 +69,7 @@ class Cells:
             return float(levels.index(found))
         if self.other:
             return float(len(levels))
-        raise InvalidInputError(
-            f"column {column!r} has {found!r}, which was not in the data of fit; known are "
-            f"{', '.join(map(str, levels))}"
-        )
+        raise InvalidInputError(unseen_message(column, found, levels, REMEDY))
 
     def _plain_number(self, column: str, found: Any) -> float:
         """The value of a cell of a column without levels."""

@@ -15,6 +15,7 @@ from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner_capabilities import Mergeable
 from mixfold.core.statistics import Statistics
 from mixfold.core.value import digest, equal, field_names
+from mixfold.estimators._cells import cells_of
 from mixfold.estimators._density import Density
 from mixfold.estimators._learned import Learned
 from mixfold.fitting.component_order import reorder
@@ -76,6 +77,7 @@ def _checked(models: Sequence[Any]) -> tuple[list[Density], list[Learned]]:
             )
     alike: list[tuple[str, Callable[[Density, Learned], Any]]] = [
         ("the kind of model", lambda m, _: type(m).__name__),
+        ("the levels of columns", lambda _, one: dict(cells_of(one.model.family, False).levels)),
         ("family", lambda _, one: without_limits(one.model.family)),
         ("n_components", lambda _, one: one.model.k),
         ("the number of columns", lambda _, one: one.model.d),

@@ -15,7 +15,14 @@ from mixfold.core.initializer import Initializer
 from mixfold.core.learner import Learner
 from mixfold.core.registry import is_called
 from mixfold.core.source import Source
-from mixfold.estimators._chosen_families import chosen_product, with_levels
+from mixfold.estimators._changing_family import Given
+from mixfold.estimators._chosen_families import (
+    Choice,
+    choices_of,
+    chosen_product,
+    for_stream,
+    with_levels,
+)
 from mixfold.estimators._column_facts import column_facts
 from mixfold.estimators._conditioning import Conditioning
 from mixfold.estimators._edge import family_from, learner_from
@@ -132,6 +139,8 @@ class Mixture(Conditioning):
     array([0, 1])
     """
 
+    _reasons: tuple[str, ...] | None = None  # for the families that "auto" has chosen
+
     def __init__(
         self,
         family: str | Family = "gaussian",
@@ -186,20 +195,42 @@ class Mixture(Conditioning):
         """Whether the family depends on the types of the columns."""
         return is_called(self.family, "auto") or isinstance(self.family, Product)
 
-    def _family_for(self, X: Any, sample_weight: Any) -> Family:
-        other, given = self.unseen == OWN_LEVEL, self.family
-        if isinstance(given, Product):
-            if not given.names or isinstance(X, Source):
-                return given
-            facts = column_facts(X, self._table_columns(), sample_weight)
-            return with_levels(given, facts, other)
+    @property
+    def _given_product(self) -> Product | None:
+        """The families of columns that the user has given."""
+        given = self.family if isinstance(self.family, Product) else self.overrides
+        return given if given is None or isinstance(given, Product) else Product(given)
+
+    def _given_families(self) -> Given:
+        given = self._given_product
+        return {} if given is None else {factor.label: factor.family for factor in given.factors}
+
+    @property
+    def _levels_grow(self) -> bool:
+        return self._typed and self.unseen != OWN_LEVEL
+
+    def _family_for(self, X: Any, sample_weight: Any, stream: bool = False) -> Family:
+        other, given = self.unseen == OWN_LEVEL, self._given_product
+        self._reasons = None
         if not self._typed:
             return self._family()
-        facts, overrides = column_facts(X, self.columns, sample_weight), self.overrides
-        if overrides is not None and not isinstance(overrides, Product):
-            overrides = Product(overrides)
-        product, self.chosen_families_ = chosen_product(facts, overrides, other)
-        return product
+        if isinstance(self.family, Product) and (not self.family.names or isinstance(X, Source)):
+            return self.family
+        facts = column_facts(X, self._table_columns(), sample_weight)
+        if isinstance(self.family, Product):
+            product = with_levels(self.family, facts, other)
+        else:
+            product, self._reasons = chosen_product(facts, given, other)
+        return for_stream(product, facts, given) if stream and self._levels_grow else product
+
+    @property
+    def chosen_families_(self) -> list[Choice]:
+        """What `family="auto"` has chosen for every column, and why."""
+        here = self.__dict__  # read once: another thread may replace it
+        reasons, learned = here.get("_reasons"), here.get("_learned")
+        if reasons is None or learned is None:
+            raise AttributeError("only mixtures that were fitted with family='auto' have chosen")
+        return choices_of(learned.model.family, reasons)
 
     def _table_columns(self) -> Sequence[str] | None:
         """The columns that are read: those of a product, if it names them."""

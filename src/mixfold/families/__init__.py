@@ -7,6 +7,7 @@ HELPER_MODULES = (
     "factor_analysis",
     "incomplete_rows",
     "mean_params",
+    "new_levels",
     "observed_columns",
     "observed_gaussian",
 )

@@ -14,7 +14,7 @@ from mixfold.core.errors import InvalidInputError
 from mixfold.core.exponential_family import ExponentialFamily
 from mixfold.core.independent_columns import IndependentColumns
 from mixfold.core.rows import Array
-from mixfold.core.statistics import Blocks
+from mixfold.core.statistics import Block, Blocks
 from mixfold.core.support import Support
 from mixfold.core.value import value
 from mixfold.families._dirichlet_posteriors import DirichletPosterior, DirichletProbabilities
@@ -161,6 +161,11 @@ class Categorical(IndependentColumns, ExponentialFamily[ProbabilityParams]):
     def _by_level(self, flat: Array) -> Array:
         """(n, d * levels) as (n, d, levels)."""
         return flat.reshape(len(flat), -1, self.levels)
+
+    def blocks_by_column(self, blocks: Blocks, d: int) -> list[Blocks]:
+        (block,) = blocks
+        by_level = self._by_level(block.mean)
+        return [(Block.of_means(block.weight, by_level[:, j].copy()),) for j in range(d)]
 
     def level_probabilities(self, params: ProbabilityParams) -> Array:
         return params.probabilities

@@ -13,6 +13,7 @@ from mixfold.core.value import replace, value
 from mixfold.families.gaussian import Gaussian
 
 Name = str | int
+Level = str | int | float | bool
 
 
 @value
@@ -27,7 +28,7 @@ class Factor:
     columns: tuple[Name, ...]
     family: Family
     positions: tuple[int, ...] | None = None
-    levels: tuple[str | int | float | bool, ...] | None = None
+    levels: tuple[Level, ...] | None = None
     other: bool = False
 
     @property

@@ -13,6 +13,7 @@ from mixfold.core.checks import check_above, check_array, check_kind, check_leas
 from mixfold.core.conjugate import Conjugate
 from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.family import groups
+from mixfold.core.independent_columns import blocks_by_column
 from mixfold.core.limits import LARGEST, LEAST_VARIANCE
 from mixfold.core.rows import Array
 from mixfold.core.statistics import (
@@ -333,6 +334,9 @@ class Gaussian(GaussianCapabilities):
         """All columns, from parts that follow one another."""
         means, scales = ([getattr(part, n) for part in parts] for n in ("means", "scale"))
         return GaussianParams(np.concatenate(means, axis=1), np.concatenate(scales, axis=1))
+
+    def blocks_by_column(self, blocks: Blocks, d: int) -> list[Blocks]:
+        return blocks_by_column(blocks, d)
 
     def capped(self, cap: float) -> Gaussian:
         return replace(self, cap=min(cap, self.cap or cap))

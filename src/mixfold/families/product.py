@@ -149,7 +149,7 @@ class Product(Family[ProductParams]):
         for (family, places), part in zip(self._parts(), params.parts, strict=True):
             yield Placed(family, places, part)
 
-    def _cut(self, blocks: Blocks) -> Iterator[tuple[Family, Blocks]]:
+    def cut(self, blocks: Blocks) -> Iterator[tuple[Family, Blocks]]:
         """Every family with its blocks."""
         first = 0
         for family, places in self._parts():
@@ -176,7 +176,7 @@ class Product(Family[ProductParams]):
         return np.asarray(sum(p.family.scipy_log_density(p.params, x[:, p.places]) for p in parts))
 
     def maximize(self, blocks: Blocks) -> tuple[ProductParams, int]:
-        found = [family.maximize(own) for family, own in self._cut(blocks)]
+        found = [family.maximize(own) for family, own in self.cut(blocks)]
         most = min(sum(n for _, n in found), len(blocks[0].weight))
         return ProductParams(tuple(params for params, _ in found)), most
 
@@ -258,7 +258,7 @@ class Product(Family[ProductParams]):
         return tuple(block for part in parts for block in part)
 
     def to_sums(self, params: ProductParams, blocks: Blocks) -> Array:
-        pairs = zip(self.placed(params), self._cut(blocks), strict=True)
+        pairs = zip(self.placed(params), self.cut(blocks), strict=True)
         tables = [p.family.to_sums(p.params, own) for p, (_, own) in pairs]
         weight = np.max([table[:, 0] for table in tables], axis=0)
         return np.hstack([weight[:, None], *tables])

@@ -64,13 +64,6 @@ class ReservoirState:
         kept = nothing_kept(self.kept.below).joined(latest)
         return replace(self, kept=kept, rows=self.rows - first, fit=None)
 
-    def continued(self, fresh: ReservoirState) -> ReservoirState:
-        """A fresh state with the rows that this one has kept, if these are all."""
-        if self.statistics is not None:
-            return fresh
-        gathered = replace(fresh.gathered, n=self.gathered.n)
-        return replace(fresh, params=self.params, kept=self.kept, rows=self.rows, gathered=gathered)
-
     @property
     def weight(self) -> float:
         """The weight of all rows before the last refit."""

@@ -57,8 +57,10 @@ class Codes:
     object, so that a value has the same code in each. Columns in `always` are coded even if they
     are numeric. Columns in `known` may have these values only; of the others, only those in `free`
     may have values that are not numeric. With `missing`, cells may be missing, which are NaN. With
-    `other`, values that are not known get the code after the last. With `dates`, dates and times
-    are numbers of days since 1970.
+    `other`, values that are not known get the code after the last, and with `grows` codes of their
+    own. With `dates`, dates and times are numbers of days since 1970. `declared` are the values
+    that the types of columns name, as those of categories do, whether rows have them or not.
+    `remedy` is what to do about other values than the known ones.
     """
 
     def __init__(
@@ -69,12 +71,16 @@ class Codes:
         missing: bool = False,
         other: bool = False,
         dates: bool = False,
+        grows: bool = False,
+        remedy: str = "leave out rows with other values",
     ) -> None:
         self.known, self.missing, self.other, self.dates = known, missing, other, dates
+        self.grows, self.remedy = grows, remedy
         self.always = frozenset([*always, *(known or {})])
         self.free = frozenset(free)
         self.values = {name: list(values) for name, values in (known or {}).items()}
         self.types: dict[str, Any] = {}
+        self.declared: dict[str, dict[Any, None]] = {}
         self._numbers = {name: dict(_counted(values)) for name, values in self.values.items()}
 
     def is_coded(self, field: Any, place: str) -> bool:
@@ -104,15 +110,22 @@ class Codes:
     def codes(self, name: str, array: Any) -> np.ndarray:
         """The numbers of an Arrow array of values of column `name`."""
         pa = arrow()
-        if not pa.types.is_dictionary(array.type):
+        if pa.types.is_dictionary(array.type):
+            self._declare(name, array.dictionary)
+        else:
             array = _text(array).dictionary_encode()
         size = len(array.dictionary)
         indices = array.indices.cast(pa.int64()).fill_null(size).to_numpy(zero_copy_only=False)
-        used = np.flatnonzero(np.bincount(indices, minlength=size + 1)[:size])
+        used = in_order_of_appearance(indices)
+        used = used[used < size]
         numbers = np.full(size + 1, np.nan)
         found = (array.dictionary[i].as_py() for i in used.tolist())
         numbers[used] = [self._number(name, level) for level in found]
         return np.asarray(numbers[indices])
+
+    def _declare(self, name: str, levels: Any) -> None:
+        found = (level for level in levels.to_pylist() if not is_missing(level))
+        self.declared.setdefault(name, {}).update((_level(name, level), None) for level in found)
 
     def _number(self, name: str, found: Any) -> float:
         """The number of a value, which is a new one if it was not known."""
@@ -128,12 +141,26 @@ class Codes:
         return float(known[level])
 
     def _check_new(self, name: str, level: Any) -> None:
-        if self.known is not None and name in self.known:
-            levels = ", ".join(map(str, self.known[name]))
-            raise SourceError(
-                f"column {name!r} has {level!r}, which was not in the data of fit; "
-                f"known are {levels}"
-            )
+        if self.known is not None and name in self.known and not self.grows:
+            raise SourceError(unseen_message(name, level, self.known[name], self.remedy))
+
+
+def unseen_message(name: str, level: Any, known: Sequence[Any], remedy: str) -> str:
+    """The message about a value that is none of the known ones."""
+    return (
+        f"column {name!r} has {level!r}, which was not in the data of fit; known are "
+        f"{listed(known)}: {remedy}"
+    )
+
+
+def in_order_of_appearance(numbers: np.ndarray) -> np.ndarray:
+    """The different whole numbers, from 0 on, in the order in which they first appear."""
+    if not len(numbers):
+        return numbers
+    first = np.full(int(numbers.max()) + 1, len(numbers))
+    first[numbers[::-1]] = np.arange(len(numbers))[::-1]  # of equal numbers the last one counts
+    found = np.flatnonzero(first < len(numbers))
+    return np.asarray(found[np.argsort(first[found])])
 
 
 def _counted(values: Sequence[Any]) -> Iterator[tuple[Any, int]]:
