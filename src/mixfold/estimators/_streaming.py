@@ -20,7 +20,7 @@ from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows
 from mixfold.core.source import Source
 from mixfold.core.value import at_home, equal
-from mixfold.estimators._cells import cells_of
+from mixfold.estimators._cells import Cells, cells_of
 from mixfold.estimators._changing_family import ChangingFamily, Given
 from mixfold.estimators._edge import check_rows, open_data
 from mixfold.estimators._learned import Learned
@@ -176,9 +176,10 @@ class Streaming(LearnedAttributes):
         with self._writing or self._lock():
             live = self._live
             if live is None or not live.accepts(x):
-                if isinstance(x, dict) and self._has_new_level(x):
-                    return self.partial_fit(self._as_one_row(x))
-                x, names = self._as_row(x)
+                row, names = self._as_row(x)
+                if row is None:
+                    return self.partial_fit(arrow().table({n: [x.get(n)] for n in names or ()}))
+                x = row
                 live = live or self._live_for(x)
                 if live is None or not live.accepts(x):
                     return self.partial_fit(ArraySource(x[None], None, names))
@@ -190,11 +191,16 @@ class Streaming(LearnedAttributes):
             live.learn(x)
         return self
 
-    def _as_row(self, x: Any) -> tuple[Floats, list[str] | None]:
-        """The numbers of a row in the order of the columns, and the names of these."""
+    def _as_row(self, x: Any) -> tuple[Floats | None, list[str] | None]:
+        """The numbers of a row in the order of the columns, and the names of these.
+
+        None takes the place of the numbers if a value is to become a level of its column.
+        """
         names = getattr(self, "feature_names_in_", self.columns)
         if isinstance(x, dict):
             names, cells = self._names_of(x), self._settings().cells
+            if self._levels_grow and self._has_new_level(x, replace(cells, grows=True)):
+                return None, names
             x = [cells.number(name, x.get(name)) for name in names]
         return np.asarray(x, dtype=np.float64).reshape(-1), None if names is None else list(names)
 
@@ -213,18 +219,11 @@ class Streaming(LearnedAttributes):
             raise InvalidInputError(f"the row has columns {list(row)}: {names} are needed")
         return names
 
-    def _has_new_level(self, row: dict[str, Any]) -> bool:
+    def _has_new_level(self, row: dict[str, Any], cells: Cells) -> bool:
         """Whether a value of the row is to become a level of its column."""
-        if not self._levels_grow:
-            return False
         if not self.__sklearn_is_fitted__():
             return any(isinstance(found, str) for found in row.values())
-        cells = replace(self._settings().cells, grows=True)
         return any(cells.is_new(name, found) for name, found in row.items())
-
-    def _as_one_row(self, row: dict[str, Any]) -> Any:
-        """A table of one row."""
-        return arrow().table({name: [row.get(name)] for name in self._names_of(row)})
 
     def _live_for(self, x: Floats) -> RowStream | None:
         """A working copy for row-by-row learning, once the stream has started; `x` is a row."""
