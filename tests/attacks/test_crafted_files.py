@@ -129,6 +129,7 @@ STATE = "learned.stream.state"
 INIT = [name for name in Mixture().get_params(False) if name not in PLACES].index("init")
 FIRST_WEIGHTS = f"settings.{INIT}.weights"
 WAITING = "learned.stream.waiting.x"
+LEVELS = "learned.model.family.factors.1.levels"
 REFUSED: dict[str, tuple[str, Change, str]] = {
     "negative weights": ("em", array(WEIGHTS, lambda w: [-0.5, 1.5]), "weights has -0.5"),
     "weights that sum to 2": ("em", array(WEIGHTS, lambda w: [1.0, 1.0]), "sum to 2"),
@@ -182,6 +183,12 @@ REFUSED: dict[str, tuple[str, Change, str]] = {
     ),
     "names of other columns": ("online em", part("columns", ["a"]), "names of columns"),
     "names that are numbers": ("online em", part("columns", [1, 2]), "columns of SavedModel"),
+    "reasons for other columns": ("levels", part("reasons", ["a"]), "1 reasons for families"),
+    "reasons that are numbers": ("levels", part("reasons", [1, 2]), "reasons of SavedModel"),
+    "reasons without families": ("em", part("reasons", ["a"]), "1 reasons for families"),
+    "more levels than the family": ("levels", part(LEVELS, [1, 2, 3, 4, 5]), "has 5 levels"),
+    "a level twice": ("levels", part(LEVELS, [2, 2, 3]), "levels must differ"),
+    "a level that is an array": ("levels", part(LEVELS, [[1], 2]), "levels of Factor"),
     "noise below 0": ("linear", part("learned.params.noise_variance", -1.0), "noise_variance"),
     "omega": ("linear", array("learned.params.omega", lambda o: -o), "positive definite"),
     "effects of other groups": ("linear", array("learned.effects", lambda e: e[1:]), "effects"),

@@ -223,9 +223,11 @@ def test_a_model_file_continues_to_grow(tmp_path: Path) -> None:
     model = streamed(FRAME[:100])
     model.save(tmp_path / "m.mixfold")
     again = mixfold.load(tmp_path / "m.mixfold")
+    assert str(again.chosen_families_) == str(model.chosen_families_)
     model.partial_fit(FRAME[100:])
     again.partial_fit(FRAME[100:])
     assert equal(again.params_, model.params_)
+    assert str(again.chosen_families_) == str(model.chosen_families_)
 
 
 def test_copies_that_grew_alike_can_be_merged_and_others_not() -> None:
@@ -248,3 +250,12 @@ def test_rare_numbers_that_the_sample_lacks_are_levels(learn: str) -> None:
     frame = pd.DataFrame({"few": few, "zero": few == 2})
     model: Mixture = getattr(Mixture("auto", 1, random_state=0), learn)(frame)
     assert sorted(levels_of(model)["few"]) == [1, 2, 3, 7]
+
+
+def test_only_auto_has_chosen_families(tmp_path: Path) -> None:
+    model = Mixture("auto", 1).fit(FRAME)
+    model.set_params(family="gaussian").fit(FRAME[["x"]])
+    assert not hasattr(model, "chosen_families_")
+    assert not hasattr(Mixture("auto"), "chosen_families_")
+    model.save(tmp_path / "m.mixfold")
+    assert not hasattr(mixfold.load(tmp_path / "m.mixfold"), "chosen_families_")
