@@ -63,6 +63,16 @@ def setting(name: str, new: Any) -> Change:
     return change
 
 
+def dated(kind: str) -> Change:
+    """A column of dates of this type."""
+
+    def change(tree: Tree, arrays: Arrays) -> tuple[Tree, Arrays]:
+        tree = put(tree, ("fields", "notes", "fields", "date_columns"), ["a"])
+        return put(tree, ("fields", "notes", "fields", "date_types"), [kind]), arrays
+
+    return change
+
+
 def entry(new: float) -> Callable[[np.ndarray], np.ndarray]:
     """An array with another first number."""
 
@@ -183,9 +193,12 @@ REFUSED: dict[str, tuple[str, Change, str]] = {
     ),
     "names of other columns": ("online em", part("columns", ["a"]), "names of columns"),
     "names that are numbers": ("online em", part("columns", [1, 2]), "columns of SavedModel"),
-    "reasons for other columns": ("levels", part("reasons", ["a"]), "1 reasons for families"),
-    "reasons that are numbers": ("levels", part("reasons", [1, 2]), "reasons of SavedModel"),
-    "reasons without families": ("em", part("reasons", ["a"]), "1 reasons for families"),
+    "reasons for other columns": ("levels", part("notes.reasons", ["a"]), "1 reasons for families"),
+    "reasons that are numbers": ("levels", part("notes.reasons", [1, 2]), "reasons of TableNotes"),
+    "reasons without families": ("em", part("notes.reasons", ["a"]), "1 reasons for families"),
+    "types of other columns": ("em", part("notes.date_types", ["date32[day]"]), "types of dates"),
+    "a type that is none of dates": ("em", dated("int64"), "'int64' is no type of dates"),
+    "a type without a unit": ("em", dated("time32[ns]"), "'time32.ns.' is no type of dates"),
     "more levels than the family": ("levels", part(LEVELS, [1, 2, 3, 4, 5]), "has 5 levels"),
     "a level twice": ("levels", part(LEVELS, [2, 2, 3]), "levels must differ"),
     "a level that is an array": ("levels", part(LEVELS, [[1], 2]), "levels of Factor"),

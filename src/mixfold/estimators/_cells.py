@@ -15,7 +15,10 @@ from mixfold.core.family import Family
 from mixfold.core.rows import Array
 from mixfold.estimators._frames import is_frame
 from mixfold.families.product import Product
-from mixfold.sources.table import Codes, arrow, days_of, is_missing, unseen_message
+from mixfold.sources.dates import days_of, from_days, is_temporal, temporal_type
+from mixfold.sources.opening import as_table, is_table
+from mixfold.sources.optional_arrow import arrow
+from mixfold.sources.table import Codes, is_missing, unseen_message
 
 Levels = Mapping[str, tuple[Any, ...]]
 REMEDY = "learn it with partial_fit, or fit with unseen='own-level' (--unseen own-level)"
@@ -27,7 +30,8 @@ class Cells:
     """Whether cells may be missing, and the levels of columns whose values are coded.
 
     With `other`, a value that is not among the levels of its column has the code after the last;
-    if it `grows`, such a value becomes a new level.
+    if it `grows`, such a value becomes a new level. With `dates`, dates and times are numbers of
+    days; `types` are the Arrow types of the columns that have them, for the way back.
     """
 
     missing: bool = False
@@ -35,6 +39,7 @@ class Cells:
     other: bool = False
     dates: bool = False
     grows: bool = False
+    types: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def codes(self) -> Codes | None:
@@ -98,13 +103,19 @@ def cells_of(family: Family, missing: bool) -> Cells:
 
 
 def decoded(x: Array, names: list[str], cells: Cells, like: Any = None) -> Any:
-    """Rows as a table with the values of categories.
+    """Rows as a table with the values of categories, and dates of their types.
 
     It is one of the library of `like`, a pandas frame with the same index, else a pandas frame if
     there is pandas, and an Arrow table otherwise.
     """
-    pairs = zip(names, x.T, strict=True)
-    columns = {name: _values(column, cells.levels.get(name)) for name, column in pairs}
+    given, columns = _dates_of(like, cells.types), dict[str, Any]()
+    for name, column in zip(names, x.T, strict=True):
+        if name in given:
+            columns[name] = _filled_dates(given[name], column)
+        elif name in cells.types:
+            columns[name] = from_days(column, temporal_type(cells.types[name]))
+        else:
+            columns[name] = _values(column, cells.levels.get(name))
     library = type(like).__module__.partition(".")[0]
     if library == "polars" and is_frame(like):
         return type(like)(columns)
@@ -114,7 +125,28 @@ def decoded(x: Array, names: list[str], cells: Cells, like: Any = None) -> Any:
         import pandas
     except ImportError:
         return arrow().table(columns)
-    return pandas.DataFrame(columns, index=like.index if library == "pandas" else None)
+    found = {name: _for_pandas(column) for name, column in columns.items()}
+    return pandas.DataFrame(found, index=like.index if library == "pandas" else None)
+
+
+def _dates_of(table: Any, types: Mapping[str, str]) -> dict[str, Any]:
+    """The columns of a table that are dates or times."""
+    if not types or not is_table(table):
+        return {}
+    converted = as_table(table)
+    found = {name: converted.column(name) for name in types if name in converted.schema.names}
+    return {name: column for name, column in found.items() if is_temporal(column.type)}
+
+
+def _filled_dates(given: Any, days: Array) -> Any:
+    """Dates or times as they were given, and of the same type where they were missing."""
+    given = given.combine_chunks()
+    return arrow().compute.coalesce(given, from_days(days, given.type))
+
+
+def _for_pandas(column: Any) -> Any:
+    """A column without an index of its own."""
+    return column.to_pandas().array if hasattr(column, "to_pandas") else column
 
 
 def _values(column: Array, levels: tuple[Any, ...] | None) -> Any:

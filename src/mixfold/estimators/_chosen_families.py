@@ -12,7 +12,7 @@ from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
 from mixfold.core.rows import Array
 from mixfold.core.value import replace
-from mixfold.estimators._column_facts import FEW_VALUES, ColumnFacts, plain_number
+from mixfold.estimators._column_facts import DATES, FEW_VALUES, ColumnFacts, plain_number
 from mixfold.estimators._column_likelihoods import likelihood
 from mixfold.families.bernoulli import Bernoulli
 from mixfold.families.beta import Beta
@@ -74,7 +74,7 @@ def choose(facts: ColumnFacts) -> Choice:
         return _of_levels(name, facts.levels, TEXT)
     if facts.holds == "yes and no":
         return Choice(name, Bernoulli(), "yes and no", YES_AND_NO)
-    if facts.holds == "dates":
+    if facts.holds == DATES:
         return Choice(name, NORMAL, "dates, as days since 1970")
     return _of_any_numbers(facts)
 

@@ -15,11 +15,14 @@ from mixfold.core.rows import Array
 from mixfold.core.source import Source
 from mixfold.estimators._edge import check_table_shaped, is_source
 from mixfold.estimators._frames import check_column_list, is_frame, name_the_column
+from mixfold.sources.dates import is_temporal
 from mixfold.sources.opening import as_table, open_source
-from mixfold.sources.table import Codes, arrow, is_numeric, is_temporal
+from mixfold.sources.optional_arrow import arrow
+from mixfold.sources.table import Codes, is_numeric
 
 SAMPLE = 10_000  # rows from which families are chosen
 MOST_LEVELS = 1000
+DATES = "dates"
 FEW_VALUES = 10  # numbers, up to which their probabilities are estimated one by one
 
 
@@ -27,7 +30,8 @@ FEW_VALUES = 10  # numbers, up to which their probabilities are estimated one by
 class ColumnFacts:
     """A column's name, what it holds, its observed values in a sample, and its levels if coded.
 
-    `declared` are the levels that are known without the rows.
+    `declared` are the levels that are known without the rows, and `kind` is the name of the Arrow
+    type.
     """
 
     name: str | int
@@ -35,6 +39,7 @@ class ColumnFacts:
     values: Array
     levels: tuple[Any, ...] | None = None
     declared: tuple[Any, ...] = ()
+    kind: str = ""
 
     @property
     def distinct(self) -> Array:
@@ -176,7 +181,7 @@ def _facts(name: str, column: Array, codes: Codes, rare: Array | None = None) ->
         return ColumnFacts(name, "categories", values, levels, tuple(declared))
     if arrow().types.is_boolean(kind):
         return ColumnFacts(name, "yes and no", values)
-    return ColumnFacts(name, "dates" if is_temporal(kind) else "numbers", values)
+    return ColumnFacts(name, DATES if is_temporal(kind) else "numbers", values, kind=str(kind))
 
 
 def sorted_levels(values: Iterable[Any]) -> tuple[Any, ...]:

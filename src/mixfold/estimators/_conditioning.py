@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -17,6 +18,7 @@ from mixfold.estimators._density import Density
 from mixfold.estimators._edge import check_rows, seed_from
 from mixfold.estimators._frames import is_frame
 from mixfold.estimators._learned import Learned
+from mixfold.estimators._table_notes import TableNotes
 from mixfold.fitting.history import no_history
 from mixfold.fitting.stream import Stream
 from mixfold.learners.em import EM
@@ -28,6 +30,8 @@ from mixfold.sources.opening import is_paths, is_table
 
 class Conditioning(Density):
     """Marginal and conditional mixtures, imputation, and explanations of scores."""
+
+    _notes = TableNotes()
 
     def impute(self, X: Any, method: str = "mean", random_state: Any = None) -> Any:
         """Fill the missing cells of rows from the cells that are observed.
@@ -118,6 +122,7 @@ class Conditioning(Density):
         family = without_limits(model.family).for_complete_rows()
         settings |= {"family": family, "init": "auto", "columns": None, "overrides": None}
         other = type(self)(**settings)
+        other._notes = replace(self._notes, reasons=None)
         other.n_features_in_ = model.d
         names = getattr(self, "feature_names_in_", None)
         if names is not None:
@@ -148,19 +153,19 @@ class Conditioning(Density):
         return decoded(x, list(map(str, names)), self._cells() if cells is None else cells, X)
 
     def decode(self, x: Floats) -> Any:
-        """Rows of numbers as a table with the values of categories; as they are without any."""
+        """Rows of numbers as a table with categories and dates; as they are without any."""
         names, cells = getattr(self, "feature_names_in_", None), self._cells()
-        if names is None or not cells.levels:
+        if names is None or not (cells.levels or cells.types):
             return x
         return decoded(x, list(map(str, names)), cells)
 
     def _cells(self) -> Cells:
-        return cells_of(self._now().model.family, True)
+        return replace(cells_of(self._now().model.family, True), types=self._notes.dates)
 
     def sample(self, n_samples: int = 1) -> tuple[Any, np.ndarray]:
         """Rows drawn from the mixture, and their components.
 
-        Rows are a table if the model has categories, else an array.
+        Rows are a table if the model has categories or dates, else an array.
         """
         x, labels = super().sample(n_samples)
         return self.decode(x), labels

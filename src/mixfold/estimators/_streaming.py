@@ -37,7 +37,7 @@ from mixfold.learners.search import kinds_for
 from mixfold.models.limits_from_data import with_model
 from mixfold.models.mixture_model import MixtureBackend
 from mixfold.sources.array_source import ArraySource
-from mixfold.sources.table import arrow
+from mixfold.sources.optional_arrow import arrow
 
 
 class Streaming(LearnedAttributes):

@@ -23,10 +23,11 @@ from mixfold.estimators._chosen_families import (
     for_stream,
     with_levels,
 )
-from mixfold.estimators._column_facts import column_facts
+from mixfold.estimators._column_facts import DATES, column_facts
 from mixfold.estimators._conditioning import Conditioning
 from mixfold.estimators._edge import family_from, learner_from
 from mixfold.estimators._evaluation import MARGINALIZE
+from mixfold.estimators._table_notes import TableNotes
 from mixfold.families.product import Product
 from mixfold.fitting.initialization import initializer_for
 
@@ -139,8 +140,6 @@ class Mixture(Conditioning):
     array([0, 1])
     """
 
-    _reasons: tuple[str, ...] | None = None  # for the families that "auto" has chosen
-
     def __init__(
         self,
         family: str | Family = "gaussian",
@@ -211,26 +210,28 @@ class Mixture(Conditioning):
 
     def _family_for(self, X: Any, sample_weight: Any, stream: bool = False) -> Family:
         other, given = self.unseen == OWN_LEVEL, self._given_product
-        self._reasons = None
+        self._notes = TableNotes()
         if not self._typed:
             return self._family()
         if isinstance(self.family, Product) and (not self.family.names or isinstance(X, Source)):
             return self.family
         facts = column_facts(X, self._table_columns(), sample_weight)
         if isinstance(self.family, Product):
-            product = with_levels(self.family, facts, other)
+            product, reasons = with_levels(self.family, facts, other), None
         else:
-            product, self._reasons = chosen_product(facts, given, other)
+            product, reasons = chosen_product(facts, given, other)
+        dates = {str(one.name): one.kind for one in facts if one.holds == DATES}
+        self._notes = TableNotes(reasons, tuple(dates), tuple(dates.values()))
         return for_stream(product, facts, given) if stream and self._levels_grow else product
 
     @property
     def chosen_families_(self) -> list[Choice]:
         """What `family="auto"` has chosen for every column, and why."""
         here = self.__dict__  # read once: another thread may replace it
-        reasons, learned = here.get("_reasons"), here.get("_learned")
-        if reasons is None or learned is None:
+        notes, learned = here.get("_notes", TableNotes()), here.get("_learned")
+        if notes.reasons is None or learned is None:
             raise AttributeError("only mixtures that were fitted with family='auto' have chosen")
-        return choices_of(learned.model.family, reasons)
+        return choices_of(learned.model.family, notes.reasons)
 
     def _table_columns(self) -> Sequence[str] | None:
         """The columns that are read: those of a product, if it names them."""

@@ -16,6 +16,7 @@ from mixfold.core.registry import find_all
 from mixfold.core.schema import description, fits
 from mixfold.core.value import is_value, value
 from mixfold.estimators._density import Density
+from mixfold.estimators._table_notes import TableNotes
 from mixfold.families.product import Product
 from mixfold.fitting.files import write
 from mixfold.fitting.reading import read
@@ -28,16 +29,13 @@ MOST_THREADS = 2**16
 
 @value
 class SavedModel:
-    """The content of a model file.
-
-    `reasons` are those for the families that `family="auto"` has chosen, one for each factor.
-    """
+    """The content of a model file."""
 
     estimator: str
     names: list[str]
     settings: list[Any]
     columns: list[str] | None
-    reasons: list[str] | None
+    notes: TableNotes
     learned: Any
 
 
@@ -57,13 +55,12 @@ def taken_apart(estimator: Any) -> SavedModel:
     settings = estimator.get_params(deep=False)
     kept = {name: _storable(item) for name, item in settings.items() if name not in PLACES}
     columns = getattr(estimator, "feature_names_in_", None)
-    reasons = getattr(estimator, "_reasons", None)
     return SavedModel(
         type(estimator).__name__,
         list(kept),
         list(kept.values()),
         None if columns is None else [str(name) for name in columns],
-        None if reasons is None else list(reasons),
+        getattr(estimator, "_notes", TableNotes()),
         without_places(estimator._now()),
     )
 
@@ -154,9 +151,9 @@ def _restored(saved: Any) -> Any:
         if len(saved.columns) != saved.learned.n_features:
             raise InvalidInputError(f"it has {len(saved.columns)} names of columns")
         estimator.feature_names_in_ = np.asarray(saved.columns, dtype=object)
-    if saved.reasons is not None:
-        _check_reasons(saved.learned, saved.reasons)
-        estimator._reasons = tuple(saved.reasons)
+    saved.notes.check(saved.learned)
+    if hasattr(estimator, "_notes"):
+        estimator._notes = saved.notes
     estimator._remember(saved.learned)
     return copy(estimator)  # it records that other copies may continue from the same state
 
@@ -176,13 +173,6 @@ def _settings(cls: type, saved: SavedModel) -> dict[str, Any]:
     if (settings["n_threads"] or 1) > MOST_THREADS:
         raise InvalidInputError(f"n_threads is {settings['n_threads']}: it is at most 2**16")
     return settings
-
-
-def _check_reasons(learned: Any, reasons: list[str]) -> None:
-    """Refuse reasons that are not one for each family of a product."""
-    family = getattr(learned.model, "family", None)
-    if not isinstance(family, Product) or len(family.factors) != len(reasons):
-        raise InvalidInputError(f"it has {len(reasons)} reasons for families of other columns")
 
 
 def _check_init(estimator: Any, learned: Any) -> None:

@@ -9,20 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from mixfold.core.errors import MissingExtraError, SourceError
+from mixfold.core.errors import SourceError
 from mixfold.core.places import row_place
 from mixfold.core.rows import Rows
-
-
-def arrow() -> Any:
-    """pyarrow, or an error that says how to get it."""
-    try:
-        import pyarrow
-        import pyarrow.compute
-    except ImportError:
-        raise MissingExtraError("pyarrow", "files", "reading files and Arrow tables") from None
-    return pyarrow
-
+from mixfold.sources.dates import days, is_temporal
+from mixfold.sources.optional_arrow import arrow
 
 LISTED = 20
 NUMERIC_COLUMNS = (
@@ -283,29 +274,8 @@ def _values(array: Any) -> np.ndarray:
 def _values_with_gaps(array: Any) -> np.ndarray:
     """An Arrow array of numbers or dates, with NaN for nulls."""
     if is_temporal(array.type):
-        return _days(array)
+        return days(array)
     found: np.ndarray = array.cast(arrow().float64()).to_numpy(zero_copy_only=False)
-    return found
-
-
-def days_of(found: Any) -> float:
-    """A date or time as a number of days, like those in columns."""
-    if isinstance(found, np.datetime64):
-        found = found.astype("datetime64[us]").item()
-    if isinstance(found, np.timedelta64):
-        found = found.astype("timedelta64[us]").item()
-    return float(_days(arrow().array([found]))[0])
-
-
-def _days(array: Any) -> np.ndarray:
-    """Dates and times as days since 1970; times of day as days since midnight."""
-    pa = arrow()
-    if pa.types.is_time(array.type) or pa.types.is_duration(array.type):
-        ticks, unit = array.cast(pa.int64()), array.type.unit
-    else:
-        ticks, unit = array.cast(pa.timestamp("us")).cast(pa.int64()), "us"
-    each = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}[unit] * 86400.0
-    found: np.ndarray = ticks.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False) / each
     return found
 
 
@@ -318,11 +288,6 @@ def is_number(kind: Any) -> bool:
 def is_numeric(kind: Any) -> bool:
     """Whether an Arrow type is one of numbers, or yes and no."""
     return is_number(kind) or bool(arrow().types.is_boolean(kind))
-
-
-def is_temporal(kind: Any) -> bool:
-    """Whether an Arrow type is one of dates or times."""
-    return bool(arrow().types.is_temporal(kind))
 
 
 def _check_numeric(field: Any, place: str) -> None:
