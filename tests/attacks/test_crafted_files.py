@@ -199,6 +199,16 @@ REFUSED: dict[str, tuple[str, Change, str]] = {
     "types of other columns": ("em", part("notes.date_types", ["date32[day]"]), "types of dates"),
     "a type that is none of dates": ("em", dated("int64"), "'int64' is no type of dates"),
     "a type without a unit": ("em", dated("time32[ns]"), "'time32.ns.' is no type of dates"),
+    "a state of another covariance": (
+        "reservoir em",
+        part(f"{STATE}.family.covariance", "full"),
+        "that of the model is",
+    ),
+    "a fit of another covariance": (
+        "reservoir em",
+        part(f"{STATE}.fit.family.covariance", "full"),
+        "that of the model is",
+    ),
     "more levels than the family": ("levels", part(LEVELS, [1, 2, 3, 4, 5]), "has 5 levels"),
     "a level twice": ("levels", part(LEVELS, [2, 2, 3]), "levels must differ"),
     "a level that is an array": ("levels", part(LEVELS, [[1], 2]), "levels of Factor"),
