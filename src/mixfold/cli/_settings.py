@@ -53,6 +53,11 @@ class Settings:
             overrides=self._overrides(),
         )
 
+    @property
+    def chooses_families(self) -> bool:
+        """Whether columns have families of their own, so that they need not be numeric."""
+        return is_called(self.family, "auto")
+
     def _init(self) -> Any:
         """The name of an initializer, or the parameters of a model file."""
         if Path(self.init).suffix or Path(self.init).is_file():

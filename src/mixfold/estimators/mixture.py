@@ -25,7 +25,7 @@ from mixfold.estimators._chosen_families import (
 )
 from mixfold.estimators._column_facts import DATES, column_facts
 from mixfold.estimators._conditioning import Conditioning
-from mixfold.estimators._edge import family_from, learner_from
+from mixfold.estimators._edge import family_from, learner_from, open_data
 from mixfold.estimators._evaluation import MARGINALIZE
 from mixfold.estimators._table_notes import TableNotes
 from mixfold.families.product import Product
@@ -232,6 +232,25 @@ class Mixture(Conditioning):
         if notes.reasons is None or learned is None:
             raise AttributeError("only mixtures that were fitted with family='auto' have chosen")
         return choices_of(learned.model.family, notes.reasons)
+
+    def open_training(self, X: Any, sample_weight: Any = None) -> Source:
+        """The rows of data as `fit` reads them, whose parts can be given to `fit` and `score`.
+
+        Families that are chosen by the data are chosen here, and stay the same in all parts.
+        """
+        self._check_parameters()
+        settings = self._settings(self._family_for(X, sample_weight))
+        source = open_data(
+            self._twin(),
+            X,
+            sample_weight,
+            self._table_columns(),
+            reset=True,
+            cells=settings.cells,
+        )
+        if self._typed:
+            self.set_params(family=settings.family, overrides=None)
+        return source
 
     def _table_columns(self) -> Sequence[str] | None:
         """The columns that are read: those of a product, if it names them."""
