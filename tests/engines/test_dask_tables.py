@@ -26,7 +26,7 @@ def table() -> pd.DataFrame:
             "real": np.where(late, rng.normal(5.0, 2.0, N), rng.integers(2, size=N)),
             "count": np.where(late, rng.poisson(6.0, N), 0),
             "few": np.where(late, 3 + rng.integers(2, size=N), 1 + rng.integers(2, size=N)),
-            "text": np.where(late, rng.choice(["u", "v", "w"], N), None),
+            "text": pd.Series(rng.choice(["u", "v", "w"], N)).where(late),
             "day": pd.Timestamp("2026-01-01") + pd.to_timedelta(rng.integers(300, size=N), "D"),
             "flag": rng.random(N) < 0.5,
         }
