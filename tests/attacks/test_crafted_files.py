@@ -139,6 +139,10 @@ STATE = "learned.stream.state"
 INIT = [name for name in Mixture().get_params(False) if name not in PLACES].index("init")
 FIRST_WEIGHTS = f"settings.{INIT}.weights"
 WAITING = "learned.stream.waiting.x"
+NOTES = {
+    "value": "TableNotes",
+    "fields": {"reasons": ["a"], "date_columns": [], "date_types": []},
+}
 LEVELS = "learned.model.family.factors.1.levels"
 REFUSED: dict[str, tuple[str, Change, str]] = {
     "negative weights": ("em", array(WEIGHTS, lambda w: [-0.5, 1.5]), "weights has -0.5"),
@@ -195,10 +199,14 @@ REFUSED: dict[str, tuple[str, Change, str]] = {
     "names that are numbers": ("online em", part("columns", [1, 2]), "columns of SavedModel"),
     "reasons for other columns": ("levels", part("notes.reasons", ["a"]), "1 reasons for families"),
     "reasons that are numbers": ("levels", part("notes.reasons", [1, 2]), "reasons of TableNotes"),
-    "reasons without families": ("em", part("notes.reasons", ["a"]), "1 reasons for families"),
-    "types of other columns": ("em", part("notes.date_types", ["date32[day]"]), "types of dates"),
-    "a type that is none of dates": ("em", dated("int64"), "'int64' is no type of dates"),
-    "a type without a unit": ("em", dated("time32[ns]"), "'time32.ns.' is no type of dates"),
+    "reasons without families": ("em", part("notes", NOTES), "1 reasons for families"),
+    "types of other columns": (
+        "levels",
+        part("notes.date_types", ["date32[day]"]),
+        "types of dates",
+    ),
+    "a type that is none of dates": ("levels", dated("int64"), "'int64' is no type of dates"),
+    "a type without a unit": ("levels", dated("time32[ns]"), "'time32.ns.' is no type of dates"),
     "a state of another covariance": (
         "reservoir em",
         part(f"{STATE}.family.covariance", "full"),

@@ -92,3 +92,49 @@ def test_compare_takes_missing_cells(run: Run, visits: str) -> None:
     )
     assert (code, err) == (0, "")
     assert "failed" not in out
+
+
+def changed(visits: str, **columns: object) -> str:
+    """The same file with other columns."""
+    frame = pd.read_parquet(visits).assign(**columns)
+    frame.to_parquet("changed.parquet", index=False)
+    return "changed.parquet"
+
+
+BAD: dict[str, tuple[dict[str, object], tuple[str, ...], str]] = {
+    "a family twice": (
+        {},
+        ("--family-of", "count=poisson", "--family-of", "count=gamma"),
+        "--family-of 'count=gamma': count has a family already, Poisson",
+    ),
+    "a family twice in a group": (
+        {},
+        ("--family-of", "count=poisson", "--family-of", "age,count=gaussian"),
+        "column 'count' has two families: give it one",
+    ),
+    "a family of no column": ({}, ("--family-of", "no=poisson"), "column 'no', which the data do"),
+    "text with a family of numbers": ({}, ("--family-of", "plan=gamma"), "use Categorical()"),
+    "lists": ({"plan": [[1]] * N}, (), "column 'plan' is list"),
+    "no values": ({"age": None}, (), "column 'age' has no values in 120 rows: leave it out"),
+    "outside the support": (
+        {"count": -1},
+        ("--family-of", "count=poisson"),
+        "row 1 (counted from 1), column 'count' is -1.0: values must be whole numbers >= 0",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_tables_that_cannot_be_fitted(run: Run, visits: str, name: str) -> None:
+    columns, options, says = BAD[name]
+    code, _, err = run("fit", changed(visits, **columns), "-k", "1", "--family", "auto", *options)
+    assert code != 0
+    assert says in " ".join(err.split())
+
+
+@pytest.mark.parametrize("command", ["score", "impute"])
+def test_a_table_with_other_categories(run: Run, fitted: str, visits: str, command: str) -> None:
+    code, _, err = run(command, fitted, changed(visits, plan="d"), "-o", "out.csv")
+    assert code != 0
+    assert "column 'plan' has 'd', which was not in the data of fit; known are a, b, c" in err
+    assert "--unseen own-level" in err

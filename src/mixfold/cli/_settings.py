@@ -90,6 +90,10 @@ class Settings:
             name, _, options = text.partition(":")
             chosen = tuple(columns.split(","))
             key = chosen[0] if len(chosen) == 1 else chosen
+            if key in found:
+                raise InvalidInputError(
+                    f"--family-of {one!r}: {columns} has a family already, {found[key]!r}; give one"
+                )
             found[key] = with_options(find("families", name), _listed(options))
         return found or None
 

@@ -18,7 +18,7 @@ from mixfold.families.product import Product
 from mixfold.sources.dates import days_of, from_days, is_temporal, temporal_type
 from mixfold.sources.opening import as_table, is_table
 from mixfold.sources.optional_arrow import arrow
-from mixfold.sources.table import Codes, is_missing, unseen_message
+from mixfold.sources.table import Codes, is_missing, may_have_dates, unseen_message
 
 Levels = Mapping[str, tuple[Any, ...]]
 REMEDY = "learn it with partial_fit, or fit with unseen='own-level' (--unseen own-level)"
@@ -31,15 +31,21 @@ class Cells:
 
     With `other`, a value that is not among the levels of its column has the code after the last;
     if it `grows`, such a value becomes a new level. With `dates`, dates and times are numbers of
-    days; `types` are the Arrow types of the columns that have them, for the way back.
+    days, in all columns or in those that are named; `types` are the Arrow types of these, for the
+    way back.
     """
 
     missing: bool = False
     levels: Levels = field(default_factory=dict)
     other: bool = False
-    dates: bool = False
+    dates: bool | frozenset[str] = False
     grows: bool = False
     types: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def typed(self) -> bool:
+        """Whether some columns may have other values than numbers."""
+        return bool(self.levels) or self.dates is not False
 
     @cached_property
     def codes(self) -> Codes | None:
@@ -78,28 +84,35 @@ class Cells:
 
     def _plain_number(self, column: str, found: Any) -> float:
         """The value of a cell of a column without levels."""
-        if self.dates and isinstance(found, DATES):
+        if isinstance(found, DATES) and may_have_dates(self.dates, column):
             return days_of(found)
         try:
             return float(found)
         except (TypeError, ValueError):
             raise InvalidInputError(
-                f"column {column!r} has {found!r}, which is not a number"
+                f"column {column!r} has {found!r}, which is not a number: give one, or None if "
+                "the value is not known"
             ) from None
 
 
 COMPLETE = Cells()
 
 
-def cells_of(family: Family, missing: bool) -> Cells:
-    """How cells are read for a family."""
+def cells_of(family: Family, missing: bool, dates: Mapping[str, str] | None = None) -> Cells:
+    """How cells are read for a family.
+
+    `dates` are the types of dates by column; if it is None, any column may have them.
+    """
     if not isinstance(family, Product):
         return Cells(missing)
     found = {}
     for factor in family.factors:
         if factor.levels is not None:
             found[str(factor.columns[0])] = tuple(factor.levels)
-    return Cells(missing, found, any(factor.other for factor in family.factors), dates=True)
+    other = any(factor.other for factor in family.factors)
+    if dates is None:
+        return Cells(missing, found, other, dates=True)
+    return Cells(missing, found, other, dates=frozenset(dates), types=dates)
 
 
 def decoded(x: Array, names: list[str], cells: Cells, like: Any = None) -> Any:

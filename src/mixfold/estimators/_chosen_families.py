@@ -24,6 +24,7 @@ from mixfold.families.log_normal import LogNormal
 from mixfold.families.negative_binomial import NegativeBinomial
 from mixfold.families.poisson import Poisson
 from mixfold.families.product import Product
+from mixfold.sources.table import listed
 
 FEWEST_COUNTS = 5  # different whole numbers from zero on that are taken for counts
 ROWS_PER_VALUE = 20  # rows in the sample for each of few real numbers
@@ -148,12 +149,13 @@ def chosen_product(
     Those in `overrides` take the place of chosen ones.
     """
     given = [] if overrides is None else list(overrides.factors)
-    names = {one.name for one in facts}
+    names = [one.name for one in facts]
     for factor in given:
         unknown = [name for name in factor.columns if name not in names]
         if unknown:
             raise InvalidInputError(
-                f"overrides has a family of column {unknown[0]!r}, which the data do not have"
+                f"overrides has a family of column {unknown[0]!r}, which the data do not have: "
+                f"their columns are {listed(names)}"
             )
     taken = {name for factor in given for name in factor.columns}
     choices = [choose(one) for one in facts if one.name not in taken]
@@ -191,16 +193,15 @@ def _for_stream(factor: Factor, known: Mapping[Any, tuple[Any, ...]], given: boo
 def _with_levels(factor: Factor, facts: Iterable[ColumnFacts], other: bool) -> Factor:
     """The factor with the levels of its column, if its values are not numbers."""
     known: Mapping[Any, ColumnFacts] = {one.name: one for one in facts}
-    levels = [known[name].levels for name in factor.columns if name in known]
-    if all(each is None for each in levels):
+    coded = [name for name in factor.columns if name in known and known[name].levels is not None]
+    if not coded:
         return factor
-    family = factor.family
+    family, found = factor.family, known[coded[0]].levels
     if len(factor.columns) > 1 or not isinstance(family, Categorical | Bernoulli):
         raise InvalidInputError(
-            f"column {factor.label!r} has values that are not numbers: use Categorical() or "
+            f"column {coded[0]!r} has values that are not numbers: use Categorical() or "
             f"Bernoulli(), not {family!r}"
         )
-    (found,) = levels
     assert found is not None
     number = len(found) + other
     if isinstance(family, Bernoulli) and number > 2:

@@ -160,7 +160,8 @@ def _observed(name: Any, column: Array) -> Array:
         raise InvalidInputError("the data have no rows: at least one is needed")
     if not len(values):
         raise InvalidInputError(
-            f"column {name!r} has no values in {len(column)} rows: leave it out"
+            f"column {name!r} has no values in {len(column):,} rows: leave it out with "
+            "columns=[...] (--columns)"
         )
     return values
 

@@ -13,12 +13,11 @@ from mixfold.core.data_limits import without_limits
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows
-from mixfold.estimators._cells import COMPLETE, Cells, cells_of, decoded
+from mixfold.estimators._cells import COMPLETE, Cells, decoded
 from mixfold.estimators._density import Density
 from mixfold.estimators._edge import check_rows, seed_from
 from mixfold.estimators._frames import is_frame
 from mixfold.estimators._learned import Learned
-from mixfold.estimators._table_notes import TableNotes
 from mixfold.fitting.history import no_history
 from mixfold.fitting.stream import Stream
 from mixfold.learners.em import EM
@@ -30,8 +29,6 @@ from mixfold.sources.opening import is_paths, is_table
 
 class Conditioning(Density):
     """Marginal and conditional mixtures, imputation, and explanations of scores."""
-
-    _notes = TableNotes()
 
     def impute(self, X: Any, method: str = "mean", random_state: Any = None) -> Any:
         """Fill the missing cells of rows from the cells that are observed.
@@ -89,7 +86,7 @@ class Conditioning(Density):
         if not isinstance(given, Mapping):
             raise InvalidInputError(f"given is {given!r}: give a dict of columns and their values")
         learned = self._now()
-        cells = cells_of(learned.model.family, True)
+        cells = self._cells_of(learned.model.family, True)
         names, known = getattr(self, "feature_names_in_", None), {}
         for column, value in given.items():
             known[self._number(column)] = number = cells.number(str(column), value)
@@ -122,7 +119,7 @@ class Conditioning(Density):
         family = without_limits(model.family).for_complete_rows()
         settings |= {"family": family, "init": "auto", "columns": None, "overrides": None}
         other = type(self)(**settings)
-        other._notes = replace(self._notes, reasons=None)
+        other._notes = None if self._notes is None else replace(self._notes, reasons=None)
         other.n_features_in_ = model.d
         names = getattr(self, "feature_names_in_", None)
         if names is not None:
@@ -160,7 +157,7 @@ class Conditioning(Density):
         return decoded(x, list(map(str, names)), cells)
 
     def _cells(self) -> Cells:
-        return replace(cells_of(self._now().model.family, True), types=self._notes.dates)
+        return self._cells_of(self._now().model.family, True)
 
     def sample(self, n_samples: int = 1) -> tuple[Any, np.ndarray]:
         """Rows drawn from the mixture, and their components.

@@ -20,7 +20,7 @@ from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows
 from mixfold.core.source import Source
 from mixfold.core.value import at_home, equal
-from mixfold.estimators._cells import Cells, cells_of
+from mixfold.estimators._cells import Cells
 from mixfold.estimators._changing_family import ChangingFamily, Given
 from mixfold.estimators._edge import check_rows, open_data
 from mixfold.estimators._learned import Learned
@@ -99,7 +99,7 @@ class Streaming(LearnedAttributes):
             initialization,
             self.n_components,
             self.n_threads,
-            cells_of(family, self._allows_missing),
+            self._cells_of(family, self._allows_missing),
         )
 
     def _check_parameters(self) -> None:
@@ -235,7 +235,8 @@ class Streaming(LearnedAttributes):
             settings = settings.for_missing()
         elif self._allows_missing and has_missing(x):
             return None
-        check_rows(settings.family, None, Rows(x[None]), [known.n_rows])
+        names = getattr(self, "feature_names_in_", None)
+        check_rows(settings.family, names, Rows(x[None]), [known.n_rows])
         backend = settings.backend(self.n_features_in_)
         learned = self._streaming(settings, backend)
         live = live_from(learned, with_model(backend, learned.model), settings.initialization)

@@ -52,8 +52,7 @@ def merge(models: Sequence[Any], align: bool = False) -> Any:
     merged.n_features_in_ = models[0].n_features_in_
     if hasattr(models[0], "feature_names_in_"):
         merged.feature_names_in_ = models[0].feature_names_in_
-    if hasattr(models[0], "_notes"):
-        merged._notes = models[0]._notes
+    merged._notes = models[0]._notes
     merged._remember(together)
     return merged
 

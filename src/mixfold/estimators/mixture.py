@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -198,7 +198,9 @@ class Mixture(Conditioning):
     def _given_product(self) -> Product | None:
         """The families of columns that the user has given."""
         given = self.family if isinstance(self.family, Product) else self.overrides
-        return given if given is None or isinstance(given, Product) else Product(given)
+        if given is None or isinstance(given, Product):
+            return given
+        return Product(given) if given else None
 
     def _given_families(self) -> Given:
         given = self._given_product
@@ -210,7 +212,7 @@ class Mixture(Conditioning):
 
     def _family_for(self, X: Any, sample_weight: Any, stream: bool = False) -> Family:
         other, given = self.unseen == OWN_LEVEL, self._given_product
-        self._notes = TableNotes()
+        self._notes = None
         if not self._typed:
             return self._family()
         if isinstance(self.family, Product) and (not self.family.names or isinstance(X, Source)):
@@ -228,8 +230,8 @@ class Mixture(Conditioning):
     def chosen_families_(self) -> list[Choice]:
         """What `family="auto"` has chosen for every column, and why."""
         here = self.__dict__  # read once: another thread may replace it
-        notes, learned = here.get("_notes", TableNotes()), here.get("_learned")
-        if notes.reasons is None or learned is None:
+        notes, learned = here.get("_notes"), here.get("_learned")
+        if notes is None or notes.reasons is None or learned is None:
             raise AttributeError("only mixtures that were fitted with family='auto' have chosen")
         return choices_of(learned.model.family, notes.reasons)
 
@@ -293,5 +295,9 @@ class Mixture(Conditioning):
             raise InvalidInputError(
                 f"overrides is {self.overrides!r} and family is {self.family!r}: overrides need "
                 "family='auto'"
+            )
+        if not isinstance(self.overrides, Mapping | Product | None):
+            raise InvalidInputError(
+                f"overrides is {self.overrides!r}: give a dict of columns and families"
             )
         check_least("checkpoint_every", self.checkpoint_every, 0.0)

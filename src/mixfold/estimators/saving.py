@@ -35,7 +35,7 @@ class SavedModel:
     names: list[str]
     settings: list[Any]
     columns: list[str] | None
-    notes: TableNotes
+    notes: TableNotes | None
     learned: Any
 
 
@@ -60,7 +60,7 @@ def taken_apart(estimator: Any) -> SavedModel:
         list(kept),
         list(kept.values()),
         None if columns is None else [str(name) for name in columns],
-        getattr(estimator, "_notes", TableNotes()),
+        getattr(estimator, "_notes", None),
         without_places(estimator._now()),
     )
 
@@ -151,8 +151,8 @@ def _restored(saved: Any) -> Any:
         if len(saved.columns) != saved.learned.n_features:
             raise InvalidInputError(f"it has {len(saved.columns)} names of columns")
         estimator.feature_names_in_ = np.asarray(saved.columns, dtype=object)
-    saved.notes.check(saved.learned)
-    if hasattr(estimator, "_notes"):
+    if saved.notes is not None:
+        saved.notes.check(saved.learned)
         estimator._notes = saved.notes
     estimator._remember(saved.learned)
     return copy(estimator)  # it records that other copies may continue from the same state

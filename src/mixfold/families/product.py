@@ -209,6 +209,9 @@ class Product(Family[ProductParams]):
                 found[place] = support
         return tuple(found)
 
+    def at_column(self, column: int) -> Family:
+        return next(family for family, places in self._parts() if column in places).at_column(0)
+
     def support_message_of(self, column: int) -> str:
         family, places = next(part for part in self._parts() if column in part[1])
         return family.support_message_of(places.index(column))

@@ -49,9 +49,9 @@ class Codes:
     are numeric. Columns in `known` may have these values only; of the others, only those in `free`
     may have values that are not numeric. With `missing`, cells may be missing, which are NaN. With
     `other`, values that are not known get the code after the last, and with `grows` codes of their
-    own. With `dates`, dates and times are numbers of days since 1970. `declared` are the values
-    that the types of columns name, as those of categories do, whether rows have them or not.
-    `remedy` is what to do about other values than the known ones.
+    own. With `dates`, which may be names of columns, dates and times are numbers of days since
+    1970. `declared` are the values that the types of columns name, as those of categories do,
+    whether rows have them or not. `remedy` is what to do about other values than the known ones.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class Codes:
         free: Collection[str] = (),
         missing: bool = False,
         other: bool = False,
-        dates: bool = False,
+        dates: bool | Collection[str] = False,
         grows: bool = False,
         remedy: str = "leave out rows with other values",
     ) -> None:
@@ -78,13 +78,17 @@ class Codes:
         """Whether a column's values are to be replaced by numbers: the same in every file."""
         name, kind = field.name, field.type
         if arrow().types.is_nested(kind):
-            raise SourceError(f"{place}: column {name!r} is {kind}: one value a row is needed")
-        if isinstance(kind, arrow().BaseExtensionType):
+            raise SourceError(
+                f"{place}: column {name!r} is {kind}, and one value a row is needed: leave it out "
+                "with columns=[...] (--columns), or make columns of its parts"
+            )
+        if isinstance(kind, arrow().BaseExtensionType) or arrow().types.is_interval(kind):
             raise SourceError(
                 f"{place}: column {name!r} is {kind}: make numbers, text or dates of its values"
             )
         empty = self.missing and arrow().types.is_null(kind)
-        number = is_numeric(kind) or empty or (self.dates and is_temporal(kind))
+        dates = may_have_dates(self.dates, name) and is_temporal(kind)
+        number = is_numeric(kind) or empty or dates
         coded = name in self.always or not number
         if coded and self.known is not None and name not in self.always | self.free:
             _check_numeric(field, place)
@@ -134,6 +138,11 @@ class Codes:
     def _check_new(self, name: str, level: Any) -> None:
         if self.known is not None and name in self.known and not self.grows:
             raise SourceError(unseen_message(name, level, self.known[name], self.remedy))
+
+
+def may_have_dates(dates: bool | Collection[str], name: str) -> bool:
+    """Whether a column may have dates and times, which become numbers."""
+    return dates if isinstance(dates, bool) else name in dates
 
 
 def unseen_message(name: str, level: Any, known: Sequence[Any], remedy: str) -> str:
