@@ -1,5 +1,5 @@
-"""A pass of EM over float32 rows in the memory of a GPU, beside scikit-learn's on torch; rows sent
-to it; and annealing.
+"""A pass of EM over float32 rows in the memory of a GPU, beside scikit-learn's on torch; products
+of families; rows sent to it; and annealing.
 
 python benchmarks/gpu.py [--rival]
 
@@ -22,11 +22,14 @@ import torch
 from sklearn import config_context
 from sklearn.mixture import GaussianMixture
 
-from mixfold import EM, AnnealedSGD, Gaussian, Mixture
+from mixfold import EM, AnnealedSGD, Gaussian, Mixture, Product
 from mixfold.backends.gpu import Gpu
 from mixfold.backends.threads import Threads
 from mixfold.core.rows import Rows
-from mixfold.models.mixture_model import MixtureModel
+from mixfold.families.categorical import Categorical
+from mixfold.families.incomplete_rows import with_missing
+from mixfold.kernels.gpu import GpuKernel
+from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 BANDWIDTH = 4.3e12
 CASES = [
@@ -37,6 +40,12 @@ CASES = [
     (60_000, 784, 64, "diag", 0.5),
 ]
 ENOUGH = 0.5  # seconds
+MIXED: Any = {  # four types
+    **dict.fromkeys((0, 1), "gaussian"),
+    **dict.fromkeys((2, 3), "poisson"),
+    **dict.fromkeys((4, 5), Categorical(5)),
+    **dict.fromkeys((6, 7), "bernoulli"),
+}
 
 
 def timed(work: Callable[[], Any]) -> float:
@@ -139,15 +148,14 @@ def of_rival(x: torch.Tensor, model: Mixture, covariance: str) -> float:
         return per_pass(fit, 1, 11, 3)
 
 
-def statistics_agree(model: Mixture, x: torch.Tensor, covariance: str) -> float:
+def statistics_agree(shape: MixtureModel, params: MixtureParams, x: torch.Tensor) -> float:
     """The largest relative difference of statistics of 20,000 rows from the CPU's in float64."""
-    shape = MixtureModel(Gaussian(covariance), model.n_components, x.shape[1])
     some = x[:20_000].contiguous()
     zero = np.zeros(shape.n_sums)
     there: Any = Rows(some)
     here = Rows(some.double().cpu().numpy())
     found, expected = (
-        shape.statistics(model.params_, backend.fold(model.params_, rows, zero))
+        shape.statistics(params, backend.fold(params, rows, zero))
         for backend, rows in ((Gpu(shape, "cuda"), there), (Threads(shape), here))
     )
     gaps = []
@@ -158,8 +166,51 @@ def statistics_agree(model: Mixture, x: torch.Tensor, covariance: str) -> float:
 
 
 def relative_gap(a: Any, b: Any) -> float:
-    """The largest difference, relative to the largest number."""
-    return float(np.abs(np.asarray(a) - b).max() / np.abs(b).max())
+    """The largest difference, relative to the largest number; 0 if there are none."""
+    return float(np.abs(np.asarray(a) - b).max() / np.abs(b).max()) if np.size(b) else 0.0
+
+
+def mixed_rows(n: int, k: int, missing: float) -> torch.Tensor:
+    """Rows of `MIXED` columns, with a share of missing cells."""
+    random = torch.Generator("cuda").manual_seed(1)
+    z = torch.randint(k, (n, 1), generator=random, device="cuda").float()
+    high = (z + 0.5) / k
+    normal = 2.0 * z + torch.randn((n, 2), generator=random, device="cuda")
+    counts = torch.poisson((1.0 + 3.0 * z).expand(n, 2).contiguous(), generator=random)
+    uniform = torch.rand((n, 12), generator=random, device="cuda")
+    levels = [(uniform[:, 4 * i : 4 * i + 4] < high).sum(dim=1, keepdim=True) for i in range(2)]
+    x = torch.cat([normal, counts, *levels, uniform[:, 8:10] < high], dim=1).float()
+    if missing:
+        x[torch.rand(x.shape, generator=random, device="cuda") < missing] = torch.nan
+    return x.contiguous()
+
+
+def of_products(missing: float, dtype: torch.dtype, n: int = 10_000_000, k: int = 5) -> str:
+    """Milliseconds per pass: of the engine, without fused kernels, of `fit`, and of the CPU."""
+    x, product = mixed_rows(n, k, missing).to(dtype), Product(MIXED)
+
+    def fit(passes: int) -> Mixture:
+        learner = EM(tol=0.0, max_iter=10**6)
+        start: dict[str, Any] = {"init": "random-rows", "random_state": 0, "max_iter": passes}
+        return Mixture(product, k, learner=learner, **start).fit(x)
+
+    shape = MixtureModel(with_missing(product) if missing else product, k, len(MIXED))
+    params, rows, zero = fit(5).params_, Rows(x), np.zeros(shape.n_sums)
+    fused, plain = Gpu(shape, "cuda"), Gpu(shape, "cuda")
+    plain.on_device = GpuKernel(shape, plain.device, fused=False)
+    assert dtype in fused.on_device.prepare(params).types, "no fused kernels"
+    seconds = [
+        best(lambda: fused.fold(params, rows, zero)),
+        best(lambda: plain.fold(params, rows, zero)),
+        per_pass(fit, 5, 105),
+    ]
+    here = rows.on_host()
+    seconds.append(best(lambda: Threads(shape).fold(params, here, zero), 2))
+    times = " | ".join(f"{1e3 * one:.2f}" for one in seconds)
+    gap = statistics_agree(shape, params, x)
+    floor = x.element_size() * x.numel() / BANDWIDTH
+    kind = str(dtype).removeprefix("torch.")
+    return f"| {n:.0e} | {k} | {kind} | {missing:.0%} | {times} | {1e3 * floor:.3f} | {gap:.0e} |"
 
 
 def operations(n: int, d: int, k: int, covariance: str) -> float:
@@ -211,6 +262,11 @@ def main() -> None:
     rival = given.rival
     print(f"{4e7:.0e} x 32 rows in the memory of the host, GB/s: {streamed()}", flush=True)
     print(f"AnnealedSGD, d=784, K=64, batches of 100: {annealed_rows():.3g} rows/s", flush=True)
+    if given.only in (None, len(MIXED)):
+        print("| rows | K | | missing | engine ms | not fused | fit ms | CPU ms | roofline | gap |")
+        print("|---|---|---|---|---|---|---|---|---|---|")
+        for missing, dtype in ((0.0, torch.float32), (0.1, torch.float32), (0.0, torch.float64)):
+            print(of_products(missing, dtype), flush=True)
     rate = product_rate()
     print(f"float64 products: {rate / 1e12:.0f} TFLOP/s")
     print("| rows | d | K | | engine ms | fit ms | at most | roofline ms | rival ms | gap |")
@@ -220,7 +276,7 @@ def main() -> None:
             continue
         x = rows_of(n, d, k)
         model = started(x, k, covariance)
-        gap = statistics_agree(model, x, covariance)
+        gap = statistics_agree(MixtureModel(Gaussian(covariance), k, d), model.params_, x)
         ours = of_engine(model, x, covariance)
         whole = of_fit(x, k, covariance, ours)
         floor = max(4.0 * n * d / BANDWIDTH, operations(n, d, k, covariance) / rate)

@@ -80,6 +80,21 @@ def to_device_of(x: NDArray[np.generic], values: NDArray[G]) -> NDArray[G]:
     return sent
 
 
+def nan_to_zero(x: NDArray[G]) -> NDArray[G]:
+    """A copy with zeros for NaN, on the same device."""
+    fill = np.nan_to_num if isinstance(x, np.ndarray) else _library().nan_to_num
+    filled: NDArray[G] = fill(x, nan=0.0, posinf=np.inf, neginf=-np.inf)
+    return filled
+
+
+def all_false(x: NDArray[np.generic]) -> NDArray[np.bool_]:
+    """False for every cell, on the same device."""
+    if isinstance(x, np.ndarray):
+        return np.zeros(x.shape, dtype=bool)
+    found: NDArray[np.bool_] = x.new_zeros(x.shape, dtype=_library().bool)
+    return found
+
+
 def concatenated(parts: Sequence[NDArray[G]]) -> NDArray[G]:
     """Concatenate arrays; the result is on the device if any of them is."""
     tensors = [part for part in parts if not isinstance(part, np.ndarray)]

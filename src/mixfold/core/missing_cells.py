@@ -11,12 +11,12 @@ from mixfold.core.rows import Array
 
 
 def has_missing(x: NDArray[Any]) -> bool:
-    """Whether a cell of an array is missing; tensors on a device have none.
+    """Whether a cell of an array, or of a tensor on a device, is missing.
 
     The sum is NaN if any cell is, which is faster than a test of each.
     """
     if not isinstance(x, np.ndarray):
-        return False
+        return bool(x.sum().isnan()) and bool(x.isnan().any())
     with np.errstate(over="ignore", invalid="ignore"):
         return bool(np.isnan(x.sum())) and bool(np.isnan(x).any())
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mixfold.core.arrays import concatenated, copied, on_host, to_device_of
+from mixfold.core.arrays import concatenated, copied, nan_to_zero, on_host, to_device_of
 from mixfold.core.checks import check_array
 from mixfold.core.limits import HEAVIEST, LARGEST
 from mixfold.core.value import value
@@ -42,7 +42,7 @@ class Rows:
 
     def observed(self) -> Rows:
         """The rows with missing cells (NaN) replaced by zeros."""
-        return Rows(np.nan_to_num(self.x, posinf=np.inf, neginf=-np.inf), self.weight)
+        return Rows(nan_to_zero(self.x), self.weight)
 
     def cut(self, start: int, stop: int) -> Rows:
         """Rows start..stop-1, as views."""

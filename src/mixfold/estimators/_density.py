@@ -33,12 +33,15 @@ from mixfold.fitting.stream import Stream
 from mixfold.models.limits_from_data import limited
 from mixfold.models.mixture_model import MixtureBackend, MixtureModel, count_degenerate
 from mixfold.sources.array_source import ArraySource
+from mixfold.sources.tensor import Tensor
 
 
 def may_have_missing(source: Source) -> bool:
     """Whether cells are missing, or may be in a source that can be read only once."""
     if isinstance(source, ArraySource):
         return source.x.dtype.kind == "f" and has_missing(source.x)
+    if isinstance(source, Tensor):
+        return has_missing(source.x)
     return not source.rereadable
 
 

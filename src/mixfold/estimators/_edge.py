@@ -83,7 +83,8 @@ def open_data(
         named = sample_weight if isinstance(sample_weight, str) else None
         _check_no_names(columns, named, "tensors")
         tensor = open_tensor(estimator, data, sample_weight, device, reset, least_rows)
-        check_finite(None, Rows(tensor.x), range(len(tensor.x)))
+        if not cells.missing:
+            check_finite(None, Rows(tensor.x), range(len(tensor.x)))
         source: Source = tensor
     else:
         data, sample_weight = as_array(data), as_array(sample_weight)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from mixfold.core.arrays import all_false
 from mixfold.core.capabilities import has_coordinates
 from mixfold.core.checks import check_kind
 from mixfold.core.data_limits import CanDegenerate, limits_of
@@ -217,7 +218,7 @@ class Product(Family[ProductParams]):
         return family.support_message_of(places.index(column))
 
     def out_of_support(self, x: Array) -> np.ndarray | None:
-        outside = np.zeros(x.shape, dtype=bool)
+        outside = all_false(x)
         for family, places in self._parts():
             found = family.out_of_support(x[:, places])
             if found is not None:

@@ -46,7 +46,7 @@ class Moving:
         self.logits = upload(state.logits, x.device)
         self.means = torch().tensor(state.means, device=x.device)
         self.roots = torch().tensor(state.roots, device=x.device)
-        self.chunk = chunk_length(*state.means.shape)
+        self.chunk = chunk_length(state.means.size)
 
     def arrays(self) -> tuple[Array, Any, Any]:
         """Logits, means and roots, here again."""

@@ -44,5 +44,5 @@ def in_stretches(
 
 def buffers(x: Tensor, programs: int, kp: int) -> tuple[Tensor, Tensor]:
     """Buffers for responsibilities, (KP, n), and for their sums and log-likelihood by program."""
-    responsibilities = x.new_empty((kp, len(x)), dtype=torch().float32)
+    responsibilities = x.new_empty((kp, len(x)))
     return responsibilities, x.new_empty((programs, 1 + kp), dtype=torch().float64)

@@ -9,7 +9,10 @@ import numpy as np
 from mixfold.core.exponential_family import ExponentialFamily
 from mixfold.core.rows import Array, stretches
 from mixfold.families.gaussian import LOG_2PI
-from mixfold.kernels._forms import form_of
+from mixfold.kernels._forms import form_of, has_form
+from mixfold.kernels._leaves import leaves_of
+from mixfold.kernels._term_values import term_values
+from mixfold.kernels._terms import Places, Terms, places_on
 from mixfold.kernels.optional_torch import Tensor, torch
 from mixfold.kernels.reference import NEGLIGIBLE
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
@@ -17,9 +20,9 @@ from mixfold.models.mixture_model import MixtureModel, MixtureParams
 CHUNK_ELEMENTS = 2**23
 
 
-def chunk_length(k: int, d: int) -> int:
+def chunk_length(width: int) -> int:
     """Rows per chunk: depends on the model alone, so that results do not depend on the machine."""
-    return int(2 ** (max(1, CHUNK_ELEMENTS // (k * d)).bit_length() - 1))
+    return int(2 ** (max(1, CHUNK_ELEMENTS // width).bit_length() - 1))
 
 
 class Whitened(NamedTuple):
@@ -40,13 +43,15 @@ class Whitened(NamedTuple):
         """log w_k p(x | k), (K, n)."""
         return self.offset - 0.5 * local.square().sum(dim=2)
 
-    def products(self, r: Tensor, local: Tensor) -> list[Tensor]:
-        """Sums of squares of local rows, or of all their products, (K, s)."""
+    def table(self, r: Tensor, local: Tensor) -> Tensor:
+        """Sums of local rows and of their squares, or of all their products, (K, s)."""
+        first = [r.sum(dim=1)[:, None], (r[:, None] @ local)[:, 0]]
         if self.whiten.shape[1] == 1:
-            return [(r[:, None] @ local.square())[:, 0]]
+            return torch().cat([*first, (r[:, None] @ local.square())[:, 0]], dim=1)
         i, j = torch().tril_indices(local.shape[2], local.shape[2], device=local.device)
         square = (local * r[:, :, None]).transpose(1, 2) @ local
-        return [square.flatten(1).index_select(1, i * local.shape[2] + j)]
+        second = square.flatten(1).index_select(1, i * local.shape[2] + j)
+        return torch().cat([*first, second], dim=1)
 
 
 class Linear(NamedTuple):
@@ -65,12 +70,12 @@ class Linear(NamedTuple):
         joint = self.eta @ x.T + self.offset
         return joint - torch().lgamma(x + 1.0).sum(dim=1) if self.counts else joint
 
-    def products(self, r: Tensor, local: Tensor) -> list[Tensor]:
-        """None."""
-        return []
+    def table(self, r: Tensor, local: Tensor) -> Tensor:
+        """Sums of rows, (K, 1 + d)."""
+        return torch().cat([r.sum(dim=1)[:, None], (r[:, None] @ local)[:, 0]], dim=1)
 
 
-Form = Whitened | Linear
+Form = Whitened | Linear | Terms
 
 
 def upload(array: Array, device: Any) -> Tensor:
@@ -92,12 +97,19 @@ class Products:
 
     def __init__(self, model: MixtureModel, device: Any) -> None:
         self.model, self.device = model, device
-        self.chunk = chunk_length(model.k, model.d)
         self._gaussians, self._factorial = form_of(model.family)
+        self._is_product = not has_form(model)
+        self._places: Places | None = None
+        width = model.k * model.d
+        if self._is_product:  # rows have values for all levels of categories, once for all k
+            width = max(width, model.family.n_sums(model.d))
+        self.chunk = chunk_length(width)
 
     def prepare(self, params: MixtureParams) -> Form:
         """Parameters on the device."""
         family, logs = cast(ExponentialFamily, self.model.family), np.log(params.weights)
+        if self._is_product:
+            return self._terms(params.components, logs)
         if self._gaussians is not None:
             known = self._gaussians.whitened(params.components)
             offset = logs - 0.5 * self.model.d * LOG_2PI - known.log_determinant
@@ -105,6 +117,17 @@ class Products:
         eta = family.to_natural(params.components)
         offset = upload((logs - family.log_normalizer(eta))[:, None], self.device)
         return Linear(upload(eta, self.device), offset, self._factorial)
+
+    def _terms(self, components: Any, logs: Array) -> Terms:
+        family, d = self.model.family, self.model.d
+        terms = term_values(leaves_of(family, components, d), logs, family.n_sums(d))
+        if self._places is None:
+            self._places = places_on(self.device, terms)
+        return Terms(
+            self._places,
+            upload(terms.coefficients, self.device),
+            *(upload(terms.of_normal(i)[:, None], self.device) for i in (1, 2)),
+        )
 
     def sums(self, form: Form, x: Tensor, weight: Tensor | None, tile: int) -> Tensor:
         """The sums of each tile, (tiles, n_sums)."""
@@ -155,14 +178,12 @@ class Products:
                 found[i] += work(x[cut].to(torch().float64, copy=True), cut)
         return found
 
-    def _flat(self, form: Form, log_likelihood: Tensor, r: Tensor, local: Tensor) -> Tensor:
+    def _flat(self, form: Form, log_likelihood: Tensor, r: Tensor, local: Any) -> Tensor:
         """Sums of a chunk from weighted responsibilities (K, n) and local rows."""
-        first = [r.sum(dim=1)[:, None], (r[:, None] @ local)[:, 0]]
-        parts = [*first, *form.products(r, local)]
-        return torch().cat([log_likelihood[None], torch().cat(parts, dim=1).ravel()])
+        return torch().cat([log_likelihood[None], form.table(r, local).ravel()])
 
 
-def posterior(form: Form, x: Tensor, local: Tensor) -> tuple[Tensor, Tensor]:
+def posterior(form: Form, x: Tensor, local: Any) -> tuple[Tensor, Tensor]:
     """log p(x), (n,), and responsibilities, (K, n)."""
     joint = form.log_joint(x, local)
     # not exp(joint - log density), which loses digits far from all components

@@ -21,16 +21,17 @@ def store_responsibilities(
     WEIGHTED: tl.constexpr,
     KP: tl.constexpr,
 ):
-    """Weighted responsibilities into `responsibilities`, (KP, n); log-likelihood and their sums
-    into a row of `partial`, (programs, 1 + KP)."""
+    """Weighted responsibilities into `responsibilities`, (KP, n), whose type is that of weights;
+    log-likelihood and their sums into a row of `partial`, (programs, 1 + KP)."""
+    kind: tl.constexpr = responsibilities.dtype.element_ty
     lane = tl.arange(0, KP)
     best = tl.max(joint, 1)
     odds = tl.exp(joint - best[:, None])
     norm = tl.sum(odds, 1)
-    w = inside.to(tl.float32)
+    w = inside.to(kind)
     if WEIGHTED:
-        w = tl.load(weight + number, inside, other=0.0).to(tl.float32)
-    r = (odds * (w / norm)[:, None]).to(tl.float32)
+        w = tl.load(weight + number, inside, other=0.0).to(kind)
+    r = (odds * (w / norm)[:, None]).to(kind)
     tl.store(
         responsibilities + number[:, None] + lane[None, :].to(tl.int64) * n, r, inside[:, None]
     )

@@ -8,8 +8,10 @@ from typing import Any, NamedTuple
 from mixfold.core.backend import Model
 from mixfold.core.errors import InvalidInputError
 from mixfold.kernels._annealing import anneal
+from mixfold.kernels._device_families import why_unsupported
 from mixfold.kernels._forms import form_of, has_form
-from mixfold.kernels._products import Products
+from mixfold.kernels._products import Form, Products, Whitened
+from mixfold.kernels._terms import Terms, fused_types
 from mixfold.kernels.native import fits_float32
 from mixfold.kernels.optional_torch import Tensor, torch
 from mixfold.models.annealed import Annealed, AnnealingOptions
@@ -17,22 +19,33 @@ from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 
 def fused_kernel(model: MixtureModel) -> Any:
-    """Fused kernels, which read float32 rows once; None if not supported."""
-    if form_of(model.family).gaussians is None or find_spec("triton") is None:
+    """Fused kernels, which read float32 rows once or twice; None if not supported."""
+    is_product = not has_form(model)
+    if find_spec("triton") is None or not (is_product or form_of(model.family).gaussians):
         return None
     from mixfold.kernels._triton_diagonal import Diagonal
     from mixfold.kernels._triton_pairs import Pairs
     from mixfold.kernels._triton_small import Small
+    from mixfold.kernels._triton_terms import TermSums
 
-    kinds: list[Any] = [Small, Pairs, Diagonal]
+    kinds: list[Any] = [TermSums] if is_product else [Small, Pairs, Diagonal]
     return next((kind(model) for kind in kinds if kind.supports(model)), None)
 
 
+def types_of(form: Form) -> list[Any]:
+    """The types of rows for which fused kernels are precise enough."""
+    if isinstance(form, Terms):
+        return fused_types(form)
+    fits = isinstance(form, Whitened) and fits_float32(form.whiten.numpy(force=True))
+    return [torch().float32] if fits else []
+
+
 class DeviceParams(NamedTuple):
-    """Parameters for products of matrices, and for fused kernels if float32 can hold them."""
+    """Parameters for products of matrices, and for fused kernels of rows of some types, if any."""
 
     form: Any
     fused: Any
+    types: list[Any]
 
 
 class GpuKernel:
@@ -43,10 +56,9 @@ class GpuKernel:
     """
 
     def __init__(self, model: MixtureModel, device: Any, fused: bool | None = None) -> None:
-        if not self.supports(model):
-            raise InvalidInputError(
-                f"{getattr(model, 'family', model)!r} has no kernel for GPUs: use engine='cpu'"
-            )
+        why = why_unsupported(model)
+        if why is not None:
+            raise InvalidInputError(why)
         self.model, self.device = model, device
         self._products = Products(model, device)
         fused = device.type == "cuda" if fused is None else fused
@@ -56,30 +68,29 @@ class GpuKernel:
     @staticmethod
     def supports(model: Model) -> bool:
         """Whether the kernel serves a model."""
-        return has_form(model)
+        return why_unsupported(model) is None
 
     def prepare(self, params: MixtureParams) -> DeviceParams:
         """Convert parameters for the other methods, once for many rows."""
         form: Any = self._products.prepare(params)
-        if self._fused is None or not fits_float32(form.whiten.numpy(force=True)):
-            return DeviceParams(form, None)
-        return DeviceParams(form, self._fused.prepare(form))
+        types = [] if self._fused is None else types_of(form)
+        return DeviceParams(form, self._fused.prepare(form) if types else None, types)
 
     def sums(self, prepared: DeviceParams, x: Tensor, weight: Tensor | None, tile: int) -> Tensor:
         """The sums of each stretch of `tile` rows, (tiles, n_sums); the last may be short."""
-        if prepared.fused is not None and self._can_fuse(x, tile):
+        if x.dtype in prepared.types and self._can_fuse(x, tile):
             # Triton launches kernels on the current device, not on that of x
             with torch().cuda.device_of(x):
                 return self._fused.sums(prepared.fused, x, weight, tile)
         return self._products.sums(prepared.form, x, weight, tile)
 
     def _can_fuse(self, x: Tensor, tile: int) -> bool:
-        whole = tile % self._fused.span == 0
-        return bool(whole and len(x) and x.dtype == torch().float32)
+        return bool(tile % self._fused.span == 0 and len(x))
 
     def iterations(self, x: Tensor, weight: Tensor | None, tile: int) -> Any:
         """Passes of EM that stay on the device; None if they are not supported."""
-        if self._fused is None or not self._can_fuse(x, tile):
+        narrow = x.dtype == torch().float32
+        if self._fused is None or not narrow or not self._can_fuse(x, tile):
             return None
         from mixfold.kernels._iterations import iterations
 
