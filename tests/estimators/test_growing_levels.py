@@ -252,6 +252,19 @@ def test_rare_numbers_that_the_sample_lacks_are_levels(learn: str) -> None:
     assert sorted(levels_of(model)["few"]) == [1, 2, 3, 7]
 
 
+def test_arrays_of_codes_bring_no_levels() -> None:
+    frame = FRAME[["x", "late"]]
+    model = Mixture("auto", 1, random_state=0).partial_fit(frame[:100])
+    known = len(levels_of(model)["late"])
+    rows = np.array([[0.0, 0.0], [1.0, known]])
+    with (
+        pytest.warns(UserWarning, match="feature names"),
+        pytest.raises(InvalidInputError, match=rf"row 2 .*'late' is {known}\.0: .*from 0 to"),
+    ):
+        model.partial_fit(rows)
+    assert model.n_rows_ == 100
+
+
 def test_only_auto_has_chosen_families(tmp_path: Path) -> None:
     model = Mixture("auto", 1).fit(FRAME)
     model.set_params(family="gaussian").fit(FRAME[["x"]])

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from mixfold.core.arrays import on_host
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
 from mixfold.core.family_change import FamilyChange
@@ -52,7 +53,8 @@ class ChangingFamily:
         """The changes by the number of the first row that needs them."""
         found: dict[int, list[FamilyChange]] = defaultdict(list)
         if self._cells.missing and not self.family.accepts_missing and has_missing(rows.x):
-            found[int(np.isnan(rows.x).any(axis=1).argmax())].append(ForMissingCells())
+            missing = on_host((rows.x != rows.x).any(axis=1))  # also of tensors
+            found[int(missing.argmax())].append(ForMissingCells())
         if self._cells.grows:
             for row, levels in self._new_levels(rows).items():
                 found[row].append(NewLevels(levels))
@@ -62,23 +64,28 @@ class ChangingFamily:
         """New levels by the number of the row that has them first, and by column.
 
         Codes are assigned in the order of the rows, so that the first row with a code has no
-        larger one before it.
+        larger one before it. Arrays hold codes without values, and bring no levels.
         """
         found: dict[int, dict[Any, tuple[Level, ...]]] = defaultdict(dict)
         assert isinstance(self.family, Product)
         for factor in self.family.factors:
             if factor.levels is None or factor.positions is None:
                 continue
-            column, known = rows.x[:, factor.positions[0]], len(factor.levels)
-            for code in range(known, _number_of_codes(column)):
+            column = on_host(rows.x[:, factor.positions[0]])
+            codes = min(_number_of_codes(column), len(self._values(factor)))
+            for code in range(len(factor.levels), codes):
                 level = self._level(factor, code)
                 found[int((column >= code).argmax())][factor.label] = (level,)
         return found
 
+    def _values(self, factor: Factor) -> list[Level]:
+        """The values of the codes of a column."""
+        assert self._cells.codes is not None
+        return self._cells.codes.values[str(factor.label)]
+
     def _level(self, factor: Factor, code: int) -> Level:
         """The value of a code, if it can become a level."""
-        assert self._cells.codes is not None
-        levels = self._cells.codes.values[str(factor.label)]
+        levels = self._values(factor)
         check_new_level(factor.label, levels[code], levels[:code], self._given.get(factor.label))
         level: Level = plain_number(levels[code])
         return level

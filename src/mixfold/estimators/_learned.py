@@ -17,7 +17,7 @@ from mixfold.core.family_change import FamilyChange
 from mixfold.core.learner import Learner
 from mixfold.core.learner_capabilities import MonitorsDrift, row_keeping
 from mixfold.core.rows import Rows
-from mixfold.core.value import equal, field_names, replace, value
+from mixfold.core.value import at_home, equal, field_names, replace, value
 from mixfold.fitting.component_order import component_order, reorder
 from mixfold.fitting.history import History, no_history
 from mixfold.fitting.initialization import Initialization
@@ -209,7 +209,7 @@ class Learned:
         return replace(
             self,
             model=model,
-            stream=changed_state(self.stream, self.model, change),
+            stream=changed_state(at_home(self.stream), self.model, change),
             params=changed_state(self.params, self.model, change),
         )
 

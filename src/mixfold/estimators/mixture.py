@@ -68,8 +68,9 @@ class Mixture(Conditioning):
     overrides : mapping, default=None
         Families of columns that take the place of those chosen by `family="auto"`.
     unseen : {"error", "own-level"}, default="error"
-        What is done with categories that were not in the data of `fit`. "own-level" gives all of
-        them one level of their own.
+        What is done with categories that were not learned. "error" refuses them in prediction, and
+        `partial_fit` and `learn_one` make levels of them; "own-level" gives all categories that
+        were not in the first data one level of their own.
     columns : list of str, default=None
         Columns of a table or file to use; None is all.
     checkpoint : path, default=None
@@ -123,7 +124,8 @@ class Mixture(Conditioning):
         Whether the learner has converged: for EM and "auto", whether less than `tol` nats of the
         log-likelihood are left to gain.
     chosen_families_ : list of (column, family, reason, levels)
-        What `family="auto"` has chosen for every column, and why.
+        What `family="auto"` has chosen for every column, why, and the levels in the order of their
+        codes: sorted after `fit`, in the order in which they appeared in a stream.
     parameters_ : dict
         For products, the parameters of every column, or group of columns.
     n_degenerate_ : int
