@@ -105,20 +105,23 @@ class Codes:
     def codes(self, name: str, array: Any) -> np.ndarray:
         """The numbers of an Arrow array of values of column `name`."""
         pa = arrow()
-        if pa.types.is_dictionary(array.type):
-            self._declare(name, array.dictionary)
-        else:
+        declares = pa.types.is_dictionary(array.type)
+        if not declares:
             array = _text(array).dictionary_encode()
         size = len(array.dictionary)
         indices = array.indices.cast(pa.int64()).fill_null(size).to_numpy(zero_copy_only=False)
-        used = in_order_of_appearance(indices)
-        used = used[used < size]
+        used = np.flatnonzero(np.bincount(indices, minlength=size + 1)[:size])
+        if declares:
+            self._declare(name, array.dictionary)
+            used = used[np.argsort(first_places(indices, size)[used])]
         numbers = np.full(size + 1, np.nan)
         found = (array.dictionary[i].as_py() for i in used.tolist())
         numbers[used] = [self._number(name, level) for level in found]
         return np.asarray(numbers[indices])
 
     def _declare(self, name: str, levels: Any) -> None:
+        if self.known is not None:
+            return
         found = (level for level in levels.to_pylist() if not is_missing(level))
         self.declared.setdefault(name, {}).update((_level(name, level), None) for level in found)
 
@@ -153,14 +156,11 @@ def unseen_message(name: str, level: Any, known: Sequence[Any], remedy: str) -> 
     )
 
 
-def in_order_of_appearance(numbers: np.ndarray) -> np.ndarray:
-    """The different whole numbers, from 0 on, in the order in which they first appear."""
-    if not len(numbers):
-        return numbers
-    first = np.full(int(numbers.max()) + 1, len(numbers))
+def first_places(numbers: np.ndarray, most: int) -> np.ndarray:
+    """Where each of the whole numbers from 0 to `most` appears first, if it does."""
+    first = np.full(most + 1, len(numbers))
     first[numbers[::-1]] = np.arange(len(numbers))[::-1]  # of equal numbers the last one counts
-    found = np.flatnonzero(first < len(numbers))
-    return np.asarray(found[np.argsort(first[found])])
+    return first
 
 
 def _counted(values: Sequence[Any]) -> Iterator[tuple[Any, int]]:
