@@ -47,7 +47,7 @@ def with_interval() -> Any:
 UNFIT: dict[str, tuple[Callable[[], Any], str]] = {
     "lists": (
         lambda: auto().fit(FRAME.assign(odd=[[1, 2]] * N)),
-        r"'odd' is list.*leave it out with columns=\[\.\.\.\] \(--columns\), or make columns",
+        "'odd' is list<.*>: one value a row is needed; leave it out, or make columns",
     ),
     "structures": (lambda: auto().fit(FRAME.assign(odd=[{"a": 1}] * N)), "'odd' is struct.*leave"),
     "intervals of a calendar": (

@@ -169,7 +169,7 @@ TABLES: dict[str, tuple[Callable[[], Any], str]] = {
     "two names": (lambda: FRAME.set_axis(["a", "a", *"bcde"], axis=1), "names of their own"),
     "lists": (
         lambda: FRAME.assign(o=[[1, 2]] * N),
-        "'o' is list.* one value a row is needed: leave it out",
+        "'o' is list.*: one value a row",
     ),
     "periods": (
         lambda: FRAME.assign(o=pd.period_range("2020", periods=N, freq="M")),

@@ -79,8 +79,8 @@ class Codes:
         name, kind = field.name, field.type
         if arrow().types.is_nested(kind):
             raise SourceError(
-                f"{place}: column {name!r} is {kind}, and one value a row is needed: leave it out "
-                "with columns=[...] (--columns), or make columns of its parts"
+                f"{place}: column {name!r} is {kind}: one value a row is needed; leave it out, or "
+                "make columns of its parts"
             )
         if isinstance(kind, arrow().BaseExtensionType) or arrow().types.is_interval(kind):
             raise SourceError(
