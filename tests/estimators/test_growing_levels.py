@@ -265,6 +265,24 @@ def test_arrays_of_codes_bring_no_levels() -> None:
     assert model.n_rows_ == 100
 
 
+def test_posteriors_need_all_levels_at_the_beginning() -> None:
+    family = Product({"x": "gaussian", "late": "categorical"})
+    model = Mixture(family, 1, learner="moment-matching", random_state=0)
+    model.partial_fit(FRAME[:200])
+    new = FRAME[:5].assign(late="new")
+    before = model.posterior_
+    with pytest.raises(SourceError, match=r"'late' has 'new'.*categorical type"):
+        model.partial_fit(new)
+    assert equal(model.posterior_, before)
+    levels = [*FRAME["late"].unique(), "new"]
+    whole, parts = (Mixture(family, 1, learner="moment-matching", random_state=0) for _ in "ab")
+    typed = pd.concat([FRAME, new], ignore_index=True)
+    typed["late"] = pd.Categorical(typed["late"], categories=levels)
+    whole.partial_fit(typed)
+    parts.partial_fit(typed[:100]).partial_fit(typed[100:])
+    assert equal(parts.posterior_, whole.posterior_)
+
+
 def test_only_auto_has_chosen_families(tmp_path: Path) -> None:
     model = Mixture("auto", 1).fit(FRAME)
     model.set_params(family="gaussian").fit(FRAME[["x"]])

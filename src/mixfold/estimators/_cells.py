@@ -21,7 +21,10 @@ from mixfold.sources.optional_arrow import arrow
 from mixfold.sources.table import Codes, is_missing, may_have_dates, unseen_message
 
 Levels = Mapping[str, tuple[Any, ...]]
-REMEDY = "learn it with partial_fit, or fit with unseen='own-level' (--unseen own-level)"
+REMEDY = (
+    "name it by a categorical type, learn it with partial_fit and a learner of the EM kind, or fit "
+    "with unseen='own-level' (--unseen own-level)"
+)
 DATES = (date, time, timedelta, np.datetime64, np.timedelta64)
 
 

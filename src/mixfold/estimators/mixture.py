@@ -210,7 +210,7 @@ class Mixture(Conditioning):
 
     @property
     def _levels_grow(self) -> bool:
-        return self._typed and self.unseen != OWN_LEVEL
+        return self._typed and self.unseen != OWN_LEVEL and self._learner().adds_levels
 
     def _family_for(self, X: Any, sample_weight: Any, stream: bool = False) -> Family:
         other, given = self.unseen == OWN_LEVEL, self._given_product

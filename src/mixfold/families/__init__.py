@@ -9,5 +9,8 @@ HELPER_MODULES = (
     "mean_params",
     "new_levels",
     "observed_columns",
+    "observed_factors",
     "observed_gaussian",
+    "observed_student_t",
+    "patterned_rows",
 )

@@ -11,6 +11,7 @@ from mixfold.core.family_change import FamilyChange
 from mixfold.core.statistics import Statistics
 from mixfold.core.value import field_names, is_value, replace
 from mixfold.learners._gathering import Gathered
+from mixfold.models.bayesian_mixture import BayesianMixture, MixturePosterior
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 T = TypeVar("T")
@@ -24,8 +25,8 @@ def changed_model(model: MixtureModel, change: FamilyChange) -> MixtureModel:
 def changed_state(thing: T, model: MixtureModel, change: FamilyChange) -> T:
     """A tree of values with the parameters and statistics of the other family.
 
-    `model` is the mixture before. Rows are kept as they are, and so is everything that no
-    family is needed for.
+    `model` is the mixture before. Rows are kept as they are, and so is everything that no family is
+    needed for. Posteriors are those of the same parameters: a learner that has one adds no levels.
     """
     return _Changed(model, changed_model(model, change), change).value(thing)  # type: ignore[no-any-return]
 
@@ -42,14 +43,17 @@ class _Changed:
             return type(thing)(self.value(item, params) for item in thing)
         if isinstance(thing, Family):
             return self.change.family(thing)
+        found = thing
         if isinstance(thing, MixtureParams):
             components = self.change.components(self.model.family, thing.components)
-            return replace(thing, components=components)
-        if isinstance(thing, Statistics):
-            return self._statistics(thing)
-        if isinstance(thing, Gathered):
-            return replace(thing, sums=self._sums(thing, params))
-        return self._fields(thing, params) if is_value(thing) else thing
+            found = replace(thing, components=components)
+        elif isinstance(thing, Statistics):
+            found = self._statistics(thing)
+        elif isinstance(thing, Gathered):
+            found = replace(thing, sums=self._sums(thing, params))
+        elif is_value(thing):
+            found = self._fields(thing, params)
+        return found
 
     def _fields(self, thing: Any, params: Any) -> Any:
         names = field_names(thing)
@@ -65,5 +69,15 @@ class _Changed:
     def _sums(self, gathered: Gathered, params: Any) -> Any:
         if not gathered.sums.any():
             return np.zeros(self.after.n_sums)
-        statistics = self._statistics(self.model.statistics(params, gathered.sums))
-        return self.after.sums(self.value(params), statistics)
+        before, after = _used(self.model, params), _used(self.after, self.value(params))
+        return self.after.sums(
+            after, self._statistics(self.model.statistics(before, gathered.sums))
+        )
+
+
+def _used(model: MixtureModel, params: Any) -> MixtureParams:
+    """The parameters under which sums were computed."""
+    if isinstance(params, MixturePosterior):
+        return BayesianMixture(model).expected_log_params(params)
+    assert isinstance(params, MixtureParams)
+    return params

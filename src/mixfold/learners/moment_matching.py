@@ -71,6 +71,7 @@ class MomentMatching(Learner[MomentMatchingState]):
     """
 
     supports_warm_start = True
+    adds_levels = False  # it has no prior for them
     starts = 4
     sample_size = 2_000
 

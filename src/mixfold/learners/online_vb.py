@@ -121,6 +121,7 @@ class OnlineVB(Learner[OnlineVBState]):
     """
 
     supports_warm_start = True
+    adds_levels = False  # it has no prior for them
     starts = 4
     sample_size = 2_000
 
