@@ -10,7 +10,6 @@ import pytest
 
 from mixfold.core.family import Family
 from mixfold.core.support import Support
-from mixfold.families.categorical import Categorical
 from mixfold.families.exponential import Exponential
 from mixfold.families.gaussian import Gaussian
 from mixfold.families.poisson import Poisson
@@ -86,13 +85,6 @@ def test_a_wrong_family_breaks_the_law(
     monkeypatch.setattr(kind, method, change(getattr(kind, method)))
     with pytest.raises(AssertionError):
         law(family, k, d, np.random.default_rng(7))
-
-
-def test_blocks_that_are_divided_in_another_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    laws.blocks_divide_by_column(Categorical(3), 2, 4, np.random.default_rng(0))
-    monkeypatch.delattr(Categorical, "blocks_by_column")
-    with pytest.raises(AssertionError, match="blocks_by_column of column 0"):
-        laws.blocks_divide_by_column(Categorical(3), 2, 4, np.random.default_rng(0))
 
 
 def test_a_family_says_what_scipy_calls_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -209,9 +209,10 @@ class GaussianCapabilities(
         k, d = params.means.shape
         if d != 1:
             return None
-        constant = -0.5 * LOG_2PI - self.log_determinant(params)
-        parts = [constant[:, None], params.means, self.whiten(params).reshape(k, 1)]
-        return KernelTerm("normal", np.hstack(parts))
+        found, deviations = np.empty((k, 3)), params.scale.reshape(-1)  # one if all share it
+        found[:, 0] = -0.5 * LOG_2PI - np.log(deviations)
+        found[:, 1], found[:, 2] = params.means[:, 0], 1.0 / deviations
+        return KernelTerm("normal", found)
 
     @property
     def row_updates(self) -> RowUpdates | None:

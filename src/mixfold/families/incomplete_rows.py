@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
 from mixfold.core.independent_columns import separable
-from mixfold.core.statistics import Blocks
+from mixfold.core.statistics import Block, Blocks
 from mixfold.core.value import replace
 from mixfold.families.gaussian import FactorGaussian, Gaussian
 from mixfold.families.observed_columns import ObservedColumns
@@ -79,10 +81,15 @@ class ForMissingCells:
         if family.accepts_missing:
             return blocks
         if isinstance(family, Product):
-            widths = [len(factor.columns) for factor in family.factors]
-            parts = zip(family.cut(blocks), widths, strict=True)
-            return tuple(b for (own, some), n in parts for b in self.blocks(own, some, n))
-        apart = separable(family)
-        if apart is None:
-            return blocks
-        return tuple(block for own in apart.blocks_by_column(blocks, d) for block in own)
+            parts = (
+                self.blocks(group.family, blocks[group.blocks], len(group.places))
+                for group in family.groups
+            )
+            return tuple(block for own in parts for block in own)
+        return blocks if separable(family) is None else tuple(map(_with_weight_of_means, blocks))
+
+
+def _with_weight_of_means(block: Block) -> Block:
+    """The block in which every mean has the weight of its component."""
+    weight = np.repeat(block.weight[:, None], block.mean.shape[1], axis=1)
+    return replace(block, weight=weight)

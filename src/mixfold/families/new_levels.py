@@ -13,6 +13,7 @@ from mixfold.core.value import replace
 from mixfold.families._probabilities import ProbabilityParams, normalized
 from mixfold.families.bernoulli import Bernoulli
 from mixfold.families.categorical import Categorical
+from mixfold.families.column_groups import divided_blocks, joined_blocks
 from mixfold.families.factor import Factor, Level
 from mixfold.families.incomplete_rows import with_missing
 from mixfold.families.product import Product, ProductParams
@@ -56,9 +57,11 @@ class NewLevels:
         return ProbabilityParams(normalized(_padded(p, family.levels))[0])
 
     def blocks(self, family: Family, blocks: Blocks, d: int) -> Blocks:
+        after = self.family(family)
         assert isinstance(family, Product)
-        pairs = zip(family.factors, family.cut(blocks), strict=True)
-        return tuple(block for factor, (_, own) in pairs for block in self._blocks(factor, own))
+        assert isinstance(after, Product)
+        pairs = zip(family.factors, divided_blocks(family.groups, blocks), strict=True)
+        return joined_blocks(after.groups, [self._blocks(factor, own) for factor, own in pairs])
 
     def _blocks(self, factor: Factor, blocks: Blocks) -> Blocks:
         family = self._factor(factor).family.for_complete_rows()
@@ -68,7 +71,10 @@ class NewLevels:
         mean = block.mean
         if isinstance(factor.family.for_complete_rows(), Bernoulli):
             mean = np.hstack([1.0 - mean, mean])
-        return (Block.of_means(block.weight, _padded(mean, family.levels)),)
+        weight = block.weight
+        if weight.ndim == 2:  # of every mean
+            weight = np.repeat(weight[:, :1], family.levels, axis=1)
+        return (Block.of_means(weight, _padded(mean, family.levels)),)
 
 
 def _with_levels(family: Family, number: int) -> Family:

@@ -12,7 +12,6 @@ from mixfold.core.conjugate import Prior
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.exponential_family import ExponentialFamily
 from mixfold.core.family import Family
-from mixfold.core.independent_columns import separable
 from mixfold.core.registry import find_all
 from mixfold.core.rows import Array, Rows
 from mixfold.core.schema import check_types
@@ -313,22 +312,6 @@ def sums_become_blocks_and_back(family: Family, k: int, d: int, rng: np.random.G
     np.testing.assert_allclose(back, table, rtol=1e-8, atol=1e-8 * np.abs(table).max())
 
 
-def blocks_divide_by_column(family: Family, k: int, d: int, rng: np.random.Generator) -> None:
-    """Where columns are independent, the blocks of all are those of every column by itself."""
-    apart = separable(family)
-    if apart is None:
-        return
-    params = family.example(k, d, rng)
-    x = family.sample(params, rng.integers(k, size=60), rng)
-    r = rng.dirichlet(np.ones(k), size=len(x))
-    parts = apart.blocks_by_column(family.to_blocks(params, family.sums(params, x, r)), d)
-    assert len(parts) == d, f"blocks_by_column gives {len(parts)} columns of {d}"
-    for j, found in enumerate(parts):
-        own, one = apart.of_columns([j]), apart.take_columns(params, [j])
-        expected = own.to_blocks(one, own.sums(one, x[:, j : j + 1], r))
-        close(list(found), list(expected), f"blocks_by_column of column {j} = blocks of the column")
-
-
 def example_mixture(
     family: Family, k: int, d: int, n: int, rng: np.random.Generator
 ) -> tuple[MixtureModel, MixtureParams, Array]:
@@ -354,6 +337,5 @@ LAWS = [
     divergence_is_the_linear_form,
     linearity_is_as_stated,
     sums_become_blocks_and_back,
-    blocks_divide_by_column,
     parameters_are_in_their_domain,
 ]
