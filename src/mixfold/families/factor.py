@@ -17,6 +17,8 @@ from mixfold.families.gaussian import Gaussian
 Name = str | int
 Level = str | int | float | bool
 
+SAME_ALONE = ("full", "spherical")  # structures that are diagonal ones of a single column
+
 
 @value
 class Factor:
@@ -75,7 +77,7 @@ def factors_of(columns: Any, given: Any) -> Iterator[Factor]:
         )
     if not names or not all(isinstance(name, str | int) for name in names):
         raise InvalidInputError(f"{columns!r} is no column: give a name or number, or a tuple")
-    if len(names) == 1 and isinstance(family, Gaussian) and family.covariance != "diag":
+    if len(names) == 1 and isinstance(family, Gaussian) and family.structure_name in SAME_ALONE:
         family = replace(family, covariance="diag")  # the same in one column
     apart = separable(family)
     if apart is None:

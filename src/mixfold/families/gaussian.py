@@ -29,6 +29,7 @@ from mixfold.core.statistics import (
 )
 from mixfold.core.value import equal, value
 from mixfold.families._covariance import STRUCTURES, lower_root
+from mixfold.families._covariance_shapes import NAMES, structure_of
 from mixfold.families._factor_gaussian import FACTOR, FactorGaussian
 from mixfold.families._gaussian_capabilities import GaussianCapabilities, for_each
 from mixfold.families._gaussian_params import GaussianParams, scipy_log_density
@@ -59,6 +60,12 @@ class Gaussian(GaussianCapabilities):
     components at the cap do not count as degenerate. `covariance="factor"` describes full
     covariances in high dimension by `rank` factors: see `FactorGaussian`.
 
+    `covariance` is "full", "tied", "diag", "spherical", "factor", or one of the fourteen names of
+    mclust, whose letters say whether the volume, shape and orientation of covariances, in this
+    order, are equal in all components (E), vary (V), or are those of the identity (I): EII, VII,
+    EEI, VEI, EVI, VVI, EEE, VEE, EVE, VVE, EEV, VEV, EVV, VVV. VII is "spherical", VVI "diag", EEE
+    "tied" and VVV "full".
+
     Examples
     --------
     >>> import numpy as np
@@ -86,8 +93,8 @@ class Gaussian(GaussianCapabilities):
         return other(covariance, *others, **named) if covariance == FACTOR else object.__new__(cls)
 
     def __post_init__(self) -> None:
-        if self.covariance not in STRUCTURES:
-            raise unknown_name("covariance", self.covariance, [*STRUCTURES, FACTOR])
+        if structure_of(self.covariance) is None:
+            raise unknown_name("covariance", self.covariance, [*NAMES, FACTOR])
         if self.rank is not None:
             raise InvalidInputError(
                 f"rank is {self.rank!r}, but covariance {self.covariance!r} has none: "
@@ -111,7 +118,7 @@ class Gaussian(GaussianCapabilities):
 
     @classmethod
     def variants(cls) -> list[Self]:
-        plain = [cls(covariance=name) for name in STRUCTURES]
+        plain = [cls(covariance=name) for name in (*STRUCTURES, "VEI", "VEV")]
         return [*plain, cls(FACTOR, rank=1), cls("diag", cap=1.0)]
 
     def check_params(self, params: Any, k: int, d: int) -> None:
@@ -317,7 +324,7 @@ class Gaussian(GaussianCapabilities):
 
     @property
     def columns_are_independent(self) -> bool:
-        return self.covariance == "diag"
+        return self.structure_name == "diag"
 
     def take_columns(self, params: GaussianParams, chosen: Sequence[int]) -> GaussianParams:
         """The marginal distribution of some of the columns."""
@@ -356,7 +363,7 @@ class Gaussian(GaussianCapabilities):
 
     @property
     def conjugate(self) -> Conjugate | None:
-        found = CONJUGATES.get(self.covariance) if self.cap is None else None
+        found = CONJUGATES.get(self.structure_name or "") if self.cap is None else None
         return None if found is None else found(self)
 
     def standard_deviations(self, params: GaussianParams) -> Array:
