@@ -61,7 +61,8 @@ class Member(NamedTuple):
 
 def can_join(facts: ColumnFacts, family: Family) -> bool:
     """Whether a column has measurements, which may depend on one another within components."""
-    if not isinstance(family, Gaussian | LogNormal | Gamma | NegativeBinomialSizes | Poisson):
+    known = isinstance(family, Gaussian | LogNormal | Gamma | NegativeBinomialSizes | Poisson)
+    if not known or facts.cells is None:
         return False
     _, counts = np.unique(facts.values, return_counts=True)
     many = len(counts) > MANY_VALUES and counts.max() < FREQUENT * counts.sum()
@@ -137,7 +138,8 @@ class _Trial:
 
 def _sample(members: Sequence[Member]) -> Array:
     """Rows of the members' columns, complete ones if there are enough."""
-    x = np.column_stack([member.facts.cells for member in members]) if members else np.empty((0, 0))
+    columns = [member.facts.cells for member in members if member.facts.cells is not None]
+    x = np.column_stack(columns) if columns else np.empty((0, 0))
     x = np.where(np.isfinite(x), x, np.nan)
     missing = np.isnan(x)
     complete = x[~missing.any(axis=1)]

@@ -41,7 +41,7 @@ Variances = Callable[[Array, Array], Array]
 
 def _shares(weight: Array) -> Array:
     """Normalised weights, none of them zero, by which sums of the parts are divided."""
-    return np.maximum(weight / weight.sum(), LEAST_SHARE)
+    return np.asarray(np.maximum(weight / weight.sum(), LEAST_SHARE))
 
 
 def _determinants(variances: Array) -> Array:

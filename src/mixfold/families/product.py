@@ -220,6 +220,9 @@ class Product(GroupPriors, Family[ProductParams]):
                 found[place] = support
         return tuple(found)
 
+    def at_column(self, column: int) -> Family:
+        return next(family for family, places in self._parts() if column in places).at_column(0)
+
     def support_message_of(self, column: int) -> str:
         family, places = next(part for part in self._parts() if column in part[1])
         return family.support_message_of(places.index(column))
@@ -376,8 +379,7 @@ class Product(GroupPriors, Family[ProductParams]):
         return self._limited(lambda known, i, places: known.with_limits(x[:, places]))
 
     def with_limits_of(self, params: ProductParams, weights: Array) -> Product:
-        parts = params.parts
-        return self._limited(lambda known, i, places: known.with_limits_of(parts[i], weights))
+        return self._limited(lambda known, i, _: known.with_limits_of(params.parts[i], weights))
 
     def without_limits(self) -> Product:
         return self._limited(lambda known, i, places: known.without_limits())
