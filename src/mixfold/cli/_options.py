@@ -80,7 +80,7 @@ Covariance = Annotated[
     option(
         "--covariance",
         metavar="NAME",
-        help="full, tied, diag, spherical, factor (--rank), or a name of mclust, such as VEV.",
+        help="full, tied, diag, spherical, factor, VEV, ...",
     ),
 ]
 Rank = Annotated[

@@ -12,6 +12,7 @@ from mixfold.core.rows import Array
 from mixfold.core.support import Support
 from mixfold.core.value import value
 from mixfold.families._divergences import typical_size
+from mixfold.families._failures import LARGEST_RATE
 from mixfold.families._gamma_rates import PoissonRates
 from mixfold.families._positive import Positive
 from mixfold.families.mean_params import MeanParams
@@ -59,7 +60,8 @@ class Poisson(Positive):
         return np.asarray(np.exp(eta).sum(axis=1))
 
     def sample(self, params: MeanParams, labels: np.ndarray, rng: np.random.Generator) -> Array:
-        return np.asarray(rng.poisson(params.means[labels]), dtype=np.float64)
+        rates = np.minimum(params.means[labels], LARGEST_RATE)
+        return np.asarray(rng.poisson(rates), dtype=np.float64)
 
     def divergence(self, x: Array, centers: Array, weight: Array) -> Array:
         """x log(x/c) - x + c, summed over columns; a centre at zero is moved off it."""
