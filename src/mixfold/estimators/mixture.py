@@ -17,16 +17,16 @@ from mixfold.core.registry import is_called
 from mixfold.core.source import Source
 from mixfold.estimators._chosen_families import chosen_product, with_levels
 from mixfold.estimators._column_facts import column_facts
-from mixfold.estimators._conditioning import Conditioning
 from mixfold.estimators._edge import family_from, learner_from
 from mixfold.estimators._evaluation import MARGINALIZE
+from mixfold.estimators._uncertainty import Uncertainty
 from mixfold.families.product import Product
 from mixfold.fitting.initialization import initializer_for
 
 OWN_LEVEL = "own-level"
 
 
-class Mixture(Conditioning):
+class Mixture(Uncertainty):
     """A finite mixture of any family, fitted by any learner, from any source.
 
     Components are sorted by their means, unless `init` gave them an order, or `partial_fit` has
