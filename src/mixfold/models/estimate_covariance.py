@@ -17,14 +17,15 @@ from mixfold.models.information import InformationSums, MixtureScores
 from mixfold.models.mixture_model import MixtureParams
 
 KINDS = ("observed", "empirical", "sandwich")
-LEAST_EIGENVALUE = 1e-9  # of an information matrix with ones on its diagonal
+LEAST_SHARE = 1e-9  # of the information that rows would have if their components were known
 TOUCHED = 1e-3  # the share of a parameter's own direction that is not identified
 
 
 class Inverted(NamedTuple):
     """The inverse of an information matrix on the directions that are identified.
 
-    `null` (p, r) are the others, and `lengths` (p,) the errors of single coordinates.
+    `null` (p, r) are the others, and `lengths` (p,) the errors of single coordinates of rows with
+    known components.
     """
 
     inverse: Array
@@ -32,18 +33,17 @@ class Inverted(NamedTuple):
     lengths: Array
 
 
-def inverted(information: Array) -> Inverted:
+def inverted(information: Array, complete: Array) -> Inverted:
     """The inverse of a matrix that may be singular.
 
-    Directions in which the information has no curvature, or a negative one, are not identified.
-    Coordinates are scaled to have information one first, so that their units do not matter.
+    `complete` is the information (p,) of single coordinates if components were known. Directions in
+    which hardly any of it is left, or the curvature is negative, are not identified.
     """
-    diagonal = np.diagonal(information)
-    lengths = 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
-    eigenvalues, vectors = np.linalg.eigh(information * np.outer(lengths, lengths))
-    known = eigenvalues > LEAST_EIGENVALUE
+    lengths = 1.0 / np.sqrt(np.maximum(complete, np.finfo(np.float64).tiny))
+    shares, vectors = np.linalg.eigh(information * np.outer(lengths, lengths))
+    known = shares > LEAST_SHARE
     some, null = vectors[:, known] * lengths[:, None], vectors[:, ~known] * lengths[:, None]
-    return Inverted((some / eigenvalues[known]) @ some.T, null, lengths)
+    return Inverted((some / shares[known]) @ some.T, null, lengths)
 
 
 def shown_parameters(params: MixtureParams, scores: MixtureScores) -> list[ShownParameter]:
@@ -123,10 +123,10 @@ def _covariances(
     sums: InformationSums, kind: str
 ) -> Iterator[tuple[NDArray[np.intp], Array, Inverted]]:
     """Every group of coordinates with its covariance and the inverse of its information."""
-    outer = sums.empirical()
+    outer, complete = sums.empirical(), sums.complete()
     information = outer if kind == "empirical" else sums.observed()
     for group, one, square in zip(sums.scores.groups, information, outer, strict=True):
-        found = inverted(one)
+        found = inverted(one, complete[group])
         middle = found.inverse @ square @ found.inverse
         yield group, middle if kind == "sandwich" else found.inverse, found
 

@@ -129,6 +129,17 @@ class InformationSums:
         self.weight += float(weight.sum())
         self.n += len(rows)
 
+    def complete(self) -> Array:
+        """The information (n_free,) of single coordinates, if the components of rows were known."""
+        scores, own = self.scores, self.scores.local.information()
+        each = np.diagonal(own, axis1=1, axis2=2) * self.within[:, 0, 0, None]
+        found = np.zeros(scores.n_free)
+        index = scores.local.index
+        np.add.at(found, scores.n_weights + index[index >= 0], each[index >= 0])
+        w = np.delete(scores.params.weights, scores.reference)
+        found[: scores.n_weights] = self.weight * w * (1.0 - w)
+        return found
+
     def empirical(self) -> list[Array]:
         """Sums of s s', for every group of coordinates."""
         return self.outer
