@@ -17,9 +17,9 @@ import numpy as np
 from mixfold import Bernoulli, Categorical, Gaussian, Mixture, Poisson, Product
 from mixfold.families.categorical import ProbabilityParams
 from mixfold.families.exponential import Exponential
-from mixfold.families.factor import ProductParams
 from mixfold.families.gaussian import GaussianParams
 from mixfold.families.mean_params import MeanParams
+from mixfold.families.product import ProductParams
 from mixfold.learners.em import EM
 from mixfold.models.estimate_covariance import shown_parameters
 from mixfold.models.information import MixtureScores
@@ -88,7 +88,7 @@ def coverage(
 def main() -> None:
     numbers = [int(one) for one in sys.argv[1:]]
     replications, rows, bootstraps = [*numbers, *(300, 10_000, 0)[len(numbers) :]]
-    runs = [(replications, KINDS)]
+    runs: list[tuple[int, tuple[str, ...]]] = [(replications, KINDS)]
     if bootstraps:
         runs.append((bootstraps, ("bootstrap",)))
     for name in CASES:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -32,15 +34,18 @@ def test_weights_are_poisson_and_belong_to_rows() -> None:
     assert not np.array_equal(poisson_weights(8, 0, 100), weight[:100])
 
 
+def replicates(model: Mixture, x: Any) -> np.ndarray:
+    found = model.estimates(x, "bootstrap", n_replicates=5).replicates
+    assert found is not None
+    return found
+
+
 def test_replicates_do_not_depend_on_blocks() -> None:
     x = counts()
     model = fitted(x)
-    found = model.estimates(x, "bootstrap", n_replicates=5).replicates
-    assert found is not None
-    again = model.estimates([x[:3], x[3:1500], x[1500:]], "bootstrap", n_replicates=5).replicates
-    assert np.array_equal(found, again)
-    model.set_params(n_threads=1)
-    assert np.array_equal(found, model.estimates(x, "bootstrap", n_replicates=5).replicates)
+    found = replicates(model, x)
+    assert np.array_equal(found, replicates(model, [x[:3], x[3:1500], x[1500:]]))
+    assert np.array_equal(found, replicates(model.set_params(n_threads=1), x))
 
 
 def test_a_replicate_is_the_fit_of_the_weighted_rows() -> None:

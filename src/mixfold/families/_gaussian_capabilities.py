@@ -16,6 +16,7 @@ from mixfold.core.statistics import Block, Blocks, lower_mask, outer_like, packe
 from mixfold.core.variance_floors import ROUNDING
 from mixfold.families._centred_moments import CentredMoments
 from mixfold.families._covariance import STRUCTURES, Covariance
+from mixfold.families._covariance_shapes import SAME, structure_of
 from mixfold.families._gaussian_params import GaussianParams
 from mixfold.families._variance_limits import VarianceLimits
 from mixfold.families.factor_analysis import LOG_2PI
@@ -46,7 +47,15 @@ class GaussianCapabilities(
     @property
     def structure(self) -> Covariance:
         """The covariance structure."""
-        return STRUCTURES[self.covariance]
+        found = structure_of(self.covariance)
+        assert found is not None
+        return found
+
+    @property
+    def structure_name(self) -> str | None:
+        """scikit-learn's name of the structure; None if components share parts of a covariance."""
+        name = SAME.get(self.covariance, self.covariance)
+        return name if name in STRUCTURES else None
 
     @property
     def least_variance(self) -> float:
@@ -58,6 +67,11 @@ class GaussianCapabilities(
         """Of columns, (K, d)."""
 
     # unconstrained coordinates, blends and bounds
+
+    @property
+    def has_coordinates(self) -> bool:
+        """Whether there are some; parts that components share have none."""
+        return self.structure_name is not None
 
     def unconstrained(self, params: GaussianParams) -> Array:
         k = len(params.means)
@@ -130,9 +144,9 @@ class GaussianCapabilities(
         return GaussianParams(params.means, scale)
 
     def root_shape(self, d: int) -> tuple[int, ...] | None:
-        if self.covariance == "full":
+        if self.structure_name == "full":
             return (d, d) if self.cap is None else None
-        return (d,) if self.covariance == "diag" else None
+        return (d,) if self.structure_name == "diag" else None
 
     # a weak prior
 
@@ -209,20 +223,22 @@ class GaussianCapabilities(
         k, d = params.means.shape
         if d != 1:
             return None
-        constant = -0.5 * LOG_2PI - self.log_determinant(params)
-        parts = [constant[:, None], params.means, self.whiten(params).reshape(k, 1)]
-        return KernelTerm("normal", np.hstack(parts))
+        found, deviations = np.empty((k, 3)), params.scale.reshape(-1)  # one if all share it
+        found[:, 0] = -0.5 * LOG_2PI - np.log(deviations)
+        found[:, 1], found[:, 2] = params.means[:, 0], 1.0 / deviations
+        return KernelTerm("normal", found)
 
     @property
     def row_updates(self) -> RowUpdates | None:
-        if self.form == "triangular" and self.cap is not None:
-            return None  # no compiled kernel bounds the eigenvalues of matrices
+        name = self.structure_name
+        if name is None or (self.form == "triangular" and self.cap is not None):
+            return None  # no compiled kernel shares parts of matrices, or bounds their eigenvalues
         limits = self.reg_covar, self.least_variance
-        return RowUpdates(self.covariance, self.floor_share, *limits, ROUNDING, self.column_floors)
+        return RowUpdates(name, self.floor_share, *limits, ROUNDING, self.column_floors)
 
     @property
     def device_passes(self) -> DevicePasses | None:
-        if self.covariance not in ON_DEVICES or self.cap is not None:
+        if self.structure_name not in ON_DEVICES or self.cap is not None:
             return None
         return DevicePasses(self.floor_share, self.reg_covar, self.lowest_variances)
 
