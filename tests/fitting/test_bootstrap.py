@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 
 from mixfold import Mixture
+from mixfold.backends.threads import Threads
 from mixfold.core.errors import InvalidInputError
+from mixfold.core.rows import Rows
 from mixfold.families.mean_params import MeanParams
-from mixfold.fitting.bootstrap import LEARNER, aligned, poisson_weights, weighted_replicates
+from mixfold.fitting.bootstrap import aligned, poisson_weights, weighted_replicates
 from mixfold.learners.em import EM
 from mixfold.models.mixture_model import MixtureParams
 
@@ -108,17 +110,20 @@ def test_replicates_learn_from_weighted_rows_of_weighted_data() -> None:
     assert found.replicates[0, 1] == pytest.approx(np.average(x[:, 0], weights=both))
 
 
-def test_all_replicates_share_the_passes() -> None:
-    from mixfold.backends.threads import Threads
-    from mixfold.core.rows import Rows
-
-    x, passes = counts(500), []
-    model = fitted(x)
+def test_all_replicates_share_the_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    x, read, made = counts(500), [], []
+    model, end_pass = fitted(x), EM.end_pass
 
     def blocks() -> list[Rows]:
-        passes.append(1)
+        read.append(1)
         return [Rows(x)]
 
-    found = weighted_replicates(Threads(model.model_), model.params_, blocks, 10, 0)
-    assert len(found) == 10
-    assert len(passes) < LEARNER.max_iter
+    def recorded(learner: EM, backend: Any, state: Any) -> Any:
+        after = end_pass(learner, backend, state)
+        made.append(after[0].passes)
+        return after
+
+    monkeypatch.setattr(EM, "end_pass", recorded)
+    assert len(weighted_replicates(Threads(model.model_), model.params_, blocks, 10, 0)) == 10
+    assert len(read) == max(made)  # as many as the slowest replicate needs
+    assert len(made) < 10 * len(read)  # others end before
