@@ -250,6 +250,14 @@ def test_parameters_at_a_limit_have_no_error() -> None:
     assert "at a limit" in found.summary()
 
 
+def test_levels_that_do_not_occur_have_no_error_nor_has_the_only_one_that_does() -> None:
+    x = np.column_stack([np.ones(60), np.arange(60) % 2])
+    found = Mixture(Categorical(3), 1, learner="em").fit(x).standard_errors(x)["probabilities"]
+    assert np.isnan(found[0, 0]).all()
+    assert found[0, 1, :2] == pytest.approx(np.sqrt(0.25 / 60), rel=1e-6)
+    assert np.isnan(found[0, 1, 2])
+
+
 def test_many_parameters_are_treated_component_by_component() -> None:
     rng = np.random.default_rng(0)
     x = rng.normal(size=(500, 2)) + 40.0 * (np.arange(500) % 2)[:, None]

@@ -20,7 +20,10 @@ class LevelScores(LocalScores):
     def __init__(self, family: Categorical, params: ProbabilityParams) -> None:
         self._family, self._p = family, params.probabilities
         most = self._p.argmax(axis=2)[:, :, None] == np.arange(family.levels)
-        free = ~(most | at_least(self._p))
+        low = at_least(self._p)
+        alone = (~low).sum(axis=2, keepdims=True) == 1  # a single level, of probability one
+        self._limited = low | alone
+        free = ~(most | low)
         super().__init__(*numbered(free.reshape(len(free), -1)))
 
     def scores(self, x: Array) -> Array:
@@ -47,6 +50,6 @@ class LevelScores(LocalScores):
                 where[:, 2],
                 "logit",
                 lambda: self.information().reshape(k * d * levels, -1),  # dp/dlogit = Cov(t)
-                at_least(self._p).ravel(),
+                self._limited.ravel(),
             )
         ]
