@@ -14,6 +14,7 @@ from mixfold.core.rows import Array
 from mixfold.core.value import replace
 from mixfold.estimators._column_facts import DATES, FEW_VALUES, ColumnFacts, plain_number
 from mixfold.estimators._column_likelihoods import likelihood
+from mixfold.estimators._joined_columns import Member, can_join, chosen_scales, joint_family
 from mixfold.families.bernoulli import Bernoulli
 from mixfold.families.beta import Beta
 from mixfold.families.categorical import Categorical
@@ -28,6 +29,7 @@ from mixfold.sources.table import listed
 
 FEWEST_COUNTS = 5  # different whole numbers from zero on that are taken for counts
 ROWS_PER_VALUE = 20  # rows in the sample for each of few real numbers
+ROWS_PER_WHOLE = 5  # the same for whole numbers
 MARGIN = 0.01  # nats per row by which others must be better than the first
 NORMAL = Gaussian("diag")
 YES_AND_NO = (False, True)
@@ -38,7 +40,10 @@ GIVEN = "as given"
 
 
 class Choice(NamedTuple):
-    """The family that was chosen for a column, the reason, and its levels if it is coded."""
+    """The family that was chosen for a column, the reason, and its levels if it is coded.
+
+    `column` is a tuple if several columns have a joint distribution.
+    """
 
     column: Any
     family: Family
@@ -48,9 +53,10 @@ class Choice(NamedTuple):
     def factor(self, other: bool) -> Factor:
         """The factor of a product; with `other`, one more level stands for all other values."""
         levels = self.levels
+        columns = self.column if isinstance(self.column, tuple) else (self.column,)
         if not other or levels is None or levels is YES_AND_NO:
-            return Factor((self.column,), self.family, None, levels)
-        return Factor((self.column,), Categorical(len(levels) + 1), None, levels, True)
+            return Factor(columns, self.family, None, levels)
+        return Factor(columns, Categorical(len(levels) + 1), None, levels, True)
 
 
 def choices_of(product: Product, reasons: Iterable[str]) -> list[Choice]:
@@ -106,7 +112,8 @@ def _of_numbers(facts: ColumnFacts, reason: str) -> Choice:
 
 
 def _of_whole_numbers(facts: ColumnFacts) -> Choice:
-    values, few = facts.values, len(facts.distinct) <= FEW_VALUES
+    values = facts.values
+    few = len(facts.distinct) <= min(FEW_VALUES, len(values) // ROWS_PER_WHOLE)
     counts: dict[str, Family] = {
         "counts": Poisson(),
         "counts that vary more than Poisson's": NegativeBinomial(size=None),
@@ -142,11 +149,12 @@ def _best(found: Mapping[str, Family], values: Array) -> str:
 
 
 def chosen_product(
-    facts: Sequence[ColumnFacts], overrides: Product | None, other: bool
+    facts: Sequence[ColumnFacts], overrides: Product | None, other: bool, groups: bool
 ) -> tuple[Product, tuple[str, ...]]:
     """The product of chosen families, and the reasons for its factors.
 
-    Those in `overrides` take the place of chosen ones.
+    Those in `overrides` take the place of chosen ones. With `groups`, columns that depend on one
+    another may have a joint distribution.
     """
     given = [] if overrides is None else list(overrides.factors)
     names = [one.name for one in facts]
@@ -158,11 +166,26 @@ def chosen_product(
                 f"their columns are {listed(names)}"
             )
     taken = {name for factor in given for name in factor.columns}
-    choices = [choose(one) for one in facts if one.name not in taken]
+    chosen = [(one, choose(one)) for one in facts if one.name not in taken]
+    choices = _with_group(chosen) if groups else [choice for _, choice in chosen]
     factors = [choice.factor(other) for choice in choices]
     given = [_with_levels(factor, facts, other) for factor in given]
     reasons = [*(choice.reason for choice in choices), *(GIVEN for _ in given)]
     return Product((*factors, *given)), tuple(reasons)
+
+
+def _with_group(chosen: Sequence[tuple[ColumnFacts, Choice]]) -> list[Choice]:
+    """The choices, with one for all columns that have a joint distribution."""
+    able = [Member(one, choice.family) for one, choice in chosen if can_join(one, choice.family)]
+    scales = chosen_scales(able)
+    choices = [choice for one, choice in chosen if one.name not in scales]
+    if not scales:
+        return choices
+    logs = [str(name) for name, scale in scales.items() if scale == "log"]
+    reason = "numbers that depend on one another within components"
+    if logs:
+        reason += f", {', '.join(logs)} on the logarithmic scale"
+    return [*choices, Choice(tuple(scales), joint_family(list(scales.values())), reason)]
 
 
 def with_levels(product: Product, facts: Sequence[ColumnFacts], other: bool) -> Product:

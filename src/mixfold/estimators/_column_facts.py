@@ -31,7 +31,7 @@ class ColumnFacts:
     """A column's name, what it holds, its observed values in a sample, and its levels if coded.
 
     `declared` are the levels that are known without the rows, and `kind` is the name of the Arrow
-    type.
+    type. `cells` are those of numbers in the rows of the sample, of which some may be missing.
     """
 
     name: str | int
@@ -40,6 +40,7 @@ class ColumnFacts:
     levels: tuple[Any, ...] | None = None
     declared: tuple[Any, ...] = ()
     kind: str = ""
+    cells: Array | None = None
 
     @property
     def distinct(self) -> Array:
@@ -151,7 +152,10 @@ def _rare_values(data: Any, source: Source, rows: Array, codes: Codes) -> dict[s
 def _facts_of_array(x: Array) -> list[ColumnFacts]:
     if x.ndim != 2:
         raise InvalidInputError(f"X has shape {x.shape}: rows and columns are needed")
-    return [ColumnFacts(j, "numbers", _observed(j, column)) for j, column in enumerate(x.T)]
+    return [
+        ColumnFacts(j, "numbers", _observed(j, column), cells=column)
+        for j, column in enumerate(x.T)
+    ]
 
 
 def _observed(name: Any, column: Array) -> Array:
@@ -182,7 +186,8 @@ def _facts(name: str, column: Array, codes: Codes, rare: Array | None = None) ->
         return ColumnFacts(name, "categories", values, levels, tuple(declared))
     if arrow().types.is_boolean(kind):
         return ColumnFacts(name, "yes and no", values)
-    return ColumnFacts(name, DATES if is_temporal(kind) else "numbers", values, kind=str(kind))
+    holds = DATES if is_temporal(kind) else "numbers"
+    return ColumnFacts(name, holds, values, kind=str(kind), cells=column)
 
 
 def sorted_levels(values: Iterable[Any]) -> tuple[Any, ...]:

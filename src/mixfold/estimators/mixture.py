@@ -30,6 +30,7 @@ from mixfold.estimators._table_notes import TableNotes
 from mixfold.estimators._uncertainty import Uncertainty
 from mixfold.families.product import Product
 from mixfold.fitting.initialization import initializer_for
+from mixfold.fitting.placement import placement_for
 
 OWN_LEVEL = "own-level"
 
@@ -115,7 +116,7 @@ class Mixture(Uncertainty):
         The number of passes that `fit` made; 0 if all rows were given to `partial_fit`.
     lower_bound_ : float
         The log-likelihood per row in the last pass, or the lower bound that the learner maximises;
-        for "auto" with several Gaussian components, the log prior density is added.
+        for "auto" with several components of Gaussians or products, the log prior density is added.
         Only learners that update once per pass, such as EM, have one; `score` always works.
     history_ : History
         `log_likelihood`, `step_size`, `rows` and `time` of every pass or update, and `bound`, what
@@ -125,7 +126,8 @@ class Mixture(Uncertainty):
         log-likelihood are left to gain.
     chosen_families_ : list of (column, family, reason, levels)
         What `family="auto"` has chosen for every column, why, and the levels in the order of their
-        codes: sorted after `fit`, in the order in which they appeared in a stream.
+        codes: sorted after `fit`, in the order in which they appeared in a stream. `column` is a
+        tuple where real columns that depend on one another have a joint distribution.
     parameters_ : dict
         For products, the parameters of every column, or group of columns.
     n_degenerate_ : int
@@ -223,7 +225,9 @@ class Mixture(Uncertainty):
         if isinstance(self.family, Product):
             product, reasons = with_levels(self.family, facts, other), None
         else:
-            product, reasons = chosen_product(facts, given, other)
+            # kernels for devices have products of single columns only
+            groups = placement_for(self.engine, X).is_default
+            product, reasons = chosen_product(facts, given, other, groups)
         dates = {str(one.name): one.kind for one in facts if one.holds == DATES}
         self._notes = TableNotes(reasons, tuple(dates), tuple(dates.values()))
         return for_stream(product, facts, given) if stream and self._levels_grow else product

@@ -18,6 +18,7 @@ from mixfold.families.observed_gaussian import ObservedGaussian
 from mixfold.families.observed_student_t import ObservedStudentT
 from mixfold.families.product import Product
 from mixfold.families.student_t import StudentT
+from mixfold.families.transformed_gaussian import TransformedGaussian
 
 REMEDY = "a family of independent columns, Gaussian() or StudentT()"
 
@@ -35,7 +36,7 @@ def find_dependent(family: Family, rows: str = "rows") -> Dependent | None:
         found = (find_dependent(one.family, f"columns {one.label!r}") for one in family.factors)
         return next((one for one in found if one is not None), None)
     possible = family.accepts_missing or separable(family) is not None
-    if possible or isinstance(family, Gaussian | FactorGaussian | StudentT):
+    if possible or isinstance(family, Gaussian | FactorGaussian | StudentT | TransformedGaussian):
         return None
     return Dependent(f"{rows} of {family!r}", family.dependence)
 
@@ -59,6 +60,8 @@ def _observed(family: Family) -> Family:
         return ObservedFactors(family)
     if isinstance(family, StudentT):
         return ObservedStudentT(family)
+    if isinstance(family, TransformedGaussian):
+        return family.with_missing()
     if isinstance(family, Gaussian) and not family.columns_are_independent:
         return ObservedGaussian(family)
     return family if family.accepts_missing else ObservedColumns(family)

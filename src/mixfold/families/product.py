@@ -21,6 +21,7 @@ from mixfold.core.statistics import Block, Blocks, BlockShape, reciprocal
 from mixfold.core.support import Support
 from mixfold.core.value import replace, value
 from mixfold.families._group_coordinates import GroupCoordinates
+from mixfold.families._group_priors import GroupPriors
 from mixfold.families._product_posteriors import ConjugateFactor, ProductConjugate
 from mixfold.families.bernoulli import Bernoulli
 from mixfold.families.categorical import Categorical
@@ -39,7 +40,7 @@ __all__ = ["Product", "ProductParams"]
 
 
 @value
-class Product(Family[ProductParams]):
+class Product(GroupPriors, Family[ProductParams]):
     """Every column, or group of columns, has a family of its own, independent given the component.
 
     log p(x|k) is the sum of the log densities of the factors, and every factor is maximised by
@@ -378,8 +379,7 @@ class Product(Family[ProductParams]):
         return self._limited(lambda known, i, places: known.with_limits(x[:, places]))
 
     def with_limits_of(self, params: ProductParams, weights: Array) -> Product:
-        parts = params.parts
-        return self._limited(lambda known, i, places: known.with_limits_of(parts[i], weights))
+        return self._limited(lambda known, i, _: known.with_limits_of(params.parts[i], weights))
 
     def without_limits(self) -> Product:
         return self._limited(lambda known, i, places: known.without_limits())
