@@ -76,6 +76,15 @@ def test_errors_of_a_mean_are_those_of_theory(kind: str) -> None:
     assert inside.mean() == pytest.approx(0.9, abs=0.01)
 
 
+def test_quantiles_leave_out_as_much_as_a_new_replicate_would() -> None:
+    x = counts(200)
+    found = fitted(x).estimates(x, "bootstrap", n_replicates=39)
+    assert found.replicates is not None
+    low, high = found.ends(0.95)  # one of 40 is below the smallest of 39 with probability 1/40
+    assert low == pytest.approx(found.replicates.min(axis=0))
+    assert high == pytest.approx(found.replicates.max(axis=0))
+
+
 def test_the_weighted_bootstrap_sees_that_the_family_is_wrong() -> None:
     x = np.random.default_rng(2).negative_binomial(2, 0.2, size=(1500, 1)).astype(float)
     model = fitted(x, "poisson", 1)

@@ -112,7 +112,8 @@ class Estimates:
 
         if self.replicates is not None:
             tails = 0.5 - 0.5 * level, 0.5 + 0.5 * level
-            low, high = np.quantile(self.replicates, tails, axis=0)
+            # the quantiles that a new replicate exceeds with these probabilities
+            low, high = np.quantile(self.replicates, tails, axis=0, method="weibull")
             return low, high
         z, ends = float(norm.ppf(0.5 + 0.5 * level)), np.empty((2, len(self.names)))
         first = 0
