@@ -47,8 +47,8 @@ def local_scores(family: Family, params: object, weights: Array, d: int) -> Loca
     ):
         return NaturalScores(family, params, _limited(family, params, weights, d))
     raise InvalidInputError(
-        f"standard errors of {family!r} are not known: use confidence_intervals(kind='bootstrap'), "
-        "or exponential families such as Gaussian(), Poisson(), Gamma() and products of them"
+        f"standard errors of {family!r} are not known: use exponential families such as "
+        "Gaussian(), Poisson() and Gamma(), or products of them"
     )
 
 

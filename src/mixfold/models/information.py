@@ -51,7 +51,7 @@ class MixtureScores:
         if largest > most_together:
             raise InvalidInputError(
                 f"a component has {largest} parameters: the information of at most {most_together} "
-                "is computed; use kind='bootstrap', or diagonal covariances"
+                "is computed; use fewer columns, or diagonal covariances"
             )
         self._expansion = self._expanded()
 
