@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -108,3 +108,20 @@ def stretches(n: int, length: int) -> Iterator[slice]:
 def no_rows(d: int, like: Rows | None = None) -> Rows:
     """An empty block of d columns."""
     return Rows(np.empty((0, d), dtype=np.float64 if like is None else like.x.dtype))
+
+
+def in_tiles(blocks: Iterable[Rows], length: int) -> Iterator[Rows]:
+    """The rows of blocks of any sizes in blocks of `length`; the last may be shorter."""
+    waiting: list[Rows] = []
+    n = 0
+    for block in blocks:
+        first = 0
+        while n + len(block) - first >= length:
+            last = first + length - n
+            yield join([*waiting, block.cut(first, last)])
+            waiting, n, first = [], 0, last
+        if first < len(block):
+            waiting.append(block.cut(first, len(block)).copy())
+            n += len(block) - first
+    if n:
+        yield join(waiting)

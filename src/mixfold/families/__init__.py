@@ -14,4 +14,5 @@ HELPER_MODULES = (
     "observed_gaussian",
     "observed_student_t",
     "patterned_rows",
+    "scores",
 )
