@@ -82,7 +82,7 @@ print(model.impute(few).round(1))
 # Other tables, from the folder if there is one: the chosen families, and the number of components.
 # The components are the three species of penguins, each divided by sex; passengers of the Titanic
 # by sex, age and class; wings of two parties; ages of boys; and patients by health and visits. The
-# page "Tables of mixed columns and missing values" says more.
+# pages "Real tables" say more.
 
 FILES = {
     "penguins": None,

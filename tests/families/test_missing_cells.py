@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -13,19 +14,25 @@ from mixfold.backends.threads import Threads
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
 from mixfold.core.rows import Rows
+from mixfold.estimators.mixture import Mixture
 from mixfold.families.bernoulli import Bernoulli
 from mixfold.families.categorical import Categorical
+from mixfold.families.dirichlet import Dirichlet
 from mixfold.families.gamma import Gamma
 from mixfold.families.gaussian import Gaussian
 from mixfold.families.incomplete_rows import with_missing
 from mixfold.families.multinomial import Multinomial
 from mixfold.families.poisson import Poisson
 from mixfold.families.product import Product
+from mixfold.families.student_t import StudentT
+from mixfold.families.von_mises_fisher import VonMisesFisher
+from mixfold.families.wishart import Wishart
 from mixfold.learners.em import EM
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 from mixfold.testing import families, learners
 
 MIXED = Product({0: Gaussian(), (1, 2): Gaussian(), 3: Poisson(), 4: Categorical(3)})
+GROUPS = Product({(0, 3): StudentT(degrees=None), (1, 2, 4): Gaussian("factor", rank=1)})
 COMPLETE: list[Family] = [
     Gaussian(),
     Gaussian("tied"),
@@ -35,6 +42,11 @@ COMPLETE: list[Family] = [
     Gamma(),
     Bernoulli(),
     Categorical(3),
+    StudentT(),
+    StudentT("diag", degrees=None),
+    StudentT(degrees=None),
+    Gaussian("factor", rank=2),
+    GROUPS,
     MIXED,
 ]
 INCOMPLETE = [with_missing(family) for family in COMPLETE]
@@ -115,7 +127,7 @@ def test_density_of_a_product_is_that_of_the_observed_columns() -> None:
 
 
 @pytest.mark.parametrize("law", learners.LAWS, ids=lambda law: law.__name__)
-@pytest.mark.parametrize("family", [INCOMPLETE[0], INCOMPLETE[2], INCOMPLETE[-1]], ids=repr)
+@pytest.mark.parametrize("family", [INCOMPLETE[0], INCOMPLETE[2], *INCOMPLETE[-3:]], ids=repr)
 @pytest.mark.parametrize("name", LEARNERS)
 def test_learner_laws_hold_for_rows_with_holes(
     law: Callable[..., None], family: Family, name: str
@@ -188,6 +200,26 @@ def test_full_covariances_agree_with_an_independent_em() -> None:
     assert infos[-1].log_likelihood * len(rows) == pytest.approx(expected, abs=1e-8)
 
 
-def test_rows_of_a_multinomial_cannot_be_incomplete() -> None:
-    with pytest.raises(InvalidInputError, match="cannot have missing values"):
-        with_missing(Multinomial())
+@pytest.mark.parametrize(
+    ("family", "why"),
+    [
+        (Multinomial(), "the counts of a row are given their sum"),
+        (Dirichlet(), "the values of a row sum to one"),
+        (VonMisesFisher(), "a row is a vector of length one"),
+        (Wishart(), "a row is a positive definite matrix"),
+    ],
+    ids=repr,
+)
+def test_rows_whose_values_depend_on_one_another_must_be_complete(family: Family, why: str) -> None:
+    end = f"cannot have missing values, since {why}: drop or fill such rows, or use a family of"
+    with pytest.raises(InvalidInputError, match=re.escape(f"rows of {family!r} {end}")):
+        with_missing(family)
+    product = Product({0: Poisson(), ("a", "b", "c"): family})
+    named = f"columns ('a', 'b', 'c') of {family!r} {end}"
+    with pytest.raises(InvalidInputError, match=re.escape(named)):
+        with_missing(product)
+    x = families.example_mixture(family, 2, 3, 30, rng())[2]
+    model = Mixture(family, 2, random_state=0)
+    with pytest.raises(InvalidInputError, match=re.escape(f"since {why}")):
+        model.fit(with_holes(x, 0.2))
+    assert not hasattr(model, "means_")

@@ -24,9 +24,10 @@ from mixfold.families.log_normal import LogNormal
 from mixfold.families.multinomial import Multinomial
 from mixfold.families.poisson import Poisson
 from mixfold.families.product import Product
+from mixfold.families.student_t import StudentT
 from mixfold.kernels.choice import kernel_for
 from mixfold.kernels.native import NativeKernel, warn_once
-from mixfold.kernels.observed_gaussian import ObservedGaussianKernel
+from mixfold.kernels.patterned_rows import PatternedRowsKernel
 from mixfold.kernels.product import ProductKernel
 from mixfold.kernels.reference import ReferenceKernel
 from mixfold.testing import families, kernels
@@ -50,7 +51,10 @@ PRODUCTS: list[Family] = [
 ]
 WITH_HOLES = [with_missing(family) for family in COLUMNS]
 WITH_HOLES += [with_missing(family) for family in PRODUCTS[:-1]]
+GROUPS: Any = {(0, 3): StudentT(), 1: Gamma(), (2, 4): Gaussian("factor", rank=1)}
+WITH_HOLES.append(with_missing(Product(GROUPS)))
 COVARIANCES = [with_missing(Gaussian(name)) for name in ("full", "tied", "spherical")]
+COVARIANCES += [with_missing(StudentT()), with_missing(Gaussian("factor", rank=2))]
 
 
 def rng() -> np.random.Generator:
@@ -109,7 +113,7 @@ def test_kernel_of_products(law: Callable[..., None], family: Family, k: int) ->
 def test_kernel_of_rows_with_holes(law: Callable[..., None], family: Family, share: float) -> None:
     d = family.n_columns or 3
     model, params, x = families.example_mixture(family, 3, d, 600, rng())
-    assert isinstance(kernel_for(model), ProductKernel | ObservedGaussianKernel)
+    assert isinstance(kernel_for(model), ProductKernel | PatternedRowsKernel)
     weight = rng().integers(0, 3, size=len(x)).astype(np.float64)
     for x_like in kernels.layouts(with_holes(x, share)).values():
         law(model, params, kernel_for(model), Rows(x_like), 1e-9)

@@ -16,12 +16,13 @@ from mixfold.core.family import Family
 from mixfold.core.independent_columns import separable
 from mixfold.families.categorical import Categorical
 from mixfold.families.gamma import Gamma
-from mixfold.families.gaussian import Gaussian, GaussianParams
+from mixfold.families.gaussian import FactorGaussian, Gaussian, GaussianParams
 from mixfold.families.incomplete_rows import with_missing
 from mixfold.families.mean_params import MeanParams
 from mixfold.families.multinomial import Multinomial
 from mixfold.families.poisson import Poisson
 from mixfold.families.product import Product
+from mixfold.families.student_t import StudentT
 from mixfold.families.von_mises import VonMises
 from mixfold.models.conditioning import (
     conditional,
@@ -41,7 +42,9 @@ STRUCTURES = ("full", "tied", "diag", "spherical")
 
 
 def _is_known(family: Family) -> bool:
-    return separable(family) is not None or isinstance(family, Gaussian | Product)
+    return separable(family) is not None or isinstance(
+        family, Gaussian | FactorGaussian | StudentT | Product
+    )
 
 
 FAMILIES = [
@@ -404,7 +407,9 @@ def test_columns_that_cannot_be_taken(columns: Any, message: str) -> None:
         marginal(model, params, columns)
 
 
-@pytest.mark.parametrize("family", [Multinomial(), Gaussian("factor", rank=1)], ids=repr)
+@pytest.mark.parametrize(
+    "family", [Multinomial(), Product({(0, 1): Multinomial(), 2: Poisson()})], ids=repr
+)
 def test_families_that_cannot_be_divided(family: Family) -> None:
     model, params, x = example_mixture(family, 2, 3, 4, rng())
     for call in (
@@ -413,7 +418,7 @@ def test_families_that_cannot_be_divided(family: Family) -> None:
         lambda: conditional_means(model, params, x),
         lambda: contributions(model, params, x),
     ):
-        with pytest.raises(InvalidInputError, match="use a family of independent columns"):
+        with pytest.raises(InvalidInputError, match="sum: use a family of independent columns"):
             call()
 
 

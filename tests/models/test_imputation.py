@@ -19,6 +19,7 @@ from mixfold.families.inverse_gamma import InverseGamma
 from mixfold.families.multinomial import Multinomial
 from mixfold.families.poisson import Poisson
 from mixfold.families.product import Product
+from mixfold.families.student_t import StudentT
 from mixfold.models.conditioning import conditional, conditional_means, conditional_probabilities
 from mixfold.models.imputation import METHODS, impute
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
@@ -32,7 +33,17 @@ GIVEN: Any = {
     5: Gamma(),
 }
 MIXED = Product(GIVEN)
-FAMILIES = [Gaussian(), Gaussian("tied"), Gaussian("spherical"), Poisson(), Categorical(3), MIXED]
+FAMILIES: list[Family] = [
+    Gaussian(),
+    Gaussian("tied"),
+    Gaussian("spherical"),
+    Gaussian("factor", rank=2),
+    StudentT(),
+    StudentT("diag"),
+    Poisson(),
+    Categorical(3),
+    MIXED,
+]
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -211,5 +222,5 @@ def test_values_outside_the_support_and_other_families_are_refused() -> None:
     with pytest.raises(InvalidInputError, match="column 4 has the value 2: values must be whole"):
         impute(model, params, x)
     model, params, x = example_mixture(Multinomial(), 2, 3, 4, rng())
-    with pytest.raises(InvalidInputError, match="is not known: use a family of independent"):
+    with pytest.raises(InvalidInputError, match="is not known in rows of Multinomial"):
         impute(model, params, x)

@@ -150,19 +150,19 @@ class MeanResultants(Capability, Protocol[ParamsT_contra]):
 
 
 @runtime_checkable
-class ConditionalCells(Capability, Protocol[ParamsT]):
+class ConditionalCells(Capability, Protocol[ParamsT_contra]):
     """Families of rows with missing cells, whose distribution given the observed ones is known."""
 
     def of_columns(self, chosen: Sequence[int]) -> Family:
         """The family of some of the columns, in this order."""
 
-    def take_columns(self, params: ParamsT, chosen: Sequence[int]) -> ParamsT:
+    def take_columns(self, params: ParamsT_contra, chosen: Sequence[int]) -> Params:
         """The parameters of the marginal distributions of some of the columns."""
 
-    def given_cells(self, params: ParamsT, row: Array) -> ParamsT:
-        """The parameters of the missing columns of a row (d,), given its observed cells."""
+    def given_cells(self, params: ParamsT_contra, row: Array) -> tuple[Family, Params]:
+        """The distributions of the missing columns of a row (d,), given its observed cells."""
 
-    def expected_cells(self, params: ParamsT, x: Array, responsibilities: Array) -> Array:
+    def expected_cells(self, params: ParamsT_contra, x: Array, responsibilities: Array) -> Array:
         """Rows (n, d) whose missing cells hold their means given the observed ones.
 
         Means are those of the mixture with these responsibilities, (n, K). Categories have no
@@ -170,7 +170,7 @@ class ConditionalCells(Capability, Protocol[ParamsT]):
         """
 
     def sample_cells(
-        self, params: ParamsT, x: Array, labels: np.ndarray, rng: np.random.Generator
+        self, params: ParamsT_contra, x: Array, labels: np.ndarray, rng: np.random.Generator
     ) -> Array:
         """Rows (n, d) whose missing cells are drawn from component labels[i], given the others."""
 

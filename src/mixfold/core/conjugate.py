@@ -26,6 +26,10 @@ class Prior:
     rows, and `covariance`, (d, d) or (K, d, d), or (d,) or (K, d) if diagonal, has `nu` degrees of
     freedom, more than d + 1. None is the value of the initial parameters, or `nu` = d + 3.
 
+    Products of families have means of all columns, NaN where they are left open, and a covariance
+    matrix, of which every factor takes the part of its columns; d is then that of the factor in
+    the limit of `nu` and its default.
+
     Examples
     --------
     >>> from mixfold import Mixture, MomentMatching, Prior, datasets

@@ -38,6 +38,7 @@ class Family(ABC, Generic[ParamsT]):
     default_init: ClassVar[str] = "k-mle++"  # the default initializer of the family
     given_total: ClassVar[bool] = False  # whether densities are those of rows given their sums
 
+    dependence: ClassVar[str] = "the values of a row depend on one another"  # for error messages
     has_categories: ClassVar[bool] = False  # whether values are codes of categories
 
     @property

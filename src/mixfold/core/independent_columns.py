@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -11,6 +11,8 @@ from mixfold.core.capability import Capability
 from mixfold.core.family import Family
 from mixfold.core.params import ParamsT
 from mixfold.core.value import field_names, replace
+
+T = TypeVar("T")
 
 
 @runtime_checkable
@@ -45,16 +47,32 @@ class IndependentColumns:
 
     def take_columns(self, params: Any, chosen: Sequence[int]) -> Any:
         """The parameters of some of the columns."""
-        parts = {
-            n: np.ascontiguousarray(getattr(params, n)[:, chosen]) for n in field_names(params)
-        }
-        return replace(params, **parts)
+        return take_columns(params, chosen)
 
     def join_columns(self, parts: Sequence[Any]) -> Any:
         """The parameters of all columns, from those of parts that follow one another."""
-        names = field_names(parts[0])
-        arrays = {n: np.concatenate([getattr(p, n) for p in parts], axis=1) for n in names}
-        return replace(parts[0], **arrays)
+        return join_columns(parts)
+
+
+def take_columns(thing: T, chosen: Sequence[int]) -> T:
+    """A value whose arrays are (K, d, ...), of some of the columns."""
+    parts = {n: np.ascontiguousarray(getattr(thing, n)[:, chosen]) for n in field_names(thing)}
+    return replace(thing, **parts)
+
+
+def put_columns(thing: T, chosen: Sequence[int], part: T) -> T:
+    """The value with some of its columns replaced by those of `part`."""
+    arrays = {n: getattr(thing, n).copy() for n in field_names(thing)}
+    for name, array in arrays.items():
+        array[:, chosen] = getattr(part, name)
+    return replace(thing, **arrays)
+
+
+def join_columns(parts: Sequence[T]) -> T:
+    """A value of all columns, from those of parts that follow one another."""
+    names = field_names(parts[0])
+    arrays = {n: np.concatenate([getattr(p, n) for p in parts], axis=1) for n in names}
+    return replace(parts[0], **arrays)
 
 
 def separable(family: Family) -> SeparableColumns | None:

@@ -27,6 +27,7 @@ from mixfold.estimators._placing import evaluated
 from mixfold.families.incomplete_rows import with_missing
 from mixfold.fitting.loop import check_some
 from mixfold.fitting.placement import placement_for
+from mixfold.fitting.plan import check_served
 from mixfold.models.bayesian_mixture import BayesianMixture, MixturePosterior
 
 MARGINALIZE = "marginalize"
@@ -138,8 +139,14 @@ class Evaluation(DensityMixin, Guarded):  # type: ignore[misc]
         model = self._twin()
         learned = model._now()
         mixture, posterior = self._posterior(learned)
-        blocks = model._rows(X, learned)
-        return np.concatenate([mixture.predictive(posterior, rows.x) for rows in blocks])
+        found = []
+        for rows in model._rows(X, learned):
+            if has_missing(rows.x) and not mixture.model.family.accepts_missing:
+                incomplete = replace(learned.model, family=with_missing(learned.model.family))
+                check_served(learned.learner, incomplete)
+                mixture = BayesianMixture(incomplete)
+            found.append(mixture.predictive(posterior, rows.x))
+        return np.concatenate(found)
 
     def expected_parameters(self) -> Any:
         """The posterior means of the parameters, as a `MixtureParams`."""
@@ -151,7 +158,9 @@ class Evaluation(DensityMixin, Guarded):  # type: ignore[misc]
         """Lower and upper ends of credible intervals of probability `level`.
 
         They are named "weights", "means" and, for Gaussians, "covariances". Intervals of
-        covariances between columns come from draws, all others are exact.
+        covariances between columns come from draws, all others are exact. In a product, means are
+        those of all columns, NaN where there are none, and the others are named by their columns,
+        such as "covariances of age".
         """
         check_above("level", level, 0.0, 1.0)
         check_is_fitted(self)

@@ -210,9 +210,10 @@ class Learned:
         if self.model.family.accepts_missing:
             return self
         state = self.stream.state
+        incomplete = replace(self.model, family=with_missing(self.model.family))
+        check_served(self.learner, incomplete)
         if state is None:
-            family = with_missing(self.model.family)
-            return replace(self, model=replace(self.model, family=family))
+            return replace(self, model=incomplete)
         known = self.settle(with_model(backend, self.model), initialization)
         model = replace(known.model, family=with_missing(known.model.family))
         there = with_model(backend, model)

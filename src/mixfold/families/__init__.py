@@ -8,5 +8,8 @@ HELPER_MODULES = (
     "incomplete_rows",
     "mean_params",
     "observed_columns",
+    "observed_factors",
     "observed_gaussian",
+    "observed_student_t",
+    "patterned_rows",
 )

@@ -28,7 +28,6 @@ from mixfold.families.factor_analysis import FactorParams, Moments
 if TYPE_CHECKING:
     from mixfold.families.gaussian import Gaussian
 
-LOG_2PI = float(np.log(2.0 * np.pi))
 FACTOR = "factor"
 
 
@@ -216,13 +215,7 @@ class FactorGaussian(VarianceLimits[FactorParams], CentredMoments[FactorParams])
         return factor_analysis.unpacked(scatter, d, self.n_factors)
 
     def log_density(self, params: FactorParams, x: Array) -> Array:
-        known = factor_analysis.posterior(params)
-        square = [
-            factor_analysis.quadratic(params, known, k, x - mean)
-            for k, mean in enumerate(params.means)
-        ]
-        logs = 0.5 * x.shape[1] * LOG_2PI + known.half_log_determinant
-        return np.asarray(-0.5 * np.stack(square, axis=1) - logs)
+        return factor_analysis.log_density(params, factor_analysis.posterior(params), x)
 
     def variances(self, params: FactorParams) -> Array:
         """Variances of columns, (K, d)."""

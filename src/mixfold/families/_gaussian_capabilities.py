@@ -16,10 +16,14 @@ from mixfold.core.statistics import Block, Blocks, lower_mask, outer_like, packe
 from mixfold.core.variance_floors import ROUNDING
 from mixfold.families._centred_moments import CentredMoments
 from mixfold.families._covariance import STRUCTURES, Covariance
+<<<<<<< HEAD
 from mixfold.families._covariance_shapes import SAME, structure_of
 from mixfold.families._factor_gaussian import LOG_2PI
+=======
+>>>>>>> main
 from mixfold.families._gaussian_params import GaussianParams
 from mixfold.families._variance_limits import VarianceLimits
+from mixfold.families.factor_analysis import LOG_2PI
 
 TIMES_ROBUST = 10.0  # the largest multiple of robust variances in the prior
 ON_DEVICES = ("full", "diag")  # structures whose M-steps can be made on a device

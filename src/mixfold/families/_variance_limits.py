@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Self
 
 import numpy as np
@@ -76,6 +77,11 @@ class VarianceLimits(Family[MeansT]):
 
     def _with_limits(self, floors: Array | None, variances: Array | None) -> Self:
         return replace(self, **{FLOORS: floors, VARIANCES: variances})
+
+    def of_columns(self, chosen: Sequence[int]) -> Self:
+        """The family of some of the columns, with their limits."""
+        limits = (self.column_floors, self.column_variances)
+        return self._with_limits(*(None if a is None else a[chosen] for a in limits))
 
     def degenerate(self, params: MeansT, weights: Array) -> NDArray[np.bool_]:
         """Where a column's variance, given the columns before it, is on its floor."""

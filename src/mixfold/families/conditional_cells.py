@@ -34,10 +34,9 @@ def marginal(family: Family, params: Params, columns: Sequence[int]) -> tuple[Fa
 
 def conditional(family: Family, params: Params, row: Array) -> tuple[Family, Params]:
     """The distributions of the missing columns of a row (d,) given its observed cells."""
-    missing = [int(j) for j in np.flatnonzero(np.isnan(row))]
     if not isinstance(family, Product):
-        known = _known(family)
-        return known.of_columns(missing), known.given_cells(params, row)
+        return _known(family).given_cells(params, row)
+    missing = [int(j) for j in np.flatnonzero(np.isnan(row))]
     return _narrowed(
         family,
         params,
@@ -95,7 +94,7 @@ def _known(family: Family) -> ConditionalCells:
         return family
     raise InvalidInputError(
         f"the conditional distributions of {family!r} are not known: use a family of independent "
-        "columns, or Gaussians whose covariance is 'full', 'tied', 'diag' or 'spherical'"
+        "columns, Gaussian() or StudentT()"
     )
 
 

@@ -63,6 +63,7 @@ class Dirichlet(ExponentialFamily[DirichletParams]):
     Minka (2000), Estimating a Dirichlet distribution.
     """
 
+    dependence = "the values of a row sum to one"
     support = Support(low=0.0, high=1.0)
     support_message = (
         "values must be from 0 to 1, and those of a row must sum to 1: divide rows by their sums,"

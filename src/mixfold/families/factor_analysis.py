@@ -7,9 +7,11 @@ scikit-learn's `components_` of every component.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mixfold.core.capabilities import LowRank
 from mixfold.core.limits import LEAST_VARIANCE
@@ -17,7 +19,9 @@ from mixfold.core.rows import Array
 from mixfold.core.statistics import unpack
 from mixfold.core.value import value
 
+LOG_2PI = float(np.log(2.0 * np.pi))
 ROUNDS = 6  # rounds of subspace iteration
+MOST_SIGNAL = 1e5  # a loading in units of the noise, next to which M keeps the digits of I
 LEAST_SHARE = 0.01  # least fraction of a column's variance, for the initial noise and factors
 
 
@@ -33,6 +37,11 @@ class FactorParams:
         """Those of `offset + scale * x`, column by column."""
         noise = self.noise_variance * np.square(scale)
         return FactorParams(self.means * scale + offset, self.loadings * scale, noise)
+
+    def of_columns(self, chosen: Sequence[int] | NDArray[np.intp]) -> FactorParams:
+        """The marginal distributions of some of the columns."""
+        parts = (self.means[:, chosen], self.loadings[:, :, chosen], self.noise_variance[:, chosen])
+        return FactorParams(*map(np.ascontiguousarray, parts))
 
 
 class Moments(NamedTuple):
@@ -65,6 +74,7 @@ class Posterior(NamedTuple):
     precision: Array  # P, (K, d): one over the noise
     reach: Array  # W = R^-1 A psi^-1/2, (K, q, d), M = RR'
     beta: Array  # (K, q, d)
+    root: Array  # R^-1, (K, q, q), whose square R'^-1 R^-1 is G
     half_log_determinant: Array  # of the covariance, (K,)
 
 
@@ -72,19 +82,48 @@ def posterior(params: LowRank) -> Posterior:
     """The identities of Woodbury and of the determinant."""
     roots = 1.0 / np.sqrt(params.noise_variance)
     scaled = params.loadings * roots[:, None]
-    q = scaled.shape[1]
-    lower = np.linalg.cholesky(np.eye(q) + scaled @ scaled.swapaxes(1, 2))
+    lower = _lower_root(scaled)
     inverse = np.tril(np.linalg.inv(lower))
     reach = inverse @ (scaled * roots[:, None])
     logs = np.log(np.diagonal(lower, axis1=1, axis2=2)).sum(axis=1) - np.log(roots).sum(axis=1)
-    return Posterior(np.square(roots), reach, inverse.swapaxes(1, 2) @ reach, logs)
+    beta = inverse.swapaxes(1, 2) @ reach
+    return Posterior(np.square(roots), reach, beta, inverse, logs)
+
+
+def _is_large(scaled: Array) -> NDArray[np.bool_]:
+    """Where M would not keep the digits of I, (K,)."""
+    return np.asarray(np.abs(scaled).max(axis=(1, 2), initial=0.0) > MOST_SIGNAL)
+
+
+def _lower_root(scaled: Array) -> Array:
+    """R with RR' = M = I + AA', (K, q, q).
+
+    Where a column is many times larger than its noise, M is singular by rounding, and R is found
+    without it, from the QR decomposition of I and A'.
+    """
+    k, q, _ = scaled.shape
+    large = _is_large(scaled)
+    root, some = np.empty((k, q, q)), scaled[~large]
+    root[~large] = np.linalg.cholesky(np.eye(q) + some @ some.swapaxes(1, 2))
+    if large.any():
+        one = np.broadcast_to(np.eye(q), (int(large.sum()), q, q))
+        upper = np.linalg.qr(np.concatenate([one, scaled[large].swapaxes(1, 2)], axis=1))[1]
+        sign = np.where(np.diagonal(upper, axis1=1, axis2=2) < 0.0, -1.0, 1.0)
+        root[large] = (upper * sign[:, :, None]).swapaxes(1, 2)
+    return root
 
 
 def spread(params: FactorParams) -> Array:
     """G alone, (K, q, q)."""
     scaled = params.loadings / np.sqrt(params.noise_variance)[:, None]
-    inverse = np.linalg.inv(np.eye(scaled.shape[1]) + scaled @ scaled.swapaxes(1, 2))
-    return np.asarray(inverse, dtype=np.float64)
+    large = _is_large(scaled)
+    found = np.empty((len(scaled), scaled.shape[1], scaled.shape[1]))
+    some = scaled[~large]
+    found[~large] = np.linalg.inv(np.eye(scaled.shape[1]) + some @ some.swapaxes(1, 2))
+    if large.any():
+        inverse = np.linalg.inv(_lower_root(scaled[large]))
+        found[large] = inverse.swapaxes(1, 2) @ inverse
+    return found
 
 
 def quadratic(params: LowRank, known: Posterior, k: int, centred: Array) -> Array:
@@ -92,6 +131,13 @@ def quadratic(params: LowRank, known: Posterior, k: int, centred: Array) -> Arra
     z = centred @ known.beta[k].T
     rest = centred - z @ params.loadings[k]
     return np.asarray(np.square(rest) @ known.precision[k] + np.square(z).sum(axis=1))
+
+
+def log_density(params: FactorParams, known: Posterior, x: Array) -> Array:
+    """log p(x|k), (n, K)."""
+    square = [quadratic(params, known, k, x - mean) for k, mean in enumerate(params.means)]
+    logs = 0.5 * x.shape[1] * LOG_2PI + known.half_log_determinant
+    return np.asarray(-0.5 * np.stack(square, axis=1) - logs)
 
 
 def regressed(moments: Moments) -> tuple[Array, Array]:

@@ -28,12 +28,12 @@ from mixfold.core.statistics import (
 from mixfold.core.value import value
 from mixfold.families._covariance import STRUCTURES, lower_root
 from mixfold.families._covariance_shapes import NAMES, structure_of
-from mixfold.families._factor_gaussian import FACTOR, LOG_2PI, FactorGaussian
+from mixfold.families._factor_gaussian import FACTOR, FactorGaussian
 from mixfold.families._gaussian_capabilities import GaussianCapabilities, for_each
 from mixfold.families._gaussian_params import GaussianParams, scipy_log_density
 from mixfold.families._normal_gamma import NormalGamma
 from mixfold.families._normal_wishart import NormalWishart
-from mixfold.families.factor_analysis import FactorParams
+from mixfold.families.factor_analysis import LOG_2PI, FactorParams
 
 __all__ = ["LOG_2PI", "FactorGaussian", "FactorParams", "Gaussian", "GaussianParams"]
 
@@ -322,11 +322,6 @@ class Gaussian(GaussianCapabilities):
     @property
     def columns_are_independent(self) -> bool:
         return self.structure_name == "diag"
-
-    def of_columns(self, chosen: Sequence[int]) -> Gaussian:
-        """The Gaussians of some of the columns, with their limits."""
-        limits = (self.column_floors, self.column_variances)
-        return self._with_limits(*(None if a is None else a[chosen] for a in limits))
 
     def take_columns(self, params: GaussianParams, chosen: Sequence[int]) -> GaussianParams:
         """The marginal distribution of some of the columns."""

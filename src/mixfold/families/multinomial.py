@@ -59,6 +59,7 @@ class Multinomial(ExponentialFamily[ProbabilityParams]):
     trials: int = 1
 
     given_total = True
+    dependence = "the counts of a row are given their sum"
     support = Support(low=0.0, whole=True)
 
     def __post_init__(self) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mixfold.core.capabilities import UnconstrainedCoordinates, has_coordinates
+from mixfold.core.capabilities import UnconstrainedCoordinates, conjugate_of, has_coordinates
+from mixfold.core.conjugate import Conjugate
 from mixfold.core.data_limits import CanDegenerate, LimitsFromData, limits_of
 from mixfold.core.family import Family
 from mixfold.core.independent_columns import SeparableColumns
@@ -18,6 +19,7 @@ from mixfold.core.statistics import Block, Blocks, BlockShape
 from mixfold.core.support import Support
 from mixfold.core.value import replace, value
 from mixfold.families._central_values import central_values
+from mixfold.families._observed_posteriors import ObservedConjugate
 
 
 class Incomplete(Family):
@@ -158,6 +160,12 @@ class ObservedColumns(Incomplete):
         return self.complete.statistics_depend_on_params
 
     @property
+    def conjugate(self) -> Conjugate | None:
+        """The conjugate prior of complete rows, if there is one."""
+        known = conjugate_of(self.complete)
+        return None if known is None else ObservedConjugate(known)
+
+    @property
     def _apart(self) -> SeparableColumns:
         return cast(SeparableColumns, self.complete)
 
@@ -206,8 +214,9 @@ class ObservedColumns(Incomplete):
     def take_columns(self, params: Any, chosen: Sequence[int]) -> Any:
         return self._apart.take_columns(params, chosen)
 
-    def given_cells(self, params: Any, row: Array) -> Any:
-        return self.take_columns(params, list(np.flatnonzero(np.isnan(row))))
+    def given_cells(self, params: Any, row: Array) -> tuple[Family, Any]:
+        missing = np.flatnonzero(np.isnan(row)).tolist()
+        return self.of_columns(missing), self.take_columns(params, missing)
 
     def expected_cells(self, params: Any, x: Array, responsibilities: Array) -> Array:
         return np.where(np.isnan(x), central_values(self.complete, params, responsibilities), x)
@@ -267,15 +276,31 @@ class ObservedColumns(Incomplete):
 
     def divergence(self, x: Array, centers: Array, weight: Array) -> Array:
         """The mean over the cells that both have, times the number of columns."""
-        total, count = np.zeros((len(x), len(centers))), np.zeros((len(x), len(centers)))
-        for j, (family, _, there) in enumerate(self._columns(None, x)):
-            known = ~np.isnan(centers[:, j])
-            if there.any() and known.any():
-                pair = np.ix_(there, known)
-                column, center = x[there, j : j + 1], centers[known, j : j + 1]
-                total[pair] += family.divergence(column, center, weight[there])
-                count[pair] += 1.0
-        return np.asarray(total * (x.shape[1] / np.maximum(count, 1.0)))
+
+        def between(j: int, there: NDArray[np.bool_], known: NDArray[np.bool_]) -> Array:
+            family, column = self._apart.of_columns([j]), slice(j, j + 1)
+            return family.divergence(x[there, column], centers[known, column], weight[there])
+
+        return over_common_cells(x, centers, between)
+
+
+def over_common_cells(
+    x: Array,
+    centers: Array,
+    between: Callable[[int, NDArray[np.bool_], NDArray[np.bool_]], Array],
+) -> Array:
+    """The mean over the cells that rows and centres both have, times the number of columns, (n, c).
+
+    `between` is given a column, and which rows and centres have a cell there.
+    """
+    total, count = np.zeros((len(x), len(centers))), np.zeros((len(x), len(centers)))
+    for j, column in enumerate(x.T):
+        there, known = ~np.isnan(column), ~np.isnan(centers[:, j])
+        if there.any() and known.any():
+            pair = np.ix_(there, known)
+            total[pair] += between(j, there, known)
+            count[pair] += 1.0
+    return np.asarray(total * (x.shape[1] / np.maximum(count, 1.0)))
 
 
 def _with_weight(block: Block) -> Block:

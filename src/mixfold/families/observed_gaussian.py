@@ -7,15 +7,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mixfold.core.missing_cells import Pattern, filled, patterns
+from mixfold.core.family import Family
+from mixfold.core.missing_cells import Pattern, patterns
 from mixfold.core.rows import Array
-from mixfold.core.statistics import Blocks, BlockShape, pack
+from mixfold.core.statistics import pack
 from mixfold.core.value import replace, value
 from mixfold.families._covariance import lower_root
 from mixfold.families.gaussian import LOG_2PI, Gaussian, GaussianParams
-from mixfold.families.observed_columns import Incomplete, ObservedColumns
-
-MOST_NUMBERS = 2**22  # that regressions of patterns may hold
+from mixfold.families.patterned_rows import PatternedRows, Regressions
 
 
 class Regression(NamedTuple):
@@ -56,41 +55,11 @@ def regression(scale: Array, pattern: Pattern) -> Regression:
     return Regression(whiten, logs, slopes, left)
 
 
-class Regressions:
-    """The regressions of patterns under some parameters, kept while they fit into memory."""
-
-    def __init__(self, scales: Array) -> None:
-        self._scales = scales
-        self._known: dict[bytes, Regression] = {}
-        self._most = MOST_NUMBERS // (2 * scales.size)
-
-    def of(self, pattern: Pattern) -> Regression:
-        """The regression of a pattern, computed if it is not known."""
-        key = pattern.missing.tobytes()
-        found = self._known.get(key)
-        if found is None:
-            found = regression(self._scales, pattern)
-            if len(self._known) < self._most:
-                self._known[key] = found
-        return found
-
-
 @value
-class ObservedGaussian(Incomplete):
-    """Gaussians of rows with missing cells, which are integrated out.
-
-    The density of a row is that of its observed cells. Statistics hold the conditional expectation
-    of the missing cells and of their products, which depend on the parameters. Rows are grouped by
-    the cells that they have, so that the cost follows the number of these patterns.
-
-    Reference: Little and Rubin (2019), Statistical analysis with missing data, chapter 11.
-    """
+class ObservedGaussian(PatternedRows[Regression]):
+    """Gaussians with covariances of rows with missing cells."""
 
     complete: Gaussian
-
-    @property
-    def statistics_depend_on_params(self) -> bool:
-        return True
 
     def _scales(self, params: GaussianParams) -> Array:
         """Roots of the covariance matrices of all components, (K, d, d)."""
@@ -99,50 +68,17 @@ class ObservedGaussian(Incomplete):
             return np.asarray(np.broadcast_to(params.scale, (k, d))[:, :, None] * np.eye(d))
         return np.broadcast_to(params.scale, (k, d, d))
 
-    def regressions(self, params: GaussianParams) -> Regressions:
-        """The regressions of patterns, for several calls with the same parameters."""
-        return Regressions(self._scales(params))
+    def regressions(self, params: GaussianParams) -> Regressions[Regression]:
+        scales = self._scales(params)
+        return Regressions(lambda pattern: regression(scales, pattern), 2 * scales.size)
 
-    def log_density(
-        self, params: GaussianParams, x: Array, known: Regressions | None = None
-    ) -> Array:
-        found, known = np.empty((len(x), len(params.means))), known or self.regressions(params)
-        for pattern in patterns(x):
-            rows = x[pattern.rows]
-            if not len(pattern.missing):
-                found[pattern.rows] = self.complete.log_density(params, rows)
-                continue
-            given = known.of(pattern)
-            z = self._whitened(params, rows, pattern, given)
-            square = np.square(z).sum(axis=2) + len(pattern.observed) * LOG_2PI
-            found[pattern.rows] = (-0.5 * square - given.log_determinant[:, None]).T
-        return found
-
-    def _whitened(
+    def pattern_log_density(
         self, params: GaussianParams, rows: Array, pattern: Pattern, given: Regression
     ) -> Array:
-        """The observed cells in uncorrelated coordinates of variance one, (K, n, o)."""
-        away = rows[:, pattern.observed][None] - params.means[:, None, pattern.observed]
-        return np.asarray(away @ given.whiten.swapaxes(1, 2))
+        square = distances(params, rows, pattern, given) + len(pattern.observed) * LOG_2PI
+        return np.asarray((-0.5 * square - given.log_determinant[:, None]).T)
 
-    def sums(
-        self,
-        params: GaussianParams,
-        x: Array,
-        responsibilities: Array,
-        known: Regressions | None = None,
-    ) -> Array:
-        k, d = params.means.shape
-        total, known = np.zeros((k, self.n_sums(d))), known or self.regressions(params)
-        for pattern in patterns(x):
-            rows, r = x[pattern.rows], responsibilities[pattern.rows]
-            if not len(pattern.missing):
-                total += self.complete.sums(params, rows, r)
-                continue
-            total += self._expected_sums(params, rows, r, pattern, known.of(pattern))
-        return total
-
-    def _expected_sums(
+    def pattern_sums(
         self,
         params: GaussianParams,
         rows: Array,
@@ -150,9 +86,24 @@ class ObservedGaussian(Incomplete):
         pattern: Pattern,
         given: Regression,
     ) -> Array:
-        """The expected sums of rows of one pattern, in centred coordinates."""
-        (k, d), weight = params.means.shape, responsibilities.sum(axis=0)
-        z = self._whitened(params, rows, pattern, given)
+        weight = responsibilities.sum(axis=0)
+        return self.expected_sums(params, rows, responsibilities, weight, pattern, given)
+
+    def expected_sums(
+        self,
+        params: GaussianParams,
+        rows: Array,
+        weights: Array,
+        rest_weight: Array,
+        pattern: Pattern,
+        given: Regression,
+    ) -> Array:
+        """The expected sums of rows with weights (n, K), in centred coordinates.
+
+        The covariance of the missing cells given the observed ones counts `rest_weight`, (K,).
+        """
+        k, d = params.means.shape
+        z = whitened(params, rows, pattern, given)
         away = np.empty((k, len(rows), d))
         away[:, :, pattern.observed] = (
             rows[:, pattern.observed] - params.means[:, None][:, :, pattern.observed]
@@ -167,9 +118,9 @@ class ObservedGaussian(Incomplete):
         else:
             centred = away @ whiten.swapaxes(1, 2)
             spread = pack(whiten @ rest @ whiten.swapaxes(1, 2))
-        weighted = responsibilities.T[:, :, None] * centred
-        products = self.complete.products(weighted, centred) + weight[:, None] * spread
-        return np.hstack([weight[:, None], weighted.sum(axis=1), products])
+        weighted = weights.T[:, :, None] * centred
+        products = self.complete.products(weighted, centred) + rest_weight[:, None] * spread
+        return np.hstack([weights.sum(axis=0)[:, None], weighted.sum(axis=1), products])
 
     # the missing cells given the observed ones
 
@@ -179,70 +130,48 @@ class ObservedGaussian(Incomplete):
     def take_columns(self, params: GaussianParams, chosen: Sequence[int]) -> GaussianParams:
         return self.complete.take_columns(params, chosen)
 
-    def given_cells(self, params: GaussianParams, row: Array) -> GaussianParams:
+    def given_cells(self, params: GaussianParams, row: Array) -> tuple[Family, GaussianParams]:
         (pattern,) = patterns(row[None])
+        missing = list(pattern.missing)
         if params.scale.ndim == 2:
-            return self.take_columns(params, list(pattern.missing))
+            return self.of_columns(missing), self.take_columns(params, missing)
         given = regression(self._scales(params), pattern)
-        means = self._means(params, row[None], pattern, given)[:, 0]
-        return GaussianParams(means, lower_root(self.complete.structure.shared(given.root)))
+        means = self.pattern_means(params, row[None], pattern, given)[:, 0]
+        scale = lower_root(self.complete.structure.shared(given.root))
+        return self.of_columns(missing), GaussianParams(means, scale)
 
-    def _means(
+    def pattern_means(
         self, params: GaussianParams, rows: Array, pattern: Pattern, given: Regression
     ) -> Array:
-        """The means of the missing cells of rows of one pattern, by component, (K, n, m)."""
-        z = self._whitened(params, rows, pattern, given)
+        z = whitened(params, rows, pattern, given)
         return np.asarray(params.means[:, None, pattern.missing] + z @ given.slopes.swapaxes(1, 2))
 
-    def expected_cells(self, params: GaussianParams, x: Array, responsibilities: Array) -> Array:
-        found, scales = np.array(x, dtype=np.float64), self._scales(params)
-        for pattern in patterns(x):
-            if len(pattern.missing):
-                given = regression(scales, pattern)
-                means = self._means(params, x[pattern.rows], pattern, given)
-                mixed = np.einsum("nk,knm->nm", responsibilities[pattern.rows], means)
-                found[pattern.rows[:, None], pattern.missing] = mixed
-        return found
-
-    def sample_cells(
+    def noise(
         self, params: GaussianParams, x: Array, labels: np.ndarray, rng: np.random.Generator
     ) -> Array:
-        found, scales = np.array(x, dtype=np.float64), self._scales(params)
-        noise = rng.standard_normal(x.shape)
-        for pattern in patterns(x):
-            if not len(pattern.missing):
-                continue
-            given = regression(scales, pattern)
-            for k in np.unique(labels[pattern.rows]):
-                rows = pattern.rows[labels[pattern.rows] == k]
-                own = Regression(*(part[k : k + 1] for part in given))
-                one = GaussianParams(params.means[k : k + 1], params.scale)
-                means = self._means(one, x[rows], pattern, own)[0]
-                away = noise[rows[:, None], pattern.missing] @ given.root[k].T
-                found[rows[:, None], pattern.missing] = means + away
-        return found
+        return rng.standard_normal(x.shape)
 
-    def n_sums(self, d: int) -> int:
-        return self.complete.n_sums(d)
+    def pattern_draws(
+        self,
+        params: GaussianParams,
+        k: int,
+        rows: Array,
+        noise: Array,
+        pattern: Pattern,
+        given: Regression,
+    ) -> Array:
+        own = Regression(*(part[k : k + 1] for part in given))
+        one = GaussianParams(params.means[k : k + 1], params.scale)
+        means = self.pattern_means(one, rows, pattern, own)[0]
+        return np.asarray(means + noise[:, pattern.missing] @ given.root[k].T)
 
-    def block_shapes(self, d: int) -> tuple[BlockShape, ...]:
-        return self.complete.block_shapes(d)
 
-    def to_blocks(self, params: GaussianParams, table: Array) -> Blocks:
-        return self.complete.to_blocks(params, table)
+def whitened(params: GaussianParams, rows: Array, pattern: Pattern, given: Regression) -> Array:
+    """The observed cells in uncorrelated coordinates of variance one, (K, n, o)."""
+    away = rows[:, pattern.observed][None] - params.means[:, None, pattern.observed]
+    return np.asarray(away @ given.whiten.swapaxes(1, 2))
 
-    def to_sums(self, params: GaussianParams, blocks: Blocks) -> Array:
-        return self.complete.to_sums(params, blocks)
 
-    def blocks_of(self, x: Array, responsibilities: Array) -> Blocks:
-        return self.complete.blocks_of(filled(x, np.random.default_rng(0)), responsibilities)
-
-    def expected(self, params: GaussianParams, weights: Array) -> Blocks:
-        return self.complete.expected(params, weights)
-
-    def maximize(self, blocks: Blocks) -> tuple[GaussianParams, int]:
-        return self.complete.maximize(blocks)
-
-    def divergence(self, x: Array, centers: Array, weight: Array) -> Array:
-        """Half the squared distance in the columns that both have, as if they were all."""
-        return ObservedColumns(Gaussian("diag")).divergence(x, centers, weight)
+def distances(params: GaussianParams, rows: Array, pattern: Pattern, given: Regression) -> Array:
+    """Squared Mahalanobis distances of the observed cells, (K, n)."""
+    return np.asarray(np.square(whitened(params, rows, pattern, given)).sum(axis=2))

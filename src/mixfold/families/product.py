@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixfold.core.arrays import all_false
-from mixfold.core.capabilities import has_coordinates
+from mixfold.core.capabilities import conjugate_of, has_coordinates
 from mixfold.core.checks import check_kind
+from mixfold.core.conjugate import Conjugate
 from mixfold.core.data_limits import CanDegenerate, limits_of
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family, n_components_of
@@ -18,18 +19,14 @@ from mixfold.core.rows import Array
 from mixfold.core.statistics import Blocks, BlockShape
 from mixfold.core.support import Support
 from mixfold.core.value import replace, value
+from mixfold.families._product_posteriors import ConjugateFactor, ProductConjugate
 from mixfold.families.bernoulli import Bernoulli
 from mixfold.families.categorical import Categorical
-from mixfold.families.factor import Factor, Name, Placed, factors_of
+from mixfold.families.factor import Factor, Name, Placed, ProductParams, factors_of
 from mixfold.families.gaussian import Gaussian
 from mixfold.families.poisson import Poisson
 
-
-@value
-class ProductParams:
-    """The parameters of every factor."""
-
-    parts: tuple[Any, ...]
+__all__ = ["Product", "ProductParams"]
 
 
 @value
@@ -309,6 +306,13 @@ class Product(Family[ProductParams]):
     def has_coordinates(self) -> bool:
         """Whether parameters of all factors have unconstrained coordinates."""
         return all(has_coordinates(factor.family) for factor in self.factors)
+
+    @property
+    def conjugate(self) -> Conjugate | None:
+        """The conjugate priors of all factors; None if some factor has none."""
+        known = [(factor, conjugate_of(factor.family)) for factor in self.factors]
+        found = [ConjugateFactor(factor, one) for factor, one in known if one is not None]
+        return ProductConjugate(found) if len(found) == len(known) else None
 
     def unconstrained(self, params: ProductParams) -> Array:
         return self._in_order(params, "unconstrained")

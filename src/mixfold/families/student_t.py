@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import field
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from scipy.spatial.distance import cdist
@@ -105,7 +106,7 @@ class StudentT(VarianceLimits[StudentTParams]):
             raise unknown_name("covariance", self.covariance, COVARIANCES)
         if self.degrees is not None:
             check_least("degrees", self.degrees, LEAST_DEGREES, MOST_DEGREES)
-        self._gaussian.__post_init__()
+        self.gaussian.__post_init__()
 
     @classmethod
     def variants(cls) -> list[Self]:
@@ -117,7 +118,7 @@ class StudentT(VarianceLimits[StudentTParams]):
         return INITIAL_DEGREES if self.degrees is None else float(self.degrees)
 
     @property
-    def _gaussian(self) -> Gaussian:
+    def gaussian(self) -> Gaussian:
         """The family of rows given their precisions, with the same limits."""
         return Gaussian(
             self.covariance, self.floor, self.reg_covar, column_floors=self.column_floors
@@ -127,16 +128,16 @@ class StudentT(VarianceLimits[StudentTParams]):
         return replace(self, column_floors=floors)
 
     def _column_variances(self, params: StudentTParams, k: int) -> tuple[Array, Array]:
-        return self._gaussian._column_variances(params.gaussian, k)
+        return self.gaussian._column_variances(params.gaussian, k)
 
     def check_params(self, params: StudentTParams, k: int, d: int) -> None:
         check_kind("components", params, StudentTParams)
-        self._gaussian.check_params(params.gaussian, k, d)
+        self.gaussian.check_params(params.gaussian, k, d)
         low, high = (LEAST_DEGREES, MOST_DEGREES) if self.degrees is None else (self.degrees,) * 2
         check_array("degrees", params.degrees, (k,), (1 - 1e-9) * low, (1 + 1e-9) * high)
 
     def example(self, k: int, d: int, rng: np.random.Generator) -> StudentTParams:
-        gaussian = self._gaussian.example(k, d, rng)
+        gaussian = self.gaussian.example(k, d, rng)
         degrees = rng.uniform(3.0, 12.0, size=k)
         return self._with_degrees(gaussian, degrees)
 
@@ -147,19 +148,18 @@ class StudentT(VarianceLimits[StudentTParams]):
         return StudentTParams(gaussian.means, gaussian.scale, estimated)
 
     def n_parameters(self, k: int, d: int) -> int:
-        return self._gaussian.n_parameters(k, d) + (k if self.degrees is None else 0)
+        return self.gaussian.n_parameters(k, d) + (k if self.degrees is None else 0)
 
     # densities
 
     def _distances(self, params: StudentTParams, x: Array) -> Array:
         """Squared Mahalanobis distances, (n, K)."""
-        return np.asarray(np.square(self._gaussian.centred(params.gaussian, x)).sum(axis=2).T)
+        return np.asarray(np.square(self.gaussian.centred(params.gaussian, x)).sum(axis=2).T)
 
     def log_density(self, params: StudentTParams, x: Array) -> Array:
-        half, nu = 0.5 * x.shape[1], params.degrees
-        constant = log_gamma_ratio(0.5 * nu, half) - half * LOG_2PI
-        constant = constant - self._gaussian.log_determinant(params.gaussian)
-        return np.asarray(constant - (0.5 * nu + half) * np.log1p(self._distances(params, x) / nu))
+        log_determinant = self.gaussian.log_determinant(params.gaussian)
+        distances = self._distances(params, x)
+        return log_density_at(distances, params.degrees, log_determinant, x.shape[1])
 
     def scipy_log_density(self, params: StudentTParams, x: Array) -> Array:
         from scipy.stats import multivariate_t
@@ -176,37 +176,29 @@ class StudentT(VarianceLimits[StudentTParams]):
         half = 0.5 * params.degrees[labels]
         precisions = np.maximum(rng.standard_gamma(half) / half, LEAST_PRECISION)
         centred = replace(params.gaussian, means=np.zeros_like(params.means))
-        noise = self._gaussian.sample(centred, labels, rng)
+        noise = self.gaussian.sample(centred, labels, rng)
         return np.asarray(params.means[labels] + noise / np.sqrt(precisions)[:, None])
 
     # sums: of the precisions, and the Gaussian's with r u in place of r
 
-    def _precisions(self, params: StudentTParams, x: Array) -> tuple[Array, Array, Array]:
-        """u, u - 1, and u - 1 less the expectation of log u, given x; (n, K) each."""
-        d, nu, delta = x.shape[1], params.degrees, self._distances(params, x)
-        u, above = (nu + d) / (nu + delta), (d - delta) / (nu + delta)
-        log_u = np.where(above > -0.5, np.log1p(np.maximum(above, -0.5)), np.log(u))
-        return u, above, above - log_u + log_less_digamma(0.5 * (nu + d))
-
     def n_sums(self, d: int) -> int:
-        return 1 + N_LATENT + self._gaussian.n_sums(d)
+        return 1 + N_LATENT + self.gaussian.n_sums(d)
 
     def sums(self, params: StudentTParams, x: Array, responsibilities: Array) -> Array:
-        u, above, excess = self._precisions(params, x)
-        latent = [(responsibilities * one).sum(axis=0) for one in (1.0, above, excess)]
-        gaussian = self._gaussian.sums(params.gaussian, x, responsibilities * u)
-        return np.hstack([np.stack(latent, axis=1), gaussian])
+        known = precisions_at(self._distances(params, x), params.degrees, x.shape[1])
+        gaussian = self.gaussian.sums(params.gaussian, x, responsibilities * known.u)
+        return np.hstack([known.sums(responsibilities), gaussian])
 
     def block_shapes(self, d: int) -> tuple[BlockShape, ...]:
-        return (BlockShape(N_LATENT), *self._gaussian.block_shapes(d))
+        return (BlockShape(N_LATENT), *self.gaussian.block_shapes(d))
 
     def to_blocks(self, params: StudentTParams, table: Array) -> Blocks:
         latent = Block.of_sums(table[:, 0], table[:, 1 : 1 + N_LATENT])
-        return (latent, *self._gaussian.to_blocks(params.gaussian, table[:, 1 + N_LATENT :]))
+        return (latent, *self.gaussian.to_blocks(params.gaussian, table[:, 1 + N_LATENT :]))
 
     def to_sums(self, params: StudentTParams, blocks: Blocks) -> Array:
         latent, moments = blocks
-        gaussian = self._gaussian.to_sums(params.gaussian, (moments,))
+        gaussian = self.gaussian.to_sums(params.gaussian, (moments,))
         return np.hstack([latent.weight[:, None], latent.sums(), gaussian])
 
     def blocks_of(self, x: Array, responsibilities: Array) -> Blocks:
@@ -223,7 +215,7 @@ class StudentT(VarianceLimits[StudentTParams]):
             spread = np.where(spread > 0.0, spread, np.where(every > 0.0, every, 1.0))
             away = (x[members] - middle) / np.maximum(spread, SMALLEST)
             u[members, k] = (nu + d) / (nu + np.square(away).sum(axis=1))
-        (moments,) = self._gaussian.blocks_of(x, responsibilities * u)
+        (moments,) = self.gaussian.blocks_of(x, responsibilities * u)
         start = np.full(len(weight), INITIAL_DEGREES)
         return (self._latent(weight, start), moments)
 
@@ -233,14 +225,14 @@ class StudentT(VarianceLimits[StudentTParams]):
         return Block.of_means(weight.copy(), mean)
 
     def expected(self, params: StudentTParams, weights: Array) -> Blocks:
-        moments = self._gaussian.expected(params.gaussian, weights)
+        moments = self.gaussian.expected(params.gaussian, weights)
         return (self._latent(weights, params.degrees), *moments)
 
     def maximize(self, blocks: Blocks) -> tuple[StudentTParams, int]:
         latent, moments = blocks
         # a component's part of all rows is the sum of r, not of r u
         normal = replace(moments, weight=latent.weight)
-        gaussian, n_degenerate = self._gaussian.maximize((normal,))
+        gaussian, n_degenerate = self.gaussian.maximize((normal,))
         return self._with_degrees(gaussian, _degrees(latent.mean)), n_degenerate
 
     def divergence(self, x: Array, centers: Array, weight: Array) -> Array:
@@ -248,18 +240,32 @@ class StudentT(VarianceLimits[StudentTParams]):
 
         It grows with the logarithm of the distance, so that initializers seldom choose far rows.
         """
-        nu, spread = self.initial_degrees, robust_location(x, weight)[1]
-        plain = self._gaussian.deviations_of(x, weight)
+        return self.loss_at(self.robust_distances(x, centers, weight), x.shape[1])
+
+    def robust_distances(self, x: Array, centers: Array, weight: Array) -> Array:
+        """Squared distances of rows from centres, in units of robust deviations, (n, c)."""
+        spread, plain = robust_location(x, weight)[1], self.gaussian.deviations_of(x, weight)
         scale = np.maximum(np.where(spread > 0.0, spread, plain), SMALLEST)
         origin = centers[0]  # subtracted, so that rows far from zero lose no digits
         rows, scaled = (x - origin) / scale, (centers - origin) / scale
-        square = cdist(rows, scaled, "sqeuclidean")
-        return np.asarray(0.5 * (nu + x.shape[1]) * np.log1p(square / nu))
+        return np.asarray(cdist(rows, scaled, "sqeuclidean"))
+
+    def loss_at(self, square: Array, d: int) -> Array:
+        """The log density that is lost at squared distances from the centre in d columns."""
+        nu = self.initial_degrees
+        return np.asarray(0.5 * (nu + d) * np.log1p(square / nu))
+
+    # columns
+
+    def take_columns(self, params: StudentTParams, chosen: Sequence[int]) -> StudentTParams:
+        """The marginal distribution of some of the columns."""
+        gaussian = self.gaussian.take_columns(params.gaussian, chosen)
+        return StudentTParams(gaussian.means, gaussian.scale, params.degrees)
 
     # other capabilities
 
     def unconstrained(self, params: StudentTParams) -> Array:
-        found = self._gaussian.unconstrained(params.gaussian)
+        found = self.gaussian.unconstrained(params.gaussian)
         if self.degrees is not None:
             return found
         return np.hstack([found, np.log(params.degrees)[:, None]])
@@ -268,35 +274,63 @@ class StudentT(VarianceLimits[StudentTParams]):
         degrees = np.exp(coordinates[:, -1].clip(*np.log([LEAST_DEGREES, MOST_DEGREES])))
         if self.degrees is None:
             coordinates = coordinates[:, :-1]
-        gaussian = self._gaussian.constrained(coordinates, like.gaussian)
+        gaussian = self.gaussian.constrained(coordinates, like.gaussian)
         return self._with_degrees(gaussian, degrees)
 
     def coordinate_scales(self, params: StudentTParams) -> Array:
-        found = self._gaussian.coordinate_scales(params.gaussian)
+        found = self.gaussian.coordinate_scales(params.gaussian)
         if self.degrees is not None:
             return found
         return np.hstack([found, np.ones((len(found), 1))])
 
     def blend(self, a: StudentTParams, b: StudentTParams, t: float) -> StudentTParams:
-        gaussian = self._gaussian.blend(a.gaussian, b.gaussian, t)
+        gaussian = self.gaussian.blend(a.gaussian, b.gaussian, t)
         return self._with_degrees(gaussian, (1.0 - t) * a.degrees + t * b.degrees)
 
     def parameter_bounds(self, params: StudentTParams) -> tuple[float, float, float]:
-        return self._gaussian.parameter_bounds(params.gaussian)
+        return self.gaussian.parameter_bounds(params.gaussian)
 
     def standard_deviations(self, params: StudentTParams) -> Array:
         """Of columns, (K, d); infinite where there are no more than two degrees of freedom."""
         nu = params.degrees
         above = np.maximum(nu - 2.0, 0.0)
         factor = np.divide(nu, above, out=np.full_like(nu, np.inf), where=above > 0.0)
-        return self._gaussian.standard_deviations(params.gaussian) * np.sqrt(factor)[:, None]
+        return self.gaussian.standard_deviations(params.gaussian) * np.sqrt(factor)[:, None]
 
     def attributes(self, params: StudentTParams) -> dict[str, Array]:
         return {
             "means": params.means,
-            "scale_matrices": self._gaussian.covariances(params.gaussian),
+            "scale_matrices": self.gaussian.covariances(params.gaussian),
             "degrees": params.degrees,
         }
+
+
+class Precisions(NamedTuple):
+    """u, u - 1, and u - 1 less the expectation of log u, given rows; (n, K) each."""
+
+    u: Array
+    above: Array
+    excess: Array
+
+    def sums(self, responsibilities: Array) -> Array:
+        """Sums of responsibilities and of the statistics of the precisions, (K, 3)."""
+        each = [(responsibilities * one).sum(axis=0) for one in (1.0, self.above, self.excess)]
+        return np.stack(each, axis=1)
+
+
+def precisions_at(delta: Array, nu: Array, d: int) -> Precisions:
+    """The expected precisions of rows of d cells at squared distances (n, K)."""
+    u, above = (nu + d) / (nu + delta), (d - delta) / (nu + delta)
+    log_u = np.where(above > -0.5, np.log1p(np.maximum(above, -0.5)), np.log(u))
+    return Precisions(u, above, above - log_u + log_less_digamma(0.5 * (nu + d)))
+
+
+def log_density_at(delta: Array, nu: Array, log_determinant: Array, d: int) -> Array:
+    """The log density of rows of d cells at squared distances (n, K)."""
+    half = 0.5 * d
+    constant = log_gamma_ratio(0.5 * nu, half) - half * LOG_2PI
+    constant = constant - log_determinant
+    return np.asarray(constant - (0.5 * nu + half) * np.log1p(delta / nu))
 
 
 def _degrees(latent: Array) -> Array:

@@ -69,6 +69,7 @@ class VonMisesFisher(ExponentialFamily[VonMisesFisherParams]):
     Mises-Fisher distributions.
     """
 
+    dependence = "a row is a vector of length one"
     support = Support(low=-1.0, high=1.0)
     support_message = "rows must be vectors of length 1: divide them by their lengths,"
 

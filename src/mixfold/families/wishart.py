@@ -86,6 +86,7 @@ class Wishart(ExponentialFamily[WishartParams]):
     distributions and its application to motion retrieval.
     """
 
+    dependence = "a row is a positive definite matrix"
     support_message = (
         "each row must be the lower triangle, row by row, of a positive definite matrix"
     )

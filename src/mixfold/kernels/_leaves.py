@@ -14,6 +14,7 @@ from mixfold.core.family import Family
 from mixfold.core.rows import Array
 from mixfold.families.categorical import Categorical
 from mixfold.families.observed_columns import ObservedColumns
+from mixfold.families.patterned_rows import PatternedRows
 from mixfold.families.product import Product
 
 KINDS = {"normal": 0, "linear": 1, "levels": 2}
@@ -23,7 +24,7 @@ class Leaf(NamedTuple):
     """A factor that is divided no further.
 
     `positions` are where its sums are in the table of all sums, and `missing` says whether its cell
-    may be missing, which is then one column.
+    may be missing, which is then one column. `more` are further arguments of the family's methods.
     """
 
     family: Family
@@ -31,6 +32,7 @@ class Leaf(NamedTuple):
     params: Any
     positions: Sequence[int]
     missing: bool = False
+    more: tuple[Any, ...] = ()
 
     @property
     def term(self) -> KernelTerm | None:
@@ -46,7 +48,7 @@ class Leaf(NamedTuple):
         """log p(x|k) of the factor (n, K), which is 0 where its cell is missing."""
         own = self.rows(x)
         if not self.missing or not np.isnan(own).any():
-            return self.family.log_density(self.params, own)
+            return self.family.log_density(self.params, own, *self.more)
         there = ~np.isnan(own[:, 0])
         found = self.family.log_density(self.params, own[there])
         whole = np.zeros((len(own), found.shape[1]))
@@ -59,7 +61,7 @@ class Leaf(NamedTuple):
         if self.missing and np.isnan(own).any():
             there = ~np.isnan(own[:, 0])
             own, responsibilities = own[there], responsibilities[there]
-        return self.family.sums(self.params, own, responsibilities)
+        return self.family.sums(self.params, own, responsibilities, *self.more)
 
 
 class Leaves(NamedTuple):
@@ -97,7 +99,9 @@ def leaves_of(family: Family, params: Any, d: int) -> Leaves:
 def _add(found: Leaves, family: Family, places: list[int], params: Any, first: int) -> None:
     if not isinstance(family, ObservedColumns):
         last = first + family.n_sums(len(places))
-        found.leaves.append(Leaf(family, places, params, range(first, last)))
+        # the regressions of patterns are computed once for all blocks
+        more = (family.regressions(params),) if isinstance(family, PatternedRows) else ()
+        found.leaves.append(Leaf(family, places, params, range(first, last), more=more))
         return
     found.totals.append(first)
     width = family.complete.n_sums(1)

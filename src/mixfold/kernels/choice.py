@@ -9,7 +9,7 @@ from mixfold.core.backend import Assignment, Model
 from mixfold.core.rows import Array, Rows
 from mixfold.kernels.factor import FactorKernel
 from mixfold.kernels.native import NativeKernel
-from mixfold.kernels.observed_gaussian import ObservedGaussianKernel
+from mixfold.kernels.patterned_rows import PatternedRowsKernel
 from mixfold.kernels.product import ProductKernel
 from mixfold.kernels.reference import ReferenceKernel
 
@@ -37,7 +37,7 @@ MIXTURE_KERNELS: tuple[Any, ...] = (  # fastest first
     FactorKernel,
     NativeKernel,
     ProductKernel,
-    ObservedGaussianKernel,
+    PatternedRowsKernel,
     ReferenceKernel,
 )
 

@@ -6,7 +6,9 @@ from mixfold.core.backend import Backend, Model
 from mixfold.core.capabilities import conjugate_of
 from mixfold.core.conjugate import Prior
 from mixfold.core.errors import InvalidInputError
+from mixfold.core.family import Family
 from mixfold.core.params import Params
+from mixfold.families.product import Product
 from mixfold.models.bayesian_mixture import BayesianMixture, MixturePosterior
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
@@ -28,11 +30,27 @@ def same_for_all(prior: object) -> bool:
 
 def no_prior(model: Model) -> str | None:
     """Why a model has no conjugate prior; None if it has one."""
-    if isinstance(model, MixtureModel) and conjugate_of(model.family) is not None:
-        return None
+    if not isinstance(model, MixtureModel):
+        return _refusal(repr(model))
+    return None if conjugate_of(model.family) is not None else _without_prior(model.family)
+
+
+def _without_prior(family: Family, columns: str = "") -> str:
+    """Why a family has no conjugate prior; of a product, the first factor that has none."""
+    if isinstance(family, Product):
+        factor = next(one for one in family.factors if conjugate_of(one.family) is None)
+        noun = "columns" if len(factor.columns) > 1 else "column"
+        return _without_prior(factor.family, f", the family of {noun} {factor.label!r}")
+    complete = family.for_complete_rows()
+    if conjugate_of(complete) is None:
+        return _refusal(f"{complete!r}{columns}")
+    return _refusal(f"{complete!r} with missing cells{columns}", "diagonal")
+
+
+def _refusal(named: str, gaussians: str = "full or diagonal") -> str:
     return (
-        f"{getattr(model, 'family', model)!r} has no conjugate prior here: use full or diagonal "
-        "Gaussians without a cap, families of counts such as Poisson, or a learner of the EM kind"
+        f"there is no conjugate prior here for {named}: use {gaussians} Gaussians without a cap, "
+        "families of counts such as Poisson, or a learner of the EM kind"
     )
 
 

@@ -93,6 +93,12 @@ class MomentMatching(Learner[MomentMatchingState]):
         prior = prior_of(backend, params, self.prior)
         return MomentMatchingState(prior, prior, 0, 0, 0)
 
+    def with_family_of(
+        self, backend: Backend, state: MomentMatchingState, params: Params, rows: int
+    ) -> MomentMatchingState:
+        """The state itself: rows with missing cells have the same posterior."""
+        return state
+
     def check_state(self, model: Model, state: MomentMatchingState) -> None:
         check_kind("state", state, MomentMatchingState)
         state.check(model)

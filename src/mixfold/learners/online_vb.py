@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 
@@ -40,7 +40,8 @@ from mixfold.learners._prior import (
 )
 from mixfold.learners._steps import RowCounts, batch_step
 from mixfold.models.bayesian_mixture import BayesianMixture, MixturePosterior
-from mixfold.models.mixture_model import MixtureParams
+from mixfold.models.limits_from_data import with_model
+from mixfold.models.mixture_model import MixtureBackend, MixtureParams
 from mixfold.schedules.power import Power
 
 FORMS = ("stochastic", "streaming")
@@ -160,6 +161,16 @@ class OnlineVB(Learner[OnlineVBState]):
     def init(self, backend: Backend, params: Params, seen: int = 0, seed: int = 0) -> OnlineVBState:
         prior = prior_of(backend, params, self.prior)
         return OnlineVBState(prior, prior, None, nothing(backend), RowCounts(0.0), 0, 0, 0, 0)
+
+    def with_family_of(
+        self, backend: Backend, state: OnlineVBState, params: Params, rows: int
+    ) -> OnlineVBState:
+        """The posterior of all rows so far is the prior of others: their statistics differ."""
+        model = mixture_of(backend).model
+        before = replace(model, family=model.family.for_complete_rows())
+        complete = with_model(cast(MixtureBackend, backend), before)
+        posterior = self.flushed(complete, state).params
+        return replace(self.init(backend, params), prior=posterior, params=posterior)
 
     def check_state(self, model: Model, state: OnlineVBState) -> None:
         check_kind("state", state, OnlineVBState)

@@ -24,7 +24,7 @@ from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
 from mixfold.core.rows import Array, Rows
 from mixfold.families import conditional_cells
-from mixfold.families.incomplete_rows import with_missing
+from mixfold.families.incomplete_rows import REMEDY, find_dependent, with_missing
 from mixfold.models.mixture_model import SMALLEST_WEIGHT, MixtureModel, MixtureParams
 
 
@@ -155,15 +155,14 @@ def contributions(model: MixtureModel, params: MixtureParams, x: NDArray[Any]) -
 
 def incomplete(model: MixtureModel) -> MixtureModel:
     """The mixture of rows with missing cells, which has the same parameters."""
-    try:
-        family = with_missing(model.family.for_complete_rows())
-    except InvalidInputError:
+    complete = model.family.for_complete_rows()
+    refused = find_dependent(complete)
+    if refused is not None:
         raise InvalidInputError(
-            f"the distribution of some columns of {model.family!r} given others is not known: use "
-            "a family of independent columns, or Gaussians whose covariance is 'full', 'tied', "
-            "'diag' or 'spherical'"
-        ) from None
-    return MixtureModel(family, model.k, model.d)
+            f"the distribution of some columns given others is not known in {refused.rows}, since "
+            f"{refused.why}: use {REMEDY}"
+        )
+    return MixtureModel(with_missing(complete), model.k, model.d)
 
 
 def log_density(model: MixtureModel, params: MixtureParams, x: Array) -> Array:

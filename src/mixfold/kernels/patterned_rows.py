@@ -1,4 +1,4 @@
-"""The E-step of Gaussians with covariances, some of whose cells are missing."""
+"""The E-step of families in which missing cells depend on the observed ones."""
 
 from __future__ import annotations
 
@@ -10,35 +10,47 @@ from numpy.typing import NDArray
 from mixfold.core.backend import Model
 from mixfold.core.rows import Array, Rows
 from mixfold.core.value import replace
-from mixfold.families.observed_gaussian import ObservedGaussian, Regressions
-from mixfold.kernels.native import KernelArguments, NativeKernel, is_compiled
+from mixfold.families.patterned_rows import PatternedRows, Regressions
+from mixfold.kernels.factor import FactorKernel
+from mixfold.kernels.native import NativeKernel
 from mixfold.kernels.reference import ReferenceKernel
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
+
+Complete = FactorKernel | NativeKernel | ReferenceKernel
+COMPLETE: tuple[type[Complete], ...] = (
+    FactorKernel,
+    NativeKernel,
+    ReferenceKernel,
+)  # fastest first
 
 
 class BothArguments(NamedTuple):
     """Parameters, those of the kernel of complete rows, and what is known of other rows."""
 
     params: MixtureParams
-    complete: KernelArguments
-    regressions: Regressions
+    complete: Any
+    regressions: Regressions[Any]
 
 
-class ObservedGaussianKernel(ReferenceKernel):
-    """Complete rows of a block are compiled, the others are the family's; sums are added."""
+class PatternedRowsKernel(ReferenceKernel):
+    """Complete rows of a block have the kernel of their family, and the others are the family's.
+
+    Sums of both are added. The regressions of patterns are computed once for all blocks.
+    """
 
     def __init__(self, model: MixtureModel) -> None:
         super().__init__(model)
-        assert isinstance(model.family, ObservedGaussian)
-        self._family = model.family
-        self._complete = NativeKernel(replace(model, family=model.family.complete))
+        assert isinstance(model.family, PatternedRows)
+        self._family: PatternedRows[Any] = model.family
+        complete = replace(model, family=model.family.complete)
+        self._complete: Complete = next(
+            kernel(complete) for kernel in COMPLETE if kernel.supports(complete)
+        )
 
     @staticmethod
     def supports(model: Model) -> bool:
-        """Whether the kernel serves a model on this machine."""
-        if not isinstance(model, MixtureModel):
-            return False
-        return isinstance(model.family, ObservedGaussian) and is_compiled()
+        """Whether the kernel serves a model."""
+        return isinstance(model, MixtureModel) and isinstance(model.family, PatternedRows)
 
     def prepare(self, params: MixtureParams) -> BothArguments:
         """Convert parameters for the other methods, once for many blocks."""
