@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, Generic, Self, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mixfold.core.arrays import is_array
 from mixfold.core.chart import Chart
@@ -244,6 +245,13 @@ def _arrays(thing: Any) -> Iterator[Array]:
 def n_components_of(params: object) -> int:
     """The number of components that parameters are of, which is the length of their first array."""
     return len(next(_arrays(params)))
+
+
+def n_components_with(found: NDArray[np.bool_]) -> int:
+    """In how many components something was found anywhere, (K, ...)."""
+    if not np.count_nonzero(found):  # as in nearly all passes
+        return 0
+    return int(found.reshape(len(found), -1).any(axis=1).sum())
 
 
 def groups(responsibilities: Array, weight: Array) -> Iterator[tuple[int, np.ndarray, Array]]:

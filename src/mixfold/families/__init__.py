@@ -2,6 +2,7 @@
 
 # modules for other packages, without a registered class
 HELPER_MODULES = (
+    "column_groups",
     "conditional_cells",
     "factor",
     "factor_analysis",

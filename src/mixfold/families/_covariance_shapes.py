@@ -33,26 +33,31 @@ from mixfold.families._covariance import (
 MOST_STEPS, FEW_SWEEPS, MOST_SWEEPS = 500, 3, 100
 MOST_BEGUN = 5  # components whose axes rotations begin at
 ENOUGH = 1e-14  # relative change after which iterations end
-SMALLEST = 1e-300
+SMALLEST, LEAST_SHARE = 1e-300, 1e-100
 
 Variances = Callable[[Array, Array], Array]
 """Constrained variances of components (K, d), from their weights and variances."""
 
 
+def _shares(weight: Array) -> Array:
+    """Normalised weights; none is zero, so that sums are not zero where a component's part is not."""
+    return np.maximum(weight / weight.sum(), LEAST_SHARE)
+
+
 def _determinants(variances: Array) -> Array:
     """Geometric means of variances, (K, 1)."""
-    return np.exp(np.log(np.maximum(variances, SMALLEST)).mean(axis=1, keepdims=True))
+    return np.asarray(np.exp(np.log(np.maximum(variances, SMALLEST)).mean(axis=1, keepdims=True)))
 
 
 def _equal_volumes(weight: Array, variances: Array) -> Array:
     """Own shapes and one volume."""
     volumes = _determinants(variances)
-    return variances / volumes * ((weight / weight.sum()) @ volumes)
+    return np.asarray(variances / volumes * ((weight / weight.sum()) @ volumes))
 
 
 def _equal_shapes(weight: Array, variances: Array) -> Array:
     """One shape and own volumes: each is given the other, in turn, until they do not change."""
-    shares = weight / weight.sum()
+    shares = _shares(weight)
     shape = np.maximum(shares @ variances, SMALLEST)
     volumes = np.ones((len(variances), 1))
     for _ in range(MOST_STEPS):
@@ -94,9 +99,8 @@ class ConstrainedDiagonal(Diag):
     def factorize(
         self, weight: Array, scatter: Array, reg: float, least: float, floor: Array
     ) -> tuple[Array, int]:
-        variances = np.maximum(scatter + reg, least)
-        if self.name[1] == "V":  # a variance of zero would make the volume zero
-            variances = np.maximum(variances, floor)
+        # a variance of zero would make the volume zero
+        variances = np.maximum(np.maximum(scatter + reg, least), floor)
         if self.name[1] == "I":
             variances = np.tile(variances.mean(axis=1, keepdims=True), (1, scatter.shape[1]))
             return self._floored(_equal(weight, variances), floor)
@@ -116,9 +120,8 @@ class ConstrainedFull(Full):
         self, weight: Array, scatter: Array, reg: float, least: float, floor: Array
     ) -> tuple[Array, int]:
         covariance = widened(regularized(unpack(scatter, len(floor)), reg), least)
-        if self.name[1] == "V":  # a direction without variance would make the volume zero
-            scale, _ = cholesky_floored(covariance, floor)
-            covariance = scale @ scale.swapaxes(1, 2)
+        scale, _ = cholesky_floored(covariance, floor)  # else volumes may be zero
+        covariance = scale @ scale.swapaxes(1, 2)
         return cholesky_floored(self._constrained(weight, covariance), floor)
 
     def _constrained(self, weight: Array, covariance: Array) -> Array:
@@ -148,7 +151,7 @@ def _turned(variances: Array, vectors: Array) -> Array:
 
 def _equal_matrices(weight: Array, covariance: Array) -> Array:
     """Multiples of one matrix: volumes are given the matrix and the reverse, in turn."""
-    shares, d = weight / weight.sum(), covariance.shape[1]
+    shares, d = _shares(weight), covariance.shape[1]
     common = np.tensordot(shares, covariance, 1)
     volumes = np.ones(len(covariance))
     for _ in range(MOST_STEPS):
@@ -163,7 +166,7 @@ def _equal_matrices(weight: Array, covariance: Array) -> Array:
 def _invertible(matrix: Array) -> Array:
     """The matrix with a hardly visible multiple of the identity added."""
     d = len(matrix)
-    return matrix + (ENOUGH * np.trace(matrix) / d + SMALLEST) * np.eye(d)
+    return np.asarray(matrix + (ENOUGH * np.trace(matrix) / d + SMALLEST) * np.eye(d))
 
 
 def _one_orientation(weight: Array, covariance: Array, variances: Variances) -> Array:

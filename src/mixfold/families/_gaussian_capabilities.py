@@ -16,11 +16,7 @@ from mixfold.core.statistics import Block, Blocks, lower_mask, outer_like, packe
 from mixfold.core.variance_floors import ROUNDING
 from mixfold.families._centred_moments import CentredMoments
 from mixfold.families._covariance import STRUCTURES, Covariance
-<<<<<<< HEAD
 from mixfold.families._covariance_shapes import SAME, structure_of
-from mixfold.families._factor_gaussian import LOG_2PI
-=======
->>>>>>> main
 from mixfold.families._gaussian_params import GaussianParams
 from mixfold.families._variance_limits import VarianceLimits
 from mixfold.families.factor_analysis import LOG_2PI
@@ -227,9 +223,10 @@ class GaussianCapabilities(
         k, d = params.means.shape
         if d != 1:
             return None
-        constant = -0.5 * LOG_2PI - self.log_determinant(params)
-        parts = [constant[:, None], params.means, self.whiten(params).reshape(k, 1)]
-        return KernelTerm("normal", np.hstack(parts))
+        found, deviations = np.empty((k, 3)), params.scale.reshape(-1)  # one if all share it
+        found[:, 0] = -0.5 * LOG_2PI - np.log(deviations)
+        found[:, 1], found[:, 2] = params.means[:, 0], 1.0 / deviations
+        return KernelTerm("normal", found)
 
     @property
     def row_updates(self) -> RowUpdates | None:

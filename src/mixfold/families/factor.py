@@ -38,13 +38,6 @@ class Factor:
         return self.columns[0] if len(self.columns) == 1 else self.columns
 
 
-@value
-class ProductParams:
-    """The parameters of every factor."""
-
-    parts: tuple[Any, ...]
-
-
 class Placed(NamedTuple):
     """A factor's family, its columns and its parameters."""
 

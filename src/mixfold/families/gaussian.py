@@ -7,12 +7,14 @@ from dataclasses import field, replace
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from mixfold.core.checks import check_above, check_array, check_kind, check_least
 from mixfold.core.conjugate import Conjugate
 from mixfold.core.errors import InvalidInputError, unknown_name
-from mixfold.core.family import groups
+from mixfold.core.family import Family, groups
+from mixfold.core.independent_columns import in_turn
 from mixfold.core.limits import LARGEST, LEAST_VARIANCE
 from mixfold.core.rows import Array
 from mixfold.core.statistics import (
@@ -25,7 +27,7 @@ from mixfold.core.statistics import (
     packed_length,
     unpack,
 )
-from mixfold.core.value import value
+from mixfold.core.value import equal, value
 from mixfold.families._covariance import STRUCTURES, lower_root
 from mixfold.families._covariance_shapes import NAMES, structure_of
 from mixfold.families._factor_gaussian import FACTOR, FactorGaussian
@@ -245,10 +247,11 @@ class Gaussian(GaussianCapabilities):
 
     def variance_floor(self, statistics: Block) -> Array:
         """The smallest variance allowed in each column, from the data's own scale."""
-        normalized = statistics.weight / statistics.weight.sum()
-        centre = normalized @ statistics.mean
-        total = normalized @ (self._variances(statistics) + np.square(statistics.mean - centre))
-        return self.floors(total, centre)
+        centre = statistics.pooled(statistics.mean)
+        if not self.floor_share:  # limits from the data do not depend on variances of a pass
+            return self.floors(np.zeros_like(centre), centre)
+        spread = self._variances(statistics) + np.square(statistics.mean - centre)
+        return self.floors(statistics.pooled(spread), centre)
 
     def _variances(self, statistics: Block) -> Array:
         if self.scatter == "diag":
@@ -335,6 +338,25 @@ class Gaussian(GaussianCapabilities):
         """All columns, from parts that follow one another."""
         means, scales = ([getattr(part, n) for part in parts] for n in ("means", "scale"))
         return GaussianParams(np.concatenate(means, axis=1), np.concatenate(scales, axis=1))
+
+    def join_families(self, others: Sequence[Family]) -> Gaussian | None:
+        """The Gaussians of all columns, with their limits."""
+        known = [self, *(one for one in others if isinstance(one, Gaussian))]
+        plain = [one._with_limits(None, None) for one in known]
+        if len(known) <= len(others) or not all(equal(plain[0], one) for one in plain):
+            return None
+        limits = [(one.column_floors, one.column_variances) for one in known]
+        joined = []
+        for each in zip(*limits, strict=True):
+            given = [one for one in each if one is not None]
+            if given and len(given) < len(known):
+                return None
+            joined.append(np.concatenate(given) if given else None)
+        return self._with_limits(*joined)
+
+    def columns_of_statistics(self, d: int) -> NDArray[np.intp]:
+        """Of the means and of the variances."""
+        return in_turn(d, 2)
 
     def capped(self, cap: float) -> Gaussian:
         return replace(self, cap=min(cap, self.cap or cap))
