@@ -24,6 +24,7 @@ from mixfold.sources.array_source import ArraySource
 FAILURES = (np.linalg.LinAlgError, ArithmeticError, InvalidInputError)
 # nats per row and column by which a candidate may be behind the best one before it is dropped
 MARGIN = 0.05
+LEAST_MARGIN = 10.0  # a difference of BIC that is very strong evidence (Kass and Raftery 1995)
 OF_SPLITS, OF_MERGES = 2**31 + 3, 2**31 + 4  # in seeds, where candidates and samples have others
 
 
@@ -113,7 +114,8 @@ class Starts:
     def _merge(self, after: Candidate, one: Candidate) -> None:
         if one.dropped or after.start is None or after.k != one.k + 1 or one.k == 1:
             return
-        assert one.backend is not None and after.backend is not None
+        assert one.backend is not None
+        assert after.backend is not None
         rows = one.settings.sample(one.backend, self.memory.rows, self.n_init, self.seed).rows()
         seed = [self.seed, OF_MERGES, one.k]
         drawn = merge_starts(after.backend, after.start.params, one.backend, rows, seed)
@@ -150,7 +152,7 @@ class Starts:
     @property
     def margin(self) -> float:
         """By how much the criterion of a candidate may be above the best."""
-        return 2.0 * MARGIN * self.memory.weight * self.memory.rows.d
+        return LEAST_MARGIN + 2.0 * MARGIN * self.memory.weight * self.memory.rows.d
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
 from typing import Any
 
 from mixfold.core.errors import InvalidInputError, unknown_name
@@ -14,10 +13,7 @@ from mixfold.families.gaussian import Gaussian
 
 ALL = "all"
 # in the order of mclust, from the fewest parameters to the most
-FOURTEEN = (
-    ("EII", "VII", "EEI", "VEI", "EVI", "VVI", "EEE")
-    + ("VEE", "EVE", "VVE", "EEV", "VEV", "EVV", "VVV")
-)  # fmt: skip
+FOURTEEN = tuple("EII VII EEI VEI EVI VVI EEE VEE EVE VVE EEV VEV EVV VVV".split())
 MCLUST_NAMES = {"spherical": "VII", "diag": "VVI", "tied": "EEE", "full": "VVV"}
 
 
@@ -36,31 +32,32 @@ def check_covariance(covariance: Any) -> None:
 
 def families_by_covariance(family: Family, covariance: str | Sequence[str]) -> dict[str, Family]:
     """The family with each of the covariances; one without a name if it has none to choose."""
-    own = (
-        {field.name for field in fields(family)} if hasattr(family, "__dataclass_fields__") else ()
-    )
-    if covariance == ALL:
-        if "covariance" not in own:
+    known, own = _known(family), getattr(family, "covariance", None)
+    if not known:
+        if covariance == ALL:
             return {"": family}
-        names: Sequence[str] = _known(family)
-    else:
-        names = [covariance] if isinstance(covariance, str) else covariance
-    if "covariance" not in own:
         raise InvalidInputError(
             f"covariance is {covariance!r}, but a {name_of(family)} family has none to choose: "
             "leave covariance out, or use family='gaussian'"
         )
+    if covariance == ALL:
+        names: Sequence[str] = known
+    else:
+        names = [covariance] if isinstance(covariance, str) else covariance
+    found: dict[str, Family] = {}
     for name in names:
-        if name not in (*_known(family), *MCLUST_NAMES, family.covariance):  # type: ignore[attr-defined]
-            raise unknown_name(f"covariance of {type(family).__name__}", name, _known(family))
-    return {name: replace(family, covariance=name) for name in dict.fromkeys(names)}
+        if name not in (*known, *MCLUST_NAMES, own):
+            raise unknown_name(f"covariance of {type(family).__name__}", name, known)
+        found[name] = replace(family, covariance=name)
+    return found
 
 
 def _known(family: Family) -> Sequence[str]:
-    """All covariances of a family."""
+    """All covariances of a family; none if it has nothing to choose."""
     if isinstance(family, Gaussian):
         return FOURTEEN
-    return list(dict.fromkeys(one.covariance for one in type(family).variants()))
+    variants = [getattr(one, "covariance", None) for one in type(family).variants()]
+    return list(dict.fromkeys(name for name in variants if isinstance(name, str)))
 
 
 def same_model(name: str, k: int, d: int) -> str:
@@ -72,7 +69,7 @@ def same_model(name: str, k: int, d: int) -> str:
     name = MCLUST_NAMES.get(name, name)
     if name not in FOURTEEN:
         return name
-    volume, shape, orientation = name
+    volume, shape, orientation = name[0], name[1], name[2]
     if d == 1:
         shape = orientation = "I"
     if k > 1:

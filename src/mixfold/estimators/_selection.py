@@ -13,7 +13,7 @@ from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner_capabilities import row_keeping
 from mixfold.core.rows import Rows
 from mixfold.core.source import Source
-from mixfold.estimators._candidate_starts import FAILURES, Starts
+from mixfold.estimators._candidate_starts import FAILURES, LEAST_MARGIN, Starts
 from mixfold.estimators._candidates import HELD_OUT, Candidate, Sums, sums_of
 from mixfold.fitting.plan import FitPlan, GivenParams
 from mixfold.fitting.shared_passes import Member, SharedBlocks, SharedPass, run_together
@@ -86,7 +86,8 @@ class Selection:
 
     def _plan(self, one: Candidate, shared: SharedBlocks) -> bool:
         """Make the plan of a fit; whether it could be made."""
-        assert one.backend is not None and one.start is not None
+        assert one.backend is not None
+        assert one.start is not None
         settings, seed = one.settings, self.starts.seed
         learner = settings.learner.resolve(self.starts.memory.length, shared.d, False)
         learner = row_keeping(learner).searching_from(settings.initialization.kinds)
@@ -114,11 +115,10 @@ class Selection:
         """The fits that could not become the best, were all further gains like the last."""
         if not self.starts.drop or self.criterion not in ("bic", "aic"):
             return []
-        now = {number: self._present(ready[number], 0) for number in range(len(ready))}
-        best = min(now.values())
+        best = min(self._present(one, 0) for one in ready)
         leaving = []
         for number in going_on:
-            if self._present(ready[number], PASSES_LEFT) > best:
+            if self._present(ready[number], PASSES_LEFT) > best + LEAST_MARGIN:
                 member = ready[number].member
                 assert member is not None
                 ready[number].dropped = (
@@ -161,7 +161,8 @@ class Selection:
                 self._tell(one)
 
     def _sums(self, one: Candidate, rows: Rows) -> Sums:
-        assert one.backend is not None and one.params is not None
+        assert one.backend is not None
+        assert one.params is not None
         return sums_of(one.backend, one.params, rows)
 
     def _tell(self, one: Candidate) -> None:

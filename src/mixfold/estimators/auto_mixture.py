@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import wraps
-from numbers import Integral
 from typing import Any, Self
 
-import numpy as np
 from sklearn.base import DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
-from mixfold.core.arrays import nan_to_zero
 from mixfold.core.checks import check_above, check_whole
 from mixfold.core.errors import (
     InvalidInputError,
@@ -25,11 +22,11 @@ from mixfold.core.family import Family
 from mixfold.core.learner import Learner
 from mixfold.core.missing_cells import has_missing
 from mixfold.core.registry import is_called
-from mixfold.core.rows import Rows
 from mixfold.core.source import Source
 from mixfold.estimators._candidate_starts import InMemory, Starts, read_in_memory
 from mixfold.estimators._candidates import CRITERIA, HELD_OUT, Candidate
 from mixfold.estimators._cells import cells_of, frame_of
+from mixfold.estimators._component_numbers import check_distinct, numbers
 from mixfold.estimators._covariance_names import (
     ALL,
     check_covariance,
@@ -50,7 +47,6 @@ LABELS = {
     "aic": "AIC (smaller is better)",
     HELD_OUT: "held-out log-density per row (larger is better)",
 }
-FIRST_ROWS = 4096  # among which enough different ones are looked for
 
 
 def _of_best(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -69,16 +65,16 @@ class AutoMixture(DensityMixin, Guarded):  # type: ignore[misc]
 
     Every number of components is fitted with every covariance. `results_` has a row for each of
     these candidates, and `best_estimator_` is the best, whose methods and fitted attributes this
-    estimator has too: `predict`, `score`, `sample`, `save`, `weights_`, `means_` and others. To learn
-    more rows afterwards, use `best_estimator_.partial_fit`.
+    estimator has too: `predict`, `score`, `sample`, `save`, `weights_`, `means_` and others. To
+    learn more rows afterwards, use `best_estimator_.partial_fit`.
 
     Parameters
     ----------
     n_components : int or sequence of int, default=1, 2, ..., 9
         The numbers of components, such as `range(1, 10)`.
     covariance : "all", str or list of str, default="all"
-        Covariances of the components: "all" is mclust's fourteen (EII, VII, ..., VVV) for Gaussians,
-        and whatever a family has to choose from otherwise.
+        Covariances of the components: "all" is mclust's fourteen (EII, VII, ..., VVV) for
+        Gaussians, and whatever a family has to choose from otherwise.
     family : str or family object, default="gaussian"
         The distribution of the components, as of `Mixture`.
     criterion : {"bic", "icl", "aic", "held-out"}, default="bic"
@@ -106,11 +102,12 @@ class AutoMixture(DensityMixin, Guarded):  # type: ignore[misc]
     Attributes
     ----------
     results_ : table
-        A row for each candidate: `n_components`, `covariance`, `log_likelihood` of all rows learned,
-        `n_parameters`, `bic`, `icl`, `aic`, `held_out` if that is the criterion, `n_degenerate`,
-        `converged`, `dropped` (why it was not fitted until the end or cannot be chosen, else empty),
-        `seconds`, `n_init` (kinds of initial parameters compared), `start` (the kind that was best:
-        "search", "split" or "merge"). A pandas frame, or an Arrow table if there is no pandas.
+        A row for each candidate: `n_components`, `covariance`, `log_likelihood` of all rows
+        learned, `n_parameters`, `bic`, `icl`, `aic`, `held_out` if that is the criterion,
+        `n_degenerate`, `converged`, `dropped` (why it was not fitted until the end, or cannot be
+        chosen; else empty), `seconds`, `n_init` (how many kinds of initial parameters were
+        compared) and `start` (which was best: "search", "split" or "merge"). A pandas frame, or an
+        Arrow table if there is no pandas.
     best_estimator_ : Mixture
         The best candidate.
 
@@ -122,10 +119,10 @@ class AutoMixture(DensityMixin, Guarded):  # type: ignore[misc]
     not bounded, are chosen only if there are no others. Covariances that are the same model, as all
     orientations of a single component, are fitted once.
 
-    Data of up to 64 MiB are read once, and kept in memory. Of larger ones a sample of 64 MiB is drawn
-    in one pass, and all candidates are then fitted in the same passes, so that a file is read as
-    often as the candidate that needs most passes requires. One more pass computes the criteria,
-    and "held-out" another.
+    Data of up to 64 MiB are read once, and kept in memory. Of larger ones a sample of 64 MiB is
+    drawn in one pass, and all candidates are then fitted in the same passes, so that a file is read
+    as often as the candidate that needs most passes requires. One more pass computes the criteria,
+    and "held-out" needs two more.
 
     Examples
     --------
@@ -332,14 +329,16 @@ class AutoMixture(DensityMixin, Guarded):  # type: ignore[misc]
             raise MissingExtraError("matplotlib", "studies", "drawing") from error
         axes = plt.gca() if ax is None else ax
         column = self.criterion.replace("-", "_")
-        table = {name: list(map(_plain, self.results_[name])) for name in self.results_.keys()}
-        rows = list(zip(table["covariance"], table["n_components"], table[column], strict=True))
-        for name in dict.fromkeys(table["covariance"]):
-            own = sorted((k, value) for covariance, k, value in rows if covariance == name)
-            axes.plot(*zip(*own, strict=True), marker="o", label=name or None)
+        names, k, reached = (
+            [_plain(cell) for cell in self.results_[name]]
+            for name in ("covariance", "n_components", column)
+        )
+        for name in dict.fromkeys(names):
+            own = [i for i, other in enumerate(names) if other == name]
+            axes.plot([k[i] for i in own], [reached[i] for i in own], marker="o", label=name)
         axes.set_xlabel("number of components")
         axes.set_ylabel(LABELS[self.criterion])
-        if any(table["covariance"]):
+        if any(names):
             axes.legend(title="covariance", ncols=2, fontsize="small")
         return axes
 
@@ -380,44 +379,6 @@ class AutoMixture(DensityMixin, Guarded):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.missing == MARGINALIZE
         return tags
-
-
-def numbers(n_components: Any) -> list[int]:
-    """The numbers of components in ascending order, each once."""
-    given = [n_components] if isinstance(n_components, Integral) else n_components
-    if isinstance(given, str) or not isinstance(given, Iterable):
-        raise InvalidInputError(
-            f"n_components is {n_components!r}: give numbers such as range(1, 10), or one number"
-        )
-    found = list(given)
-    if not found:
-        raise InvalidInputError(
-            f"n_components is {n_components!r}, which is empty: give at least one number, such as "
-            "range(1, 10)"
-        )
-    for number in found:
-        check_whole("a number in n_components", number)
-    return sorted({int(number) for number in found})
-
-
-def check_distinct(wanted: Sequence[int], memory: InMemory) -> None:
-    """Refuse more components than there are different rows."""
-    rows = memory.rows.whole()
-    if not memory.whole or _n_distinct(rows.cut(0, FIRST_ROWS)) >= wanted[-1]:
-        return
-    known = _n_distinct(rows)
-    if known < wanted[-1]:
-        raise InvalidInputError(
-            f"n_components has {wanted[-1]}, but the data have {known} distinct rows "
-            f"(n_samples = {len(rows)}): leave out numbers above {known}"
-        )
-
-
-def _n_distinct(rows: Rows) -> int:
-    """How many different rows of positive weight there are."""
-    x = rows.x[rows.weights() > 0.0]
-    cells = np.hstack([nan_to_zero(x), np.isnan(x)]) if has_missing(x) else x
-    return len(np.unique(cells, axis=0))
 
 
 def _plain(cell: Any) -> Any:
