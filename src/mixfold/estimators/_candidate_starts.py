@@ -14,11 +14,12 @@ import numpy as np
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Rows
 from mixfold.core.source import Source, draw_rows
-from mixfold.estimators._candidates import HELD_OUT, Candidate, sums_of
+from mixfold.estimators._candidates import Candidate, sums_of
 from mixfold.fitting.initialization import SampledParams
 from mixfold.learners.further_search import MOST_BYTES, OF_SAMPLE
 from mixfold.learners.neighbouring_starts import best_start, merge_starts, split_starts
 from mixfold.models.limits_from_data import limited
+from mixfold.models.mixture_model import MixtureParams
 from mixfold.sources.array_source import ArraySource
 
 FAILURES = (np.linalg.LinAlgError, ArithmeticError, InvalidInputError)
@@ -67,10 +68,11 @@ def read_in_memory(source: Source, seed: int) -> InMemory:
 class Starts:
     """Finds the initial parameters of candidates, from those with few components to many and back.
 
-    Candidates are compared by `criterion`; with `drop`, those far behind the best are not searched.
+    Candidates are compared by `criterion`, which needs rows that are `held_out` or not; with `drop`, those far behind the best are not searched.
     """
 
     memory: InMemory
+    held_out: Rows | None
     criterion: str
     drop: bool
     n_init: int
@@ -104,7 +106,7 @@ class Starts:
             drawn = split_starts(before.backend, before.start.params, one.backend, rows, seed)
             self._compare(one, "split", drawn, rows)
             if self._behind(one, rows):
-                one.dropped = f"its {self.estimated} is too far above the best, without a search"
+                one.dropped = f"far behind the best in {self.criterion} after a split"
                 return
         sampled = SampledParams(one.backend, sample)
         drawn = [sampled.params(number) for number in range(len(sampled))]
@@ -128,26 +130,28 @@ class Starts:
         whole = len(rows) == self.memory.length
         one.start = best_start(one.backend, one.start, kind, drawn, rows, one.prior_strength, whole)
 
-    @property
-    def estimated(self) -> str:
-        """The criterion that can be computed from the sample."""
-        return ("aic" if self.criterion == HELD_OUT else self.criterion).upper()
-
     def _behind(self, one: Candidate, rows: Rows) -> bool:
         """Whether a candidate is too far behind the best so far to win."""
         if one.start is None or not self.drop:
             return False
-        assert one.backend is not None
-        sums = sums_of(one.backend, one.start.params, rows).scaled(self.memory.weight)
-        one.estimate = sums.criteria(one.model.n_parameters())[self.estimated.lower()]
+        one.estimate = self._estimate(one, one.start.params, rows)
         self.best = min(self.best, one.estimate)
         return one.estimate > self.best + self.margin
+
+    def _estimate(self, one: Candidate, params: MixtureParams, rows: Rows) -> float:
+        """The criterion of all rows, from a sample; that of held-out rows is -2 log L too."""
+        assert one.backend is not None
+        if self.held_out is not None:
+            sums = sums_of(one.backend, params, self.held_out).scaled(self.memory.weight)
+            return -2.0 * sums.log_likelihood
+        sums = sums_of(one.backend, params, rows).scaled(self.memory.weight)
+        return sums.criteria(one.model.n_parameters())[self.criterion]
 
     def drop_hopeless(self, candidates: Sequence[Candidate]) -> None:
         """Drop the candidates that are too far behind the best of all, before passes are made."""
         for one in candidates:
             if self.drop and not one.dropped and one.estimate > self.best + self.margin:
-                one.dropped = f"its {self.estimated} is too far above the best, before all passes"
+                one.dropped = f"far behind the best in {self.criterion} before all rows are read"
 
     @property
     def margin(self) -> float:

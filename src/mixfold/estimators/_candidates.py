@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf, log, nan
 
 import numpy as np
@@ -67,7 +67,8 @@ class Candidate:
     """One mixture of a selection, and what is known of it so far.
 
     `dropped` says why it was not fitted until the end, or cannot be chosen; `estimate` is the
-    criterion of its start. `same` is another candidate that is the same model.
+    criterion of its start. `same` is another candidate that is the same model. `reached` are the
+    log-likelihoods per row of passes that only sum statistics, if `sums_passes` now.
     """
 
     covariance: str
@@ -83,6 +84,8 @@ class Candidate:
     estimate: float = inf
     same: Candidate | None = None
     member: Member | None = None
+    reached: list[float] = field(default_factory=list)
+    sums_passes: bool = False
     params: MixtureParams | None = None
     sums: Sums | None = None
     held_out: float = nan

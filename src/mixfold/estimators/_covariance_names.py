@@ -12,8 +12,10 @@ from mixfold.core.value import replace
 from mixfold.families.gaussian import Gaussian
 
 ALL = "all"
-# in the order of mclust, from the fewest parameters to the most
-FOURTEEN = tuple("EII VII EEI VEI EVI VVI EEE VEE EVE VVE EEV VEV EVV VVV".split())
+# mclust's names, in its order
+SPHERES, DIAGONALS = ("EII", "VII"), ("EEI", "VEI", "EVI", "VVI")
+ELLIPSES = ("EEE", "VEE", "EVE", "VVE", "EEV", "VEV", "EVV", "VVV")
+FOURTEEN = (*SPHERES, *DIAGONALS, *ELLIPSES)
 MCLUST_NAMES = {"spherical": "VII", "diag": "VVI", "tied": "EEE", "full": "VVV"}
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import isfinite
+from itertools import pairwise
+from math import inf, isfinite
 
 import numpy as np
 
@@ -113,30 +114,35 @@ class Selection:
 
     def _hopeless(self, ready: Sequence[Candidate], going_on: Sequence[int]) -> list[int]:
         """The fits that could not become the best, were all further gains like the last."""
+        for number in going_on:
+            self._note(ready[number])
         if not self.starts.drop or self.criterion not in ("bic", "aic"):
             return []
         best = min(self._present(one, 0) for one in ready)
         leaving = []
         for number in going_on:
-            if self._present(ready[number], PASSES_LEFT) > best + LEAST_MARGIN:
-                member = ready[number].member
-                assert member is not None
-                ready[number].dropped = (
-                    f"its {self.criterion.upper()} was too far above the best after "
-                    f"{member.fit.passes} passes"
-                )
+            one = ready[number]
+            if len(one.reached) > 2 and self._present(one, PASSES_LEFT) > best + LEAST_MARGIN:
+                assert one.member is not None
+                passes = one.member.fit.passes
+                one.dropped = f"far behind the best in {self.criterion} after pass {passes}"
                 leaving.append(number)
         return leaving
 
+    def _note(self, one: Candidate) -> None:
+        """Note the log-likelihood of a pass over all rows, if no update was made within it."""
+        assert one.member is not None
+        if one.sums_passes:
+            one.reached.append(one.member.fit.log_likelihood)
+        one.sums_passes = one.member.plan.learner.is_reduction(one.member.fit.state)
+
     def _present(self, one: Candidate, more: int) -> float:
         """The criterion after so many more gains like the last; infinity if nothing is known."""
-        assert one.member is not None
-        reached = one.member.fit.history.log_likelihood
-        if len(reached) < 2:
-            return -np.inf if more else np.inf
+        if not one.reached:
+            return inf
         weight = self.starts.memory.weight
-        gain = max(float(reached[-1] - reached[-2]), 0.0)
-        total = weight * (float(reached[-1]) + more * gain)
+        gain = max([0.0, *(b - a for a, b in pairwise(one.reached[-3:]))])
+        total = weight * (one.reached[-1] + more * gain)
         return Sums(weight, total).criteria(one.model.n_parameters())[self.criterion]
 
     def _evaluate(self, candidates: Sequence[Candidate]) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, Self
 
+import numpy as np
 from sklearn.base import DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -22,6 +23,7 @@ from mixfold.core.family import Family
 from mixfold.core.learner import Learner
 from mixfold.core.missing_cells import has_missing
 from mixfold.core.registry import is_called
+from mixfold.core.rows import Rows
 from mixfold.core.source import Source
 from mixfold.estimators._candidate_starts import InMemory, Starts, read_in_memory
 from mixfold.estimators._candidates import CRITERIA, HELD_OUT, Candidate
@@ -36,7 +38,7 @@ from mixfold.estimators._covariance_names import (
 from mixfold.estimators._edge import open_data, seed_from
 from mixfold.estimators._evaluation import MARGINALIZE
 from mixfold.estimators._guarded import Guarded
-from mixfold.estimators._held_out_rows import RandomPart
+from mixfold.estimators._held_out_rows import OF_HELD_OUT, RandomPart
 from mixfold.estimators._selection import Selection
 from mixfold.estimators.mixture import Mixture
 from mixfold.learners.auto import Auto
@@ -122,7 +124,7 @@ class AutoMixture(DensityMixin, Guarded):  # type: ignore[misc]
     Data of up to 64 MiB are read once, and kept in memory. Of larger ones a sample of 64 MiB is
     drawn in one pass, and all candidates are then fitted in the same passes, so that a file is read
     as often as the candidate that needs most passes requires. One more pass computes the criteria,
-    and "held-out" needs two more.
+    and "held-out" needs three more.
 
     Examples
     --------
@@ -254,18 +256,21 @@ class AutoMixture(DensityMixin, Guarded):  # type: ignore[misc]
     ) -> tuple[Candidate, list[Candidate]]:
         """The best candidate and all of them; rows with missing cells may be found on the way."""
         held_out: Source | None = None
+        aside: Rows | None = None
         if self.criterion == HELD_OUT:
             whole, fraction = source, float(self.held_out_fraction)
             source = RandomPart(whole, fraction, seed, held_out=False)
             held_out = RandomPart(whole, fraction, seed, held_out=True)
-            if next(held_out.blocks(), None) is None:
+            if next(held_out.blocks(), None) is None or next(source.blocks(), None) is None:
                 raise InvalidInputError(
-                    f"held_out_fraction is {fraction!r}, which of {memory.length:,} rows are none: "
-                    "give a larger fraction or more rows, or use another criterion"
+                    f"held_out_fraction is {fraction!r}, which leaves no row of {memory.length:,} "
+                    "to learn from or to hold out: give more rows, or use another criterion"
                 )
             memory = read_in_memory(source, seed)
+            check_distinct(numbers(self.n_components), memory)
+            aside = held_out.sample(memory.rows.length, np.random.default_rng([seed, OF_HELD_OUT]))
             source = memory.rows if memory.whole else source
-        starts = Starts(memory, self.criterion, bool(self.drop), self.n_init, seed)
+        starts = Starts(memory, aside, self.criterion, bool(self.drop), self.n_init, seed)
         selection = Selection(source, held_out, starts, self.max_iter, self.verbose)
         missing = has_missing(memory.rows.x)
         with warnings.catch_warnings():  # of candidates; those of the best are shown at the end
