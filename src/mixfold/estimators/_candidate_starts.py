@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
@@ -19,7 +19,7 @@ from mixfold.fitting.initialization import SampledParams
 from mixfold.learners.further_search import MOST_BYTES, OF_SAMPLE
 from mixfold.learners.neighbouring_starts import best_start, merge_starts, split_starts
 from mixfold.models.limits_from_data import limited
-from mixfold.models.mixture_model import MixtureParams
+from mixfold.models.mixture_model import MixtureParams, count_spurious
 from mixfold.sources.array_source import ArraySource
 
 FAILURES = (np.linalg.LinAlgError, ArithmeticError, InvalidInputError)
@@ -68,7 +68,8 @@ def read_in_memory(source: Source, seed: int) -> InMemory:
 class Starts:
     """Finds the initial parameters of candidates, from those with few components to many and back.
 
-    Candidates are compared by `criterion`, which needs rows that are `held_out` or not; with `drop`, those far behind the best are not searched.
+    Candidates are compared by `criterion`, on rows that are `held_out` if it is that. With `drop`,
+    no search is made for those far behind the best.
     """
 
     memory: InMemory
@@ -77,7 +78,12 @@ class Starts:
     drop: bool
     n_init: int
     seed: int
-    best: float = inf
+    estimates: dict[tuple[str, int], float] = field(default_factory=dict)
+
+    @property
+    def best(self) -> float:
+        """The best estimate of the criterion so far."""
+        return min(self.estimates.values(), default=inf)
 
     def find(self, candidates: Sequence[Candidate]) -> None:
         """The starts of candidates with one covariance, in the order of their components."""
@@ -135,7 +141,9 @@ class Starts:
         if one.start is None or not self.drop:
             return False
         one.estimate = self._estimate(one, one.start.params, rows)
-        self.best = min(self.best, one.estimate)
+        # components on few rows have any likelihood, and must not drop others
+        spurious = count_spurious(one.model, one.start.params, [rows])
+        self.estimates[one.covariance, one.k] = inf if spurious else one.estimate
         return one.estimate > self.best + self.margin
 
     def _estimate(self, one: Candidate, params: MixtureParams, rows: Rows) -> float:
