@@ -18,6 +18,7 @@ def select(
         o.option("-k", "--components", metavar="A:B", help="Numbers of components: 1:9, or 2,4,8."),
     ] = "1:9",
     family: o.Family = "gaussian",
+    family_of: o.FamilyOf = None,
     covariance: Annotated[
         str | None,
         o.option("--covariance", metavar="A,B,...", help="all (default), or such as EEE,VVV."),
@@ -56,7 +57,7 @@ def select(
     from mixfold.cli._tables import console, print_plain
     from mixfold.estimators.auto_mixture import AutoMixture
 
-    mixture = Settings(1, family, None, "auto", missing=missing, unseen=unseen).estimator()
+    mixture = Settings(1, family, None, "auto", family_of=family_of or []).estimator()
     model = AutoMixture(
         numbers_of(components),
         _covariances(covariance),
@@ -66,6 +67,7 @@ def select(
         n_init=n_init,
         max_iter=max_iter,
         missing=missing,
+        overrides=mixture.overrides,
         unseen=unseen,
         columns=o.listed(columns),
         random_state=seed,
