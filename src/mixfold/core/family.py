@@ -129,6 +129,10 @@ class Family(ABC, Generic[ParamsT]):
         """Which values are allowed in a column, for error messages."""
         return self.support_message
 
+    def at_column(self, column: int) -> Family:
+        """The family of a column, which is this one unless columns have families of their own."""
+        return self
+
     def out_of_support(self, x: Array) -> np.ndarray | None:
         """Where `x` is outside the family's support, (n, d); None if it cannot be.
 

@@ -8,6 +8,7 @@ HELPER_MODULES = (
     "factor_analysis",
     "incomplete_rows",
     "mean_params",
+    "new_levels",
     "observed_columns",
     "observed_factors",
     "observed_gaussian",

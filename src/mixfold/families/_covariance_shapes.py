@@ -40,8 +40,8 @@ Variances = Callable[[Array, Array], Array]
 
 
 def _shares(weight: Array) -> Array:
-    """Normalised weights; none is zero, so that sums are not zero where a component's part is not."""
-    return np.maximum(weight / weight.sum(), LEAST_SHARE)
+    """Normalised weights, none of them zero, by which sums of the parts are divided."""
+    return np.asarray(np.maximum(weight / weight.sum(), LEAST_SHARE))
 
 
 def _determinants(variances: Array) -> Array:

@@ -21,6 +21,15 @@ from mixfold.families._gaussian_params import GaussianParams
 from mixfold.families._variance_limits import VarianceLimits
 from mixfold.families.factor_analysis import LOG_2PI
 
+# Rows of the prior per component, for each free parameter of the scales and divided by the number
+# of rows. It was chosen by the likelihood of held-out rows of small tables. Numbers that do not
+# depend on n, such as d + 2, were worse on iris and thyroid with 3 components, and with discrete
+# columns.
+PRIOR_ROWS = 2.0
+# Number of rows above which it falls with the cube of n. The covariance of all rows is many times
+# that of components that are far apart: with 8,000 images of fashion_mnist in 30 columns, 0.15
+# rows of it cost 0.4 nats per row and 2% of the held-out gain.
+SMALL_TABLE = 1000.0
 TIMES_ROBUST = 10.0  # the largest multiple of robust variances in the prior
 ON_DEVICES = ("full", "diag")  # structures whose M-steps can be made on a device
 SMALLEST = 1e-300  # weight of a component without rows
@@ -182,14 +191,15 @@ class GaussianCapabilities(
             weight = np.full_like(weight, weight.mean())
         return (block.shrunk(whole, weight / np.maximum(weight + rows, SMALLEST), 0.0),)
 
-    def n_scale_parameters(self, k: int, d: int) -> int:
-        return self.structure.n_parameters(k, d)
+    def prior_rows(self, k: int, d: int, n: float) -> float:
+        rows = PRIOR_ROWS * self.structure.n_parameters(k, d) / n
+        return float(rows * min(1.0, SMALL_TABLE / n) ** 2)
 
-    def scale_divergence(self, a: GaussianParams, b: GaussianParams) -> Array:
-        d, whiten = a.means.shape[1], self.whiten(b)
-        spread = whiten * a.scale if whiten.ndim == 2 else whiten @ a.scale
+    def prior_divergence(self, prior: GaussianParams, params: GaussianParams) -> Array:
+        d, whiten = prior.means.shape[1], self.whiten(params)
+        spread = whiten * prior.scale if whiten.ndim == 2 else whiten @ prior.scale
         square = np.square(spread).reshape(len(spread), -1).sum(axis=1)
-        logs = self.log_determinant(b) - self.log_determinant(a)
+        logs = self.log_determinant(params) - self.log_determinant(prior)
         return np.asarray(0.5 * (square - d) + logs)
 
     # kernels

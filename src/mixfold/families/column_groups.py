@@ -16,7 +16,7 @@ from mixfold.core.independent_columns import (
     split_columns,
 )
 from mixfold.core.rows import Array
-from mixfold.core.statistics import Blocks
+from mixfold.core.statistics import Block, Blocks
 from mixfold.core.value import value
 
 
@@ -155,3 +155,36 @@ def divided_blocks(groups: tuple[Group, ...], blocks: Blocks) -> list[Blocks]:
         for j, i in enumerate(group.members):
             found[i] = tuple(block_of_column(block, columns, j) for block in own)
     return [found[i] for i in range(len(found))]
+
+
+def joined_blocks(groups: tuple[Group, ...], parts: Sequence[Blocks]) -> Blocks:
+    """The blocks of groups, from those of every factor."""
+    found: list[Block] = []
+    for group in groups:
+        own, n = [parts[i] for i in group.members], len(group.places)
+        if len(own) == 1:
+            found += own[0]
+            continue
+        assert group.divisible is not None
+        columns = group.divisible.columns_of_statistics(n)
+        columns = columns[n:] if group.family.accepts_missing else columns
+        found += [_joined_block(blocks, columns) for blocks in zip(*own, strict=True)]
+    return tuple(found)
+
+
+def _joined_block(parts: Sequence[Block], columns: NDArray[np.intp]) -> Block:
+    """The block of several columns, whose statistics are of these `columns`."""
+    m = sum(part.mean.shape[1] for part in parts)
+    weight = parts[0].weight
+    if weight.ndim == 2:
+        weight = _in_order([part.weight for part in parts], columns[:m])
+    mean = _in_order([part.mean for part in parts], columns[:m])
+    return Block(weight, mean, _in_order([part.scatter for part in parts], columns[m:]))
+
+
+def _in_order(parts: Sequence[Array], columns: NDArray[np.intp]) -> Array:
+    """Numbers of every column, (K, n) each, where they are among those of all."""
+    found = np.empty((len(parts[0]), len(columns)))
+    for j, part in enumerate(parts):
+        found[:, columns == j] = part
+    return found

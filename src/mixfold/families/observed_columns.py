@@ -54,6 +54,9 @@ class Incomplete(Family):
     def supports(self, d: int) -> tuple[Support, ...]:
         return self.complete.supports(d)
 
+    def at_column(self, column: int) -> Family:
+        return self.complete.at_column(column)
+
     def support_message_of(self, column: int) -> str:
         return self.complete.support_message_of(column)
 

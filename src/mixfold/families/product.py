@@ -21,6 +21,7 @@ from mixfold.core.statistics import Block, Blocks, BlockShape, reciprocal
 from mixfold.core.support import Support
 from mixfold.core.value import replace, value
 from mixfold.families._group_coordinates import GroupCoordinates
+from mixfold.families._group_priors import GroupPriors
 from mixfold.families._product_posteriors import ConjugateFactor, ProductConjugate
 from mixfold.families.bernoulli import Bernoulli
 from mixfold.families.categorical import Categorical
@@ -39,7 +40,7 @@ __all__ = ["Product", "ProductParams"]
 
 
 @value
-class Product(Family[ProductParams]):
+class Product(GroupPriors, Family[ProductParams]):
     """Every column, or group of columns, has a family of its own, independent given the component.
 
     log p(x|k) is the sum of the log densities of the factors, and every factor is maximised by
@@ -219,6 +220,9 @@ class Product(Family[ProductParams]):
                 found[place] = support
         return tuple(found)
 
+    def at_column(self, column: int) -> Family:
+        return next(family for family, places in self._parts() if column in places).at_column(0)
+
     def support_message_of(self, column: int) -> str:
         family, places = next(part for part in self._parts() if column in part[1])
         return family.support_message_of(places.index(column))
@@ -375,8 +379,7 @@ class Product(Family[ProductParams]):
         return self._limited(lambda known, i, places: known.with_limits(x[:, places]))
 
     def with_limits_of(self, params: ProductParams, weights: Array) -> Product:
-        parts = params.parts
-        return self._limited(lambda known, i, places: known.with_limits_of(parts[i], weights))
+        return self._limited(lambda known, i, _: known.with_limits_of(params.parts[i], weights))
 
     def without_limits(self) -> Product:
         return self._limited(lambda known, i, places: known.without_limits())
@@ -389,12 +392,9 @@ class Product(Family[ProductParams]):
 
     def _limited(self, change: Callable[[Any, int, list[int]], Family]) -> Product:
         """The product whose factors have other limits, where they take any."""
-        found = []
-        for i, (factor, (family, places)) in enumerate(
-            zip(self.factors, self._parts(), strict=True)
-        ):
+        found = list(self.factors)
+        for i, (family, places) in enumerate(self._parts()):
             known = limits_of(family)
-            found.append(
-                factor if known is None else replace(factor, family=change(known, i, places))
-            )
+            if known is not None:
+                found[i] = replace(found[i], family=change(known, i, places))
         return replace(self, factors=tuple(found))
