@@ -336,6 +336,7 @@ def test_all_fitted_methods_of_mixture_are_there() -> None:
         "fit",
         "partial_fit",
         "learn_one",
+        "open_training",
         "learn_many",
         "progress",
         "set_partial_fit_request",

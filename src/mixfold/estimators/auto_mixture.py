@@ -27,7 +27,7 @@ from mixfold.core.rows import Rows
 from mixfold.core.source import Source
 from mixfold.estimators._candidate_starts import InMemory, Starts, read_in_memory
 from mixfold.estimators._candidates import CRITERIA, HELD_OUT, Candidate
-from mixfold.estimators._cells import cells_of, frame_of
+from mixfold.estimators._cells import frame_of
 from mixfold.estimators._component_numbers import check_distinct, numbers
 from mixfold.estimators._covariance_names import (
     ALL,
@@ -236,7 +236,7 @@ class AutoMixture(DensityMixin, Guarded):  # type: ignore[misc]
         """Choose the best candidate and remember it."""
         base = self._mixture(1, self.family)
         family = base._family_for(X, sample_weight)
-        cells = cells_of(family, base._allows_missing)
+        cells = base._settings(family).cells
         source = open_data(self, X, sample_weight, base._table_columns(), reset=True, cells=cells)
         if source.engine is not None:
             raise InvalidInputError(
@@ -249,7 +249,7 @@ class AutoMixture(DensityMixin, Guarded):  # type: ignore[misc]
         check_distinct(numbers(self.n_components), memory)
         source = memory.rows if memory.whole else source
         selected = self._compared(families, source, memory, seed)
-        self._remember(*selected, getattr(base, "chosen_families_", None))
+        self._remember(*selected, base)
 
     def _compared(
         self, families: dict[str, Family], source: Source, memory: InMemory, seed: int
@@ -302,14 +302,14 @@ class AutoMixture(DensityMixin, Guarded):  # type: ignore[misc]
                 made.append(one)
         return made
 
-    def _remember(self, best: Candidate, candidates: list[Candidate], choices: Any) -> None:
+    def _remember(self, best: Candidate, candidates: list[Candidate], base: Mixture) -> None:
+        """Store the results; `base` knows how the families of columns were chosen."""
         assert best.member is not None
-        mixture = self._mixture(best.k, best.family)
+        mixture = self._mixture(best.k, self.family if base._typed else best.family)
+        mixture._notes = base._notes
         mixture.n_features_in_ = self.n_features_in_
         if hasattr(self, "feature_names_in_"):
             mixture.feature_names_in_ = self.feature_names_in_
-        if choices is not None:
-            mixture.chosen_families_ = choices
         mixture._remember_fit(best.member.plan, best.member.fit)
         records = [one.record(self.criterion == HELD_OUT) for one in candidates]
         self.results_ = frame_of({name: [row[name] for row in records] for name in records[0]})
