@@ -10,6 +10,7 @@ from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mixfold import (
+    AutoMixture,
     GaussianMixture,
     LinearMixedModel,
     LogisticMixedModel,
@@ -32,6 +33,7 @@ ESTIMATORS = [
     Mixture(learner=OnlineEM()),
     GaussianMixture(n_init=2, max_iter=5),
     GaussianMixture(),
+    AutoMixture(range(1, 3), ["EEE", "VVV"]),
     LinearMixedModel(group=0),
     LogisticMixedModel(group=0, max_iter=10),
 ]

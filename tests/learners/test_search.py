@@ -23,9 +23,9 @@ from mixfold.learners._moves import (
     Merge,
     _applied,
     _disjoint,
-    _left_out,
     _moves,
     improve,
+    left_out,
 )
 from mixfold.learners._splits import Split, Splits
 from mixfold.learners.auto import Auto
@@ -195,7 +195,7 @@ def test_a_move_that_leaves_out_a_component_loses_what_the_others_lose() -> None
     params, _ = learn(TRIAL, backend, draw(backend, RandomRows(), rows, [0]), rows)
     density, responsibilities = backend.posterior(params, rows)
     log_density = backend.model.family.log_density(params.components, x)
-    for (k, _), loss in _left_out(params, rows, np.asarray(responsibilities)):
+    for (k, _), loss in left_out(params, rows, np.asarray(responsibilities)):
         rest = np.delete(np.arange(3), k)
         share = params.weights[rest] / params.weights[rest].sum()
         without = np.log(np.exp(log_density[:, rest]) @ share)

@@ -137,12 +137,17 @@ def decoded(x: Array, names: list[str], cells: Cells, like: Any = None) -> Any:
         return type(like)(columns)
     if library == "pyarrow":
         return arrow().table(columns)
+    return frame_of(columns, like.index if library == "pandas" else None)
+
+
+def frame_of(columns: Mapping[str, Any], index: Any = None) -> Any:
+    """Columns as a pandas frame if there is pandas, and as an Arrow table otherwise."""
     try:
         import pandas
     except ImportError:
         return arrow().table(columns)
     found = {name: _for_pandas(column) for name, column in columns.items()}
-    return pandas.DataFrame(found, index=like.index if library == "pandas" else None)
+    return pandas.DataFrame(found, index=index)
 
 
 def _dates_of(table: Any, types: Mapping[str, str]) -> dict[str, Any]:

@@ -1,4 +1,10 @@
 """Learners, one per file."""
 
 # modules that register no learner
-HELPER_MODULES = ("changed_family", "further_search", "prior_choice", "search")
+HELPER_MODULES = (
+    "changed_family",
+    "further_search",
+    "neighbouring_starts",
+    "prior_choice",
+    "search",
+)

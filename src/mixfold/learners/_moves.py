@@ -128,8 +128,8 @@ def _moves(splits: Splits, params: MixtureParams, rng: np.random.Generator) -> l
     log_density, responsibilities = splits.backend.posterior(params, sample)
     assert responsibilities is not None
     joint = np.asarray(responsibilities), np.asarray(log_density)
-    merges = _merges(splits.model, params, sample, *joint, rng)
-    merges += _left_out(params, sample, joint[0])
+    merges = merges_of(splits.model, params, sample, *joint, rng)
+    merges += left_out(params, sample, joint[0])
     merges.sort(key=lambda merge: merge.loss)
     found: list[Move] = []
     for split in splits.best(params, *joint, rng):
@@ -141,7 +141,7 @@ def _moves(splits: Splits, params: MixtureParams, rng: np.random.Generator) -> l
     return sorted(found, key=lambda move: -_expected(move))
 
 
-def _merges(
+def merges_of(
     model: MixtureModel,
     params: MixtureParams,
     sample: Rows,
@@ -159,7 +159,7 @@ def _merges(
         if not len(members):
             found.append(Merge((i, j), 0.0))
             continue
-        union, _ = model.family.maximize(tuple(_take(b, [i]) + _take(b, [j]) for b in blocks))
+        union, _ = model.family.maximize(tuple(take(b, [i]) + take(b, [j]) for b in blocks))
         with np.errstate(divide="ignore"):
             logs = np.log(both[members]) + log_density[members]
         x = sample.x[members].astype(np.float64)
@@ -170,7 +170,7 @@ def _merges(
     return sorted(found, key=lambda merge: merge.loss)
 
 
-def _left_out(params: MixtureParams, sample: Rows, responsibilities: Array) -> list[Merge]:
+def left_out(params: MixtureParams, sample: Rows, responsibilities: Array) -> list[Merge]:
     """What every component loses if its rows are left to the others."""
     with np.errstate(divide="ignore", invalid="ignore"):
         others = np.log(np.maximum(1.0 - responsibilities, 0.0))
@@ -195,13 +195,17 @@ def _close_pairs(responsibilities: Array) -> list[tuple[int, int]]:
     return ranked[: max(2 * MOST_SPLITS, 1)]
 
 
-def _take(block: Block, chosen: list[int]) -> Block:
+def take(block: Block, chosen: list[int]) -> Block:
     return Block(block.weight[chosen], block.mean[chosen], block.scatter[chosen])
 
 
 def _applied(model: MixtureModel, params: MixtureParams, moves: list[Move]) -> MixtureParams:
     """Parameters after moves of different components."""
-    statistics = model.expected(params)
+    return maximized(model, model.expected(params), moves)
+
+
+def maximized(model: MixtureModel, statistics: Statistics, moves: list[Move]) -> MixtureParams:
+    """Parameters of statistics after moves of different components."""
     blocks = [Block(b.weight.copy(), b.mean.copy(), b.scatter.copy()) for b in statistics.blocks]
     weight = statistics.weight.copy()
     for split, (pair, _) in moves:
@@ -213,10 +217,10 @@ def _applied(model: MixtureModel, params: MixtureParams, moves: list[Move]) -> M
         weight[i] += weight[j]
         for block, halves in zip(blocks, split.blocks, strict=True):
             if i != j:
-                _put(block, i, _take(block, [i]) + _take(block, [j]))
+                put(block, i, take(block, [i]) + take(block, [j]))
             own = block.weight[k].copy()
-            _put(block, j, _take(halves, [0]) * float(np.max(own)))
-            _put(block, k, _take(halves, [1]) * float(np.max(own)))
+            put(block, j, take(halves, [0]) * float(np.max(own)))
+            put(block, k, take(halves, [1]) * float(np.max(own)))
         part = split.blocks[0].weight
         part = part if part.ndim == 1 else part.mean(axis=1)
         part = part / part.sum()
@@ -232,13 +236,13 @@ def _exchange(blocks: list[Block], weight: Array, split: Split, j: int) -> None:
     light, heavy = np.argsort(share, kind="stable").tolist()
     for block, halves in zip(blocks, split.blocks, strict=True):
         own = float(np.max(block.weight[k]))
-        other = _take(block, [j])
-        _put(block, j, _take(halves, [light]) * own)
-        _put(block, k, _take(halves, [heavy]) * own + other)
+        other = take(block, [j])
+        put(block, j, take(halves, [light]) * own)
+        put(block, k, take(halves, [heavy]) * own + other)
     weight[j], weight[k] = weight[k] * share[light], weight[k] * share[heavy] + weight[j]
 
 
-def _put(block: Block, k: int, other: Block) -> None:
+def put(block: Block, k: int, other: Block) -> None:
     block.weight[k], block.mean[k], block.scatter[k] = (
         other.weight[0],
         other.mean[0],
