@@ -323,6 +323,15 @@ def test_the_methods_are_those_of_the_best(fitted: AutoMixture, tmp_path: Path) 
     assert best.partial_fit(x[:10]).n_rows_ == 310
 
 
+def test_standard_errors_are_those_of_the_best() -> None:
+    x = three_groups()
+    auto = AutoMixture([2, 3], ["VVV"], random_state=0).fit(x)
+    found, own = auto.standard_errors(x), auto.best_estimator_.standard_errors(x)
+    assert "means" in found
+    for name, errors in own.items():
+        np.testing.assert_array_equal(found[name], errors)
+
+
 def test_before_a_fit_the_methods_say_so() -> None:
     with pytest.raises(NotFittedError):
         AutoMixture().predict([[1.0]])

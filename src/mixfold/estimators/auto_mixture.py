@@ -369,6 +369,10 @@ class AutoMixture(DensityMixin, Guarded):  # type: ignore[misc]
     posterior_predictive = _of_best(Mixture.posterior_predictive)
     expected_parameters = _of_best(Mixture.expected_parameters)
     credible_intervals = _of_best(Mixture.credible_intervals)
+    estimates = _of_best(Mixture.estimates)
+    standard_errors = _of_best(Mixture.standard_errors)
+    confidence_intervals = _of_best(Mixture.confidence_intervals)
+    summary = _of_best(Mixture.summary)
 
     def __getattr__(self, name: str) -> Any:
         best = self.__dict__.get("best_estimator_")
