@@ -40,7 +40,7 @@ class GaussianScores(LocalScores):
                 "diag": np.arange(k * n_pairs).reshape(k, n_pairs),
                 "tied": np.tile(np.arange(n_pairs), (k, 1)),
                 "spherical": np.tile(np.arange(k)[:, None], (1, n_pairs)),
-            }[family.covariance]
+            }[family.structure_name or ""]
         )
         super().__init__(np.hstack([means, pairs]), int(pairs.max()) + 1)
 
@@ -62,7 +62,7 @@ class GaussianScores(LocalScores):
             "tied": self._matrices,
             "diag": self._variances,
             "spherical": self._common_variances,
-        }[self._family.covariance]()
+        }[self._family.structure_name or ""]()
         return [self._means(), *covariances]
 
     def _means(self) -> ShownParameter:
@@ -91,7 +91,7 @@ class GaussianScores(LocalScores):
     def _matrices(self) -> list[ShownParameter]:
         """Variances and covariances, whose estimates are normal on different scales."""
         scale, i, j = self._params.scale, self._i, self._j
-        k, shared = len(scale), self._family.covariance == "tied"
+        k, shared = len(scale), self._family.structure_name == "tied"
         values = (scale @ scale.swapaxes(1, 2))[:, i, j]
         limited = np.asarray(self._limited.any(axis=0))[None] if shared else self._limited
         places, found = np.column_stack([i, j]), []

@@ -33,7 +33,7 @@ def local_scores(family: Family, params: object, weights: Array, d: int) -> Loca
     if isinstance(family, Product):
         return ProductScores(family, params, weights)  # type: ignore[arg-type]
     k = len(weights)
-    if isinstance(family, Gaussian) and family.covariance in SERVED:
+    if isinstance(family, Gaussian) and family.structure_name in SERVED:
         return GaussianScores(family, params, _limited(family, params, weights, d))  # type: ignore[arg-type]
     if isinstance(family, Categorical):
         return LevelScores(family, params)  # type: ignore[arg-type]
