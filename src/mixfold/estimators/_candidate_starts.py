@@ -159,7 +159,7 @@ class Starts:
         """Drop the candidates that are too far behind the best of all, before passes are made."""
         for one in candidates:
             if self.drop and not one.dropped and one.estimate > self.best + self.margin:
-                one.dropped = f"far behind the best in {self.criterion} before all rows are read"
+                one.dropped = f"far behind the best in {self.criterion} before passes over all rows"
 
     @property
     def margin(self) -> float:
