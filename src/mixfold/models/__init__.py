@@ -12,7 +12,9 @@ HELPER_MODULES = (
     "limits_from_data",
     "merged_groups",
     "narrow_groups",
+    "profiled_deviance",
     "random_effects",
     "residual_errors",
     "subject_rows",
+    "variance_errors",
 )
