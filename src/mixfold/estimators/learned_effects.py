@@ -152,12 +152,14 @@ def look(backend: Threads, params: LinearMixedParams, scaling: Scaling, subjects
     )
 
 
-def restricted_log_likelihood(ended: Ended, scaling: Scaling) -> float:
-    """The log-likelihood of y without its part that the fixed effects explain.
+def restricted_log_likelihood(
+    log_likelihood: float, information: Floats, scaling: Scaling
+) -> float:
+    """The log-likelihood less half of log det (A'V^-1 A / 2 pi), in the units of the data.
 
-    It is that of y less half of log det (A'V^-1 A / 2 pi), in the units of the data.
+    `information` is A'V^-1 A in scaled coordinates.
     """
     kept = scaling.turn[~scaling.left_out]
     unit = float(np.linalg.slogdet(kept)[1]) + len(kept) * log(scaling.scale)
-    information = float(np.linalg.slogdet(ended.information)[1]) - 2.0 * unit
-    return ended.log_likelihood - 0.5 * (information - len(kept) * log(2.0 * pi))
+    determinant = float(np.linalg.slogdet(information)[1]) - 2.0 * unit
+    return log_likelihood - 0.5 * (determinant - len(kept) * log(2.0 * pi))

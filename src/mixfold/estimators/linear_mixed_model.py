@@ -280,7 +280,9 @@ class LinearMixedModel(UnitFitting, MixedInference, Designed):
                 params=params,
                 reml=bool(self.reml),
                 log_likelihood=ended.log_likelihood,
-                restricted_log_likelihood=restricted_log_likelihood(ended, scaling),
+                restricted_log_likelihood=restricted_log_likelihood(
+                    ended.log_likelihood, ended.information, scaling
+                ),
                 variance_errors=errors,
                 n_observations=sizes.observations,
                 group_sizes=[sizes.smallest, sizes.largest],

@@ -6,6 +6,7 @@ HELPER_MODULES = (
     "clustering",
     "column_scaling",
     "conditioning",
+    "crossed_moments",
     "directions",
     "gaussian_effects",
     "imputation",

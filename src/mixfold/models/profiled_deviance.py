@@ -22,6 +22,7 @@ from mixfold.core.rows import Array
 from mixfold.core.statistics import unpack
 from mixfold.models.gaussian_effects import Structure, entries
 
+LEAST_LOG = -11.5  # of the deviation of the noise, in scaled data
 GRADIENT = 1e-8  # largest slope at the minimum, relative to the deviance
 
 
@@ -65,7 +66,9 @@ class ProfiledDeviance:
 
     def variances(self, coordinates: Array) -> Variances:
         """The variances at some coordinates."""
-        noise = exp(2.0 * coordinates[-1]) if self.noise is None else self.noise
+        noise = self.noise
+        if noise is None:  # where rows are fitted exactly, the best variance is zero
+            noise = exp(2.0 * min(max(coordinates[-1], LEAST_LOG), -LEAST_LOG))
         if self.known is not None:
             return Variances(list(self.known), noise)
         roots, first = [], 0
