@@ -26,14 +26,14 @@ from _tables import HELD_OUT, heading
 from mixfold import Gaussian, Mixture
 
 COMPONENTS, SEEDS = (3, 5), 3
-COUNTS = {"Poisson", "NegativeBinomial"}
+COUNTS = {"Poisson", "NegativeBinomialSizes"}
 
 
 class Column:
     """How Gaussians describe a column: a density, counts, or levels."""
 
-    def __init__(self, choice: Any) -> None:
-        self.name, self.levels = choice.column, choice.levels
+    def __init__(self, name: str, choice: Any) -> None:
+        self.name, self.levels = name, choice.levels
         self.counts = type(choice.family).__name__ in COUNTS
 
     @property
@@ -119,10 +119,15 @@ def scores(table: Any, k: int, seed: int) -> tuple[float, float, int]:
     """Nats per held-out row of the chosen families and of Gaussians, and rows left out."""
     train, held = split(table, seed)
     own = mixture("auto", k, seed).fit(train)
-    columns = [Column(choice) for choice in own.chosen_families_]
+    columns = [Column(name, choice) for choice in own.chosen_families_ for name in _names(choice)]
     known = with_known_levels(columns, held)
     other = gaussian_scores(columns, train, known, k, seed).mean()
     return float(own.score(known)), float(other), len(held) - len(known)
+
+
+def _names(choice: Any) -> tuple[str, ...]:
+    """The column of a choice, or the columns of a group."""
+    return choice.column if isinstance(choice.column, tuple) else (choice.column,)
 
 
 def main() -> None:

@@ -38,7 +38,7 @@ table["vote"] = np.where(votes["vote"] == 1, "Dole", "Clinton")
 table = table.mask(np.random.default_rng(0).random(table.shape) < 0.2)
 model, scores = fit_by_bic(table)
 for choice in model.chosen_families_:
-    print(f"{choice.column:7} {name_of(choice.family):12} {choice.reason}")
+    print(f"{choice.column!s:7} {name_of(choice.family):12} {choice.reason}")
 
 # %%
 # The picture has the means of every component, in standard deviations from those of all voters.

@@ -80,7 +80,7 @@ class Product {
  private:
   using S = Simd<double>;
   using Real = S::Real;
-  static constexpr int components_tile = 4;
+  static constexpr int components_tile = 8;
   static constexpr int few_levels = 16;
 
   static const double* column(const Block<double>& block, int v, int j) {

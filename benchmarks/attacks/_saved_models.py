@@ -55,6 +55,14 @@ def streamed(n: int, **settings: Any) -> Any:
     return model.partial_fit(pd.DataFrame(COUNTS[:n], columns=NAMES))
 
 
+def of_levels() -> Any:
+    """A mixture of counts and levels, of which more come when it learns."""
+    import pandas as pd
+
+    frame = pd.DataFrame({"a": COUNTS[:, 0], "b": COUNTS[:, 1].clip(2.0, 5.0)})
+    return Mixture("auto", 2, random_state=0, learner="em").fit(frame)
+
+
 def mixtures() -> dict[str, Callable[[], Any]]:
     """Mixtures by what is special about them."""
     sampled = MiniBatchEM(batch_size=40, average_from=2, truncation=50.0, max_iter=2)
@@ -79,6 +87,7 @@ def mixtures() -> dict[str, Callable[[], Any]]:
         "drift": lambda: streamed(140, learner=DriftAware(window=32)),
         "incremental em": lambda: fitted(learner=IncrementalEM(max_iter=3)),
         "sem": lambda: fitted(learner=SEM(max_iter=4, average_from=2)),
+        "levels": of_levels,
         "scikit-learn": lambda: mixfold.GaussianMixture(2, random_state=0, tol=0.1).fit(COUNTS),
         "scikit-learn stream": lambda: mixfold.GaussianMixture(
             2, covariance_type="tied", means_init=[[1, 2], [3, 4]]
@@ -117,7 +126,7 @@ def use_mixture(path: Path) -> None:
     for act in (
         lambda: model.score(data),
         lambda: model.predict_proba(data),
-        lambda: model.sample(5) if model.means_.max() < 1e15 else None,
+        lambda: model.sample(5) if np.nanmax(model.means_) < 1e15 else None,
         lambda: (model.save(again), mixfold.load(again)),
         lambda: finite(loaded().partial_fit(data[:50]).params_),
         learn_one,

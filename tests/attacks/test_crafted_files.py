@@ -63,6 +63,16 @@ def setting(name: str, new: Any) -> Change:
     return change
 
 
+def dated(kind: str) -> Change:
+    """A column of dates of this type."""
+
+    def change(tree: Tree, arrays: Arrays) -> tuple[Tree, Arrays]:
+        tree = put(tree, ("fields", "notes", "fields", "date_columns"), ["a"])
+        return put(tree, ("fields", "notes", "fields", "date_types"), [kind]), arrays
+
+    return change
+
+
 def entry(new: float) -> Callable[[np.ndarray], np.ndarray]:
     """An array with another first number."""
 
@@ -129,6 +139,11 @@ STATE = "learned.stream.state"
 INIT = [name for name in Mixture().get_params(False) if name not in PLACES].index("init")
 FIRST_WEIGHTS = f"settings.{INIT}.weights"
 WAITING = "learned.stream.waiting.x"
+NOTES = {
+    "value": "TableNotes",
+    "fields": {"reasons": ["a"], "date_columns": [], "date_types": []},
+}
+LEVELS = "learned.model.family.factors.1.levels"
 REFUSED: dict[str, tuple[str, Change, str]] = {
     "negative weights": ("em", array(WEIGHTS, lambda w: [-0.5, 1.5]), "weights has -0.5"),
     "weights that sum to 2": ("em", array(WEIGHTS, lambda w: [1.0, 1.0]), "sum to 2"),
@@ -182,6 +197,29 @@ REFUSED: dict[str, tuple[str, Change, str]] = {
     ),
     "names of other columns": ("online em", part("columns", ["a"]), "names of columns"),
     "names that are numbers": ("online em", part("columns", [1, 2]), "columns of SavedModel"),
+    "reasons for other columns": ("levels", part("notes.reasons", ["a"]), "1 reasons for families"),
+    "reasons that are numbers": ("levels", part("notes.reasons", [1, 2]), "reasons of TableNotes"),
+    "reasons without families": ("em", part("notes", NOTES), "1 reasons for families"),
+    "types of other columns": (
+        "levels",
+        part("notes.date_types", ["date32[day]"]),
+        "types of dates",
+    ),
+    "a type that is none of dates": ("levels", dated("int64"), "'int64' is no type of dates"),
+    "a type without a unit": ("levels", dated("time32[ns]"), "'time32.ns.' is no type of dates"),
+    "a state of another covariance": (
+        "reservoir em",
+        part(f"{STATE}.family.covariance", "full"),
+        "that of the model is",
+    ),
+    "a fit of another covariance": (
+        "reservoir em",
+        part(f"{STATE}.fit.family.covariance", "full"),
+        "that of the model is",
+    ),
+    "more levels than the family": ("levels", part(LEVELS, [1, 2, 3, 4, 5]), "has 5 levels"),
+    "a level twice": ("levels", part(LEVELS, [2, 2, 3]), "levels must differ"),
+    "a level that is an array": ("levels", part(LEVELS, [[1], 2]), "levels of Factor"),
     "noise below 0": ("linear", part("learned.params.noise_variance", -1.0), "noise_variance"),
     "omega": ("linear", array("learned.params.omega", lambda o: -o), "positive definite"),
     "effects of other groups": ("linear", array("learned.effects", lambda e: e[1:]), "effects"),

@@ -131,8 +131,8 @@ def test_learn_one_takes_a_dict_with_missing_columns() -> None:
     model = Mixture("auto", 2, random_state=0).fit(FRAME)
     model.learn_one({"height": 170.0, "colour": "red", "visits": None})
     assert model.n_rows_ == N + 1
-    with pytest.raises(InvalidInputError, match=r"'colour' has 'mauve'.*known are"):
-        model.learn_one({"height": 170.0, "colour": "mauve"})
+    with pytest.raises(InvalidInputError, match=r"'colour' has 'mauve'.*known are.*own-level"):
+        model.conditional({"height": 170.0, "colour": "mauve"})
 
 
 def test_a_product_takes_the_columns_it_names(fitted: Mixture) -> None:

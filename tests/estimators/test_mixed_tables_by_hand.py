@@ -167,7 +167,10 @@ TABLES: dict[str, tuple[Callable[[], Any], str]] = {
     "objects": (lambda: FRAME.assign(o=[object()] * N), "cannot be read: .*column o"),
     "text and numbers": (lambda: FRAME.assign(o=["a", 1] * (N // 2)), "values of one type"),
     "two names": (lambda: FRAME.set_axis(["a", "a", *"bcde"], axis=1), "names of their own"),
-    "lists": (lambda: FRAME.assign(o=[[1, 2]] * N), "'o' is list.*: one value a row"),
+    "lists": (
+        lambda: FRAME.assign(o=[[1, 2]] * N),
+        "'o' is list.*: one value a row",
+    ),
     "periods": (
         lambda: FRAME.assign(o=pd.period_range("2020", periods=N, freq="M")),
         "'o' is extension.*: make numbers, text or dates",

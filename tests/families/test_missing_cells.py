@@ -25,6 +25,7 @@ from mixfold.families.multinomial import Multinomial
 from mixfold.families.poisson import Poisson
 from mixfold.families.product import Product
 from mixfold.families.student_t import StudentT
+from mixfold.families.transformed_gaussian import TransformedGaussian
 from mixfold.families.von_mises_fisher import VonMisesFisher
 from mixfold.families.wishart import Wishart
 from mixfold.learners.em import EM
@@ -42,6 +43,7 @@ COMPLETE: list[Family] = [
     Gamma(),
     Bernoulli(),
     Categorical(3),
+    TransformedGaussian((1, 3)),
     StudentT(),
     StudentT("diag", degrees=None),
     StudentT(degrees=None),

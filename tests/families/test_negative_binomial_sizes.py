@@ -16,10 +16,12 @@ from mixfold.core.rows import Rows
 from mixfold.core.value import replace
 from mixfold.families._gamma_ratios import log_gamma_ratio, log_rising_coefficient
 from mixfold.families._negative_binomial_sizes import (
+    FEWER,
     LARGEST_SIZE,
     LEAST_SIZE,
     NegativeBinomialParams,
     NegativeBinomialSizes,
+    derivative_tables,
     next_sizes,
 )
 from mixfold.families.mean_params import MeanParams
@@ -233,3 +235,38 @@ def test_it_is_a_negative_binomial_without_a_size() -> None:
         NegativeBinomialSizes(2.0)  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match="floor is -1"):
         NegativeBinomial(None, floor=-1.0)
+
+
+# few different counts, of which tables are made
+
+
+@pytest.mark.parametrize("size", [1e-6, 0.3, 19.0, 1e4, 1e6])
+@pytest.mark.parametrize("mean", [1e-3, 2.0, 900.0])
+def test_tables_of_counts_are_exact(size: float, mean: float) -> None:
+    import mpmath
+
+    x, chosen = np.tile(np.arange(60.0), 5)[:, None], [0, 1, 2, 20, 59]
+    found = FREE.log_density(at(mean, size), x)[chosen, 0]
+    g, curvature = (table[0, 0, chosen] for table in derivative_tables(at(mean, size), 59))
+    with mpmath.workdps(40):
+        s, m = mpmath.mpf(size), mpmath.mpf(mean)
+        for i, count in enumerate(chosen):
+            logs = mpmath.loggamma(s + count) - mpmath.loggamma(s) - mpmath.loggamma(count + 1)
+            logs += count * mpmath.log(m / (s + m)) + s * mpmath.log(s / (s + m))
+            assert found[i] == pytest.approx(float(logs), rel=1e-13, abs=1e-13)
+            first = mpmath.digamma(s + count) - mpmath.digamma(s)
+            second = mpmath.psi(1, s) - mpmath.psi(1, s + count)
+            assert g[i] == pytest.approx(float(first), rel=1e-13)
+            assert curvature[i] == pytest.approx(float(second), rel=1e-13)
+
+
+def test_sums_over_counts_are_those_over_rows() -> None:
+    rng = np.random.default_rng(0)
+    x, r = rows(1.5, 6.0, n=400, d=3), rng.normal(size=(400, 2))
+    params = FREE.example(2, 3, rng)
+    statistics = FREE.expected_statistics(params, x)
+    assert x.max() < len(x) / FEWER
+    expected = np.einsum("nk,knp->kp", r, statistics)
+    found = FREE.sums(params, x, r)
+    np.testing.assert_allclose(found[:, 0], r.sum(axis=0), rtol=1e-13)
+    np.testing.assert_allclose(found[:, 1:], expected, rtol=1e-11, atol=1e-11)

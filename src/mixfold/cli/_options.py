@@ -77,7 +77,11 @@ Unseen = Annotated[
 ]
 Covariance = Annotated[
     str | None,
-    option("--covariance", metavar="NAME", help="full, tied, diag, spherical, factor (--rank)."),
+    option(
+        "--covariance",
+        metavar="NAME",
+        help="full, tied, diag, spherical, factor (--rank), or a name of mclust, such as VEV.",
+    ),
 ]
 Rank = Annotated[
     int | None,

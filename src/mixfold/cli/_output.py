@@ -13,7 +13,8 @@ import numpy as np
 
 from mixfold.core.errors import InvalidInputError
 from mixfold.fitting.atomic_files import check_output, is_special, replacing
-from mixfold.sources.table import arrow
+from mixfold.sources.optional_arrow import arrow
+from mixfold.sources.table import is_numeric
 
 Columns = dict[str, np.ndarray]
 
@@ -50,6 +51,8 @@ class NpyWriter:
         self.file, self.n, self.d = file, 0, 0
 
     def write(self, block: Columns) -> None:
+        for name, column in block.items():
+            _check_numbers(name, column)
         rows = np.stack(list(block.values()), axis=1).astype(np.float64)
         if self.n == 0:
             self.d = rows.shape[1]
@@ -65,6 +68,16 @@ class NpyWriter:
     def close(self) -> None:
         self.file.seek(0)
         self._header()
+
+
+def _check_numbers(name: str, column: Any) -> None:
+    """Refuse columns of text or dates."""
+    kind = getattr(column, "type", None)
+    if kind is not None and not is_numeric(kind):
+        raise InvalidInputError(
+            f"column {name!r} is {kind}, and .npy files hold numbers only: write to a .csv or "
+            ".parquet file"
+        )
 
 
 def _parquet(file: IO[bytes]) -> Writer:

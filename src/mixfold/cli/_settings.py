@@ -53,6 +53,11 @@ class Settings:
             overrides=self._overrides(),
         )
 
+    @property
+    def chooses_families(self) -> bool:
+        """Whether columns have families of their own, so that they need not be numeric."""
+        return is_called(self.family, "auto")
+
     def _init(self) -> Any:
         """The name of an initializer, or the parameters of a model file."""
         if Path(self.init).suffix or Path(self.init).is_file():
@@ -85,6 +90,10 @@ class Settings:
             name, _, options = text.partition(":")
             chosen = tuple(columns.split(","))
             key = chosen[0] if len(chosen) == 1 else chosen
+            if key in found:
+                raise InvalidInputError(
+                    f"--family-of {one!r}: {columns} has a family already, {found[key]!r}; give one"
+                )
             found[key] = with_options(find("families", name), _listed(options))
         return found or None
 

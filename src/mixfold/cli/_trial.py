@@ -25,11 +25,14 @@ from mixfold.sources.array_source import ArraySource
 from mixfold.sources.csv_files import CsvFiles
 from mixfold.sources.opening import open_files
 from mixfold.sources.paths import Paths
+from mixfold.sources.table import Codes
 
 
-def count(data: Paths | CsvFiles, columns: list[str] | None, weights: str | None) -> int:
+def count(data: Paths | CsvFiles, settings: Settings, weights: str | None) -> int:
     """The number of rows in files; files that do not store it are read once."""
-    source = open_files(data, columns, weights)
+    numbers = None if settings.chooses_families else dict[str, Any]()
+    codes = Codes(known=numbers, missing=True, dates=settings.chooses_families)
+    source = open_files(data, settings.columns, weights, codes)
     if source.length is not None:
         return source.length
     return sum(len(rows) for rows in source.blocks())
@@ -62,14 +65,13 @@ def without_working_folder(environment: Mapping[str, str]) -> dict[str, str]:
 def run(trial: dict[str, Any]) -> dict[str, Any]:
     """Fit on one part, score the other."""
     settings = Settings(**trial["settings"])
+    model = settings.estimator()
     # the files were opened before, and their warnings were shown then
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LearningWarning)
-        data = with_csv(trial["data"], trial["csv"])
-        source = open_files(data, settings.columns, trial["weights"])
+        source = model.open_training(with_csv(trial["data"], trial["csv"]), trial["weights"])
     train = Part(source, trial["length"], trial["every"], held_out=False)
     held_out = Part(source, trial["length"], trial["every"], held_out=True)
-    model = settings.estimator()
     model.set_params(cluster=trial["cluster"], engine=trial["engine"])
     budget = budget_of(model.learner, settings.max_iter)
     model.progress = watch = Watch(trial["show"], budget, name=settings.learner)

@@ -30,6 +30,7 @@ def compare(
         ),
     ] = None,
     family: o.Family = "gaussian",
+    family_of: o.FamilyOf = None,
     covariance: o.Covariance = None,
     rank: o.Rank = None,
     init: o.Init = "auto",
@@ -75,12 +76,13 @@ def compare(
             seed,
             threads,
             rank,
+            family_of or [],
         )
         for learner in chosen
     ]
     for one in settings:
         one.estimator()
-    length = _trial.count(with_csv(data, csv), o.listed(columns), weights)
+    length = _trial.count(with_csv(data, csv), settings[0], weights)
     if length < hold_out:
         raise InvalidInputError(f"{length} rows are too few to hold out every {hold_out}th")
     results = [

@@ -24,6 +24,7 @@ def inspect(
     from mixfold.cli._files import load_mixture
     from mixfold.cli._output import column_names
     from mixfold.cli._tables import (
+        chosen_families,
         components,
         console,
         facts,
@@ -56,6 +57,7 @@ def inspect(
             ]
         )
     )
+    chosen_families(mixture, out)
     components(mixture, out, everything)
     spread, product = standard_deviations(mixture), hasattr(mixture.model_.family, "factors")
     if product:

@@ -62,12 +62,32 @@ def conjugate_of(family: Family) -> Conjugate | None:
 
 
 @runtime_checkable
-class ShrinksToData(Capability, Protocol[ParamsT]):
-    """A weak prior of the components' scales, in proportion to the scale of all rows.
+class WeakPrior(Capability, Protocol[ParamsT]):
+    """A weak prior that depends on the distribution of all rows.
 
-    It is worth some rows in every component, whose distribution about the component's own mean is
-    given by `prior_params`. The logarithm of its density is minus their number times the
-    Kullback-Leibler divergence of a component from that distribution.
+    It is worth some rows in every component, whose distribution is given by `prior_params`. The
+    logarithm of its density is minus their number times the Kullback-Leibler divergence of a
+    component from that distribution, both at the same mean if it is one of scales.
+    """
+
+    def prior_rows(self, k: int, d: int, n: float) -> float:
+        """The number of rows that the prior is worth in each of K components, of n rows."""
+
+    def prior_params(self, blocks: Blocks) -> ParamsT:
+        """Components of the distribution of the prior's rows."""
+
+    def shrunk(self, blocks: Blocks, prior: ParamsT, rows: float) -> Blocks:
+        """Blocks that include `rows` rows of the prior."""
+
+    def prior_divergence(self, prior: ParamsT, params: ParamsT) -> Array:
+        """Kullback-Leibler divergence of each component from the prior's distribution, (K,)."""
+
+
+@runtime_checkable
+class ShrinksToData(WeakPrior[ParamsT], Protocol[ParamsT]):
+    """A weak prior of the components' scales, of which the data choose a fraction.
+
+    Its rows have the component's own mean, and a scale in proportion to that of all rows.
     """
 
     @property
@@ -76,18 +96,6 @@ class ShrinksToData(Capability, Protocol[ParamsT]):
 
     def with_prior_share(self, share: float) -> Family:
         """The family with another fraction."""
-
-    def prior_params(self, blocks: Blocks) -> ParamsT:
-        """Components at the mean of all rows, with a scale in proportion to theirs."""
-
-    def shrunk(self, blocks: Blocks, prior: ParamsT, rows: float) -> Blocks:
-        """Blocks whose scatters include `rows` rows of the prior; weights and means are kept."""
-
-    def n_scale_parameters(self, k: int, d: int) -> int:
-        """Free parameters of the scales of K components."""
-
-    def scale_divergence(self, a: ParamsT, b: ParamsT) -> Array:
-        """Kullback-Leibler divergence of each component of `b` from that of `a` at one mean."""
 
 
 @runtime_checkable

@@ -117,7 +117,8 @@ class ExponentialFamily(WeightedMeans[ParamsT]):
         if not self.has_linear_form:
             return None
         eta = self.to_natural(params)
-        coefficients = np.hstack([-self.log_normalizer(eta)[:, None], eta])
+        coefficients = np.empty((len(eta), 1 + eta.shape[1]))
+        coefficients[:, 0], coefficients[:, 1:] = -self.log_normalizer(eta), eta
         if isinstance(self, IdentityKernel):
             return KernelTerm("linear", coefficients, base_measure=self.base_measure)
         return KernelTerm("linear", coefficients, transformed=True, base_measure="own")

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar, Generic, Self, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mixfold.core.arrays import is_array
 from mixfold.core.chart import Chart
@@ -128,6 +129,10 @@ class Family(ABC, Generic[ParamsT]):
         """Which values are allowed in a column, for error messages."""
         return self.support_message
 
+    def at_column(self, column: int) -> Family:
+        """The family of a column, which is this one unless columns have families of their own."""
+        return self
+
     def out_of_support(self, x: Array) -> np.ndarray | None:
         """Where `x` is outside the family's support, (n, d); None if it cannot be.
 
@@ -244,6 +249,13 @@ def _arrays(thing: Any) -> Iterator[Array]:
 def n_components_of(params: object) -> int:
     """The number of components that parameters are of, which is the length of their first array."""
     return len(next(_arrays(params)))
+
+
+def n_components_with(found: NDArray[np.bool_]) -> int:
+    """In how many components something was found anywhere, (K, ...)."""
+    if not np.count_nonzero(found):  # as in nearly all passes
+        return 0
+    return int(found.reshape(len(found), -1).any(axis=1).sum())
 
 
 def groups(responsibilities: Array, weight: Array) -> Iterator[tuple[int, np.ndarray, Array]]:

@@ -173,23 +173,3 @@ class KeepsNoRows:
 def row_keeping(learner: Learner) -> KeepsRows:
     """How a learner keeps rows, if it does."""
     return learner if isinstance(learner, KeepsRows) else KeepsNoRows(learner)
-
-
-@runtime_checkable
-class ChangesFamily(Capability, Protocol[StateT]):
-    """A learner whose state can continue with another family that has the same parameters."""
-
-    def with_family_of(self, backend: Backend, state: StateT, params: Any, rows: int) -> StateT:
-        """The state for the family of the backend, whose statistics are others.
-
-        `params` are the current ones, learned from `rows` rows.
-        """
-        ...
-
-
-def with_family_of(learner: Learner, backend: Backend, state: Any, params: Any, rows: int) -> Any:
-    """The state for another family; by default that after a fit with the current parameters."""
-    if isinstance(learner, ChangesFamily):
-        return learner.with_family_of(backend, state, params, rows)
-    weight = learner.weight_learned(state, rows)
-    return learner.init_after_fit(backend, params, rows, weight)

@@ -210,6 +210,21 @@ class Block:
         """Weighted sums of the sufficient statistics, (K, m)."""
         return _wide(self.weight) * self.mean
 
+    def pooled(self, values: Array) -> Array:
+        """Means over the components (m,) of values (K, m), which belong to the first m means.
+
+        Components count equally where none has any weight.
+        """
+        weight = self.weight
+        if weight.ndim == 1:
+            return np.asarray((weight / np.add.reduce(weight)) @ values)
+        weight = weight[:, : values.shape[1]]
+        total = weight.sum(axis=0)
+        if not total.all():
+            weight = np.where(total > 0.0, weight, 1.0)
+            total = weight.sum(axis=0)
+        return np.asarray((weight * values).sum(axis=0) / total)
+
     def __add__(self, other: Block) -> Block:
         return self._sum(self.weight, other, other.weight)
 
@@ -266,7 +281,7 @@ def _wide(weight: NDArray[G]) -> NDArray[G]:
 
 def reciprocal(weight: Array) -> Array:
     """1 / weight, and zero where there is none."""
-    return np.divide(1.0, weight, out=np.zeros_like(weight), where=weight > 0)
+    return np.divide(1.0, weight, out=np.zeros(weight.shape), where=weight > 0)
 
 
 @value

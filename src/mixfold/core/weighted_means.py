@@ -31,6 +31,10 @@ class WeightedMeans(Family[ParamsT]):
     def to_blocks(self, params: ParamsT, table: Array) -> Blocks:
         return (Block.of_sums(table[:, 0], table[:, 1:]),)
 
+    def blocks_of_means(self, params: ParamsT, weight: Array, means: Array) -> Blocks:
+        """Blocks of sums that were divided by their weights, (K,) or one for every sum."""
+        return (Block.of_means(weight, means),)
+
     def to_sums(self, params: ParamsT, blocks: Blocks) -> Array:
         (block,) = blocks
         return np.hstack([block.weight[:, None], block.sums()])

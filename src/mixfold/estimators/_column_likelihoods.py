@@ -1,11 +1,12 @@
-"""How well mixtures of a family describe the values of one column.
+"""How well mixtures of a family describe the values of one column, or of several.
 
-Likelihoods are compared against the same base measure: a normal distribution of whole numbers is
-integrated from half below to half above each of them.
+Likelihoods of one column are compared against the same base measure: a normal distribution of
+whole numbers is integrated from half below to half above each of them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,8 @@ import numpy as np
 from mixfold.core.family import Family
 from mixfold.core.rows import Array
 from mixfold.families.gaussian import Gaussian, GaussianParams
+
+LogDensity = Callable[[Any, Array], Array]
 
 ROWS = 2000  # of the values that are used
 COMPONENTS = (1, 3)  # since a column that is skewed or wide may be normal in each component
@@ -27,35 +30,50 @@ def likelihood(family: Family, values: Array) -> float:
     return max(_likelihood(family, values, k, whole) for k in COMPONENTS)
 
 
-def _likelihood(family: Family, values: Array, k: int, whole: bool) -> float:
-    x, n = values[:, None], len(values)
-    params, weights = _begin(family, x, k)
-    for _ in range(STEPS):
-        joint = _log_densities(family, params, x, whole) + np.log(weights)
-        r = np.exp(joint - joint.max(axis=1, keepdims=True))
-        r /= r.sum(axis=1, keepdims=True)
+def fitted_likelihood(
+    family: Family, x: Array, responsibilities: Array, steps: int, log_density: LogDensity
+) -> tuple[float, Array]:
+    """The mean log-likelihood after steps of EM, less half of BIC's penalty, and responsibilities.
+
+    EM begins with the components of the given responsibilities, (n, K).
+    """
+    n, k = responsibilities.shape
+    params, _ = family.maximize(family.blocks_of(x, responsibilities))
+    weights = responsibilities.mean(axis=0)
+    logs, r = _responsibilities(log_density(params, x), weights)
+    for _ in range(steps):
         weights = np.maximum(r.mean(axis=0), 1e-12)
         params, _ = family.maximize(family.to_blocks(params, family.sums(params, x, r)))
-    joint = _log_densities(family, params, x, whole) + np.log(weights / weights.sum())
-    largest = joint.max(axis=1)
-    logs = largest + np.log(np.exp(joint - largest[:, None]).sum(axis=1))
-    free = k - 1 + family.n_parameters(k, 1)
-    return float(logs.mean() - 0.5 * free * np.log(n) / n)
+        logs, r = _responsibilities(log_density(params, x), weights / weights.sum())
+    free = k - 1 + family.n_parameters(k, x.shape[1])
+    return float(logs.mean() - 0.5 * free * np.log(n) / n), r
 
 
-def _begin(family: Family, x: Array, k: int) -> tuple[Any, Array]:
-    """Components of overlapping parts of the sorted values."""
-    place, centre = (np.arange(len(x)) + 0.5) / len(x), (np.arange(k) + 0.5) / k
+def _responsibilities(log_densities: Array, weights: Array) -> tuple[Array, Array]:
+    """log p(x) of every row, and its responsibilities."""
+    joint = log_densities + np.log(weights)
+    largest = joint.max(axis=1, keepdims=True)
+    r = np.exp(joint - largest)
+    total = r.sum(axis=1, keepdims=True)
+    return (largest + np.log(total))[:, 0], r / total
+
+
+def in_order(place: Array, k: int) -> Array:
+    """Responsibilities of K overlapping parts of rows, by their places from 0 to 1, (n, K)."""
+    centre = (np.arange(k) + 0.5) / k
     r = np.exp(-8.0 * np.square(k * (place[:, None] - centre) / 2.0))
-    r /= r.sum(axis=1, keepdims=True)
-    params, _ = family.maximize(family.blocks_of(x, r))
-    return params, r.mean(axis=0)
+    return np.asarray(r / r.sum(axis=1, keepdims=True))
 
 
-def _log_densities(family: Family, params: Any, x: Array, whole: bool) -> Array:
-    if whole and isinstance(family, Gaussian):
-        return _integrated(params, x)
-    return family.log_density(params, x)
+def _likelihood(family: Family, values: Array, k: int, whole: bool) -> float:
+    """The likelihood of components that begin with overlapping parts of the sorted values."""
+    r = in_order((np.arange(len(values)) + 0.5) / len(values), k)
+
+    def log_density(params: Any, x: Array) -> Array:
+        integrated = whole and isinstance(family, Gaussian)
+        return _integrated(params, x) if integrated else family.log_density(params, x)
+
+    return fitted_likelihood(family, values[:, None], r, STEPS, log_density)[0]
 
 
 def _integrated(params: GaussianParams, x: Array) -> Array:

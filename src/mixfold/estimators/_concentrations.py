@@ -14,7 +14,8 @@ from mixfold.estimators._observations import Observations
 from mixfold.models.pharmacokinetic import PharmacokineticConditional
 from mixfold.sources.object_source import source_for
 from mixfold.sources.opening import dict_as_table, is_paths, is_table
-from mixfold.sources.table import arrow, is_numeric
+from mixfold.sources.optional_arrow import arrow
+from mixfold.sources.table import is_numeric
 
 SUBJECT, TIME, DOSE, CONCENTRATION, WEIGHT = range(5)
 

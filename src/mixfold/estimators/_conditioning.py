@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -12,7 +13,7 @@ from mixfold.core.data_limits import without_limits
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows
-from mixfold.estimators._cells import COMPLETE, Cells, cells_of, decoded
+from mixfold.estimators._cells import COMPLETE, Cells, decoded
 from mixfold.estimators._density import Density
 from mixfold.estimators._edge import check_rows, seed_from
 from mixfold.estimators._frames import is_frame
@@ -85,7 +86,7 @@ class Conditioning(Density):
         if not isinstance(given, Mapping):
             raise InvalidInputError(f"given is {given!r}: give a dict of columns and their values")
         learned = self._now()
-        cells = cells_of(learned.model.family, True)
+        cells = self._cells_of(learned.model.family, True)
         names, known = getattr(self, "feature_names_in_", None), {}
         for column, value in given.items():
             known[self._number(column)] = number = cells.number(str(column), value)
@@ -118,6 +119,7 @@ class Conditioning(Density):
         family = without_limits(model.family).for_complete_rows()
         settings |= {"family": family, "init": "auto", "columns": None, "overrides": None}
         other = type(self)(**settings)
+        other._notes = None if self._notes is None else replace(self._notes, reasons=None)
         other.n_features_in_ = model.d
         names = getattr(self, "feature_names_in_", None)
         if names is not None:
@@ -148,19 +150,19 @@ class Conditioning(Density):
         return decoded(x, list(map(str, names)), self._cells() if cells is None else cells, X)
 
     def decode(self, x: Floats) -> Any:
-        """Rows of numbers as a table with the values of categories; as they are without any."""
+        """Rows of numbers as a table with categories and dates; as they are without any."""
         names, cells = getattr(self, "feature_names_in_", None), self._cells()
-        if names is None or not cells.levels:
+        if names is None or not (cells.levels or cells.types):
             return x
         return decoded(x, list(map(str, names)), cells)
 
     def _cells(self) -> Cells:
-        return cells_of(self._now().model.family, True)
+        return self._cells_of(self._now().model.family, True)
 
     def sample(self, n_samples: int = 1) -> tuple[Any, np.ndarray]:
         """Rows drawn from the mixture, and their components.
 
-        Rows are a table if the model has categories, else an array.
+        Rows are a table if the model has categories or dates, else an array.
         """
         x, labels = super().sample(n_samples)
         return self.decode(x), labels

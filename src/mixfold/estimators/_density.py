@@ -19,7 +19,7 @@ from mixfold.estimators._learned import Learned
 from mixfold.estimators._mixture_settings import MixtureSettings
 from mixfold.estimators._streaming import Streaming
 from mixfold.fitting.atomic_files import check_output
-from mixfold.fitting.checkpoint import Checkpoint, check_checkpoint
+from mixfold.fitting.checkpoint import Checkpoint, check_checkpoint, model_of_checkpoint
 from mixfold.fitting.fit import Fit
 from mixfold.fitting.identity import DATA, LEARNER, MODEL, is_forced
 from mixfold.fitting.initialization import Sample, SampledParams
@@ -107,20 +107,33 @@ class Density(Streaming):
 
         Statistics of incomplete rows take longer, so they are used where cells are missing: from
         the beginning if it is known, else from the first missing cell on, when the fit begins anew.
+        A checkpoint tells whether there was one.
         """
+        resume = self.resume
         if not settings.cells.missing or settings.family.accepts_missing:
-            self._learn(settings, source, place)
-        elif may_have_missing(source) and (source.rereadable or not settings.learner.rereads):
-            self._learn(settings.for_missing(), source, place)
+            self._learn(settings, source, place, resume)
+        elif self._resumes_incomplete() or (
+            may_have_missing(source) and (source.rereadable or not settings.learner.rereads)
+        ):
+            self._learn(settings.for_missing(), source, place, resume)
         else:
             try:
-                self._learn(settings, source, place)
+                self._learn(settings, source, place, resume)
             except MissingValueError:
-                self._learn(settings.for_missing(), source, place)
+                self._learn(settings.for_missing(), source, place, resume=False)
 
-    def _learn(self, settings: MixtureSettings, source: Source, place: Placement) -> None:
+    def _resumes_incomplete(self) -> bool:
+        """Whether the fit is resumed from a checkpoint that was written after a missing cell."""
+        if not self.resume or self.checkpoint is None:
+            return False
+        model = model_of_checkpoint(self.checkpoint)
+        return isinstance(model, MixtureModel) and model.family.accepts_missing
+
+    def _learn(
+        self, settings: MixtureSettings, source: Source, place: Placement, resume: bool | str
+    ) -> None:
         with engine_for(self.cluster, source, place) as engine:
-            plan = self._plan(settings, source, settings.backend(source.d, place), engine)
+            plan = self._plan(settings, source, settings.backend(source.d, place), engine, resume)
             plan.backend.run_resident(lambda rows: self._run(replace(plan, source=rows)), source)
 
     def _plan(
@@ -129,6 +142,7 @@ class Density(Streaming):
         source: Source,
         backend: MixtureBackend,
         engine: Engine | None,
+        resume: bool | str,
     ) -> FitPlan:
         learner, check = settings.learner, settings.check(source)
         learner = learner if source.rereadable else for_one_pass(learner)
@@ -139,7 +153,7 @@ class Density(Streaming):
             pass_runner = ShardedPass(engine, backend.model, learner, source, check)
         start = settings.initialization.start
         checkpoint = self._checkpoint(backend, learner, source, pass_runner, start)
-        saved = checkpoint.read() if checkpoint and self.resume else None
+        saved = checkpoint.read() if checkpoint and resume else None
         resumed = self._resumed(backend, learner, saved)
         seed = resumed.seed if resumed else self._seed()
         sample = settings.sample(backend, source, self.n_init, seed)

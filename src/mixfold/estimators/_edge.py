@@ -121,7 +121,7 @@ def _open(
     least_rows: int,
     cells: Cells,
 ) -> Source:
-    if is_frame(data) and (cells.levels or cells.dates):
+    if is_frame(data) and cells.typed:
         return _open_typed(estimator, data, sample_weight, columns, reset, cells)
     if is_source(data):
         if sample_weight is not None and not isinstance(sample_weight, str):
@@ -232,8 +232,12 @@ def check_rows(
     outside = family.out_of_support(rows.x)
     if outside is not None and outside.any():
         place = _first(outside, columns, rows, numbers)
-        message = family.support_message_of(int(np.argwhere(on_host(outside))[0, 1]))
-        raise InvalidInputError(f"{place}: {message} in a {name_of(family)} mixture")
+        column = int(np.argwhere(on_host(outside))[0, 1])
+        raise InvalidInputError(
+            f"{place}: {family.support_message_of(column)} in a "
+            f"{name_of(family.at_column(column))} mixture; leave out such rows, or choose another "
+            "family"
+        )
 
 
 def check_sample(

@@ -14,16 +14,18 @@ from sklearn.utils.validation import check_is_fitted
 from mixfold.core.arrays import concatenated, largest_log_joint, on_host
 from mixfold.core.checks import check_above
 from mixfold.core.errors import InvalidInputError
+from mixfold.core.family import Family
 from mixfold.core.missing_cells import has_missing
 from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows
 from mixfold.core.source import Source
 from mixfold.core.value import replace
-from mixfold.estimators._cells import cells_of
+from mixfold.estimators._cells import Cells, cells_of
 from mixfold.estimators._edge import check_rows, open_data, seed_from
 from mixfold.estimators._guarded import Guarded
 from mixfold.estimators._learned import Learned
 from mixfold.estimators._placing import evaluated
+from mixfold.estimators._table_notes import TableNotes
 from mixfold.families.incomplete_rows import with_missing
 from mixfold.fitting.loop import check_some
 from mixfold.fitting.placement import placement_for
@@ -40,11 +42,16 @@ class Evaluation(DensityMixin, Guarded):  # type: ignore[misc]
     random_state: Any
     engine: str | None = None
     missing: str = "error"
+    _notes: TableNotes | None = None  # about the table of the fit
 
     @property
     def _allows_missing(self) -> bool:
         """Whether missing cells are integrated out."""
         return self.missing == MARGINALIZE
+
+    def _cells_of(self, family: Family, missing: bool) -> Cells:
+        """How cells are read: dates where the table of the fit had them."""
+        return cells_of(family, missing, None if self._notes is None else self._notes.dates)
 
     def _now(self) -> Learned:
         raise AssertionError("every estimator says what it has learned")
@@ -60,7 +67,7 @@ class Evaluation(DensityMixin, Guarded):  # type: ignore[misc]
         """Checked blocks of rows to evaluate."""
         family, first = learned.model.family, 0
         missing = self._allows_missing or family.accepts_missing
-        cells = cells_of(family, missing)
+        cells = self._cells_of(family, missing)
         source = open_data(self, X, None, None, reset=False, device=device, cells=cells)
         for rows in source.blocks():
             if missing and has_missing(rows.x):
@@ -74,7 +81,7 @@ class Evaluation(DensityMixin, Guarded):  # type: ignore[misc]
         """The rows of data as the model reads them: its columns, with numbers for categories."""
         check_is_fitted(self)
         model = self._twin()
-        cells = cells_of(model._current().model.family, self._allows_missing)
+        cells = self._cells_of(model._current().model.family, self._allows_missing)
         return open_data(model, X, None, None, reset=False, cells=cells)
 
     def _posteriors(self, X: Any, responsibilities: bool) -> Iterator[tuple[Any, Any]]:

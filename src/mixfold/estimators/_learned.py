@@ -13,19 +13,20 @@ from mixfold.core.backend import Model
 from mixfold.core.capabilities import CovarianceMatrices
 from mixfold.core.checks import check_count, check_kind, check_seed
 from mixfold.core.errors import InvalidInputError
+from mixfold.core.family_change import FamilyChange
 from mixfold.core.learner import Learner
-from mixfold.core.learner_capabilities import MonitorsDrift, row_keeping, with_family_of
+from mixfold.core.learner_capabilities import MonitorsDrift, row_keeping
 from mixfold.core.rows import Rows
-from mixfold.core.value import equal, field_names, replace, value
-from mixfold.families.incomplete_rows import with_missing
+from mixfold.core.value import at_home, equal, field_names, replace, value
 from mixfold.fitting.component_order import component_order, reorder
 from mixfold.fitting.history import History, no_history
 from mixfold.fitting.initialization import Initialization
 from mixfold.fitting.plan import check_served
 from mixfold.fitting.snapshot import Snapshot, joined
 from mixfold.fitting.stream import Stream
+from mixfold.learners.changed_family import changed_model, changed_state
 from mixfold.models.bayesian_mixture import MixturePosterior
-from mixfold.models.limits_from_data import limited, limited_by, with_model
+from mixfold.models.limits_from_data import limited, limited_by
 from mixfold.models.mixture_model import MixtureBackend, MixtureModel, count_degenerate
 
 
@@ -201,25 +202,16 @@ class Learned:
         first = self.stream.first_rows(backend.model, self.learner, initialization, rows)
         return backend if first is None else limited(backend, lambda: first)
 
-    def for_missing(self, backend: MixtureBackend, initialization: Initialization) -> Learned:
-        """The state for rows with missing cells, whose statistics are others.
-
-        What was learned from complete rows before continues as after a fit, or where all rows are
-        kept, from these.
-        """
-        if self.model.family.accepts_missing:
-            return self
-        state = self.stream.state
-        incomplete = replace(self.model, family=with_missing(self.model.family))
-        check_served(self.learner, incomplete)
-        if state is None:
-            return replace(self, model=incomplete)
-        known = self.settle(with_model(backend, self.model), initialization)
-        model = replace(known.model, family=with_missing(known.model.family))
-        there = with_model(backend, model)
-        after = with_family_of(self.learner, there, state, known.params, self.n_rows)
-        stream = Stream(None, after, [Snapshot(after, self.n_seen, self.n_rows)])
-        return replace(known, model=model, stream=stream)
+    def changed(self, change: FamilyChange) -> Learned:
+        """The state that continues with another family; nothing that was learned is lost."""
+        model = changed_model(self.model, change)
+        check_served(self.learner, model)
+        return replace(
+            self,
+            model=model,
+            stream=changed_state(at_home(self.stream), self.model, change),
+            params=changed_state(self.params, self.model, change),
+        )
 
     def ordered(self) -> Learned:
         """The state with sorted components, in its snapshots too."""

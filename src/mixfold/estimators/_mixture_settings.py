@@ -41,7 +41,8 @@ class MixtureSettings:
 
     def backend(self, d: int, place: Placement = DEFAULT) -> MixtureBackend:
         """The mixture of d columns, bound to its backend."""
-        family = self.learner.bounded(self.family)
+        family = self.learner.bounded(self.family.for_complete_rows())
+        family = with_missing(family) if self.family.accepts_missing else family
         family.check_columns(d)
         return place.backend(MixtureModel(family, self.n_components, d), self.n_threads)
 

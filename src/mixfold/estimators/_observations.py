@@ -21,9 +21,10 @@ from mixfold.estimators._formula_levels import FormulaLevelTable
 from mixfold.estimators._formula_parser import parse_formulas
 from mixfold.estimators._formula_tree import FormulaTree
 from mixfold.sources.array_source import ArraySource
+from mixfold.sources.dates import is_temporal
 from mixfold.sources.grouped import in_memory
 from mixfold.sources.opening import dict_as_table, open_source
-from mixfold.sources.table import Codes, is_missing, is_number, is_numeric, is_temporal
+from mixfold.sources.table import Codes, is_missing, is_number, is_numeric
 
 ARRAYS_NEEDED = {
     "y": "y is needed, or a formula: the model requires y to be passed, but the target y is None",

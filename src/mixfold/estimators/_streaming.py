@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -17,8 +18,10 @@ from mixfold.core.missing_cells import has_missing
 from mixfold.core.registry import is_called
 from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows
-from mixfold.core.value import at_home, equal, replace
-from mixfold.estimators._cells import cells_of
+from mixfold.core.source import Source
+from mixfold.core.value import at_home, equal
+from mixfold.estimators._cells import Cells
+from mixfold.estimators._changing_family import ChangingFamily, Given
 from mixfold.estimators._edge import check_rows, open_data
 from mixfold.estimators._learned import Learned
 from mixfold.estimators._learned_attributes import LearnedAttributes
@@ -34,6 +37,7 @@ from mixfold.learners.search import kinds_for
 from mixfold.models.limits_from_data import with_model
 from mixfold.models.mixture_model import MixtureBackend
 from mixfold.sources.array_source import ArraySource
+from mixfold.sources.optional_arrow import arrow
 
 
 class Streaming(LearnedAttributes):
@@ -60,9 +64,18 @@ class Streaming(LearnedAttributes):
         varied = search_of(learner).varied_starts and is_called(getattr(self, "init", None), "auto")
         return kinds_for(family) if varied else (start,)
 
-    def _family_for(self, X: Any, sample_weight: Any) -> Family:
-        """The family for the data, which may have to be read for it."""
+    def _family_for(self, X: Any, sample_weight: Any, stream: bool = False) -> Family:
+        """The family for the data, or for the first rows of a stream; they may have to be read."""
         return self._family()
+
+    @property
+    def _levels_grow(self) -> bool:
+        """Whether values that were not seen before become levels of their columns."""
+        return False
+
+    def _given_families(self) -> Given:
+        """Families of columns that the user has given, where others are chosen."""
+        return {}
 
     def _table_columns(self) -> Any:
         """The columns of tables that are read; None is all."""
@@ -86,7 +99,7 @@ class Streaming(LearnedAttributes):
             initialization,
             self.n_components,
             self.n_threads,
-            cells_of(family, self._allows_missing),
+            self._cells_of(family, self._allows_missing),
         )
 
     def _check_parameters(self) -> None:
@@ -100,7 +113,7 @@ class Streaming(LearnedAttributes):
         with self._learning() as model:
             model._check_parameters()
             first = not model.__sklearn_is_fitted__()
-            family = model._family_for(X, sample_weight) if first else None
+            family = model._family_for(X, sample_weight, stream=True) if first else None
             model._learn_more(model._settings(family), X, sample_weight)
         waiting = self._learned.stream.waiting is not None
         if not (waiting or self._live or (known and known.n_degenerate)):
@@ -110,6 +123,7 @@ class Streaming(LearnedAttributes):
     def _learn_more(self, settings: MixtureSettings, X: Any, sample_weight: Any) -> None:
         first = not self.__sklearn_is_fitted__()
         place = placement_for(self.engine, X)
+        settings = replace(settings, cells=replace(settings.cells, grows=self._levels_grow))
         source = open_data(
             self,
             X,
@@ -122,19 +136,8 @@ class Streaming(LearnedAttributes):
         settings = settings.bound(source)
         if not first and self._learned.model.family.accepts_missing:
             settings = settings.for_missing()
-        backend, check = settings.backend(source.d, place), settings.check(source)
-        learned = self._streaming(settings, backend)
-        seen, weight = 0, 0.0
-        for rows in source.blocks():
-            if settings.cells.missing and has_missing(rows.x):
-                settings = settings.for_missing()
-                check = settings.check(source)
-                learned = learned.for_missing(backend, settings.initialization)
-            check(rows, range(seen, seen + len(rows)))
-            backend = with_model(backend, learned.model)
-            learned = learned.advance(backend, settings.initialization, rows)
-            seen, weight = seen + len(rows), weight + rows.total_weight()
-        check_some(seen, weight)
+        backend = settings.backend(source.d, place)
+        learned = self._learn_blocks(settings, backend, source)
         backend, live = with_model(backend, learned.model), None
         if row_keeping(learned.learner).settles_late and place.is_default:
             live = live_from(learned, backend, settings.initialization)
@@ -146,6 +149,24 @@ class Streaming(LearnedAttributes):
             replace(learned, stream=at_home(learned.stream)) if not place.is_default else learned
         )
 
+    def _learn_blocks(
+        self, settings: MixtureSettings, backend: MixtureBackend, source: Source
+    ) -> Learned:
+        """What is learned after the rows of a source, by a family that they may change."""
+        learned, seen, weight = self._streaming(settings, backend), 0, 0.0
+        family = ChangingFamily(settings.family, settings.cells, self._given_families())
+        for block in source.blocks():
+            for changes, rows in family.divided(block):
+                for change in changes:
+                    learned = learned.changed(change)
+                    self._copies = deque[Snapshot](maxlen=MOST)  # the changed state has them
+                check_rows(family.family, source.columns, rows, range(seen, seen + len(rows)))
+                backend = with_model(backend, learned.model)
+                learned = learned.advance(backend, settings.initialization, rows)
+                seen, weight = seen + len(rows), weight + rows.total_weight()
+        check_some(seen, weight)
+        return learned
+
     def learn_many(self, X: Any) -> Self:
         """The same as `partial_fit`, under the name used by streaming libraries."""
         return self.partial_fit(X)
@@ -155,7 +176,10 @@ class Streaming(LearnedAttributes):
         with self._writing or self._lock():
             live = self._live
             if live is None or not live.accepts(x):
-                x, names = self._as_row(x)
+                row, names = self._as_row(x)
+                if row is None:
+                    return self.partial_fit(arrow().table({n: [x.get(n)] for n in names or ()}))
+                x = row
                 live = live or self._live_for(x)
                 if live is None or not live.accepts(x):
                     return self.partial_fit(ArraySource(x[None], None, names))
@@ -167,23 +191,39 @@ class Streaming(LearnedAttributes):
             live.learn(x)
         return self
 
-    def _as_row(self, x: Any) -> tuple[Floats, list[str] | None]:
-        """The numbers of a row in the order of the columns, and the names of these."""
+    def _as_row(self, x: Any) -> tuple[Floats | None, list[str] | None]:
+        """The numbers of a row in the order of the columns, and the names of these.
+
+        None takes the place of the numbers if a value is to become a level of its column.
+        """
         names = getattr(self, "feature_names_in_", self.columns)
         if isinstance(x, dict):
-            if names is None and self.__sklearn_is_fitted__():
-                raise InvalidInputError(
-                    "the row is a dict of columns, but the model has learned from arrays without "
-                    "column names: give the row as an array"
-                )
-            names = list(x) if names is None else list(names)
-            missing = set(names) - set(x)
-            extra = self.columns is None and not set(x) <= set(names)
-            if extra or (missing and not self._allows_missing):
-                raise InvalidInputError(f"the row has columns {list(x)}: {names} are needed")
-            cells = self._settings().cells
+            names, cells = self._names_of(x), self._settings().cells
+            if self._levels_grow and self._has_new_level(x, replace(cells, grows=True)):
+                return None, names
             x = [cells.number(name, x.get(name)) for name in names]
         return np.asarray(x, dtype=np.float64).reshape(-1), None if names is None else list(names)
+
+    def _names_of(self, row: dict[str, Any]) -> list[str]:
+        """The names of the columns of a row, which must be those of the model."""
+        names = getattr(self, "feature_names_in_", self.columns)
+        if names is None and self.__sklearn_is_fitted__():
+            raise InvalidInputError(
+                "the row is a dict of columns, but the model has learned from arrays without "
+                "column names: give the row as an array"
+            )
+        names = list(row) if names is None else list(names)
+        missing = set(names) - set(row)
+        extra = self.columns is None and not set(row) <= set(names)
+        if extra or (missing and not self._allows_missing):
+            raise InvalidInputError(f"the row has columns {list(row)}: {names} are needed")
+        return names
+
+    def _has_new_level(self, row: dict[str, Any], cells: Cells) -> bool:
+        """Whether a value of the row is to become a level of its column."""
+        if not self.__sklearn_is_fitted__():
+            return any(isinstance(found, str) for found in row.values())
+        return any(cells.is_new(name, found) for name, found in row.items())
 
     def _live_for(self, x: Floats) -> RowStream | None:
         """A working copy for row-by-row learning, once the stream has started; `x` is a row."""
@@ -195,7 +235,8 @@ class Streaming(LearnedAttributes):
             settings = settings.for_missing()
         elif self._allows_missing and has_missing(x):
             return None
-        check_rows(settings.family, None, Rows(x[None]), [known.n_rows])
+        names = getattr(self, "feature_names_in_", None)
+        check_rows(settings.family, names, Rows(x[None]), [known.n_rows])
         backend = settings.backend(self.n_features_in_)
         learned = self._streaming(settings, backend)
         live = live_from(learned, with_model(backend, learned.model), settings.initialization)

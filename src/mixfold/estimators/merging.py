@@ -15,6 +15,7 @@ from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner_capabilities import Mergeable
 from mixfold.core.statistics import Statistics
 from mixfold.core.value import digest, equal, field_names
+from mixfold.estimators._cells import cells_of
 from mixfold.estimators._density import Density
 from mixfold.estimators._learned import Learned
 from mixfold.fitting.component_order import reorder
@@ -51,6 +52,7 @@ def merge(models: Sequence[Any], align: bool = False) -> Any:
     merged.n_features_in_ = models[0].n_features_in_
     if hasattr(models[0], "feature_names_in_"):
         merged.feature_names_in_ = models[0].feature_names_in_
+    merged._notes = models[0]._notes
     merged._remember(together)
     return merged
 
@@ -76,6 +78,7 @@ def _checked(models: Sequence[Any]) -> tuple[list[Density], list[Learned]]:
             )
     alike: list[tuple[str, Callable[[Density, Learned], Any]]] = [
         ("the kind of model", lambda m, _: type(m).__name__),
+        ("the levels of columns", lambda _, one: dict(cells_of(one.model.family, False).levels)),
         ("family", lambda _, one: without_limits(one.model.family)),
         ("n_components", lambda _, one: one.model.k),
         ("the number of columns", lambda _, one: one.model.d),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Integral
 from pathlib import Path
 from typing import Any
@@ -15,13 +15,22 @@ from mixfold.core.initializer import Initializer
 from mixfold.core.learner import Learner
 from mixfold.core.registry import is_called
 from mixfold.core.source import Source
-from mixfold.estimators._chosen_families import chosen_product, with_levels
-from mixfold.estimators._column_facts import column_facts
+from mixfold.estimators._changing_family import Given
+from mixfold.estimators._chosen_families import (
+    Choice,
+    choices_of,
+    chosen_product,
+    for_stream,
+    with_levels,
+)
+from mixfold.estimators._column_facts import DATES, column_facts
 from mixfold.estimators._conditioning import Conditioning
-from mixfold.estimators._edge import family_from, learner_from
+from mixfold.estimators._edge import family_from, learner_from, open_data
 from mixfold.estimators._evaluation import MARGINALIZE
+from mixfold.estimators._table_notes import TableNotes
 from mixfold.families.product import Product
 from mixfold.fitting.initialization import initializer_for
+from mixfold.fitting.placement import placement_for
 
 OWN_LEVEL = "own-level"
 
@@ -60,8 +69,9 @@ class Mixture(Conditioning):
     overrides : mapping, default=None
         Families of columns that take the place of those chosen by `family="auto"`.
     unseen : {"error", "own-level"}, default="error"
-        What is done with categories that were not in the data of `fit`. "own-level" gives all of
-        them one level of their own.
+        What is done with categories that were not learned. "error" refuses them in prediction, and
+        `partial_fit` and `learn_one` make levels of them; "own-level" gives all categories that
+        were not in the first data one level of their own.
     columns : list of str, default=None
         Columns of a table or file to use; None is all.
     checkpoint : path, default=None
@@ -106,7 +116,7 @@ class Mixture(Conditioning):
         The number of passes that `fit` made; 0 if all rows were given to `partial_fit`.
     lower_bound_ : float
         The log-likelihood per row in the last pass, or the lower bound that the learner maximises;
-        for "auto" with several Gaussian components, the log prior density is added.
+        for "auto" with several components of Gaussians or products, the log prior density is added.
         Only learners that update once per pass, such as EM, have one; `score` always works.
     history_ : History
         `log_likelihood`, `step_size`, `rows` and `time` of every pass or update, and `bound`, what
@@ -115,7 +125,9 @@ class Mixture(Conditioning):
         Whether the learner has converged: for EM and "auto", whether less than `tol` nats of the
         log-likelihood are left to gain.
     chosen_families_ : list of (column, family, reason, levels)
-        What `family="auto"` has chosen for every column, and why.
+        What `family="auto"` has chosen for every column, why, and the levels in the order of their
+        codes: sorted after `fit`, in the order in which they appeared in a stream. `column` is a
+        tuple where real columns that depend on one another have a joint distribution.
     parameters_ : dict
         For products, the parameters of every column, or group of columns.
     n_degenerate_ : int
@@ -186,20 +198,67 @@ class Mixture(Conditioning):
         """Whether the family depends on the types of the columns."""
         return is_called(self.family, "auto") or isinstance(self.family, Product)
 
-    def _family_for(self, X: Any, sample_weight: Any) -> Family:
-        other, given = self.unseen == OWN_LEVEL, self.family
-        if isinstance(given, Product):
-            if not given.names or isinstance(X, Source):
-                return given
-            facts = column_facts(X, self._table_columns(), sample_weight)
-            return with_levels(given, facts, other)
+    @property
+    def _given_product(self) -> Product | None:
+        """The families of columns that the user has given."""
+        given = self.family if isinstance(self.family, Product) else self.overrides
+        if given is None or isinstance(given, Product):
+            return given
+        return Product(given) if given else None
+
+    def _given_families(self) -> Given:
+        given = self._given_product
+        return {} if given is None else {factor.label: factor.family for factor in given.factors}
+
+    @property
+    def _levels_grow(self) -> bool:
+        return self._typed and self.unseen != OWN_LEVEL and self._learner().adds_levels
+
+    def _family_for(self, X: Any, sample_weight: Any, stream: bool = False) -> Family:
+        other, given = self.unseen == OWN_LEVEL, self._given_product
+        self._notes = None
         if not self._typed:
             return self._family()
-        facts, overrides = column_facts(X, self.columns, sample_weight), self.overrides
-        if overrides is not None and not isinstance(overrides, Product):
-            overrides = Product(overrides)
-        product, self.chosen_families_ = chosen_product(facts, overrides, other)
-        return product
+        if isinstance(self.family, Product) and (not self.family.names or isinstance(X, Source)):
+            return self.family
+        facts = column_facts(X, self._table_columns(), sample_weight)
+        if isinstance(self.family, Product):
+            product, reasons = with_levels(self.family, facts, other), None
+        else:
+            # kernels for devices have products of single columns only
+            groups = placement_for(self.engine, X).is_default
+            product, reasons = chosen_product(facts, given, other, groups)
+        dates = {str(one.name): one.kind for one in facts if one.holds == DATES}
+        self._notes = TableNotes(reasons, tuple(dates), tuple(dates.values()))
+        return for_stream(product, facts, given) if stream and self._levels_grow else product
+
+    @property
+    def chosen_families_(self) -> list[Choice]:
+        """What `family="auto"` has chosen for every column, and why."""
+        here = self.__dict__  # read once: another thread may replace it
+        notes, learned = here.get("_notes"), here.get("_learned")
+        if notes is None or notes.reasons is None or learned is None:
+            raise AttributeError("only mixtures that were fitted with family='auto' have chosen")
+        return choices_of(learned.model.family, notes.reasons)
+
+    def open_training(self, X: Any, sample_weight: Any = None) -> Source:
+        """The rows of data as `fit` reads them, whose parts can be given to `fit` and `score`.
+
+        Families that are chosen by the data are chosen here, and stay the same in all parts.
+        """
+        self._check_parameters()
+        settings = self._settings(self._family_for(X, sample_weight))
+        source = open_data(
+            self._twin(),
+            X,
+            sample_weight,
+            self._table_columns(),
+            reset=True,
+            cells=settings.cells,
+        )
+        if self._typed:
+            self.set_params(family=settings.family, overrides=None)
+        return source
 
     def _table_columns(self) -> Sequence[str] | None:
         """The columns that are read: those of a product, if it names them."""
@@ -242,5 +301,9 @@ class Mixture(Conditioning):
             raise InvalidInputError(
                 f"overrides is {self.overrides!r} and family is {self.family!r}: overrides need "
                 "family='auto'"
+            )
+        if not isinstance(self.overrides, Mapping | Product | None):
+            raise InvalidInputError(
+                f"overrides is {self.overrides!r}: give a dict of columns and families"
             )
         check_least("checkpoint_every", self.checkpoint_every, 0.0)

@@ -16,6 +16,7 @@ from mixfold.core.registry import find_all
 from mixfold.core.schema import description, fits
 from mixfold.core.value import is_value, value
 from mixfold.estimators._density import Density
+from mixfold.estimators._table_notes import TableNotes
 from mixfold.families.product import Product
 from mixfold.fitting.files import write
 from mixfold.fitting.reading import read
@@ -34,6 +35,7 @@ class SavedModel:
     names: list[str]
     settings: list[Any]
     columns: list[str] | None
+    notes: TableNotes | None
     learned: Any
 
 
@@ -58,6 +60,7 @@ def taken_apart(estimator: Any) -> SavedModel:
         list(kept),
         list(kept.values()),
         None if columns is None else [str(name) for name in columns],
+        getattr(estimator, "_notes", None),
         without_places(estimator._now()),
     )
 
@@ -148,6 +151,9 @@ def _restored(saved: Any) -> Any:
         if len(saved.columns) != saved.learned.n_features:
             raise InvalidInputError(f"it has {len(saved.columns)} names of columns")
         estimator.feature_names_in_ = np.asarray(saved.columns, dtype=object)
+    if saved.notes is not None:
+        saved.notes.check(saved.learned)
+        estimator._notes = saved.notes
     estimator._remember(saved.learned)
     return copy(estimator)  # it records that other copies may continue from the same state
 

@@ -2,11 +2,13 @@
 
 # modules for other packages, without a registered class
 HELPER_MODULES = (
+    "column_groups",
     "conditional_cells",
     "factor",
     "factor_analysis",
     "incomplete_rows",
     "mean_params",
+    "new_levels",
     "observed_columns",
     "observed_factors",
     "observed_gaussian",

@@ -68,12 +68,14 @@ class CentredMoments(ExponentialFamily[MeansT]):
 
     def to_blocks(self, params: MeansT, table: Array) -> Blocks:
         weight = np.maximum(table[:, 0], 0.0)  # differences of statistics may leave the domain
-        share = reciprocal(weight)[:, None]
+        return self.blocks_of_means(params, weight, table[:, 1:] * reciprocal(weight)[:, None])
+
+    def blocks_of_means(self, params: MeansT, weight: Array, means: Array) -> Blocks:
         m = self.n_means(params.means.shape[1])
-        local_mean = table[:, 1 : 1 + m] * share
-        local_scatter = table[:, 1 + m :] * share
-        local_scatter -= outer_like(local_mean, local_scatter.shape[1])
-        return (Block(weight, *self.from_centred(params, local_mean, local_scatter)),)
+        local_mean, square = means[:, :m], means[:, m:]
+        local_scatter = square - outer_like(local_mean, square.shape[1])
+        own = weight if weight.ndim == 1 else weight[:, :m]
+        return (Block(own, *self.from_centred(params, local_mean, local_scatter)),)
 
     def to_sums(self, params: MeansT, blocks: Blocks) -> Array:
         (block,) = blocks

@@ -14,6 +14,7 @@ import numpy as np
 from mixfold.core.checks import HIGHEST, LOWEST, check_array
 from mixfold.core.eigenvalue_floors import raise_eigenvalues
 from mixfold.core.errors import InvalidInputError
+from mixfold.core.family import n_components_with
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Scatter, unpack
 
@@ -245,7 +246,7 @@ class Diagonal(Covariance):
     def _floored(self, variance: Array, floor: Array) -> tuple[Array, int]:
         healthy = variance > floor
         scale = np.sqrt(np.where(healthy, variance, floor))
-        return scale, int((~healthy).any(axis=1).sum())
+        return scale, n_components_with(~healthy)
 
 
 class Diag(Diagonal):

@@ -15,7 +15,7 @@ from mixfold.core.checks import (
     check_whole,
 )
 from mixfold.core.errors import InvalidInputError
-from mixfold.core.family import groups
+from mixfold.core.family import groups, n_components_with
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Block, Blocks, packed_length, packed_pairs
 from mixfold.core.value import value
@@ -242,7 +242,7 @@ class FactorGaussian(VarianceLimits[FactorParams], CentredMoments[FactorParams])
         floor = self._columns.variance_floor(observed)
         healthy = noise > floor
         params = FactorParams(means, loadings, np.where(healthy, noise, floor))
-        return params, int((~healthy).any(axis=1).sum())
+        return params, n_components_with(~healthy)
 
     def sample(self, params: FactorParams, labels: np.ndarray, rng: np.random.Generator) -> Array:
         rows = rng.standard_normal((len(labels), params.means.shape[1]))

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixfold.core.checks import check_array, check_kind
+from mixfold.core.family import n_components_with
 from mixfold.core.limits import LARGEST, SMALLEST
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Blocks
@@ -76,7 +77,7 @@ class GammaStatistics(AboveZero[GammaParams]):
         gap = np.log(means) - mean_logs
         most, least = log_less_digamma(np.array([LEAST_SHAPE, MOST_SHAPE]))
         shapes = gamma_shapes(gap.clip(least, most))
-        return GammaParams(shapes, shapes / means), int((gap < least).any(axis=1).sum())
+        return GammaParams(shapes, shapes / means), n_components_with(gap < least)
 
     def degenerate(self, params: GammaParams, weights: Array) -> NDArray[np.bool_]:
         """Where a shape is at its upper limit."""

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from mixfold.core.checks import LOWEST, check_array, check_kind, check_least
 from mixfold.core.errors import InvalidInputError
+from mixfold.core.family import n_components_with
 from mixfold.core.limits import LARGEST, SMALLEST
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Block, Blocks
@@ -83,17 +84,19 @@ class NegativeBinomialSizes(ExpectedStatistics[NegativeBinomialParams]):
         return 2 * k * d
 
     def log_density(self, params: NegativeBinomialParams, x: Array) -> Array:
-        counts, numbers = different_counts(x)
-        found = self._log_densities(params, counts)
-        if numbers is not None:
-            found = np.take_along_axis(found, numbers[:, None], axis=0)
-        return np.asarray(found.sum(axis=2))
+        numbers = few_counts(x)
+        if numbers is None:
+            return self._log_densities(params, x)
+        table = log_density_table(params, int(numbers.max()))
+        found: Array = table[0].take(numbers[:, 0], axis=0)
+        for column, own in zip(table[1:], numbers.T[1:], strict=True):
+            found += column.take(own, axis=0)
+        return found
 
     def _log_densities(self, params: NegativeBinomialParams, x: Array) -> Array:
-        """Those of every column, (n, K, d)."""
         x, means, sizes = x[:, None], params.means, params.sizes
         found = log_rising_coefficient(sizes, x) - x * np.log1p(sizes / means)
-        return np.asarray(found - sizes * np.log1p(means / sizes))
+        return np.asarray((found - sizes * np.log1p(means / sizes)).sum(axis=2))
 
     def scipy_log_density(self, params: NegativeBinomialParams, x: Array) -> Array:
         from scipy.stats import nbinom
@@ -113,14 +116,22 @@ class NegativeBinomialSizes(ExpectedStatistics[NegativeBinomialParams]):
     def n_statistics(self, d: int) -> int:
         return 4 * d
 
-    def expected_statistics(self, params: NegativeBinomialParams, x: Array) -> Array:
-        counts, numbers = different_counts(x)
-        found = self._statistics(params, counts)
+    def sums(self, params: NegativeBinomialParams, x: Array, responsibilities: Array) -> Array:
+        """Where there are few different counts, from the responsibility for each of them."""
+        numbers = few_counts(x)
         if numbers is None:
-            return found
-        return np.take_along_axis(found, np.tile(numbers, 4)[None], axis=1)
+            return super().sums(params, x, responsibilities)
+        most, columns = int(numbers.max()), np.ascontiguousarray(responsibilities.T)
+        by_count = np.array(
+            [[np.bincount(own, r, most + 1) for own in numbers.T] for r in columns]
+        )  # (K, d, counts)
+        total = responsibilities.sum(axis=0)[:, None]
+        g, curvature = derivative_tables(params, most)
+        parts = [by_count @ np.arange(most + 1.0), (by_count * g).sum(axis=2)]
+        parts += [(by_count * curvature).sum(axis=2), total * np.log(params.sizes)]
+        return np.hstack([total, *parts])
 
-    def _statistics(self, params: NegativeBinomialParams, x: Array) -> Array:
+    def expected_statistics(self, params: NegativeBinomialParams, x: Array) -> Array:
         sizes = params.sizes[:, None]
         total = sizes + x
         # differences of digamma and trigamma functions, without cancellation at large sizes
@@ -145,12 +156,12 @@ class NegativeBinomialSizes(ExpectedStatistics[NegativeBinomialParams]):
     def maximize(self, blocks: Blocks) -> tuple[NegativeBinomialParams, int]:
         (block,) = blocks
         mean, g, curvature, log_sizes = np.hsplit(block.mean, 4)
-        floor = self._floors(block.weight / block.weight.sum() @ mean)
+        floor = self._floors(block.pooled(mean))
         healthy = mean >= floor
         means = np.where(healthy, mean, floor)
         present = np.exp(log_sizes).clip(LEAST_SIZE, LARGEST_SIZE)
         sizes = next_sizes(means, g, curvature, present)
-        return NegativeBinomialParams(means, sizes), int((~healthy).any(axis=1).sum())
+        return NegativeBinomialParams(means, sizes), n_components_with(~healthy)
 
     def _floors(self, mean: Array) -> Array:
         """The smallest mean of every column, of rows with these means."""
@@ -217,27 +228,49 @@ def next_sizes(means: Array, g: Array, curvature: Array, present: Array) -> Arra
     center = np.divide(at_end, g, out=np.ones_like(g), where=g > 0.0) / present
     score = g - np.log1p(means / present)
     up, down = score > 0.0, (score < 0.0) & (g > 0.0)
+    sign, rest = np.where(up, 1.0, -1.0), g - at_end
 
-    def rises(size: Array) -> Array:
-        bound = g / (1.0 + np.maximum(size - present, 0.0) * center)
-        return bound - np.log1p(means / size)
+    def slope(size: Array) -> Array:
+        larger = g / (1.0 + (size - present) * center)
+        bound = np.where(up, larger, rest + at_end * (present / size))
+        return np.asarray(sign * (bound - np.log1p(means / size)))
 
-    def falls(size: Array) -> Array:
-        bound = (g - at_end) + at_end * (present / size)
-        return np.log1p(means / size) - bound
-
-    larger = towards(rises, present, np.full_like(present, LARGEST_SIZE))
-    smaller = towards(falls, present, np.full_like(present, LEAST_SIZE))
-    return np.where(up, larger, np.where(down, smaller, present))
+    found = towards(slope, present, np.where(up, LARGEST_SIZE, LEAST_SIZE))
+    return np.where(up | down, found, present)
 
 
-def different_counts(x: Array) -> tuple[Array, NDArray[np.intp] | None]:
-    """Rows of all counts up to the largest, and where those of every cell are among them.
+def few_counts(x: Array) -> NDArray[np.intp] | None:
+    """Rows as integers, if there are several times fewer counts than rows; None if not.
 
-    Special functions of few counts take much less time than those of all cells. If there are
-    hardly fewer counts than rows, the rows themselves are returned.
+    Functions of few counts take much less time than those of all cells.
     """
     if not len(x) or not x.max() < len(x) / FEWER:
-        return x, None
-    counts = np.arange(int(x.max()) + 1.0)
-    return np.tile(counts[:, None], x.shape[1]), x.astype(np.intp)
+        return None
+    return np.asarray(x.T.astype(np.intp, order="C").T)
+
+
+def log_density_table(params: NegativeBinomialParams, most: int) -> Array:
+    """Log densities of all counts from zero to `most`, (d, counts, K).
+
+    The ratio of the probabilities of x + 1 and x is (size + x) / (size + mean) * mean / (x + 1).
+    """
+    means, sizes = params.means.T[:, None], params.sizes.T[:, None]
+    x = np.arange(float(most))[:, None]
+    table = np.empty((len(means), most + 1, means.shape[2]))
+    table[:, :1] = -sizes * np.log1p(means / sizes)
+    ratios = (sizes + x) / (sizes + means) * (means / (x + 1.0))
+    np.cumsum(np.log(ratios), axis=1, out=table[:, 1:])
+    table[:, 1:] += table[:, :1]
+    return table
+
+
+def derivative_tables(params: NegativeBinomialParams, most: int) -> tuple[Array, Array]:
+    """1/s + ... + 1/(s + x - 1) of all counts x up to `most`, and minus its derivative by s.
+
+    Both are (K, d, counts).
+    """
+    terms = 1.0 / (params.sizes[:, :, None] + np.arange(float(most)))
+    found = np.zeros((2, *terms.shape[:2], most + 1))
+    np.cumsum(terms, axis=2, out=found[0, :, :, 1:])
+    np.cumsum(np.square(terms), axis=2, out=found[1, :, :, 1:])
+    return found[0], found[1]

@@ -9,6 +9,7 @@ import numpy as np
 from mixfold.core.checks import LARGEST_SQUARE, LOWEST, check_array
 from mixfold.core.conjugate import REACH, Prior, joined
 from mixfold.core.errors import InvalidInputError
+from mixfold.core.family import n_components_with
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Blocks
 from mixfold.families._gaussian_params import GaussianParams
@@ -68,7 +69,7 @@ class NormalGamma(NormalConjugate):
             np.where(near, to.nu, posterior.nu),
             np.where(near, scale, posterior.scale),
         )
-        return after, int((near & to.floored).any(axis=1).sum())
+        return after, n_components_with(near & to.floored)
 
     def absorb(self, posterior: NormalWishartPosterior, blocks: Blocks) -> NormalWishartPosterior:
         (block,) = blocks

@@ -9,20 +9,27 @@ import numpy as np
 
 from mixfold.core.conjugate import Conjugate, Prior
 from mixfold.core.family import n_components_of
-from mixfold.core.independent_columns import join_columns, put_columns, take_columns
+from mixfold.core.independent_columns import (
+    SeparableColumns,
+    block_of_column,
+    join_columns,
+    put_columns,
+    take_columns,
+)
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Blocks
+from mixfold.core.value import replace
 
 
 class ObservedConjugate(Conjugate[Any, Any]):
     """Posteriors of complete rows; a missing cell leaves that of its column as it is.
 
     Columns are independent given the component, and so are their posteriors, whose arrays are
-    (K, d, ...). Every column has blocks of its own.
+    (K, d, ...).
     """
 
-    def __init__(self, complete: Conjugate) -> None:
-        self._complete = complete
+    def __init__(self, complete: Conjugate, family: SeparableColumns[Any]) -> None:
+        self._complete, self._family = complete, family
 
     def prior(self, params: Any, prior: Prior) -> Any:
         return self._complete.prior(params, prior)
@@ -50,11 +57,14 @@ class ObservedConjugate(Conjugate[Any, Any]):
         return put_columns(posterior, there, part), n_degenerate
 
     def absorb(self, posterior: Any, blocks: Blocks) -> Any:
-        columns = [
-            self._complete.absorb(take_columns(posterior, [j]), (block,))
-            for j, block in enumerate(blocks)
-        ]
-        return join_columns(columns)
+        (block,) = blocks
+        d = next(iter(vars(posterior).values())).shape[1]
+        columns, found = self._family.columns_of_statistics(d), []
+        for j in range(d):
+            own = block_of_column(block, columns, j)
+            one = replace(own, weight=own.weight[:, 0])  # all means of a column have the same
+            found.append(self._complete.absorb(take_columns(posterior, [j]), (one,)))
+        return join_columns(found)
 
     def combine(self, before: Any, parts: Sequence[Any]) -> Any:
         return self._complete.combine(before, parts)

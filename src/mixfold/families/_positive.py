@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from mixfold.core.checks import LOWEST, check_array, check_kind, check_least
 from mixfold.core.column_means import MeansAreAttributes
 from mixfold.core.exponential_family import ExponentialFamily
+from mixfold.core.family import n_components_with
 from mixfold.core.independent_columns import IndependentColumns
 from mixfold.core.limits import SMALLEST
 from mixfold.core.rows import Array
@@ -44,10 +45,9 @@ class Positive(MeansAreAttributes, IndependentColumns, ExponentialFamily[MeanPar
 
     def maximize(self, blocks: Blocks) -> tuple[MeanParams, int]:
         (block,) = blocks
-        share = block.weight / block.weight.sum()
-        floor = self._floors(share @ block.mean)
+        floor = self._floors(block.pooled(block.mean))
         healthy = block.mean >= floor
-        count_degenerate = int((~healthy).any(axis=1).sum())
+        count_degenerate = n_components_with(~healthy)
         return MeanParams(np.where(healthy, block.mean, floor)), count_degenerate
 
     def _floors(self, mean: Array) -> Array:

@@ -29,12 +29,16 @@ def normalized(shares: Array) -> tuple[Array, NDArray[np.bool_]]:
     probabilities are equal.
     """
     shares = np.maximum(shares, 0.0)
-    total = shares.sum(axis=-1, keepdims=True)
-    equal = np.full_like(shares, 1.0 / shares.shape[-1])
-    p = np.divide(shares, total, out=equal, where=total > 0.0)
-    low = (p < LEAST) | (total <= 0.0)
+    total = np.add.reduce(shares, axis=-1, keepdims=True)
+    if total.all():
+        p = shares / total
+        low = p < LEAST
+    else:
+        equal = np.full(shares.shape, 1.0 / shares.shape[-1])
+        p = np.divide(shares, total, out=equal, where=total > 0.0)
+        low = (p < LEAST) | (total <= 0.0)
     p = np.maximum(p, LEAST)
-    return p / p.sum(axis=-1, keepdims=True), low
+    return p / np.add.reduce(p, axis=-1, keepdims=True), low
 
 
 def at_least(p: Array) -> NDArray[np.bool_]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +15,8 @@ from mixfold.core.rows import Array
 from mixfold.core.statistics import Blocks
 from mixfold.core.value import replace, value
 from mixfold.families._normal_wishart import NormalWishart
-from mixfold.families.factor import Factor, ProductParams
+from mixfold.families.column_groups import ProductParams
+from mixfold.families.factor import Factor
 
 
 @value
@@ -50,8 +51,10 @@ class ProductConjugate(Conjugate[ProductParams, ProductPosterior]):
     responsibilities of the whole row.
     """
 
-    def __init__(self, factors: Sequence[ConjugateFactor]) -> None:
-        self._factors = factors
+    def __init__(
+        self, factors: Sequence[ConjugateFactor], divided: Callable[[Blocks], list[Blocks]]
+    ) -> None:
+        self._factors, self._divided = factors, divided
         self._d = sum(len(one.places) for one in factors)
 
     def prior(self, params: ProductParams, prior: Prior) -> ProductPosterior:
@@ -118,11 +121,8 @@ class ProductConjugate(Conjugate[ProductParams, ProductPosterior]):
         return ProductPosterior(tuple(part for part, _ in found)), n_degenerate
 
     def absorb(self, posterior: ProductPosterior, blocks: Blocks) -> ProductPosterior:
-        found, first = [], 0
-        for one, part in self._each(posterior):
-            last = first + len(one.factor.family.block_shapes(len(one.places)))
-            found.append(one.conjugate.absorb(part, blocks[first:last]))
-            first = last
+        pairs = zip(self._each(posterior), self._divided(blocks), strict=True)
+        found = [one.conjugate.absorb(part, own) for (one, part), own in pairs]
         return ProductPosterior(tuple(found))
 
     def combine(

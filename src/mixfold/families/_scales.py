@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from mixfold.core.checks import check_array, check_kind
 from mixfold.core.column_means import MeansAreAttributes
 from mixfold.core.exponential_family import ExponentialFamily
+from mixfold.core.family import n_components_with
 from mixfold.core.independent_columns import IndependentColumns
 from mixfold.core.limits import LARGEST, SMALLEST
 from mixfold.core.rows import Array
@@ -85,18 +86,18 @@ class Scales(MeansAreAttributes, IndependentColumns, ExponentialFamily[ScalePara
     def maximize(self, blocks: Blocks) -> tuple[ScaleParams, int]:
         (block,) = blocks
         theta = block.mean.clip(0.0, self.to_theta(np.array(self.limits[1])))
-        floor = self._floors(block.weight / block.weight.sum(), theta)
+        floor = self._floors(block.pooled(theta))
         scales = self.to_scales(theta)
-        count_degenerate = int((scales < floor).any(axis=1).sum())
+        count_degenerate = n_components_with(scales < floor)
         return ScaleParams(np.maximum(scales, floor)), count_degenerate
 
-    def _floors(self, weights: Array, theta: Array) -> Array:
-        """The smallest scale of every column, (d,), of rows with these means of t(x)."""
-        return np.maximum(FLOOR * self.to_scales(weights @ theta), self.limits[0])
+    def _floors(self, theta: Array) -> Array:
+        """The smallest scale of every column, of rows with these means of t(x)."""
+        return np.maximum(FLOOR * self.to_scales(theta), self.limits[0])
 
     def degenerate(self, params: ScaleParams, weights: Array) -> NDArray[np.bool_]:
         """Where a scale is on its floor."""
-        floor = self._floors(weights, self.to_theta(params.scales))
+        floor = self._floors(weights @ self.to_theta(params.scales))
         return np.asarray(params.scales <= TOUCHING * floor)
 
     def divergence(self, x: Array, centers: Array, weight: Array) -> Array:

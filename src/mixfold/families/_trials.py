@@ -11,6 +11,7 @@ from mixfold.core.checks import check_array, check_kind
 from mixfold.core.column_means import MeansAreAttributes
 from mixfold.core.conjugate import Conjugate, Prior
 from mixfold.core.exponential_family import ExponentialFamily
+from mixfold.core.family import n_components_with
 from mixfold.core.independent_columns import IndependentColumns
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Blocks
@@ -69,7 +70,7 @@ class Trials(MeansAreAttributes, IndependentColumns, ExponentialFamily[Probabili
         (block,) = blocks
         found = block.mean / self.n_trials
         p = found.clip(LEAST, 1.0 - LEAST)
-        return ProbabilityParams(p), int((p != found).any(axis=1).sum())
+        return ProbabilityParams(p), n_components_with(p != found)
 
     def degenerate(self, params: ProbabilityParams, weights: Array) -> NDArray[np.bool_]:
         """Where a probability is at a limit."""

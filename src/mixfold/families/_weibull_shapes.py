@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from mixfold.core.checks import HIGHEST, LOWEST, check_array, check_kind
 from mixfold.core.errors import InvalidInputError
+from mixfold.core.family import n_components_with
 from mixfold.core.limits import LARGEST, SMALLEST
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Block, Blocks
@@ -146,7 +147,7 @@ class WeibullShapes(AboveZeroSupport, ExpectedStatistics[WeibullParams]):
         log_scales = log_scales + log_power / shapes
         scales = np.exp(log_scales.clip(*np.log([SMALLEST, LARGEST])))
         params = WeibullParams(scales, shapes)
-        return params, int(self._at_limit(params).any(axis=1).sum())
+        return params, n_components_with(self._at_limit(params))
 
     def _at_limit(self, params: WeibullParams) -> NDArray[np.bool_]:
         return np.asarray(params.shapes * TOUCHING >= MOST_SHAPE)

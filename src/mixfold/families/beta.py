@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from mixfold.core.checks import check_array, check_kind
 from mixfold.core.column_means import MeansAreAttributes
 from mixfold.core.exponential_family import ExponentialFamily
+from mixfold.core.family import n_components_with
 from mixfold.core.independent_columns import IndependentColumns
 from mixfold.core.limits import SMALLEST
 from mixfold.core.rows import Array
@@ -110,7 +111,7 @@ class Beta(MeansAreAttributes, IndependentColumns, ExponentialFamily[BetaParams]
         of_x, of_rest = np.hsplit(block.mean.clip(LEAST_LOG, 0.0), 2)
         alphas, betas, beyond = beta_shapes(of_x, of_rest, MOST_TOTAL)
         params = BetaParams(np.maximum(alphas, LEAST_SHAPE), np.maximum(betas, LEAST_SHAPE))
-        return params, int(beyond.any(axis=1).sum())
+        return params, n_components_with(beyond)
 
     def degenerate(self, params: BetaParams, weights: Array) -> NDArray[np.bool_]:
         """Where the sum of the shapes is at its limit."""

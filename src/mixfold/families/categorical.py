@@ -12,7 +12,8 @@ from mixfold.core.checks import check_array, check_kind, check_whole
 from mixfold.core.conjugate import Conjugate
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.exponential_family import ExponentialFamily
-from mixfold.core.independent_columns import IndependentColumns
+from mixfold.core.family import n_components_with
+from mixfold.core.independent_columns import IndependentColumns, one_by_one
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Blocks
 from mixfold.core.support import Support
@@ -99,6 +100,10 @@ class Categorical(IndependentColumns, ExponentialFamily[ProbabilityParams]):
         found = x[:, :, None] == np.arange(self.levels)
         return np.asarray(found.reshape(len(x), self.n_statistics(x.shape[1])), dtype=np.float64)
 
+    def columns_of_statistics(self, d: int) -> NDArray[np.intp]:
+        """All levels of a column follow one another."""
+        return one_by_one(d, self.levels)
+
     def log_base_measure(self, x: Array) -> Array:
         return np.zeros(len(x))
 
@@ -116,7 +121,7 @@ class Categorical(IndependentColumns, ExponentialFamily[ProbabilityParams]):
     def maximize(self, blocks: Blocks) -> tuple[ProbabilityParams, int]:
         (block,) = blocks
         p, low = normalized(self._by_level(block.mean))
-        return ProbabilityParams(p), int(low.any(axis=(1, 2)).sum())
+        return ProbabilityParams(p), n_components_with(low)
 
     def degenerate(self, params: ProbabilityParams, weights: Array) -> NDArray[np.bool_]:
         """Where a level of a column has the smallest probability."""

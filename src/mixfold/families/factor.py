@@ -10,9 +10,14 @@ from mixfold.core.family import Family
 from mixfold.core.independent_columns import separable
 from mixfold.core.registry import make
 from mixfold.core.value import replace, value
+from mixfold.families.bernoulli import Bernoulli
+from mixfold.families.categorical import Categorical
 from mixfold.families.gaussian import Gaussian
 
 Name = str | int
+Level = str | int | float | bool
+
+SAME_ALONE = ("full", "spherical")  # structures that are diagonal ones of a single column
 
 
 @value
@@ -27,20 +32,26 @@ class Factor:
     columns: tuple[Name, ...]
     family: Family
     positions: tuple[int, ...] | None = None
-    levels: tuple[str | int | float | bool, ...] | None = None
+    levels: tuple[Level, ...] | None = None
     other: bool = False
+
+    def __post_init__(self) -> None:
+        if self.levels is None:
+            return
+        family = self.family.for_complete_rows()
+        most = family.levels if isinstance(family, Categorical) else 2
+        coded = isinstance(family, Categorical | Bernoulli) and len(self.columns) == 1
+        number = len(self.levels) + self.other
+        if not coded or number > most or len(set(self.levels)) < len(self.levels):
+            raise InvalidInputError(
+                f"column {self.label!r} has {number} levels, such as {self.levels[:3]}, which "
+                f"{self.family!r} cannot have: levels must differ, and be no more than its own"
+            )
 
     @property
     def label(self) -> Any:
         """The column, or the columns if there are several."""
         return self.columns[0] if len(self.columns) == 1 else self.columns
-
-
-@value
-class ProductParams:
-    """The parameters of every factor."""
-
-    parts: tuple[Any, ...]
 
 
 class Placed(NamedTuple):
@@ -66,7 +77,7 @@ def factors_of(columns: Any, given: Any) -> Iterator[Factor]:
         )
     if not names or not all(isinstance(name, str | int) for name in names):
         raise InvalidInputError(f"{columns!r} is no column: give a name or number, or a tuple")
-    if len(names) == 1 and isinstance(family, Gaussian) and family.covariance != "diag":
+    if len(names) == 1 and isinstance(family, Gaussian) and family.structure_name in SAME_ALONE:
         family = replace(family, covariance="diag")  # the same in one column
     apart = separable(family)
     if apart is None:

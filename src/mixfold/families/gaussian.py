@@ -7,12 +7,14 @@ from dataclasses import field, replace
 from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from mixfold.core.checks import check_above, check_array, check_kind, check_least
 from mixfold.core.conjugate import Conjugate
 from mixfold.core.errors import InvalidInputError, unknown_name
-from mixfold.core.family import groups
+from mixfold.core.family import Family, groups
+from mixfold.core.independent_columns import in_turn
 from mixfold.core.limits import LARGEST, LEAST_VARIANCE
 from mixfold.core.rows import Array
 from mixfold.core.statistics import (
@@ -25,8 +27,9 @@ from mixfold.core.statistics import (
     packed_length,
     unpack,
 )
-from mixfold.core.value import value
+from mixfold.core.value import equal, value
 from mixfold.families._covariance import STRUCTURES, lower_root
+from mixfold.families._covariance_shapes import NAMES, structure_of
 from mixfold.families._factor_gaussian import FACTOR, FactorGaussian
 from mixfold.families._gaussian_capabilities import GaussianCapabilities, for_each
 from mixfold.families._gaussian_params import GaussianParams, scipy_log_density
@@ -57,6 +60,12 @@ class Gaussian(GaussianCapabilities):
     components at the cap do not count as degenerate. `covariance="factor"` describes full
     covariances in high dimension by `rank` factors: see `FactorGaussian`.
 
+    `covariance` is "full", "tied", "diag", "spherical", "factor", or one of the fourteen names of
+    mclust, whose letters say whether the volume, shape and orientation of covariances, in this
+    order, are equal in all components (E), vary (V), or are those of the identity (I): EII, VII,
+    EEI, VEI, EVI, VVI, EEE, VEE, EVE, VVE, EEV, VEV, EVV, VVV. VII is "spherical", VVI "diag", EEE
+    "tied" and VVV "full".
+
     Examples
     --------
     >>> import numpy as np
@@ -84,8 +93,8 @@ class Gaussian(GaussianCapabilities):
         return other(covariance, *others, **named) if covariance == FACTOR else object.__new__(cls)
 
     def __post_init__(self) -> None:
-        if self.covariance not in STRUCTURES:
-            raise unknown_name("covariance", self.covariance, [*STRUCTURES, FACTOR])
+        if structure_of(self.covariance) is None:
+            raise unknown_name("covariance", self.covariance, [*NAMES, FACTOR])
         if self.rank is not None:
             raise InvalidInputError(
                 f"rank is {self.rank!r}, but covariance {self.covariance!r} has none: "
@@ -109,7 +118,7 @@ class Gaussian(GaussianCapabilities):
 
     @classmethod
     def variants(cls) -> list[Self]:
-        plain = [cls(covariance=name) for name in STRUCTURES]
+        plain = [cls(covariance=name) for name in (*STRUCTURES, "VEI", "VEV")]
         return [*plain, cls(FACTOR, rank=1), cls("diag", cap=1.0)]
 
     def check_params(self, params: Any, k: int, d: int) -> None:
@@ -238,10 +247,11 @@ class Gaussian(GaussianCapabilities):
 
     def variance_floor(self, statistics: Block) -> Array:
         """The smallest variance allowed in each column, from the data's own scale."""
-        normalized = statistics.weight / statistics.weight.sum()
-        centre = normalized @ statistics.mean
-        total = normalized @ (self._variances(statistics) + np.square(statistics.mean - centre))
-        return self.floors(total, centre)
+        centre = statistics.pooled(statistics.mean)
+        if not self.floor_share:  # limits from the data do not depend on variances of a pass
+            return self.floors(np.zeros_like(centre), centre)
+        spread = self._variances(statistics) + np.square(statistics.mean - centre)
+        return self.floors(statistics.pooled(spread), centre)
 
     def _variances(self, statistics: Block) -> Array:
         if self.scatter == "diag":
@@ -314,7 +324,7 @@ class Gaussian(GaussianCapabilities):
 
     @property
     def columns_are_independent(self) -> bool:
-        return self.covariance == "diag"
+        return self.structure_name == "diag"
 
     def take_columns(self, params: GaussianParams, chosen: Sequence[int]) -> GaussianParams:
         """The marginal distribution of some of the columns."""
@@ -329,12 +339,31 @@ class Gaussian(GaussianCapabilities):
         means, scales = ([getattr(part, n) for part in parts] for n in ("means", "scale"))
         return GaussianParams(np.concatenate(means, axis=1), np.concatenate(scales, axis=1))
 
+    def join_families(self, others: Sequence[Family]) -> Gaussian | None:
+        """The Gaussians of all columns, with their limits."""
+        known = [self, *(one for one in others if isinstance(one, Gaussian))]
+        plain = [one._with_limits(None, None) for one in known]
+        if len(known) <= len(others) or not all(equal(plain[0], one) for one in plain):
+            return None
+        limits = [(one.column_floors, one.column_variances) for one in known]
+        joined = []
+        for each in zip(*limits, strict=True):
+            given = [one for one in each if one is not None]
+            if given and len(given) < len(known):
+                return None
+            joined.append(np.concatenate(given) if given else None)
+        return self._with_limits(*joined)
+
+    def columns_of_statistics(self, d: int) -> NDArray[np.intp]:
+        """Of the means and of the variances."""
+        return in_turn(d, 2)
+
     def capped(self, cap: float) -> Gaussian:
         return replace(self, cap=min(cap, self.cap or cap))
 
     @property
     def conjugate(self) -> Conjugate | None:
-        found = CONJUGATES.get(self.covariance) if self.cap is None else None
+        found = CONJUGATES.get(self.structure_name or "") if self.cap is None else None
         return None if found is None else found(self)
 
     def standard_deviations(self, params: GaussianParams) -> Array:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixfold.core.checks import HIGHEST, LOWEST, check_array, check_kind
+from mixfold.core.family import n_components_with
 from mixfold.core.limits import LARGEST, SMALLEST
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Blocks
@@ -95,7 +96,7 @@ class InverseGaussian(AboveZero[InverseGaussianParams]):
         means = means.clip(SMALLEST, LARGEST)
         variation = means * reciprocals - 1.0  # mean / shape, the squared coefficient of variation
         shapes = means / variation.clip(LEAST_VARIATION, MOST_VARIATION)
-        count_degenerate = int((variation < LEAST_VARIATION).any(axis=1).sum())
+        count_degenerate = n_components_with(variation < LEAST_VARIATION)
         return InverseGaussianParams(means, shapes), count_degenerate
 
     def degenerate(self, params: InverseGaussianParams, weights: Array) -> NDArray[np.bool_]:

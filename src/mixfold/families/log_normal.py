@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from mixfold.core.capabilities import KernelTerm
 from mixfold.core.checks import check_array, check_kind
+from mixfold.core.family import n_components_with
 from mixfold.core.limits import LARGEST
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Blocks, BlockShape
@@ -129,6 +130,9 @@ class LogNormal(AboveZero[LogNormalParams]):
     def to_blocks(self, params: LogNormalParams, table: Array) -> Blocks:
         return NORMAL.to_blocks(_normal(params), table)
 
+    def blocks_of_means(self, params: LogNormalParams, weight: Array, means: Array) -> Blocks:
+        return NORMAL.blocks_of_means(_normal(params), weight, means)
+
     def to_sums(self, params: LogNormalParams, blocks: Blocks) -> Array:
         return NORMAL.to_sums(_normal(params), blocks)
 
@@ -141,7 +145,7 @@ class LogNormal(AboveZero[LogNormalParams]):
     def maximize(self, blocks: Blocks) -> tuple[LogNormalParams, int]:
         (block,) = blocks
         deviations = np.sqrt(np.maximum(block.scatter, 0.0))
-        count_degenerate = int((deviations < LEAST_DEVIATION).any(axis=1).sum())
+        count_degenerate = n_components_with(deviations < LEAST_DEVIATION)
         return _from_normal(GaussianParams(block.mean, deviations)), count_degenerate
 
     def degenerate(self, params: LogNormalParams, weights: Array) -> NDArray[np.bool_]:

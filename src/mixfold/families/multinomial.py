@@ -11,6 +11,7 @@ from mixfold.core.checks import check_array, check_kind, check_whole
 from mixfold.core.conjugate import Conjugate
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.exponential_family import ExponentialFamily
+from mixfold.core.family import n_components_with
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Blocks
 from mixfold.core.support import Support
@@ -111,7 +112,7 @@ class Multinomial(ExponentialFamily[ProbabilityParams]):
     def maximize(self, blocks: Blocks) -> tuple[ProbabilityParams, int]:
         (block,) = blocks
         p, low = normalized(block.mean)
-        return ProbabilityParams(p), int(low.any(axis=1).sum())
+        return ProbabilityParams(p), n_components_with(low)
 
     def degenerate(self, params: ProbabilityParams, weights: Array) -> NDArray[np.bool_]:
         """Where an outcome has the smallest probability."""

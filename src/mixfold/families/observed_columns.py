@@ -15,7 +15,7 @@ from mixfold.core.family import Family
 from mixfold.core.independent_columns import SeparableColumns
 from mixfold.core.missing_cells import filled
 from mixfold.core.rows import Array
-from mixfold.core.statistics import Block, Blocks, BlockShape
+from mixfold.core.statistics import Block, Blocks, BlockShape, reciprocal
 from mixfold.core.support import Support
 from mixfold.core.value import replace, value
 from mixfold.families._central_values import central_values
@@ -53,6 +53,9 @@ class Incomplete(Family):
 
     def supports(self, d: int) -> tuple[Support, ...]:
         return self.complete.supports(d)
+
+    def at_column(self, column: int) -> Family:
+        return self.complete.at_column(column)
 
     def support_message_of(self, column: int) -> str:
         return self.complete.support_message_of(column)
@@ -149,8 +152,9 @@ class Incomplete(Family):
 class ObservedColumns(Incomplete):
     """Independent columns: only the observed cells of a row count.
 
-    log p(x|k) is the sum over the observed columns, and every column has blocks of its own, whose
-    weights are the responsibilities of the rows that have the cell.
+    log p(x|k) is the sum over the observed columns. The table of sums has the total
+    responsibility, then for every column that of the rows that have the cell, and then the sums of
+    the family of complete rows; its block has a weight for every mean.
     """
 
     complete: Family
@@ -163,7 +167,7 @@ class ObservedColumns(Incomplete):
     def conjugate(self) -> Conjugate | None:
         """The conjugate prior of complete rows, if there is one."""
         known = conjugate_of(self.complete)
-        return None if known is None else ObservedConjugate(known)
+        return None if known is None else ObservedConjugate(known, self._apart)
 
     @property
     def _apart(self) -> SeparableColumns:
@@ -174,26 +178,6 @@ class ObservedColumns(Incomplete):
         for j, column in enumerate(x.T):
             part = None if params is None else self._apart.take_columns(params, [j])
             yield self._apart.of_columns([j]), part, ~np.isnan(column)
-
-    def _families(self, d: int) -> list[Family]:
-        return [self._apart.of_columns([j]) for j in range(d)]
-
-    def divided(self, params: Any) -> Iterator[tuple[Family, Any]]:
-        """The family of complete cells and the parameters of each column."""
-        for j, family in enumerate(self._families(_width(params))):
-            yield family, self._apart.take_columns(params, [j])
-
-    def _tables(self, params: Any, table: Array) -> Iterator[tuple[Family, Any, Array]]:
-        """The family, the parameters and the table of sums of each column."""
-        width = self.complete.n_sums(1)
-        for j in range((table.shape[1] - 1) // width):
-            first = 1 + j * width
-            part = self._apart.take_columns(params, [j])
-            yield self._apart.of_columns([j]), part, table[:, first : first + width]
-
-    def _cut(self, blocks: Blocks) -> Iterator[Blocks]:
-        width = len(self.complete.block_shapes(1))
-        return (blocks[i : i + width] for i in range(0, len(blocks), width))
 
     def log_density(self, params: Any, x: Array) -> Array:
         total: Any = 0.0
@@ -208,11 +192,32 @@ class ObservedColumns(Incomplete):
 
     # the missing cells do not depend on the observed ones
 
+    @property
+    def columns_are_independent(self) -> bool:
+        """Whether they can be divided, which is always so."""
+        return True
+
     def of_columns(self, chosen: Sequence[int]) -> ObservedColumns:
         return replace(self, complete=self._apart.of_columns(chosen))
 
     def take_columns(self, params: Any, chosen: Sequence[int]) -> Any:
         return self._apart.take_columns(params, chosen)
+
+    def join_columns(self, parts: Sequence[Any]) -> Any:
+        """The parameters of all columns, from those of parts that follow one another."""
+        return self._apart.join_columns(parts)
+
+    def join_families(self, others: Sequence[Family]) -> ObservedColumns | None:
+        """The family of all columns, if they differ in their limits only."""
+        complete = [one.complete for one in others if isinstance(one, ObservedColumns)]
+        if len(complete) < len(others):
+            return None
+        joined = self._apart.join_families(complete)
+        return None if joined is None else replace(self, complete=joined)
+
+    def columns_of_statistics(self, d: int) -> NDArray[np.intp]:
+        """Of the weights of the columns, and of the sums of complete rows."""
+        return np.concatenate([np.arange(d), self._apart.columns_of_statistics(d)])
 
     def given_cells(self, params: Any, row: Array) -> tuple[Family, Any]:
         missing = np.flatnonzero(np.isnan(row)).tolist()
@@ -226,53 +231,63 @@ class ObservedColumns(Incomplete):
     ) -> Array:
         return np.where(np.isnan(x), self.complete.sample(params, labels, rng), x)
 
+    # the table of sums, and blocks
+
     def n_sums(self, d: int) -> int:
-        return 1 + d * self.complete.n_sums(1)
+        return d + self.complete.n_sums(d)
 
     def sums(self, params: Any, x: Array, responsibilities: Array) -> Array:
-        tables = [
-            family.sums(part, x[there, j : j + 1], responsibilities[there])
-            for j, (family, part, there) in enumerate(self._columns(params, x))
-        ]
-        return np.hstack([responsibilities.sum(axis=0)[:, None], *tables])
+        d = x.shape[1]
+        table = np.empty((responsibilities.shape[1], self.n_sums(d)))
+        table[:, 0] = responsibilities.sum(axis=0)
+        columns = self.columns_of_statistics(d)
+        for j, (family, part, there) in enumerate(self._columns(params, x)):
+            own = family.sums(part, x[there, j : j + 1], responsibilities[there])
+            table[:, 1 + np.flatnonzero(columns == j)] = own
+        return table
 
     def block_shapes(self, d: int) -> tuple[BlockShape, ...]:
-        return self.complete.block_shapes(1) * d
+        (shape,) = self.complete.block_shapes(d)
+        return (replace(shape, by_cell=True),)
 
     def to_blocks(self, params: Any, table: Array) -> Blocks:
-        parts = (family.to_blocks(part, own) for family, part, own in self._tables(params, table))
-        return tuple(block for part in parts for block in part)
+        columns = self.columns_of_statistics((table.shape[1] - 1) // self.complete.n_sums(1))
+        weight = np.maximum(table[:, 1 + columns], 0.0)  # differences may leave the domain
+        return self.blocks_of_means(params, weight, table[:, 1:] * reciprocal(weight))
+
+    def blocks_of_means(self, params: Any, weight: Array, means: Array) -> Blocks:
+        """Blocks of sums that were divided by their weights, which are those of the columns."""
+        d = means.shape[1] // self.complete.n_sums(1)
+        return self._apart.blocks_of_means(params, weight[:, d:], means[:, d:])
 
     def to_sums(self, params: Any, blocks: Blocks) -> Array:
-        tables = [
-            self._apart.of_columns([j]).to_sums(self._apart.take_columns(params, [j]), own)
-            for j, own in enumerate(self._cut(blocks))
-        ]
-        weight = np.max([table[:, 0] for table in tables], axis=0)
-        return np.hstack([weight[:, None], *tables])
+        (block,) = blocks
+        d = block.mean.shape[1] // self.complete.block_shapes(1)[0].means
+        columns = self._apart.columns_of_statistics(d)
+        weight = block.weight[:, np.unique(columns, return_index=True)[1]]
+        of_one = replace(block, weight=np.ones(len(weight)))
+        sums = self.complete.to_sums(params, (of_one,))[:, 1:] * weight[:, columns]
+        return np.hstack([weight.max(axis=1, keepdims=True), weight, sums])
 
     def blocks_of(self, x: Array, responsibilities: Array) -> Blocks:
-        found: list[Block] = []
+        k, d = responsibilities.shape[1], x.shape[1]
+        columns, m = self._apart.columns_of_statistics(d), self.block_shapes(d)[0].means
+        weight, moments = np.empty((k, d)), np.empty((k, len(columns)))
         for j, (family, _, there) in enumerate(self._columns(None, x)):
             column, r = x[:, j : j + 1], responsibilities * there[:, None]
             if not r.any():  # nothing is known of the column: all components are alike
                 column, r = filled(x, np.random.default_rng(0))[:, j : j + 1], responsibilities
-            found += family.blocks_of(np.nan_to_num(column), r)
-        return tuple(found)
+            (block,) = family.blocks_of(np.nan_to_num(column), r)
+            weight[:, j], moments[:, columns == j] = block.weight, _moments(block)
+        means, scatter = moments[:, :m].copy(), moments[:, m:].copy()
+        return (_with_weights(Block(weight, means, scatter), weight, columns),)
 
     def expected(self, params: Any, weights: Array) -> Blocks:
-        found: list[Block] = []
-        for family, part in self.divided(params):
-            found += family.expected(part, weights)
-        return tuple(found)
+        (block,) = self.complete.expected(params, weights)
+        return (replace(block, weight=np.tile(weights[:, None], block.mean.shape[1])),)
 
     def maximize(self, blocks: Blocks) -> tuple[Any, int]:
-        parts = []
-        for j, own in enumerate(self._cut(blocks)):
-            weighted = tuple(_with_weight(block) for block in own)
-            parts.append(self._apart.of_columns([j]).maximize(weighted))
-        count = min(sum(n for _, n in parts), len(blocks[0].weight))
-        return self._apart.join_columns([params for params, _ in parts]), count
+        return self.complete.maximize(blocks)
 
     def divergence(self, x: Array, centers: Array, weight: Array) -> Array:
         """The mean over the cells that both have, times the number of columns."""
@@ -303,12 +318,11 @@ def over_common_cells(
     return np.asarray(total * (x.shape[1] / np.maximum(count, 1.0)))
 
 
-def _with_weight(block: Block) -> Block:
-    """The block with equal weights if it has none, as in a column of which no cell is observed."""
-    return block if block.weight.any() else replace(block, weight=np.ones_like(block.weight))
+def _moments(block: Block) -> Array:
+    """Means, and then the scatter."""
+    return np.hstack([block.mean, block.scatter])
 
 
-def _width(params: Any) -> int:
-    """The number of columns of parameters whose arrays are (K, d, ...)."""
-    first = next(iter(vars(params).values()))
-    return int(first.shape[1])
+def _with_weights(block: Block, weight: Array, columns: NDArray[np.intp]) -> Block:
+    """The block whose means have the weights (K, d) of their columns."""
+    return Block(weight[:, columns[: block.mean.shape[1]]], block.mean, block.scatter)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -34,6 +34,14 @@ class Regression(NamedTuple):
     def rest(self) -> Array:
         """The covariances of the missing columns given the observed ones, (K, m, m)."""
         return np.asarray(self.root @ self.root.swapaxes(1, 2))
+
+
+class Moments(NamedTuple):
+    """Means (K, n, m) and variances (K, m) of the missing cells of the rows of one pattern."""
+
+    pattern: Pattern
+    means: Array
+    variances: Array
 
 
 def regression(scale: Array, pattern: Pattern) -> Regression:
@@ -145,6 +153,15 @@ class ObservedGaussian(PatternedRows[Regression]):
     ) -> Array:
         z = whitened(params, rows, pattern, given)
         return np.asarray(params.means[:, None, pattern.missing] + z @ given.slopes.swapaxes(1, 2))
+
+    def conditional_moments(self, params: GaussianParams, x: Array) -> Iterator[Moments]:
+        """Means and variances of the missing cells given the observed ones, by component."""
+        known = self.regressions(params)
+        for pattern in patterns(x):
+            if len(pattern.missing):
+                given = known.of(pattern)
+                means = self.pattern_means(params, x[pattern.rows], pattern, given)
+                yield Moments(pattern, means, np.square(given.root).sum(axis=2))
 
     def noise(
         self, params: GaussianParams, x: Array, labels: np.ndarray, rng: np.random.Generator

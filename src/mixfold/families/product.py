@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +17,22 @@ from mixfold.core.data_limits import CanDegenerate, limits_of
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family, n_components_of
 from mixfold.core.rows import Array
-from mixfold.core.statistics import Blocks, BlockShape
+from mixfold.core.statistics import Block, Blocks, BlockShape, reciprocal
 from mixfold.core.support import Support
 from mixfold.core.value import replace, value
+from mixfold.families._group_coordinates import GroupCoordinates
+from mixfold.families._group_priors import GroupPriors
 from mixfold.families._product_posteriors import ConjugateFactor, ProductConjugate
 from mixfold.families.bernoulli import Bernoulli
 from mixfold.families.categorical import Categorical
-from mixfold.families.factor import Factor, Name, Placed, ProductParams, factors_of
+from mixfold.families.column_groups import (
+    Group,
+    ProductParams,
+    divided_blocks,
+    groups_of,
+    weight_columns,
+)
+from mixfold.families.factor import Factor, Name, Placed, factors_of
 from mixfold.families.gaussian import Gaussian
 from mixfold.families.poisson import Poisson
 
@@ -30,7 +40,7 @@ __all__ = ["Product", "ProductParams"]
 
 
 @value
-class Product(Family[ProductParams]):
+class Product(GroupPriors, Family[ProductParams]):
     """Every column, or group of columns, has a family of its own, independent given the component.
 
     log p(x|k) is the sum of the log densities of the factors, and every factor is maximised by
@@ -147,21 +157,23 @@ class Product(Family[ProductParams]):
         for (family, places), part in zip(self._parts(), params.parts, strict=True):
             yield Placed(family, places, part)
 
-    def _cut(self, blocks: Blocks) -> Iterator[tuple[Family, Blocks]]:
-        """Every family with its blocks."""
-        first = 0
-        for family, places in self._parts():
-            last = first + len(family.block_shapes(len(places)))
-            yield family, blocks[first:last]
-            first = last
+    @cached_property
+    def groups(self) -> tuple[Group, ...]:
+        """Factors of the same family together, so that an M-step is made for all at once."""
+        return groups_of(self._parts())
 
-    def _tables(self, params: ProductParams, table: Array) -> Iterator[tuple[Placed, Array]]:
-        """Every factor with its part of the table of sums."""
-        first = 1
-        for part in self.placed(params):
-            last = first + part.family.n_sums(part.width)
-            yield part, table[:, first:last]
-            first = last
+    def grouped(self, params: ProductParams) -> list[tuple[Group, Any]]:
+        """Every group with its parameters."""
+        return list(zip(self.groups, params.joined(self.groups), strict=True))
+
+    def _divided(self, blocks: Blocks) -> list[Blocks]:
+        """The blocks of every factor."""
+        return divided_blocks(self.groups, blocks)
+
+    @cached_property
+    def _weight_columns(self) -> NDArray[np.intp]:
+        """Where the table of sums has the weight of every sum."""
+        return weight_columns(self.groups)
 
     # the mathematics
 
@@ -174,9 +186,10 @@ class Product(Family[ProductParams]):
         return np.asarray(sum(p.family.scipy_log_density(p.params, x[:, p.places]) for p in parts))
 
     def maximize(self, blocks: Blocks) -> tuple[ProductParams, int]:
-        found = [family.maximize(own) for family, own in self._cut(blocks)]
+        found = [group.family.maximize(blocks[group.blocks]) for group in self.groups]
         most = min(sum(n for _, n in found), len(blocks[0].weight))
-        return ProductParams(tuple(params for params, _ in found)), most
+        joined = [params for params, _ in found]
+        return ProductParams.of_groups(self.groups, joined), most
 
     def sample(self, params: ProductParams, labels: np.ndarray, rng: np.random.Generator) -> Array:
         rows = np.empty((len(labels), self.n_columns))
@@ -207,6 +220,9 @@ class Product(Family[ProductParams]):
                 found[place] = support
         return tuple(found)
 
+    def at_column(self, column: int) -> Family:
+        return next(family for family, places in self._parts() if column in places).at_column(0)
+
     def support_message_of(self, column: int) -> str:
         family, places = next(part for part in self._parts() if column in part[1])
         return family.support_message_of(places.index(column))
@@ -233,40 +249,46 @@ class Product(Family[ProductParams]):
             raise InvalidInputError(
                 f"there are parameters of {len(params.parts)} factors: {len(self.factors)} needed"
             )
+        if params.is_joined(self.groups):  # they have the shapes of the groups then
+            for group, own in self.grouped(params):
+                group.family.check_params(own, k, len(group.places))
+            return
         for part in self.placed(params):
             part.family.check_params(part.params, k, part.width)
 
-    # blocks are those of all factors; their tables of sums follow that of the responsibilities
+    # blocks are those of all groups; their tables of sums follow that of the responsibilities
 
     def n_sums(self, d: int) -> int:
-        return 1 + sum(family.n_sums(len(places)) for family, places in self._parts())
+        return self.groups[-1].sums.stop  # type: ignore[no-any-return]
 
     def sums(self, params: ProductParams, x: Array, responsibilities: Array) -> Array:
         parts = [
-            p.family.sums(p.params, x[:, p.places], responsibilities) for p in self.placed(params)
+            g.family.sums(own, x[:, g.places], responsibilities) for g, own in self.grouped(params)
         ]
         return np.hstack([responsibilities.sum(axis=0)[:, None], *parts])
 
     def block_shapes(self, d: int) -> tuple[BlockShape, ...]:
-        parts = (family.block_shapes(len(places)) for family, places in self._parts())
+        parts = (group.family.block_shapes(len(group.places)) for group in self.groups)
         return tuple(shape for part in parts for shape in part)
 
     def to_blocks(self, params: ProductParams, table: Array) -> Blocks:
-        parts = (p.family.to_blocks(p.params, own) for p, own in self._tables(params, table))
-        return tuple(block for part in parts for block in part)
+        weights = np.maximum(table.take(self._weight_columns, axis=1), 0.0)  # as in `of_sums`
+        means, found = table * reciprocal(weights), list[Block]()
+        for group, own in self.grouped(params):
+            found += group.to_blocks(own, table, weights, means)
+        return tuple(found)
 
     def to_sums(self, params: ProductParams, blocks: Blocks) -> Array:
-        pairs = zip(self.placed(params), self._cut(blocks), strict=True)
-        tables = [p.family.to_sums(p.params, own) for p, (_, own) in pairs]
+        tables = [g.family.to_sums(own, blocks[g.blocks]) for g, own in self.grouped(params)]
         weight = np.max([table[:, 0] for table in tables], axis=0)
         return np.hstack([weight[:, None], *tables])
 
     def blocks_of(self, x: Array, responsibilities: Array) -> Blocks:
-        parts = (f.blocks_of(x[:, places], responsibilities) for f, places in self._parts())
+        parts = (g.family.blocks_of(x[:, g.places], responsibilities) for g in self.groups)
         return tuple(block for part in parts for block in part)
 
     def expected(self, params: ProductParams, weights: Array) -> Blocks:
-        parts = (p.family.expected(p.params, weights) for p in self.placed(params))
+        parts = (g.family.expected(own, weights) for g, own in self.grouped(params))
         return tuple(block for part in parts for block in part)
 
     def for_complete_rows(self) -> Product:
@@ -302,6 +324,10 @@ class Product(Family[ProductParams]):
 
     # capabilities, which a product has if all of its factors do
 
+    @cached_property
+    def _coordinates(self) -> GroupCoordinates:
+        return GroupCoordinates.of(self.groups)
+
     @property
     def has_coordinates(self) -> bool:
         """Whether parameters of all factors have unconstrained coordinates."""
@@ -312,7 +338,7 @@ class Product(Family[ProductParams]):
         """The conjugate priors of all factors; None if some factor has none."""
         known = [(factor, conjugate_of(factor.family)) for factor in self.factors]
         found = [ConjugateFactor(factor, one) for factor, one in known if one is not None]
-        return ProductConjugate(found) if len(found) == len(known) else None
+        return ProductConjugate(found, self._divided) if len(found) == len(known) else None
 
     def unconstrained(self, params: ProductParams) -> Array:
         return self._in_order(params, "unconstrained")
@@ -321,24 +347,13 @@ class Product(Family[ProductParams]):
         return self._in_order(params, "coordinate_scales")
 
     def _in_order(self, params: ProductParams, method: str) -> Array:
-        """Locations of all columns, then the other coordinates, factor by factor."""
-        locations = np.empty((n_components_of(params), self.n_columns))
-        others = []
-        for part in self.placed(params):
-            found = getattr(part.family, method)(part.params)
-            locations[:, part.places] = found[:, : part.width]
-            others.append(found[:, part.width :])
-        return np.hstack([locations, *others])
+        parts = [getattr(g.family, method)(own) for g, own in self.grouped(params)]
+        return self._coordinates.join(parts)
 
     def constrained(self, coordinates: Array, like: ProductParams) -> ProductParams:
-        first, parts = self.n_columns, []
-        for part in self.placed(like):
-            family: Any = part.family
-            last = first + family.unconstrained(part.params).shape[1] - part.width
-            own = np.hstack([coordinates[:, part.places], coordinates[:, first:last]])
-            parts.append(family.constrained(own, part.params))
-            first = last
-        return ProductParams(tuple(parts))
+        parts = zip(self.grouped(like), self._coordinates.split(coordinates), strict=True)
+        joined = [cast(Any, group.family).constrained(flat, own) for (group, own), flat in parts]
+        return ProductParams.of_groups(self.groups, joined)
 
     def degenerate(self, params: ProductParams, weights: Array) -> NDArray[np.bool_]:
         """Where a factor is at a limit; a level that does not occur in a component is none."""
@@ -364,8 +379,7 @@ class Product(Family[ProductParams]):
         return self._limited(lambda known, i, places: known.with_limits(x[:, places]))
 
     def with_limits_of(self, params: ProductParams, weights: Array) -> Product:
-        parts = params.parts
-        return self._limited(lambda known, i, places: known.with_limits_of(parts[i], weights))
+        return self._limited(lambda known, i, _: known.with_limits_of(params.parts[i], weights))
 
     def without_limits(self) -> Product:
         return self._limited(lambda known, i, places: known.without_limits())
@@ -378,12 +392,9 @@ class Product(Family[ProductParams]):
 
     def _limited(self, change: Callable[[Any, int, list[int]], Family]) -> Product:
         """The product whose factors have other limits, where they take any."""
-        found = []
-        for i, (factor, (family, places)) in enumerate(
-            zip(self.factors, self._parts(), strict=True)
-        ):
+        found = list(self.factors)
+        for i, (family, places) in enumerate(self._parts()):
             known = limits_of(family)
-            found.append(
-                factor if known is None else replace(factor, family=change(known, i, places))
-            )
+            if known is not None:
+                found[i] = replace(found[i], family=change(known, i, places))
         return replace(self, factors=tuple(found))

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from mixfold.core.checks import check_array, check_kind
 from mixfold.core.exponential_family import ExponentialFamily
+from mixfold.core.family import n_components_with
 from mixfold.core.independent_columns import IndependentColumns
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Blocks
@@ -115,7 +116,7 @@ class VonMises(IndependentColumns, ExponentialFamily[VonMisesParams]):
         lengths = np.hypot(cosines, sines)
         least, most = resultant_lengths(np.array([LEAST, MOST]))
         concentrations = von_mises_concentrations(lengths.clip(least, most))
-        count_degenerate = int((lengths > most).any(axis=1).sum())
+        count_degenerate = n_components_with(lengths > most)
         return VonMisesParams(np.arctan2(sines, cosines), concentrations), count_degenerate
 
     def degenerate(self, params: VonMisesParams, weights: Array) -> NDArray[np.bool_]:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from mixfold.core.checks import LOWEST, check_array, check_kind, check_least
 from mixfold.core.column_means import MeansAreAttributes
 from mixfold.core.exponential_family import ExponentialFamily
+from mixfold.core.family import n_components_with
 from mixfold.core.independent_columns import IndependentColumns
 from mixfold.core.limits import LARGEST, LIGHTEST, SMALLEST
 from mixfold.core.rows import Array
@@ -131,12 +132,12 @@ class ZeroInflatedPoisson(
         inflated = truncated > means
         kept = np.divide(means, truncated, out=np.ones_like(means), where=inflated)
         rates = np.where(inflated, truncated, means)
-        floor = self._floors(block.weight / block.weight.sum() @ means)
+        floor = self._floors(block.pooled(means))
         healthy = rates >= floor
         params = ZeroInflatedPoissonParams(
             np.where(healthy, rates, floor), (1.0 - kept).clip(LEAST_INFLATION, MOST_INFLATION)
         )
-        return params, int((~healthy).any(axis=1).sum())
+        return params, n_components_with(~healthy)
 
     def _floors(self, mean: Array) -> Array:
         """The smallest rate of every column, of rows with these means."""

@@ -12,7 +12,7 @@ from mixfold.core.value import value
 from mixfold.fitting.atomic_files import check_output
 from mixfold.fitting.files import check_savable, kind_of, may_replace, write
 from mixfold.fitting.fit import Fit
-from mixfold.fitting.identity import LEARNER, MODEL, Identity, check_same, stored
+from mixfold.fitting.identity import LEARNER, MODEL, Identity, check_same, model_in, stored
 from mixfold.fitting.reading import read
 
 
@@ -32,6 +32,21 @@ def check_checkpoint(path: str | Path) -> None:
         kind = kind_of(path)
         what = "damaged or not a checkpoint" if kind is None else f"a {kind} file"
         raise ModelFileError(f"{path} is {what}: keep the checkpoint elsewhere, or remove the file")
+
+
+def model_of_checkpoint(path: str | Path) -> Any:
+    """The model of the fit in a checkpoint; None if there is no file."""
+    if not Path(path).exists():
+        return None
+    return model_in(Path(path), _saved(Path(path)).identity)
+
+
+def _saved(path: Path) -> Saved:
+    """The content of a checkpoint."""
+    saved = read(path, "checkpoint")
+    if not isinstance(saved, Saved) or not isinstance(saved.fit, Fit):
+        raise ModelFileError(f"{path} is damaged: it holds no fit")
+    return saved
 
 
 class Checkpoint:
@@ -79,9 +94,7 @@ class Checkpoint:
         """The fit to resume, or None if there is no file."""
         if not self.path.exists():
             return None
-        saved = read(self.path, "checkpoint")
-        if not isinstance(saved, Saved) or not isinstance(saved.fit, Fit):
-            raise ModelFileError(f"{self.path} is damaged: it holds no fit")
+        saved = _saved(self.path)
         check_same(self.path, saved.identity, self.identity, self.force)
         try:
             saved.fit.check(self.identity[LEARNER], self.identity[MODEL])

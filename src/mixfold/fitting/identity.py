@@ -50,6 +50,11 @@ def check_same(path: Path, found: Any, wanted: Identity, force: bool) -> None:
         warn(f"{path} is resumed with other data: {other}; the model will depend on both")
 
 
+def model_in(path: Path, found: Any) -> Any:
+    """The model of a fit, from the identity in its checkpoint; None if it names none."""
+    return _read(path, found).get(MODEL)
+
+
 def _read(path: Path, found: Any) -> dict[str, Any]:
     try:
         before = {str(name): value for name, value in found}

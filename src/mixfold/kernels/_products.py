@@ -9,8 +9,8 @@ import numpy as np
 from mixfold.core.exponential_family import ExponentialFamily
 from mixfold.core.rows import Array, stretches
 from mixfold.families.gaussian import LOG_2PI
+from mixfold.kernels._factors import Division
 from mixfold.kernels._forms import form_of, has_form
-from mixfold.kernels._leaves import leaves_of
 from mixfold.kernels._term_values import term_values
 from mixfold.kernels._terms import Places, Terms, places_on
 from mixfold.kernels.optional_torch import Tensor, torch
@@ -100,6 +100,7 @@ class Products:
         self._gaussians, self._factorial = form_of(model.family)
         self._is_product = not has_form(model)
         self._places: Places | None = None
+        self._division = Division(model)
         width = model.k * model.d
         if self._is_product:  # rows have values for all levels of categories, once for all k
             width = max(width, model.family.n_sums(model.d))
@@ -119,8 +120,7 @@ class Products:
         return Linear(upload(eta, self.device), offset, self._factorial)
 
     def _terms(self, components: Any, logs: Array) -> Terms:
-        family, d = self.model.family, self.model.d
-        terms = term_values(leaves_of(family, components, d), logs, family.n_sums(d))
+        terms = term_values(self._division.divide(components), logs)
         if self._places is None:
             self._places = places_on(self.device, terms)
         return Terms(

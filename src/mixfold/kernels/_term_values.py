@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mixfold.core.rows import Array
-from mixfold.kernels._leaves import Leaf, Leaves
+from mixfold.kernels._factors import Divided, Factor
 
 COLUMN, LEVEL, OBSERVED = range(3)
 
@@ -70,11 +70,15 @@ class TermValues(NamedTuple):
         return np.hstack([nothing, *(one.parameters[:, [number]] for one in self.normal)])
 
 
-def term_values(leaves: Leaves, log_weights: Array, width: int) -> TermValues:
-    """The terms of factors whose table of sums has `width` entries."""
-    found = TermValues([], [], log_weights.copy(), [], [0] * width)
-    for leaf in leaves.leaves:
-        _add(found, leaf)
+def term_values(divided: Divided, log_weights: Array) -> TermValues:
+    """The terms of factors, all of which have one."""
+    assert not divided.others, f"{divided.others[0].group.family!r} has no term"
+    found = TermValues([], [], log_weights.copy(), [], [0] * len(divided.layout.sources))
+    first = 0
+    for factor in divided.layout.factors:
+        last = first + factor.n_parameters
+        _add(found, factor, divided.parameters[:, first:last])
+        first = last
     found.values.sort(key=lambda part: part.kind)
     places = [place for part in found.values for place in part.positions]
     places += [one.positions[moment] for moment in range(2) for one in found.normal]
@@ -83,25 +87,24 @@ def term_values(leaves: Leaves, log_weights: Array, width: int) -> TermValues:
     return found
 
 
-def _add(found: TermValues, leaf: Leaf) -> None:
-    term = leaf.term
-    assert term is not None, f"{leaf.family!r} has no term"
-    total, *positions = leaf.positions
-    coefficients = term.parameters
+def _add(found: TermValues, factor: Factor, coefficients: Array) -> None:
+    total, positions = 0, factor.positions.tolist()
+    if factor.missing:
+        total, *positions = positions
     constant = np.zeros(len(coefficients))
-    if term.kind == "levels":
+    if factor.kind == "levels":
         levels = list(range(len(positions)))
-        columns = leaf.places * len(positions)
+        columns = factor.places * len(positions)
         found.values.append(Values(LEVEL, columns, levels, positions, coefficients))
-    elif term.kind == "linear":
+    elif factor.kind == "linear":
         constant, coefficients = coefficients[:, 0], coefficients[:, 1:]
         none = [0] * len(positions)
-        found.values.append(Values(COLUMN, leaf.places, none, positions, coefficients))
-        found.counts.extend(leaf.places if term.base_measure == "factorial" else [])
+        found.values.append(Values(COLUMN, factor.places, none, positions, coefficients))
+        found.counts.extend(factor.places if factor.base_measure == "factorial" else [])
     else:
         constant = coefficients[:, 0]
-        found.normal.append(Normal(leaf.places[0], coefficients, total, positions))
-    if leaf.missing:
-        found.values.append(Values(OBSERVED, leaf.places, [0], [total], constant[:, None]))
+        found.normal.append(Normal(factor.places[0], coefficients, total, positions))
+    if factor.missing:
+        found.values.append(Values(OBSERVED, factor.places, [0], [total], constant[:, None]))
     else:
         found.offset[:] += constant

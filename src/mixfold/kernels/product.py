@@ -10,25 +10,19 @@ from numpy.typing import NDArray
 
 from mixfold.core.backend import Model
 from mixfold.core.rows import Array, Rows
-from mixfold.kernels._leaves import Terms, can_divide, leaves_of, positions, terms_of
+from mixfold.kernels._factors import Division, Layout, Other, can_divide
 from mixfold.kernels.native import is_compiled
 from mixfold.kernels.reference import ReferenceKernel
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 
 class ProductArguments(NamedTuple):
-    """Parameters, the factors, and the arguments of the compiled functions.
-
-    `positions` are where the compiled sums are in the table of sums, `totals` where it has the
-    total responsibility, and `width` is the number of its columns.
-    """
+    """Parameters, the groups that the families compute, and arguments of the compiled functions."""
 
     params: MixtureParams
-    factors: Terms
+    others: list[Other]
+    layout: Layout
     arguments: tuple[Any, ...]
-    positions: NDArray[np.intp]
-    totals: list[int]
-    width: int
 
 
 class Values(NamedTuple):
@@ -42,14 +36,15 @@ class Values(NamedTuple):
 class ProductKernel(ReferenceKernel):
     """One pass adds the log densities of all factors, takes the softmax and sums all statistics.
 
-    An exponential family is a single factor, and a categorical one has a factor for each column.
-    Factors whose densities have no form that is compiled, such as Gaussians with covariances, are
-    computed by their families: before the pass their densities, after it their sums.
+    An exponential family is a single factor, and independent columns are a factor each. Groups
+    of factors whose densities have no form that is compiled, such as Gaussians with covariances,
+    are computed by their families: before the pass their densities, after it their sums.
     """
 
     def __init__(self, model: MixtureModel) -> None:
         super().__init__(model)
         self._native = import_module("mixfold._native")
+        self._division = Division(model)
 
     @staticmethod
     def supports(model: Model) -> bool:
@@ -58,25 +53,14 @@ class ProductKernel(ReferenceKernel):
 
     def prepare(self, params: MixtureParams) -> ProductArguments:
         """Convert parameters for the other methods, once for many blocks."""
-        d = self.model.d
-        leaves, totals = leaves_of(self.model.family, params.components, d)
-        factors = terms_of(leaves)
-        rows = [one.description for one in factors.terms]
-        parameters = [one.term.parameters for one in factors.terms]
-        arguments = (
-            np.log(params.weights),
-            np.array(rows, dtype=np.int64).reshape(-1, 5),
-            np.hstack([np.empty((self.model.k, 0)), *parameters]),
-            d if factors.plain else factors.n_values,
-        )
-        places = np.fromiter(positions(factors.terms), dtype=np.intp)
-        width = self.model.family.n_sums(d)
-        return ProductArguments(params, factors, arguments, places, totals, width)
+        layout, parameters, others = self._division.divide(params.components)
+        arguments = (np.log(params.weights), layout.descriptions, parameters, layout.n_values)
+        return ProductArguments(params, others, layout, arguments)
 
     def expect(self, prepared: ProductArguments, rows: Rows) -> Array:
         """The sums of one block of rows."""
         values, more, log_base = self._values(prepared, rows.x)
-        wanted = bool(prepared.factors.others)
+        wanted = bool(prepared.others)
         sums, responsibilities = self._native.expect_product(
             values, rows.weight, more, *prepared.arguments, wanted
         )
@@ -110,13 +94,13 @@ class ProductKernel(ReferenceKernel):
         self, prepared: ProductArguments, x: NDArray[Any], densities: bool = True
     ) -> Values:
         """The block as the compiled functions take it; without `densities`, its values alone."""
-        factors, more = prepared.factors, None
-        if factors.others and densities:
-            more = np.asarray(sum(one.log_density(x) for one in factors.others))
-        if factors.plain:
+        layout, more = prepared.layout, None
+        if prepared.others and densities:
+            more = np.asarray(sum(one.log_density(x) for one in prepared.others))
+        if layout.plain:
             return Values(x, more, None)
-        values, log_base = np.empty((len(x), factors.n_values), order="F"), np.zeros(len(x))
-        for one in factors.terms:
+        values, log_base = np.empty((len(x), layout.n_values), order="F"), np.zeros(len(x))
+        for one in layout.factors:
             one.add_values(x, values, log_base)
         return Values(values, more, log_base)
 
@@ -128,16 +112,14 @@ class ProductKernel(ReferenceKernel):
         responsibilities: Array | None,
     ) -> Array:
         """The sums of all factors in the order of the table; responsibilities have weights."""
-        width = prepared.width
-        if len(prepared.positions) == width:
+        sources, k = prepared.layout.sources, self.model.k
+        if prepared.layout.same:
             return sums
-        k = self.model.k
-        result = np.empty(1 + k * width)
+        result = np.empty(1 + k * len(sources))
         result[0] = sums[0]
-        table, found = result[1:].reshape(k, width), sums[1:].reshape(k, -1)
-        table[:, prepared.positions] = found
-        table[:, prepared.totals] = found[:, :1]
-        for one in prepared.factors.others:
+        table, found = result[1:].reshape(k, -1), sums[1:].reshape(k, -1)
+        found.take(sources, axis=1, out=table, mode="clip")  # other modes copy `out`
+        for one in prepared.others:
             assert responsibilities is not None
-            table[:, one.positions] = one.sums(rows.x, responsibilities)
+            table[:, one.group.sums] = one.sums(rows.x, responsibilities)
         return result

@@ -1,4 +1,4 @@
 """Learners, one per file."""
 
 # modules that register no learner
-HELPER_MODULES = ("further_search", "prior_choice", "search")
+HELPER_MODULES = ("changed_family", "further_search", "prior_choice", "search")

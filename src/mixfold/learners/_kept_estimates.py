@@ -13,14 +13,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from mixfold.core.backend import Model
-from mixfold.core.checks import check_count, check_kind
+from mixfold.core.checks import check_count
+from mixfold.core.data_limits import without_limits
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
 from mixfold.core.initializer import Initializer
 from mixfold.core.learner_capabilities import at_most
 from mixfold.core.rows import Rows, join
 from mixfold.core.statistics import Statistics
-from mixfold.core.value import replace, value
+from mixfold.core.value import equal, replace, value
 from mixfold.learners._kept_rows import KeptRows
 from mixfold.learners._penalty import with_prior
 from mixfold.learners._refits import (
@@ -68,8 +69,7 @@ class KeptFit:
 
     def check(self, model: Model) -> None:
         """Raise an error for an invalid fit."""
-        check_kind("family", self.family, type(getattr(model, "family", self.family)))
-        self.family.check_columns(model.d)
+        check_family(self.family, model)
         model.check_params(self.params)
         for statistics in (self.statistics, self.fixed):
             if statistics is not None:
@@ -78,6 +78,14 @@ class KeptFit:
             check_count(name, getattr(self, name))
         if not self.lightest > 0.0:
             raise InvalidInputError(f"lightest is {self.lightest}: it must be above 0")
+
+
+def check_family(family: Family, model: Model) -> None:
+    """Refuse a family that differs from that of the model in more than its limits."""
+    expected = getattr(model, "family", family)
+    if not equal(without_limits(family), without_limits(expected)):
+        raise InvalidInputError(f"family is {family!r}, but that of the model is {expected!r}")
+    family.check_columns(model.d)
 
 
 @value

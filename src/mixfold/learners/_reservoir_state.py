@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mixfold.core.backend import Model
-from mixfold.core.checks import check_count, check_kind, check_seed
+from mixfold.core.checks import check_count, check_seed
 from mixfold.core.family import Family
 from mixfold.core.params import Params
 from mixfold.core.statistics import Statistics
 from mixfold.core.value import replace, value
 from mixfold.learners._gathering import Gathered
-from mixfold.learners._kept_estimates import KeptFit
+from mixfold.learners._kept_estimates import KeptFit, check_family
 from mixfold.learners._kept_rows import KeptRows, nothing_kept
 from mixfold.models.mixture_model import MixtureParams
 
@@ -52,8 +52,7 @@ class ReservoirState:
         self.kept.check(model)
         if self.fit is not None:
             self.fit.check(model)
-        check_kind("family", self.family, type(getattr(model, "family", self.family)))
-        self.family.check_columns(model.d)
+        check_family(self.family, model)
         for name in ("rows", "passes", "n_degenerate"):
             check_count(name, getattr(self, name))
         check_seed("seed", self.seed)
@@ -63,13 +62,6 @@ class ReservoirState:
         latest = [block.renumbered(-first) for block in self.kept.since(first)]
         kept = nothing_kept(self.kept.below).joined(latest)
         return replace(self, kept=kept, rows=self.rows - first, fit=None)
-
-    def continued(self, fresh: ReservoirState) -> ReservoirState:
-        """A fresh state with the rows that this one has kept, if these are all."""
-        if self.statistics is not None:
-            return fresh
-        gathered = replace(fresh.gathered, n=self.gathered.n)
-        return replace(fresh, params=self.params, kept=self.kept, rows=self.rows, gathered=gathered)
 
     @property
     def weight(self) -> float:

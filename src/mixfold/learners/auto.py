@@ -69,9 +69,9 @@ class Auto(Learner[AutoState]):
     batch_size : int or None, default=None
         Rows per update of mini-batch EM; None is chosen by the number of rows.
     prior_strength : float or None, default=None
-        How many times a weak prior of Gaussian covariances counts; 0 is maximum likelihood. None
-        chooses 1, 0.1, 0.01 or 0 by cross-validation, or 0 at once with more than 4000 rows, or 20
-        for each parameter.
+        How many times a weak prior of Gaussian covariances, or of products, counts; 0 is maximum
+        likelihood. For Gaussians, None chooses 1, 0.1, 0.01 or 0 by cross-validation, or 0 at once
+        with more than 4000 rows, or 20 for each parameter; for products it is 1.
 
     Notes
     -----
@@ -82,10 +82,11 @@ class Auto(Learner[AutoState]):
     component, where p is the number of parameters of all covariances, and for (1000 / n)^2 of
     that with n > 1000 rows, times `prior_strength`. Where components are far apart, the covariance
     of all rows is much wider than theirs, and little of it is best. Means and weights have no
-    prior, and a single component has none. The lightest row counts once, and a row of twice its
-    weight as two. `history_.log_likelihood`, `score`, `aic` and `bic` are those of the likelihood
-    at this estimate; `history_.bound` and `lower_bound_` include the prior, whose log density is 0
-    at its largest.
+    prior, and a single component has none. In products of families every component has one row
+    more that is distributed as all rows are, in columns other than Gaussian ones. The lightest row
+    counts once, and a row of twice its weight as two. `history_.log_likelihood`, `score`, `aic` and
+    `bic` are those of the likelihood at this estimate; `history_.bound` and `lower_bound_` include
+    the prior, whose log density is 0 at its largest.
 
     Examples
     --------

@@ -140,6 +140,11 @@ class DriftAware(Learner[DriftAwareState]):
         return int(self.learner.sample_size)
 
     @property
+    def adds_levels(self) -> bool:  # type: ignore[override]
+        """Whether the learner can continue with more levels."""
+        return bool(self.learner.adds_levels)
+
+    @property
     def exchangeable(self) -> bool:  # type: ignore[override]
         """Whether components may be put into any order."""
         return bool(self.learner.exchangeable)

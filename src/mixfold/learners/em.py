@@ -127,7 +127,8 @@ class EM(Learner[EMState]):
         What `tol` is compared with: the likelihood that is left to gain, or, as in scikit-learn,
         what a step has gained per row.
     prior_strength : float, default=0.0
-        How many times a weak prior of the covariances counts; 0 is maximum likelihood. See `Auto`.
+        How many times a weak prior of covariances, or of products, counts; 0 is maximum likelihood.
+        See `Auto`.
 
     Examples
     --------

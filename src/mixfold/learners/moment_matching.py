@@ -71,6 +71,7 @@ class MomentMatching(Learner[MomentMatchingState]):
     """
 
     supports_warm_start = True
+    adds_levels = False  # it has no prior for them
     starts = 4
     sample_size = 2_000
 
@@ -92,12 +93,6 @@ class MomentMatching(Learner[MomentMatchingState]):
     ) -> MomentMatchingState:
         prior = prior_of(backend, params, self.prior)
         return MomentMatchingState(prior, prior, 0, 0, 0)
-
-    def with_family_of(
-        self, backend: Backend, state: MomentMatchingState, params: Params, rows: int
-    ) -> MomentMatchingState:
-        """The state itself: rows with missing cells have the same posterior."""
-        return state
 
     def check_state(self, model: Model, state: MomentMatchingState) -> None:
         check_kind("state", state, MomentMatchingState)

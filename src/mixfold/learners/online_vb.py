@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, cast
+from typing import Literal
 
 import numpy as np
 
@@ -40,8 +40,7 @@ from mixfold.learners._prior import (
 )
 from mixfold.learners._steps import RowCounts, batch_step
 from mixfold.models.bayesian_mixture import BayesianMixture, MixturePosterior
-from mixfold.models.limits_from_data import with_model
-from mixfold.models.mixture_model import MixtureBackend, MixtureParams
+from mixfold.models.mixture_model import MixtureParams
 from mixfold.schedules.power import Power
 
 FORMS = ("stochastic", "streaming")
@@ -122,6 +121,7 @@ class OnlineVB(Learner[OnlineVBState]):
     """
 
     supports_warm_start = True
+    adds_levels = False  # it has no prior for them
     starts = 4
     sample_size = 2_000
 
@@ -161,16 +161,6 @@ class OnlineVB(Learner[OnlineVBState]):
     def init(self, backend: Backend, params: Params, seen: int = 0, seed: int = 0) -> OnlineVBState:
         prior = prior_of(backend, params, self.prior)
         return OnlineVBState(prior, prior, None, nothing(backend), RowCounts(0.0), 0, 0, 0, 0)
-
-    def with_family_of(
-        self, backend: Backend, state: OnlineVBState, params: Params, rows: int
-    ) -> OnlineVBState:
-        """The posterior of all rows so far is the prior of others: their statistics differ."""
-        model = mixture_of(backend).model
-        before = replace(model, family=model.family.for_complete_rows())
-        complete = with_model(cast(MixtureBackend, backend), before)
-        posterior = self.flushed(complete, state).params
-        return replace(self.init(backend, params), prior=posterior, params=posterior)
 
     def check_state(self, model: Model, state: OnlineVBState) -> None:
         check_kind("state", state, OnlineVBState)

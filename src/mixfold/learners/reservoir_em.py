@@ -157,12 +157,6 @@ class ReservoirEM(Learner[ReservoirState]):
     def without_rows(self, state: ReservoirState) -> ReservoirState:
         return replace(state, kept=nothing_kept(state.kept.below), fit=None)
 
-    def with_family_of(
-        self, backend: Backend[Any], state: ReservoirState, params: Any, rows: int
-    ) -> ReservoirState:
-        weight = state.weight if state.statistics is None else self.weight_learned(state, rows)
-        return state.continued(self.init_after_fit(backend, params, rows, weight, state.seed))
-
     def rows_to_start(self, k: int, d: int) -> int:
         return max(ROWS_TO_START, 2 * k)
 

@@ -114,7 +114,7 @@ class MixtureModel:
         table = sums[1:].reshape(self.k, -1)
         weight = np.maximum(table[:, 0], 0.0)  # differences of statistics may leave the domain
         blocks = self.family.to_blocks(params.components, table)
-        if min([block.weight.min() for block in blocks]) <= 0.0:
+        if min([np.minimum.reduce(block.weight, axis=None) for block in blocks]) <= 0.0:
             pairs = zip(blocks, self.expected(params).blocks, strict=True)
             blocks = tuple(block.with_gaps_from(old) for block, old in pairs)
         return Statistics.of(blocks, weight, float(sums[0]))

@@ -1,4 +1,14 @@
 """Sources of rows, one per file."""
 
 # modules for other packages, without a registered class
-HELPER_MODULES = ("csv_files", "grouped", "location", "object_source", "opening", "paths", "table")
+HELPER_MODULES = (
+    "csv_files",
+    "dates",
+    "grouped",
+    "location",
+    "object_source",
+    "opening",
+    "optional_arrow",
+    "paths",
+    "table",
+)

@@ -9,7 +9,7 @@ from typing import Any
 
 from mixfold.core.errors import InvalidInputError
 from mixfold.sources.location import Location
-from mixfold.sources.table import arrow
+from mixfold.sources.optional_arrow import arrow
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from mixfold.core.errors import SourceError
 from mixfold.core.fingerprint import Fingerprint, digest, file_fingerprint
-from mixfold.sources.table import arrow
+from mixfold.sources.optional_arrow import arrow
 
 ADDRESS = re.compile(r"^[a-zA-Z][a-zA-Z0-9+.-]+://")
 MANGLED = re.compile(r"^(s3|gs|gcs|az|abfss?|https?|memory):/[^/]")

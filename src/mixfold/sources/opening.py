@@ -22,8 +22,9 @@ from mixfold.sources.csv import Csv
 from mixfold.sources.csv_files import CsvFiles
 from mixfold.sources.location import Location, RemoteFile, size_of
 from mixfold.sources.object_source import source_for
+from mixfold.sources.optional_arrow import arrow
 from mixfold.sources.paths import Paths, expand, kind_of_file
-from mixfold.sources.table import Codes, Selection, arrow
+from mixfold.sources.table import Codes, Selection
 
 
 def open_source(

@@ -9,20 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from mixfold.core.errors import MissingExtraError, SourceError
+from mixfold.core.errors import SourceError
 from mixfold.core.places import row_place
 from mixfold.core.rows import Rows
-
-
-def arrow() -> Any:
-    """pyarrow, or an error that says how to get it."""
-    try:
-        import pyarrow
-        import pyarrow.compute
-    except ImportError:
-        raise MissingExtraError("pyarrow", "files", "reading files and Arrow tables") from None
-    return pyarrow
-
+from mixfold.sources.dates import days, is_temporal
+from mixfold.sources.optional_arrow import arrow
 
 LISTED = 20
 NUMERIC_COLUMNS = (
@@ -57,8 +48,10 @@ class Codes:
     object, so that a value has the same code in each. Columns in `always` are coded even if they
     are numeric. Columns in `known` may have these values only; of the others, only those in `free`
     may have values that are not numeric. With `missing`, cells may be missing, which are NaN. With
-    `other`, values that are not known get the code after the last. With `dates`, dates and times
-    are numbers of days since 1970.
+    `other`, values that are not known get the code after the last, and with `grows` codes of their
+    own. With `dates`, which may be names of columns, dates and times are numbers of days since
+    1970. `declared` are the values that the types of columns name, as those of categories do,
+    whether rows have them or not. `remedy` is what to do about other values than the known ones.
     """
 
     def __init__(
@@ -68,26 +61,34 @@ class Codes:
         free: Collection[str] = (),
         missing: bool = False,
         other: bool = False,
-        dates: bool = False,
+        dates: bool | Collection[str] = False,
+        grows: bool = False,
+        remedy: str = "leave out rows with other values",
     ) -> None:
         self.known, self.missing, self.other, self.dates = known, missing, other, dates
+        self.grows, self.remedy = grows, remedy
         self.always = frozenset([*always, *(known or {})])
         self.free = frozenset(free)
         self.values = {name: list(values) for name, values in (known or {}).items()}
         self.types: dict[str, Any] = {}
+        self.declared: dict[str, dict[Any, None]] = {}
         self._numbers = {name: dict(_counted(values)) for name, values in self.values.items()}
 
     def is_coded(self, field: Any, place: str) -> bool:
         """Whether a column's values are to be replaced by numbers: the same in every file."""
         name, kind = field.name, field.type
         if arrow().types.is_nested(kind):
-            raise SourceError(f"{place}: column {name!r} is {kind}: one value a row is needed")
-        if isinstance(kind, arrow().BaseExtensionType):
+            raise SourceError(
+                f"{place}: column {name!r} is {kind}: one value a row is needed; leave it out, or "
+                "make columns of its parts"
+            )
+        if isinstance(kind, arrow().BaseExtensionType) or arrow().types.is_interval(kind):
             raise SourceError(
                 f"{place}: column {name!r} is {kind}: make numbers, text or dates of its values"
             )
         empty = self.missing and arrow().types.is_null(kind)
-        number = is_numeric(kind) or empty or (self.dates and is_temporal(kind))
+        dates = may_have_dates(self.dates, name) and is_temporal(kind)
+        number = is_numeric(kind) or empty or dates
         coded = name in self.always or not number
         if coded and self.known is not None and name not in self.always | self.free:
             _check_numeric(field, place)
@@ -104,15 +105,25 @@ class Codes:
     def codes(self, name: str, array: Any) -> np.ndarray:
         """The numbers of an Arrow array of values of column `name`."""
         pa = arrow()
-        if not pa.types.is_dictionary(array.type):
+        declares = pa.types.is_dictionary(array.type)
+        if not declares:
             array = _text(array).dictionary_encode()
         size = len(array.dictionary)
         indices = array.indices.cast(pa.int64()).fill_null(size).to_numpy(zero_copy_only=False)
         used = np.flatnonzero(np.bincount(indices, minlength=size + 1)[:size])
+        if declares:
+            self._declare(name, array.dictionary)
+            used = used[np.argsort(first_places(indices, size)[used])]
         numbers = np.full(size + 1, np.nan)
         found = (array.dictionary[i].as_py() for i in used.tolist())
         numbers[used] = [self._number(name, level) for level in found]
         return np.asarray(numbers[indices])
+
+    def _declare(self, name: str, levels: Any) -> None:
+        if self.known is not None:
+            return
+        found = (level for level in levels.to_pylist() if not is_missing(level))
+        self.declared.setdefault(name, {}).update((_level(name, level), None) for level in found)
 
     def _number(self, name: str, found: Any) -> float:
         """The number of a value, which is a new one if it was not known."""
@@ -128,12 +139,28 @@ class Codes:
         return float(known[level])
 
     def _check_new(self, name: str, level: Any) -> None:
-        if self.known is not None and name in self.known:
-            levels = ", ".join(map(str, self.known[name]))
-            raise SourceError(
-                f"column {name!r} has {level!r}, which was not in the data of fit; "
-                f"known are {levels}"
-            )
+        if self.known is not None and name in self.known and not self.grows:
+            raise SourceError(unseen_message(name, level, self.known[name], self.remedy))
+
+
+def may_have_dates(dates: bool | Collection[str], name: str) -> bool:
+    """Whether a column may have dates and times, which become numbers."""
+    return dates if isinstance(dates, bool) else name in dates
+
+
+def unseen_message(name: str, level: Any, known: Sequence[Any], remedy: str) -> str:
+    """The message about a value that is none of the known ones."""
+    return (
+        f"column {name!r} has {level!r}, which was not in the data of fit; known are "
+        f"{listed(known)}: {remedy}"
+    )
+
+
+def first_places(numbers: np.ndarray, most: int) -> np.ndarray:
+    """Where each of the whole numbers from 0 to `most` appears first, if it does."""
+    first = np.full(most + 1, len(numbers))
+    first[numbers[::-1]] = np.arange(len(numbers))[::-1]  # of equal numbers the last one counts
+    return first
 
 
 def _counted(values: Sequence[Any]) -> Iterator[tuple[Any, int]]:
@@ -256,29 +283,8 @@ def _values(array: Any) -> np.ndarray:
 def _values_with_gaps(array: Any) -> np.ndarray:
     """An Arrow array of numbers or dates, with NaN for nulls."""
     if is_temporal(array.type):
-        return _days(array)
+        return days(array)
     found: np.ndarray = array.cast(arrow().float64()).to_numpy(zero_copy_only=False)
-    return found
-
-
-def days_of(found: Any) -> float:
-    """A date or time as a number of days, like those in columns."""
-    if isinstance(found, np.datetime64):
-        found = found.astype("datetime64[us]").item()
-    if isinstance(found, np.timedelta64):
-        found = found.astype("timedelta64[us]").item()
-    return float(_days(arrow().array([found]))[0])
-
-
-def _days(array: Any) -> np.ndarray:
-    """Dates and times as days since 1970; times of day as days since midnight."""
-    pa = arrow()
-    if pa.types.is_time(array.type) or pa.types.is_duration(array.type):
-        ticks, unit = array.cast(pa.int64()), array.type.unit
-    else:
-        ticks, unit = array.cast(pa.timestamp("us")).cast(pa.int64()), "us"
-    each = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}[unit] * 86400.0
-    found: np.ndarray = ticks.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False) / each
     return found
 
 
@@ -291,11 +297,6 @@ def is_number(kind: Any) -> bool:
 def is_numeric(kind: Any) -> bool:
     """Whether an Arrow type is one of numbers, or yes and no."""
     return is_number(kind) or bool(arrow().types.is_boolean(kind))
-
-
-def is_temporal(kind: Any) -> bool:
-    """Whether an Arrow type is one of dates or times."""
-    return bool(arrow().types.is_temporal(kind))
 
 
 def _check_numeric(field: Any, place: str) -> None:

@@ -180,7 +180,7 @@ def sampled_moments_converge(family: Family, k: int, d: int, rng: np.random.Gene
 
 def coordinates_are_invertible(family: Family, k: int, d: int, rng: np.random.Generator) -> None:
     """constrained(unconstrained(theta)) = theta, and any coordinates are valid."""
-    if not isinstance(family, UnconstrainedCoordinates):
+    if not (isinstance(family, UnconstrainedCoordinates) and family.has_coordinates):
         return
     params = family.example(k, d, rng)
     coordinates = family.unconstrained(params)
@@ -198,7 +198,7 @@ def coordinates_are_invertible(family: Family, k: int, d: int, rng: np.random.Ge
 
 def parameters_are_counted(family: Family, k: int, d: int, rng: np.random.Generator) -> None:
     """Free parameters are as many as there are directions in which densities can move."""
-    if not isinstance(family, UnconstrainedCoordinates):
+    if not (isinstance(family, UnconstrainedCoordinates) and family.has_coordinates):
         return
     params = family.example(k, d, rng)
     rows = family.sample(params, np.repeat(np.arange(k), 20 * d), rng)
