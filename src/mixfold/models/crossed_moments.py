@@ -109,10 +109,7 @@ class CrossedMoments:
         found, first = matrix.copy(), 0
         for (m, q), root in zip(self._sizes, roots, strict=True):
             part = matrix[..., first : first + m * q]
-            shape = part.shape
-            found[..., first : first + m * q] = (part.reshape(*shape[:-1], m, q) @ root).reshape(
-                shape
-            )
+            found[..., first : first + m * q] = (part.reshape(-1, q) @ root).reshape(part.shape)
             first += m * q
         return found
 

@@ -128,7 +128,18 @@ def eliminate(squares: Array, cross: Array, root: Array) -> tuple[Array, Array, 
     inner = np.eye(len(root)) + root.T @ squares @ root
     tril = np.asarray(np.linalg.cholesky(inner), dtype=np.float64)
     log_determinant = 2.0 * np.log(np.diagonal(tril, axis1=1, axis2=2)).sum(axis=1)
-    return tril, log_determinant, np.asarray(np.linalg.solve(tril, root.T @ cross))
+    return tril, log_determinant, forward(tril, root.T @ cross)
+
+
+def forward(tril: Array, right: Array) -> Array:
+    """tril^-1 right for many small matrices at once, (m, q, q) and (m, q, c)."""
+    solved = np.empty_like(right)
+    for i in range(tril.shape[1]):
+        rest = right[:, i].copy()
+        for j in range(i):
+            rest -= tril[:, i, j, None] * solved[:, j]
+        solved[:, i] = rest / tril[:, i, i, None]
+    return solved
 
 
 def subject_moments(x: Array, weight: Array, p: int, root: Array) -> Moments:
