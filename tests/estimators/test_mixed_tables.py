@@ -266,3 +266,11 @@ def test_conditioning_on_everything_or_nothing_is_refused(fitted: Mixture) -> No
             fitted.conditional(given)
     with pytest.raises(InvalidInputError, match="'nothing' is none of the model's"):
         fitted.marginal(["nothing"])
+
+
+def test_whole_numbers_of_few_rows_are_no_levels() -> None:
+    flow = [80, 80, 75, 62, 62, 62, 62, 62, 58, 58, 58, 58, 58, 58, 50, 50, 50, 50, 50, 56, 70]
+    for times, levels in ((1, None), (3, (50, 56, 58, 62, 70, 75, 80))):
+        table = pd.DataFrame({"flow": flow * times})
+        (choice,) = Mixture("auto", 1).fit(table).chosen_families_
+        assert choice.levels == levels

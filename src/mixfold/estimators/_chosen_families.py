@@ -29,6 +29,7 @@ from mixfold.sources.table import listed
 
 FEWEST_COUNTS = 5  # different whole numbers from zero on that are taken for counts
 ROWS_PER_VALUE = 20  # rows in the sample for each of few real numbers
+ROWS_PER_WHOLE = 5  # the same for whole numbers
 MARGIN = 0.01  # nats per row by which others must be better than the first
 NORMAL = Gaussian("diag")
 YES_AND_NO = (False, True)
@@ -111,7 +112,8 @@ def _of_numbers(facts: ColumnFacts, reason: str) -> Choice:
 
 
 def _of_whole_numbers(facts: ColumnFacts) -> Choice:
-    values, few = facts.values, len(facts.distinct) <= FEW_VALUES
+    values = facts.values
+    few = len(facts.distinct) <= min(FEW_VALUES, len(values) // ROWS_PER_WHOLE)
     counts: dict[str, Family] = {
         "counts": Poisson(),
         "counts that vary more than Poisson's": NegativeBinomial(size=None),
