@@ -175,6 +175,7 @@ def mixed_models() -> dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]]:
 
     x, y, groups = grouped()
     frame, measured = pd.DataFrame(table()), pd.DataFrame(doses())
+    crossed = frame.assign(h=np.arange(len(frame)) % 5)
     quick: dict[str, Any] = {"max_iter": 2, "evaluation_draws": 8, "random_state": 0}
     sign = y > y.mean()
     return {
@@ -185,6 +186,14 @@ def mixed_models() -> dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]]:
         "formula": (
             lambda: mixfold.LinearMixedModel("y ~ u + v", group="g", max_iter=3).fit(frame),
             lambda m: (m.predict(frame), m.score(frame)),
+        ),
+        "restricted": (
+            lambda: mixfold.LinearMixedModel(reml=True, variance_errors=True).fit(x, y, groups),
+            lambda m: (m.variance_intervals(), str(m.summary())),
+        ),
+        "crossed": (
+            lambda: mixfold.CrossedMixedModel("y ~ u + (v | g) + (1 | h)").fit(crossed),
+            lambda m: (m.predict(crossed), m.variance_intervals(), str(m.summary())),
         ),
         "logistic": (
             lambda: mixfold.LogisticMixedModel(**quick).fit(x, sign, groups),
@@ -200,7 +209,8 @@ def mixed_models() -> dict[str, tuple[Callable[[], Any], Callable[[Any], Any]]]:
 def use_mixed_model(path: Path, act: Callable[[Any], Any]) -> None:
     """Load, evaluate, save and load again."""
     model, again = mixfold.load(path), path.with_name("again")
-    finite(model._now().params)
+    learned = model._now()
+    finite(learned.params if hasattr(learned, "params") else learned.beta)
     permitted(lambda: act(model))
     permitted(lambda: (model.save(again), mixfold.load(again)))
 

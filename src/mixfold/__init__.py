@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mixfold import errors as errors
     from mixfold.core.conjugate import Prior as Prior
     from mixfold.estimators.auto_mixture import AutoMixture as AutoMixture
+    from mixfold.estimators.crossed_mixed_model import CrossedMixedModel as CrossedMixedModel
     from mixfold.estimators.gaussian_mixture import GaussianMixture as GaussianMixture
     from mixfold.estimators.linear_mixed_model import LinearMixedModel as LinearMixedModel
     from mixfold.estimators.logistic_mixed_model import LogisticMixedModel as LogisticMixedModel

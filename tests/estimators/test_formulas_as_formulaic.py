@@ -21,7 +21,13 @@ def check_against_formulaic(fixed: str, table: pd.DataFrame, atol: float = 0.0) 
     levels = table.assign(
         **{name: pd.Categorical(table[name]) for name in ("a", "b", "c", "two words")}
     )
-    context = {"abs": np.abs, "sqrt": np.sqrt, "log1p": np.log1p, "exp10": lambda x: 10.0**x}
+    context = {
+        "np": np,
+        "abs": np.abs,
+        "sqrt": np.sqrt,
+        "log1p": np.log1p,
+        "exp10": lambda x: 10.0**x,
+    }
     expected = formulaic.Formula(fixed).get_model_matrix(
         levels, na_action="ignore", output="numpy", context=context
     )
@@ -57,6 +63,8 @@ ARITHMETIC = [
     *("I(x / (2 * z))", "I(x / 2 * z)", "I(x - -z)", "I(--x)", "I(x * -1)", "I(((x + z) + 1) + 2)"),
     *("log(`my x`)", "I(2 * `my x`) + `my x`", "`my x`:x", "v.w", "`two words`", "C(`two words`)"),
     *("log(x) + exp(x) + sqrt(x)", "log2(x) + log10(x) + exp2(x)", "log1p(x) + abs(x)", "exp10(x)"),
+    *("np.log(x) + np.exp(x) + np.sqrt(x)", "np.log2(x) + np.log10(x) + np.exp2(x)"),
+    *("np.log1p(np.abs(-x) * 2):a", "I(np.log(x) ** 2) + log(x)"),
     *("log(exp(x) + 1):a", "I(x % 0.7) + I(7 // x)", "C(day)", "C(day):x + day", "I(day ** 2)"),
 ]
 TERMS = [

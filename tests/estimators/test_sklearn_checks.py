@@ -11,6 +11,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mixfold import (
     AutoMixture,
+    CrossedMixedModel,
     GaussianMixture,
     LinearMixedModel,
     LogisticMixedModel,
@@ -60,8 +61,8 @@ def test_sklearn_check(estimator: Any, check: Any) -> None:
     check(estimator)
 
 
-# Doses and times are columns of a table, by name, so that no array of numbers is one: the tag
-# `two_d_array` says so, and scikit-learn then leaves its checks out. These need no data.
+# Doses, times and several groups are columns of a table, by name, so that no array of numbers is
+# one: the tag `two_d_array` says so, and scikit-learn leaves its checks out. These need no data.
 WITHOUT_DATA = [
     estimator_checks.check_estimator_cloneable,
     estimator_checks.check_estimator_tags_renamed,
@@ -79,5 +80,6 @@ WITHOUT_DATA = [
 
 
 @pytest.mark.parametrize("check", WITHOUT_DATA, ids=lambda check: check.__name__)
-def test_sklearn_check_without_data(check: Callable[[str, Any], None]) -> None:
-    check("OneCompartmentModel", OneCompartmentModel())
+@pytest.mark.parametrize("estimator", [OneCompartmentModel(), CrossedMixedModel("y ~ (1 | a)")])
+def test_sklearn_check_without_data(estimator: Any, check: Callable[[str, Any], None]) -> None:
+    check(type(estimator).__name__, estimator)

@@ -53,6 +53,11 @@ class ArrayDesign:
         return len(self.features) + (self.group is not None)
 
     @property
+    def response_name(self) -> str:
+        """The name of the argument that holds the response."""
+        return "y"
+
+    @property
     def names(self) -> list[str]:
         """Columns of A."""
         return [*(["Intercept"] if self.intercept else []), *self.features]

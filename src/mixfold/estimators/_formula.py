@@ -153,6 +153,11 @@ class FormulaDesign:
         """Columns that the effects need."""
         return len(self.tree.effect_columns)
 
+    @property
+    def response_name(self) -> str:
+        """The response as the formula has it."""
+        return ":".join(self._shown[i] for i in self.tree.response)
+
     @cached_property
     def names(self) -> list[str]:
         """Columns of A."""

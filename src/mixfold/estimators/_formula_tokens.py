@@ -27,12 +27,12 @@ class Token(NamedTuple):
 
 
 class FormulaText:
-    """The text given as `formula` or `random`."""
+    """The text given as `formula` or `random`; `bars` is whether (effects | g) is part of it."""
 
-    def __init__(self, parameter: str, text: Any) -> None:
+    def __init__(self, parameter: str, text: Any, bars: bool = False) -> None:
         if not isinstance(text, str):
             raise InvalidInputError(f"{parameter} is {text!r}: a formula in quotes is needed")
-        self.parameter, self.text = parameter, text
+        self.parameter, self.text, self._bars = parameter, text, bars
         if len(text) > MOST_CHARACTERS:
             raise self.error(
                 f"it has {len(text)} characters, and at most {MOST_CHARACTERS} are possible"
@@ -41,8 +41,11 @@ class FormulaText:
     def error(self, reason: str) -> InvalidInputError:
         """What is wrong with the formula as a whole."""
         hint = ""
-        if "|" in self.text:
-            hint = "; instead of '(effects | g)' give random='~ effects' and group='g'"
+        if "|" in self.text and not self._bars:
+            hint = (
+                "; instead of '(effects | g)' give random='~ effects' and group='g', or use "
+                "CrossedMixedModel"
+            )
         return InvalidInputError(f"{self.parameter} is {shortened(self.text)}: {reason}{hint}")
 
     def error_in(self, start: int, end: int, reason: str) -> InvalidInputError:

@@ -28,11 +28,9 @@ ARITHMETIC: Mapping[str, Callable[[Array, Array], Array]] = {
     "//": np.floor_divide,
     "%": np.mod,
 }
-FUNCTIONS: Mapping[str, Callable[[Array], Array]] = {
-    "I": np.asarray,
+NUMPY_FUNCTIONS: Mapping[str, Callable[[Array], Array]] = {
     "abs": np.abs,
     "exp": np.exp,
-    "exp10": lambda x: 10.0**x,
     "exp2": np.exp2,
     "log": np.log,
     "log10": np.log10,
@@ -40,10 +38,19 @@ FUNCTIONS: Mapping[str, Callable[[Array], Array]] = {
     "log2": np.log2,
     "sqrt": np.sqrt,
 }
+PLAIN_FUNCTIONS: Mapping[str, Callable[[Array], Array]] = {
+    "I": np.asarray,
+    "exp10": lambda x: 10.0**x,
+    **NUMPY_FUNCTIONS,
+}
+FUNCTIONS: Mapping[str, Callable[[Array], Array]] = {
+    **PLAIN_FUNCTIONS,
+    **{f"np.{name}": function for name, function in NUMPY_FUNCTIONS.items()},
+}
 STANDARDIZING = ("center", "scale")
 KNOWN = (
-    f"arithmetic and C, {', '.join([*FUNCTIONS, *STANDARDIZING])}, poly of columns are known; make "
-    "anything else a column of the data"
+    f"arithmetic and C, {', '.join([*PLAIN_FUNCTIONS, *STANDARDIZING])}, poly of columns are "
+    "known, and np.log and the like; make anything else a column of the data"
 )
 
 

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from math import log, pi
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from mixfold.backends.threads import Threads
-from mixfold.core.checks import LARGEST_SUM, check_array, check_count
+from mixfold.core.checks import LARGEST_SUM, check_above, check_array, check_count
 from mixfold.core.rows import Array as Floats
 from mixfold.core.value import value
 from mixfold.estimators._designed import check_design
 from mixfold.estimators._effects import ArrayDesign, Scaling
 from mixfold.estimators._formula import FormulaDesign
 from mixfold.estimators._learned import check_learner
+from mixfold.estimators._mixed_inference import GroupingFactor
 from mixfold.estimators._observations import check_labels
 from mixfold.fitting.history import History
 from mixfold.kernels.linear_mixed import LinearMixedKernel
 from mixfold.models.linear_mixed import LinearMixed, LinearMixedParams
+from mixfold.models.variance_errors import VarianceErrors
 from mixfold.sources.grouped import Grouped
 
 
@@ -30,8 +33,13 @@ class LearnedEffects:
     design: FormulaDesign | ArrayDesign
     scaling: Scaling
     params: LinearMixedParams
+    reml: bool
     log_likelihood: float
+    restricted_log_likelihood: float
     information: Floats
+    variance_errors: VarianceErrors | None
+    n_observations: float
+    group_sizes: list[int]
     groups: Any
     effects: Floats | None
     n_groups: int
@@ -52,6 +60,10 @@ class LearnedEffects:
         self.history.check()
         for name in ("n_groups", "n_seen", "n_iter", "n_degenerate"):
             check_count(name, getattr(self, name))
+        check_above("n_observations", self.n_observations, 0.0, LARGEST_SUM)
+        check_array("group_sizes", np.asarray(self.group_sizes), (2,), 0, self.n_observations)
+        if self.variance_errors is not None:
+            self.variance_errors.check([q], len(self.design.names))
         if self.effects is not None:
             check_array("effects", self.effects, (self.n_groups, q), -LARGEST_SUM, LARGEST_SUM)
             check_labels(self.groups, self.n_groups)
@@ -60,6 +72,22 @@ class LearnedEffects:
     def n_features(self) -> int:
         """Columns of the data that are features."""
         return self.design.n_features
+
+    @property
+    def n_parameters(self) -> int:
+        """Free parameters."""
+        return self.model.n_parameters()
+
+    @property
+    def response_name(self) -> str:
+        """The name of the response."""
+        return self.design.response_name
+
+    def factors(self) -> list[GroupingFactor]:
+        """The grouping factor."""
+        group = self.design.group if isinstance(self.design, FormulaDesign) else "Group"
+        covariance = self.scaling.random_covariance(self.params.omega)
+        return [GroupingFactor(group, self.design.random_names, covariance, self.n_groups)]
 
     def attributes(self) -> dict[str, Any]:
         """The public fitted attributes."""
@@ -75,6 +103,8 @@ class LearnedEffects:
             "random_names_": list(self.design.random_names),
             "noise_variance_": float(self.params.noise_variance * self.scaling.scale**2),
             "log_likelihood_": self.log_likelihood,
+            "restricted_log_likelihood_": self.restricted_log_likelihood,
+            "n_observations_": self.n_observations,
             "n_groups_": self.n_groups,
             "n_seen_": self.n_seen,
             "n_iter_": self.n_iter,
@@ -82,6 +112,8 @@ class LearnedEffects:
             "converged_": self.converged,
             "n_degenerate_": self.n_degenerate,
         }
+        if self.variance_errors is not None:
+            found["coef_degrees_of_freedom_"] = self.variance_errors.degrees_of_freedom
         if self.effects is not None:
             found |= {"groups_": np.asarray(self.groups), "random_effects_": self.effects}
         return found
@@ -118,3 +150,16 @@ def look(backend: Threads, params: LinearMixedParams, scaling: Scaling, subjects
         np.concatenate(numbers),
         np.concatenate(effects),
     )
+
+
+def restricted_log_likelihood(
+    log_likelihood: float, information: Floats, scaling: Scaling
+) -> float:
+    """The log-likelihood less half of log det (A'V^-1 A / 2 pi), in the units of the data.
+
+    `information` is A'V^-1 A in scaled coordinates.
+    """
+    kept = scaling.turn[~scaling.left_out]
+    unit = float(np.linalg.slogdet(kept)[1]) + len(kept) * log(scaling.scale)
+    determinant = float(np.linalg.slogdet(information)[1]) - 2.0 * unit
+    return log_likelihood - 0.5 * (determinant - len(kept) * log(2.0 * pi))

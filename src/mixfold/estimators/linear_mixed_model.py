@@ -1,4 +1,4 @@
-"""Linear mixed-effects models by maximum likelihood."""
+"""Linear mixed-effects models by maximum or restricted maximum likelihood."""
 
 from __future__ import annotations
 
@@ -28,22 +28,36 @@ from mixfold.estimators._effects import Observed, Scaling, known_covariance, war
 from mixfold.estimators._fitting import UnitFitting
 from mixfold.estimators._information import observed_information
 from mixfold.estimators._matrices import finite_matrices
+from mixfold.estimators._mixed_inference import MixedInference
 from mixfold.estimators._observations import Observations, storable
-from mixfold.estimators.learned_effects import Ended, LearnedEffects, look
+from mixfold.estimators._restricted import (
+    coordinates_of,
+    group_sizes,
+    minimizer,
+    one_factor_deviance,
+)
+from mixfold.estimators.learned_effects import (
+    Ended,
+    LearnedEffects,
+    look,
+    restricted_log_likelihood,
+)
 from mixfold.fitting.loop import check_some
 from mixfold.learners.em import EM
 from mixfold.models.linear_mixed import LinearMixed, LinearMixedParams
+from mixfold.models.variance_errors import variance_errors
 from mixfold.sources.grouped import Fold, Grouped
 
 INITIAL_SUBJECTS = 20_000
 INFORMATIONS = ("observed", "expected")
 
 
-class LinearMixedModel(UnitFitting, Designed):
+class LinearMixedModel(UnitFitting, MixedInference, Designed):
     """y_i = A_i beta + B_i z_i + e_i, z_i ~ N(0, Omega), e_i ~ N(0, sigma^2 I), for groups i.
 
     Fixed effects beta, the covariance Omega of random effects and the noise variance sigma^2 are
-    learned by maximum likelihood, from data in memory or from sorted files that do not fit.
+    learned by maximum or restricted maximum likelihood (REML), from data in memory or from sorted
+    files that do not fit. `CrossedMixedModel` is for several grouping factors.
 
     Parameters
     ----------
@@ -61,6 +75,12 @@ class LinearMixedModel(UnitFitting, Designed):
         A known Omega, which is not estimated.
     noise_variance : float, default=None
         A known sigma^2, which is not estimated.
+    reml : bool, default=False
+        Whether to maximise the restricted likelihood, from the estimate of the learner. Standard
+        errors are then the "expected" ones.
+    variance_errors : bool, default=False
+        Whether to compute standard errors of variances and Satterthwaite's degrees of freedom, for
+        `variance_intervals` and `summary`, in 2 + 4 k + 2 k (k - 1) more passes for k variances.
     fit_intercept : bool, default=True
         With arrays, whether to add a column of ones before X. A formula has its own intercept.
     standard_errors : {"observed", "expected"}, default="observed"
@@ -97,15 +117,19 @@ class LinearMixedModel(UnitFitting, Designed):
         Omega.
     noise_variance_ : float
         sigma^2.
-    log_likelihood_ : float
-        The log-likelihood of all data under the estimated parameters.
+    coef_degrees_of_freedom_ : array of shape (p,)
+        Satterthwaite's, with `variance_errors=True`.
+    log_likelihood_, restricted_log_likelihood_ : float
+        The log-likelihoods of all data under the estimated parameters.
     groups_, random_effects_ : array of shape (m,), array of shape (m, q)
         Groups and their predicted random effects E[z_i | y_i], for data in memory. For files see
         `predict_random`.
     n_groups_, n_seen_ : int
-        The number of groups, and the number of groups read in all passes.
+        The number of groups, and the number of groups that the learner read in all passes.
+    n_observations_ : float
+        The number of rows, by the weights of their groups.
     n_iter_ : int
-        The number of passes over the data.
+        The number of passes of the learner over the data.
     history_ : History
         `log_likelihood` per group, `step_size`, `rows` and `time` of every pass or update.
     converged_ : bool
@@ -136,6 +160,7 @@ class LinearMixedModel(UnitFitting, Designed):
     repeated measures: application of the EM algorithm.
     """
 
+    _learned: LearnedEffects
     _learns: ClassVar[type] = LearnedEffects
     _own_learner = "auto"
 
@@ -148,6 +173,8 @@ class LinearMixedModel(UnitFitting, Designed):
         covariance: str = "full",
         omega: Any = None,
         noise_variance: float | None = None,
+        reml: bool = False,
+        variance_errors: bool = False,
         fit_intercept: bool = True,
         standard_errors: str = "observed",
         learner: str | Learner = "auto",
@@ -166,6 +193,8 @@ class LinearMixedModel(UnitFitting, Designed):
         self.covariance = covariance
         self.omega = omega
         self.noise_variance = noise_variance
+        self.reml = reml
+        self.variance_errors = variance_errors
         self.fit_intercept = fit_intercept
         self.standard_errors = standard_errors
         self.learner = learner
@@ -232,7 +261,15 @@ class LinearMixedModel(UnitFitting, Designed):
         learner = self._learner(observed.n)
         learner = learner.resolve(subjects.length, model.d, False)
         fit = self._fit_subjects(backend, learner, data.design, subjects, INITIAL_SUBJECTS)
-        params = learner.estimate(backend, fit.state)
+        sizes = group_sizes(subjects)
+        deviance = one_factor_deviance(model, subjects, sizes.observations, bool(self.reml))
+        params, converged = learner.estimate(backend, fit.state), bool(learner.converged(fit.state))
+        if self.reml:
+            params, converged = minimizer(model, deviance, params)
+        errors = None
+        if self.variance_errors:
+            at = coordinates_of(deviance, params)
+            errors = variance_errors(deviance, at, scaling.turn)
         ended = look(backend, params, scaling, subjects)
         self._remember(
             LearnedEffects(
@@ -241,7 +278,14 @@ class LinearMixedModel(UnitFitting, Designed):
                 design=data.design,
                 scaling=scaling,
                 params=params,
+                reml=bool(self.reml),
                 log_likelihood=ended.log_likelihood,
+                restricted_log_likelihood=restricted_log_likelihood(
+                    ended.log_likelihood, ended.information, scaling
+                ),
+                variance_errors=errors,
+                n_observations=sizes.observations,
+                group_sizes=[sizes.smallest, sizes.largest],
                 information=self._information(backend, params, subjects, ended.information),
                 groups=storable(data.labels(ended.keys)) if subjects.random_access else None,
                 effects=ended.effects if subjects.random_access else None,
@@ -249,7 +293,7 @@ class LinearMixedModel(UnitFitting, Designed):
                 n_seen=fit.rows_seen,
                 n_iter=fit.passes,
                 history=fit.history,
-                converged=bool(learner.converged(fit.state)),
+                converged=converged,
                 n_degenerate=int(fit.state.n_degenerate),
             )
         )
@@ -257,7 +301,7 @@ class LinearMixedModel(UnitFitting, Designed):
     def _information(
         self, backend: Threads, params: LinearMixedParams, subjects: Grouped, expected: Floats
     ) -> Floats:
-        if self.standard_errors == "expected":
+        if self.standard_errors == "expected" or self.reml:
             return expected
         return observed_information(backend, params, subjects, expected)
 

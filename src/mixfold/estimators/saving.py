@@ -168,9 +168,9 @@ def _settings(cls: type, saved: SavedModel) -> dict[str, Any]:
     for name, thing in settings.items():
         if not fits(thing, hints[name]):
             raise InvalidInputError(f"{name} is {description(thing)}: {hints[name]} is needed")
-    if settings["random_state"] is not None:
+    if settings.get("random_state") is not None:
         check_seed("random_state", settings["random_state"])
-    if (settings["n_threads"] or 1) > MOST_THREADS:
+    if (settings.get("n_threads") or 1) > MOST_THREADS:
         raise InvalidInputError(f"n_threads is {settings['n_threads']}: it is at most 2**16")
     return settings
 

@@ -12,7 +12,7 @@ from mixfold.core.rows import Array
 from mixfold.core.support import Support
 from mixfold.core.value import value
 from mixfold.families._divergences import typical_size
-from mixfold.families._failures import LARGEST_RATE
+from mixfold.families._failures import poisson_counts
 from mixfold.families._gamma_rates import PoissonRates
 from mixfold.families._positive import Positive
 from mixfold.families.mean_params import MeanParams
@@ -60,8 +60,7 @@ class Poisson(Positive):
         return np.asarray(np.exp(eta).sum(axis=1))
 
     def sample(self, params: MeanParams, labels: np.ndarray, rng: np.random.Generator) -> Array:
-        rates = np.minimum(params.means[labels], LARGEST_RATE)
-        return np.asarray(rng.poisson(rates), dtype=np.float64)
+        return poisson_counts(params.means[labels], rng)
 
     def divergence(self, x: Array, centers: Array, weight: Array) -> Array:
         """x log(x/c) - x + c, summed over columns; a centre at zero is moved off it."""

@@ -6,6 +6,7 @@ HELPER_MODULES = (
     "clustering",
     "column_scaling",
     "conditioning",
+    "crossed_moments",
     "directions",
     "estimate_covariance",
     "estimates",
@@ -15,7 +16,9 @@ HELPER_MODULES = (
     "limits_from_data",
     "merged_groups",
     "narrow_groups",
+    "profiled_deviance",
     "random_effects",
     "residual_errors",
     "subject_rows",
+    "variance_errors",
 )

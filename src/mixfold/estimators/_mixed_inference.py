@@ -1,0 +1,188 @@
+"""Criteria, tests, intervals and the summary of fitted linear mixed models."""
+
+from __future__ import annotations
+
+from math import log, sqrt
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from scipy.special import ndtri
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from mixfold.core.checks import check_above
+from mixfold.core.errors import InvalidInputError
+from mixfold.core.rows import Array
+from mixfold.models.variance_errors import VarianceErrors
+
+
+class GroupingFactor(NamedTuple):
+    """A grouping factor: its name, its random effects, their covariance and its groups."""
+
+    name: str
+    effects: list[str]
+    covariance: Array
+    n_groups: int
+
+
+class LearnedMixed(Protocol):
+    """What the methods here need of a learned state."""
+
+    @property
+    def reml(self) -> bool: ...
+    @property
+    def n_parameters(self) -> int: ...
+    @property
+    def response_name(self) -> str: ...
+    @property
+    def variance_errors(self) -> VarianceErrors | None: ...
+    @property
+    def group_sizes(self) -> list[int] | None: ...
+    def factors(self) -> list[GroupingFactor]: ...
+
+
+class LikelihoodRatioTest(NamedTuple):
+    """Twice the difference of log-likelihoods, and its chi-squared distribution.
+
+    Where the smaller model sets variances to zero, which is on the border of their domain, the
+    p-value is too large.
+    """
+
+    statistic: float
+    degrees_of_freedom: int
+    p_value: float
+
+
+class VarianceInterval(NamedTuple):
+    """The estimate and the interval of a standard deviation or a correlation."""
+
+    name: str
+    estimate: float
+    lower: float
+    upper: float
+
+
+class MixedInference(BaseEstimator):  # type: ignore[misc]
+    """An estimator of linear mixed models, from which all of these are known after `fit`."""
+
+    _learned: Any
+    coef_: Array
+    coef_names_: list[str]
+    noise_variance_: float
+    log_likelihood_: float
+    restricted_log_likelihood_: float
+    n_observations_: float
+
+    def _mixed(self) -> LearnedMixed:
+        check_is_fitted(self)
+        learned: LearnedMixed = self._learned
+        return learned
+
+    def _maximum(self) -> float:
+        """The log-likelihood that has been maximised."""
+        reml = self._mixed().reml
+        return self.restricted_log_likelihood_ if reml else self.log_likelihood_
+
+    def aic(self) -> float:
+        """Akaike information criterion of the data learned from; lower is better.
+
+        With `reml=True` it is that of the restricted likelihood, as in lme4, and compares models
+        with the same fixed effects.
+        """
+        return -2.0 * self._maximum() + 2.0 * self._mixed().n_parameters
+
+    def bic(self) -> float:
+        """Bayesian information criterion, which counts observations, as `aic` otherwise."""
+        maximum = self._maximum()
+        return -2.0 * maximum + log(self.n_observations_) * self._mixed().n_parameters
+
+    def likelihood_ratio_test(self, other: Any) -> LikelihoodRatioTest:
+        """Test the smaller of two nested models of the same data against the larger one.
+
+        Fits by restricted likelihood can be compared if they have the same fixed effects.
+        """
+        if not isinstance(other, MixedInference):
+            raise InvalidInputError(f"other is {other!r}: a linear mixed model is needed")
+        self._check_comparable(other)
+        small, large = sorted([self, other], key=lambda model: model._mixed().n_parameters)
+        degrees = large._mixed().n_parameters - small._mixed().n_parameters
+        if degrees == 0:
+            raise InvalidInputError(
+                f"both models have {large._mixed().n_parameters} parameters: one must have fewer, "
+                "and be a special case of the other"
+            )
+        from scipy.stats import chi2
+
+        # a difference below zero is that of two optimisers that stopped at the same maximum
+        statistic = max(2.0 * (large._maximum() - small._maximum()), 0.0)
+        return LikelihoodRatioTest(statistic, degrees, float(chi2.sf(statistic, degrees)))
+
+    def _check_comparable(self, other: MixedInference) -> None:
+        names = self._mixed().response_name, other._mixed().response_name
+        sizes = self.n_observations_, other.n_observations_
+        if sizes[0] != sizes[1] or names[0] != names[1]:
+            raise InvalidInputError(
+                f"the models were fitted to {sizes[0]:g} and {sizes[1]:g} observations of "
+                f"{names[0]} and {names[1]}: fit both to the same data"
+            )
+        if self._mixed().reml != other._mixed().reml:
+            raise InvalidInputError(
+                "one model was fitted with reml=True, the other without: fit both with reml=False"
+            )
+        if self._mixed().reml and self.coef_names_ != other.coef_names_:
+            raise InvalidInputError(
+                f"the fixed effects {self.coef_names_} and {other.coef_names_} differ, and "
+                "restricted likelihoods cannot compare them: fit both with reml=False"
+            )
+
+    def variance_intervals(self, level: float = 0.95) -> list[VarianceInterval]:
+        """Intervals of standard deviations and correlations of random effects and of the noise.
+
+        They are Wald intervals for the logarithm of a deviation, and for Fisher's z of a
+        correlation; NaN where a variance is zero, or known.
+        """
+        check_above("level", level, 0.0, 1.0)
+        errors = self._mixed().variance_errors
+        if errors is None:
+            raise InvalidInputError(
+                "the standard errors of variances have not been computed: fit with "
+                "variance_errors=True"
+            )
+        width = float(ndtri(0.5 + 0.5 * level))
+        found: list[VarianceInterval] = []
+        for factor, table in zip(self._mixed().factors(), errors.effects, strict=True):
+            found += _intervals(factor, width * table)
+        ratio = np.exp(width * errors.noise)
+        deviation = sqrt(self.noise_variance_)
+        noise = VarianceInterval("noise", deviation, deviation / ratio, deviation * ratio)
+        return [*found, noise]
+
+    def summary(self, level: float = 0.95) -> Any:
+        """A table of the estimates, as statsmodels prints it.
+
+        Fixed effects have z-statistics, or with `variance_errors=True` t-statistics with
+        Satterthwaite's degrees of freedom.
+        """
+        from mixfold.estimators._mixed_summary import MixedSummary
+
+        check_above("level", level, 0.0, 1.0)
+        return MixedSummary(self, level)
+
+
+def _intervals(factor: GroupingFactor, widths: Array) -> list[VarianceInterval]:
+    """The intervals of one grouping factor, from the half widths on their scales."""
+    deviations = np.sqrt(np.diag(factor.covariance))
+    found = []
+    for i, name in enumerate(factor.effects):
+        ratio = float(np.exp(widths[i, i]))
+        estimate = float(deviations[i])
+        label = f"{factor.name}: {name}"
+        found.append(VarianceInterval(label, estimate, estimate / ratio, estimate * ratio))
+    for i, j in np.stack(np.tril_indices(len(deviations), -1), axis=1).tolist():
+        r = float(factor.covariance[i, j] / (deviations[i] * deviations[j]))
+        z, width = np.arctanh(np.clip(r, -1.0 + 1e-15, 1.0 - 1e-15)), widths[i, j]
+        label = f"{factor.name}: correlation of {factor.effects[j]} and {factor.effects[i]}"
+        found.append(
+            VarianceInterval(label, r, float(np.tanh(z - width)), float(np.tanh(z + width)))
+        )
+    return found
