@@ -32,7 +32,8 @@ from mixfold.families._covariance import (
 
 MOST_STEPS, FEW_SWEEPS, MOST_SWEEPS = 500, 3, 100
 MOST_BEGUN = 5  # components whose axes rotations begin at
-ENOUGH = 1e-14  # relative change after which iterations end
+ENOUGH = 1e-14  # relative change of the likelihood after which rotations end
+SMALL_CHANGE = 1e-12  # relative change of volumes after which iterations end
 SMALLEST, LEAST_SHARE = 1e-300, 1e-100
 
 Variances = Callable[[Array, Array], Array]
@@ -62,7 +63,7 @@ def _equal_shapes(weight: Array, variances: Array) -> Array:
     volumes = np.ones((len(variances), 1))
     for _ in range(MOST_STEPS):
         before, volumes = volumes, _volumes((variances / shape).mean(axis=1, keepdims=True))
-        if (np.abs(volumes - before) <= ENOUGH * volumes).all():
+        if (np.abs(volumes - before) <= SMALL_CHANGE * volumes).all():
             break
         shape = np.maximum(shares @ (variances / volumes), SMALLEST)
     return np.asarray(volumes * shape)
@@ -157,7 +158,7 @@ def _equal_matrices(weight: Array, covariance: Array) -> Array:
     for _ in range(MOST_STEPS):
         traces = np.trace(np.linalg.solve(_invertible(common), covariance), axis1=1, axis2=2)
         before, volumes = volumes, _volumes(traces / d)
-        if (np.abs(volumes - before) <= ENOUGH * volumes).all():
+        if (np.abs(volumes - before) <= SMALL_CHANGE * volumes).all():
             break
         common = np.tensordot(shares / volumes, covariance, 1)
     return np.asarray(volumes[:, None, None] * common)
