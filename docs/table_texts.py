@@ -30,9 +30,10 @@ PENGUINS = TableText(
     title="Penguins",
     about="Penguins of three species on three islands near Palmer Station, Antarctica (R package "
     "modeldata).",
-    meaning="The components are the species, divided into females and males. Males are heavier and "
-    "have longer and deeper bills, so that the sex of a bird for which it was not recorded can be "
-    "told from its measurements. Only Adelie penguins live on all three islands.",
+    meaning="The components are the species, of which Adelie and Gentoo penguins are divided into "
+    "females and males. Males are heavier and have longer and deeper bills, so that the sex of "
+    "such a bird for which it was not recorded can be told from its measurements. Only Adelie "
+    "penguins live on all three islands.",
     labels={
         "bill_length_mm": "bill length, mm",
         "bill_depth_mm": "bill depth, mm",
@@ -91,8 +92,8 @@ BOYS = TableText(
     "Stages of puberty are recorded from about 8 years on.",
     meaning="The components are ages, from the first months to young men, and height, weight, head "
     "circumference and stages of puberty follow. Where a dash is shown no boy of the component was "
-    "examined for puberty, and its parameters there are arbitrary: look at such cells before you "
-    "impute them. The region plays hardly any part.",
+    "examined for puberty, and the prior gives it the stages of all boys: look at such cells "
+    "before you impute them. The region plays hardly any part.",
     labels={
         "age": "age, years",
         "hgt": "height, cm",
@@ -111,9 +112,9 @@ PBC = TableText(
     about="Patients with primary biliary cholangitis at the Mayo Clinic (R package survival). "
     "`status` is 0 for alive, 1 for a transplant and 2 for dead at the end of the study.",
     meaning="The components are degrees of the disease. In the mildest one, with low bilirubin, "
-    "few died; in a middle one more than a third did. In the two severe ones most died: one has "
-    "very high bilirubin and cholesterol, the other is older and has edema, low cholesterol and "
-    "few platelets. The treatment, which was drawn by lot, differs little.",
+    "few died; in a middle one, with high cholesterol, about half did. In the severe one nearly "
+    "all died: it is older and has ascites, edema, high bilirubin and few platelets. The "
+    "treatment, which was drawn by lot, differs little.",
     left_out=("id",),
     left_out_because="The key `id` is left out.",
     labels={

@@ -224,7 +224,7 @@ def assert_valid(model: Mixture) -> None:
 def assert_covariances(covariances: np.ndarray, structure: str) -> None:
     """Covariances are finite, and variances positive."""
     assert np.isfinite(covariances).all(), f"covariances are {covariances}"
-    matrices = structure in ("full", "tied")
+    matrices = structure == "tied" or covariances.ndim == 3
     variances = np.diagonal(covariances, axis1=-2, axis2=-1) if matrices else covariances
     assert (variances > 0).all(), f"variances are {variances}"
 
