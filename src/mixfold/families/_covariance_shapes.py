@@ -20,6 +20,7 @@ import numpy as np
 
 from mixfold.core.rows import Array
 from mixfold.core.statistics import unpack
+from mixfold.core.variance_floors import ROUNDING
 from mixfold.families._covariance import (
     STRUCTURES,
     Covariance,
@@ -132,7 +133,8 @@ class ConstrainedFull(Full):
         if self.name[2] == "E":
             return _one_orientation(weight, covariance, variances)
         found, vectors = np.linalg.eigh(covariance)
-        return _turned(variances(weight, np.maximum(found, 0.0)), vectors)
+        least = ROUNDING * found[:, -1:]  # of eigenvalues that may be negative by rounding
+        return _turned(variances(weight, np.maximum(found, least)), vectors)
 
     def n_parameters(self, k: int, d: int) -> int:
         orientations = 1 if self.name[2] == "E" else k
