@@ -17,6 +17,9 @@ from mixfold import Gaussian, Mixture, Product
 from mixfold.core.errors import InvalidInputError
 from mixfold.sources.dates import days, from_days, temporal_type
 
+# columns of the same times determine one another
+pytestmark = pytest.mark.filterwarnings("ignore::mixfold.core.errors.DegenerateComponentsWarning")
+
 N = 200
 DAY = datetime.date(2026, 3, 1)
 
@@ -100,8 +103,6 @@ def test_a_group_of_columns_with_dates() -> None:
     assert isinstance(drawn["date"].iloc[0], datetime.date)
 
 
-# columns of the same times determine one another
-@pytest.mark.filterwarnings("ignore::mixfold.core.errors.DegenerateComponentsWarning")
 def test_streams_remember_the_types() -> None:
     model = Mixture("auto", 2, random_state=0)
     for first in range(0, N, 50):
