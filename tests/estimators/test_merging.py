@@ -143,6 +143,17 @@ def test_copies_of_a_stream_count_what_they_share_once(tmp_path: Path) -> None:
     assert rows == 3007
 
 
+@pytest.mark.parametrize("learner", [OnlineEM(batch_size=64), MiniBatchEM(sampling="stream")])
+def test_rows_of_an_incomplete_batch_count_once(learner: Any) -> None:
+    base = mixture(learner=learner).partial_fit(X[:210])
+    sites = [copy.deepcopy(base).partial_fit(rows) for rows in (X[210:241], X[241:272])]
+    merged = mixfold.merge(sites)
+    assert merged.n_seen_ == 272
+    learned = merged._learned.stream.state
+    assert learned.rows == 272
+    assert learned.learned.weight == pytest.approx(272.0)
+
+
 @pytest.mark.parametrize("copier", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
 def test_an_original_and_its_copy(copier: Any) -> None:
     model = mixture(learner="online-em").partial_fit(X[:1000])

@@ -225,6 +225,14 @@ class Block:
             total = weight.sum(axis=0)
         return np.asarray((weight * values).sum(axis=0) / total)
 
+    def together(self) -> Block:
+        """The rows of all components as those of a single one."""
+        mean, scatter = self.pooled(self.mean)[None], self.scatter[:0]
+        if self.scatter.shape[1]:
+            away = outer_like(self.mean - mean, self.scatter.shape[1])
+            scatter = self.pooled(self.scatter + away)
+        return Block(self.weight.sum(axis=0, keepdims=True), mean, scatter.reshape(1, -1))
+
     def __add__(self, other: Block) -> Block:
         return self._sum(self.weight, other, other.weight)
 

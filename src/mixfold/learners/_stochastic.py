@@ -350,6 +350,7 @@ class StochasticEM(Learner[StochasticState]):
             learned = joined_counts(before.learned, [state.learned for state in states])
             return replace(before, gathered=added(before.gathered, parts), learned=learned)
         check_same_kind(before, states)
+        before = self.flushed(backend, before)
         own = [replace(self.flushed(backend, state), seed=before.seed) for state in states]
         moved = learned_more(self, backend, before, own)
         if not moved:

@@ -51,7 +51,7 @@ MOST_DISTINCT = 2**18  # numbers in a sample that is sorted
 # candidates, or different kinds of them, that agree on the best score, after which no more are
 # drawn from so many rows
 ENOUGH_ALIKE, ENOUGH_KINDS, FEW_ROWS = 4, 3, 8000
-ENOUGH_MORE = 2  # times as many rows as that are not worth a part
+ENOUGH_MORE = 1.25  # times as many rows as that are not worth a part
 FEWEST = 4000  # rows that candidates are drawn from
 PER_COMPONENT, PER_PARAMETER = 50, 3
 # more per component and parameter are better, within so many rows and numbers

@@ -41,10 +41,10 @@ def from_labels(
         weight = weights_of(rows)
         rows = Rows(rows.x, weight / weight[weight > 0.0].min())
     found = statistics_of(model, rows, np.equal.outer(labels, np.arange(model.k)).astype(float))
-    whole = statistics_of(replace(model, k=1), rows, np.ones((len(rows), 1)))
     more = found.count / (found.count + model.k) / model.k
     blocks = []
-    for block, all_rows in zip(found.blocks, whole.blocks, strict=True):
+    for block in found.blocks:
+        all_rows = block.together()
         own = block.weight / (block.weight + model.d + 1.0)
         shrunk = block.shrunk(all_rows, own, pull)
         blocks.append(replace(shrunk, weight=block.weight + more))
@@ -72,10 +72,10 @@ def from_groups(model: MixtureModel, rows: Rows, labels: np.ndarray) -> MixtureP
     weight = weights_of(rows)
     rows = Rows(rows.x, weight / weight[weight > 0.0].min())
     found = statistics_of(model, rows, np.equal.outer(labels, np.arange(model.k)).astype(float))
-    whole = statistics_of(replace(model, k=1), rows, np.ones((len(rows), 1)))
     more, between = found.count / (found.count + model.k) / model.k, model.k / found.count
     blocks = []
-    for block, all_rows in zip(found.blocks, whole.blocks, strict=True):
+    for block in found.blocks:
+        all_rows = block.together()
         size = block.weight if block.weight.ndim == 1 else block.weight.mean(axis=1)
         within = (size / size.sum()) @ block.scatter
         part = min(1.0, between)
