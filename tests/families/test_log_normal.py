@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 from mixfold import EM, Gaussian, Mixture
+from mixfold.core.errors import DegenerateComponentsWarning
 from mixfold.families.gaussian import GaussianParams
 from mixfold.families.log_normal import LEAST_DEVIATION, LogNormal, LogNormalParams
 from mixfold.models.mixture_model import MixtureParams
@@ -78,17 +79,44 @@ def test_values_outside_are_refused(bad: float) -> None:
     assert_refused(LogNormal(), X.astype(np.float32), bad, "above 0")
 
 
+@pytest.mark.filterwarnings("ignore::mixfold.core.errors.DegenerateComponentsWarning")
 @pytest.mark.parametrize("value", [1e-59, 1.0, 3.0, 1e59])
 def test_tied_rows_are_at_the_limit(value: float) -> None:
     model = assert_learns_tied_rows(LogNormal(), X, value)
-    assert model.log_deviations_.min() == LEAST_DEVIATION
-    tied = model.log_deviations_ == LEAST_DEVIATION
-    found = LogNormal().degenerate(model.params_.components, model.weights_)
+    family = model._learned.model.family
+    floors = family.normal.column_floors
+    least = np.sqrt(np.maximum(floors, LEAST_DEVIATION**2))
+    np.testing.assert_allclose(model.log_deviations_.min(axis=0), least)
+    tied = model.log_deviations_ < 1.0000001 * least
+    found = family.degenerate(model.params_.components, model.weights_)
     np.testing.assert_array_equal(found, tied)
 
 
+@pytest.mark.filterwarnings("ignore::mixfold.core.errors.DegenerateComponentsWarning")
 def test_values_close_to_zero_are_finite() -> None:
     x = np.concatenate([X, [[5e-324, 1e-100], [1e-61, 9e59]]])
     model = Mixture("log-normal", 2, random_state=0).fit(x)
     assert np.isfinite(model.score_samples(x)).all()
     assert np.isfinite(model.log_means_).all()
+
+
+def test_amounts_in_whole_cents_have_no_components_of_single_values() -> None:
+    rng = np.random.default_rng(1)
+    amounts = np.concatenate([np.exp(rng.normal(2.0, 0.6, 3000)), np.full(400, 20.0)])
+    x = np.maximum(np.round(amounts, 1), 0.1)[rng.permutation(3400), None]
+    with pytest.warns(DegenerateComponentsWarning, match="resolution"):
+        model = Mixture("log-normal", 3, random_state=0).fit(x)
+    # the smallest step of the logarithm is that of 0.1 at the largest value
+    assert model.log_deviations_.min() > 0.1 / x.max() / np.sqrt(12.0)
+
+
+def test_limits_of_columns_stay_with_them() -> None:
+    x = np.exp(np.column_stack([RNG.normal(size=300).round(1), RNG.normal(size=300)]))
+    family = LogNormal().with_limits(x)
+    floors = family.normal.column_floors
+    assert floors is not None
+    assert floors[0] > 100 * floors[1]
+    assert family.of_columns([1]).normal.column_floors == floors[1]
+    joined = family.of_columns([1]).join_families([family.of_columns([0])])
+    assert joined is not None
+    np.testing.assert_array_equal(joined.normal.column_floors, floors[::-1])

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import field
+
 import numpy as np
 from numpy.typing import NDArray
 
 from mixfold.core.capabilities import KernelTerm
 from mixfold.core.checks import check_array, check_kind
-from mixfold.core.family import n_components_with
+from mixfold.core.family import Family, n_components_with
 from mixfold.core.limits import LARGEST
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Blocks, BlockShape
-from mixfold.core.value import value
+from mixfold.core.value import replace, value
 from mixfold.core.variance_floors import TOUCHING
 from mixfold.families._above_zero import LEAST_VARIATION, AboveZero, kept_above_zero
 from mixfold.families.gaussian import Gaussian, GaussianParams
 
-NORMAL = Gaussian("diag")  # the distribution of log x
 LARGEST_LOG = 2.0 * float(np.log(LARGEST))
 LEAST_DEVIATION = LEAST_VARIATION**0.5
 
@@ -56,7 +58,8 @@ class LogNormal(AboveZero[LogNormalParams]):
 
     t(x) = (log x, (log x)^2), eta = (m / s^2, -1 / (2 s^2)), A = m^2 / (2 s^2) + log s,
     h = 1 / (x sqrt(2 pi)). Statistics are variances of log x about the mean, which do not cancel.
-    s is at least 1e-4; a component whose rows vary less is degenerate. `means_` are those of x,
+    s is at least 1e-4, and its square at least what the resolution of log x in the data allows, as
+    of `Gaussian`; a component whose rows vary less is degenerate. `means_` are those of x,
     exp(m + s^2 / 2); m and s are `log_means_` and `log_deviations_`.
 
     Examples
@@ -76,6 +79,8 @@ class LogNormal(AboveZero[LogNormalParams]):
     Johnson, Kotz and Balakrishnan (1994), Continuous univariate distributions, volume 1.
     """
 
+    normal: Gaussian = field(default=Gaussian("diag"), repr=False)  # of log x, with its limits
+
     def check_params(self, params: LogNormalParams, k: int, d: int) -> None:
         check_kind("components", params, LogNormalParams)
         check_array("log_means", params.log_means, (k, d), -LARGEST_LOG, LARGEST_LOG)
@@ -89,24 +94,26 @@ class LogNormal(AboveZero[LogNormalParams]):
         return 2 * d
 
     def sufficient_statistics(self, x: Array) -> Array:
-        return NORMAL.sufficient_statistics(_logs(x))
+        return self.normal.sufficient_statistics(_logs(x))
 
     def log_base_measure(self, x: Array) -> Array:
         logs = _logs(x)
-        return np.asarray(NORMAL.log_base_measure(logs) - logs.sum(axis=1))
+        return np.asarray(self.normal.log_base_measure(logs) - logs.sum(axis=1))
 
     def to_natural(self, params: LogNormalParams) -> Array:
-        return NORMAL.to_natural(_normal(params))
+        return self.normal.to_natural(_normal(params))
 
     def log_normalizer(self, eta: Array) -> Array:
-        return NORMAL.log_normalizer(eta)
+        return self.normal.log_normalizer(eta)
 
     def mean(self, params: LogNormalParams) -> Array:
-        return NORMAL.mean(_normal(params))
+        return self.normal.mean(_normal(params))
 
     def log_density(self, params: LogNormalParams, x: Array) -> Array:
         logs = _logs(x)
-        return np.asarray(NORMAL.log_density(_normal(params), logs) - logs.sum(axis=1)[:, None])
+        return np.asarray(
+            self.normal.log_density(_normal(params), logs) - logs.sum(axis=1)[:, None]
+        )
 
     def scipy_log_density(self, params: LogNormalParams, x: Array) -> Array:
         from scipy.stats import lognorm
@@ -119,51 +126,53 @@ class LogNormal(AboveZero[LogNormalParams]):
     # blocks hold means and variances of log x
 
     def n_sums(self, d: int) -> int:
-        return NORMAL.n_sums(d)
+        return self.normal.n_sums(d)
 
     def sums(self, params: LogNormalParams, x: Array, responsibilities: Array) -> Array:
-        return NORMAL.sums(_normal(params), _logs(x), responsibilities)
+        return self.normal.sums(_normal(params), _logs(x), responsibilities)
 
     def block_shapes(self, d: int) -> tuple[BlockShape, ...]:
-        return NORMAL.block_shapes(d)
+        return self.normal.block_shapes(d)
 
     def to_blocks(self, params: LogNormalParams, table: Array) -> Blocks:
-        return NORMAL.to_blocks(_normal(params), table)
+        return self.normal.to_blocks(_normal(params), table)
 
     def blocks_of_means(self, params: LogNormalParams, weight: Array, means: Array) -> Blocks:
-        return NORMAL.blocks_of_means(_normal(params), weight, means)
+        return self.normal.blocks_of_means(_normal(params), weight, means)
 
     def to_sums(self, params: LogNormalParams, blocks: Blocks) -> Array:
-        return NORMAL.to_sums(_normal(params), blocks)
+        return self.normal.to_sums(_normal(params), blocks)
 
     def blocks_of(self, x: Array, responsibilities: Array) -> Blocks:
-        return NORMAL.blocks_of(_logs(x), responsibilities)
+        return self.normal.blocks_of(_logs(x), responsibilities)
 
     def expected(self, params: LogNormalParams, weights: Array) -> Blocks:
-        return NORMAL.expected(_normal(params), weights)
+        return self.normal.expected(_normal(params), weights)
 
     def maximize(self, blocks: Blocks) -> tuple[LogNormalParams, int]:
         (block,) = blocks
-        deviations = np.sqrt(np.maximum(block.scatter, 0.0))
-        count_degenerate = n_components_with(deviations < LEAST_DEVIATION)
+        floor = np.maximum(self.normal.variance_floor(block), LEAST_DEVIATION**2)
+        count_degenerate = n_components_with(block.scatter < floor)
+        deviations = np.sqrt(np.maximum(block.scatter, floor))
         return _from_normal(GaussianParams(block.mean, deviations)), count_degenerate
 
     def degenerate(self, params: LogNormalParams, weights: Array) -> NDArray[np.bool_]:
         """Where a standard deviation is at its limit."""
-        return np.asarray(params.log_deviations <= TOUCHING * LEAST_DEVIATION)
+        least = params.log_deviations <= TOUCHING * LEAST_DEVIATION
+        return np.asarray(least | self.normal.degenerate(_normal(params), weights))
 
     def sample(
         self, params: LogNormalParams, labels: np.ndarray, rng: np.random.Generator
     ) -> Array:
-        logs = NORMAL.sample(_normal(params), labels, rng)
+        logs = self.normal.sample(_normal(params), labels, rng)
         return np.asarray(np.exp(logs.clip(-LARGEST_LOG, LARGEST_LOG)))
 
     def divergence(self, x: Array, centers: Array, weight: Array) -> Array:
         """Half the squared distance of the logarithms, scaled by their standard deviations."""
-        return NORMAL.divergence(_logs(x), _logs(centers), weight)
+        return self.normal.divergence(_logs(x), _logs(centers), weight)
 
     def symmetric_kl(self, a: LogNormalParams, b: LogNormalParams) -> Array:
-        return NORMAL.symmetric_kl(_normal(a), _normal(b))
+        return self.normal.symmetric_kl(_normal(a), _normal(b))
 
     def standard_deviations(self, params: LogNormalParams) -> Array:
         with np.errstate(over="ignore"):
@@ -177,14 +186,45 @@ class LogNormal(AboveZero[LogNormalParams]):
             "log_deviations": params.log_deviations,
         }
 
+    # the smallest variances of log x
+
+    @property
+    def takes_limits(self) -> bool:
+        """Always: the smallest variances come from the data."""
+        return True
+
+    def with_limits(self, x: NDArray[np.floating]) -> LogNormal:
+        return replace(self, normal=self.normal.with_limits(_logs(x.astype(np.float64))))
+
+    def with_limits_of(self, params: LogNormalParams, weights: Array) -> LogNormal:
+        return replace(self, normal=self.normal.with_limits_of(_normal(params), weights))
+
+    def without_limits(self) -> LogNormal:
+        return replace(self, normal=self.normal.without_limits())
+
+    def common_limits(self, others: list[LogNormal]) -> LogNormal:
+        return replace(self, normal=self.normal.common_limits([one.normal for one in others]))
+
+    def check_columns(self, d: int) -> None:
+        self.normal.check_columns(d)
+
+    def of_columns(self, chosen: Sequence[int]) -> LogNormal:
+        return replace(self, normal=self.normal.of_columns(chosen))
+
+    def join_families(self, others: Sequence[Family]) -> LogNormal | None:
+        """The family of all columns, with their limits."""
+        normals = [one.normal for one in others if isinstance(one, LogNormal)]
+        joined = self.normal.join_families(normals) if len(normals) == len(others) else None
+        return None if joined is None else replace(self, normal=joined)
+
     # capabilities
 
     def unconstrained(self, params: LogNormalParams) -> Array:
-        return NORMAL.unconstrained(_normal(params))
+        return self.normal.unconstrained(_normal(params))
 
     def constrained(self, coordinates: Array, like: LogNormalParams) -> LogNormalParams:
         bounded = coordinates.clip(-LARGEST_LOG, LARGEST_LOG)
-        return _from_normal(NORMAL.constrained(bounded, _normal(like)))
+        return _from_normal(self.normal.constrained(bounded, _normal(like)))
 
     def kernel_term(self, params: LogNormalParams) -> KernelTerm | None:
         deviations = params.log_deviations
@@ -197,4 +237,4 @@ class LogNormal(AboveZero[LogNormalParams]):
         return _logs(x)
 
     def coordinate_scales(self, params: LogNormalParams) -> Array:
-        return NORMAL.coordinate_scales(_normal(params))
+        return self.normal.coordinate_scales(_normal(params))
