@@ -26,6 +26,7 @@ from mixfold.learners.monte_carlo_em import MonteCarloEM
 from mixfold.models.logistic_mixed import LogisticMixed, LogisticMixedParams
 from mixfold.schedules.settling import Settling
 from mixfold.testing import learners
+from mixfold.testing.folding import fold
 
 Data = tuple[Array, Array, np.ndarray, Array]
 
@@ -167,7 +168,7 @@ def test_a_step_that_lowers_the_likelihood_is_halved() -> None:
     far = LogisticMixedParams(np.array([9.0, -9.0]), np.array([[1.0]]))
     backend, seen = Threads(model, 1), []
     for learner in (EM(tol=0.0), EMGradient(tol=0.0)):
-        _, infos = learners.fold(backend, learner, far, Rows(x), [], passes=25)
+        _, infos = fold(backend, learner, far, Rows(x), [], passes=25)
         seen.append([info.log_likelihood for info in infos])
     assert np.diff(seen[0]).min() < -0.1
     accepted = np.maximum.accumulate(seen[1])
@@ -215,14 +216,14 @@ def test_draws_grow() -> None:
     backend = Threads(model, 1)
     params = LogisticMixedParams(np.zeros(model.n_fixed), np.eye(3))
     asked: list[int] = []
-    fold = backend.fold
+    plain_fold = backend.fold
 
     def counted(params: Any, rows: Rows, sums: Array, assignment: Any) -> Array:
         asked.append(assignment.draws)
-        return fold(params, rows, sums, assignment)
+        return plain_fold(params, rows, sums, assignment)
 
     backend.fold = counted  # type: ignore[method-assign, assignment]
-    learners.fold(backend, MonteCarloEM(draws=4, growth=0.3), params, Rows(x), [], passes=4)
+    fold(backend, MonteCarloEM(draws=4, growth=0.3), params, Rows(x), [], passes=4)
     assert asked == [4, 5, 6, 7]
 
 

@@ -16,9 +16,13 @@ from mixfold import (
     Categorical,
     Gaussian,
     Geometric,
+    Laplace,
+    LogNormal,
     Multinomial,
     NegativeBinomial,
     Prior,
+    Rayleigh,
+    Weibull,
 )
 from mixfold.backends.threads import Threads
 from mixfold.core.family import Family
@@ -29,9 +33,14 @@ from mixfold.families._dirichlet_posteriors import DirichletPosterior
 from mixfold.families._failures import Failures
 from mixfold.families._normal_wishart import NormalWishartPosterior
 from mixfold.families._probabilities import ProbabilityParams
+from mixfold.families._scales import ScaleParams, Scales
 from mixfold.families._trials import Trials
 from mixfold.families.exponential import Exponential
+from mixfold.families.gaussian import GaussianParams
+from mixfold.families.log_normal import LogNormalParams
+from mixfold.families.mean_params import MeanParams
 from mixfold.families.poisson import Poisson
+from mixfold.families.transformed_gaussian import TransformedGaussian
 from mixfold.kernels.reference import ReferenceKernel
 from mixfold.models.bayesian_mixture import BayesianMixture, MixturePosterior
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
@@ -48,6 +57,11 @@ CONJUGATE: list[Family] = [
     NegativeBinomial(2.5),
     Multinomial(6),
     Categorical(4),
+    Rayleigh(),
+    Weibull(0.7),
+    Laplace(-2.5),
+    LogNormal(),
+    TransformedGaussian((1,)),
 ]
 
 
@@ -134,9 +148,6 @@ def drawn(
 
 
 def _one(mixture: BayesianMixture, posterior: MixturePosterior, rng: np.random.Generator) -> Any:
-    from mixfold.families.gaussian import GaussianParams
-    from mixfold.families.mean_params import MeanParams
-
     b = posterior.components
     if isinstance(b, DirichletPosterior):
         draws = rng.gamma(b.counts)
@@ -148,9 +159,16 @@ def _one(mixture: BayesianMixture, posterior: MixturePosterior, rng: np.random.G
         assert isinstance(family, Failures)
         return MeanParams(family.successes * (1.0 - p) / p)
     if not isinstance(b, NormalWishartPosterior):
-        rates = rng.gamma(b.shape, 1.0 / b.rate)
-        poisson = isinstance(mixture.model.family, Poisson)
-        return MeanParams(rates if poisson else 1.0 / rates)
+        rates, family = rng.gamma(b.shape, 1.0 / b.rate), mixture.model.family
+        if isinstance(family, Scales):
+            return ScaleParams(family.to_scales(1.0 / rates))
+        return MeanParams(rates if isinstance(family, Poisson) else 1.0 / rates)
+    normal = _normal(b, rng)
+    family = mixture.model.family
+    return family.from_normal(normal) if isinstance(family, LogNormal) else normal
+
+
+def _normal(b: NormalWishartPosterior, rng: np.random.Generator) -> GaussianParams:
     if b.scale.ndim == 2:
         deviation = b.scale / np.sqrt(rng.chisquare(b.nu))
         return GaussianParams(rng.normal(b.mean, deviation / np.sqrt(b.kappa)), deviation)
@@ -165,6 +183,16 @@ def _probabilities(params: MixtureParams) -> Array:
     components: Any = params.components
     found: Array = components.probabilities
     return found
+
+
+def _scales(params: MixtureParams) -> Array:
+    assert isinstance(params.components, ScaleParams)
+    return params.components.scales
+
+
+def _log_normal(params: MixtureParams) -> LogNormalParams:
+    assert isinstance(params.components, LogNormalParams)
+    return params.components
 
 
 @pytest.mark.parametrize("family", CONJUGATE, ids=repr)
@@ -182,6 +210,18 @@ def test_intervals_hold_what_is_drawn(family: Family) -> None:
         values["covariances"] = np.array([covariances(p.components.scale) for p in draws])
     if isinstance(family, Multinomial | Categorical):
         values["probabilities"] = np.array([_probabilities(p) for p in draws])
+    if isinstance(family, Scales):
+        values["scales"] = np.array([_scales(p) for p in draws])
+    if isinstance(family, LogNormal):
+        normal = [family.to_normal(_log_normal(p)) for p in draws]
+        values["log_means"] = np.array([p.means for p in normal])
+        values["log_variances"] = np.array([np.square(p.scale) for p in normal])
+    if isinstance(family, TransformedGaussian):
+        attributes = [family.attributes(p.components) for p in draws]
+        for name in ("transformed_means", "transformed_covariances"):
+            values[name] = np.array([each[name] for each in attributes])
+    if isinstance(family, Scales | LogNormal | TransformedGaussian):
+        del values["means"]
     if isinstance(family, Categorical):  # the mean of a code has no interval
         del values["means"]
     intervals = mixture.intervals(posterior, 0.9)

@@ -20,7 +20,7 @@ FAMILIES = [Poisson, Exponential]
 Positive = type[Poisson] | type[Exponential]
 
 
-def conjugate(family: Positive) -> GammaRates:
+def conjugate(family: Positive) -> GammaRates[MeanParams]:
     found = family().conjugate
     assert isinstance(found, GammaRates)
     return found

@@ -34,7 +34,7 @@ from mixfold.learners.variance_reduced_em import VarianceReducedEM
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 from mixfold.schedules.power import Power
 from mixfold.testing import families
-from mixfold.testing.learners import fold
+from mixfold.testing.folding import fold
 
 FAMILIES = families.all_variants(2)
 LINEAR = [f for f in FAMILIES if not f.statistics_depend_on_params]

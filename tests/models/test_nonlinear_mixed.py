@@ -25,6 +25,7 @@ from mixfold.models.pharmacokinetic import Pharmacokinetic, PharmacokineticParam
 from mixfold.models.random_effects import RandomEffects
 from mixfold.schedules.settling import Settling
 from mixfold.testing import learners
+from mixfold.testing.folding import fold
 
 TIMES = np.array([0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 12.0, 24.0])
 
@@ -288,7 +289,7 @@ def test_passes_raise_the_likelihood_and_batches_agree() -> None:
         MonteCarloEM(draws=10, batch_size=60, schedule=Settling(30), max_iter=15),
     ):
         learner = rule.resolve(len(x), model.d, False)
-        state, infos = learners.fold(backend, learner, began, Rows(x), [], passes=rule.max_iter)
+        state, infos = fold(backend, learner, began, Rows(x), [], passes=rule.max_iter)
         ends.append(learner.estimate(backend, state))
         assert infos[-1].log_likelihood > infos[0].log_likelihood
     assert np.allclose(ends[0].mean, ends[1].mean, atol=0.1)

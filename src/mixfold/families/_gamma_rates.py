@@ -1,4 +1,4 @@
-"""Conjugate posteriors of products of Poisson or exponential distributions: gamma."""
+"""Conjugate posteriors of rates, as of Poisson and exponential distributions: gamma."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from mixfold.core.checks import LARGEST_SQUARE, LOWEST, check_array, check_kind
 from mixfold.core.conjugate import REACH, Conjugate, Prior, joined, retained_fraction
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.limits import SMALLEST
+from mixfold.core.params import ParamsT
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Blocks
 from mixfold.core.value import value
@@ -38,33 +39,31 @@ def log_gap(shape: Array) -> Array:
     return np.where(shape > LARGE_SHAPE, series, digamma(shape) - np.log(shape))
 
 
-class GammaRates(Conjugate[MeanParams, GammaPosterior]):
-    """Posteriors of rates; a row is added to shape and rate."""
+class GammaRates(Conjugate[ParamsT, GammaPosterior]):
+    """Posteriors of rates; the statistics t(x) of a row are added to shape or rate."""
 
     def check(self, posterior: GammaPosterior, k: int, d: int) -> None:
         check_kind("components", posterior, GammaPosterior)
         check_array("shape", posterior.shape, (k, d), LOWEST, LARGEST_SQUARE)
         check_array("rate", posterior.rate, (k, d), LOWEST, LARGEST_SQUARE)
 
+    def statistics(self, x: Array) -> Array:
+        """t(x), with the shape of x."""
+        return x
+
     @abstractmethod
-    def gain(self, x: Array, weight: Array) -> tuple[Array, Array]:
-        """The amounts that rows of some weight add to shape and rate."""
+    def gain(self, t: Array, weight: Array) -> tuple[Array, Array]:
+        """The amounts that rows with statistics t and some weight add to shape and rate."""
 
     @abstractmethod
     def log_base_measure(self, x: Array) -> Array:
         """log of the base measure of every row, (n,)."""
 
-    def _means(self, params: MeanParams, prior: Prior) -> Array:
-        means = prior.given("means", params.means.shape)
-        if means is not None and not (means > 0).all():
-            raise InvalidInputError(f"means of the prior are {means[0]!r}: they must be above 0")
-        return params.means if means is None else means
-
     def log_evidence(self, posterior: GammaPosterior, x: Array, weight: Array) -> Array:
         from scipy.special import gammaln
 
         a, b = posterior.shape, posterior.rate
-        shape, rate = self.gain(x[:, None], weight[:, None, None])
+        shape, rate = self.gain(self.statistics(x)[:, None], weight[:, None, None])
         terms = gammaln(a + shape) - gammaln(a) + a * np.log(b) - (a + shape) * np.log(b + rate)
         return np.asarray(terms.sum(axis=2) + (weight * self.log_base_measure(x))[:, None])
 
@@ -72,7 +71,7 @@ class GammaRates(Conjugate[MeanParams, GammaPosterior]):
         self, posterior: GammaPosterior, x: Array, weight: float, c: Array
     ) -> tuple[GammaPosterior, int]:
         a, b = posterior.shape, posterior.rate
-        shape, rate = self.gain(x, np.asarray(weight))
+        shape, rate = self.gain(self.statistics(x), np.asarray(weight))
         near, c = (c >= REACH)[:, None], c[:, None]
         # all in units of the mean a / b, which may be very small or large
         after = (a + shape) / a * (b / (b + rate))
@@ -109,17 +108,25 @@ class GammaRates(Conjugate[MeanParams, GammaPosterior]):
         )
 
 
-class PoissonRates(GammaRates):
+def prior_means(params: MeanParams, prior: Prior) -> Array:
+    """The means of the prior, or else those of the initial parameters, (K, d)."""
+    means = prior.given("means", params.means.shape)
+    if means is not None and not (means > 0).all():
+        raise InvalidInputError(f"means of the prior are {means[0]!r}: they must be above 0")
+    return params.means if means is None else means
+
+
+class PoissonRates(GammaRates[MeanParams]):
     """Posteriors of the means of counts."""
 
     compiled = "poisson"
 
     def prior(self, params: MeanParams, prior: Prior) -> GammaPosterior:
-        means = np.maximum(self._means(params, prior), LEAST_COUNT)
+        means = np.maximum(prior_means(params, prior), LEAST_COUNT)
         return GammaPosterior(prior.kappa * means, np.full_like(means, prior.kappa))
 
-    def gain(self, x: Array, weight: Array) -> tuple[Array, Array]:
-        return weight * x, weight * np.ones_like(x)
+    def gain(self, t: Array, weight: Array) -> tuple[Array, Array]:
+        return weight * t, weight * np.ones_like(t)
 
     def log_base_measure(self, x: Array) -> Array:
         from scipy.special import gammaln
@@ -143,31 +150,44 @@ class PoissonRates(GammaRates):
         return {"means": self.rates(posterior, level)}
 
 
-class ExponentialRates(GammaRates):
+class ReciprocalRates(GammaRates[ParamsT]):
+    """Posteriors of 1 / theta, where t(x) is exponentially distributed with mean theta."""
+
+    @abstractmethod
+    def to_params(self, theta: Array) -> ParamsT:
+        """Parameters of components with these means of t(x), within the family's limits."""
+
+    def centred(self, theta: Array, prior: Prior) -> GammaPosterior:
+        """The prior with this mean of theta."""
+        # one more than kappa rows: theta has then a mean itself
+        return GammaPosterior(np.full_like(theta, 1.0 + prior.kappa), prior.kappa * theta)
+
+    def gain(self, t: Array, weight: Array) -> tuple[Array, Array]:
+        return weight * np.ones_like(t), weight * t
+
+    def expected(self, posterior: GammaPosterior, weights: Array) -> ParamsT:
+        return self.to_params(posterior.rate / np.maximum(posterior.shape - 1.0, LEAST_SHAPE))
+
+    def expected_log_params(
+        self, posterior: GammaPosterior, weights: Array
+    ) -> tuple[ParamsT, Array]:
+        params = self.to_params(posterior.rate / posterior.shape)
+        return params, log_gap(posterior.shape).sum(axis=1)
+
+
+class ExponentialRates(ReciprocalRates[MeanParams]):
     """Posteriors of the reciprocals of mean waiting times."""
 
     compiled = "exponential"
 
     def prior(self, params: MeanParams, prior: Prior) -> GammaPosterior:
-        means = self._means(params, prior)
-        # one more than kappa rows: the mean waiting time has then a mean itself
-        return GammaPosterior(np.full_like(means, 1.0 + prior.kappa), prior.kappa * means)
-
-    def gain(self, x: Array, weight: Array) -> tuple[Array, Array]:
-        return weight * np.ones_like(x), weight * x
+        return self.centred(prior_means(params, prior), prior)
 
     def log_base_measure(self, x: Array) -> Array:
         return np.zeros(len(x))
 
-    def expected(self, posterior: GammaPosterior, weights: Array) -> MeanParams:
-        means = posterior.rate / np.maximum(posterior.shape - 1.0, LEAST_SHAPE)
-        return MeanParams(np.maximum(means, SMALLEST))
-
-    def expected_log_params(
-        self, posterior: GammaPosterior, weights: Array
-    ) -> tuple[MeanParams, Array]:
-        means = np.maximum(posterior.rate / posterior.shape, SMALLEST)
-        return MeanParams(means), log_gap(posterior.shape).sum(axis=1)
+    def to_params(self, theta: Array) -> MeanParams:
+        return MeanParams(np.maximum(theta, SMALLEST))
 
     def intervals(
         self, posterior: GammaPosterior, weights: Array, level: float

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from mixfold.core.checks import check_array, check_kind
 from mixfold.core.column_means import MeansAreAttributes
+from mixfold.core.conjugate import Conjugate
 from mixfold.core.exponential_family import ExponentialFamily
 from mixfold.core.family import n_components_with
 from mixfold.core.independent_columns import IndependentColumns
@@ -16,18 +17,13 @@ from mixfold.core.limits import LARGEST, SMALLEST
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Blocks
 from mixfold.core.support import Support
-from mixfold.core.value import value
 from mixfold.core.variance_floors import TOUCHING
 from mixfold.families._divergences import itakura_saito
+from mixfold.families._scale_rates import ScaleParams, ScaleRates
+
+__all__ = ["ScaleParams", "Scales"]
 
 FLOOR = 1e-8  # smallest scale of a component, as a fraction of the scale of all rows
-
-
-@value
-class ScaleParams:
-    """Scales (K, d) of products over columns."""
-
-    scales: Array
 
 
 class Scales(MeansAreAttributes, IndependentColumns, ExponentialFamily[ScaleParams]):
@@ -106,6 +102,10 @@ class Scales(MeansAreAttributes, IndependentColumns, ExponentialFamily[ScalePara
         return itakura_saito(t, c, weight)
 
     # capabilities
+
+    @property
+    def conjugate(self) -> Conjugate:
+        return ScaleRates(self)
 
     def unconstrained(self, params: ScaleParams) -> Array:
         return np.log(params.scales)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from mixfold.core.capabilities import KernelTerm
 from mixfold.core.checks import check_array, check_kind
+from mixfold.core.conjugate import Conjugate
 from mixfold.core.family import Family, n_components_with
 from mixfold.core.limits import LARGEST
 from mixfold.core.rows import Array
@@ -17,6 +18,8 @@ from mixfold.core.statistics import Blocks, BlockShape
 from mixfold.core.value import replace, value
 from mixfold.core.variance_floors import TOUCHING
 from mixfold.families._above_zero import LEAST_VARIATION, AboveZero, kept_above_zero
+from mixfold.families._log_scale_posteriors import LogScalePosteriors
+from mixfold.families._normal_gamma import NormalGamma
 from mixfold.families.gaussian import Gaussian, GaussianParams
 
 LARGEST_LOG = 2.0 * float(np.log(LARGEST))
@@ -29,17 +32,6 @@ class LogNormalParams:
 
     log_means: Array
     log_deviations: Array
-
-
-def _normal(params: LogNormalParams) -> GaussianParams:
-    return GaussianParams(params.log_means, params.log_deviations)
-
-
-def _from_normal(params: GaussianParams) -> LogNormalParams:
-    return LogNormalParams(
-        params.means.clip(-LARGEST_LOG, LARGEST_LOG),
-        params.scale.clip(LEAST_DEVIATION, LARGEST_LOG),
-    )
 
 
 def _logs(x: Array) -> Array:
@@ -101,19 +93,18 @@ class LogNormal(AboveZero[LogNormalParams]):
         return np.asarray(self.normal.log_base_measure(logs) - logs.sum(axis=1))
 
     def to_natural(self, params: LogNormalParams) -> Array:
-        return self.normal.to_natural(_normal(params))
+        return self.normal.to_natural(self.to_normal(params))
 
     def log_normalizer(self, eta: Array) -> Array:
         return self.normal.log_normalizer(eta)
 
     def mean(self, params: LogNormalParams) -> Array:
-        return self.normal.mean(_normal(params))
+        return self.normal.mean(self.to_normal(params))
 
     def log_density(self, params: LogNormalParams, x: Array) -> Array:
         logs = _logs(x)
-        return np.asarray(
-            self.normal.log_density(_normal(params), logs) - logs.sum(axis=1)[:, None]
-        )
+        found = self.normal.log_density(self.to_normal(params), logs)
+        return np.asarray(found + self.log_volumes(logs))
 
     def scipy_log_density(self, params: LogNormalParams, x: Array) -> Array:
         from scipy.stats import lognorm
@@ -123,48 +114,74 @@ class LogNormal(AboveZero[LogNormalParams]):
             lognorm.logpdf(x[:, None], params.log_deviations, scale=scale).sum(axis=2)
         )
 
+    # the logarithms are normal
+
+    def transformed(self, x: Array) -> Array:
+        """log x."""
+        return _logs(x)
+
+    def log_volumes(self, y: Array) -> Array:
+        """log |dy/dx| of every row, (n, 1)."""
+        return -np.asarray(y.sum(axis=1, keepdims=True))
+
+    def to_normal(self, params: LogNormalParams) -> GaussianParams:
+        """The parameters of log x."""
+        return GaussianParams(params.log_means, params.log_deviations)
+
+    def from_normal(self, params: GaussianParams) -> LogNormalParams:
+        """The parameters of x, within their limits."""
+        return LogNormalParams(
+            params.means.clip(-LARGEST_LOG, LARGEST_LOG),
+            params.scale.clip(LEAST_DEVIATION, LARGEST_LOG),
+        )
+
+    @property
+    def conjugate(self) -> Conjugate | None:
+        normal = NormalGamma(self.normal)
+        return LogScalePosteriors(self, normal, ("log_means", "log_variances"))
+
     # blocks hold means and variances of log x
 
     def n_sums(self, d: int) -> int:
         return self.normal.n_sums(d)
 
     def sums(self, params: LogNormalParams, x: Array, responsibilities: Array) -> Array:
-        return self.normal.sums(_normal(params), _logs(x), responsibilities)
+        return self.normal.sums(self.to_normal(params), _logs(x), responsibilities)
 
     def block_shapes(self, d: int) -> tuple[BlockShape, ...]:
         return self.normal.block_shapes(d)
 
     def to_blocks(self, params: LogNormalParams, table: Array) -> Blocks:
-        return self.normal.to_blocks(_normal(params), table)
+        return self.normal.to_blocks(self.to_normal(params), table)
 
     def blocks_of_means(self, params: LogNormalParams, weight: Array, means: Array) -> Blocks:
-        return self.normal.blocks_of_means(_normal(params), weight, means)
+        return self.normal.blocks_of_means(self.to_normal(params), weight, means)
 
     def to_sums(self, params: LogNormalParams, blocks: Blocks) -> Array:
-        return self.normal.to_sums(_normal(params), blocks)
+        return self.normal.to_sums(self.to_normal(params), blocks)
 
     def blocks_of(self, x: Array, responsibilities: Array) -> Blocks:
         return self.normal.blocks_of(_logs(x), responsibilities)
 
     def expected(self, params: LogNormalParams, weights: Array) -> Blocks:
-        return self.normal.expected(_normal(params), weights)
+        return self.normal.expected(self.to_normal(params), weights)
 
     def maximize(self, blocks: Blocks) -> tuple[LogNormalParams, int]:
         (block,) = blocks
         floor = np.maximum(self.normal.variance_floor(block), LEAST_DEVIATION**2)
         count_degenerate = n_components_with(block.scatter < floor)
         deviations = np.sqrt(np.maximum(block.scatter, floor))
-        return _from_normal(GaussianParams(block.mean, deviations)), count_degenerate
+        return self.from_normal(GaussianParams(block.mean, deviations)), count_degenerate
 
     def degenerate(self, params: LogNormalParams, weights: Array) -> NDArray[np.bool_]:
         """Where a standard deviation is at its limit."""
         least = params.log_deviations <= TOUCHING * LEAST_DEVIATION
-        return np.asarray(least | self.normal.degenerate(_normal(params), weights))
+        return np.asarray(least | self.normal.degenerate(self.to_normal(params), weights))
 
     def sample(
         self, params: LogNormalParams, labels: np.ndarray, rng: np.random.Generator
     ) -> Array:
-        logs = self.normal.sample(_normal(params), labels, rng)
+        logs = self.normal.sample(self.to_normal(params), labels, rng)
         return np.asarray(np.exp(logs.clip(-LARGEST_LOG, LARGEST_LOG)))
 
     def divergence(self, x: Array, centers: Array, weight: Array) -> Array:
@@ -172,7 +189,7 @@ class LogNormal(AboveZero[LogNormalParams]):
         return self.normal.divergence(_logs(x), _logs(centers), weight)
 
     def symmetric_kl(self, a: LogNormalParams, b: LogNormalParams) -> Array:
-        return self.normal.symmetric_kl(_normal(a), _normal(b))
+        return self.normal.symmetric_kl(self.to_normal(a), self.to_normal(b))
 
     def standard_deviations(self, params: LogNormalParams) -> Array:
         with np.errstate(over="ignore"):
@@ -197,7 +214,7 @@ class LogNormal(AboveZero[LogNormalParams]):
         return replace(self, normal=self.normal.with_limits(_logs(x.astype(np.float64))))
 
     def with_limits_of(self, params: LogNormalParams, weights: Array) -> LogNormal:
-        return replace(self, normal=self.normal.with_limits_of(_normal(params), weights))
+        return replace(self, normal=self.normal.with_limits_of(self.to_normal(params), weights))
 
     def without_limits(self) -> LogNormal:
         return replace(self, normal=self.normal.without_limits())
@@ -220,11 +237,11 @@ class LogNormal(AboveZero[LogNormalParams]):
     # capabilities
 
     def unconstrained(self, params: LogNormalParams) -> Array:
-        return self.normal.unconstrained(_normal(params))
+        return self.normal.unconstrained(self.to_normal(params))
 
     def constrained(self, coordinates: Array, like: LogNormalParams) -> LogNormalParams:
         bounded = coordinates.clip(-LARGEST_LOG, LARGEST_LOG)
-        return _from_normal(self.normal.constrained(bounded, _normal(like)))
+        return self.from_normal(self.normal.constrained(bounded, self.to_normal(like)))
 
     def kernel_term(self, params: LogNormalParams) -> KernelTerm | None:
         deviations = params.log_deviations
@@ -237,4 +254,4 @@ class LogNormal(AboveZero[LogNormalParams]):
         return _logs(x)
 
     def coordinate_scales(self, params: LogNormalParams) -> Array:
-        return self.normal.coordinate_scales(_normal(params))
+        return self.normal.coordinate_scales(self.to_normal(params))

@@ -8,8 +8,10 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from mixfold.core.capabilities import conjugate_of
 from mixfold.core.checks import check_kind
 from mixfold.core.column_means import MeansAreAttributes
+from mixfold.core.conjugate import Conjugate
 from mixfold.core.data_limits import without_limits
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
@@ -19,6 +21,8 @@ from mixfold.core.statistics import Blocks, BlockShape
 from mixfold.core.support import Support
 from mixfold.core.value import replace, value
 from mixfold.families._above_zero import AboveZeroSupport, kept_above_zero
+from mixfold.families._log_scale_posteriors import LogScalePosteriors
+from mixfold.families._normal_wishart import NormalConjugate
 from mixfold.families.gaussian import Gaussian, GaussianParams
 from mixfold.families.observed_gaussian import ObservedGaussian
 
@@ -99,17 +103,33 @@ class TransformedGaussian(MeansAreAttributes, Family[GaussianParams]):
     def _on_log_scale(self, d: int) -> NDArray[np.bool_]:
         return np.isin(np.arange(d), self.logs)
 
-    def _log_volumes(self, y: Array) -> Array:
+    def log_volumes(self, y: Array) -> Array:
         """log |dy/dx| of the observed cells of every row, (n, 1)."""
         return -np.asarray(np.nansum(y[:, list(self.logs)], axis=1, keepdims=True))
 
+    def to_normal(self, params: GaussianParams) -> GaussianParams:
+        """The parameters of y, which are the family's own."""
+        return params
+
+    def from_normal(self, params: GaussianParams) -> GaussianParams:
+        """The family's parameters, which are those of y."""
+        return params
+
+    @property
+    def conjugate(self) -> Conjugate | None:
+        """That of y, for complete rows."""
+        normal = conjugate_of(self.normal)
+        if not isinstance(normal, NormalConjugate):
+            return None
+        return LogScalePosteriors(self, normal, ("transformed_means", "transformed_covariances"))
+
     def log_density(self, params: GaussianParams, x: Array) -> Array:
         y = self.transformed(x)
-        return np.asarray(self.normal.log_density(params, y) + self._log_volumes(y))
+        return np.asarray(self.normal.log_density(params, y) + self.log_volumes(y))
 
     def scipy_log_density(self, params: GaussianParams, x: Array) -> Array:
         y = self.transformed(x)
-        return np.asarray(self.normal.scipy_log_density(params, y) + self._log_volumes(y))
+        return np.asarray(self.normal.scipy_log_density(params, y) + self.log_volumes(y))
 
     def sample(self, params: GaussianParams, labels: np.ndarray, rng: np.random.Generator) -> Array:
         return self.restored(self.normal.sample(params, labels, rng))

@@ -11,7 +11,7 @@ from mixfold.core.rows import Array, Rows
 from mixfold.core.value import at_home, equal
 from mixfold.kernels.reference import ReferenceKernel
 from mixfold.models.mixture_model import MixtureBackend, MixtureParams
-from mixfold.testing.learners import fold
+from mixfold.testing.folding import fold
 
 ASSIGNMENTS = [
     Assignment(),
