@@ -8,15 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixfold.core.rows import Array
-from mixfold.core.statistics import lower_triangle
+from mixfold.core.statistics import Blocks, lower_triangle, outer_like, unpack
 from mixfold.families._gaussian_params import GaussianParams
-from mixfold.families._shown_parameters import LocalScores, ShownParameter, grid
+from mixfold.families._shown_parameters import ShownParameter, StatisticScores, grid
 from mixfold.families.gaussian import Gaussian
 
 SERVED = ("full", "tied", "diag", "spherical")
 
 
-class GaussianScores(LocalScores):
+class GaussianScores(StatisticScores):
     """mean = mu + L a and covariance = L (I + B) L', at a = 0 and B = 0.
 
     With z = L^-1 (x - mu), the score of a is z, that of B_ij is z_i z_j, and that of B_ii is
@@ -55,6 +55,29 @@ class GaussianScores(LocalScores):
         k, d = self._params.means.shape
         squares = np.where(self._i == self._j, 0.5, 1.0)
         return np.tile(np.diag(np.concatenate([np.ones(d), squares])), (k, 1, 1))
+
+    @property
+    def has_steps(self) -> bool:
+        return self._family.reg_covar == 0.0 and self._family.cap is None
+
+    def totals(self, params: GaussianParams, blocks: Blocks) -> Array:
+        (block,) = blocks
+        z, scatter = self._family.to_centred(params, block.mean, block.scatter)
+        products = scatter + outer_like(z, scatter.shape[1])
+        same = self._i == self._j
+        products[:, same] = 0.5 * (products[:, same] - 1.0)
+        return np.asarray(block.weight[:, None] * np.hstack([z, products]))
+
+    def moved(self, params: GaussianParams, change: Array) -> GaussianParams:
+        """I + B + B^2 / 2, which is positive definite for every B, in place of I + B."""
+        d, scale = params.means.shape[1], params.scale
+        a, b = change[:, :d], change[: len(scale), d:]
+        if scale.ndim == 2:
+            wider = np.sqrt(1.0 + b + 0.5 * np.square(b))
+            return GaussianParams(params.means + scale * a, scale * wider[:, : scale.shape[1]])
+        square = unpack(b, d) + np.eye(d)
+        root = np.linalg.cholesky(0.5 * (square @ square + np.eye(d)))
+        return GaussianParams(params.means + (scale @ a[:, :, None])[:, :, 0], scale @ root)
 
     def shown(self) -> list[ShownParameter]:
         covariances = {

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from mixfold.core.rows import Array
-from mixfold.families._probabilities import ProbabilityParams, at_least
-from mixfold.families._shown_parameters import LocalScores, ShownParameter, grid, numbered
+from mixfold.core.statistics import Blocks
+from mixfold.families._probabilities import ProbabilityParams, at_least, normalized
+from mixfold.families._shown_parameters import ShownParameter, StatisticScores, grid, numbered
 from mixfold.families.categorical import Categorical
 
 
-class LevelScores(LocalScores):
+class LevelScores(StatisticScores):
     """The score of the logit of a level is t - p.
 
     The logit of the most probable level of each column is fixed, since a common constant changes
@@ -37,6 +38,15 @@ class LevelScores(LocalScores):
         own = self._p[:, :, :, None] * (np.eye(levels) - self._p[:, :, None, :])
         found[:, each, :, each] = own.swapaxes(0, 1)
         return found.reshape(k, d * levels, d * levels)
+
+    def totals(self, params: ProbabilityParams, blocks: Blocks) -> Array:
+        (block,) = blocks
+        away = block.mean - params.probabilities.reshape(block.mean.shape)
+        return np.asarray(block.weight[:, None] * away)
+
+    def moved(self, params: ProbabilityParams, change: Array) -> ProbabilityParams:
+        p = params.probabilities
+        return ProbabilityParams(normalized(p * np.exp(change).reshape(p.shape))[0])
 
     def shown(self) -> list[ShownParameter]:
         k, d, levels = self._p.shape

@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixfold.core.rows import Array
+from mixfold.core.statistics import Blocks
 from mixfold.families._shown_parameters import (
-    LocalScores,
     Scale,
     ShownParameter,
+    StatisticScores,
     grid,
     numbered,
 )
@@ -42,7 +43,7 @@ def derivatives(family: Any, params: Any, of: Callable[[Any], Array]) -> Array:
     return np.stack(found, axis=2)
 
 
-class NaturalScores(LocalScores):
+class NaturalScores(StatisticScores):
     """The score of coordinates theta is (t - E[t]) deta/dtheta, their information dE[t]/deta.
 
     Coordinates of columns in which a component is at a limit are fixed.
@@ -50,19 +51,35 @@ class NaturalScores(LocalScores):
 
     def __init__(self, family: Any, params: Any, limited: NDArray[np.bool_]) -> None:
         self._family, self._params, self._limited = family, params, limited
+        self._mean = family.mean(params)
         self._slopes = derivatives(family, params, family.to_natural)
         q, d = self._slopes.shape[2], limited.shape[1]
         super().__init__(*numbered(~limited[:, np.arange(q) % d]))
 
     def scores(self, x: Array) -> Array:
         t = self._family.sufficient_statistics(x)
-        away = t[None] - self._family.mean(self._params)[:, None]
+        away = t[None] - self._mean[:, None]
         return np.asarray(away @ self._slopes)
 
     def information(self) -> Array:
         moved = derivatives(self._family, self._params, self._family.mean)
         found = self._slopes.swapaxes(1, 2) @ moved
         return np.asarray(0.5 * (found + found.swapaxes(1, 2)))
+
+    @property
+    def has_steps(self) -> bool:
+        """Blocks of the means of t; some families have moments about means."""
+        blocks, mean = self._family.expected(self._params, np.ones(len(self.index))), self._mean
+        return len(blocks) == 1 and np.array_equal(blocks[0].mean, mean)
+
+    def totals(self, params: Any, blocks: Blocks) -> Array:
+        """In the coordinates about the first parameters, which are zero at the same place."""
+        (block,) = blocks
+        away = block.weight[:, None] * (block.mean - self._family.mean(params))
+        return np.asarray((away[:, None] @ self._slopes)[:, 0])
+
+    def moved(self, params: Any, change: Array) -> Any:
+        return self._family.constrained(self._family.unconstrained(params) + change, params)
 
     def shown(self) -> list[ShownParameter]:
         known = self._family.attributes(self._params)

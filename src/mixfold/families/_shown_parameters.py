@@ -5,12 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mixfold.core.rows import Array
+from mixfold.core.statistics import Blocks
 
 Scale = Literal["identity", "log", "logit"]
 
@@ -82,6 +83,28 @@ class LocalScores(ABC):
     @abstractmethod
     def shown(self) -> list[ShownParameter]:
         """The parameters that users see."""
+
+
+class StatisticScores(LocalScores):
+    """Scores of which the sums over rows follow from statistics, also at parameters nearby."""
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether the maximum of the likelihood is where these sums are zero."""
+        return True
+
+    @abstractmethod
+    def totals(self, params: Any, blocks: Blocks) -> Array:
+        """Sums (K, q) of the scores at `params` of rows with these blocks."""
+
+    @abstractmethod
+    def moved(self, params: Any, change: Array) -> Any:
+        """Parameters whose local coordinates are those of `params` and the change (K, q)."""
+
+
+def has_steps(scores: LocalScores) -> TypeGuard[StatisticScores]:
+    """Whether parameters can be moved by what statistics say about scores."""
+    return isinstance(scores, StatisticScores) and scores.has_steps
 
 
 def grid(*lengths: int) -> NDArray[np.intp]:

@@ -17,15 +17,22 @@ from mixfold.core.exponential_family import ExponentialFamily
 from mixfold.core.family import Family, n_components_of
 from mixfold.core.independent_columns import separable
 from mixfold.core.rows import Array
+from mixfold.core.statistics import Blocks
 from mixfold.families._gaussian_scores import SERVED, GaussianScores
 from mixfold.families._level_scores import LevelScores
 from mixfold.families._natural_scores import NaturalScores
-from mixfold.families._shown_parameters import LocalScores, ShownParameter
+from mixfold.families._shown_parameters import (
+    LocalScores,
+    ShownParameter,
+    StatisticScores,
+    has_steps,
+)
 from mixfold.families.categorical import Categorical
+from mixfold.families.column_groups import divided_blocks
 from mixfold.families.gaussian import Gaussian
 from mixfold.families.product import Product, ProductParams
 
-__all__ = ["LocalScores", "ShownParameter", "local_scores"]
+__all__ = ["LocalScores", "ShownParameter", "StatisticScores", "has_steps", "local_scores"]
 
 
 def local_scores(family: Family, params: object, weights: Array, d: int) -> LocalScores:
@@ -59,15 +66,17 @@ def _limited(family: Family, params: object, weights: Array, d: int) -> NDArray[
     return np.zeros((len(weights), d), dtype=bool)
 
 
-class ProductScores(LocalScores):
+class ProductScores(StatisticScores):
     """Those of all factors, one after the other."""
 
     def __init__(self, family: Product, params: ProductParams, weights: Array) -> None:
+        self._family = family
         self._places = [part.places for part in family.placed(params)]
         self._parts = [
             local_scores(part.family, part.params, weights, part.width)
             for part in family.placed(params)
         ]
+        self._ends = np.cumsum([part.index.shape[1] for part in self._parts])
         index, n_free = [], 0
         for part in self._parts:
             index.append(np.where(part.index < 0, -1, part.index + n_free))
@@ -82,6 +91,24 @@ class ProductScores(LocalScores):
     def information(self) -> Array:
         parts = [part.information() for part in self._parts]
         return np.stack([block_diag(*blocks) for blocks in zip(*parts, strict=True)])
+
+    @property
+    def has_steps(self) -> bool:
+        return len(self._movable()) == len(self._parts)
+
+    def _movable(self) -> list[StatisticScores]:
+        return [part for part in self._parts if has_steps(part)]
+
+    def totals(self, params: ProductParams, blocks: Blocks) -> Array:
+        each = zip(
+            self._movable(), params.parts, divided_blocks(self._family.groups, blocks), strict=True
+        )
+        return np.hstack([part.totals(own, some) for part, own, some in each])
+
+    def moved(self, params: ProductParams, change: Array) -> ProductParams:
+        changes = np.split(change, self._ends[:-1], axis=1)
+        each = zip(self._movable(), params.parts, changes, strict=True)
+        return ProductParams(tuple(part.moved(own, some) for part, own, some in each))
 
     def shown(self) -> list[ShownParameter]:
         found, first = [], 0

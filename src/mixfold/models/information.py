@@ -84,10 +84,18 @@ class MixtureScores:
         """Scores of rows in the free coordinates, (n, n_free)."""
         k, n, q = local.shape
         weighted = (responsibilities.T[:, :, None] * local).transpose(1, 0, 2).reshape(n, k * q)
-        found = np.asarray(weighted @ self._expansion)
-        logits = responsibilities - self.params.weights
+        return self.in_free_coordinates(weighted, responsibilities - self.params.weights)
+
+    def in_free_coordinates(self, local: Array, logits: Array) -> Array:
+        """Scores (n, n_free) from those in local coordinates (n, K q) and all logits (n, K)."""
+        found = np.asarray(local @ self._expansion)
         found[:, : self.n_weights] = np.delete(logits, self.reference, axis=1)
         return found
+
+    def in_local_coordinates(self, change: Array) -> tuple[Array, Array]:
+        """Changes of the logits (K,) and of local coordinates (K, q), from free ones (n_free,)."""
+        logits = np.insert(change[: self.n_weights], self.reference, 0.0)
+        return logits, (self._expansion @ change).reshape(self.model.k, self.q)
 
     def of_component(self, k: int) -> Array:
         """The matrix (n_free, 1 + q) from (1, local scores) to the scores of rows with label k."""
@@ -115,8 +123,8 @@ class InformationSums:
         self.weight = 0.0
         self.n = 0
 
-    def add(self, rows: Rows, responsibilities: Array) -> None:
-        """Add a tile of rows with these responsibilities (n, K)."""
+    def add(self, rows: Rows, responsibilities: Array) -> Array:
+        """Add a tile of rows with these responsibilities (n, K); returns their scores."""
         weight, local = rows.weights(), self.scores.local_scores(np.asarray(rows.x, np.float64))
         found = self.scores.scores(local, responsibilities)
         for g, group in enumerate(self.scores.groups):
@@ -128,6 +136,7 @@ class InformationSums:
         self.total += weight @ found
         self.weight += float(weight.sum())
         self.n += len(rows)
+        return found
 
     def complete(self) -> Array:
         """The information (n_free,) of single coordinates, if the components of rows were known."""
