@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Blocks
 from mixfold.families._probabilities import ProbabilityParams, at_least, normalized
-from mixfold.families._shown_parameters import ShownParameter, StatisticScores, grid, numbered
+from mixfold.families._shown_parameters import ShownParameter, StatisticScores, grid, numbered, wide
 from mixfold.families.categorical import Categorical
 
 
@@ -19,7 +20,7 @@ class LevelScores(StatisticScores):
     """
 
     def __init__(self, family: Categorical, params: ProbabilityParams) -> None:
-        self._family, self._p = family, params.probabilities
+        self.family, self.params, self._p = family, params, params.probabilities
         most = self._p.argmax(axis=2)[:, :, None] == np.arange(family.levels)
         low = at_least(self._p)
         alone = (~low).sum(axis=2, keepdims=True) == 1  # a single level, of probability one
@@ -28,8 +29,12 @@ class LevelScores(StatisticScores):
         super().__init__(*numbered(free.reshape(len(free), -1)))
 
     def scores(self, x: Array) -> Array:
-        t = self._family.sufficient_statistics(x)
+        t = self.family.sufficient_statistics(x)
         return np.asarray(t[None] - self._p.reshape(len(self._p), 1, -1))
+
+    @property
+    def columns(self) -> NDArray[np.intp]:
+        return np.repeat(np.arange(self._p.shape[1]), self._p.shape[2])
 
     def information(self) -> Array:
         k, d, levels = self._p.shape
@@ -42,7 +47,7 @@ class LevelScores(StatisticScores):
     def totals(self, params: ProbabilityParams, blocks: Blocks) -> Array:
         (block,) = blocks
         away = block.mean - params.probabilities.reshape(block.mean.shape)
-        return np.asarray(block.weight[:, None] * away)
+        return np.asarray(wide(block.weight) * away)
 
     def moved(self, params: ProbabilityParams, change: Array) -> ProbabilityParams:
         p = params.probabilities
