@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import NotFittedError
 
-from mixfold import Gaussian, Mixture, Product, StudentT
+from mixfold import Gaussian, Mixture, Product
 from mixfold.core.errors import InvalidInputError, LearningWarning
 from mixfold.learners.em import EM
 
@@ -130,12 +130,27 @@ def test_the_summary_has_tests_of_parameters_of_any_sign() -> None:
     assert len(line.split()) == 7  # three words of the name, two numbers and an interval
 
 
-def test_a_fit_with_missing_cells_has_errors_of_complete_rows() -> None:
+def test_rows_without_any_cell_change_no_error() -> None:
     x = counts()
-    model = fitted(np.vstack([x, [[np.nan]]]))
-    assert model.standard_errors(x)["means"].shape == (2, 1)
+    empty = np.vstack([x, [[np.nan]]])
+    for model in (fitted(x), fitted(empty)):
+        expected = model.standard_errors(x)["means"]
+        assert model.standard_errors(empty)["means"] == pytest.approx(expected)
+
+
+def test_rows_of_the_parametric_bootstrap_have_no_missing_cells() -> None:
+    x = np.vstack([counts(), [[np.nan]]])
     with pytest.raises(InvalidInputError, match="missing cells"):
-        model.standard_errors(np.vstack([x, [[np.nan]]]))
+        fitted(x).estimates(x, "parametric-bootstrap")
+
+
+def test_missing_cells_of_directions_are_refused() -> None:
+    angles = np.random.default_rng(0).normal(size=200)
+    x = np.column_stack([np.cos(angles), np.sin(angles)])
+    model = fitted(x, "von-mises-fisher", 1)
+    x[0, 0] = np.nan
+    with pytest.raises(InvalidInputError, match="missing"):
+        model.standard_errors(x)
 
 
 def test_parameters_far_from_the_maximum_are_said() -> None:
@@ -179,9 +194,9 @@ def test_rows_outside_the_support_are_refused() -> None:
 
 
 def test_families_without_scores_say_so() -> None:
-    x = np.random.default_rng(0).standard_t(4, size=(100, 2))
-    model = Mixture(StudentT(), 1, random_state=0).fit(x)
-    with pytest.raises(InvalidInputError, match=r"standard errors of StudentT.* are not known"):
+    x = np.random.default_rng(0).multinomial(9, [0.2, 0.3, 0.5], size=100)
+    model = Mixture("multinomial", 1, random_state=0).fit(x)
+    with pytest.raises(InvalidInputError, match=r"standard errors of Multinomial.* are not known"):
         model.standard_errors(x)
 
 

@@ -7,13 +7,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mixfold import Mixture
+from mixfold import Categorical, Gaussian, Mixture, Product
 from mixfold.backends.threads import Threads
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Rows
 from mixfold.families.mean_params import MeanParams
-from mixfold.fitting.bootstrap import aligned, poisson_weights, weighted_replicates
+from mixfold.fitting import bootstrap
+from mixfold.fitting._poisson_weights import poisson_weights
+from mixfold.fitting.bootstrap import aligned, weighted_replicates
 from mixfold.learners.em import EM
+from mixfold.models.estimate_covariance import shown_parameters
+from mixfold.models.information import MixtureScores
 from mixfold.models.mixture_model import MixtureParams
 
 
@@ -29,10 +33,15 @@ def fitted(x: np.ndarray, family: str = "poisson", k: int = 2) -> Mixture:
 def test_weights_are_poisson_and_belong_to_rows() -> None:
     from scipy.stats import poisson
 
-    weight = poisson_weights(7, 0, 100_000)
-    shares = np.bincount(weight.astype(int), minlength=8)[:8] / 1e5
-    assert shares == pytest.approx(poisson.pmf(np.arange(8), 1.0), abs=0.005)
+    weight = poisson_weights(7, 0, 400_000)
+    expected = poisson.pmf(np.arange(8), 1.0)
+    shares = np.bincount(weight.astype(int), minlength=8)[:8] / 4e5
+    assert np.abs(shares - expected).max() < 0.004
+    assert (np.abs(shares - expected) < 5.0 * np.sqrt(expected / 4e5)).all()
+    for lag in (1, 2):
+        assert abs(np.corrcoef(weight[lag:], weight[:-lag])[0, 1]) < 5.0 / np.sqrt(4e5)
     assert np.array_equal(poisson_weights(7, 40, 60), weight[40:100])
+    assert np.array_equal(poisson_weights(7, 37, 61), weight[37:98])
     assert not np.array_equal(poisson_weights(8, 0, 100), weight[:100])
 
 
@@ -116,23 +125,85 @@ def test_replicates_learn_from_weighted_rows_of_weighted_data() -> None:
     seed = int(np.random.SeedSequence(3).generate_state(2)[0])
     both = weight * poisson_weights(seed, 0, len(x))
     assert found.replicates is not None
-    assert found.replicates[0, 1] == pytest.approx(np.average(x[:, 0], weights=both))
+    expected = np.average(x[:, 0], weights=both)
+    assert found.replicates[0, 1] == pytest.approx(expected, abs=0.01 * found.errors[1])
 
 
-def test_all_replicates_share_the_passes(monkeypatch: pytest.MonkeyPatch) -> None:
-    x, read, made = counts(500), [], []
-    model, end_pass = fitted(x), EM.end_pass
+def test_all_replicates_share_the_passes() -> None:
+    x, read, folded = counts(500), [], []
+    model = fitted(x)
 
     def blocks() -> list[Rows]:
         read.append(1)
         return [Rows(x)]
 
-    def recorded(learner: EM, backend: Any, state: Any) -> Any:
-        after = end_pass(learner, backend, state)
-        made.append(after[0].passes)
-        return after
+    class Counted(Threads):
+        def fold(self, *arguments: Any, **named: Any) -> Any:
+            folded.append(1)
+            return super().fold(*arguments, **named)
 
-    monkeypatch.setattr(EM, "end_pass", recorded)
-    assert len(weighted_replicates(Threads(model.model_), model.params_, blocks, 10, 0)) == 10
-    assert len(read) == max(made)  # as many as the slowest replicate needs
-    assert len(made) < 10 * len(read)  # others end before
+    backend = Counted(model.model_)
+    assert len(weighted_replicates(backend, model.params_, blocks, 50, 0)) == 50
+    assert len(read) < 12  # one for the scores, and as many as the slowest replicate needs
+    assert len(folded) < 3 * 50  # two passes of most replicates
+
+
+def groups(n: int, name: str) -> np.ndarray:
+    rng = np.random.default_rng(4)
+    z = (rng.random(n) < 0.4).astype(float)
+    if name == "gamma":
+        return rng.gamma(3.0 + 5.0 * z, 1.0 + z)[:, None]
+    if name == "mixed":
+        level = 1.0 * (rng.random(n) < 0.2 + 0.6 * z) + (rng.random(n) < 0.4)
+        return np.column_stack([rng.normal(1.5 * z), rng.poisson(2.0 + 4.0 * z), level])
+    return rng.normal(size=(n, 2)) * (1.0 + 0.2 * z[:, None]) + 2.5 * z[:, None]
+
+
+CASES: dict[str, Any] = {
+    **{name: Gaussian(name) for name in ("full", "tied", "diag", "spherical")},
+    "gamma": "gamma",
+    "log-normal": "log-normal",  # whose statistics are moments about means: learned by EM
+    "mixed": Product({0: "gaussian", 1: "poisson", 2: Categorical(3)}),
+    "mixed, gaps": Product({0: "gaussian", 1: "poisson", 2: Categorical(3)}),
+    "full, gaps": Gaussian("full"),
+    "diag, gaps": Gaussian("diag"),
+}
+
+
+@pytest.mark.parametrize("n", [100, 1500])
+@pytest.mark.parametrize("name", CASES)
+def test_replicates_are_fits_of_the_weighted_rows(name: str, n: int) -> None:
+    family, x = CASES[name], groups(n, name.removesuffix(", gaps"))
+    x = np.exp(x) if name == "log-normal" else x
+    if name.endswith("gaps"):
+        x[np.random.default_rng(0).random(x.shape) < 0.15] = np.nan
+    exact = EM(tol=1e-9, accelerate=True, max_iter=5000)
+    model = Mixture(family, 2, learner=exact, random_state=0).fit(x)
+    found = model.estimates(x, "bootstrap", n_replicates=6, random_state=5)
+    assert found.replicates is not None
+    seeds = np.random.SeedSequence(5).generate_state(6)
+    for seed, values in zip(seeds, found.replicates, strict=True):
+        weight = poisson_weights(int(seed), 0, n)
+        own = Mixture(family, 2, learner=exact, init=model.params_).fit(x, sample_weight=weight)
+        scores = MixtureScores(model.model_, own.params_)
+        parts = [part.values for part in shown_parameters(own.params_, scores)]
+        gaps = np.abs(values - np.concatenate(parts)) / found.errors
+        assert gaps.max() < 0.05
+
+
+def test_parametric_replicates_vary_as_theory_says() -> None:
+    x = groups(1500, "full")
+    model = Mixture("gaussian", 2, learner=EM(tol=1e-8), random_state=0).fit(x)
+    found = model.estimates(x, "parametric-bootstrap", n_replicates=150)
+    # 150 draws: 6% of each, and the family is right
+    assert np.median(found.errors / model.estimates(x).errors) == pytest.approx(1.0, abs=0.1)
+
+
+def test_rows_drawn_in_every_pass_are_those_that_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, found = fitted(counts()), []
+    for most in (2**22, 0):
+        monkeypatch.setattr(bootstrap, "MOST_KEPT", most)
+        drawn = model.estimates(counts(), "parametric-bootstrap", n_replicates=3)
+        assert drawn.replicates is not None
+        found.append(drawn.replicates)
+    assert np.array_equal(found[0], found[1])

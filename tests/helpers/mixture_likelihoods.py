@@ -108,3 +108,49 @@ def mixed(x: np.ndarray) -> Logs:
         return mixture(p[0], *parts)
 
     return logs
+
+
+Shown = Callable[[np.ndarray], np.ndarray]
+"""From free parameters of an oracle to some that users see."""
+
+
+def errors_of(
+    logs: Logs, shown: Shown, at: np.ndarray, kind: str, weight: np.ndarray
+) -> np.ndarray:
+    """Standard errors of functions of the free parameters, by the delta method."""
+    steps = np.diag(1e-5 * np.maximum(np.abs(at), 0.1))
+    slopes = np.stack([(shown(at + h) - shown(at - h)) / (2.0 * h.sum()) for h in steps], axis=1)
+    return np.sqrt(np.diag(slopes @ covariance(logs, at, kind, weight) @ slopes.T))
+
+
+def observed_normal(x: np.ndarray, mean: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+    """Log-densities of the cells that are there."""
+    found = np.zeros(len(x))
+    for pattern in np.unique(~np.isnan(x), axis=0):
+        rows = (~np.isnan(x) == pattern).all(axis=1)
+        if pattern.any():
+            own = stats.multivariate_normal(mean[pattern], matrix[np.ix_(pattern, pattern)])
+            found[rows] = own.logpdf(x[np.ix_(rows, pattern)])
+    return found
+
+
+def shaped(name: str, p: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Means and covariances of two components in two columns, from the letters of mclust.
+
+    The parameters are means, logarithms of volumes, half the logarithms of the ratios of variances,
+    and angles; a letter E stands for one of them, V for two, and I for none.
+    """
+    means, rest = p[:4].reshape(2, 2), list(p[4:])
+    volume, shape, angle = (
+        np.array(
+            {"E": lambda: [rest.pop(0)] * 2, "V": lambda: [rest.pop(0), rest.pop(0)]}[letter]()
+        )
+        if letter != "I"
+        else np.zeros(2)
+        for letter in name
+    )
+    assert not rest
+    turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
+    turn = turn.transpose(2, 0, 1)
+    variances = np.exp(volume[:, None] + np.stack([shape, -shape], axis=1))
+    return means, (turn * variances[:, None]) @ turn.swapaxes(1, 2)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from mixfold.estimators._cells import cells_of
 from mixfold.estimators._conditioning import Conditioning
 from mixfold.estimators._edge import check_rows, open_data, seed_from
 from mixfold.estimators._learned import Learned
+from mixfold.families.incomplete_rows import with_missing
 from mixfold.families.product import Product
 from mixfold.fitting.bootstrap import parametric_replicates, weighted_replicates
 from mixfold.fitting.loop import check_some
@@ -131,11 +133,10 @@ class _Reader:
 
     def __init__(self, estimator: Any, X: Any, sample_weight: Any) -> None:
         learned: Learned = estimator._now()
-        self.params = learned.params
+        self.params, self._n_threads = learned.params, estimator.n_threads
         complete = learned.model.family.for_complete_rows()
         self.model: MixtureModel = replace(learned.model, family=complete)
         self.scores = MixtureScores(self.model, self.params)
-        self.backend: MixtureBackend = DEFAULT.backend(self.model, estimator.n_threads)
         cells = cells_of(complete, missing=True)
         self.source: Source = open_data(estimator, X, sample_weight, None, reset=False, cells=cells)
         self.labels = _labels(estimator, self.model)
@@ -144,22 +145,32 @@ class _Reader:
         """Checked blocks."""
         first = 0
         for rows in self.source.blocks():
-            if has_missing(rows.x):
-                raise InvalidInputError(
-                    "X has missing cells, of which standard errors are not known: drop these rows, "
-                    "or fill them with impute"
-                )
             numbers = range(first, first + len(rows))
-            check_rows(self.model.family, self.source.columns, rows, numbers)
+            family = self._backend(has_missing(rows.x)).model.family
+            check_rows(family, self.source.columns, rows, numbers)
             first += len(rows)
             yield rows
         check_some(first, first)
+
+    def _backend(self, missing: bool) -> MixtureBackend:
+        """The backend for rows that are complete, or of which cells may be missing."""
+        return self._backend_for_missing if missing else self._backend_for_complete
+
+    @cached_property
+    def _backend_for_complete(self) -> MixtureBackend:
+        return DEFAULT.backend(self.model, self._n_threads)
+
+    @cached_property
+    def _backend_for_missing(self) -> MixtureBackend:
+        family = with_missing(self.model.family)
+        return DEFAULT.backend(replace(self.model, family=family), self._n_threads)
 
     def informed(self, kind: str) -> Estimates:
         """Estimates with errors from the information."""
         sums, total = InformationSums(self.scores), 0.0
         for rows in in_tiles(self.blocks(), self.scores.tile):
-            log_density, responsibilities = self.backend.posterior(self.params, rows)
+            backend = self._backend(has_missing(rows.x))
+            log_density, responsibilities = backend.posterior(self.params, rows)
             assert responsibilities is not None
             total += float(rows.weights() @ log_density)
             sums.add(rows, np.asarray(responsibilities, dtype=np.float64))
@@ -172,15 +183,23 @@ class _Reader:
                 "X can be read only once, and the bootstrap needs several passes: give an array or "
                 "files, or use kind='observed'"
             )
-        n, total = 0, 0.0
+        n, total, missing = 0, 0.0, False
         for rows in self.blocks():
             n += len(rows)
-            log_density = self.backend.posterior(self.params, rows, False)[0]
+            missing |= has_missing(rows.x)
+            log_density = self._backend(has_missing(rows.x)).posterior(self.params, rows, False)[0]
             total += float(rows.weights() @ log_density)
         if kind == "bootstrap":
-            found = weighted_replicates(self.backend, self.params, self.blocks, n_replicates, seed)
+            backend = self._backend(missing)
+            found = weighted_replicates(backend, self.params, self.blocks, n_replicates, seed)
+        elif missing:
+            raise InvalidInputError(
+                "X has missing cells, and rows that are drawn from the model have none: use "
+                "kind='bootstrap' or kind='observed'"
+            )
         else:
-            found = parametric_replicates(self.backend, self.params, n, n_replicates, seed)
+            complete = self._backend(False)
+            found = parametric_replicates(complete, self.params, n, n_replicates, seed)
         return bootstrap_estimates(self.scores, found, kind, self.labels, n, total)
 
 

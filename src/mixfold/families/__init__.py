@@ -13,6 +13,7 @@ HELPER_MODULES = (
     "observed_factors",
     "observed_gaussian",
     "observed_student_t",
+    "observed_scores",
     "patterned_rows",
     "scores",
 )

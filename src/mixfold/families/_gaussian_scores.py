@@ -8,15 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixfold.core.rows import Array
-from mixfold.core.statistics import lower_triangle
+from mixfold.core.statistics import Blocks, lower_triangle, outer_like, unpack
 from mixfold.families._gaussian_params import GaussianParams
-from mixfold.families._shown_parameters import LocalScores, ShownParameter, grid
+from mixfold.families._shown_parameters import ShownParameter, StatisticScores, grid, wide
 from mixfold.families.gaussian import Gaussian
 
 SERVED = ("full", "tied", "diag", "spherical")
 
 
-class GaussianScores(LocalScores):
+class GaussianScores(StatisticScores):
     """mean = mu + L a and covariance = L (I + B) L', at a = 0 and B = 0.
 
     With z = L^-1 (x - mu), the score of a is z, that of B_ij is z_i z_j, and that of B_ii is
@@ -27,7 +27,7 @@ class GaussianScores(LocalScores):
     def __init__(
         self, family: Gaussian, params: GaussianParams, limited: NDArray[np.bool_]
     ) -> None:
-        self._family, self._params, self._limited = family, params, limited
+        self.family, self.params, self._limited = family, params, limited
         k, d = params.means.shape
         full = family.scatter == "full"
         self._i, self._j = lower_triangle(d) if full else (np.arange(d), np.arange(d))
@@ -45,16 +45,44 @@ class GaussianScores(LocalScores):
         super().__init__(np.hstack([means, pairs]), int(pairs.max()) + 1)
 
     def scores(self, x: Array) -> Array:
-        z = self._family.centred(self._params, x)
+        z = self.family.centred(self.params, x)
         products = z[:, :, self._i] * z[:, :, self._j]
         same = self._i == self._j
         products[:, :, same] = 0.5 * (products[:, :, same] - 1.0)
         return np.concatenate([z, products], axis=2)
 
+    @property
+    def columns(self) -> NDArray[np.intp] | None:
+        d = self.params.means.shape[1]
+        return np.tile(np.arange(d), 2) if self.family.columns_are_independent else None
+
     def information(self) -> Array:
-        k, d = self._params.means.shape
+        k, d = self.params.means.shape
         squares = np.where(self._i == self._j, 0.5, 1.0)
         return np.tile(np.diag(np.concatenate([np.ones(d), squares])), (k, 1, 1))
+
+    @property
+    def has_steps(self) -> bool:
+        return self.family.reg_covar == 0.0 and self.family.cap is None
+
+    def totals(self, params: GaussianParams, blocks: Blocks) -> Array:
+        (block,) = blocks
+        z, scatter = self.family.to_centred(params, block.mean, block.scatter)
+        products, each = scatter + outer_like(z, scatter.shape[1]), wide(block.weight)
+        same = self._i == self._j
+        products[:, same] = 0.5 * (products[:, same] - 1.0)
+        return np.asarray(np.hstack([each * z, each * products]))
+
+    def moved(self, params: GaussianParams, change: Array) -> GaussianParams:
+        """I + B + B^2 / 2, which is positive definite for every B, in place of I + B."""
+        d, scale = params.means.shape[1], params.scale
+        a, b = change[:, :d], change[: len(scale), d:]
+        if scale.ndim == 2:
+            wider = np.sqrt(1.0 + b + 0.5 * np.square(b))
+            return GaussianParams(params.means + scale * a, scale * wider[:, : scale.shape[1]])
+        square = unpack(b, d) + np.eye(d)
+        root = np.linalg.cholesky(0.5 * (square @ square + np.eye(d)))
+        return GaussianParams(params.means + (scale @ a[:, :, None])[:, :, 0], scale @ root)
 
     def shown(self) -> list[ShownParameter]:
         covariances = {
@@ -62,15 +90,15 @@ class GaussianScores(LocalScores):
             "tied": self._matrices,
             "diag": self._variances,
             "spherical": self._common_variances,
-        }[self._family.structure_name or ""]()
+        }[self.family.structure_name or ""]()
         return [self._means(), *covariances]
 
     def _means(self) -> ShownParameter:
-        k, d = self._params.means.shape
+        k, d = self.params.means.shape
         where = grid(k, d)
         return ShownParameter(
             "means",
-            self._params.means.ravel(),
+            self.params.means.ravel(),
             where[:, 0],
             where[:, 1:],
             np.full(k * d, -1),
@@ -80,8 +108,8 @@ class GaussianScores(LocalScores):
         )
 
     def _mean_slopes(self) -> Array:
-        k, d = self._params.means.shape
-        scale = np.broadcast_to(self._params.scale, (k, *self._params.scale.shape[1:]))
+        k, d = self.params.means.shape
+        scale = np.broadcast_to(self.params.scale, (k, *self.params.scale.shape[1:]))
         if scale.ndim == 2:
             scale = np.broadcast_to(scale, (k, d))[:, :, None] * np.eye(d)
         found = np.zeros((k, d, self.index.shape[1]))
@@ -90,8 +118,8 @@ class GaussianScores(LocalScores):
 
     def _matrices(self) -> list[ShownParameter]:
         """Variances and covariances, whose estimates are normal on different scales."""
-        scale, i, j = self._params.scale, self._i, self._j
-        k, shared = len(scale), self._family.structure_name == "tied"
+        scale, i, j = self.params.scale, self._i, self._j
+        k, shared = len(scale), self.family.structure_name == "tied"
         values = (scale @ scale.swapaxes(1, 2))[:, i, j]
         limited = np.asarray(self._limited.any(axis=0))[None] if shared else self._limited
         places, found = np.column_stack([i, j]), []
@@ -113,7 +141,7 @@ class GaussianScores(LocalScores):
 
     def _matrix_slopes(self, chosen: NDArray[np.bool_]) -> Array:
         """Changes of entries (i, j) of L B L' with B_pq and B_qp, for all pairs p >= q."""
-        scale, p, q = self._params.scale, self._i, self._j
+        scale, p, q = self.params.scale, self._i, self._j
         k, d = len(scale), scale.shape[1]
         left, right, off = scale[:, p[chosen]], scale[:, q[chosen]], p != q
         found = np.zeros((k, int(chosen.sum()), self.index.shape[1]))
@@ -122,7 +150,7 @@ class GaussianScores(LocalScores):
         return found.reshape(-1, self.index.shape[1])
 
     def _variances(self) -> list[ShownParameter]:
-        variances = np.square(self._params.scale)
+        variances = np.square(self.params.scale)
         where = grid(*variances.shape)
         return [
             ShownParameter(
@@ -138,13 +166,13 @@ class GaussianScores(LocalScores):
         ]
 
     def _variance_slopes(self) -> Array:
-        k, d = self._params.means.shape
+        k, d = self.params.means.shape
         found = np.zeros((k, d, 2 * d))
-        found[:, np.arange(d), d + np.arange(d)] = np.square(self._params.scale)
+        found[:, np.arange(d), d + np.arange(d)] = np.square(self.params.scale)
         return found.reshape(k * d, -1)
 
     def _common_variances(self) -> list[ShownParameter]:
-        variances = np.square(self._params.scale[:, 0])
+        variances = np.square(self.params.scale[:, 0])
         k = len(variances)
         return [
             ShownParameter(
@@ -160,7 +188,7 @@ class GaussianScores(LocalScores):
         ]
 
     def _common_slopes(self) -> Array:
-        k, d = self._params.means.shape
+        k, d = self.params.means.shape
         found = np.zeros((k, 2 * d))
-        found[:, d:] = np.square(self._params.scale) / d  # d coordinates are one free coordinate
+        found[:, d:] = np.square(self.params.scale) / d  # d coordinates are one free coordinate
         return found

@@ -5,12 +5,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from functools import cached_property
+from typing import Any, Literal, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mixfold.core.rows import Array
+from mixfold.core.statistics import Blocks
 
 Scale = Literal["identity", "log", "logit"]
 
@@ -76,12 +78,61 @@ class LocalScores(ABC):
         """The derivatives for rows (n, d), (K, n, q)."""
 
     @abstractmethod
-    def information(self) -> Array:
-        """The Fisher information of a row that belongs to the component, (K, q, q)."""
+    def curvature(self, x: Array, weight: Array) -> Array:
+        """Minus the second derivatives of log p(x | k), summed with weights (n, K); (K, q, q).
+
+        Terms that are zero at the maximum may be left out.
+        """
 
     @abstractmethod
     def shown(self) -> list[ShownParameter]:
         """The parameters that users see."""
+
+
+class StatisticScores(LocalScores):
+    """Scores of which the sums over rows follow from statistics, also at parameters nearby."""
+
+    family: Any
+    params: Any
+
+    @property
+    def columns(self) -> NDArray[np.intp] | None:
+        """The column of each local coordinate, if columns are independent."""
+        return None
+
+    @abstractmethod
+    def information(self) -> Array:
+        """The Fisher information of a row that belongs to the component, (K, q, q)."""
+
+    @cached_property
+    def _information(self) -> Array:
+        return self.information()
+
+    def curvature(self, x: Array, weight: Array) -> Array:
+        return np.asarray(weight.sum(axis=0)[:, None, None] * self._information)
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether the maximum of the likelihood is where these sums are zero."""
+        return True
+
+    @abstractmethod
+    def totals(self, params: Any, blocks: Blocks) -> Array:
+        """Sums (K, q) of the scores at `params` of rows with these blocks."""
+
+    @abstractmethod
+    def moved(self, params: Any, change: Array) -> Any:
+        """Parameters whose local coordinates are those of `params` and the change (K, q)."""
+
+
+def has_steps(scores: LocalScores) -> TypeGuard[StatisticScores]:
+    """Whether parameters can be moved by what statistics say about scores."""
+    return isinstance(scores, StatisticScores) and scores.has_steps
+
+
+def wide(weight: Array) -> Array:
+    """The weights of a block in the shape that multiplies sums, (K, 1) or (K, m)."""
+    return weight if weight.ndim == 2 else weight[:, None]
 
 
 def grid(*lengths: int) -> NDArray[np.intp]:

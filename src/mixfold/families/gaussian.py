@@ -275,7 +275,7 @@ class Gaussian(GaussianCapabilities):
             return np.asarray(params.means[labels] + noise * spread)
         rows = np.empty((len(labels), d))
         scales = np.broadcast_to(params.scale, (k, d, d))
-        for component in np.unique(labels):
+        for component in np.flatnonzero(np.bincount(labels, minlength=k)):
             chosen = labels == component
             rows[chosen] = params.means[component] + noise[chosen] @ scales[component].T
         return rows

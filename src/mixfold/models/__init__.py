@@ -16,6 +16,7 @@ HELPER_MODULES = (
     "limits_from_data",
     "merged_groups",
     "narrow_groups",
+    "newton_steps",
     "profiled_deviance",
     "random_effects",
     "residual_errors",

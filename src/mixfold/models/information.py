@@ -13,13 +13,17 @@ McLachlan and Krishnan (2008), The EM algorithm and extensions, sections 4.2 and
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from mixfold.core.errors import InvalidInputError
+from mixfold.core.missing_cells import has_missing
 from mixfold.core.rows import Array, Rows
-from mixfold.families.scores import local_scores
+from mixfold.families.observed_scores import observed_scores
+from mixfold.families.scores import LocalScores, local_scores
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 MOST_TOGETHER = 2000  # free coordinates whose information is one matrix
@@ -40,7 +44,8 @@ class MixtureScores:
         self, model: MixtureModel, params: MixtureParams, most_together: int = MOST_TOGETHER
     ) -> None:
         self.model, self.params = model, params
-        self.local = local_scores(model.family, params.components, params.weights, model.d)
+        complete = model.family.for_complete_rows()
+        self.local = local_scores(complete, params.components, params.weights, model.d)
         self.reference = int(params.weights.argmax())  # the component whose logit is fixed
         k, self.q = map(int, self.local.index.shape)
         self.n_weights = k - 1
@@ -76,18 +81,30 @@ class MixtureScores:
         places = rows, self.n_weights + flat[rows]
         return csr_array((np.ones(len(rows)), places), shape=(flat.size, self.n_free))
 
-    def local_scores(self, x: Array) -> Array:
-        """Scores of the components in local coordinates, (K, n, q)."""
-        return self.local.scores(x)
+    def scores_of(self, x: Array) -> LocalScores:
+        """The scores in local coordinates that suit rows, of which cells may be missing."""
+        return self._observed if has_missing(x) else self.local
+
+    @cached_property
+    def _observed(self) -> LocalScores:
+        return observed_scores(self.local)
 
     def scores(self, local: Array, responsibilities: Array) -> Array:
         """Scores of rows in the free coordinates, (n, n_free)."""
         k, n, q = local.shape
         weighted = (responsibilities.T[:, :, None] * local).transpose(1, 0, 2).reshape(n, k * q)
-        found = np.asarray(weighted @ self._expansion)
-        logits = responsibilities - self.params.weights
+        return self.in_free_coordinates(weighted, responsibilities - self.params.weights)
+
+    def in_free_coordinates(self, local: Array, logits: Array) -> Array:
+        """Scores (n, n_free) from those in local coordinates (n, K q) and all logits (n, K)."""
+        found = np.asarray(local @ self._expansion)
         found[:, : self.n_weights] = np.delete(logits, self.reference, axis=1)
         return found
+
+    def in_local_coordinates(self, change: Array) -> tuple[Array, Array]:
+        """Changes of the logits (K,) and of local coordinates (K, q), from free ones (n_free,)."""
+        logits = np.insert(change[: self.n_weights], self.reference, 0.0)
+        return logits, (self._expansion @ change).reshape(self.model.k, self.q)
 
     def of_component(self, k: int) -> Array:
         """The matrix (n_free, 1 + q) from (1, local scores) to the scores of rows with label k."""
@@ -111,28 +128,33 @@ class InformationSums:
         k, q = scores.model.k, scores.q
         self.outer = [np.zeros((len(group), len(group))) for group in scores.groups]
         self.within = np.zeros((k, 1 + q, 1 + q))
+        self.curvature = np.zeros((k, q, q))
         self.total = np.zeros(scores.n_free)
         self.weight = 0.0
         self.n = 0
 
-    def add(self, rows: Rows, responsibilities: Array) -> None:
-        """Add a tile of rows with these responsibilities (n, K)."""
-        weight, local = rows.weights(), self.scores.local_scores(np.asarray(rows.x, np.float64))
+    def add(self, rows: Rows, responsibilities: Array) -> Array:
+        """Add a tile of rows with these responsibilities (n, K); returns their scores."""
+        weight, x = rows.weights(), np.asarray(rows.x, np.float64)
+        scores = self.scores.scores_of(x)
+        local, each = scores.scores(x), weight[:, None] * responsibilities
+        self.curvature += scores.curvature(x, each)
         found = self.scores.scores(local, responsibilities)
         for g, group in enumerate(self.scores.groups):
             own = found[:, group]
             self.outer[g] += (own * weight[:, None]).T @ own
         for k, own in enumerate(local):
             wide = np.hstack([np.ones((len(own), 1)), own])
-            self.within[k] += (wide * (weight * responsibilities[:, k])[:, None]).T @ wide
+            self.within[k] += (wide * each[:, k, None]).T @ wide
         self.total += weight @ found
         self.weight += float(weight.sum())
         self.n += len(rows)
+        return found
 
     def complete(self) -> Array:
         """The information (n_free,) of single coordinates, if the components of rows were known."""
-        scores, own = self.scores, self.scores.local.information()
-        each = np.diagonal(own, axis1=1, axis2=2) * self.within[:, 0, 0, None]
+        scores = self.scores
+        each = np.maximum(np.diagonal(self.curvature, axis1=1, axis2=2), 0.0)
         found = np.zeros(scores.n_free)
         index = scores.local.index
         np.add.at(found, scores.n_weights + index[index >= 0], each[index >= 0])
@@ -150,14 +172,13 @@ class InformationSums:
         Louis: the complete-data information, less the variance of the complete-data score given
         the rows.
         """
-        scores, complete = self.scores, self.scores.local.information()
+        scores = self.scores
         found = [outer.copy() for outer in self.outer]
         logits = np.delete(scores.weights_jacobian(), scores.reference, axis=0)
         for k in range(scores.model.k):
             spread = scores.of_component(k)
-            each = self.within[k, 0, 0] * complete[k] - self.within[k, 1:, 1:]
             middle = -self.within[k].copy()
-            middle[1:, 1:] = each
+            middle[1:, 1:] += self.curvature[k]
             for g, group in enumerate(scores.groups):
                 found[g] += spread[group] @ middle @ spread[group].T
         m = scores.n_weights  # all in the first group
