@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from mixfold import errors as errors
     from mixfold.core.conjugate import Prior as Prior
     from mixfold.estimators.auto_mixture import AutoMixture as AutoMixture
+    from mixfold.estimators.bayesian_gaussian_mixture import (
+        BayesianGaussianMixture as BayesianGaussianMixture,
+    )
     from mixfold.estimators.crossed_mixed_model import CrossedMixedModel as CrossedMixedModel
     from mixfold.estimators.gaussian_mixture import GaussianMixture as GaussianMixture
     from mixfold.estimators.linear_mixed_model import LinearMixedModel as LinearMixedModel

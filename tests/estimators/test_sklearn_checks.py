@@ -11,6 +11,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mixfold import (
     AutoMixture,
+    BayesianGaussianMixture,
     CrossedMixedModel,
     GaussianMixture,
     LinearMixedModel,
@@ -34,6 +35,8 @@ ESTIMATORS = [
     Mixture(learner=OnlineEM()),
     GaussianMixture(n_init=2, max_iter=5),
     GaussianMixture(),
+    BayesianGaussianMixture(),
+    BayesianGaussianMixture(covariance_type="tied", n_init=2),
     AutoMixture(range(1, 3), ["EEE", "VVV"]),
     LinearMixedModel(group=0),
     LogisticMixedModel(group=0, max_iter=10),

@@ -93,7 +93,11 @@ class Evaluation(DensityMixin, Guarded):  # type: ignore[misc]
             if has_missing(rows.x) and not backend.model.family.accepts_missing:
                 incomplete = replace(learned.model, family=with_missing(learned.model.family))
                 backend = place.backend(incomplete, self.n_threads)
-            yield from evaluated(backend, learned.params, rows, responsibilities, X)
+            yield from evaluated(backend, self._evaluated(learned), rows, responsibilities, X)
+
+    def _evaluated(self, learned: Learned) -> Any:
+        """The parameters under which rows are evaluated."""
+        return learned.params
 
     def iter_posteriors(self, X: Any) -> Iterator[tuple[Any, Any]]:
         """Iterate over log p(x) and responsibilities (n, K), block by block.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from sklearn.cluster import KMeans, kmeans_plusplus
@@ -131,7 +133,10 @@ class Overrides(Initializer):
 
 
 class ScikitLearnParams:
-    """Initial parameters as scikit-learn draws them, all from one random generator."""
+    """Initial parameters as scikit-learn draws them, all from one random generator.
+
+    They are made from the statistics of all rows under the responsibilities that are drawn.
+    """
 
     def __init__(
         self,
@@ -141,10 +146,12 @@ class ScikitLearnParams:
         init_params: str,
         rng: np.random.RandomState,
         number: int,
+        made_from: Callable[[Statistics], Any],
     ) -> None:
         self.model, self.source, self.overrides = model, source, overrides
+        self.made_from = made_from
         self.init_params, self.rng, self.number = init_params, rng, number
-        self._drawn: list[MixtureParams] = []
+        self._drawn: list[Any] = []
 
     @property
     def random(self) -> bool:
@@ -154,16 +161,15 @@ class ScikitLearnParams:
     def __len__(self) -> int:
         return self.number
 
-    def params(self, number: int) -> MixtureParams:
+    def params(self, number: int) -> Any:
         """The parameters of one initialisation; those before are drawn too."""
         while len(self._drawn) <= number:
             self._drawn.append(self._draw())
         return self._drawn[number]
 
-    def _draw(self) -> MixtureParams:
-        model, overrides = self.model, self.overrides
-        if overrides.complete:
-            return overrides.applied(model, None)
+    def _draw(self) -> Any:
+        if self.overrides.complete:
+            return self.overrides.applied(self.model, None)
         rows = self.source.whole()
-        drawn = responsibilities(self.init_params, rows, model.k, self.rng)
-        return overrides.applied(model, model.maximize(first_statistics(model, rows, drawn))[0])
+        drawn = responsibilities(self.init_params, rows, self.model.k, self.rng)
+        return self.made_from(first_statistics(self.model, rows, drawn))

@@ -123,22 +123,22 @@ def load(path: str | Path) -> Any:
     >>> bool((mixfold.load(file).means_ == model.means_).all())
     True
     """
+    classes = find_all("estimators")  # imports the learners that only one of them uses
     saved = read(path, "model")
     try:
-        return _restored(saved)
+        return _restored(saved, {c.__name__: c for c in classes.values()})
     except ModelFileError as error:
         raise ModelFileError(f"{path} {error}") from None
     except Exception as error:  # invalid values in the file can raise any error in estimators
         raise ModelFileError(f"{path} is damaged: {error}") from error
 
 
-def _restored(saved: Any) -> Any:
+def _restored(saved: Any, classes: Mapping[str, type]) -> Any:
     if not isinstance(saved, SavedModel):
         raise ModelFileError("is damaged: it holds no model")
-    classes = {c.__name__: c for c in find_all("estimators").values()}
     if saved.estimator not in classes:
         raise ModelFileError(f"holds a {saved.estimator!r:.80}, which mixfold does not know")
-    cls = classes[saved.estimator]
+    cls: Any = classes[saved.estimator]
     if not isinstance(saved.learned, cls._learns):
         raise ModelFileError("is damaged: it holds no model")
     check_no_places(saved)

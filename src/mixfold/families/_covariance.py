@@ -92,6 +92,7 @@ class Covariance(ABC):
 
     form: Literal["triangular", "diagonal"]
     scatter: Scatter
+    shares = False  # whether all components have one covariance
 
     @abstractmethod
     def factorize(
@@ -196,6 +197,8 @@ class Full(Triangular):
 
 class Tied(Triangular):
     """One matrix for all."""
+
+    shares = True
 
     def shared(self, per_component: Array) -> Array:
         return per_component[:1]

@@ -7,4 +7,5 @@ HELPER_MODULES = (
     "neighbouring_starts",
     "prior_choice",
     "search",
+    "variational_learning",
 )

@@ -20,6 +20,8 @@ HELPER_MODULES = (
     "profiled_deviance",
     "random_effects",
     "residual_errors",
+    "stick_breaking",
     "subject_rows",
     "variance_errors",
+    "variational_gaussian",
 )
