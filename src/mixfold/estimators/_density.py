@@ -17,7 +17,7 @@ from mixfold.core.value import at_home, is_value, replace
 from mixfold.estimators._edge import open_data
 from mixfold.estimators._learned import Learned
 from mixfold.estimators._mixture_settings import MixtureSettings
-from mixfold.estimators._streaming import Streaming
+from mixfold.estimators._single_rows import SingleRows
 from mixfold.fitting.atomic_files import check_output
 from mixfold.fitting.checkpoint import Checkpoint, check_checkpoint, model_of_checkpoint
 from mixfold.fitting.fit import Fit
@@ -45,7 +45,7 @@ def may_have_missing(source: Source) -> bool:
     return not source.rereadable
 
 
-class Density(Streaming):
+class Density(SingleRows):
     """A mixture that learns from arrays, tables, files and streams."""
 
     n_init: int

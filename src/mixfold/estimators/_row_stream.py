@@ -85,16 +85,17 @@ class RowStream(ABC):
         self._settled = Settled(done, until, learned)
         return learned
 
-    def current(self) -> Learned | None:
-        """What `settled` last returned, if the rows since have not changed the parameters.
+    def unchanged(self) -> Learned | None:
+        """What `settled` last returned, if the rows since have not changed the parameters."""
+        kept = self._settled
+        return None if kept is None or self.done >= kept.until else kept.learned
 
-        Rows are counted, but the state of the stream lacks the latest ones.
-        """
-        kept, done = self._settled, self.done
-        if kept is None or done >= kept.until:
+    def current(self) -> Learned | None:
+        """The same with all rows counted, but the state of the stream lacks the latest ones."""
+        known, done, before = self.unchanged(), self.done, self._from
+        if known is None:
             return None
-        known = self._from
-        return replace(kept.learned, n_seen=known.n_seen + done, n_rows=known.n_rows + done)
+        return replace(known, n_seen=before.n_seen + done, n_rows=before.n_rows + done)
 
     def _with(self, state: Any, done: int) -> Learned:
         known = self._from

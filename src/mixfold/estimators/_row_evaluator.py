@@ -1,0 +1,74 @@
+"""Single rows evaluated under fixed parameters, without the overhead of arrays of rows."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from mixfold.core.rows import Array
+from mixfold.core.value import replace
+from mixfold.estimators._cells import Cells
+from mixfold.estimators._row_stream import FLOAT64, is_in_range
+from mixfold.families.incomplete_rows import with_missing
+from mixfold.kernels.choice import kernel_for
+from mixfold.models.mixture_model import MixtureModel
+
+_NUMBERS = frozenset((float, int))  # types of cells that are taken as they are
+
+
+class RowEvaluator:
+    """Evaluates rows of a mixture.
+
+    `names` are those of the columns, if they have any, and `cells` says how the cells of a dict
+    become numbers.
+    """
+
+    def __init__(
+        self, model: MixtureModel, params: Any, names: list[str] | None, cells: Cells
+    ) -> None:
+        self.model, self.names, self.cells = model, names, cells
+        self._columns = frozenset() if names is None or cells.levels else frozenset(names)
+        self._params, self._kernel = params, kernel_for(model)
+        self._prepared = self._kernel.prepare(params)
+        self._shape = (model.d,)
+        self._has_bounds = model.family.out_of_support(np.empty((0, model.d))) is not None
+
+    @cached_property
+    def for_missing(self) -> RowEvaluator:
+        """The same parameters for rows with missing cells."""
+        if self.model.family.accepts_missing:
+            return self
+        model = replace(self.model, family=with_missing(self.model.family))
+        return RowEvaluator(model, self._params, self.names, self.cells)
+
+    def takes(self, x: Any) -> bool:
+        """Whether `x` is a plain row of the right length."""
+        return type(x) is np.ndarray and x.dtype == FLOAT64 and x.shape == self._shape
+
+    def is_plain(self, cells: dict[str, Any]) -> bool:
+        """Whether a dict has numbers for all columns, in any order."""
+        return cells.keys() == self._columns and _NUMBERS.issuperset(map(type, cells.values()))
+
+    def in_order(self, cells: dict[str, Any]) -> Array:
+        """The numbers of a plain dict in the order of the columns."""
+        return np.array([cells[name] for name in self.names or ()], dtype=np.float64)
+
+    def is_usual(self, x: Array) -> bool:
+        """Whether all cells are there, and are values of the family's support."""
+        if not is_in_range(x):
+            return False
+        outside = self.model.family.out_of_support(x[None]) if self._has_bounds else None
+        return outside is None or not outside.any()
+
+    def log_density(self, x: Array) -> float:
+        """log p(x)."""
+        return float(self._kernel.posterior(self._prepared, x[None], False)[0][0])
+
+    def responsibilities(self, x: Array) -> Array:
+        """The probabilities of the components (K,), given the row."""
+        found = self._kernel.posterior(self._prepared, x[None], True)[1]
+        assert found is not None
+        own: Array = found[0]
+        return own

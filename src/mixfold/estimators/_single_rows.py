@@ -1,0 +1,100 @@
+"""The methods of mixtures for single rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from mixfold.core.missing_cells import has_missing
+from mixfold.core.rows import Array, Rows
+from mixfold.estimators._edge import check_rows
+from mixfold.estimators._learned import Learned
+from mixfold.estimators._row_evaluator import RowEvaluator
+from mixfold.estimators._row_stream import FLOAT64
+from mixfold.estimators._streaming import Streaming
+
+
+class SingleRows(Streaming):
+    """A mixture that evaluates one row in some microseconds."""
+
+    _evaluator: tuple[Any, RowEvaluator] | None = None  # for these parameters
+
+    def score_one(self, x: Any) -> float:
+        """Log-density of one row, given as an array of d numbers or a dict of columns.
+
+        Columns that a dict lacks are missing cells, where these are integrated out.
+        """
+        evaluator, row = self._evaluated_one(x)
+        return evaluator.log_density(row)
+
+    def predict_proba_one(self, x: Any) -> Array:
+        """Responsibilities (K,) of the components for one row."""
+        evaluator, row = self._evaluated_one(x)
+        return evaluator.responsibilities(row)
+
+    def predict_one(self, x: Any) -> int:
+        """The most probable component of one row."""
+        return int(self.predict_proba_one(x).argmax())
+
+    def score_samples(self, X: Any) -> Any:
+        """Log-density of every row; a tensor if X is one on a device."""
+        plain = type(X) is np.ndarray and X.dtype == FLOAT64 and X.ndim == 2 and len(X) == 1
+        if not plain or self.engine is not None or "feature_names_in_" in self.__dict__:
+            return super().score_samples(X)
+        return np.array([self.score_one(X[0])])
+
+    def _evaluated_one(self, x: Any) -> tuple[RowEvaluator, Array]:
+        """A row as numbers, and what evaluates it."""
+        evaluator = self._row_evaluator()
+        if not evaluator.takes(x):
+            x = self._numbers_of(x, evaluator)
+        if evaluator.is_usual(x):
+            return evaluator, x
+        if self._allows_missing and has_missing(x):
+            evaluator = evaluator.for_missing
+        names = getattr(self, "feature_names_in_", None)
+        check_rows(evaluator.model.family, names, Rows(x[None]), [0])
+        return evaluator, x
+
+    def _numbers_of(self, x: Any, evaluator: RowEvaluator) -> Array:
+        """The numbers of a row in the order of the columns."""
+        if type(x) is dict and evaluator.is_plain(x):
+            return evaluator.in_order(x)
+        if isinstance(x, dict):
+            numbers, get = evaluator.cells.number, x.get
+            x = [numbers(name, get(name)) for name in self._names_of(x)]
+        row = np.array(x, dtype=np.float64).reshape(-1)
+        if not evaluator.takes(row):
+            next(self._rows(row[None], self._now()))  # says how many columns are needed
+        return row
+
+    def _row_evaluator(self) -> RowEvaluator:
+        """What evaluates rows under the current parameters."""
+        learned, known = self._with_current_params(), self._evaluator
+        if known is not None and known[0] is learned.params:
+            return known[1]
+        cells = self._cells_of(learned.model.family, self._allows_missing)
+        names = getattr(self, "feature_names_in_", self.columns)
+        names = None if names is None else list(names)
+        found = RowEvaluator(learned.model, self._evaluated(learned), names, cells)
+        self._evaluator = learned.params, found
+        return found
+
+    def _with_current_params(self) -> Learned:
+        """The learned state, which may lack rows that have not changed the parameters."""
+        here = self.__dict__  # read once: another thread may replace it
+        live = here.get("_live")
+        if live is None:
+            learned = here.get("_learned")
+            if learned is None:
+                check_is_fitted(self)
+            assert isinstance(learned, Learned)
+            return learned
+        return live.unchanged() or self._twin()._now()
+
+    def __getstate__(self) -> Any:
+        state = super().__getstate__()
+        state.pop("_evaluator", None)
+        return state
