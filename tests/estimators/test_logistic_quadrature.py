@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from mixfold.models.logistic_mixed import LogisticMixed, LogisticMixedParams
 from mixfold.schedules.settling import Settling
 from mixfold.testing import learners
 from mixfold.testing.folding import fold
+from mixture_likelihoods import hessian
 
 Data = tuple[Array, Array, np.ndarray, Array]
 
@@ -42,8 +44,8 @@ def binary_data(m: int, q: int, rows: int = 8, seed: int = 0) -> Data:
     return x, (rng.random(m * rows) < expit(eta)).astype(float), groups, z
 
 
-def highest_likelihood(data: Data, n_points: int) -> tuple[Array, Array, float]:
-    """Maximum likelihood by quadrature about zero: beta, Omega and the log-likelihood."""
+def likelihood(data: Data, n_points: int) -> tuple[Callable[[Array], float], Any]:
+    """Minus the log-likelihood by quadrature about zero, of beta and a root of Omega, and this."""
     x, y, groups, z = data
     m, p, q = groups[-1] + 1, x.shape[1] + 1, z.shape[1]
     a, sign = np.column_stack([np.ones(len(x)), x]), 2 * y - 1
@@ -61,9 +63,55 @@ def highest_likelihood(data: Data, n_points: int) -> tuple[Array, Array, float]:
         of_rows = -np.logaddexp(0.0, -sign[:, None] * eta)
         return -float(np.log(np.exp(of_rows.reshape(m, -1, len(grid)).sum(axis=1)) @ weight).sum())
 
+    return loss, root
+
+
+def highest_likelihood(data: Data, n_points: int) -> tuple[Array, Array, float]:
+    """The maximum of the likelihood: beta, Omega and the log-likelihood."""
+    loss, root = likelihood(data, n_points)
+    p, q = data[0].shape[1] + 1, data[3].shape[1]
     start = np.concatenate([np.zeros(p), np.eye(q)[np.tril_indices(q)]])
     best = minimize(loss, start, tol=1e-10)
     return best.x[:p], root(best.x) @ root(best.x).T, -float(best.fun)
+
+
+def test_intervals_of_variances_are_those_of_the_curvature() -> None:
+    data = binary_data(60, 2, seed=2)
+    x, y, groups, z = data
+    model = LogisticMixedModel().fit(x, y, groups, z)
+    loss, root = likelihood(data, 24)
+    lower = np.linalg.cholesky(model.random_covariance_)[np.tril_indices(2)]
+    at = np.concatenate([model.coef_, lower])
+
+    def scales(v: Array) -> Array:
+        omega = root(v) @ root(v).T
+        deviations = np.sqrt(np.diag(omega))
+        return np.append(np.log(deviations), np.arctanh(omega[0, 1] / deviations.prod()))
+
+    steps = 1e-4 * np.eye(len(at))
+    slopes = np.stack([(scales(at + h) - scales(at - h)) / 2e-4 for h in steps], axis=1)
+    curvature = hessian(loss, at)
+    errors = np.sqrt(np.diag(slopes @ np.linalg.inv(curvature) @ slopes.T))
+    rows = model.variance_intervals(0.9)
+    assert [row.name for row in rows] == [
+        "Group: z0",
+        "Group: z1",
+        "Group: correlation of z0 and z1",
+    ]
+    found = np.array([row[1:] for row in rows])
+    found = np.vstack([np.log(found[:2]), np.arctanh(found[2:])])
+    np.testing.assert_allclose(found[:, 0], scales(at), rtol=1e-9)
+    np.testing.assert_allclose(found[:, 2] - found[:, 0], 1.6448536 * errors, rtol=5e-3)
+    np.testing.assert_allclose(found[:, 0] - found[:, 1], 1.6448536 * errors, rtol=5e-3)
+
+
+def test_a_variance_of_zero_has_no_interval() -> None:
+    rng = np.random.default_rng(0)
+    groups, x = np.repeat(np.arange(40), 6), rng.normal(size=(240, 1))
+    y = np.tile([0, 1], 120)  # half of each group
+    (row,) = LogisticMixedModel().fit(x, y, groups).variance_intervals()
+    assert row.estimate < 1e-3
+    assert np.isnan([row.lower, row.upper]).all()
 
 
 @pytest.mark.parametrize("q", [1, 2])

@@ -14,8 +14,10 @@ from scipy.optimize import least_squares
 
 import mixture_likelihoods as oracle
 from mixfold import Categorical, Gaussian, Mixture, NegativeBinomial, Product, StudentT, Weibull
+from mixfold.core.errors import LearningWarning
 from mixfold.families.transformed_gaussian import TransformedGaussian
 from mixfold.learners.em import EM
+from mixfold.models import information
 from mixfold.models.estimates import Estimates
 
 CONVERGED = EM(tol=1e-10, max_iter=20_000, accelerate=True)
@@ -298,9 +300,23 @@ def test_factors(rank: int, d: int, gaps: bool) -> None:
     check(found, "observed", logs, p, shown, list(range(1, len(found.names))))
 
 
-def test_rows_with_and_without_gaps_add_up() -> None:
+@pytest.mark.parametrize("form", ["full", "tied", "diag", "spherical", "VEV"])
+def test_tiles_with_and_without_gaps_add_up(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     x = normal_rows()
-    x[::4] = with_gaps(x[::4])
-    ordered = x[np.argsort(np.isnan(x).any(axis=1), kind="stable")]
+    x = x[np.argsort(x[:, 0])]  # so that rows without gaps are in a corner
+    x[N // 2 :] = with_gaps(x[N // 2 :])
+    model = fitted(Gaussian(form), x)
+    expected = model.estimates(x).errors
+    monkeypatch.setattr(information, "LONGEST_TILE", 50)
+    assert model.estimates(x).errors == pytest.approx(expected, rel=1e-5)
+
+
+def test_a_column_without_cells_is_not_identified() -> None:
+    x = normal_rows()
     model = fitted(Gaussian(), x)
-    assert model.estimates(ordered).errors == pytest.approx(model.estimates(x).errors, rel=1e-6)
+    x[:, 1] = np.nan
+    with pytest.warns(LearningWarning, match="cannot tell apart"):
+        found = model.estimates(x)
+    names = set(found.not_identified)
+    assert {"means[0, 1]", "covariances[1, 1, 1]", "covariances[0, 1, 0]"} <= names
+    assert not names & {"weights[0]", "means[0, 0]", "covariances[1, 0, 0]"}

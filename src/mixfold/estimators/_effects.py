@@ -265,3 +265,13 @@ def known_covariance(given: Any, q: int) -> Array:
             f"omega is {given!r}: a positive definite ({q}, {q}) matrix is needed"
         )
     return omega
+
+
+def shown_coefficients(names: Sequence[str], coef: Array, covariance: Array) -> dict[str, Any]:
+    """The fitted attributes of fixed effects with this covariance matrix."""
+    return {
+        "coef_": coef,
+        "coef_names_": list(names),
+        "coef_std_errors_": np.sqrt(np.diag(covariance)),
+        "coef_covariance_": covariance,
+    }

@@ -15,7 +15,7 @@ from mixfold.core.learner import Learner
 from mixfold.core.params import Params
 from mixfold.core.rows import Array
 from mixfold.estimators._edge import seed_from
-from mixfold.estimators._guarded import Guarded
+from mixfold.estimators._fitted_state import FittedState
 from mixfold.fitting.checkpoint import Checkpoint, check_checkpoint
 from mixfold.fitting.fit import Fit
 from mixfold.fitting.identity import DATA, LEARNER, MODEL, is_forced
@@ -34,7 +34,7 @@ class StartingModel(Model, Protocol):
         """Initial parameters from some subjects."""
 
 
-class UnitFitting(Guarded):
+class UnitFitting(FittedState):
     """An estimator that learns from subjects, with checkpoints."""
 
     checkpoint: Any

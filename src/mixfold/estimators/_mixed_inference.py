@@ -13,16 +13,14 @@ from sklearn.utils.validation import check_is_fitted
 from mixfold.core.checks import check_above
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Array
+from mixfold.estimators._mixed_summary import (
+    GroupingFactor,
+    MixedSummary,
+    Pair,
+    SummaryContent,
+    whole,
+)
 from mixfold.models.variance_errors import VarianceErrors
-
-
-class GroupingFactor(NamedTuple):
-    """A grouping factor: its name, its random effects, their covariance and its groups."""
-
-    name: str
-    effects: list[str]
-    covariance: Array
-    n_groups: int
 
 
 class LearnedMixed(Protocol):
@@ -62,7 +60,42 @@ class VarianceInterval(NamedTuple):
     upper: float
 
 
-class MixedInference(BaseEstimator):  # type: ignore[misc]
+class LikelihoodTests(BaseEstimator):  # type: ignore[misc]
+    """An estimator whose fits can be compared by the maximum of the likelihood."""
+
+    def _maximum(self) -> float:
+        """The log-likelihood that has been maximised."""
+        raise NotImplementedError
+
+    def _n_parameters(self) -> int:
+        """The number of free parameters."""
+        raise NotImplementedError
+
+    def _check_comparable(self, other: Any) -> None:
+        """Refuse what is no model of the same data."""
+        raise NotImplementedError
+
+    def likelihood_ratio_test(self, other: Any) -> LikelihoodRatioTest:
+        """Test the smaller of two nested models of the same data against the larger one.
+
+        Fits by restricted likelihood can be compared if they have the same fixed effects.
+        """
+        self._check_comparable(other)
+        small, large = sorted([self, other], key=lambda model: model._n_parameters())
+        degrees = large._n_parameters() - small._n_parameters()
+        if degrees == 0:
+            raise InvalidInputError(
+                f"both models have {large._n_parameters()} parameters: one must have fewer, "
+                "and be a special case of the other"
+            )
+        from scipy.stats import chi2
+
+        # a difference below zero is that of two optimisers that stopped at the same maximum
+        statistic = max(2.0 * (large._maximum() - small._maximum()), 0.0)
+        return LikelihoodRatioTest(statistic, degrees, float(chi2.sf(statistic, degrees)))
+
+
+class MixedInference(LikelihoodTests):
     """An estimator of linear mixed models, from which all of these are known after `fit`."""
 
     _learned: Any
@@ -72,6 +105,7 @@ class MixedInference(BaseEstimator):  # type: ignore[misc]
     log_likelihood_: float
     restricted_log_likelihood_: float
     n_observations_: float
+    converged_: bool
 
     def _mixed(self) -> LearnedMixed:
         check_is_fitted(self)
@@ -83,41 +117,25 @@ class MixedInference(BaseEstimator):  # type: ignore[misc]
         reml = self._mixed().reml
         return self.restricted_log_likelihood_ if reml else self.log_likelihood_
 
+    def _n_parameters(self) -> int:
+        return self._mixed().n_parameters
+
     def aic(self) -> float:
         """Akaike information criterion of the data learned from; lower is better.
 
         With `reml=True` it is that of the restricted likelihood, as in lme4, and compares models
         with the same fixed effects.
         """
-        return -2.0 * self._maximum() + 2.0 * self._mixed().n_parameters
+        return -2.0 * self._maximum() + 2.0 * self._n_parameters()
 
     def bic(self) -> float:
         """Bayesian information criterion, which counts observations, as `aic` otherwise."""
         maximum = self._maximum()
-        return -2.0 * maximum + log(self.n_observations_) * self._mixed().n_parameters
+        return -2.0 * maximum + log(self.n_observations_) * self._n_parameters()
 
-    def likelihood_ratio_test(self, other: Any) -> LikelihoodRatioTest:
-        """Test the smaller of two nested models of the same data against the larger one.
-
-        Fits by restricted likelihood can be compared if they have the same fixed effects.
-        """
+    def _check_comparable(self, other: Any) -> None:
         if not isinstance(other, MixedInference):
             raise InvalidInputError(f"other is {other!r}: a linear mixed model is needed")
-        self._check_comparable(other)
-        small, large = sorted([self, other], key=lambda model: model._mixed().n_parameters)
-        degrees = large._mixed().n_parameters - small._mixed().n_parameters
-        if degrees == 0:
-            raise InvalidInputError(
-                f"both models have {large._mixed().n_parameters} parameters: one must have fewer, "
-                "and be a special case of the other"
-            )
-        from scipy.stats import chi2
-
-        # a difference below zero is that of two optimisers that stopped at the same maximum
-        statistic = max(2.0 * (large._maximum() - small._maximum()), 0.0)
-        return LikelihoodRatioTest(statistic, degrees, float(chi2.sf(statistic, degrees)))
-
-    def _check_comparable(self, other: MixedInference) -> None:
         names = self._mixed().response_name, other._mixed().response_name
         sizes = self.n_observations_, other.n_observations_
         if sizes[0] != sizes[1] or names[0] != names[1]:
@@ -151,25 +169,62 @@ class MixedInference(BaseEstimator):  # type: ignore[misc]
         width = float(ndtri(0.5 + 0.5 * level))
         found: list[VarianceInterval] = []
         for factor, table in zip(self._mixed().factors(), errors.effects, strict=True):
-            found += _intervals(factor, width * table)
+            found += intervals(factor, width * table)
         ratio = np.exp(width * errors.noise)
         deviation = sqrt(self.noise_variance_)
         noise = VarianceInterval("noise", deviation, deviation / ratio, deviation * ratio)
         return [*found, noise]
 
-    def summary(self, level: float = 0.95) -> Any:
+    def summary(self, level: float = 0.95) -> MixedSummary:
         """A table of the estimates, as statsmodels prints it.
 
         Fixed effects have z-statistics, or with `variance_errors=True` t-statistics with
         Satterthwaite's degrees of freedom.
         """
-        from mixfold.estimators._mixed_summary import MixedSummary
+        errors = self._mixed().variance_errors
+        content = SummaryContent(
+            "Mixed Linear Model Regression Results",
+            self._left(),
+            self._right(),
+            self._mixed().factors(),
+            None if errors is None else errors.effects,
+            None if errors is None else errors.degrees_of_freedom,
+        )
+        return MixedSummary(self, level, content)
 
-        check_above("level", level, 0.0, 1.0)
-        return MixedSummary(self, level)
+    def _left(self) -> list[Pair]:
+        """What the summary says of the data."""
+        factors, sizes = self._mixed().factors(), self._mixed().group_sizes
+        left = [
+            ("Model:", type(self).__name__),
+            ("No. Observations:", whole(self.n_observations_)),
+        ]
+        if sizes is None:
+            return left + [(f"No. Groups of {each.name}:", str(each.n_groups)) for each in factors]
+        mean = self.n_observations_ / factors[0].n_groups
+        return [
+            *left,
+            ("No. Groups:", str(factors[0].n_groups)),
+            ("Min. group size:", str(sizes[0])),
+            ("Max. group size:", str(sizes[1])),
+            ("Mean group size:", f"{mean:.1f}"),
+        ]
+
+    def _right(self) -> list[Pair]:
+        """What the summary says of the fit."""
+        learned = self._mixed()
+        return [
+            ("Dependent Variable:", learned.response_name),
+            ("Method:", "REML" if learned.reml else "ML"),
+            ("Scale:", f"{self.noise_variance_:.4f}"),
+            ("Log-Likelihood:", f"{self._maximum():.4f}"),
+            ("Converged:", "Yes" if self.converged_ else "No"),
+            ("AIC:", f"{self.aic():.4f}"),
+            ("BIC:", f"{self.bic():.4f}"),
+        ]
 
 
-def _intervals(factor: GroupingFactor, widths: Array) -> list[VarianceInterval]:
+def intervals(factor: GroupingFactor, widths: Array) -> list[VarianceInterval]:
     """The intervals of one grouping factor, from the half widths on their scales."""
     deviations = np.sqrt(np.diag(factor.covariance))
     found = []

@@ -1,26 +1,52 @@
-"""The summary of a fitted linear mixed model as text."""
+"""The summary of a fitted mixed model as text."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import ndtr, ndtri, stdtr, stdtrit
 
-from mixfold.estimators._mixed_inference import GroupingFactor
+from mixfold.core.checks import check_above
+from mixfold.core.rows import Array
 
 Row = list[str]
+Pair = tuple[str, str]
+
+
+class GroupingFactor(NamedTuple):
+    """A grouping factor: its name, its random effects, their covariance and its groups."""
+
+    name: str
+    effects: list[str]
+    covariance: Array
+    n_groups: int
+
+
+class SummaryContent(NamedTuple):
+    """What a summary has besides fixed effects.
+
+    `errors` are those of the logarithms of deviations, a matrix for each grouping factor; with
+    `degrees` of freedom the fixed effects have t-statistics.
+    """
+
+    title: str
+    left: list[Pair]
+    right: list[Pair]
+    factors: list[GroupingFactor]
+    errors: list[Array] | None
+    degrees: Array | None
 
 
 class MixedSummary:
-    """The tables that statsmodels prints for a mixed linear model; `str` and `repr` are the text.
+    """The tables that statsmodels prints for a mixed model; `str` and `repr` are the text.
 
     `fixed` and `variances` are the cells of the tables, without headings.
     """
 
-    def __init__(self, model: Any, level: float) -> None:
-        self._model, self._level = model, level
-        self._errors = model._mixed().variance_errors
+    def __init__(self, model: Any, level: float, content: SummaryContent) -> None:
+        check_above("level", level, 0.0, 1.0)
+        self._model, self._level, self._content = model, level, content
         self.fixed = self._fixed()
         self.variances = self._variances()
 
@@ -29,55 +55,31 @@ class MixedSummary:
         body = _aligned([headings, *self.fixed, *self.variances])
         top = self._top()
         width = max(map(len, [*body, *top]))
-        title = "Mixed Linear Model Regression Results".center(width).rstrip()
+        title = self._content.title.center(width).rstrip()
         thin = "-" * width
         return "\n".join([title, "=" * width, *top, thin, body[0], thin, *body[1:], "=" * width])
 
     def _headings(self) -> Row:
-        letter = "z" if self._errors is None else "t"
+        letter = "z" if self._content.degrees is None else "t"
         ends = [f"{0.5 * (1.0 + sign * self._level):.4g}" for sign in (-1.0, 1.0)]
-        degrees = [] if self._errors is None else ["df"]
+        degrees = [] if self._content.degrees is None else ["df"]
         bounds = [f"[{ends[0]}", f"{ends[1]}]"]
         return ["", "Coef.", "Std.Err.", *degrees, letter, f"P>|{letter}|", *bounds]
 
     def _top(self) -> list[str]:
-        model, learned = self._model, self._model._mixed()
-        factors, sizes = learned.factors(), learned.group_sizes
-        left = [
-            ("Model:", type(model).__name__),
-            ("No. Observations:", _whole(model.n_observations_)),
-        ]
-        if sizes is not None:
-            mean = model.n_observations_ / factors[0].n_groups
-            left += [
-                ("No. Groups:", str(factors[0].n_groups)),
-                ("Min. group size:", str(sizes[0])),
-                ("Max. group size:", str(sizes[1])),
-                ("Mean group size:", f"{mean:.1f}"),
-            ]
-        else:
-            left += [(f"No. Groups of {each.name}:", str(each.n_groups)) for each in factors]
-        right = [
-            ("Dependent Variable:", learned.response_name),
-            ("Method:", "REML" if learned.reml else "ML"),
-            ("Scale:", f"{model.noise_variance_:.4f}"),
-            ("Log-Likelihood:", f"{model._maximum():.4f}"),
-            ("Converged:", "Yes" if model.converged_ else "No"),
-            ("AIC:", f"{model.aic():.4f}"),
-            ("BIC:", f"{model.bic():.4f}"),
-        ]
+        left, right = self._content.left, self._content.right
         length = max(len(left), len(right))
-        blank = [("", "")] * length
+        blank: list[Pair] = [("", "")] * length
         pairs = zip((left + blank)[:length], (right + blank)[:length], strict=True)
         return _aligned([[*a, *b] for a, b in pairs], left=True)
 
     def _fixed(self) -> list[Row]:
-        model = self._model
+        model, known = self._model, self._content.degrees
         rows = []
         for i, name in enumerate(model.coef_names_):
             estimate, error = model.coef_[i], model.coef_std_errors_[i]
             ratio = estimate / error
-            degrees = None if self._errors is None else self._errors.degrees_of_freedom[i]
+            degrees = None if known is None else known[i]
             tail, width = self._distribution(abs(ratio), degrees)
             numbers = [estimate, error, *([] if degrees is None else [degrees]), ratio]
             numbers += [2.0 * tail, estimate - width * error, estimate + width * error]
@@ -95,11 +97,12 @@ class MixedSummary:
         """Rows of variances and covariances, with errors of the variances if they are known."""
         columns = len(self._headings())
         rows: list[Row] = []
-        for number, factor in enumerate(self._model._mixed().factors()):
+        errors = self._content.errors
+        for number, factor in enumerate(self._content.factors):
             for i, j in zip(*np.tril_indices(len(factor.effects)), strict=True):
                 error = float("nan")
-                if self._errors is not None and i == j:
-                    error = 2.0 * factor.covariance[i, i] * self._errors.effects[number][i, i]
+                if errors is not None and i == j:
+                    error = 2.0 * factor.covariance[i, i] * errors[number][i, i]
                 cells = [_variance_name(factor, int(i), int(j)), f"{factor.covariance[i, j]:.3f}"]
                 cells.append("" if np.isnan(error) else f"{error:.3f}")
                 rows.append([*cells, *[""] * (columns - 3)])
@@ -113,7 +116,8 @@ def _variance_name(factor: GroupingFactor, i: int, j: int) -> str:
     return f"{first} Var" if i == j else f"{first} x {factor.effects[i]} Cov"
 
 
-def _whole(number: float) -> str:
+def whole(number: float) -> str:
+    """A count as text."""
     return f"{number:.0f}" if number == round(number) else f"{number:.1f}"
 
 

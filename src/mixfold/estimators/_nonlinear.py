@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Iterator
 from itertools import islice
 from math import sqrt
-from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -121,10 +120,6 @@ class NonlinearMixed(UnitFitting):
     def _attributes(self, learned: LearnedUnits) -> dict[str, Any]:
         raise AssertionError("every estimator names its attributes")
 
-    def _check_learned(self, learned: LearnedUnits) -> None:
-        """Raise an error for a learned state that this estimator cannot have."""
-        learned.check()
-
     def _check_settings(self) -> None:
         for name in ("max_iter", "n_threads"):
             if getattr(self, name) is not None:
@@ -186,12 +181,6 @@ class NonlinearMixed(UnitFitting):
         self.n_degenerate_ = learned.n_degenerate
         self.__dict__.update(self._attributes(learned))
 
-    def _now(self) -> LearnedUnits:
-        return self._learned
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return "_learned" in self.__dict__
-
     def aic(self) -> float:
         """Akaike information criterion of the data learned from; lower is better."""
         check_is_fitted(self)
@@ -205,13 +194,6 @@ class NonlinearMixed(UnitFitting):
     def _criterion(self, penalty: float) -> float:
         free = int(self._learned.model.n_parameters())
         return -2.0 * float(self.log_likelihood_) + penalty * free
-
-    def save(self, path: str | Path) -> None:
-        """Write a model file that `mixfold.load` reads, here or elsewhere."""
-        from mixfold.estimators.saving import save
-
-        check_is_fitted(self)
-        save(self, path)
 
 
 def look(backend: Threads, params: Any, subjects: Grouped, draws: int, seed: int) -> Look:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,8 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from mixfold.core.rows import Array
 from mixfold.estimators._crossed_rows import CrossedRows, predicted, read_bars
+from mixfold.estimators._fitted_state import FittedState
 from mixfold.estimators._formula_bars import Bar, split_bars
-from mixfold.estimators._guarded import Guarded
 from mixfold.estimators._mixed_inference import MixedInference
 from mixfold.estimators.learned_crossed import LearnedCrossed, LearnedFactor
 from mixfold.estimators.learned_effects import restricted_log_likelihood
@@ -24,7 +23,7 @@ from mixfold.models.profiled_deviance import ProfiledDeviance, Variances
 from mixfold.models.variance_errors import variance_errors
 
 
-class CrossedMixedModel(Guarded, MixedInference):
+class CrossedMixedModel(FittedState, MixedInference):
     """y = A beta + sum_j Z_j z_j + e, z_j ~ N(0, Omega_j) for every group of factor j.
 
     The grouping factors may be crossed, as pupils and tests are, or nested, as pupils in schools.
@@ -144,20 +143,6 @@ class CrossedMixedModel(Guarded, MixedInference):
     def _check_parameters(self) -> None:
         split_bars(self.formula)
 
-    def _remember(self, learned: LearnedCrossed) -> None:
-        self._learned = learned
-        self.__dict__.update(learned.attributes())
-
-    def _check_learned(self, learned: LearnedCrossed) -> None:
-        """Refuse what this estimator cannot have learned."""
-        learned.check()
-
-    def _now(self) -> LearnedCrossed:
-        return self._learned
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return "_learned" in self.__dict__
-
     def predict(self, X: Any) -> Array:
         """Responses of rows: A beta, and the random effects of groups in `groups_`.
 
@@ -166,13 +151,6 @@ class CrossedMixedModel(Guarded, MixedInference):
         check_is_fitted(self)
         parts = [predicted(X, part) for part in self._learned.parts]
         return np.asarray(parts[0][0] @ self.coef_ + sum(effects for _, effects in parts))
-
-    def save(self, path: str | Path) -> None:
-        """Write a model file that `mixfold.load` reads, here or elsewhere."""
-        from mixfold.estimators.saving import save
-
-        check_is_fitted(self)
-        save(self, path)
 
 
 def names_of(bars: list[Bar]) -> list[str]:

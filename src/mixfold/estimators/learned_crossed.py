@@ -20,9 +20,9 @@ from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Array
 from mixfold.core.value import value
 from mixfold.estimators._designed import check_design
-from mixfold.estimators._effects import Scaling
+from mixfold.estimators._effects import Scaling, shown_coefficients
 from mixfold.estimators._formula import FormulaDesign
-from mixfold.estimators._mixed_inference import GroupingFactor
+from mixfold.estimators._mixed_summary import GroupingFactor
 from mixfold.estimators._observations import check_labels
 from mixfold.models.variance_errors import VarianceErrors
 
@@ -143,10 +143,11 @@ class LearnedCrossed:
         factors = self.factors()
         return {
             "n_features_in_": self.n_features,
-            "coef_": scaling.offset + scaling.scale * (scaling.turn @ self.beta),
-            "coef_names_": list(self.parts[0].design.names),
-            "coef_std_errors_": np.sqrt(np.diag(covariance)),
-            "coef_covariance_": covariance,
+            **shown_coefficients(
+                self.parts[0].design.names,
+                scaling.offset + scaling.scale * (scaling.turn @ self.beta),
+                covariance,
+            ),
             "coef_degrees_of_freedom_": self.variance_errors.degrees_of_freedom,
             "random_covariance_": {factor.name: factor.covariance for factor in factors},
             "random_names_": {factor.name: list(factor.effects) for factor in factors},

@@ -12,10 +12,10 @@ from mixfold.core.checks import LARGEST_SUM, check_above, check_array, check_cou
 from mixfold.core.rows import Array as Floats
 from mixfold.core.value import value
 from mixfold.estimators._designed import check_design
-from mixfold.estimators._effects import ArrayDesign, Scaling
+from mixfold.estimators._effects import ArrayDesign, Scaling, shown_coefficients
 from mixfold.estimators._formula import FormulaDesign
 from mixfold.estimators._learned import check_learner
-from mixfold.estimators._mixed_inference import GroupingFactor
+from mixfold.estimators._mixed_summary import GroupingFactor
 from mixfold.estimators._observations import check_labels
 from mixfold.fitting.history import History
 from mixfold.kernels.linear_mixed import LinearMixedKernel
@@ -95,10 +95,9 @@ class LearnedEffects:
         covariance = self.scaling.coefficient_covariance(inside)
         found = {
             "n_features_in_": self.n_features,
-            "coef_": self.scaling.coefficients(self.params),
-            "coef_names_": list(self.design.names),
-            "coef_std_errors_": np.sqrt(np.diag(covariance)),
-            "coef_covariance_": covariance,
+            **shown_coefficients(
+                self.design.names, self.scaling.coefficients(self.params), covariance
+            ),
             "random_covariance_": self.scaling.random_covariance(self.params.omega),
             "random_names_": list(self.design.random_names),
             "noise_variance_": float(self.params.noise_variance * self.scaling.scale**2),

@@ -327,22 +327,6 @@ class LinearMixedModel(UnitFitting, MixedInference, Designed):
             float(scaling.scale),
         )
 
-    def _remember(self, learned: LearnedEffects) -> None:
-        for name in ("groups_", "random_effects_"):
-            self.__dict__.pop(name, None)
-        self._learned = learned
-        self.__dict__.update(learned.attributes())
-
-    def _check_learned(self, learned: LearnedEffects) -> None:
-        """Refuse what this estimator cannot have learned."""
-        learned.check()
-
-    def _now(self) -> LearnedEffects:
-        return self._learned
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return "_learned" in self.__dict__
-
     # evaluation
 
     def _look(self, X: Any, y: Any, groups: Any, Z: Any) -> tuple[Observations, Ended]:
@@ -387,10 +371,3 @@ class LinearMixedModel(UnitFitting, MixedInference, Designed):
         if known.any():
             effects[known] = self.random_effects_[rows.number[known]]
         return np.asarray(rows.a @ self.coef_ + (rows.b * effects).sum(axis=1))
-
-    def save(self, path: str | Path) -> None:
-        """Write a model file that `mixfold.load` reads, here or elsewhere."""
-        from mixfold.estimators.saving import save
-
-        check_is_fitted(self)
-        save(self, path)

@@ -22,7 +22,14 @@ from mixfold.core.rows import Rows
 from mixfold.estimators._arrays import labels_of
 from mixfold.estimators._designed import Designed, Effects, check_design
 from mixfold.estimators._edge import check_finite
-from mixfold.estimators._effects import Observed, Scaling, sum_columns, warn_of_collinear
+from mixfold.estimators._effects import (
+    Observed,
+    Scaling,
+    shown_coefficients,
+    sum_columns,
+    warn_of_collinear,
+)
+from mixfold.estimators._logistic_inference import LogisticInference
 from mixfold.estimators._matrices import finite_matrices
 from mixfold.estimators._nonlinear import (
     LearnedUnits,
@@ -47,7 +54,7 @@ DEFAULT_POINTS = {1: 25, 2: 15}
 NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(32)
 
 
-class LogisticMixedModel(ClassifierMixin, NonlinearMixed, Designed):  # type: ignore[misc]
+class LogisticMixedModel(ClassifierMixin, NonlinearMixed, LogisticInference, Designed):  # type: ignore[misc]
     """P(y_ij = 1) = expit(A_ij beta + B_ij z_i), z_i ~ N(0, Omega), for groups i.
 
     Fixed effects beta and the covariance Omega of random effects are learned by maximum likelihood,
@@ -284,10 +291,7 @@ class LogisticMixedModel(ClassifierMixin, NonlinearMixed, Designed):  # type: ig
         errors = np.sqrt(np.diag(learned.parameter_covariance)[p:])
         return {
             "classes_": classes_of(learned.design),
-            "coef_": scaling.turn @ params.mean,
-            "coef_names_": list(learned.design.names),
-            "coef_std_errors_": np.sqrt(np.diag(covariance)),
-            "coef_covariance_": covariance,
+            **shown_coefficients(learned.design.names, scaling.turn @ params.mean, covariance),
             "random_covariance_": scaling.random_covariance(params.covariance),
             "random_covariance_std_errors_": symmetric(
                 errors / (scaling.spread[i] * scaling.spread[j]), i, j, q

@@ -44,6 +44,11 @@ class GaussianScores(StatisticScores):
         )
         super().__init__(np.hstack([means, pairs]), int(pairs.max()) + 1)
 
+    @property
+    def pairs(self) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.bool_]]:
+        """Which products of z follow z in the coordinates, and which of them are squares."""
+        return self._i, self._j, self._i == self._j
+
     def scores(self, x: Array) -> Array:
         z = self.family.centred(self.params, x)
         products = z[:, :, self._i] * z[:, :, self._j]

@@ -110,15 +110,7 @@ class ObservedGaussian(PatternedRows[Regression]):
 
         The covariance of the missing cells given the observed ones counts `rest_weight`, (K,).
         """
-        k, d = params.means.shape
-        z = whitened(params, rows, pattern, given)
-        away = np.empty((k, len(rows), d))
-        away[:, :, pattern.observed] = (
-            rows[:, pattern.observed] - params.means[:, None][:, :, pattern.observed]
-        )
-        away[:, :, pattern.missing] = z @ given.slopes.swapaxes(1, 2)
-        rest = np.zeros((k, d, d))
-        rest[:, pattern.missing[:, None], pattern.missing] = given.rest
+        away, rest = self.expected_rows(params, rows, pattern, given)
         whiten = self.complete.whiten(params)
         if whiten.ndim == 2:
             centred = away * whiten[:, None]
@@ -131,6 +123,21 @@ class ObservedGaussian(PatternedRows[Regression]):
         return np.hstack([weights.sum(axis=0)[:, None], weighted.sum(axis=1), products])
 
     # the missing cells given the observed ones
+
+    def expected_rows(
+        self, params: GaussianParams, rows: Array, pattern: Pattern, given: Regression
+    ) -> tuple[Array, Array]:
+        """E[x] - mu (K, n, d) and Cov[x] (K, d, d) given the observed cells of each component."""
+        k, d = params.means.shape
+        z = whitened(params, rows, pattern, given)
+        away = np.empty((k, len(rows), d))
+        away[:, :, pattern.observed] = (
+            rows[:, pattern.observed] - params.means[:, None][:, :, pattern.observed]
+        )
+        away[:, :, pattern.missing] = z @ given.slopes.swapaxes(1, 2)
+        rest = np.zeros((k, d, d))
+        rest[:, pattern.missing[:, None], pattern.missing] = given.rest
+        return away, rest
 
     def of_columns(self, chosen: Sequence[int]) -> ObservedGaussian:
         return replace(self, complete=self.complete.of_columns(chosen))

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixfold.core.rows import Array
-from mixfold.families._differentiated_scores import Coordinates, DifferentiatedScores
+from mixfold.families._differentiated_scores import DifferentiatedScores
 from mixfold.families._gaussian_scores import GaussianScores
+from mixfold.families._observed_gaussian_scores import ObservedGaussianScores
 from mixfold.families._shown_parameters import LocalScores, ShownParameter, StatisticScores
 from mixfold.families.incomplete_rows import with_missing
 from mixfold.families.scores import ProductScores, TransformedScores
@@ -25,15 +26,11 @@ def observed_scores(local: LocalScores) -> LocalScores:
     if isinstance(local, DifferentiatedScores):
         return DifferentiatedScores(with_missing(local.family), local.coordinates)
     assert isinstance(local, StatisticScores)
-    family = with_missing(local.family)  # an error where rows cannot lack any
+    with_missing(local.family)  # an error where rows cannot lack any
     if local.columns is not None:
         return ObservedColumnScores(local, local.columns)
     assert isinstance(local, GaussianScores)
-
-    def at(change: Array) -> object:
-        return local.moved(local.params, change)
-
-    return DifferentiatedScores(family, Coordinates(at, local.index, local.n_free, local.shown))
+    return ObservedGaussianScores(local)
 
 
 class ObservedColumnScores(LocalScores):

@@ -36,10 +36,11 @@ class Inverted(NamedTuple):
 def inverted(information: Array, complete: Array) -> Inverted:
     """The inverse of a matrix that may be singular.
 
-    `complete` is the information (p,) of single coordinates if components were known. Directions in
-    which hardly any of it is left, or the curvature is negative, are not identified.
+    `complete` is the information (p,) of single coordinates if components were known; zero is none,
+    as of a column without cells. Directions in which hardly any of it is left, or the curvature is
+    negative, are not identified.
     """
-    lengths = 1.0 / np.sqrt(np.maximum(complete, np.finfo(np.float64).tiny))
+    lengths = 1.0 / np.sqrt(np.where(complete > 0.0, complete, 1.0))
     shares, vectors = np.linalg.eigh(information * np.outer(lengths, lengths))
     known = shares > LEAST_SHARE
     some, null = vectors[:, known] * lengths[:, None], vectors[:, ~known] * lengths[:, None]

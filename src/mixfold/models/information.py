@@ -29,6 +29,7 @@ from mixfold.models.mixture_model import MixtureModel, MixtureParams
 MOST_TOGETHER = 2000  # free coordinates whose information is one matrix
 TILE_ELEMENTS = 2**20  # scores that are in memory at once
 LONGEST_TILE = 2**12
+ROUNDING = 1e-12  # information per row that may come from rounding
 
 Group = NDArray[np.intp]
 
@@ -154,7 +155,8 @@ class InformationSums:
     def complete(self) -> Array:
         """The information (n_free,) of single coordinates, if the components of rows were known."""
         scores = self.scores
-        each = np.maximum(np.diagonal(self.curvature, axis1=1, axis2=2), 0.0)
+        each = np.diagonal(self.curvature, axis1=1, axis2=2)
+        each = np.where(each > ROUNDING * self.weight, each, 0.0)  # where no cell was observed
         found = np.zeros(scores.n_free)
         index = scores.local.index
         np.add.at(found, scores.n_weights + index[index >= 0], each[index >= 0])
