@@ -66,6 +66,7 @@ LEARNERS: list[Learner] = [learner() for learner in find_all("learners").values(
     MonteCarloEM(draws=3, batch_size=100),
     MomentMatching(prior=Prior(kappa=0.2)),
     OnlineVB(form="streaming", batch_size=50),
+    OnlineVB(batch_size=60, sparse=True),
     *(DriftAware(one, EASILY, window=16) for one in (OnlineEM(), MiniBatchEM(24), AnnealedSGD())),
 ]
 

@@ -270,6 +270,14 @@ class Block:
             return replace(self, scatter=keep * self.scatter + (1.0 - keep) * whole.scatter)
         return replace(self, mean=(1.0 - pull) * self.mean + pull * whole.mean)
 
+    def united(self) -> Block:
+        """Every component with the mean and the scatter of all together."""
+        mean = self.pooled(self.mean)
+        spread = self.scatter + outer_like(self.mean - mean, self.scatter.shape[1])
+        scatter = self.pooled(spread) if spread.shape[1] else spread[0]
+        k = len(self.mean)
+        return replace(self, mean=np.tile(mean, (k, 1)), scatter=np.tile(scatter, (k, 1)))
+
     def with_gaps_from(self, other: Block) -> Block:
         """Replace the means and scatters of components without weight by those of `other`."""
         there = _wide(self.weight > 0)

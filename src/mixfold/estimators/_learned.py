@@ -67,6 +67,7 @@ class Learned:
         "converged_",
         "n_degenerate_",
         "posterior_",
+        "components_in_use_",
         "drifts_",
     )
 
@@ -118,6 +119,16 @@ class Learned:
         return found
 
     @property
+    def in_use(self) -> np.ndarray | None:
+        """Components with at least one expected row, those with most first, of a sparse learner."""
+        posterior = self.posterior if getattr(self.learner, "sparse", False) else None
+        if posterior is None:
+            return None
+        rows = posterior.alpha - self.stream.state.prior.alpha
+        order = np.argsort(-rows, kind="stable")
+        return np.asarray(order[rows[order] >= 1.0])
+
+    @property
     def lower_bound(self) -> float | None:
         """The log-likelihood or lower bound per row, for learners with one update per pass."""
         state = self.stream.state
@@ -150,7 +161,11 @@ class Learned:
             "converged_": self.converged,
             "n_degenerate_": self.n_degenerate,
         }
-        for name, made in (("lower_bound_", self.lower_bound), ("posterior_", self.posterior)):
+        for name, made in (
+            ("lower_bound_", self.lower_bound),
+            ("posterior_", self.posterior),
+            ("components_in_use_", self.in_use),
+        ):
             if made is not None:
                 found[name] = made
         if isinstance(self.learner, MonitorsDrift):

@@ -130,6 +130,8 @@ class Mixture(Uncertainty):
         tuple where real columns that depend on one another have a joint distribution.
     parameters_ : dict
         For products, the parameters of every column, or group of columns.
+    components_in_use_ : array
+        Of `OnlineVB(sparse=True)`: the components with at least one row, the largest first.
     n_degenerate_ : int
         How many components are at a limit in some column: as narrow as the data's resolution
         allows, or with the smallest mean or probability.

@@ -38,21 +38,23 @@ from mixfold.learners._prior import (
     prior_of,
     same_for_all,
 )
+from mixfold.learners._sparse import MOST_REPEATS, has_settled, sparse_prior
 from mixfold.learners._steps import RowCounts, batch_step
 from mixfold.models.bayesian_mixture import BayesianMixture, MixturePosterior
 from mixfold.models.mixture_model import MixtureParams
 from mixfold.schedules.power import Power
 
 FORMS = ("stochastic", "streaming")
+ROWS, SPARSE_ROWS = 256, 1000  # per update
 
 
 @value
 class OnlineVBState:
     """The prior, the posterior (`params`), and the current batch.
 
-    `statistics` are those of the rows learned, averaged by the stochastic form; None before the
-    first. `learned` holds the counts that step sizes depend on; its rows include buffered ones, its
-    weight does not.
+    `statistics` are those of the rows learned, averaged by the stochastic form and, if `sparse`,
+    summed by the other; None before the first. `learned` holds the counts that step sizes depend
+    on; its rows include buffered ones, its weight does not.
     """
 
     prior: MixturePosterior
@@ -94,8 +96,8 @@ class OnlineVB(Learner[OnlineVBState]):
     form : {"stochastic", "streaming"}, default="stochastic"
         "stochastic" takes steps towards the posterior of `n_rows` rows; in the "streaming" form
         each posterior is the prior of the next batch.
-    batch_size : int, default=256
-        Rows per update.
+    batch_size : int or None, default=None
+        Rows per update; None is 256, or 1,000 if `sparse`.
     schedule : schedule, default=Power(0.6, delay=1)
         The step size of every update, such as `Power(0.6)` or `Constant(0.01)`.
     max_iter : int, default=1
@@ -106,6 +108,10 @@ class OnlineVB(Learner[OnlineVBState]):
     prior : Prior, posterior or None, default=None
         A `Prior`, or the `posterior_` of a model; None is a vague prior about the initial
         parameters.
+    sparse : bool, default=False
+        Whether components that are not needed become empty. The prior is then the same for all
+        components and about all rows, by default `Prior(alpha=1 / K, kappa=0.1)`; the rows
+        of a batch are kept, and their responsibilities are computed until they no longer change.
 
     Examples
     --------
@@ -126,17 +132,19 @@ class OnlineVB(Learner[OnlineVBState]):
     sample_size = 2_000
 
     form: Literal["stochastic", "streaming"] = "stochastic"
-    batch_size: int = 256
+    batch_size: int | None = None
     schedule: Schedule = Power(exponent=0.6, scale=1.0, delay=1.0)
     max_iter: int = 1
     n_rows: int | None = None
     prior: Prior | MixturePosterior | None = None
+    sparse: bool = False
 
     def __post_init__(self) -> None:
         make_fields(self, "schedule")
         if self.form not in FORMS:
             raise unknown_name("form", self.form, FORMS)
-        check_whole("batch_size", self.batch_size)
+        if self.batch_size is not None:
+            check_whole("batch_size", self.batch_size)
         check_whole("max_iter", self.max_iter)
         if self.n_rows is not None:
             check_whole("n_rows", self.n_rows)
@@ -158,9 +166,22 @@ class OnlineVB(Learner[OnlineVBState]):
     def why_unsupported(self, model: Model) -> str | None:
         return no_prior(model)
 
+    @property
+    def _rows_per_update(self) -> int:
+        if self.batch_size is not None:
+            return self.batch_size
+        return SPARSE_ROWS if self.sparse else ROWS
+
     def init(self, backend: Backend, params: Params, seen: int = 0, seed: int = 0) -> OnlineVBState:
+        prior, first = self._first(backend, params)
+        return OnlineVBState(prior, first, None, nothing(backend), RowCounts(0.0), 0, 0, 0, 0)
+
+    def _first(self, backend: Backend, params: Params) -> tuple[MixturePosterior, MixturePosterior]:
+        """The prior, and the posterior under which the first rows are evaluated."""
+        if self.sparse and not isinstance(self.prior, MixturePosterior):
+            return sparse_prior(mixture_of(backend), params, self.prior)
         prior = prior_of(backend, params, self.prior)
-        return OnlineVBState(prior, prior, None, nothing(backend), RowCounts(0.0), 0, 0, 0, 0)
+        return prior, prior
 
     def check_state(self, model: Model, state: OnlineVBState) -> None:
         check_kind("state", state, OnlineVBState)
@@ -170,44 +191,77 @@ class OnlineVB(Learner[OnlineVBState]):
         self, backend: Backend, state: OnlineVBState, rows: Rows
     ) -> tuple[OnlineVBState, list[Info]]:
         return learn_in_batches(
-            backend, state, rows, lambda _: self.batch_size, self._gathering, self._update
+            backend, state, rows, lambda _: self._rows_per_update, self._gathering, self._update
         )
 
     def _gathering(self, backend: Backend, state: OnlineVBState, rows: Rows) -> OnlineVBState:
-        gathered = gather(self._fold(backend, state), backend.tile, state.gathered, rows)
+        tile = (
+            self._rows_per_update + 1 if self.sparse else backend.tile
+        )  # all rows of a batch are kept
+        gathered = gather(self._fold(backend, state), tile, state.gathered, rows)
         return replace(state, gathered=gathered, learned=state.learned.with_rows(rows))
 
     def _fold(self, backend: Backend, state: OnlineVBState) -> Fold:
         return expecting(backend, mixture_of(backend).expected_log_params(state.params))
 
-    def _update(self, backend: Backend, state: OnlineVBState) -> tuple[OnlineVBState, list[Info]]:
-        mixture, n = mixture_of(backend), state.gathered.n
-        sums = total(self._fold(backend, state), state.gathered)
-        batch: Statistics = backend.model.statistics(
-            mixture.expected_log_params(state.params), sums
+    def _expected(self, backend: Backend, state: OnlineVBState, gathered: Gathered) -> Statistics:
+        """The statistics of the rows of a batch."""
+        params = mixture_of(backend).expected_log_params(state.params)
+        found: Statistics = backend.model.statistics(
+            params, total(self._fold(backend, state), gathered)
         )
+        return found
+
+    def _update(self, backend: Backend, state: OnlineVBState) -> tuple[OnlineVBState, list[Info]]:
+        gathered, n = state.gathered, state.gathered.n
+        batch = self._expected(backend, state, gathered)
         state = replace(state, gathered=nothing(backend), rows=state.rows + n)
         if not batch.count > 0:
             return state, []
         weight = float(batch.count)
         rho = 1.0
         if self.form == "stochastic":
-            rho = batch_step(self.schedule, state.learned, weight, self.batch_size)
+            rho = batch_step(self.schedule, state.learned, weight, self._rows_per_update)
         learned = state.learned.with_weight(weight)
         state = replace(state, learned=learned, updates=state.updates + 1)
-        info = Info(n, batch.log_likelihood / weight, rho)
+        after = self._moved(backend, state, batch, rho)
+        for _ in range(MOST_REPEATS if self.sparse else 0):
+            before = after.params.alpha
+            batch_again = self._expected(backend, after, gathered)
+            after = self._moved(backend, state, batch_again, rho)
+            if has_settled(before, after.params.alpha, state.prior.alpha):
+                break
+        return after, [Info(n, batch.log_likelihood / weight, rho)]
+
+    def _moved(
+        self, backend: Backend, state: OnlineVBState, batch: Statistics, rho: float
+    ) -> OnlineVBState:
+        """The state after a batch with these statistics."""
+        mixture = mixture_of(backend)
+        if self.form == "streaming" and not self.sparse:
+            return replace(state, params=mixture.absorb(state.params, batch))
         if self.form == "streaming":
-            return replace(state, params=mixture.absorb(state.params, batch)), [info]
+            statistics = batch if state.statistics is None else state.statistics + batch
+            return self._summed(mixture, state, statistics)
         batch = batch.normalized()
         # the prior is not a row: before the first batch there are no statistics to average
         statistics = batch * rho if state.statistics is None else state.statistics.mix(batch, rho)
-        return self._absorbed(mixture, state, statistics), [info]
+        return self._absorbed(mixture, state, statistics)
+
+    def _summed(
+        self, mixture: BayesianMixture, state: OnlineVBState, statistics: Statistics
+    ) -> OnlineVBState:
+        """The state with the posterior for rows with these statistics."""
+        posterior = mixture.absorb(state.prior, statistics)
+        return replace(state, params=posterior, statistics=statistics)
 
     def _absorbed(
         self, mixture: BayesianMixture, state: OnlineVBState, statistics: Statistics
     ) -> OnlineVBState:
         """The state with the posterior for all rows, if future rows have these statistics too."""
         share = 1.0 if self.n_rows is None else self.n_rows / state.rows
+        if self.sparse:  # rows not yet read would slow down how components become empty
+            share = min(1.0, share)
         everything = statistics.normalized() * (state.learned.weight * share)
         posterior = mixture.absorb(state.prior, everything)
         return replace(state, params=posterior, statistics=statistics)
@@ -243,6 +297,7 @@ class OnlineVB(Learner[OnlineVBState]):
 
         The latter is for the stochastic form, in which every posterior is already that of all rows.
         """
+        before = self.flushed(backend, before)  # its buffered rows are in every state
         states = learned_more(self, backend, before, states)
         if len(states) < 2:
             return states[0] if states else before
@@ -256,11 +311,25 @@ class OnlineVB(Learner[OnlineVBState]):
         if not states:
             return merged
         mixture = mixture_of(backend)
+        if self.form == "streaming" and self.sparse:
+            return self._summed(mixture, merged, self._sum(backend, before, states))
         if self.form == "streaming":
             return replace(
                 merged, params=mixture.combine(before.params, [s.params for s in states])
             )
         return self._absorbed(mixture, merged, self._joined(backend, before, states))
+
+    def _sum(
+        self, backend: Backend, before: OnlineVBState, states: Sequence[OnlineVBState]
+    ) -> Statistics:
+        """The sum of the statistics of all states, in which those of `before` count once."""
+        params = mixture_of(backend).expected(before.params)
+        known = [backend.model.sums(params, s.statistics) for s in states]
+        if before.statistics is not None:
+            once = backend.model.sums(params, before.statistics)
+            known = [known[0], *(sums - once for sums in known[1:])]
+        found: Statistics = backend.model.statistics(params, np.sum(known, axis=0))
+        return found
 
     def _joined(
         self, backend: Backend, before: OnlineVBState, states: Sequence[OnlineVBState]
@@ -272,5 +341,5 @@ class OnlineVB(Learner[OnlineVBState]):
             weights = more("weight", before.learned, learned)
             return weighted(Statistics.mix, several, weights)
         known = mixture_of(backend).expected(before.params), before.statistics.normalized()
-        counts = counting(self.schedule, self.batch_size, before.learned, learned)
+        counts = counting(self.schedule, self._rows_per_update, before.learned, learned)
         return join_statistics(backend.model, known, several, counts)[0]

@@ -50,6 +50,13 @@ class BayesianMixture:
         components = self.conjugate.prior(params.components, prior)
         return MixturePosterior(np.full(self.model.k, prior.alpha), components)
 
+    def common_prior(self, params: MixtureParams, prior: Prior) -> MixturePosterior:
+        """The same prior for all components, centred at one component for all rows."""
+        statistics = self.model.expected(params)
+        whole = tuple(block.united() for block in statistics.blocks)
+        one = self.model.maximize(Statistics.of(whole, statistics.weight))[0]
+        return self.prior(one, prior)
+
     def log_evidence(self, posterior: MixturePosterior, x: Array, weight: Array) -> Array:
         """log of the probability that a row belongs to component k, times its density, (n, K)."""
         from scipy.special import gammaln
