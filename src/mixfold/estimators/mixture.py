@@ -26,6 +26,7 @@ from mixfold.estimators._chosen_families import (
 from mixfold.estimators._column_facts import DATES, column_facts
 from mixfold.estimators._edge import family_from, learner_from, open_data
 from mixfold.estimators._evaluation import MARGINALIZE
+from mixfold.estimators._known_labels import check_classes
 from mixfold.estimators._table_notes import TableNotes
 from mixfold.estimators._uncertainty import Uncertainty
 from mixfold.families.product import Product
@@ -72,6 +73,9 @@ class Mixture(Uncertainty):
         What is done with categories that were not learned. "error" refuses them in prediction, and
         `partial_fit` and `learn_one` make levels of them; "own-level" gives all categories that
         were not in the first data one level of their own.
+    classes : list, default=None
+        Names of the labels of `fit`, in the order of their components; a name that is given twice
+        has two components. None is the numbers of components, or names in the order of sorting.
     columns : list of str, default=None
         Columns of a table or file to use; None is all.
     checkpoint : path, default=None
@@ -130,6 +134,8 @@ class Mixture(Uncertainty):
         tuple where real columns that depend on one another have a joint distribution.
     parameters_ : dict
         For products, the parameters of every column, or group of columns.
+    classes_ : array
+        The names of the labels, in the order of their components, if there were labels.
     n_degenerate_ : int
         How many components are at a limit in some column: as narrow as the data's resolution
         allows, or with the smallest mean or probability.
@@ -156,6 +162,7 @@ class Mixture(Uncertainty):
         missing: str = MARGINALIZE,
         overrides: Any = None,
         unseen: str = "error",
+        classes: Sequence[Any] | None = None,
         columns: Sequence[str] | None = None,
         checkpoint: str | Path | None = None,
         checkpoint_every: float = 30.0,
@@ -175,6 +182,7 @@ class Mixture(Uncertainty):
         self.missing = missing
         self.overrides = overrides
         self.unseen = unseen
+        self.classes = classes
         self.columns = columns
         self.checkpoint = checkpoint
         self.checkpoint_every = checkpoint_every
@@ -197,6 +205,10 @@ class Mixture(Uncertainty):
     def _typed(self) -> bool:
         """Whether the family depends on the types of the columns."""
         return is_called(self.family, "auto") or isinstance(self.family, Product)
+
+    @property
+    def _chooses_families(self) -> bool:
+        return self._typed
 
     @property
     def _given_product(self) -> Product | None:
@@ -262,6 +274,8 @@ class Mixture(Uncertainty):
 
     def _table_columns(self) -> Sequence[str] | None:
         """The columns that are read: those of a product, if it names them."""
+        if self._features is not None:
+            return list(self._features)
         names = self.family.names if isinstance(self.family, Product) else None
         return self.columns if self.columns is not None else names
 
@@ -307,3 +321,4 @@ class Mixture(Uncertainty):
                 f"overrides is {self.overrides!r}: give a dict of columns and families"
             )
         check_least("checkpoint_every", self.checkpoint_every, 0.0)
+        check_classes(self.classes)

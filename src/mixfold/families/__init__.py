@@ -7,6 +7,7 @@ HELPER_MODULES = (
     "factor",
     "factor_analysis",
     "incomplete_rows",
+    "labelled_rows",
     "mean_params",
     "new_levels",
     "observed_columns",

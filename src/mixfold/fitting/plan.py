@@ -19,7 +19,7 @@ from mixfold.fitting.progress import Progress, Silent
 class InitialParams(Protocol):
     """A sequence of initial parameters; each is requested once.
 
-    They are `random` if they are drawn, so that the order of components has no meaning.
+    They are `random` if they are drawn and the order of components has no meaning.
     """
 
     @property

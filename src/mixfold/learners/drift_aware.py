@@ -283,8 +283,8 @@ class DriftAware(Learner[DriftAwareState]):
     def _mixture(self, backend: Backend) -> MixtureBackend | None:
         """The backend if recent rows are fitted."""
         fitted = self.recent_rows > 0 and self.exchangeable
-        is_mixture = isinstance(backend.model, MixtureModel)
-        return cast(MixtureBackend, backend) if fitted and is_mixture else None
+        mixture = isinstance(backend.model, MixtureModel) and backend.model.is_exchangeable
+        return cast(MixtureBackend, backend) if fitted and mixture else None
 
     def _with_recent(
         self, backend: Backend, state: DriftAwareState, window: Rows

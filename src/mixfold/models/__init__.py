@@ -13,6 +13,7 @@ HELPER_MODULES = (
     "gaussian_effects",
     "imputation",
     "information",
+    "labelled",
     "limits_from_data",
     "merged_groups",
     "narrow_groups",

@@ -80,6 +80,11 @@ class MixtureModel:
             raise InvalidInputError(f"rows are outside the support of {self.family!r}")
 
     @property
+    def is_exchangeable(self) -> bool:
+        """Whether components can change places."""
+        return self.family.exchangeable
+
+    @property
     def has_labels(self) -> bool:
         """Whether the latent variable of a row is one of K labels."""
         return True
