@@ -27,3 +27,19 @@ def take_components(thing: T, chosen: np.ndarray, k: int) -> T:
     elif isinstance(thing, tuple):
         found = tuple(take_components(item, chosen, k) for item in thing)
     return found  # type: ignore[no-any-return]
+
+
+def put_components(thing: T, other: T, chosen: np.ndarray) -> T:
+    """The parameters with the chosen components replaced by those of others; `chosen` is (K,)."""
+    found: Any = thing
+    if is_array(thing):
+        array, given = np.asarray(thing), np.asarray(other)
+        wide = chosen.reshape(-1, *(1,) * (array.ndim - 1))
+        found = np.where(wide, given, array) if len(array) == len(chosen) else array
+    elif is_value(thing):
+        pairs = {n: (getattr(thing, n), getattr(other, n)) for n in field_names(thing)}
+        found = type(thing)(**{n: put_components(*pair, chosen) for n, pair in pairs.items()})
+    elif isinstance(thing, tuple) and isinstance(other, tuple):
+        pairs_of = zip(thing, other, strict=True)
+        found = tuple(put_components(one, two, chosen) for one, two in pairs_of)
+    return found  # type: ignore[no-any-return]

@@ -17,6 +17,8 @@ from mixfold.families.product import Product
 from mixfold.fitting.from_labels import FromLabels
 from mixfold.fitting.initialization import Drawing, Initialization, Sample
 from mixfold.fitting.placement import DEFAULT, Placement
+from mixfold.fitting.under_constraints import UnderConstraints
+from mixfold.models.fixed import Fixed, constrained
 from mixfold.models.mixture_model import MixtureBackend, MixtureModel
 
 
@@ -31,6 +33,15 @@ class MixtureSettings:
     n_threads: int | None
     cells: Cells = COMPLETE
     labels: KnownLabels | None = None
+    fixed: Fixed | None = None
+
+    def constrained(self, fixed: Fixed | None) -> MixtureSettings:
+        """The settings for a model of which some parameters are fixed."""
+        if fixed is None:
+            return self
+        kinds = (UnderConstraints(self.initialization.start),)
+        start = replace(self.initialization, kinds=kinds, exchangeable=False)
+        return replace(self, initialization=start, fixed=fixed)
 
     def labelled(self, labels: KnownLabels | None) -> MixtureSettings:
         """The settings for rows with labels, from which initial parameters come."""
@@ -39,7 +50,8 @@ class MixtureSettings:
         start, some = self.initialization, self
         if start.random:
             number = 1 if labels.is_complete else start.candidates
-            start = replace(start, kinds=(FromLabels(),), candidates=number)
+            kind = FromLabels() if self.fixed is None else UnderConstraints(FromLabels())
+            start = replace(start, kinds=(kind,), candidates=number)
             some = replace(self, initialization=start)
         return replace(some, labels=labels)
 
@@ -67,7 +79,8 @@ class MixtureSettings:
         family = with_missing(family) if self.family.accepts_missing else family
         family = self.family_of_rows(family)
         family.check_columns(d)
-        return place.backend(MixtureModel(family, self.n_components, d), self.n_threads)
+        model = constrained(MixtureModel(family, self.n_components, d), self.fixed)
+        return place.backend(model, self.n_threads)
 
     def check(self, source: Source) -> RowCheck:
         """The check of rows of a source."""

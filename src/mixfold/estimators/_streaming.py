@@ -36,9 +36,11 @@ from mixfold.fitting.plan import check_served
 from mixfold.fitting.snapshot import MOST, Snapshot
 from mixfold.fitting.stream import Stream
 from mixfold.learners.search import kinds_for
+from mixfold.models.constrained_mixture import ConstrainedMixture
+from mixfold.models.fixed import Fixed
 from mixfold.models.labelled import without_label_column
 from mixfold.models.limits_from_data import with_model
-from mixfold.models.mixture_model import MixtureBackend
+from mixfold.models.mixture_model import MixtureBackend, MixtureModel
 from mixfold.sources.array_source import ArraySource
 from mixfold.sources.optional_arrow import arrow
 
@@ -96,7 +98,7 @@ class Streaming(LearnedAttributes):
         initialization = Initialization(
             kinds, learner.starts, learner.exchangeable, search_of(learner).prior_strength
         )
-        return MixtureSettings(
+        settings = MixtureSettings(
             family,
             learner,
             initialization,
@@ -104,6 +106,7 @@ class Streaming(LearnedAttributes):
             self.n_threads,
             self._cells_of(family, self._allows_missing),
         )
+        return settings.constrained(self.fixed)
 
     def _check_parameters(self) -> None:
         raise AssertionError("every estimator checks its parameters")
@@ -111,6 +114,7 @@ class Streaming(LearnedAttributes):
     # known labels
 
     classes: Any = None
+    fixed: Fixed | None = None
     _features: Any = None  # the columns of files that are no labels, while these are read
 
     @property
@@ -358,6 +362,7 @@ class Streaming(LearnedAttributes):
         for name, now, new in (
             ("n_components", learned.model.k, backend.model.k),
             ("family", without_limits(learned.model.family), given),
+            ("fixed", _constraints(learned.model), _constraints(backend.model)),
         ):
             if not equal(now, new):
                 raise InvalidInputError(
@@ -376,3 +381,8 @@ class Streaming(LearnedAttributes):
         )
         stream = Stream(None, state, [Snapshot(state, learned.n_seen, learned.n_rows)])
         return replace(learned, learner=learner, stream=stream, streaming=True)
+
+
+def _constraints(model: MixtureModel) -> Any:
+    """What is fixed in a model."""
+    return model.constraints if isinstance(model, ConstrainedMixture) else None

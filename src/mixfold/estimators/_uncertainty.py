@@ -131,6 +131,11 @@ class _Reader:
 
     def __init__(self, estimator: Any, X: Any, sample_weight: Any) -> None:
         learned: Learned = estimator._now()
+        if learned.model.is_constrained:
+            raise InvalidInputError(
+                "standard errors of models with fixed or shared parameters are not known: fit "
+                "without fixed=..."
+            )
         self.params = learned.params
         complete = learned.model.family.for_complete_rows()
         self.model: MixtureModel = replace(learned.model, family=complete)

@@ -7,7 +7,7 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any
 
-from mixfold.core.checks import check_least, check_whole
+from mixfold.core.checks import check_kind, check_least, check_whole
 from mixfold.core.data_limits import without_limits
 from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.family import Family
@@ -32,6 +32,7 @@ from mixfold.estimators._uncertainty import Uncertainty
 from mixfold.families.product import Product
 from mixfold.fitting.initialization import initializer_for
 from mixfold.fitting.placement import placement_for
+from mixfold.models.fixed import Fixed
 
 OWN_LEVEL = "own-level"
 
@@ -76,6 +77,8 @@ class Mixture(Uncertainty):
     classes : list, default=None
         Names of the labels of `fit`, in the order of their components; a name that is given twice
         has two components. None is the numbers of components, or names in the order of sorting.
+    fixed : Fixed, default=None
+        Parameters that are known, or that components share, such as `Fixed(weights="equal")`.
     columns : list of str, default=None
         Columns of a table or file to use; None is all.
     checkpoint : path, default=None
@@ -163,6 +166,7 @@ class Mixture(Uncertainty):
         overrides: Any = None,
         unseen: str = "error",
         classes: Sequence[Any] | None = None,
+        fixed: Fixed | None = None,
         columns: Sequence[str] | None = None,
         checkpoint: str | Path | None = None,
         checkpoint_every: float = 30.0,
@@ -183,6 +187,7 @@ class Mixture(Uncertainty):
         self.overrides = overrides
         self.unseen = unseen
         self.classes = classes
+        self.fixed = fixed
         self.columns = columns
         self.checkpoint = checkpoint
         self.checkpoint_every = checkpoint_every
@@ -322,3 +327,5 @@ class Mixture(Uncertainty):
             )
         check_least("checkpoint_every", self.checkpoint_every, 0.0)
         check_classes(self.classes)
+        if self.fixed is not None:
+            check_kind("fixed", self.fixed, Fixed)

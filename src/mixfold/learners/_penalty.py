@@ -19,11 +19,13 @@ def with_prior(
     of rows in place of weights matters.
 
     It is None if there is no prior: for a family that has none, and for one component, whose
-    estimates are the moments of the data; and 0 for a family whose share of the prior is 0. The sum
+    estimates are the moments of the data, or with fixed parameters; and 0 for a family whose share of the prior is 0. The sum
     over components of their statistics does not depend on responsibilities, so the prior is the
     same in every pass, and nothing is stored. It does not concern the weights of components.
     """
-    family = model.family if isinstance(model, MixtureModel) else None
+    family = None
+    if isinstance(model, MixtureModel) and not model.is_constrained:
+        family = model.family
     if not (strength > 0.0 and model.k > 1 and isinstance(family, WeakPrior)):
         return statistics, None
     share = family.prior_share if isinstance(family, ShrinksToData) else 1.0

@@ -51,6 +51,7 @@ class MixtureModel:
     a row of the family's table of sums, which begins with its total responsibility.
     """
 
+    is_constrained: ClassVar[bool] = False  # whether M-steps are other than the family's
     only_means: ClassVar[bool] = False  # whether weights and scales are fixed
 
     family: Family
