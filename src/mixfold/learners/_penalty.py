@@ -18,10 +18,11 @@ def with_prior(
     The lightest row counts once, so that neither a common factor of all weights nor the repetition
     of rows in place of weights matters.
 
-    It is None if there is no prior: for a family that has none, and for one component, whose
-    estimates are the moments of the data, or with fixed parameters; and 0 for a family whose share of the prior is 0. The sum
-    over components of their statistics does not depend on responsibilities, so the prior is the
-    same in every pass, and nothing is stored. It does not concern the weights of components.
+    It is None if there is no prior: for a family that has none, with fixed parameters, and for one
+    component, whose estimates are the moments of the data; and 0 for a family whose share of the
+    prior is 0. The sum over components of their statistics does not depend on responsibilities, so
+    the prior is the same in every pass, and nothing is stored. It does not concern the weights of
+    components.
     """
     family = None
     if isinstance(model, MixtureModel) and not model.is_constrained:
