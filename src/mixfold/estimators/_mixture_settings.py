@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
+import numpy as np
+
+from mixfold.core.conjugate import Prior
 from mixfold.core.family import Family
 from mixfold.core.learner import Learner
 from mixfold.core.source import Source
@@ -20,6 +24,7 @@ from mixfold.fitting.placement import DEFAULT, Placement
 from mixfold.fitting.under_constraints import UnderConstraints
 from mixfold.models.fixed import Fixed, constrained
 from mixfold.models.mixture_model import MixtureBackend, MixtureModel
+from mixfold.models.penalized_mixture import with_prior_of
 
 
 @dataclass(frozen=True)
@@ -34,14 +39,16 @@ class MixtureSettings:
     cells: Cells = COMPLETE
     labels: KnownLabels | None = None
     fixed: Fixed | None = None
+    prior: Prior | None = None
 
-    def constrained(self, fixed: Fixed | None) -> MixtureSettings:
-        """The settings for a model of which some parameters are fixed."""
-        if fixed is None:
-            return self
+    def constrained(self, fixed: Fixed | None, prior: Prior | None) -> MixtureSettings:
+        """The settings for a model of which some parameters are fixed, or with a prior."""
+        means: Any = None if prior is None else prior.means
+        if fixed is None and np.ndim(0.0 if means is None else means) < 2:
+            return replace(self, prior=prior)
         kinds = (UnderConstraints(self.initialization.start),)
         start = replace(self.initialization, kinds=kinds, exchangeable=False)
-        return replace(self, initialization=start, fixed=fixed)
+        return replace(self, initialization=start, fixed=fixed, prior=prior)
 
     def labelled(self, labels: KnownLabels | None) -> MixtureSettings:
         """The settings for rows with labels, from which initial parameters come."""
@@ -50,7 +57,8 @@ class MixtureSettings:
         start, some = self.initialization, self
         if start.random:
             number = 1 if labels.is_complete else start.candidates
-            kind = FromLabels() if self.fixed is None else UnderConstraints(FromLabels())
+            under = isinstance(start.start, UnderConstraints)
+            kind = UnderConstraints(FromLabels()) if under else FromLabels()
             start = replace(start, kinds=(kind,), candidates=number)
             some = replace(self, initialization=start)
         return replace(some, labels=labels)
@@ -79,7 +87,8 @@ class MixtureSettings:
         family = with_missing(family) if self.family.accepts_missing else family
         family = self.family_of_rows(family)
         family.check_columns(d)
-        model = constrained(MixtureModel(family, self.n_components, d), self.fixed)
+        model = MixtureModel(family, self.n_components, d)
+        model = with_prior_of(constrained(model, self.fixed), self.prior)
         return place.backend(model, self.n_threads)
 
     def check(self, source: Source) -> RowCheck:

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from mixfold.core.conjugate import Prior
 from mixfold.core.data_limits import without_limits
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
@@ -36,7 +37,6 @@ from mixfold.fitting.plan import check_served
 from mixfold.fitting.snapshot import MOST, Snapshot
 from mixfold.fitting.stream import Stream
 from mixfold.learners.search import kinds_for
-from mixfold.models.constrained_mixture import ConstrainedMixture
 from mixfold.models.fixed import Fixed
 from mixfold.models.labelled import without_label_column
 from mixfold.models.limits_from_data import with_model
@@ -106,7 +106,7 @@ class Streaming(LearnedAttributes):
             self.n_threads,
             self._cells_of(family, self._allows_missing),
         )
-        return settings.constrained(self.fixed)
+        return settings.constrained(self.fixed, self.prior)
 
     def _check_parameters(self) -> None:
         raise AssertionError("every estimator checks its parameters")
@@ -115,6 +115,7 @@ class Streaming(LearnedAttributes):
 
     classes: Any = None
     fixed: Fixed | None = None
+    prior: Prior | None = None
     _features: Any = None  # the columns of files that are no labels, while these are read
 
     @property
@@ -362,7 +363,8 @@ class Streaming(LearnedAttributes):
         for name, now, new in (
             ("n_components", learned.model.k, backend.model.k),
             ("family", without_limits(learned.model.family), given),
-            ("fixed", _constraints(learned.model), _constraints(backend.model)),
+            ("fixed", _known(learned.model, "constraints"), _known(backend.model, "constraints")),
+            ("prior", _known(learned.model, "prior"), _known(backend.model, "prior")),
         ):
             if not equal(now, new):
                 raise InvalidInputError(
@@ -383,6 +385,6 @@ class Streaming(LearnedAttributes):
         return replace(learned, learner=learner, stream=stream, streaming=True)
 
 
-def _constraints(model: MixtureModel) -> Any:
-    """What is fixed in a model."""
-    return model.constraints if isinstance(model, ConstrainedMixture) else None
+def _known(model: MixtureModel, name: str) -> Any:
+    """The constraints or the prior of a model; None if it has none."""
+    return getattr(model, name, None)

@@ -133,8 +133,8 @@ class _Reader:
         learned: Learned = estimator._now()
         if learned.model.is_constrained:
             raise InvalidInputError(
-                "standard errors of models with fixed or shared parameters are not known: fit "
-                "without fixed=..."
+                "standard errors of models with fixed or shared parameters, or a prior, are not "
+                "known: fit without fixed and prior"
             )
         self.params = learned.params
         complete = learned.model.family.for_complete_rows()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mixfold.core.checks import check_kind, check_least, check_whole
+from mixfold.core.conjugate import Prior
 from mixfold.core.data_limits import without_limits
 from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.family import Family
@@ -79,6 +80,9 @@ class Mixture(Uncertainty):
         has two components. None is the numbers of components, or names in the order of sorting.
     fixed : Fixed, default=None
         Parameters that are known, or that components share, such as `Fixed(weights="equal")`.
+    prior : Prior, default=None
+        A conjugate prior, under which learners of the EM kind find the parameters of highest
+        posterior density. Bayesian learners have a parameter of their own for it.
     columns : list of str, default=None
         Columns of a table or file to use; None is all.
     checkpoint : path, default=None
@@ -167,6 +171,7 @@ class Mixture(Uncertainty):
         unseen: str = "error",
         classes: Sequence[Any] | None = None,
         fixed: Fixed | None = None,
+        prior: Prior | None = None,
         columns: Sequence[str] | None = None,
         checkpoint: str | Path | None = None,
         checkpoint_every: float = 30.0,
@@ -188,6 +193,7 @@ class Mixture(Uncertainty):
         self.unseen = unseen
         self.classes = classes
         self.fixed = fixed
+        self.prior = prior
         self.columns = columns
         self.checkpoint = checkpoint
         self.checkpoint_every = checkpoint_every
@@ -329,3 +335,7 @@ class Mixture(Uncertainty):
         check_classes(self.classes)
         if self.fixed is not None:
             check_kind("fixed", self.fixed, Fixed)
+        if self.prior is not None:
+            check_kind("prior", self.prior, Prior)
+            if self.fixed is not None:
+                raise InvalidInputError("fixed and prior cannot be combined: leave one of them out")

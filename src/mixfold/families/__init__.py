@@ -15,5 +15,6 @@ HELPER_MODULES = (
     "observed_gaussian",
     "observed_student_t",
     "patterned_rows",
+    "same_params",
     "scores",
 )

@@ -13,7 +13,7 @@ from mixfold.core.rows import Array, Rows
 from mixfold.core.statistics import Blocks, BlockShape
 from mixfold.core.support import Support
 from mixfold.core.value import replace, value
-from mixfold.families._same_params import SameParams
+from mixfold.families.same_params import SameParams
 
 UNKNOWN = -1.0
 

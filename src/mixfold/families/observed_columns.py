@@ -19,7 +19,7 @@ from mixfold.core.support import Support
 from mixfold.core.value import replace, value
 from mixfold.families._central_values import central_values
 from mixfold.families._observed_posteriors import ObservedConjugate
-from mixfold.families._same_params import SameParams
+from mixfold.families.same_params import SameParams
 
 
 class Incomplete(SameParams):

@@ -49,6 +49,11 @@ def check_served(learner: Learner, model: Model) -> None:
     why = learner.why_unsupported(model)
     if why is not None:
         raise InvalidInputError(why)
+    if getattr(model, "has_prior", False) and not learner.counts_prior:
+        raise InvalidInputError(
+            f"{type(learner).__name__} does not learn mixtures with a prior: use 'em', 'auto', "
+            "'mini-batch-em', 'online-em' or 'reservoir-em'"
+        )
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,9 @@ from mixfold.core.rows import Array, Rows
 from mixfold.core.value import value
 from mixfold.models.assignment import from_centers
 from mixfold.models.constrained_mixture import ConstrainedMixture
+from mixfold.models.constraints import Constraints
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
+from mixfold.models.penalized_mixture import PenalizedMixture, of_rows
 
 
 @value
@@ -31,28 +33,27 @@ class UnderConstraints(Initializer[MixtureModel, MixtureParams]):
         return bool(self.inner.random)
 
     def draw(self, model: MixtureModel, rows: Rows, rng: np.random.Generator) -> MixtureParams:
-        assert isinstance(model, ConstrainedMixture)
-        free, known = model.unconstrained_model, model.constraints
+        assert isinstance(model, ConstrainedMixture | PenalizedMixture)
+        free, known = model.unconstrained_model, model.anchors
         if not (self.random and free.is_exchangeable):
             found = self.inner.draw(free, rows, rng)
         elif known.means is not None and not np.isnan(known.means).any():
             found = from_centers(free, rows, known.means)
         else:
-            found = matched(model, self.inner.draw(free, rows, rng))
-        return model.maximize(model.expected(found))[0]
+            found = matched(model, known, self.inner.draw(free, rows, rng))
+        return model.maximize(of_rows(model, model.expected(found), rows.total_weight()))[0]
 
 
-def matched(model: ConstrainedMixture, params: MixtureParams) -> MixtureParams:
+def matched(model: MixtureModel, known: Constraints, params: MixtureParams) -> MixtureParams:
     """The components in the order in which they are nearest to what is fixed."""
     from scipy.optimize import linear_sum_assignment
 
-    order = linear_sum_assignment(_distances(model, params))[1]
+    order = linear_sum_assignment(_distances(model, known, params))[1]
     return take_components(params, order, model.k)
 
 
-def _distances(model: ConstrainedMixture, params: MixtureParams) -> Array:
-    """How far component j is from what is fixed in component i, (K, K)."""
-    known = model.constraints
+def _distances(model: MixtureModel, known: Constraints, params: MixtureParams) -> Array:
+    """How far component j is from what is known of component i, (K, K)."""
     found = np.zeros((model.k, model.k))
     if known.fixed.any():
         far = model.family.symmetric_kl(known.components, params.components)

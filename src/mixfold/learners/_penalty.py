@@ -8,6 +8,7 @@ from mixfold.core.params import Params
 from mixfold.core.statistics import Statistics
 from mixfold.core.value import replace
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
+from mixfold.models.penalized_mixture import PenalizedMixture
 
 
 def with_prior(
@@ -22,8 +23,11 @@ def with_prior(
     component, whose estimates are the moments of the data; and 0 for a family whose share of the
     prior is 0. The sum over components of their statistics does not depend on responsibilities, so
     the prior is the same in every pass, and nothing is stored. It does not concern the weights of
-    components.
+    components. A model that has a prior of its own adds it in its M-step.
     """
+    if isinstance(model, PenalizedMixture):
+        assert isinstance(params, MixtureParams)
+        return statistics, model.log_prior(params, statistics)
     family = None
     if isinstance(model, MixtureModel) and not model.is_constrained:
         family = model.family

@@ -33,7 +33,10 @@ def no_prior(model: Model) -> str | None:
     if not isinstance(model, MixtureModel):
         return _refusal(repr(model))
     if model.is_constrained:
-        return "posteriors are learned of free parameters only: leave fixed out, or use 'em'"
+        return (
+            "the learner has a prior of its own, and learns free parameters only: leave fixed and "
+            "prior of the mixture out, or use 'em'"
+        )
     return None if conjugate_of(model.family) is not None else _without_prior(model.family)
 
 

@@ -196,7 +196,7 @@ class AnnealedSGD(Learner[AnnealedSGDState]):
 
     def why_unsupported(self, model: Model) -> str | None:
         if getattr(model, "is_constrained", False):
-            return "gradients are those of free parameters only: leave fixed out, or use 'em'"
+            return "gradients are of free parameters only: leave fixed and prior out, or use 'em'"
         if gradients_of(model) is not None:
             return None
         return (

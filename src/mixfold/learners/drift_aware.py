@@ -197,6 +197,11 @@ class DriftAware(Learner[DriftAwareState]):
         """The learner that draws its candidates with these initializers."""
         return replace(self, learner=row_keeping(self.learner).searching_from(kinds))
 
+    @property
+    def counts_prior(self) -> bool:  # type: ignore[override]
+        """Whether M-steps are made from statistics of all rows."""
+        return bool(self.learner.counts_prior)
+
     def rows_to_start(self, k: int, d: int) -> int:
         """The number of rows of a stream from which initial parameters are drawn."""
         return row_keeping(self.learner).rows_to_start(k, d)

@@ -20,6 +20,7 @@ HELPER_MODULES = (
     "limits_from_data",
     "merged_groups",
     "narrow_groups",
+    "penalized_mixture",
     "profiled_deviance",
     "random_effects",
     "residual_errors",

@@ -9,7 +9,7 @@ import numpy as np
 from mixfold.core.family import Family
 from mixfold.core.statistics import Statistics
 from mixfold.core.value import value
-from mixfold.families._same_params import SameParams
+from mixfold.families.same_params import SameParams
 from mixfold.models.constraints import Constraints
 from mixfold.models.labelled import without_label_column
 from mixfold.models.mixture_model import SMALLEST_WEIGHT, MixtureModel, MixtureParams
@@ -46,6 +46,11 @@ class ConstrainedMixture(MixtureModel):
     def unconstrained_model(self) -> MixtureModel:
         """The mixture without constraints."""
         return MixtureModel(self.family, self.k, self.d)
+
+    @property
+    def anchors(self) -> Constraints:
+        """What components that are drawn are matched with."""
+        return self.constraints
 
     def maximize(self, statistics: Statistics) -> tuple[MixtureParams, int]:
         if self.k != self.constraints.k:

@@ -52,6 +52,7 @@ class MixtureModel:
     """
 
     is_constrained: ClassVar[bool] = False  # whether M-steps are other than the family's
+    has_prior: ClassVar[bool] = False  # whether M-steps count a prior once among all rows
     only_means: ClassVar[bool] = False  # whether weights and scales are fixed
 
     family: Family
