@@ -27,12 +27,14 @@ if TYPE_CHECKING:
         OneCompartmentModel as OneCompartmentModel,
     )
     from mixfold.estimators.saving import load as load
+    from mixfold.models.fixed import Fixed as Fixed
     from mixfold.sources.csv_files import CsvFiles as CsvFiles
 
 __version__ = "0.1.0"
 
 OTHERS = {
     "CsvFiles": "mixfold.sources.csv_files",
+    "Fixed": "mixfold.models.fixed",
     "Prior": "mixfold.core.conjugate",
     "load": "mixfold.estimators.saving",
     "merge": "mixfold.estimators.merging",

@@ -107,6 +107,10 @@ Columns = Annotated[
 Weights = Annotated[
     str | None, option("--weights", metavar="COLUMN", help="The column of row weights.")
 ]
+Labels = Annotated[
+    str | None,
+    option("--labels", metavar="COLUMN", help="The column of known components or classes."),
+]
 Seed = Annotated[int, option("--seed", metavar="N", help="Random seed; default 0.", min=0)]
 Threads = Annotated[
     int | None,

@@ -46,6 +46,7 @@ def fit(
     missing: o.Missing = "marginalize",
     unseen: o.Unseen = "error",
     weights: o.Weights = None,
+    labels: o.Labels = None,
     csv: dict[str, Any],
     checkpoint: Annotated[
         Path | None,
@@ -110,7 +111,7 @@ def fit(
     data = found_files(bundled(files), csv)
     _check_outputs(model, output, force, [*data, Path(init)])
     watch = Watch(progress, budget_of(model.learner, max_iter), n_init)
-    _learn(model, with_csv(data, csv), weights, watch, output)
+    _learn(model, with_csv(data, csv), {"sample_weight": weights, "labels": labels}, watch, output)
     save_model(model, output)
     _summarize(model, watch, output)
 
@@ -131,8 +132,11 @@ def _check_outputs(model: Any, output: Path, force: bool, inputs: list[Location]
         check_checkpoint(model.checkpoint)
 
 
-def _learn(model: Any, data: Any, weights: str | None, watch: Watch, output: Path) -> None:
-    """Fit the model; after an interrupt, save what was learned and report it."""
+def _learn(model: Any, data: Any, named: dict[str, str | None], watch: Watch, output: Path) -> None:
+    """Fit the model; after an interrupt, save what was learned and report it.
+
+    `named` are the columns of weights and labels.
+    """
     from mixfold.cli._files import save_model
     from mixfold.cli._stopped import Stopped
     from mixfold.cli._tables import counted
@@ -140,7 +144,7 @@ def _learn(model: Any, data: Any, weights: str | None, watch: Watch, output: Pat
 
     model.progress = watch
     try:
-        model.fit(data, sample_weight=weights)
+        model.fit(data, **named)
     except KeyboardInterrupt as stop:
         ended = isinstance(stop, Terminated)
         how, code = ("terminated", TERMINATED) if ended else ("interrupted", INTERRUPTED)

@@ -39,6 +39,8 @@ class Family(ABC, Generic[ParamsT]):
     default_init: ClassVar[str] = "k-mle++"  # the default initializer of the family
     given_total: ClassVar[bool] = False  # whether densities are those of rows given their sums
 
+    exchangeable: ClassVar[bool] = True  # whether components can change places
+
     dependence: ClassVar[str] = "the values of a row depend on one another"  # for error messages
     has_categories: ClassVar[bool] = False  # whether values are codes of categories
 

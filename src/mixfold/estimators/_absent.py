@@ -22,6 +22,7 @@ def why_absent(name: str, learned: Learned) -> str:
         "lower_bound_": f"{learner} does not end with an update from all rows; use score(X)",
         "posterior_": f"{learner} learns no posterior; use 'online-vb' or 'moment-matching'",
         "components_in_use_": f"{learner} uses all; use OnlineVB(sparse=True) to leave some empty",
+        "classes_": "no labels were given: use fit(X, labels=...)",
         "drifts_": "use learner=DriftAware(...) to find changes in a stream",
     }
     return reasons.get(name, none)

@@ -14,7 +14,7 @@ from mixfold.core.learner_capabilities import for_one_pass, row_keeping
 from mixfold.core.missing_cells import has_missing
 from mixfold.core.source import Source
 from mixfold.core.value import at_home, is_value, replace
-from mixfold.estimators._edge import open_data
+from mixfold.estimators._known_labels import KnownLabels
 from mixfold.estimators._learned import Learned
 from mixfold.estimators._mixture_settings import MixtureSettings
 from mixfold.estimators._single_rows import SingleRows
@@ -30,6 +30,7 @@ from mixfold.fitting.progress import Lines, Progress, Silent
 from mixfold.fitting.sharded_pass import ShardedPass
 from mixfold.fitting.snapshot import MOST, Snapshot
 from mixfold.fitting.stream import Stream
+from mixfold.models.labelled import without_label_column
 from mixfold.models.limits_from_data import limited
 from mixfold.models.mixture_model import MixtureBackend, MixtureModel, count_degenerate
 from mixfold.sources.array_source import ArraySource
@@ -57,11 +58,12 @@ class Density(SingleRows):
     progress: Progress | None = None  # set by front ends that display progress
 
     _least_rows = 1
+    _fitted_labels: KnownLabels | None = None  # those of the last fit
     _ordered = True  # whether components are sorted at the end of a fit
 
     # learning
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, labels: Any = None) -> Self:
         """Fit the model, discarding what was learned before.
 
         Parameters
@@ -70,23 +72,22 @@ class Density(SingleRows):
             Rows to learn from.
         y : ignored
         sample_weight : array of n weights, or for tables and files the name of a column
+        labels : array of n labels, or for tables and files the name of a column
+            Known components of some rows: their numbers, or names of classes; -1, None or NaN
+            where they are not known.
         """
         with self._learning() as model:
             model._check_parameters()
             place = placement_for(model.engine, X)
+            X, labelling = model._divided(X, labels, sample_weight)
             settings = model._settings(model._family_for(X, sample_weight))
+            settings = settings.labelled(model._labels_for(X, labelling))
             model._check_outputs(settings.learner)
-            source = open_data(
-                model,
-                X,
-                sample_weight,
-                model._table_columns(),
-                reset=True,
-                least_rows=model._least_rows,
-                device=place.tensor_device,
-                cells=settings.cells,
+            settings, source = model._opened(
+                settings, X, sample_weight, labelling, place, True, model._least_rows
             )
-            model._learn_cells(settings.bound(source), source, place)
+            model._fitted_labels = settings.labels
+            model._learn_cells(settings, source, place)
         self._warn_of_degenerate()
         return self
 
@@ -241,6 +242,7 @@ class Density(SingleRows):
             learner.estimate(backend, fit.state),
         )
         assert isinstance(model, MixtureModel)
+        model = without_label_column(model)
         learned = Learned(
             model=model,
             learner=learner,
@@ -258,6 +260,7 @@ class Density(SingleRows):
             n_degenerate=count_degenerate(model, params),
             seed=0,
             streaming=False,
+            labels=self._fitted_labels,
         )
         # the sums of an interrupted pass refer to the present order of components
         ordered = self._ordered and fit.done and learner.exchangeable and plan.initial_params.random

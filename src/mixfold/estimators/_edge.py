@@ -136,7 +136,7 @@ def _open(
         source = opening(data, names, sample_weight, cells.codes)
         if source.columns is None and not isinstance(data, Source):
             _check_no_names(columns, sample_weight, "blocks that are arrays")
-        _remember_columns(estimator, source, reset)
+        remember_columns(estimator, source.columns, source.d, reset)
         return source
     named = sample_weight if isinstance(sample_weight, str) else None
     if not is_frame(data):
@@ -165,7 +165,7 @@ def _open_typed(
     named = sample_weight if isinstance(sample_weight, str) else None
     wanted = columns if reset or columns is not None else list(estimator.feature_names_in_)
     source = open_table(frame, wanted, named, cells.codes)
-    _remember_columns(estimator, source, reset)
+    remember_columns(estimator, source.columns, source.d, reset)
     if sample_weight is None or named is not None:
         return source
     return _weighted(source.x, sample_weight, source.columns)
@@ -197,15 +197,16 @@ def _weighted(x: Any, sample_weight: Any, columns: Any) -> ArraySource:
     return ArraySource(x, np.ascontiguousarray(weight), columns)
 
 
-def _remember_columns(estimator: Any, source: Source, reset: bool) -> None:
+def remember_columns(estimator: Any, columns: Sequence[str] | None, d: int, reset: bool) -> None:
+    """Set the attributes of scikit-learn that tell the columns, or check that d are as many."""
     if reset:
-        estimator.n_features_in_ = source.d
+        estimator.n_features_in_ = d
         estimator.__dict__.pop("feature_names_in_", None)
-        if source.columns is not None:
-            estimator.feature_names_in_ = np.asarray(source.columns, dtype=object)
-    elif source.d != estimator.n_features_in_:
+        if columns is not None:
+            estimator.feature_names_in_ = np.asarray(columns, dtype=object)
+    elif d != estimator.n_features_in_:
         raise InvalidInputError(
-            f"the source has {source.d} columns, but {type(estimator).__name__} was fitted with "
+            f"the source has {d} columns, but {type(estimator).__name__} was fitted with "
             f"{estimator.n_features_in_}"
         )
 

@@ -18,6 +18,8 @@ from mixfold.core.learner import Learner
 from mixfold.core.learner_capabilities import MonitorsDrift, row_keeping
 from mixfold.core.rows import Rows
 from mixfold.core.value import at_home, equal, field_names, replace, value
+from mixfold.estimators._known_labels import KnownLabels
+from mixfold.families.labelled_rows import WithLabels
 from mixfold.fitting.component_order import component_order, reorder
 from mixfold.fitting.history import History, no_history
 from mixfold.fitting.initialization import Initialization
@@ -26,6 +28,7 @@ from mixfold.fitting.snapshot import Snapshot, joined
 from mixfold.fitting.stream import Stream
 from mixfold.learners.changed_family import changed_model, changed_state
 from mixfold.models.bayesian_mixture import MixturePosterior
+from mixfold.models.labelled import with_label_column, without_label_column
 from mixfold.models.limits_from_data import limited, limited_by
 from mixfold.models.mixture_model import MixtureBackend, MixtureModel, count_degenerate
 
@@ -69,6 +72,7 @@ class Learned:
         "posterior_",
         "components_in_use_",
         "drifts_",
+        "classes_",
     )
 
     model: Any
@@ -83,18 +87,26 @@ class Learned:
     n_degenerate: int
     seed: int
     streaming: bool
+    labels: KnownLabels | None = None
 
     def check(self) -> None:
         """Raise an error for an invalid state."""
         check_kind("model", self.model, MixtureModel)
         self.model.family.check_columns(self.model.d)
         self.model.check_params(self.params)
-        check_learner(self.learner, self.model)
-        self.stream.check(self.learner, self.model)
+        if self.labels is not None:
+            self.labels.check(self.model.k)
+        check_learner(self.learner, self.training_model)
+        self.stream.check(self.learner, self.training_model)
         self.history.check()
         for name in ("n_seen", "n_rows", "n_iter", "n_degenerate"):
             check_count(name, getattr(self, name))
         check_seed("seed", self.seed)
+
+    @property
+    def training_model(self) -> MixtureModel:
+        """The model of the rows as they are learned, with a column of labels if there are any."""
+        return with_label_column(self.model, None if self.labels is None else self.labels.allowed)
 
     @property
     def n_features(self) -> int:
@@ -115,7 +127,9 @@ class Learned:
         known = state.params if state is not None and "params" in field_names(state) else None
         if not isinstance(known, MixturePosterior):
             return None
-        found: MixturePosterior = self.learner.flushed(Threads(self.model, 1), state).params
+        found: MixturePosterior = self.learner.flushed(
+            Threads(self.training_model, 1), state
+        ).params
         return found
 
     @property
@@ -140,10 +154,12 @@ class Learned:
         return float(log_likelihood if np.isnan(bound) else bound)
 
     @staticmethod
-    def nothing(model: MixtureModel, learner: Any, seed: int) -> Learned:
+    def nothing(
+        model: MixtureModel, learner: Any, seed: int, labels: KnownLabels | None
+    ) -> Learned:
         """The state before the first row of a stream."""
-        none = Stream(None, None, [])
-        return Learned(model, learner, none, None, 0, 0, 0, no_history(), False, 0, seed, True)
+        none, history = Stream(None, None, []), no_history()
+        return Learned(model, learner, none, None, 0, 0, 0, history, False, 0, seed, True, labels)
 
     def attributes(self) -> dict[str, Any]:
         """The public fitted attributes."""
@@ -161,6 +177,8 @@ class Learned:
             "converged_": self.converged,
             "n_degenerate_": self.n_degenerate,
         }
+        if self.labels is not None:
+            found["classes_"] = np.array(self.labels.names)
         for name, made in (
             ("lower_bound_", self.lower_bound),
             ("posterior_", self.posterior),
@@ -196,7 +214,7 @@ class Learned:
         n = len(rows)
         return replace(
             self,
-            model=backend.model,
+            model=without_label_column(backend.model),
             stream=stream,
             n_seen=self.n_seen + n,
             n_rows=self.n_rows + n,
@@ -221,10 +239,11 @@ class Learned:
         """The state that continues with another family; nothing that was learned is lost."""
         model = changed_model(self.model, change)
         check_served(self.learner, model)
+        of_rows = change if self.labels is None else WithLabels(change)
         return replace(
             self,
             model=model,
-            stream=changed_state(at_home(self.stream), self.model, change),
+            stream=changed_state(at_home(self.stream), self.training_model, of_rows),
             params=changed_state(self.params, self.model, change),
         )
 
@@ -261,8 +280,9 @@ class Learned:
         state = row_keeping(self.learner).settled(backend, state)
         stream = replace(self.stream, state=state)
         params = stream.estimate(backend, self.learner, initialization, self.seed)
-        model = row_keeping(self.learner).model_learned(self.model, state)
+        model = row_keeping(self.learner).model_learned(self.training_model, state)
         assert isinstance(model, MixtureModel)
+        model = without_label_column(model)
         n_degenerate = count_degenerate(model, params)
         return replace(
             self,

@@ -81,7 +81,7 @@ class RowStream(ABC):
             return kept.learned
         state, done = self.moment()
         learned = self._with(state, done).settle(self.backend, self.initialization)
-        until = done + row_keeping(learned.learner).rows_until_change(learned.model, state)
+        until = done + row_keeping(learned.learner).rows_until_change(learned.training_model, state)
         self._settled = Settled(done, until, learned)
         return learned
 

@@ -53,9 +53,9 @@ class ScikitLearnMixture(Density):
     def _family(self) -> Family:
         return Gaussian(self.covariance_type, floor=self._floor, reg_covar=self.reg_covar)
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, labels: Any = None) -> Self:
         """Fit the model, from the previous parameters if `warm_start` is set; see `Mixture.fit`."""
-        super().fit(X, y, sample_weight)
+        super().fit(X, y, sample_weight, labels)
         if not self.converged_ and self.max_iter > 0:
             warnings.warn(
                 "Best performing initialization did not converge. Try different init parameters, "
@@ -70,7 +70,8 @@ class ScikitLearnMixture(Density):
     ) -> InitialParams:
         """Initial parameters as scikit-learn draws them for arrays, ours for everything else."""
         source = sample.source
-        if not isinstance(source, WholeArray) or settings.learner.starts > 1:
+        drawn = settings.learner.starts > 1 or settings.labels is not None
+        if drawn or not isinstance(source, WholeArray):
             return super()._initial_params(settings, backend, sample, seed)
         if source.length < self.n_components:
             raise ValueError(

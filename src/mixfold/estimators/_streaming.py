@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from mixfold.core.conjugate import Prior
 from mixfold.core.data_limits import without_limits
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
@@ -23,19 +24,23 @@ from mixfold.core.value import at_home, equal
 from mixfold.estimators._cells import Cells
 from mixfold.estimators._changing_family import ChangingFamily, Given
 from mixfold.estimators._edge import check_rows, open_data
+from mixfold.estimators._known_labels import KnownLabels
+from mixfold.estimators._labelled_data import Labelling, divided
 from mixfold.estimators._learned import Learned
 from mixfold.estimators._learned_attributes import LearnedAttributes
 from mixfold.estimators._mixture_settings import MixtureSettings
 from mixfold.estimators._row_stream import RowStream, is_in_range, live_from
 from mixfold.fitting.initialization import Initialization
 from mixfold.fitting.loop import check_some
-from mixfold.fitting.placement import placement_for
+from mixfold.fitting.placement import Placement, placement_for
 from mixfold.fitting.plan import check_served
 from mixfold.fitting.snapshot import MOST, Snapshot
 from mixfold.fitting.stream import Stream
 from mixfold.learners.search import kinds_for
+from mixfold.models.fixed import Fixed
+from mixfold.models.labelled import without_label_column
 from mixfold.models.limits_from_data import with_model
-from mixfold.models.mixture_model import MixtureBackend
+from mixfold.models.mixture_model import MixtureBackend, MixtureModel
 from mixfold.sources.array_source import ArraySource
 from mixfold.sources.optional_arrow import arrow
 
@@ -93,7 +98,7 @@ class Streaming(LearnedAttributes):
         initialization = Initialization(
             kinds, learner.starts, learner.exchangeable, search_of(learner).prior_strength
         )
-        return MixtureSettings(
+        settings = MixtureSettings(
             family,
             learner,
             initialization,
@@ -101,44 +106,124 @@ class Streaming(LearnedAttributes):
             self.n_threads,
             self._cells_of(family, self._allows_missing),
         )
+        return settings.constrained(self.fixed, self.prior)
 
     def _check_parameters(self) -> None:
         raise AssertionError("every estimator checks its parameters")
 
+    # known labels
+
+    classes: Any = None
+    fixed: Fixed | None = None
+    prior: Prior | None = None
+    _features: Any = None  # the columns of files that are no labels, while these are read
+
+    @property
+    def _has_labels(self) -> bool:
+        """Whether rows have labels."""
+        learned = self.__dict__.get("_learned")
+        return self.classes is not None or (learned is not None and learned.labels is not None)
+
+    def _divided(self, X: Any, labels: Any, sample_weight: Any) -> tuple[Any, Labelling]:
+        """The data without a column of labels, and the labels."""
+        X, labelling = divided(X, labels)
+        if labelling.column is not None and self._chooses_families and self.columns is None:
+            self._features = labelling.features(X, sample_weight)
+        return X, labelling
+
+    @property
+    def _chooses_families(self) -> bool:
+        """Whether families depend on the columns of the data."""
+        return False
+
+    def _labels_for(self, X: Any, labelling: Labelling) -> KnownLabels | None:
+        """The labels of a first call, by the data or by `classes`."""
+        return labelling.known(self.classes, self.n_components, X)
+
+    def _known_labels(self, labelling: Labelling) -> KnownLabels | None:
+        """The labels of the calls before."""
+        known = self._learned.labels
+        if known is None and labelling.given is not None:
+            raise InvalidInputError(
+                "labels are given, but the model has been learned without any: give labels in the "
+                "first call too (-1 where they are not known), or name them in classes=[...] "
+                "before it"
+            )
+        return known
+
+    def _opened(
+        self,
+        settings: MixtureSettings,
+        X: Any,
+        sample_weight: Any,
+        labelling: Labelling,
+        place: Placement,
+        reset: bool,
+        least_rows: int = 1,
+    ) -> tuple[MixtureSettings, Source]:
+        """The rows to learn from, with their labels, and the settings for their columns."""
+        known = settings.labels
+        if known is not None and not place.is_default:
+            raise InvalidInputError(
+                f"labels are learned on the CPU only, and engine is {place.device}: leave it out"
+            )
+        columns = self._table_columns()
+        settings = replace(settings, cells=labelling.cells(settings.cells, known))
+        if known is not None and labelling.column is not None:
+            source = labelling.open_files(
+                self, X, sample_weight, columns, settings.cells, known, reset
+            )
+            self.__dict__.pop("_features", None)
+            return settings.bound(source), source
+        source = open_data(
+            self,
+            X,
+            sample_weight,
+            columns,
+            reset=reset,
+            least_rows=least_rows,
+            device=place.tensor_device,
+            cells=settings.cells,
+        )
+        source = source if known is None else labelling.attached(source, known)
+        return settings.bound(source), source
+
     # learning more rows
 
-    def partial_fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Update the model with more rows; the first call may have any number of them."""
+    def partial_fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, labels: Any = None
+    ) -> Self:
+        """Update the model with more rows; the first call may have any number of them.
+
+        Labels are as in `fit`. If there are any, they must be given in the first call, or named by
+        `classes`.
+        """
         known = self.__dict__.get("_learned")
         with self._learning() as model:
             model._check_parameters()
             first = not model.__sklearn_is_fitted__()
+            X, labelling = model._divided(X, labels, sample_weight)
             family = model._family_for(X, sample_weight, stream=True) if first else None
-            model._learn_more(model._settings(family), X, sample_weight)
+            named = model._labels_for(X, labelling) if first else model._known_labels(labelling)
+            settings = model._settings(family).labelled(named)
+            model._learn_more(settings, X, sample_weight, labelling)
         waiting = self._learned.stream.waiting is not None
         if not (waiting or self._live or (known and known.n_degenerate)):
             self._warn_of_degenerate()
         return self
 
-    def _learn_more(self, settings: MixtureSettings, X: Any, sample_weight: Any) -> None:
+    def _learn_more(
+        self, settings: MixtureSettings, X: Any, sample_weight: Any, labelling: Labelling
+    ) -> None:
         first = not self.__sklearn_is_fitted__()
         place = placement_for(self.engine, X)
         settings = replace(settings, cells=replace(settings.cells, grows=self._levels_grow))
-        source = open_data(
-            self,
-            X,
-            sample_weight,
-            self._table_columns(),
-            reset=first,
-            device=place.tensor_device,
-            cells=settings.cells,
-        )
-        settings = settings.bound(source)
+        settings, source = self._opened(settings, X, sample_weight, labelling, place, reset=first)
         if not first and self._learned.model.family.accepts_missing:
             settings = settings.for_missing()
         backend = settings.backend(source.d, place)
         learned = self._learn_blocks(settings, backend, source)
-        backend, live = with_model(backend, learned.model), None
+        backend, live = with_model(backend, learned.training_model), None
         if row_keeping(learned.learner).settles_late and place.is_default:
             live = live_from(learned, backend, settings.initialization)
         if live is not None:
@@ -160,8 +245,9 @@ class Streaming(LearnedAttributes):
                 for change in changes:
                     learned = learned.changed(change)
                     self._copies = deque[Snapshot](maxlen=MOST)  # the changed state has them
-                check_rows(family.family, source.columns, rows, range(seen, seen + len(rows)))
-                backend = with_model(backend, learned.model)
+                known = settings.family_of_rows(family.family)
+                check_rows(known, source.columns, rows, range(seen, seen + len(rows)))
+                backend = with_model(backend, learned.training_model)
                 learned = learned.advance(backend, settings.initialization, rows)
                 seen, weight = seen + len(rows), weight + rows.total_weight()
         check_some(seen, weight)
@@ -171,9 +257,14 @@ class Streaming(LearnedAttributes):
         """The same as `partial_fit`, under the name used by streaming libraries."""
         return self.partial_fit(X)
 
-    def learn_one(self, x: Any) -> Self:
-        """Learn one row, given as an array of d numbers or a dict of columns."""
+    def learn_one(self, x: Any, label: Any = None) -> Self:
+        """Learn one row, given as an array of d numbers or a dict of columns.
+
+        Its label may be known, as in `fit`.
+        """
         with self._writing or self._lock():
+            if label is not None or self._has_labels:
+                return self.partial_fit(self._as_table(x), labels=[label])
             live = self._live
             if live is None or not live.accepts(x):
                 row, names = self._as_row(x)
@@ -203,6 +294,13 @@ class Streaming(LearnedAttributes):
                 return None, names
             x = [cells.number(name, x.get(name)) for name in names]
         return np.asarray(x, dtype=np.float64).reshape(-1), None if names is None else list(names)
+
+    def _as_table(self, x: Any) -> Any:
+        """A row as data of one row."""
+        row, names = self._as_row(x)
+        if row is None:
+            return arrow().table({n: [x.get(n)] for n in names or ()})
+        return ArraySource(row[None], None, names)
 
     def _names_of(self, row: dict[str, Any]) -> list[str]:
         """The names of the columns of a row, which must be those of the model."""
@@ -258,11 +356,15 @@ class Streaming(LearnedAttributes):
         learner = row_keeping(learner).searching_from(settings.initialization.kinds)
         check_served(learner, backend.model)
         if not self.__sklearn_is_fitted__():
-            return Learned.nothing(backend.model, learner, self._seed())
+            model = without_label_column(backend.model)
+            return Learned.nothing(model, learner, self._seed(), settings.labels)
         learned = self._learned if self._live is None else self._live.learned()
+        given = without_label_column(backend.model).family
         for name, now, new in (
             ("n_components", learned.model.k, backend.model.k),
-            ("family", without_limits(learned.model.family), backend.model.family),
+            ("family", without_limits(learned.model.family), given),
+            ("fixed", _known(learned.model, "constraints"), _known(backend.model, "constraints")),
+            ("prior", _known(learned.model, "prior"), _known(backend.model, "prior")),
         ):
             if not equal(now, new):
                 raise InvalidInputError(
@@ -275,9 +377,14 @@ class Streaming(LearnedAttributes):
             return learned
         if learner.can_continue_from(learned.learner) and learned.stream.state is not None:
             return replace(learned, learner=learner, streaming=True)
-        backend = with_model(backend, learned.model)
+        backend = with_model(backend, learned.training_model)
         state = learner.init_after_fit(
             backend, learned.params, learned.n_rows, learned.weight, self._seed()
         )
         stream = Stream(None, state, [Snapshot(state, learned.n_seen, learned.n_rows)])
         return replace(learned, learner=learner, stream=stream, streaming=True)
+
+
+def _known(model: MixtureModel, name: str) -> Any:
+    """The constraints or the prior of a model; None if it has none."""
+    return getattr(model, name, None)

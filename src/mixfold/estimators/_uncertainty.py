@@ -133,6 +133,11 @@ class _Reader:
 
     def __init__(self, estimator: Any, X: Any, sample_weight: Any) -> None:
         learned: Learned = estimator._now()
+        if learned.model.is_constrained:
+            raise InvalidInputError(
+                "standard errors of models with fixed or shared parameters, or a prior, are not "
+                "known: fit without fixed and prior"
+            )
         self.params, self._n_threads = learned.params, estimator.n_threads
         complete = learned.model.family.for_complete_rows()
         self.model: MixtureModel = replace(learned.model, family=complete)

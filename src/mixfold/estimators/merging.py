@@ -84,6 +84,7 @@ def _checked(models: Sequence[Any]) -> tuple[list[Density], list[Learned]]:
         ("the number of columns", lambda _, one: one.model.d),
         ("columns", lambda m, _: [*map(str, getattr(m, "feature_names_in_", ()))] or None),
         ("learner", lambda m, _: m._learner()),
+        ("the labels", lambda _, one: one.labels),
     ]
     for name, read in alike:
         _check_same(name, [*map(read, models, known)])
@@ -135,7 +136,7 @@ def _joined(learned: Sequence[Learned]) -> Learned:
     first = learned[0]
     _check_same("the learner", [one.learner for one in learned])
     base = _common(learned, lambda one, state: [one.learner, _without_seed(state)])
-    backend = Threads(first.model, 1)
+    backend = Threads(first.training_model, 1)
     state = first.learner.merge(backend, base.state, [one.stream.state for one in learned])
     params = first.learner.estimate(backend, state)
     return replace(

@@ -7,7 +7,8 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any
 
-from mixfold.core.checks import check_least, check_whole
+from mixfold.core.checks import check_kind, check_least, check_whole
+from mixfold.core.conjugate import Prior
 from mixfold.core.data_limits import without_limits
 from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.family import Family
@@ -26,11 +27,13 @@ from mixfold.estimators._chosen_families import (
 from mixfold.estimators._column_facts import DATES, column_facts
 from mixfold.estimators._edge import family_from, learner_from, open_data
 from mixfold.estimators._evaluation import MARGINALIZE
+from mixfold.estimators._known_labels import check_classes
 from mixfold.estimators._table_notes import TableNotes
 from mixfold.estimators._uncertainty import Uncertainty
 from mixfold.families.product import Product
 from mixfold.fitting.initialization import initializer_for
 from mixfold.fitting.placement import placement_for
+from mixfold.models.fixed import Fixed
 
 OWN_LEVEL = "own-level"
 
@@ -72,6 +75,14 @@ class Mixture(Uncertainty):
         What is done with categories that were not learned. "error" refuses them in prediction, and
         `partial_fit` and `learn_one` make levels of them; "own-level" gives all categories that
         were not in the first data one level of their own.
+    classes : list, default=None
+        Names of the labels of `fit`, in the order of their components; a name that is given twice
+        has two components. None is the numbers of components, or names in the order of sorting.
+    fixed : Fixed, default=None
+        Parameters that are known, or that components share, such as `Fixed(weights="equal")`.
+    prior : Prior, default=None
+        A conjugate prior, under which learners of the EM kind find the parameters of highest
+        posterior density. Bayesian learners have a parameter of their own for it.
     columns : list of str, default=None
         Columns of a table or file to use; None is all.
     checkpoint : path, default=None
@@ -132,6 +143,8 @@ class Mixture(Uncertainty):
         For products, the parameters of every column, or group of columns.
     components_in_use_ : array
         Of `OnlineVB(sparse=True)`: the components with at least one row, the largest first.
+    classes_ : array
+        The names of the labels, in the order of their components, if there were labels.
     n_degenerate_ : int
         How many components are at a limit in some column: as narrow as the data's resolution
         allows, or with the smallest mean or probability.
@@ -158,6 +171,9 @@ class Mixture(Uncertainty):
         missing: str = MARGINALIZE,
         overrides: Any = None,
         unseen: str = "error",
+        classes: Sequence[Any] | None = None,
+        fixed: Fixed | None = None,
+        prior: Prior | None = None,
         columns: Sequence[str] | None = None,
         checkpoint: str | Path | None = None,
         checkpoint_every: float = 30.0,
@@ -177,6 +193,9 @@ class Mixture(Uncertainty):
         self.missing = missing
         self.overrides = overrides
         self.unseen = unseen
+        self.classes = classes
+        self.fixed = fixed
+        self.prior = prior
         self.columns = columns
         self.checkpoint = checkpoint
         self.checkpoint_every = checkpoint_every
@@ -199,6 +218,10 @@ class Mixture(Uncertainty):
     def _typed(self) -> bool:
         """Whether the family depends on the types of the columns."""
         return is_called(self.family, "auto") or isinstance(self.family, Product)
+
+    @property
+    def _chooses_families(self) -> bool:
+        return self._typed
 
     @property
     def _given_product(self) -> Product | None:
@@ -264,6 +287,8 @@ class Mixture(Uncertainty):
 
     def _table_columns(self) -> Sequence[str] | None:
         """The columns that are read: those of a product, if it names them."""
+        if self._features is not None:
+            return list(self._features)
         names = self.family.names if isinstance(self.family, Product) else None
         return self.columns if self.columns is not None else names
 
@@ -309,3 +334,10 @@ class Mixture(Uncertainty):
                 f"overrides is {self.overrides!r}: give a dict of columns and families"
             )
         check_least("checkpoint_every", self.checkpoint_every, 0.0)
+        check_classes(self.classes)
+        if self.fixed is not None:
+            check_kind("fixed", self.fixed, Fixed)
+        if self.prior is not None:
+            check_kind("prior", self.prior, Prior)
+            if self.fixed is not None:
+                raise InvalidInputError("fixed and prior cannot be combined: leave one of them out")

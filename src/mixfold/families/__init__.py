@@ -7,6 +7,7 @@ HELPER_MODULES = (
     "factor",
     "factor_analysis",
     "incomplete_rows",
+    "labelled_rows",
     "mean_params",
     "new_levels",
     "observed_columns",
@@ -15,5 +16,6 @@ HELPER_MODULES = (
     "observed_student_t",
     "observed_scores",
     "patterned_rows",
+    "same_params",
     "scores",
 )

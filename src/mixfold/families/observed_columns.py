@@ -8,9 +8,8 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from mixfold.core.capabilities import UnconstrainedCoordinates, conjugate_of, has_coordinates
+from mixfold.core.capabilities import conjugate_of
 from mixfold.core.conjugate import Conjugate
-from mixfold.core.data_limits import CanDegenerate, LimitsFromData, limits_of
 from mixfold.core.family import Family
 from mixfold.core.independent_columns import SeparableColumns
 from mixfold.core.missing_cells import filled
@@ -20,15 +19,26 @@ from mixfold.core.support import Support
 from mixfold.core.value import replace, value
 from mixfold.families._central_values import central_values
 from mixfold.families._observed_posteriors import ObservedConjugate
+from mixfold.families.same_params import SameParams
 
 
-class Incomplete(Family):
+class Incomplete(SameParams):
     """Base of families of rows with missing cells: what is not about cells is the same.
 
     Parameters, their coordinates and their limits are those of the family of complete rows.
     """
 
     complete: Family
+
+    @property
+    def like(self) -> Family:
+        return self.complete
+
+    def with_like(self, family: Family) -> Family:
+        return replace(self, complete=family)
+
+    def rows_of_like(self, x: NDArray[np.floating]) -> NDArray[np.floating]:
+        return filled(x.astype(np.float64), np.random.default_rng(0))
 
     @property
     def accepts_missing(self) -> bool:
@@ -38,27 +48,11 @@ class Incomplete(Family):
         return self.complete
 
     @property
-    def default_init(self) -> str:  # type: ignore[override]
-        """The initializer of the family of complete rows."""
-        return self.complete.default_init
-
-    @property
-    def has_categories(self) -> bool:  # type: ignore[override]
-        """Whether values are codes of categories."""
-        return self.complete.has_categories
-
-    @property
     def n_columns(self) -> int | None:
         return self.complete.n_columns
 
     def supports(self, d: int) -> tuple[Support, ...]:
         return self.complete.supports(d)
-
-    def at_column(self, column: int) -> Family:
-        return self.complete.at_column(column)
-
-    def support_message_of(self, column: int) -> str:
-        return self.complete.support_message_of(column)
 
     def out_of_support(self, x: Array) -> np.ndarray | None:
         outside = self.complete.out_of_support(x)
@@ -79,73 +73,9 @@ class Incomplete(Family):
     def n_parameters(self, k: int, d: int) -> int:
         return self.complete.n_parameters(k, d)
 
-    def attributes(self, params: Any) -> dict[str, Array]:
-        return self.complete.attributes(params)
-
-    def symmetric_kl(self, a: Any, b: Any) -> Array:
-        return self.complete.symmetric_kl(a, b)
-
-    def sort_keys(self, params: Any) -> Array:
-        return self.complete.sort_keys(params)
-
     def scipy_log_density(self, params: Any, x: Array) -> Array:
         found: Array = cast(Any, self.complete).scipy_log_density(params, x)
         return found
-
-    # capabilities of the family of complete rows
-
-    @property
-    def has_coordinates(self) -> bool:
-        return has_coordinates(self.complete)
-
-    @property
-    def _coordinates(self) -> UnconstrainedCoordinates:
-        return cast(UnconstrainedCoordinates, self.complete)
-
-    def unconstrained(self, params: Any) -> Array:
-        """Coordinates of the parameters."""
-        return self._coordinates.unconstrained(params)
-
-    def constrained(self, coordinates: Array, like: Any) -> Any:
-        """The inverse of `unconstrained`."""
-        return self._coordinates.constrained(coordinates, like)
-
-    def coordinate_scales(self, params: Any) -> Array:
-        """The natural length of each coordinate."""
-        return self._coordinates.coordinate_scales(params)
-
-    def degenerate(self, params: Any, weights: Array) -> NDArray[np.bool_]:
-        """Where components are at a limit."""
-        if isinstance(self.complete, CanDegenerate):
-            return self.complete.degenerate(params, weights)
-        return np.zeros((len(weights), self.sort_keys(params).shape[1]), dtype=bool)
-
-    @property
-    def takes_limits(self) -> bool:
-        """Whether limits come from the data."""
-        return limits_of(self.complete) is not None
-
-    @property
-    def _limits(self) -> LimitsFromData:
-        return cast(LimitsFromData, self.complete)
-
-    def with_limits(self, x: NDArray[np.floating]) -> Family:
-        """Limits from the observed cells."""
-        rows = filled(x.astype(np.float64), np.random.default_rng(0))
-        return replace(self, complete=self._limits.with_limits(rows))
-
-    def with_limits_of(self, params: Any, weights: Array) -> Family:
-        """Limits from parameters."""
-        return replace(self, complete=self._limits.with_limits_of(params, weights))
-
-    def without_limits(self) -> Family:
-        """Without limits from data."""
-        return replace(self, complete=self._limits.without_limits()) if self.takes_limits else self
-
-    def common_limits(self, others: list[Any]) -> Family:
-        """Limits that suit all data."""
-        complete = [other.complete for other in others]
-        return replace(self, complete=self._limits.common_limits(complete))
 
 
 @value

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from mixfold.core.arrays import is_array
 from mixfold.core.capabilities import UnconstrainedCoordinates, has_coordinates
+from mixfold.core.components import take_components
 from mixfold.core.ranking import levels
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Statistics
@@ -62,20 +62,8 @@ def reorder(thing: T, order: np.ndarray) -> T:
     if isinstance(thing, list):
         found = [reorder(item, order) for item in thing]
     elif isinstance(thing, MixtureParams | Statistics | MixturePosterior):
-        found = _taken(thing, order)
+        found = take_components(thing, order, len(order))
     elif is_value(thing):
         parts = {name: reorder(getattr(thing, name), order) for name in field_names(thing)}
         found = type(thing)(**parts)
     return found  # type: ignore[no-any-return]
-
-
-def _taken(thing: Any, order: np.ndarray) -> Any:
-    """Reorder every array that has one entry per component."""
-    if is_array(thing):
-        # arrays that components share, such as a tied covariance, have one entry
-        return np.ascontiguousarray(thing[order]) if len(thing) == len(order) else thing
-    if is_value(thing):
-        return type(thing)(**{n: _taken(getattr(thing, n), order) for n in field_names(thing)})
-    if isinstance(thing, tuple):
-        return tuple(_taken(item, order) for item in thing)
-    return thing

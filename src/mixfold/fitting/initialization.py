@@ -149,7 +149,7 @@ class Initialization:
     def _ordered(self, backend: MixtureBackend, params: MixtureParams) -> MixtureParams:
         """The parameters in this machine's memory, sorted if their order has no meaning."""
         params = at_home(params)
-        if not self.exchangeable:
+        if not (self.exchangeable and backend.model.is_exchangeable):
             return params
         return reorder(params, component_order(backend.model, params))
 
@@ -242,8 +242,8 @@ class SampledParams:
 
     @property
     def random(self) -> bool:
-        """Whether parameters are drawn, not given."""
-        return self.initialization.random
+        """Whether parameters are drawn in any order, not given."""
+        return self.initialization.random and self.backend.model.is_exchangeable
 
     def __len__(self) -> int:
         return self.number

@@ -19,7 +19,7 @@ from mixfold.fitting.progress import Progress, Silent
 class InitialParams(Protocol):
     """A sequence of initial parameters; each is requested once.
 
-    They are `random` if they are drawn, so that the order of components has no meaning.
+    They are `random` if they are drawn and the order of components has no meaning.
     """
 
     @property
@@ -49,6 +49,11 @@ def check_served(learner: Learner, model: Model) -> None:
     why = learner.why_unsupported(model)
     if why is not None:
         raise InvalidInputError(why)
+    if getattr(model, "has_prior", False) and not learner.counts_prior:
+        raise InvalidInputError(
+            f"{type(learner).__name__} does not learn mixtures with a prior: use 'em', 'auto', "
+            "'mini-batch-em', 'online-em' or 'reservoir-em'"
+        )
 
 
 @dataclass(frozen=True)

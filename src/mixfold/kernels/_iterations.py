@@ -221,6 +221,8 @@ def maximized(limits: Tensor, origin: Tensor, total: Moments) -> tuple[Tensor, .
 def iterations(fused: Any, x: Tensor, weight: Tensor | None, tile: int) -> Iterations | None:
     """Passes on the device, if M-steps of the family can be made there."""
     model = fused.model
+    if model.is_constrained:
+        return None
     if not isinstance(model.family, MaximizedOnDevice) or model.family.device_passes is None:
         return None
     if of_form(model, "diagonal"):

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from mixfold.core.backend import Assignment, Model
 from mixfold.core.rows import Array, Rows
 from mixfold.kernels.factor import FactorKernel
+from mixfold.kernels.labelled_rows import LabelledRowsKernel
 from mixfold.kernels.native import NativeKernel
 from mixfold.kernels.patterned_rows import PatternedRowsKernel
 from mixfold.kernels.product import ProductKernel
@@ -47,6 +48,8 @@ def kernel_for(model: Model) -> Kernel:
 
     The kernel of `Name` in models/file.py is `NameKernel` in kernels/file.py.
     """
+    if LabelledRowsKernel.supports(model):
+        return LabelledRowsKernel(model, kernel_for)
     for kernel in MIXTURE_KERNELS:
         if kernel.supports(model):
             chosen: Kernel = kernel(model)

@@ -87,7 +87,8 @@ class NativeKernel:
         self.model = model
         family = model.family
         self._gaussians, self._factorial = form_of(family)
-        self._updates = family.row_updates if isinstance(family, CompiledRowUpdates) else None
+        updates = family.row_updates if isinstance(family, CompiledRowUpdates) else None
+        self._updates = None if model.is_constrained else updates
         form = "linear" if self._gaussians is None else self._gaussians.form
         self._expect = getattr(_native, f"expect_{form}")
         self._posterior = getattr(_native, f"posterior_{form}")

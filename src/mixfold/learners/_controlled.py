@@ -55,6 +55,7 @@ class ControlledEM(Learner[ControlledState]):
     follows: ClassVar[bool] = False
     places = ("memory",)
     rereads = True
+    counts_prior = False
     batch_size: float
     max_iter: int
     memory: str | Path | None = None

@@ -216,7 +216,7 @@ class KeptEstimates:
             [*seed, 0],
             strength,
         )
-        return in_order_of_means(backend, found)
+        return in_order_of_means(backend, found) if backend.model.is_exchangeable else found
 
     def better(
         self, backend: MixtureBackend, kept: KeptRows, params: MixtureParams

@@ -19,6 +19,7 @@ from mixfold.core.schedule import Schedule
 from mixfold.core.statistics import Additive
 from mixfold.core.value import digest, replace
 from mixfold.learners._steps import RowCounts, retained
+from mixfold.models.penalized_mixture import of_rows
 
 ROUNDING = 1e-12
 
@@ -104,13 +105,14 @@ def join_statistics(
     before: tuple[Params, A],
     several: Sequence[A],
     counts: Counting,
+    n: float = 0.0,
 ) -> tuple[A, Params, int]:
     """Statistics after the rows of all states, their parameters, and degenerate components.
 
     Each of `several` is a mean s_i = rho_i s_0 + (1 - rho_i) q_i of the statistics before and those
     of its own rows. They are merged as rho s_0 + (1 - rho) q, where q is the mean of the q_i,
     weighted by their rows, and rho is the fraction that one learner would have retained after all
-    these rows. With steps 1/n this is the mean of all rows.
+    these rows. With steps 1/n this is the mean of all rows. A prior counts once among n rows.
     """
     params, statistics = before
     share = counts.gained / counts.gained.sum()
@@ -119,11 +121,11 @@ def join_statistics(
         parts = [f * model.sums(params, s) for f, s in zip(factors, several, strict=True)]
         sums = (1.0 - factors.sum()) * model.sums(params, statistics) + sum(parts)
         far = model.statistics(params, sums)
-        joined = far, *model.maximize(far)
+        joined = far, *model.maximize(of_rows(model, far, n))
         if not joined[-1]:
             return joined
     mean = weighted(lambda a, b, t: a.mix(b, t), several, counts.gained.tolist())
-    return mean, *model.maximize(mean)
+    return mean, *model.maximize(of_rows(model, mean, n))
 
 
 def check_same_kind(before: object, states: Sequence[object]) -> None:

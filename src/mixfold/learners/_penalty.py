@@ -8,6 +8,7 @@ from mixfold.core.params import Params
 from mixfold.core.statistics import Statistics
 from mixfold.core.value import replace
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
+from mixfold.models.penalized_mixture import PenalizedMixture
 
 
 def with_prior(
@@ -18,12 +19,18 @@ def with_prior(
     The lightest row counts once, so that neither a common factor of all weights nor the repetition
     of rows in place of weights matters.
 
-    It is None if there is no prior: for a family that has none, and for one component, whose
-    estimates are the moments of the data; and 0 for a family whose share of the prior is 0. The sum
-    over components of their statistics does not depend on responsibilities, so the prior is the
-    same in every pass, and nothing is stored. It does not concern the weights of components.
+    It is None if there is no prior: for a family that has none, with fixed parameters, and for one
+    component, whose estimates are the moments of the data; and 0 for a family whose share of the
+    prior is 0. The sum over components of their statistics does not depend on responsibilities, so
+    the prior is the same in every pass, and nothing is stored. It does not concern the weights of
+    components. A model that has a prior of its own adds it in its M-step.
     """
-    family = model.family if isinstance(model, MixtureModel) else None
+    if isinstance(model, PenalizedMixture):
+        assert isinstance(params, MixtureParams)
+        return statistics, model.log_prior(params, statistics)
+    family = None
+    if isinstance(model, MixtureModel) and not model.is_constrained:
+        family = model.family
     if not (strength > 0.0 and model.k > 1 and isinstance(family, WeakPrior)):
         return statistics, None
     share = family.prior_share if isinstance(family, ShrinksToData) else 1.0

@@ -32,6 +32,11 @@ def no_prior(model: Model) -> str | None:
     """Why a model has no conjugate prior; None if it has one."""
     if not isinstance(model, MixtureModel):
         return _refusal(repr(model))
+    if model.is_constrained:
+        return (
+            "the learner has a prior of its own, and learns free parameters only: leave fixed and "
+            "prior of the mixture out, or use 'em'"
+        )
     return None if conjugate_of(model.family) is not None else _without_prior(model.family)
 
 

@@ -47,7 +47,7 @@ from mixfold.learners._steps import (
     rows_to_step,
     weights_or_number,
 )
-from mixfold.learners._stochastic_state import Assign, StochasticState
+from mixfold.learners._stochastic_state import Assign, StochasticState, maximized, rows_once
 
 BRANCH = 2**32
 
@@ -251,7 +251,7 @@ class StochasticEM(Learner[StochasticState]):
         state = replace(state, statistics=statistics, learned=learned, updates=state.updates + 1)
         if self._is_warming_up(state):
             return state, [info]
-        params, n_degenerate = backend.model.maximize(statistics)
+        params, n_degenerate = maximized(backend.model, state, statistics)
         state = replace(state, params=params, n_degenerate=state.n_degenerate + n_degenerate)
         return self._averaged(backend, self._truncated(backend, state)), [info]
 
@@ -377,6 +377,7 @@ class StochasticEM(Learner[StochasticState]):
             (before.params, before.statistics),
             [state.statistics for state in weighty],
             counting(self.schedule, self._size, before.learned, [s.learned for s in weighty]),
+            rows_once(after),
         )
         after = replace(after, statistics=statistics)
         if self._is_warming_up(after):

@@ -11,6 +11,7 @@ from mixfold.core.statistics import Additive
 from mixfold.core.value import value
 from mixfold.learners._gathering import Gathered
 from mixfold.learners._steps import RowCounts
+from mixfold.models.penalized_mixture import of_rows
 
 Assign = Literal["expected", "mode", "draw", "lookahead"]
 """How a row is assigned to components; see `core.backend.Assignment`, and `_lookahead.py`."""
@@ -54,3 +55,14 @@ class StochasticState:
         check_least("averaged", self.averaged, len(averages))
         check_least("region", self.region, 0.0)
         check_seed("seed", self.seed)
+
+
+def rows_once(state: StochasticState) -> float:
+    """The weight of the rows that were learned, passes not counted."""
+    return state.learned.behind[1] / (state.passes + 1)
+
+
+def maximized(model: Model, state: StochasticState, statistics: Additive) -> tuple[Params, int]:
+    """The M-step; a prior counts once among the rows."""
+    found: tuple[Params, int] = model.maximize(of_rows(model, statistics, rows_once(state)))
+    return found

@@ -195,6 +195,8 @@ class AnnealedSGD(Learner[AnnealedSGDState]):
             )
 
     def why_unsupported(self, model: Model) -> str | None:
+        if getattr(model, "is_constrained", False):
+            return "gradients are of free parameters only: leave fixed and prior out, or use 'em'"
         if gradients_of(model) is not None:
             return None
         return (

@@ -197,6 +197,11 @@ class DriftAware(Learner[DriftAwareState]):
         """The learner that draws its candidates with these initializers."""
         return replace(self, learner=row_keeping(self.learner).searching_from(kinds))
 
+    @property
+    def counts_prior(self) -> bool:  # type: ignore[override]
+        """Whether M-steps are made from statistics of all rows."""
+        return bool(self.learner.counts_prior)
+
     def rows_to_start(self, k: int, d: int) -> int:
         """The number of rows of a stream from which initial parameters are drawn."""
         return row_keeping(self.learner).rows_to_start(k, d)
@@ -283,8 +288,8 @@ class DriftAware(Learner[DriftAwareState]):
     def _mixture(self, backend: Backend) -> MixtureBackend | None:
         """The backend if recent rows are fitted."""
         fitted = self.recent_rows > 0 and self.exchangeable
-        is_mixture = isinstance(backend.model, MixtureModel)
-        return cast(MixtureBackend, backend) if fitted and is_mixture else None
+        mixture = isinstance(backend.model, MixtureModel) and backend.model.is_exchangeable
+        return cast(MixtureBackend, backend) if fitted and mixture else None
 
     def _with_recent(
         self, backend: Backend, state: DriftAwareState, window: Rows

@@ -66,6 +66,11 @@ class OnlineKMLE(OnlineEM):
             )
 
     @property
+    def counts_prior(self) -> bool:  # type: ignore[override]
+        """Whether M-steps are made from statistics of all rows."""
+        return self.strategy != "lookahead"
+
+    @property
     def assign(self) -> Assign:
         """How a row is assigned."""
         return STRATEGIES[self.strategy]

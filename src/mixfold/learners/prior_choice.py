@@ -52,7 +52,8 @@ def chosen_share(
     were found with the prior are fitted anew to all folds but one, and scored on it.
     """
     model = backend.model
-    if not (strength > 0.0 and model.k > 1 and isinstance(model.family, ShrinksToData)):
+    chosen = strength > 0.0 and model.k > 1 and not model.is_constrained
+    if not (chosen and isinstance(model.family, ShrinksToData)):
         return 1.0
     rows = distinct(sample.on_host())
     n = effective_number(rows.weights())

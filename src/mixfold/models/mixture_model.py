@@ -51,6 +51,8 @@ class MixtureModel:
     a row of the family's table of sums, which begins with its total responsibility.
     """
 
+    is_constrained: ClassVar[bool] = False  # whether M-steps are other than the family's
+    has_prior: ClassVar[bool] = False  # whether M-steps count a prior once among all rows
     only_means: ClassVar[bool] = False  # whether weights and scales are fixed
 
     family: Family
@@ -78,6 +80,11 @@ class MixtureModel:
         outside = self.family.out_of_support(rows.x)
         if outside is not None and outside.any():
             raise InvalidInputError(f"rows are outside the support of {self.family!r}")
+
+    @property
+    def is_exchangeable(self) -> bool:
+        """Whether components can change places."""
+        return self.family.exchangeable
 
     @property
     def has_labels(self) -> bool:
