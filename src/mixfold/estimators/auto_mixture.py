@@ -15,7 +15,6 @@ from mixfold.core.checks import check_above, check_whole
 from mixfold.core.errors import (
     InvalidInputError,
     LearningWarning,
-    MissingExtraError,
     MissingValueError,
     unknown_name,
 )
@@ -25,6 +24,7 @@ from mixfold.core.missing_cells import has_missing
 from mixfold.core.registry import is_called
 from mixfold.core.rows import Rows
 from mixfold.core.source import Source
+from mixfold.estimators._axes import axes_for
 from mixfold.estimators._candidate_starts import InMemory, Starts, read_in_memory
 from mixfold.estimators._candidates import CRITERIA, HELD_OUT, Candidate
 from mixfold.estimators._cells import frame_of
@@ -328,11 +328,7 @@ class AutoMixture(DensityMixin, Guarded):  # type: ignore[misc]
         The axes.
         """
         check_is_fitted(self)
-        try:
-            import matplotlib.pyplot as plt
-        except ImportError as error:
-            raise MissingExtraError("matplotlib", "studies", "drawing") from error
-        axes = plt.gca() if ax is None else ax
+        axes = axes_for(ax)
         column = self.criterion.replace("-", "_")
         names, k, reached = (
             [_plain(cell) for cell in self.results_[name]]
@@ -373,6 +369,7 @@ class AutoMixture(DensityMixin, Guarded):  # type: ignore[misc]
     standard_errors = _of_best(Mixture.standard_errors)
     confidence_intervals = _of_best(Mixture.confidence_intervals)
     summary = _of_best(Mixture.summary)
+    component_clusters = _of_best(Mixture.component_clusters)
 
     def __getattr__(self, name: str) -> Any:
         best = self.__dict__.get("best_estimator_")

@@ -23,11 +23,11 @@ from mixfold.estimators._chosen_families import (
     for_stream,
     with_levels,
 )
+from mixfold.estimators._clustering import Clustering
 from mixfold.estimators._column_facts import DATES, column_facts
 from mixfold.estimators._edge import family_from, learner_from, open_data
 from mixfold.estimators._evaluation import MARGINALIZE
 from mixfold.estimators._table_notes import TableNotes
-from mixfold.estimators._uncertainty import Uncertainty
 from mixfold.families.product import Product
 from mixfold.fitting.initialization import initializer_for
 from mixfold.fitting.placement import placement_for
@@ -35,7 +35,7 @@ from mixfold.fitting.placement import placement_for
 OWN_LEVEL = "own-level"
 
 
-class Mixture(Uncertainty):
+class Mixture(Clustering):
     """A finite mixture of any family, fitted by any learner, from any source.
 
     Components are sorted by their means, unless `init` gave them an order, or `partial_fit` has

@@ -14,6 +14,7 @@ HELPER_MODULES = (
     "imputation",
     "information",
     "limits_from_data",
+    "merged_components",
     "merged_groups",
     "narrow_groups",
     "profiled_deviance",
