@@ -42,8 +42,8 @@ class Learner(ABC, Generic[StateT]):
     that `rereads` needs a source that can be read again in the same order. One that
     `supports_warm_start` can continue from its state after a fit. If the learner is `exchangeable`,
     components may be put into any order. One that `adds_levels` can continue when a column has a
-    category that it did not have before. Initial parameters are the best of `starts` candidates,
-    drawn from about `sample_size` rows.
+    category that it did not have before, and one that `serves_noise` learns mixtures with noise.
+    Initial parameters are the best of `starts` candidates, drawn from about `sample_size` rows.
 
     What only some learners have, such as `merge`, is a capability: see
     `core/learner_capabilities.py`. `merge` flushes states that hold buffered rows; functions for it
@@ -58,6 +58,7 @@ class Learner(ABC, Generic[StateT]):
     supports_warm_start = False
     exchangeable = True
     adds_levels = True
+    serves_noise = False
 
     def default_initializer(self, family: Family) -> str | None:
         """The name of the learner's default initializer; None for that of the family."""

@@ -86,7 +86,8 @@ class Density(Streaming):
                 device=place.tensor_device,
                 cells=settings.cells,
             )
-            model._learn_cells(settings.bound(source), source, place)
+            settings = settings.bound(source).with_noise(model.noise, source)
+            model._learn_cells(settings, source, place)
         self._warn_of_degenerate()
         return self
 

@@ -37,6 +37,11 @@ from mixfold.models.mixture_model import MixtureModel
 MARGINALIZE = "marginalize"
 
 
+def noise_last(labels: Any, model: MixtureModel) -> Any:
+    """Labels with -1 in place of the number of noise, which comes after the K components."""
+    return labels - (model.k + 1) * (labels == model.k) if model.has_noise else labels
+
+
 class Evaluation(DensityMixin, Guarded):  # type: ignore[misc]
     """The methods of a fitted mixture."""
 
@@ -140,12 +145,18 @@ class Evaluation(DensityMixin, Guarded):  # type: ignore[misc]
         return sum(float(p.sum()) for p in parts) / sum(len(p) for p in parts)
 
     def predict_proba(self, X: Any) -> Any:
-        """Responsibilities (n, K); a tensor if X is one on a device."""
+        """Responsibilities (n, K), with noise (n, K + 1); a tensor if X is one on a device."""
         return concatenated([part[1] for part in self._posteriors(X, True)])
 
     def predict(self, X: Any) -> Any:
-        """The most probable component of each row; a tensor if X is one on a device."""
-        return concatenated([part[1].argmax(axis=1) for part in self._posteriors(X, True)])
+        """The most probable component of each row; a tensor if X is one on a device.
+
+        It is -1 where noise is more probable than every component.
+        """
+        check_is_fitted(self)
+        model = self._twin()
+        labels = concatenated([part[1].argmax(axis=1) for part in model._posteriors(X, True)])
+        return noise_last(labels, model._current().model)
 
     # methods for Bayesian learners
 

@@ -28,6 +28,7 @@ from mixfold.learners.changed_family import changed_model, changed_state
 from mixfold.models.bayesian_mixture import MixturePosterior
 from mixfold.models.limits_from_data import limited, limited_by
 from mixfold.models.mixture_model import MixtureBackend, MixtureModel, count_degenerate
+from mixfold.models.noise_mixture import NoiseParams
 
 
 def check_learner(learner: Any, model: Model) -> None:
@@ -51,6 +52,7 @@ class Learned:
         "learner_",
         "params_",
         "weights_",
+        "noise_weight_",
         "means_",
         "covariances_",
         "precisions_",
@@ -150,6 +152,8 @@ class Learned:
             "converged_": self.converged,
             "n_degenerate_": self.n_degenerate,
         }
+        if isinstance(self.params, NoiseParams):
+            found["noise_weight_"] = self.params.noise
         for name, made in (("lower_bound_", self.lower_bound), ("posterior_", self.posterior)):
             if made is not None:
                 found[name] = made

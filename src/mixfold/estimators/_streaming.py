@@ -26,6 +26,7 @@ from mixfold.estimators._edge import check_rows, open_data
 from mixfold.estimators._learned import Learned
 from mixfold.estimators._learned_attributes import LearnedAttributes
 from mixfold.estimators._mixture_settings import MixtureSettings
+from mixfold.estimators._noise import wants_noise
 from mixfold.estimators._row_stream import RowStream, is_in_range, live_from
 from mixfold.fitting.initialization import Initialization
 from mixfold.fitting.loop import check_some
@@ -45,6 +46,7 @@ class Streaming(LearnedAttributes):
 
     n_components: int
     columns: Any = None
+    noise: Any = None
 
     # defined by subclasses
 
@@ -61,7 +63,8 @@ class Streaming(LearnedAttributes):
         self, family: Family, learner: Learner, start: Initializer
     ) -> tuple[Initializer, ...]:
         """The initializers that take turns."""
-        varied = search_of(learner).varied_starts and is_called(getattr(self, "init", None), "auto")
+        varied = search_of(learner).varied_starts or wants_noise(self.noise)
+        varied = varied and is_called(getattr(self, "init", None), "auto")
         return kinds_for(family) if varied else (start,)
 
     def _family_for(self, X: Any, sample_weight: Any, stream: bool = False) -> Family:
@@ -90,8 +93,10 @@ class Streaming(LearnedAttributes):
         family, learner = self._known_family() if family is None else family, self._learner()
         start = self._start(family, learner)
         kinds = self._kinds(family, learner, start)
+        # a single draw of centres would often take rows that are noise
+        starts = max(learner.starts, len(kinds)) if wants_noise(self.noise) else learner.starts
         initialization = Initialization(
-            kinds, learner.starts, learner.exchangeable, search_of(learner).prior_strength
+            kinds, starts, learner.exchangeable, search_of(learner).prior_strength
         )
         return MixtureSettings(
             family,
@@ -133,7 +138,7 @@ class Streaming(LearnedAttributes):
             device=place.tensor_device,
             cells=settings.cells,
         )
-        settings = settings.bound(source)
+        settings = self._with_noise(settings.bound(source), source)
         if not first and self._learned.model.family.accepts_missing:
             settings = settings.for_missing()
         backend = settings.backend(source.d, place)
@@ -148,6 +153,13 @@ class Streaming(LearnedAttributes):
         self._remember(
             replace(learned, stream=at_home(learned.stream)) if not place.is_default else learned
         )
+
+    def _with_noise(self, settings: MixtureSettings, source: Source) -> MixtureSettings:
+        """The settings with the box of noise: that of the first call, which the user has given."""
+        if not self.__sklearn_is_fitted__():
+            return settings.with_noise(self.noise, source, reads=False)
+        model = self._learned.model
+        return replace(settings, box=model.box) if model.has_noise else settings
 
     def _learn_blocks(
         self, settings: MixtureSettings, backend: MixtureBackend, source: Source
@@ -237,6 +249,7 @@ class Streaming(LearnedAttributes):
             return None
         names = getattr(self, "feature_names_in_", None)
         check_rows(settings.family, names, Rows(x[None]), [known.n_rows])
+        settings = replace(settings, box=known.model.box) if known.model.has_noise else settings
         backend = settings.backend(self.n_features_in_)
         learned = self._streaming(settings, backend)
         live = live_from(learned, with_model(backend, learned.model), settings.initialization)
@@ -262,6 +275,7 @@ class Streaming(LearnedAttributes):
         learned = self._learned if self._live is None else self._live.learned()
         for name, now, new in (
             ("n_components", learned.model.k, backend.model.k),
+            ("noise", learned.model.has_noise, wants_noise(self.noise)),
             ("family", without_limits(learned.model.family), backend.model.family),
         ):
             if not equal(now, new):

@@ -18,6 +18,7 @@ from mixfold.estimators._cells import cells_of
 from mixfold.estimators._conditioning import Conditioning
 from mixfold.estimators._edge import check_rows, open_data, seed_from
 from mixfold.estimators._learned import Learned
+from mixfold.estimators._noise import check_no_noise
 from mixfold.families.product import Product
 from mixfold.fitting.bootstrap import parametric_replicates, weighted_replicates
 from mixfold.fitting.loop import check_some
@@ -131,6 +132,7 @@ class _Reader:
 
     def __init__(self, estimator: Any, X: Any, sample_weight: Any) -> None:
         learned: Learned = estimator._now()
+        check_no_noise(learned.model, "estimates")
         self.params = learned.params
         complete = learned.model.family.for_complete_rows()
         self.model: MixtureModel = replace(learned.model, family=complete)

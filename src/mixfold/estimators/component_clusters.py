@@ -11,7 +11,9 @@ from mixfold.core.arrays import concatenated, to_device_of
 from mixfold.core.checks import check_whole
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Array
+from mixfold.core.value import replace
 from mixfold.estimators._axes import axes_for
+from mixfold.estimators._evaluation import noise_last
 from mixfold.models.merged_components import Merges, change_point, cluster_labels
 
 
@@ -51,18 +53,22 @@ class ComponentClusters:
         return cluster_labels(self.merges, self._number(n_clusters))
 
     def predict_proba(self, X: Any, n_clusters: int | None = None) -> Any:
-        """Probabilities of the clusters for every row, (n, n_clusters)."""
+        """Probabilities of the clusters for every row, (n, n_clusters); noise is a last column."""
         return concatenated(list(self._probabilities(X, n_clusters)))
 
     def predict(self, X: Any, n_clusters: int | None = None) -> Any:
-        """The most probable cluster of every row."""
-        return concatenated([part.argmax(axis=1) for part in self._probabilities(X, n_clusters)])
+        """The most probable cluster of every row, -1 for noise."""
+        parts = [part.argmax(axis=1) for part in self._probabilities(X, n_clusters)]
+        model = replace(self.mixture.model_, k=self._number(n_clusters))
+        return noise_last(concatenated(parts), model)
 
     def _probabilities(self, X: Any, n_clusters: int | None) -> Iterator[Any]:
         labels = self.labels(n_clusters)
+        if self.mixture.model_.has_noise:  # which is the last column before and after
+            labels = np.append(labels, labels.max() + 1)
         members = np.eye(labels.max() + 1)[labels]
         for _, r in self.mixture.iter_posteriors(X):
-            yield r[:, : len(members)] @ to_device_of(r, members)
+            yield r @ to_device_of(r, members)
 
     def _number(self, n_clusters: int | None) -> int:
         if n_clusters is None:

@@ -7,6 +7,7 @@ HELPER_MODULES = (
     "column_scaling",
     "conditioning",
     "crossed_moments",
+    "dense_rows",
     "directions",
     "estimate_covariance",
     "estimates",
