@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mixfold import errors as errors
     from mixfold.core.conjugate import Prior as Prior
     from mixfold.estimators.auto_mixture import AutoMixture as AutoMixture
+    from mixfold.estimators.bootstrap_test import bootstrap_test as bootstrap_test
     from mixfold.estimators.crossed_mixed_model import CrossedMixedModel as CrossedMixedModel
     from mixfold.estimators.gaussian_mixture import GaussianMixture as GaussianMixture
     from mixfold.estimators.linear_mixed_model import LinearMixedModel as LinearMixedModel
@@ -31,6 +32,7 @@ __version__ = "0.1.0"
 OTHERS = {
     "CsvFiles": "mixfold.sources.csv_files",
     "Prior": "mixfold.core.conjugate",
+    "bootstrap_test": "mixfold.estimators.bootstrap_test",
     "load": "mixfold.estimators.saving",
     "merge": "mixfold.estimators.merging",
 }

@@ -2,6 +2,7 @@
 
 # modules for other packages, without a registered class
 HELPER_MODULES = (
+    "bootstrap_test",
     "component_clusters",
     "formula_nodes",
     "learned_crossed",
