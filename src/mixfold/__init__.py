@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from mixfold.estimators.bayesian_gaussian_mixture import (
         BayesianGaussianMixture as BayesianGaussianMixture,
     )
+    from mixfold.estimators.bootstrap_test import bootstrap_test as bootstrap_test
     from mixfold.estimators.crossed_mixed_model import CrossedMixedModel as CrossedMixedModel
     from mixfold.estimators.gaussian_mixture import GaussianMixture as GaussianMixture
     from mixfold.estimators.linear_mixed_model import LinearMixedModel as LinearMixedModel
@@ -36,6 +37,7 @@ OTHERS = {
     "CsvFiles": "mixfold.sources.csv_files",
     "Fixed": "mixfold.models.fixed",
     "Prior": "mixfold.core.conjugate",
+    "bootstrap_test": "mixfold.estimators.bootstrap_test",
     "load": "mixfold.estimators.saving",
     "merge": "mixfold.estimators.merging",
 }

@@ -40,6 +40,14 @@ def test_a_row_is_a_row_of_an_array(model: Any) -> None:
         assert model.score_one(x.tolist()) == model.score_one(x[::-1].copy()[::-1])
 
 
+def test_noise_is_minus_one() -> None:
+    rows = np.concatenate([X, [[30.0, -30.0, 30.0], [-30.0, 30.0, 30.0]]])
+    model = Mixture("gaussian", 2, noise=True, random_state=0).fit(rows)
+    assert [model.predict_one(x) for x in rows[-2:]] == [-1, -1]
+    assert model.predict_one(X[0]) == model.predict(X[:1])[0]
+    assert model.score_one(rows[-1]) == pytest.approx(model.score_samples(rows)[-1])
+
+
 def test_counts_and_positive_values() -> None:
     counts = RNG.poisson(4.0, size=(200, 2)).astype(float)
     model = Mixture("poisson", 2, random_state=0).fit(counts)

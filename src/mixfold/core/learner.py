@@ -42,9 +42,9 @@ class Learner(ABC, Generic[StateT]):
     that `rereads` needs a source that can be read again in the same order. One that
     `supports_warm_start` can continue from its state after a fit. If the learner is `exchangeable`,
     components may be put into any order. One that `adds_levels` can continue when a column has a
-    category that it did not have before, and one that `counts_prior` makes M-steps of models with a
-    prior from statistics of all rows. Initial parameters are the best of `starts` candidates,
-    drawn from about `sample_size` rows.
+    category that it did not have before, one that `counts_prior` makes M-steps of models with a
+    prior from statistics of all rows, and one that `serves_noise` learns mixtures with noise.
+    Initial parameters are the best of `starts` candidates, drawn from about `sample_size` rows.
 
     What only some learners have, such as `merge`, is a capability: see
     `core/learner_capabilities.py`. `merge` flushes states that hold buffered rows; functions for it
@@ -60,6 +60,7 @@ class Learner(ABC, Generic[StateT]):
     exchangeable = True
     adds_levels = True
     counts_prior = True
+    serves_noise = False
 
     def default_initializer(self, family: Family) -> str | None:
         """The name of the learner's default initializer; None for that of the family."""

@@ -1,4 +1,12 @@
 """Estimators with the interface of scikit-learn."""
 
 # modules for other packages, without a registered class
-HELPER_MODULES = ("formula_nodes", "learned_crossed", "learned_effects", "merging", "saving")
+HELPER_MODULES = (
+    "bootstrap_test",
+    "component_clusters",
+    "formula_nodes",
+    "learned_crossed",
+    "learned_effects",
+    "merging",
+    "saving",
+)

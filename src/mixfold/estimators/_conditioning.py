@@ -18,6 +18,7 @@ from mixfold.estimators._density import Density
 from mixfold.estimators._edge import check_rows, seed_from
 from mixfold.estimators._frames import is_frame
 from mixfold.estimators._learned import Learned
+from mixfold.estimators._noise import check_no_noise
 from mixfold.fitting.history import no_history
 from mixfold.fitting.stream import Stream
 from mixfold.learners.em import EM
@@ -50,6 +51,7 @@ class Conditioning(Density):
         check_is_fitted(self)
         model = self._twin()
         learned, seed = model._current(), random_state
+        check_no_noise(learned.model, "impute")
         rng = np.random.default_rng(seed_from(self.random_state if seed is None else seed))
         blocks = model._rows(X, learned)
         done = [impute(learned.model, learned.params, rows.x, method, rng) for rows in blocks]
@@ -64,6 +66,7 @@ class Conditioning(Density):
         check_is_fitted(self)
         model = self._twin()
         learned = model._current()
+        check_no_noise(learned.model, "explain")
         blocks = model._rows(X, learned)
         found = [contributions(learned.model, learned.params, rows.x) for rows in blocks]
         return self._as_given(X, np.concatenate(found), COMPLETE)
@@ -74,6 +77,7 @@ class Conditioning(Density):
         if isinstance(columns, str):
             raise InvalidInputError(f"columns is {columns!r}: give a list of columns")
         learned, chosen = self._now(), [self._number(column) for column in columns]
+        check_no_noise(learned.model, "marginal")
         found = marginal(learned.model, learned.params, chosen)
         return self._of(*found, chosen)
 
@@ -86,6 +90,7 @@ class Conditioning(Density):
         if not isinstance(given, Mapping):
             raise InvalidInputError(f"given is {given!r}: give a dict of columns and their values")
         learned = self._now()
+        check_no_noise(learned.model, "conditional")
         cells = self._cells_of(learned.model.family, True)
         names, known = getattr(self, "feature_names_in_", None), {}
         for column, value in given.items():

@@ -87,6 +87,7 @@ class Density(SingleRows):
                 settings, X, sample_weight, labelling, place, True, model._least_rows
             )
             model._fitted_labels = settings.labels
+            settings = settings.with_noise(model.noise, source)
             model._learn_cells(settings, source, place)
         self._warn_of_degenerate()
         return self

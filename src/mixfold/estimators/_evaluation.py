@@ -12,6 +12,7 @@ from sklearn.base import DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mixfold.core.arrays import concatenated, largest_log_joint, on_host
+from mixfold.core.backend import Backend
 from mixfold.core.checks import check_above
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
@@ -28,11 +29,17 @@ from mixfold.estimators._placing import evaluated
 from mixfold.estimators._table_notes import TableNotes
 from mixfold.families.incomplete_rows import with_missing
 from mixfold.fitting.loop import check_some
-from mixfold.fitting.placement import placement_for
+from mixfold.fitting.placement import Placement, placement_for
 from mixfold.fitting.plan import check_served
 from mixfold.models.bayesian_mixture import BayesianMixture, MixturePosterior
+from mixfold.models.mixture_model import MixtureModel
 
 MARGINALIZE = "marginalize"
+
+
+def noise_last(labels: Any, model: MixtureModel) -> Any:
+    """Labels with -1 in place of the number of noise, which comes after the K components."""
+    return labels - (model.k + 1) * (labels == model.k) if model.has_noise else labels
 
 
 class Evaluation(DensityMixin, Guarded):  # type: ignore[misc]
@@ -63,12 +70,18 @@ class Evaluation(DensityMixin, Guarded):  # type: ignore[misc]
     def _seed(self) -> int:
         return seed_from(self.random_state)
 
-    def _rows(self, X: Any, learned: Learned, device: Any = None) -> Iterator[Rows]:
-        """Checked blocks of rows to evaluate."""
+    def _source(
+        self, X: Any, learned: Learned, device: Any = None, sample_weight: Any = None
+    ) -> Source:
+        """The rows to evaluate, with missing cells where they are integrated out."""
+        family = learned.model.family
+        cells = self._cells_of(family, self._allows_missing or family.accepts_missing)
+        return open_data(self, X, sample_weight, None, reset=False, device=device, cells=cells)
+
+    def _checked(self, source: Source, learned: Learned) -> Iterator[Rows]:
+        """Checked blocks of a source."""
         family, first = learned.model.family, 0
         missing = self._allows_missing or family.accepts_missing
-        cells = self._cells_of(family, missing)
-        source = open_data(self, X, None, None, reset=False, device=device, cells=cells)
         for rows in source.blocks():
             if missing and has_missing(rows.x):
                 family = with_missing(family)
@@ -76,6 +89,10 @@ class Evaluation(DensityMixin, Guarded):  # type: ignore[misc]
             first += len(rows)
             yield rows
         check_some(first, first)
+
+    def _rows(self, X: Any, learned: Learned, device: Any = None) -> Iterator[Rows]:
+        """Checked blocks of rows to evaluate."""
+        return self._checked(self._source(X, learned, device), learned)
 
     def open_rows(self, X: Any) -> Source:
         """The rows of data as the model reads them: its columns, with numbers for categories."""
@@ -90,14 +107,22 @@ class Evaluation(DensityMixin, Guarded):  # type: ignore[misc]
         learned = model._current()
         backend = place.backend(learned.model, self.n_threads)
         for rows in model._rows(X, learned, place.tensor_device):
-            if has_missing(rows.x) and not backend.model.family.accepts_missing:
-                incomplete = replace(learned.model, family=with_missing(learned.model.family))
-                backend = place.backend(incomplete, self.n_threads)
+            backend = model._serving(backend, rows, place)
             yield from evaluated(backend, self._evaluated(learned), rows, responsibilities, X)
 
     def _evaluated(self, learned: Learned) -> Any:
         """The parameters under which rows are evaluated."""
         return learned.params
+
+    def _serving(
+        self, backend: Backend[MixtureModel], rows: Rows, place: Placement
+    ) -> Backend[MixtureModel]:
+        """The backend, or one for rows with missing cells if these have any."""
+        family = backend.model.family
+        if not has_missing(rows.x) or family.accepts_missing:
+            return backend
+        incomplete = replace(backend.model, family=with_missing(family))
+        return place.backend(incomplete, self.n_threads)
 
     def iter_posteriors(self, X: Any) -> Iterator[tuple[Any, Any]]:
         """Iterate over log p(x) and responsibilities (n, K), block by block.
@@ -124,12 +149,18 @@ class Evaluation(DensityMixin, Guarded):  # type: ignore[misc]
         return sum(float(p.sum()) for p in parts) / sum(len(p) for p in parts)
 
     def predict_proba(self, X: Any) -> Any:
-        """Responsibilities (n, K); a tensor if X is one on a device."""
+        """Responsibilities (n, K), with noise (n, K + 1); a tensor if X is one on a device."""
         return concatenated([part[1] for part in self._posteriors(X, True)])
 
     def predict(self, X: Any) -> Any:
-        """The most probable component of each row; a tensor if X is one on a device."""
-        return concatenated([part[1].argmax(axis=1) for part in self._posteriors(X, True)])
+        """The most probable component of each row; a tensor if X is one on a device.
+
+        It is -1 where noise is more probable than every component.
+        """
+        check_is_fitted(self)
+        model = self._twin()
+        labels = concatenated([part[1].argmax(axis=1) for part in model._posteriors(X, True)])
+        return noise_last(labels, model._current().model)
 
     # methods for Bayesian learners
 

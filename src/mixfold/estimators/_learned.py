@@ -31,6 +31,7 @@ from mixfold.models.bayesian_mixture import MixturePosterior
 from mixfold.models.labelled import with_label_column, without_label_column
 from mixfold.models.limits_from_data import limited, limited_by
 from mixfold.models.mixture_model import MixtureBackend, MixtureModel, count_degenerate
+from mixfold.models.noise_mixture import NoiseParams
 
 
 def check_learner(learner: Any, model: Model) -> None:
@@ -54,6 +55,7 @@ class Learned:
         "learner_",
         "params_",
         "weights_",
+        "noise_weight_",
         "means_",
         "covariances_",
         "precisions_",
@@ -179,6 +181,8 @@ class Learned:
         }
         if self.labels is not None:
             found["classes_"] = np.array(self.labels.names)
+        if isinstance(self.params, NoiseParams):
+            found["noise_weight_"] = self.params.noise
         for name, made in (
             ("lower_bound_", self.lower_bound),
             ("posterior_", self.posterior),

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 
 from mixfold.core.conjugate import Prior
+from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
 from mixfold.core.learner import Learner
 from mixfold.core.source import Source
 from mixfold.estimators._cells import COMPLETE, Cells
 from mixfold.estimators._edge import RowCheck, check_sample
 from mixfold.estimators._known_labels import KnownLabels
+from mixfold.estimators._noise import box_of, wants_noise
 from mixfold.families.incomplete_rows import with_missing
 from mixfold.families.labelled_rows import LabelledRows
 from mixfold.families.product import Product
@@ -24,6 +26,7 @@ from mixfold.fitting.placement import DEFAULT, Placement
 from mixfold.fitting.under_constraints import UnderConstraints
 from mixfold.models.fixed import Fixed, constrained
 from mixfold.models.mixture_model import MixtureBackend, MixtureModel
+from mixfold.models.noise_mixture import Box, NoiseMixture
 from mixfold.models.penalized_mixture import with_prior_of
 
 
@@ -40,6 +43,7 @@ class MixtureSettings:
     labels: KnownLabels | None = None
     fixed: Fixed | None = None
     prior: Prior | None = None
+    box: Box | None = None  # of noise
 
     def constrained(self, fixed: Fixed | None, prior: Prior | None) -> MixtureSettings:
         """The settings for a model of which some parameters are fixed, or with a prior."""
@@ -77,6 +81,18 @@ class MixtureSettings:
             names = names[:-1]  # the last column holds the labels
         return replace(self, family=family.bound(names))
 
+    def with_noise(self, noise: Any, source: Source, reads: bool = True) -> MixtureSettings:
+        """The settings with the box of noise, for which a source is read if that is allowed."""
+        if not wants_noise(noise):
+            return self
+        for name in ("labels", "fixed", "prior"):
+            if getattr(self, name) is not None:
+                raise InvalidInputError(
+                    f"noise is {noise!r} and {name} is given, which do not go together: leave out "
+                    "one of them"
+                )
+        return replace(self, box=box_of(noise, self.family, source, reads))
+
     def for_missing(self) -> MixtureSettings:
         """The settings for rows with missing cells."""
         return replace(self, family=with_missing(self.family))
@@ -87,6 +103,9 @@ class MixtureSettings:
         family = with_missing(family) if self.family.accepts_missing else family
         family = self.family_of_rows(family)
         family.check_columns(d)
+        if self.box is not None:
+            noisy = NoiseMixture(family, self.n_components, d, self.box)
+            return place.backend(noisy, self.n_threads)
         model = MixtureModel(family, self.n_components, d)
         model = with_prior_of(constrained(model, self.fixed), self.prior)
         return place.backend(model, self.n_threads)

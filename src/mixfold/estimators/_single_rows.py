@@ -35,8 +35,10 @@ class SingleRows(Streaming):
         return evaluator.responsibilities(row)
 
     def predict_one(self, x: Any) -> int:
-        """The most probable component of one row."""
-        return int(self.predict_proba_one(x).argmax())
+        """The most probable component of one row; -1 where noise is more probable than all."""
+        evaluator, row = self._evaluated_one(x)
+        label = int(evaluator.responsibilities(row).argmax())
+        return label if label < evaluator.model.k else -1
 
     def score_samples(self, X: Any) -> Any:
         """Log-density of every row; a tensor if X is one on a device."""

@@ -29,6 +29,7 @@ from mixfold.estimators._labelled_data import Labelling, divided
 from mixfold.estimators._learned import Learned
 from mixfold.estimators._learned_attributes import LearnedAttributes
 from mixfold.estimators._mixture_settings import MixtureSettings
+from mixfold.estimators._noise import wants_noise
 from mixfold.estimators._row_stream import RowStream, is_in_range, live_from
 from mixfold.fitting.initialization import Initialization
 from mixfold.fitting.loop import check_some
@@ -50,6 +51,7 @@ class Streaming(LearnedAttributes):
 
     n_components: int
     columns: Any = None
+    noise: Any = None
 
     # defined by subclasses
 
@@ -66,7 +68,8 @@ class Streaming(LearnedAttributes):
         self, family: Family, learner: Learner, start: Initializer
     ) -> tuple[Initializer, ...]:
         """The initializers that take turns."""
-        varied = search_of(learner).varied_starts and is_called(getattr(self, "init", None), "auto")
+        varied = search_of(learner).varied_starts or wants_noise(self.noise)
+        varied = varied and is_called(getattr(self, "init", None), "auto")
         return kinds_for(family) if varied else (start,)
 
     def _family_for(self, X: Any, sample_weight: Any, stream: bool = False) -> Family:
@@ -95,8 +98,10 @@ class Streaming(LearnedAttributes):
         family, learner = self._known_family() if family is None else family, self._learner()
         start = self._start(family, learner)
         kinds = self._kinds(family, learner, start)
+        # a single draw of centres would often take rows that are noise
+        starts = max(learner.starts, len(kinds)) if wants_noise(self.noise) else learner.starts
         initialization = Initialization(
-            kinds, learner.starts, learner.exchangeable, search_of(learner).prior_strength
+            kinds, starts, learner.exchangeable, search_of(learner).prior_strength
         )
         settings = MixtureSettings(
             family,
@@ -219,6 +224,7 @@ class Streaming(LearnedAttributes):
         place = placement_for(self.engine, X)
         settings = replace(settings, cells=replace(settings.cells, grows=self._levels_grow))
         settings, source = self._opened(settings, X, sample_weight, labelling, place, reset=first)
+        settings = self._with_noise(settings, source)
         if not first and self._learned.model.family.accepts_missing:
             settings = settings.for_missing()
         backend = settings.backend(source.d, place)
@@ -233,6 +239,13 @@ class Streaming(LearnedAttributes):
         self._remember(
             replace(learned, stream=at_home(learned.stream)) if not place.is_default else learned
         )
+
+    def _with_noise(self, settings: MixtureSettings, source: Source) -> MixtureSettings:
+        """The settings with the box of noise: that of the first call, which the user has given."""
+        if not self.__sklearn_is_fitted__():
+            return settings.with_noise(self.noise, source, reads=False)
+        model = self._learned.model
+        return replace(settings, box=model.box) if model.has_noise else settings
 
     def _learn_blocks(
         self, settings: MixtureSettings, backend: MixtureBackend, source: Source
@@ -335,6 +348,7 @@ class Streaming(LearnedAttributes):
             return None
         names = getattr(self, "feature_names_in_", None)
         check_rows(settings.family, names, Rows(x[None]), [known.n_rows])
+        settings = replace(settings, box=known.model.box) if known.model.has_noise else settings
         backend = settings.backend(self.n_features_in_)
         learned = self._streaming(settings, backend)
         live = live_from(learned, with_model(backend, learned.model), settings.initialization)
@@ -362,6 +376,7 @@ class Streaming(LearnedAttributes):
         given = without_label_column(backend.model).family
         for name, now, new in (
             ("n_components", learned.model.k, backend.model.k),
+            ("noise", learned.model.has_noise, wants_noise(self.noise)),
             ("family", without_limits(learned.model.family), given),
             ("fixed", _known(learned.model, "constraints"), _known(backend.model, "constraints")),
             ("prior", _known(learned.model, "prior"), _known(backend.model, "prior")),

@@ -19,6 +19,7 @@ from mixfold.estimators._cells import cells_of
 from mixfold.estimators._conditioning import Conditioning
 from mixfold.estimators._edge import check_rows, open_data, seed_from
 from mixfold.estimators._learned import Learned
+from mixfold.estimators._noise import check_no_noise
 from mixfold.families.incomplete_rows import with_missing
 from mixfold.families.product import Product
 from mixfold.fitting.bootstrap import parametric_replicates, weighted_replicates
@@ -133,6 +134,7 @@ class _Reader:
 
     def __init__(self, estimator: Any, X: Any, sample_weight: Any) -> None:
         learned: Learned = estimator._now()
+        check_no_noise(learned.model, "estimates")
         if learned.model.is_constrained:
             raise InvalidInputError(
                 "standard errors of models with fixed or shared parameters, or a prior, are not "

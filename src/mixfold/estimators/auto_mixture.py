@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
-from functools import wraps
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import DensityMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mixfold.core.checks import check_above, check_whole
 from mixfold.core.errors import (
     InvalidInputError,
     LearningWarning,
-    MissingExtraError,
     MissingValueError,
     unknown_name,
 )
@@ -25,6 +23,8 @@ from mixfold.core.missing_cells import has_missing
 from mixfold.core.registry import is_called
 from mixfold.core.rows import Rows
 from mixfold.core.source import Source
+from mixfold.estimators._axes import axes_for
+from mixfold.estimators._best_estimator import BestEstimator
 from mixfold.estimators._candidate_starts import InMemory, Starts, read_in_memory
 from mixfold.estimators._candidates import CRITERIA, HELD_OUT, Candidate
 from mixfold.estimators._cells import frame_of
@@ -37,11 +37,11 @@ from mixfold.estimators._covariance_names import (
 )
 from mixfold.estimators._edge import open_data, seed_from
 from mixfold.estimators._evaluation import MARGINALIZE
-from mixfold.estimators._guarded import Guarded
 from mixfold.estimators._held_out_rows import OF_HELD_OUT, RandomPart
 from mixfold.estimators._selection import Selection
 from mixfold.estimators.mixture import Mixture
 from mixfold.learners.auto import Auto
+from mixfold.models.noise_mixture import Box
 
 LABELS = {
     "bic": "BIC (smaller is better)",
@@ -51,18 +51,7 @@ LABELS = {
 }
 
 
-def _of_best(method: Callable[..., Any]) -> Callable[..., Any]:
-    """The method of the best estimator."""
-
-    @wraps(method)
-    def call(self: AutoMixture, *args: Any, **named: Any) -> Any:
-        check_is_fitted(self)
-        return getattr(self.best_estimator_, method.__name__)(*args, **named)
-
-    return call
-
-
-class AutoMixture(DensityMixin, Guarded):  # type: ignore[misc]
+class AutoMixture(BestEstimator):
     """The mixture with the best number of components and covariance, by a criterion.
 
     Every number of components is fitted with every covariance. `results_` has a row for each of
@@ -96,7 +85,7 @@ class AutoMixture(DensityMixin, Guarded):  # type: ignore[misc]
         likelihood.
     n_init : int, default=1
         Number of searches for initial parameters for each candidate.
-    max_iter, missing, overrides, unseen, columns, random_state, n_threads :
+    max_iter, noise, missing, overrides, unseen, columns, random_state, n_threads :
         As of `Mixture`.
     verbose : int, default=0
         If above 0, every candidate is printed on stderr.
@@ -141,9 +130,6 @@ class AutoMixture(DensityMixin, Guarded):  # type: ignore[misc]
     Murphy and Raftery (2016), mclust 5.
     """
 
-    best_estimator_: Mixture
-    results_: Any
-
     def __init__(
         self,
         n_components: int | Sequence[int] = tuple(range(1, 10)),
@@ -156,6 +142,7 @@ class AutoMixture(DensityMixin, Guarded):  # type: ignore[misc]
         learner: str | Learner = "auto",
         n_init: int = 1,
         max_iter: int | None = None,
+        noise: Any = None,
         missing: str = MARGINALIZE,
         overrides: Any = None,
         unseen: str = "error",
@@ -173,6 +160,7 @@ class AutoMixture(DensityMixin, Guarded):  # type: ignore[misc]
         self.learner = learner
         self.n_init = n_init
         self.max_iter = max_iter
+        self.noise = noise
         self.missing = missing
         self.overrides = overrides
         self.unseen = unseen
@@ -221,6 +209,7 @@ class AutoMixture(DensityMixin, Guarded):  # type: ignore[misc]
             learner=learner,
             n_init=self.n_init,
             max_iter=self.max_iter,
+            noise=self.noise,
             missing=self.missing,
             overrides=self.overrides if is_called(family, "auto") else None,
             unseen=self.unseen,
@@ -248,11 +237,17 @@ class AutoMixture(DensityMixin, Guarded):  # type: ignore[misc]
         memory = read_in_memory(source, seed)
         check_distinct(numbers(self.n_components), memory)
         source = memory.rows if memory.whole else source
-        selected = self._compared(families, source, memory, seed)
+        box = base._settings(family).bound(source).with_noise(self.noise, source).box
+        selected = self._compared(families, source, memory, seed, box)
         self._remember(*selected, base)
 
     def _compared(
-        self, families: dict[str, Family], source: Source, memory: InMemory, seed: int
+        self,
+        families: dict[str, Family],
+        source: Source,
+        memory: InMemory,
+        seed: int,
+        box: Box | None,
     ) -> tuple[Candidate, list[Candidate]]:
         """The best candidate and all of them; rows with missing cells may be found on the way."""
         held_out: Source | None = None
@@ -276,16 +271,16 @@ class AutoMixture(DensityMixin, Guarded):  # type: ignore[misc]
         with warnings.catch_warnings():  # of candidates; those of the best are shown at the end
             warnings.simplefilter("ignore", LearningWarning)
             try:
-                candidates = self._candidates(families, source, missing)
+                candidates = self._candidates(families, source, missing, box)
                 return selection.run(candidates), candidates
             except MissingValueError:
                 if missing or self.missing != MARGINALIZE:
                     raise
-                candidates = self._candidates(families, source, True)
+                candidates = self._candidates(families, source, True, box)
                 return selection.run(candidates), candidates
 
     def _candidates(
-        self, families: dict[str, Family], source: Source, missing: bool
+        self, families: dict[str, Family], source: Source, missing: bool, box: Box | None
     ) -> list[Candidate]:
         """All candidates, covariance by covariance."""
         found: dict[tuple[int, str], Candidate] = {}
@@ -293,6 +288,7 @@ class AutoMixture(DensityMixin, Guarded):  # type: ignore[misc]
         for name, family in families.items():
             for k in numbers(self.n_components):
                 settings = self._mixture(k, family)._settings(family).bound(source)
+                settings = replace(settings, box=box)
                 one = Candidate(name, k, family, settings.for_missing() if missing else settings)
                 one.same = found.setdefault((k, same_model(name, k, source.d)), one)
                 if one.same is one:
@@ -328,11 +324,7 @@ class AutoMixture(DensityMixin, Guarded):  # type: ignore[misc]
         The axes.
         """
         check_is_fitted(self)
-        try:
-            import matplotlib.pyplot as plt
-        except ImportError as error:
-            raise MissingExtraError("matplotlib", "studies", "drawing") from error
-        axes = plt.gca() if ax is None else ax
+        axes = axes_for(ax)
         column = self.criterion.replace("-", "_")
         names, k, reached = (
             [_plain(cell) for cell in self.results_[name]]
@@ -346,43 +338,6 @@ class AutoMixture(DensityMixin, Guarded):  # type: ignore[misc]
         if any(names):
             axes.legend(title="covariance", ncols=2, fontsize="small")
         return axes
-
-    # what the best estimator does
-
-    predict = _of_best(Mixture.predict)
-    predict_proba = _of_best(Mixture.predict_proba)
-    score = _of_best(Mixture.score)
-    score_samples = _of_best(Mixture.score_samples)
-    score_bound = _of_best(Mixture.score_bound)
-    score_one = _of_best(Mixture.score_one)
-    predict_one = _of_best(Mixture.predict_one)
-    predict_proba_one = _of_best(Mixture.predict_proba_one)
-    iter_posteriors = _of_best(Mixture.iter_posteriors)
-    bic = _of_best(Mixture.bic)
-    aic = _of_best(Mixture.aic)
-    icl = _of_best(Mixture.icl)
-    sample = _of_best(Mixture.sample)
-    save = _of_best(Mixture.save)
-    impute = _of_best(Mixture.impute)
-    explain = _of_best(Mixture.explain)
-    marginal = _of_best(Mixture.marginal)
-    conditional = _of_best(Mixture.conditional)
-    decode = _of_best(Mixture.decode)
-    open_rows = _of_best(Mixture.open_rows)
-    posterior_predictive = _of_best(Mixture.posterior_predictive)
-    expected_parameters = _of_best(Mixture.expected_parameters)
-    credible_intervals = _of_best(Mixture.credible_intervals)
-    estimates = _of_best(Mixture.estimates)
-    standard_errors = _of_best(Mixture.standard_errors)
-    confidence_intervals = _of_best(Mixture.confidence_intervals)
-    summary = _of_best(Mixture.summary)
-
-    def __getattr__(self, name: str) -> Any:
-        best = self.__dict__.get("best_estimator_")
-        if best is not None and name.endswith("_") and not name.startswith("_"):
-            return getattr(best, name)
-        missing = ": call fit first" if name in ("best_estimator_", "results_") else ""
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{missing}")
 
     def __sklearn_is_fitted__(self) -> bool:
         return "best_estimator_" in self.__dict__

@@ -81,6 +81,7 @@ def _checked(models: Sequence[Any]) -> tuple[list[Density], list[Learned]]:
         ("the levels of columns", lambda _, one: dict(cells_of(one.model.family, False).levels)),
         ("family", lambda _, one: without_limits(one.model.family)),
         ("n_components", lambda _, one: one.model.k),
+        ("the box of noise", lambda _, one: getattr(one.model, "box", None)),
         ("the number of columns", lambda _, one: one.model.d),
         ("columns", lambda m, _: [*map(str, getattr(m, "feature_names_in_", ()))] or None),
         ("learner", lambda m, _: m._learner()),

@@ -24,12 +24,13 @@ from mixfold.estimators._chosen_families import (
     for_stream,
     with_levels,
 )
+from mixfold.estimators._clustering import Clustering
 from mixfold.estimators._column_facts import DATES, column_facts
 from mixfold.estimators._edge import family_from, learner_from, open_data
 from mixfold.estimators._evaluation import MARGINALIZE
 from mixfold.estimators._known_labels import check_classes
+from mixfold.estimators._noise import check_noise
 from mixfold.estimators._table_notes import TableNotes
-from mixfold.estimators._uncertainty import Uncertainty
 from mixfold.families.product import Product
 from mixfold.fitting.initialization import initializer_for
 from mixfold.fitting.placement import placement_for
@@ -38,7 +39,7 @@ from mixfold.models.fixed import Fixed
 OWN_LEVEL = "own-level"
 
 
-class Mixture(Uncertainty):
+class Mixture(Clustering):
     """A finite mixture of any family, fitted by any learner, from any source.
 
     Components are sorted by their means, unless `init` gave them an order, or `partial_fit` has
@@ -66,6 +67,12 @@ class Mixture(Uncertainty):
         Number of initialisations; the fit with the highest likelihood, or lower bound, is kept.
     max_iter : int, default=None
         The largest number of passes over the data; None is the learner's default.
+    noise : True, number or pair of lists, default=None
+        A further component of constant density, so that rows far from all others do not change the
+        components. It is 1 / V in a box: that of all rows (True), which are read once more, the
+        same box scaled to a volume, or the box from `low` to `high`, as `noise=(low, high)`, which
+        `partial_fit` and data that can be read only once need. Its weight is `noise_weight_`,
+        `predict` is -1 for its rows, and `predict_proba` has a last column for it.
     missing : {"marginalize", "error"}, default="marginalize"
         What is done with missing cells (NaN, None, null). "marginalize" integrates them out: the
         likelihood is that of the observed cells; "error" refuses them.
@@ -107,6 +114,8 @@ class Mixture(Uncertainty):
     Attributes
     ----------
     weights_ : array of shape (K,)
+    noise_weight_ : float
+        The weight of noise; with it, all weights sum to one. Only with `noise`.
     means_ : array of shape (K, d)
     covariances_ : array
         For Gaussians, in scikit-learn's shape for the covariance type; not for "factor".
@@ -168,6 +177,7 @@ class Mixture(Uncertainty):
         init: Any = "auto",
         n_init: int = 1,
         max_iter: int | None = None,
+        noise: Any = None,
         missing: str = MARGINALIZE,
         overrides: Any = None,
         unseen: str = "error",
@@ -190,6 +200,7 @@ class Mixture(Uncertainty):
         self.init = init
         self.n_init = n_init
         self.max_iter = max_iter
+        self.noise = noise
         self.missing = missing
         self.overrides = overrides
         self.unseen = unseen
@@ -321,6 +332,7 @@ class Mixture(Uncertainty):
         for name in ("max_iter", "n_threads"):
             if getattr(self, name) is not None:
                 check_whole(name, getattr(self, name))
+        check_noise(self.noise)
         for name, other in (("missing", MARGINALIZE), ("unseen", OWN_LEVEL)):
             if getattr(self, name) not in (other, "error"):
                 raise unknown_name(name, getattr(self, name), [other, "error"])

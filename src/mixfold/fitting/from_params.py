@@ -31,8 +31,9 @@ class FromParams(Initializer[MixtureModel, MixtureParams]):
     def draw(self, model: MixtureModel, rows: Rows, rng: np.random.Generator) -> MixtureParams:
         if isinstance(self.params, MixtureParams):
             self._check_family(model, from_labels(model, rows.cut(0, 1), np.zeros(1, dtype=int)))
-            model.check_params(self.params)
-            return self.params
+            params = model.initial(self.params)
+            model.check_params(params)
+            return params
         try:
             means = np.asarray(self.params, dtype=np.float64)
         except (TypeError, ValueError) as error:

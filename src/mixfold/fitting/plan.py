@@ -14,6 +14,7 @@ from mixfold.fitting.checkpoint import Checkpoint
 from mixfold.fitting.fit import Fit
 from mixfold.fitting.pass_runner import PassRunner
 from mixfold.fitting.progress import Progress, Silent
+from mixfold.models.noise_mixture import NoiseMixture
 
 
 class InitialParams(Protocol):
@@ -47,6 +48,11 @@ class GivenParams:
 def check_served(learner: Learner, model: Model) -> None:
     """Refuse a model that the learner cannot learn."""
     why = learner.why_unsupported(model)
+    if why is None and isinstance(model, NoiseMixture) and not learner.serves_noise:
+        why = (
+            f"{type(learner).__name__} does not support noise: use learner='auto', 'em', "
+            "'mini-batch-em', 'online-em' or 'reservoir-em', or leave noise out"
+        )
     if why is not None:
         raise InvalidInputError(why)
     if getattr(model, "has_prior", False) and not learner.counts_prior:

@@ -12,6 +12,7 @@ from mixfold.families.observed_columns import Incomplete, ObservedColumns
 from mixfold.families.product import Product
 from mixfold.kernels._forms import has_form
 from mixfold.models.mixture_model import MixtureModel
+from mixfold.models.noise_mixture import NoiseMixture
 
 IN_PRODUCTS = "Gaussian, Bernoulli, Categorical, Poisson, Exponential or Geometric"
 
@@ -19,6 +20,8 @@ IN_PRODUCTS = "Gaussian, Bernoulli, Categorical, Poisson, Exponential or Geometr
 def why_unsupported(model: Model) -> str | None:
     """Why a model has no kernel for GPUs, and the remedy; None if it has one."""
     family: Any = getattr(model, "family", model)
+    if isinstance(model, NoiseMixture):
+        return "a mixture with noise has no kernel for GPUs: use engine='cpu'"
     if has_form(model) or (isinstance(model, MixtureModel) and _has_terms(family)):
         return None
     if not isinstance(family, Product):

@@ -10,9 +10,11 @@ from mixfold.core.rows import Array, Rows
 from mixfold.kernels.factor import FactorKernel
 from mixfold.kernels.labelled_rows import LabelledRowsKernel
 from mixfold.kernels.native import NativeKernel
+from mixfold.kernels.noise_mixture import NoiseMixtureKernel
 from mixfold.kernels.patterned_rows import PatternedRowsKernel
 from mixfold.kernels.product import ProductKernel
 from mixfold.kernels.reference import ReferenceKernel
+from mixfold.models.noise_mixture import NoiseMixture
 
 
 class Kernel(Protocol):
@@ -50,6 +52,8 @@ def kernel_for(model: Model) -> Kernel:
     """
     if LabelledRowsKernel.supports(model):
         return LabelledRowsKernel(model, kernel_for)
+    if isinstance(model, NoiseMixture):
+        return NoiseMixtureKernel(model, kernel_for(model.of_components(model.k)))
     for kernel in MIXTURE_KERNELS:
         if kernel.supports(model):
             chosen: Kernel = kernel(model)

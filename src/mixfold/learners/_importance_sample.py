@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from mixfold.core.arrays import on_host
 from mixfold.core.rows import Rows, rows_at_a_time
+from mixfold.learners._em_in_memory import responsibilities_of
 from mixfold.models.mixture_model import MixtureBackend, MixtureParams
 
 TOGETHER = 2**22  # responsibilities that are in memory at a time
@@ -49,11 +49,10 @@ def _measured(
 
     A component has at least the weight of one row.
     """
-    log_density, responsibilities = backend.posterior(params, rows)
-    assert responsibilities is not None
+    responsibilities, log_density = responsibilities_of(backend, params, rows)
     lightest = 1.0 / max(total, 1.0)
-    rare = on_host(responsibilities) @ (1.0 / np.maximum(params.weights, lightest))
-    finite = np.nan_to_num(on_host(log_density), nan=LOWEST, neginf=LOWEST)
+    rare = responsibilities @ (1.0 / np.maximum(params.weights, lightest))
+    finite = np.nan_to_num(log_density, nan=LOWEST, neginf=LOWEST)
     return finite, rare
 
 

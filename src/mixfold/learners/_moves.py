@@ -9,7 +9,7 @@ import numpy as np
 from mixfold.core.rows import Array, Rows
 from mixfold.core.statistics import Block, Statistics
 from mixfold.core.value import replace
-from mixfold.learners._em_in_memory import Found, learn
+from mixfold.learners._em_in_memory import Found, learn, responsibilities_of
 from mixfold.learners._splits import MOST_ROWS, MOST_SPLITS, Split, Splits, members_of
 from mixfold.learners.em import EM
 from mixfold.models.mixture_model import (
@@ -125,9 +125,7 @@ def _disjoint(moves: list[Move]) -> list[Move]:
 def _moves(splits: Splits, params: MixtureParams, rng: np.random.Generator) -> list[Move]:
     """Splits of components, each with the merges of others that lose the least; best first."""
     sample = splits.sample
-    log_density, responsibilities = splits.backend.posterior(params, sample)
-    assert responsibilities is not None
-    joint = np.asarray(responsibilities), np.asarray(log_density)
+    joint = responsibilities_of(splits.backend, params, sample)
     merges = merges_of(splits.model, params, sample, *joint, rng)
     merges += left_out(params, sample, joint[0])
     merges.sort(key=lambda merge: merge.loss)
@@ -225,7 +223,7 @@ def maximized(model: MixtureModel, statistics: Statistics, moves: list[Move]) ->
         part = part if part.ndim == 1 else part.mean(axis=1)
         part = part / part.sum()
         weight[j], weight[k] = weight[k] * part[0], weight[k] * part[1]
-    return model.maximize(Statistics.of(tuple(blocks), weight))[0]
+    return model.maximize(replace(statistics, blocks=tuple(blocks), weight=weight))[0]
 
 
 def _exchange(blocks: list[Block], weight: Array, split: Split, j: int) -> None:

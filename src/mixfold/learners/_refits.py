@@ -89,7 +89,7 @@ def valid_or(
     """The statistics of sums under parameters, or `own` where they are not valid."""
     model = backend.model
     with np.errstate(all="ignore"):
-        weights = sums[1:].reshape(model.k, -1)[:, 0]
+        weights = model.weights_in(sums)
         if not (np.isfinite(sums).all() and (weights > 0.0).all()):
             return own
         found = model.statistics(params, sums)
@@ -199,4 +199,4 @@ def in_order_of_means(backend: MixtureBackend, params: MixtureParams) -> Mixture
     order = np.lexsort(model.family.sort_keys(params.components).T[::-1])
     found = model.expected(params)
     blocks = [Block(b.weight[order], b.mean[order], b.scatter[order]) for b in found.blocks]
-    return model.maximize(Statistics.of(tuple(blocks), found.weight[order]))[0]
+    return model.maximize(replace(found, blocks=tuple(blocks), weight=found.weight[order]))[0]

@@ -9,7 +9,6 @@ import numpy as np
 from mixfold.core.capabilities import CommonSpread
 from mixfold.core.rows import Array, Rows
 from mixfold.core.statistics import Blocks
-from mixfold.core.value import replace
 from mixfold.learners._em_in_memory import learn
 from mixfold.learners.em import EM
 from mixfold.models.assignment import from_centers, from_groups, spread_centers
@@ -55,7 +54,7 @@ class Splits:
 
     def __init__(self, backend: MixtureBackend, sample: Rows) -> None:
         self.backend, self.model, self.sample = backend, backend.model, sample.on_host()
-        self._two = backend.with_model(replace(backend.model, k=2))
+        self._two = backend.with_model(backend.model.of_components(2))
         self._most = max(MOST_ROWS, PER_PARAMETER * self.model.n_parameters() // self.model.k)
         self._known: dict[int, _Known] = {}
 

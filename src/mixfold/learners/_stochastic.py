@@ -59,6 +59,7 @@ class StochasticEM(Learner[StochasticState]):
     """
 
     recursive: ClassVar[bool] = False
+    serves_noise = True
     draws: int = 1
     batch_size: float | None
     schedule: Schedule

@@ -102,6 +102,7 @@ class Auto(Learner[AutoState]):
     """
 
     varied_starts: ClassVar[bool] = True
+    serves_noise = True
 
     starts: int = 10
     sample_size: int = 20_000

@@ -146,6 +146,7 @@ class EM(Learner[EMState]):
 
     assign: ClassVar[Literal["expected", "mode"]] = "expected"
     varied_starts: ClassVar[bool] = False
+    serves_noise = True
 
     tol: float = TOL
     max_iter: int = 1000

@@ -11,7 +11,7 @@ from mixfold.core.rows import Rows
 from mixfold.core.statistics import Statistics
 from mixfold.core.value import replace
 from mixfold.learners._convergence import TOL
-from mixfold.learners._em_in_memory import Found, learn
+from mixfold.learners._em_in_memory import Found, learn, responsibilities_of
 from mixfold.learners._moves import Merge, left_out, maximized, merges_of, put, take
 from mixfold.learners._splits import Splits
 from mixfold.learners.em import EM
@@ -39,9 +39,7 @@ def split_starts(
 ) -> list[MixtureParams]:
     """Parameters with one component more: the components that gain most by it are split."""
     rng, statistics = np.random.default_rng(seed), smaller.model.expected(params)
-    log_density, responsibilities = smaller.posterior(params, sample)
-    assert responsibilities is not None
-    joint = np.asarray(responsibilities), np.asarray(log_density)
+    joint = responsibilities_of(smaller, params, sample)
     splits = Splits(smaller, sample).best(params, *joint, rng)[:TRIED]
     # the place of the new component holds a copy until the split fills it
     places = [*range(smaller.model.k), smaller.model.k - 1]
@@ -59,9 +57,7 @@ def merge_starts(
 ) -> list[MixtureParams]:
     """Parameters with one component less: two are merged, or one is left out, that lose least."""
     rng, model = np.random.default_rng(seed), larger.model
-    log_density, responsibilities = larger.posterior(params, sample)
-    assert responsibilities is not None
-    joint = np.asarray(responsibilities), np.asarray(log_density)
+    joint = responsibilities_of(larger, params, sample)
     merges = merges_of(model, params, sample.on_host(), *joint, rng)[:TRIED]
     leaving = sorted(left_out(params, sample, joint[0]), key=lambda merge: merge.loss)[:TRIED]
     statistics = model.expected(params)

@@ -80,6 +80,7 @@ class ReservoirEM(Learner[ReservoirState]):
     """
 
     supports_warm_start = True
+    serves_noise = True
     settles_late = True
     varied_starts: ClassVar[bool] = True
 

@@ -19,6 +19,7 @@ from mixfold.learners._em_in_memory import Found, learn
 from mixfold.learners._moves import improve
 from mixfold.learners.em import EM
 from mixfold.models.assignment import row_order
+from mixfold.models.dense_rows import dense_rows
 from mixfold.models.mixture_model import (
     MixtureBackend,
     MixtureModel,
@@ -56,7 +57,7 @@ FEWEST = 4000  # rows that candidates are drawn from
 PER_COMPONENT, PER_PARAMETER = 50, 3
 # more per component and parameter are better, within so many rows and numbers
 MORE_PER_COMPONENT, MORE_PER_PARAMETER, MORE_ROWS, MORE_NUMBERS = 200, 20, 20_000, 2**18
-OF_ROWS = 2**31  # in the seed, where candidates have their numbers
+OF_ROWS, OF_DENSE = 2**31, 2**31 + 5  # in the seed, where candidates have their numbers
 MOST_NUMBERS = 2**21  # in these rows, if that is more than the fewest
 
 
@@ -82,7 +83,8 @@ def search(
     convergence on the whole sample. They are compared by what is maximised. Of several kinds the
     best are then improved by moves of components, and candidates are drawn from and first fitted
     to a part of the sample that is large enough for that. From a large sample no more are drawn
-    once several have reached the same highest score.
+    once several have reached the same highest score. For a mixture with noise, every other
+    candidate is drawn from rows that are not far from others.
     """
     rows = some = sample.on_host()
     if len(kinds) > 1 and sample.total_weight() > 0.0:
@@ -94,8 +96,11 @@ def search(
     short, middle, long = stages
     part = some if len(some) < len(rows) else sample
     tried: list[Found] = []
+    pools = [some]
+    if backend.model.has_noise and len(some) > backend.model.k:
+        pools = [dense_rows(some, [*seed, OF_DENSE]), some]
     for i in range(candidates):
-        drawn = draw(backend, kinds[i % len(kinds)], some, [*seed, i])
+        drawn = draw(backend, kinds[i % len(kinds)], pools[i % len(pools)], [*seed, i])
         tried.append(learn(short, backend, drawn, part))
         if len(kinds) > 1 and len(rows) >= FEW_ROWS and _agreed(kinds, tried):
             break
@@ -175,10 +180,10 @@ def draw(
     model, rows, rng = backend.model, sample.on_host(), np.random.default_rng(seed)
     params: MixtureParams
     if not model.family.accepts_missing:
-        params = start.draw(model, rows, rng)
+        params = model.initial(start.draw(model, rows, rng))
         return params
     complete = replace(model, family=model.family.for_complete_rows())
-    params = start.draw(complete, Rows(filled(rows.x, rng), rows.weight), rng)
+    params = model.initial(start.draw(complete, Rows(filled(rows.x, rng), rows.weight), rng))
     if not start.random or not rows.total_weight() > 0.0:
         return params
     return learn(FIRST, backend, params, sample)[0]

@@ -21,7 +21,7 @@ from mixfold.core.family import Family
 from mixfold.core.params import ParamsT
 from mixfold.core.rows import Array, Rows, effective_number
 from mixfold.core.statistics import Block, Statistics
-from mixfold.core.value import value
+from mixfold.core.value import replace, value
 
 SMALLEST_WEIGHT = 1e-300
 FEW_ROWS = 10
@@ -34,6 +34,11 @@ class MixtureParams(Generic[ParamsT]):
 
     weights: Array
     components: ParamsT
+
+    @property
+    def of_components(self) -> MixtureParams[ParamsT]:
+        """The mixture of the components alone."""
+        return self
 
     def check(self, k: int) -> None:
         """Raise an error unless the weights are probabilities of K components."""
@@ -92,6 +97,19 @@ class MixtureModel:
         return True
 
     @property
+    def has_noise(self) -> bool:
+        """Whether rows may belong to none of the components."""
+        return False
+
+    def of_components(self, k: int) -> MixtureModel:
+        """A mixture of k components of the family, without anything else."""
+        return replace(self, k=k)
+
+    def initial(self, params: MixtureParams) -> MixtureParams:
+        """Initial parameters of the model, from those of this or of another mixture."""
+        return params.of_components
+
+    @property
     def n_expectations(self) -> int:
         """Number of expectations of a row: its responsibilities."""
         return self.k
@@ -116,6 +134,10 @@ class MixtureModel:
         """Whether the size of parameters can be measured, so that they can be truncated."""
         return isinstance(self.family, BoundedParameters)
 
+    def weights_in(self, sums: Array) -> Array:
+        """The total responsibilities of the components, as they are in sums."""
+        return np.asarray(sums[1:].reshape(self.k, -1)[:, 0])
+
     def statistics(self, params: MixtureParams, sums: Array) -> Statistics:
         """Statistics from the sums of an E-step made under `params`."""
         table = sums[1:].reshape(self.k, -1)
@@ -134,15 +156,18 @@ class MixtureModel:
 
     def mode(self, responsibilities: Array) -> Array:
         """Hard assignments to the most probable component of each row, (n, K)."""
-        labels = responsibilities.argmax(axis=1)
-        return np.asarray(labels[:, None] == np.arange(self.k), dtype=np.float64)
+        return self._one_of(responsibilities.argmax(axis=1))
 
     def draw(self, responsibilities: Array, uniforms: Array) -> Array:
         """Hard assignments to a component drawn for each row; `uniforms` are (n,)."""
         reached = responsibilities.cumsum(axis=1) > uniforms[:, None] * responsibilities.sum(
             axis=1, keepdims=True
         )
-        return np.asarray(reached.argmax(axis=1)[:, None] == np.arange(self.k), dtype=np.float64)
+        return self._one_of(reached.argmax(axis=1))
+
+    def _one_of(self, labels: np.ndarray) -> Array:
+        """Responsibilities of rows that belong to one of the labels."""
+        return np.asarray(labels[:, None] == np.arange(self.n_expectations), dtype=np.float64)
 
     def recursive(
         self, statistics: Statistics, batch: Statistics, gamma: float
