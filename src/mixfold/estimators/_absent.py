@@ -21,6 +21,7 @@ def why_absent(name: str, learned: Learned) -> str:
         "noise_variance_": of_factors,
         "lower_bound_": f"{learner} does not end with an update from all rows; use score(X)",
         "posterior_": f"{learner} learns no posterior; use 'online-vb' or 'moment-matching'",
+        "decisions_": "use learner='split-merge-em' to choose the number of components on a stream",
         "drifts_": "use learner=DriftAware(...) to find changes in a stream",
     }
     return reasons.get(name, none)

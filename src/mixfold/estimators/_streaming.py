@@ -261,7 +261,7 @@ class Streaming(LearnedAttributes):
             return Learned.nothing(backend.model, learner, self._seed())
         learned = self._learned if self._live is None else self._live.learned()
         for name, now, new in (
-            ("n_components", learned.model.k, backend.model.k),
+            ("n_components", learned.n_components, backend.model.k),
             ("family", without_limits(learned.model.family), backend.model.family),
         ):
             if not equal(now, new):
