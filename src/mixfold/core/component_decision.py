@@ -35,7 +35,8 @@ class ComponentDecision:
     log_likelihood : float
         By how many nats the log-likelihood of these rows rose.
     penalty : float
-        By how many nats BIC's penalty, p / 2 log n, rose. The decision was made since this is less.
+        By how many nats BIC's penalty, p / 2 log n, rose. The decision was made since this is less,
+        or since a component was degenerate on few rows.
     """
 
     rows: int
@@ -48,7 +49,7 @@ class ComponentDecision:
 
     @property
     def bic(self) -> float:
-        """The change of BIC, which is negative unless several splits were needed together."""
+        """The change of BIC: negative, but for degenerate components and splits made together."""
         return 2.0 * (self.penalty - self.log_likelihood)
 
     def check(self) -> None:

@@ -25,7 +25,7 @@ from mixfold.models.mixture_model import (
 )
 
 MOST_STEPS = 64  # changes in one choice
-AHEAD = 2  # further components that are split off before a split is given up
+SPLITS = 3  # that are tried together
 # a merge is tried if it is expected to lose less than so many times what its parameters cost
 TRIED_LOSS = 4.0
 CANDIDATES = 10  # of a new search
@@ -45,9 +45,17 @@ class Fit(NamedTuple):
         """Log-likelihood less penalty, which is BIC / -2, in nats."""
         return self.log_likelihood - self.penalty
 
+    @property
+    def rank(self) -> tuple[int, float]:
+        """Larger is better: first with fewer components that are degenerate on few rows.
+
+        Their likelihood is not bounded, so that BIC says nothing about them.
+        """
+        return -self.spurious, self.criterion
+
     def beats(self, other: Fit) -> bool:
-        """Whether BIC prefers this one, and no more components are degenerate on few rows."""
-        return self.spurious <= other.spurious and self.criterion > other.criterion
+        """Whether this one is better."""
+        return self.rank > other.rank
 
 
 class Step(NamedTuple):
@@ -64,8 +72,7 @@ class ComponentChoice:
 
     In every round the components that are expected to gain most are split, and those that are
     expected to lose least are merged or left out; the best of them after EM is kept if BIC prefers
-    it. Where a single split is not enough, up to two more are added to it. `sample` are the rows
-    that BIC counts, and `most` is the largest number of components.
+    it. `sample` are the rows that BIC counts, and `most` is the largest number of components.
     """
 
     def __init__(
@@ -93,27 +100,32 @@ class ComponentChoice:
         spurious = count_spurious(model, params, [self._rows])
         return Fit(backend, params, total, penalty, spurious)
 
-    def chosen(
-        self, params: MixtureParams, kinds: Sequence[Initializer] = ()
-    ) -> tuple[Fit, list[Step]]:
-        """The best fit that is found from some parameters, and the steps to it.
-
-        If there are `kinds` of initializers, new candidates are drawn with them too.
-        """
+    def chosen(self, params: MixtureParams) -> tuple[Fit, list[Step]]:
+        """The best fit that is found from some parameters by single changes, and these."""
         fit, steps = self.fit(LONG, params), list[Step]()
         while len(steps) < MOST_STEPS:
             found = self._step(fit)
-            if not found and kinds:
-                found, kinds = self._searched(fit, kinds), ()
-            if not found:
+            if found is None:
                 break
-            steps += found
-            fit = steps[-1].after
+            steps.append(found)
+            fit = found.after
         return fit, steps
 
-    def _searched(self, fit: Fit, kinds: Sequence[Initializer]) -> list[Step]:
+    def searched(
+        self, params: MixtureParams, kinds: Sequence[Initializer]
+    ) -> tuple[Fit, list[Step]]:
+        """The same, if several splits at once and new candidates of some kinds are tried too."""
+        fit, steps = self.chosen(params)
+        for try_more in (self._several_splits, lambda one: self._candidates(one, kinds)):
+            found = try_more(fit)
+            if found:
+                fit, more = self.chosen(found[-1].after.params)
+                steps += [*found, *more]
+        return fit, steps
+
+    def _candidates(self, fit: Fit, kinds: Sequence[Initializer]) -> list[Step]:
         """The best of new candidates with as many components, if it is better."""
-        if fit.backend.model.k == 1:
+        if fit.backend.model.k == 1 or not kinds:
             return []
         seed = [self._seed, 0]
         strength = self._prior_strength
@@ -122,19 +134,19 @@ class ComponentChoice:
         better = after.criterion > fit.criterion + SAME * self.n
         return [Step("search", (), fit, after)] if better and after.beats(fit) else []
 
-    def _step(self, fit: Fit) -> list[Step]:
-        """The best change that lowers BIC, or several splits that do so together; else none."""
-        smaller, larger = self._smaller(fit), self._larger(fit)
-        found = [one for one in (smaller, larger) if one is not None and one.after.beats(fit)]
-        if found:
-            return [max(found, key=lambda one: one.after.criterion)]
-        path = [] if larger is None else [larger]
-        while path and len(path) <= AHEAD:
-            further = self._larger(path[-1].after)
-            if further is None:
-                break
+    def _step(self, fit: Fit) -> Step | None:
+        """The best change of one component, if it lowers BIC."""
+        found = [one for one in (self._smaller(fit), self._larger(fit)) if one is not None]
+        better = [one for one in found if one.after.beats(fit)]
+        return max(better, key=lambda one: one.after.rank) if better else None
+
+    def _several_splits(self, fit: Fit) -> list[Step]:
+        """Several splits that lower BIC together where a single one does not; else none."""
+        path, last = list[Step](), fit
+        while len(path) < SPLITS and (further := self._larger(last)) is not None:
             path.append(further)
-            if further.after.beats(fit):
+            last = further.after
+            if last.beats(fit):
                 return path
         return []
 
@@ -157,7 +169,8 @@ class ComponentChoice:
         seed = [self._seed, 2 * model.k + 1]
         found = merge_starts(fit.backend, fit.params, smaller, self._rows, seed)
         saved = fit.penalty - 0.5 * smaller.model.n_parameters() * log(self.n)
-        found = [one for one in found if -one.gain < TRIED_LOSS * saved]
+        if not fit.spurious:
+            found = [one for one in found if -one.gain < TRIED_LOSS * saved]
         best = self._best("merge", fit, found)
         return best if best is None or len(best.components) > 1 else best._replace(kind="remove")
 
@@ -170,7 +183,7 @@ class ComponentChoice:
         tried = [one for one in tried if np.isfinite(one[1].criterion)]
         if not tried:
             return None
-        components, best = min(tried, key=lambda one: (one[1].spurious, -one[1].criterion))
+        components, best = max(tried, key=lambda one: one[1].rank)
         return Step(kind, components, fit, self.fit(LONG, best.params))
 
 

@@ -46,10 +46,12 @@ class SplitMergeEM(Learner[SplitMergeState]):
 
         log L' - log L > (p' - p) / 2 log n,
 
-    with p free parameters. This is repeated until no change is kept. Whenever the number of rows
-    has doubled, parameters are also searched for anew, as `fit` does. Between decisions, rows are
-    learned as by `ReservoirEM`, and decisions depend on the rows alone, not on blocks or reads.
-    `decisions_` of the estimator lists them, and `n_components_` is the current number.
+    with p free parameters, or if fewer components are degenerate on few rows, as their likelihood
+    is not bounded. This is repeated until no change is kept. Whenever the number of rows
+    has doubled, up to three splits together are tried too, and new candidates as in `fit`. Between
+    decisions, rows are learned as by `ReservoirEM`. Decisions depend on the rows alone, not on
+    blocks or reads. `decisions_` of the estimator lists them, and `n_components_` is the current
+    number.
 
     Parameters
     ----------
@@ -240,7 +242,8 @@ class SplitMergeEM(Learner[SplitMergeState]):
             return state, []
         choice = self._choice(bound, state)
         anew = choice.n >= 2.0 * state.searched
-        fit, steps = choice.chosen(inner.mixture, self.init_from if anew else ())
+        mixture = inner.mixture
+        fit, steps = choice.searched(mixture, self.init_from) if anew else choice.chosen(mixture)
         if steps or inner.statistics is None:
             inner = with_components(bound, fit.backend, inner, fit.params)
         decisions = [_decision(rows, choice.n, step) for step in steps]
