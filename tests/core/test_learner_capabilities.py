@@ -9,6 +9,7 @@ import pytest
 
 from mixfold.core.learner import Learner, rows_before_start
 from mixfold.core.learner_capabilities import (
+    ChoosesComponents,
     KeepsNoRows,
     KeepsRows,
     LearnsInOnePass,
@@ -16,6 +17,7 @@ from mixfold.core.learner_capabilities import (
     PlainSearch,
     SearchesStarts,
     for_one_pass,
+    most_components,
     row_keeping,
     search_of,
 )
@@ -28,6 +30,7 @@ from mixfold.learners.drift_aware import DriftAware
 from mixfold.learners.em import EM
 from mixfold.learners.online_em import OnlineEM
 from mixfold.learners.reservoir_em import ReservoirEM
+from mixfold.learners.split_merge_em import SplitMergeEM
 from mixfold.models.mixture_model import MixtureModel
 
 MODEL = MixtureModel(Gaussian(), 3, 2)
@@ -36,9 +39,14 @@ MODEL = MixtureModel(Gaussian(), 3, 2)
 @pytest.mark.parametrize(
     ("capability", "having", "lacking"),
     [
-        (SearchesStarts, [Auto(), EM(), ReservoirEM()], [OnlineEM(), AnnealedSGD()]),
+        (
+            SearchesStarts,
+            [Auto(), EM(), ReservoirEM(), SplitMergeEM()],
+            [OnlineEM(), AnnealedSGD()],
+        ),
         (LearnsInOnePass, [Auto(), DriftAware()], [EM(), OnlineEM(), ReservoirEM()]),
-        (KeepsRows, [ReservoirEM(), DriftAware()], [Auto(), EM(), OnlineEM()]),
+        (KeepsRows, [ReservoirEM(), DriftAware(), SplitMergeEM()], [Auto(), EM(), OnlineEM()]),
+        (ChoosesComponents, [SplitMergeEM()], [ReservoirEM(), DriftAware(), Auto()]),
         (MonitorsDrift, [DriftAware()], [ReservoirEM(), OnlineEM()]),
     ],
 )
@@ -85,3 +93,8 @@ def test_a_learner_that_keeps_rows_is_its_own_capability() -> None:
 def test_the_default_has_all_members_of_the_capability() -> None:
     assert isinstance(KeepsNoRows(OnlineEM()), KeepsRows)
     assert isinstance(PlainSearch(), SearchesStarts)
+
+
+def test_the_number_of_components_that_a_learner_was_given() -> None:
+    assert most_components(ReservoirEM(), object(), 3) == 3
+    assert most_components(SplitMergeEM(), None, 3) == 3

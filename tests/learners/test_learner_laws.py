@@ -39,6 +39,7 @@ from mixfold.learners.online_vb import OnlineVB
 from mixfold.learners.recursive_em import RecursiveEM
 from mixfold.learners.reservoir_em import ReservoirEM
 from mixfold.learners.sem import SEM
+from mixfold.learners.split_merge_em import SplitMergeEM
 from mixfold.learners.stepwise_em import StepwiseEM
 from mixfold.learners.variance_reduced_em import VarianceReducedEM
 from mixfold.models.mixture_model import MixtureModel
@@ -94,6 +95,8 @@ def tells(family: Family, learner: Learner) -> bool:
     capped = isinstance(family, Gaussian) and family.cap is not None
     if isinstance(learner, DriftAware):
         return isinstance(family, Poisson) or (family in DIAGONAL)
+    if isinstance(learner, SplitMergeEM):  # decisions are alike for all families, and take long
+        return isinstance(family, Poisson) or repr(family) == repr(Gaussian("full"))
     if isinstance(learner, OnlineKMLE) and isinstance(family, LatentFactors):
         # strategies draw components alike for any family, and these rows are learned in Python
         return learner.batch_size > 1 or learner.strategy == OnlineKMLE().strategy

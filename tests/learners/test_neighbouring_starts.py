@@ -29,7 +29,7 @@ def test_a_split_finds_the_third_group(family: Family) -> None:
     two, three = backend(family, 2), backend(family, 3)
     rows = Rows(X)
     params = from_labels(two.model, rows, np.array([0, 0, 1])[LABELS])
-    drawn = split_starts(two, params, three, rows, [0])
+    drawn = [found.params for found in split_starts(two, params, three, rows, [0])]
     assert drawn
     for one in drawn:
         assert len(one.weights) == 3
@@ -48,7 +48,7 @@ def test_a_merge_joins_the_halves_of_a_group(family: Family) -> None:
     rows = Rows(X)
     halved = np.where((LABELS == 2) & (np.arange(len(X)) % 2 == 0), 3, LABELS)
     params = from_labels(four.model, rows, halved)
-    drawn = merge_starts(four, params, three, rows, [0])
+    drawn = [found.params for found in merge_starts(four, params, three, rows, [0])]
     expected = from_labels(three.model, rows, LABELS)
     weights = np.sort(expected.weights)
     np.testing.assert_allclose(np.sort(drawn[0].weights), weights, atol=1e-3)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from mixfold.core.backend import Backend, Model
 from mixfold.core.capability import Capability
+from mixfold.core.component_decision import ComponentDecision
 from mixfold.core.initializer import Initializer
 from mixfold.core.learner import Learner, rows_before_start
 from mixfold.core.params import StateT
@@ -44,6 +45,26 @@ class MonitorsDrift(Capability, Protocol[StateT]):
     def drifts(self, state: StateT) -> list[int]:
         """Numbers of the rows at which the inner learner was restarted."""
         ...
+
+
+@runtime_checkable
+class ChoosesComponents(Capability, Protocol):
+    """A learner that chooses the number of components, up to that of the model it is given."""
+
+    def most_components(self, state: Any) -> int:
+        """The largest number of components."""
+        ...
+
+    def decisions(self, state: Any) -> list[ComponentDecision]:
+        """The changes of the number of components."""
+        ...
+
+
+def most_components(learner: Learner, state: Any, k: int) -> int:
+    """The number of components that a learner was given; `k` is that of the model it learned."""
+    if state is None or not isinstance(learner, ChoosesComponents):
+        return k
+    return learner.most_components(state)
 
 
 # learners that search for initial parameters
@@ -120,7 +141,7 @@ class KeepsRows(Capability, Protocol[StateT]):
         ...
 
     def model_learned(self, model: Model, state: StateT) -> Model:
-        """The model with the limits that the state has learned."""
+        """The model with the limits, and the number of components, that the state has learned."""
         ...
 
     def settled(self, backend: Backend, state: StateT) -> StateT:

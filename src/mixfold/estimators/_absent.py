@@ -23,6 +23,7 @@ def why_absent(name: str, learned: Learned) -> str:
         "posterior_": f"{learner} learns no posterior; use 'online-vb' or 'moment-matching'",
         "components_in_use_": f"{learner} uses all; use OnlineVB(sparse=True) to leave some empty",
         "classes_": "no labels were given: use fit(X, labels=...)",
+        "decisions_": "use learner='split-merge-em' to choose the number of components on a stream",
         "drifts_": "use learner=DriftAware(...) to find changes in a stream",
     }
     return reasons.get(name, none)

@@ -109,8 +109,8 @@ class Starts:
         if before is not None and before.k == one.k - 1 and before.start is not None:
             assert before.backend is not None
             seed = [self.seed, OF_SPLITS, one.k]
-            drawn = split_starts(before.backend, before.start.params, one.backend, rows, seed)
-            self._compare(one, "split", drawn, rows)
+            found = split_starts(before.backend, before.start.params, one.backend, rows, seed)
+            self._compare(one, "split", [each.params for each in found], rows)
             if self._behind(one, rows):
                 one.dropped = f"far behind the best in {self.criterion} after a split"
                 return
@@ -126,8 +126,8 @@ class Starts:
         assert after.backend is not None
         rows = one.settings.sample(one.backend, self.memory.rows, self.n_init, self.seed).rows()
         seed = [self.seed, OF_MERGES, one.k]
-        drawn = merge_starts(after.backend, after.start.params, one.backend, rows, seed)
-        self._compare(one, "merge", drawn, rows)
+        found = merge_starts(after.backend, after.start.params, one.backend, rows, seed)
+        self._compare(one, "merge", [each.params for each in found], rows)
         self._behind(one, rows)
 
     def _compare(self, one: Candidate, kind: str, drawn: list[Any], rows: Rows) -> None:

@@ -15,7 +15,12 @@ from mixfold.core.checks import check_count, check_kind, check_seed
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family_change import FamilyChange
 from mixfold.core.learner import Learner
-from mixfold.core.learner_capabilities import MonitorsDrift, row_keeping
+from mixfold.core.learner_capabilities import (
+    ChoosesComponents,
+    MonitorsDrift,
+    most_components,
+    row_keeping,
+)
 from mixfold.core.rows import Rows
 from mixfold.core.value import at_home, equal, field_names, replace, value
 from mixfold.estimators._known_labels import KnownLabels
@@ -75,6 +80,8 @@ class Learned:
         "components_in_use_",
         "drifts_",
         "classes_",
+        "n_components_",
+        "decisions_",
     )
 
     model: Any
@@ -121,6 +128,11 @@ class Learned:
         state = self.stream.state
         known = 0.0 if state is None else self.learner.weight_learned(state, self.n_rows)
         return float(known) if known > 0.0 else float(self.n_rows)
+
+    @property
+    def n_components(self) -> int:
+        """The number of components that the learner was given."""
+        return most_components(self.learner, self.stream.state, self.model.k)
 
     @property
     def posterior(self) -> MixturePosterior | None:
@@ -178,6 +190,7 @@ class Learned:
             "history_": self.history,
             "converged_": self.converged,
             "n_degenerate_": self.n_degenerate,
+            "n_components_": self.model.k,
         }
         if self.labels is not None:
             found["classes_"] = np.array(self.labels.names)
@@ -194,6 +207,9 @@ class Learned:
             state = self.stream.state
             drifts = [] if state is None else self.learner.drifts(state)
             found["drifts_"] = np.array(drifts, dtype=np.int64)
+        if isinstance(self.learner, ChoosesComponents):
+            state = self.stream.state
+            found["decisions_"] = [] if state is None else self.learner.decisions(state)
         return found
 
     def precisions(self) -> dict[str, Any]:

@@ -375,7 +375,7 @@ class Streaming(LearnedAttributes):
         learned = self._learned if self._live is None else self._live.learned()
         given = without_label_column(backend.model).family
         for name, now, new in (
-            ("n_components", learned.model.k, backend.model.k),
+            ("n_components", learned.n_components, backend.model.k),
             ("noise", learned.model.has_noise, wants_noise(self.noise)),
             ("family", without_limits(learned.model.family), given),
             ("fixed", _known(learned.model, "constraints"), _known(backend.model, "constraints")),

@@ -12,7 +12,7 @@ from mixfold.backends.threads import Threads
 from mixfold.core.capabilities import LatentFactors
 from mixfold.core.data_limits import LimitsFromData, without_limits
 from mixfold.core.errors import InvalidInputError
-from mixfold.core.learner_capabilities import Mergeable
+from mixfold.core.learner_capabilities import Mergeable, row_keeping
 from mixfold.core.statistics import Statistics
 from mixfold.core.value import digest, equal, field_names
 from mixfold.estimators._cells import cells_of
@@ -80,7 +80,7 @@ def _checked(models: Sequence[Any]) -> tuple[list[Density], list[Learned]]:
         ("the kind of model", lambda m, _: type(m).__name__),
         ("the levels of columns", lambda _, one: dict(cells_of(one.model.family, False).levels)),
         ("family", lambda _, one: without_limits(one.model.family)),
-        ("n_components", lambda _, one: one.model.k),
+        ("n_components", lambda _, one: one.n_components),
         ("the box of noise", lambda _, one: getattr(one.model, "box", None)),
         ("the number of columns", lambda _, one: one.model.d),
         ("columns", lambda m, _: [*map(str, getattr(m, "feature_names_in_", ()))] or None),
@@ -140,15 +140,17 @@ def _joined(learned: Sequence[Learned]) -> Learned:
     backend = Threads(first.training_model, 1)
     state = first.learner.merge(backend, base.state, [one.stream.state for one in learned])
     params = first.learner.estimate(backend, state)
+    model: Any = row_keeping(first.learner).model_learned(first.model, state)
     return replace(
         first,
+        model=model,
         stream=Stream(None, state, [base]),
         params=params,
         n_seen=base.n_seen + sum(one.n_seen - base.n_seen for one in learned),
         n_rows=base.n_rows + sum(one.n_rows - base.n_rows for one in learned),
         history=no_history(),
         converged=all(one.converged for one in learned),
-        n_degenerate=count_degenerate(first.model, params),
+        n_degenerate=count_degenerate(model, params),
         streaming=all(one.streaming for one in learned),
     )
 

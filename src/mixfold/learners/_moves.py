@@ -148,8 +148,6 @@ def merges_of(
     rng: np.random.Generator,
 ) -> list[Merge]:
     """Pairs of components that overlap, those first whose union loses the least."""
-    if model.k < 3:
-        return []
     blocks, found = model.expected(params).blocks, []
     for i, j in _close_pairs(responsibilities):
         both = responsibilities[:, i] + responsibilities[:, j]

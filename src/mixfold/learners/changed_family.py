@@ -67,12 +67,12 @@ class _Changed:
         return replace(statistics, blocks=blocks)
 
     def _sums(self, gathered: Gathered, params: Any) -> Any:
-        if not gathered.sums.any():
-            return np.zeros(self.after.n_sums)
         before, after = _used(self.model, params), _used(self.after, self.value(params))
-        return self.after.sums(
-            after, self._statistics(self.model.statistics(before, gathered.sums))
-        )
+        k = len(before.weights)  # the learner may have changed the number of components
+        model, other = replace(self.model, k=k), replace(self.after, k=k)
+        if not gathered.sums.any():
+            return np.zeros(other.n_sums)
+        return other.sums(after, self._statistics(model.statistics(before, gathered.sums)))
 
 
 def _used(model: MixtureModel, params: Any) -> MixtureParams:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
+from operator import add
 from typing import NamedTuple
 
 import numpy as np
@@ -16,10 +18,22 @@ from mixfold.learners._moves import Merge, left_out, maximized, merges_of, put, 
 from mixfold.learners._splits import Splits
 from mixfold.learners.em import EM
 from mixfold.learners.search import LONG, MIDDLE, best_first
-from mixfold.models.mixture_model import MixtureBackend, MixtureParams
+from mixfold.models.mixture_model import MixtureBackend, MixtureModel, MixtureParams
 
 TRIED = 3  # splits, merges and components left out that are tried
 UNTIL_CONVERGED = EM(tol=TOL, max_iter=500, accelerate=True)
+
+
+class Neighbour(NamedTuple):
+    """Parameters with one component more or fewer, and which components were changed for that.
+
+    One component is split, or left out if there are fewer afterwards; two are merged. `gain` is
+    what the log-likelihood of the sample is expected to rise by before EM, in nats.
+    """
+
+    components: tuple[int, ...]
+    params: MixtureParams
+    gain: float
 
 
 class Start(NamedTuple):
@@ -36,8 +50,11 @@ def split_starts(
     larger: MixtureBackend,
     sample: Rows,
     seed: list[int],
-) -> list[MixtureParams]:
-    """Parameters with one component more: the components that gain most by it are split."""
+) -> list[Neighbour]:
+    """Parameters with one component more: the components that gain most by it are split.
+
+    Of a component that is split, one part takes its place and the other one the last place.
+    """
     rng, statistics = np.random.default_rng(seed), smaller.model.expected(params)
     joint = responsibilities_of(smaller, params, sample)
     splits = Splits(smaller, sample).best(params, *joint, rng)[:TRIED]
@@ -45,7 +62,10 @@ def split_starts(
     places = [*range(smaller.model.k), smaller.model.k - 1]
     wider = _chosen(statistics, places)
     empty = Merge((smaller.model.k, smaller.model.k), 0.0)
-    return [maximized(larger.model, wider, [(split, empty)]) for split in splits]
+    return [
+        Neighbour((split.component,), maximized(larger.model, wider, [(split, empty)]), split.gain)
+        for split in splits
+    ]
 
 
 def merge_starts(
@@ -54,14 +74,24 @@ def merge_starts(
     smaller: MixtureBackend,
     sample: Rows,
     seed: list[int],
-) -> list[MixtureParams]:
+) -> list[Neighbour]:
     """Parameters with one component less: two are merged, or one is left out, that lose least."""
     rng, model = np.random.default_rng(seed), larger.model
     joint = responsibilities_of(larger, params, sample)
     merges = merges_of(model, params, sample.on_host(), *joint, rng)[:TRIED]
     leaving = sorted(left_out(params, sample, joint[0]), key=lambda merge: merge.loss)[:TRIED]
     statistics = model.expected(params)
-    return [_merged(smaller, statistics, one.pair) for one in (*merges, *leaving)]
+    return [
+        Neighbour(tuple(dict.fromkeys(one.pair)), _merged(smaller, statistics, one.pair), -one.loss)
+        for one in (*merges, *leaving)
+    ]
+
+
+def one_component(model: MixtureModel, params: MixtureParams) -> MixtureParams:
+    """Parameters of a single component, with the moments of a mixture."""
+    blocks = model.expected(params).blocks
+    union = tuple(reduce(add, (take(block, [k]) for k in range(model.k))) for block in blocks)
+    return replace(model, k=1).maximize(Statistics.of(union, np.ones(1)))[0]
 
 
 def _merged(

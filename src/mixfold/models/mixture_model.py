@@ -276,11 +276,11 @@ def count_spurious(model: MixtureModel, params: MixtureParams, parts: Sequence[R
     found = degenerate(model, params).any(axis=1)
     if not found.any():
         return 0
-    few = params.weights * _number_of_rows(parts) < max(FEW_ROWS, 2 * (model.d + 1))
+    few = params.weights * number_of_rows(parts) < max(FEW_ROWS, 2 * (model.d + 1))
     return int((found & few).sum())
 
 
-def _number_of_rows(parts: Sequence[Rows]) -> float:
+def number_of_rows(parts: Sequence[Rows]) -> float:
     """How many rows there are, if weights count rows, and as many as tell as much if they do not.
 
     They count rows if all are whole multiples of the lightest; otherwise it is the effective

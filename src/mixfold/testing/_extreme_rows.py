@@ -12,6 +12,7 @@ from mixfold.core.limits import LARGEST
 from mixfold.core.rows import Rows
 from mixfold.core.value import flatten
 from mixfold.models.mixture_model import MixtureModel
+from mixfold.testing._estimates import learned
 
 
 def with_extremes(model: MixtureModel, rows: Rows, rng: np.random.Generator) -> Rows:
@@ -28,7 +29,7 @@ def with_extremes(model: MixtureModel, rows: Rows, rng: np.random.Generator) -> 
 
 def assert_valid(backend: Backend, learner: Learner, state: Any, ordinary: Rows) -> None:
     """Everything learned is finite, and ordinary rows have densities and responsibilities."""
-    params = learner.estimate(backend, state)
+    bound, params = learned(backend, learner, state)
     arrays: dict[str, np.ndarray] = {}
     flatten([state, params], "learned", arrays)
     for name, array in arrays.items():
@@ -37,7 +38,7 @@ def assert_valid(backend: Backend, learner: Learner, state: Any, ordinary: Rows)
         assert np.isfinite(array).all(), f"{name} is not finite after extreme rows: {array}"
     assert (params.weights >= 0).all(), f"weights are negative: {params.weights}"
     np.testing.assert_allclose(params.weights.sum(), 1.0)
-    log_density, responsibilities = backend.posterior(params, ordinary)
+    log_density, responsibilities = bound.posterior(params, ordinary)
     assert responsibilities is not None
     assert np.isfinite(log_density).all(), "after extreme rows, ordinary rows have no log-density"
     np.testing.assert_allclose(responsibilities.sum(axis=1), 1.0)

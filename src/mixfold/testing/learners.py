@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import inf, prod
 from typing import Any
 
 import numpy as np
@@ -11,11 +10,12 @@ from mixfold.backends.threads import Threads
 from mixfold.core.backend import Backend, Model
 from mixfold.core.learner import Info, Learner
 from mixfold.core.learner_capabilities import Mergeable
-from mixfold.core.rows import Array, Rows
+from mixfold.core.rows import Rows
 from mixfold.core.schema import check_types
 from mixfold.core.value import equal, flatten, unflatten
 from mixfold.kernels.reference import ReferenceKernel
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
+from mixfold.testing._estimates import coordinates, is_identifiable, learned
 from mixfold.testing._extreme_rows import assert_valid, with_extremes
 from mixfold.testing._weighted_rows import weights_and_rows_differ
 from mixfold.testing.folding import fold
@@ -134,15 +134,15 @@ def a_common_factor_of_weights_changes_nothing(
     for factor in (0.01, 10.0):
         weighted = Rows(some.x, factor * some.weights())
         found = fold(backend, learner, params, weighted, [], seen=200)[0]
-        now, then = (learner.estimate(backend, state) for state in (found, expected))
+        (bound, now), (_, then) = (learned(backend, learner, state) for state in (found, expected))
         if not is_identifiable(model):
-            one, other = (backend.posterior(params, some, False)[0] for params in (now, then))
+            one, other = (bound.posterior(params, some, False)[0] for params in (now, then))
             np.testing.assert_allclose(one.mean(), other.mean(), rtol=0.0, atol=0.01)
             continue
         if model.has_coordinates:
             now, then = model.unconstrained(now), model.unconstrained(then)
         else:
-            now, then = (backend.posterior(params, some, False)[0] for params in (now, then))
+            now, then = (bound.posterior(params, some, False)[0] for params in (now, then))
         np.testing.assert_allclose(now, then, rtol=1e-6, atol=1e-6)
 
 
@@ -169,10 +169,11 @@ def learning_raises_the_likelihood(
     backend = Threads(model, 1)
     bad = elsewhere(model, params)
     state, _ = fold(backend, learner, bad, rows, cuts, passes=3, seen=20)
-    learned = backend.posterior(learner.estimate(backend, state), rows, False)[0]
+    bound, found = learned(backend, learner, state)
+    ended = bound.posterior(found, rows, False)[0]
     began = backend.posterior(bad, rows, False)[0]
     weight = np.ones(len(rows)) if rows.weight is None else rows.weight
-    after, before = (float(weight @ one) / float(weight.sum()) for one in (learned, began))
+    after, before = (float(weight @ one) / float(weight.sum()) for one in (ended, began))
     assert after > before - 0.05, (
         f"the mean log-likelihood falls from {before:.4g} to {after:.4g} in three passes"
     )
@@ -186,23 +187,6 @@ def elsewhere(model: Model, params: Any) -> Any:
     return model.constrained(
         model.unconstrained(params) + 0.5 * model.coordinate_scales(params), params
     )
-
-
-def is_identifiable(model: Model) -> bool:
-    """Whether a row has more possible values than a mixture has parameters."""
-    if not isinstance(model, MixtureModel):
-        return True
-    values = prod(s.high - s.low + 1.0 if s.whole else inf for s in model.family.supports(model.d))
-    return model.n_parameters() < values
-
-
-def coordinates(model: Model, params: Any) -> Array:
-    """Numbers by which parameters are compared."""
-    if model.has_coordinates:
-        return model.unconstrained(params)
-    assert isinstance(model, MixtureModel)
-    logs = np.log(params.weights)[:, None]
-    return np.hstack([logs, model.family.sort_keys(params.components)])
 
 
 def one_by_one_is_batches_of_one(
@@ -334,7 +318,8 @@ def states_are_in_their_domain(
     for one in found:
         check_types(one)
         learner.check_state(model, one)
-        model.check_params(learner.estimate(backend, one))
+        bound, estimate = learned(backend, learner, one)
+        bound.model.check_params(estimate)
 
 
 def _copied(thing: Any) -> Any:
