@@ -26,10 +26,10 @@ def hessian(function: Callable[[np.ndarray], float], at: np.ndarray) -> np.ndarr
     p = len(at)
     found = np.empty((p, p))
     for i in range(p):
-        for j in range(p):
+        for j in range(i + 1):
             signs = (1.0, 1.0), (1.0, -1.0), (-1.0, 1.0), (-1.0, -1.0)
             ends = [a * b * function(at + a * steps[i] + b * steps[j]) for a, b in signs]
-            found[i, j] = sum(ends) / (4.0 * steps[i, i] * steps[j, j])
+            found[i, j] = found[j, i] = sum(ends) / (4.0 * steps[i, i] * steps[j, j])
     return found
 
 
