@@ -241,6 +241,44 @@ def test_components_without_labels_are_found() -> None:
     assert np.abs(np.sort(model.means_[1:, 0]) - [0.0, 2.0]).max() < 0.4
 
 
+@pytest.mark.parametrize("given", ["means", "parameters"])
+def test_initial_parameters_that_are_given(given: str) -> None:
+    x, _, labels = clusters()
+    init: Any = MEANS
+    if given == "parameters":
+        init = Mixture(n_components=3, init=MEANS).fit(x)
+    model = Mixture(n_components=3, init=init).fit(x, labels=labels)
+    plain = Mixture(n_components=3, random_state=0).fit(x, labels=labels)
+    np.testing.assert_allclose(model.means_, plain.means_, atol=0.01)
+    stream = Mixture(n_components=3, init=init).partial_fit(x[:5], labels=labels[:5])
+    stream.partial_fit(x[5:], labels=labels[5:])
+    np.testing.assert_allclose(stream.means_, plain.means_, atol=0.1)
+
+
+def test_rows_of_weight_zero_do_not_count() -> None:
+    x, _, labels = clusters()
+    there = (np.arange(len(x)) % 3 > 0).astype(float)
+    model = Mixture(n_components=3, learner="em", init=MEANS)
+    model.fit(x, sample_weight=there, labels=labels)
+    other = Mixture(n_components=3, learner="em", init=MEANS)
+    other.fit(x[there > 0], labels=labels[there > 0])
+    np.testing.assert_allclose(model.means_, other.means_, atol=1e-3)
+
+
+def test_a_component_that_no_row_may_belong_to_has_no_weight() -> None:
+    x, z, _ = clusters()
+    model = Mixture(n_components=4, learner="em", random_state=0).fit(x, labels=z)
+    np.testing.assert_allclose(model.weights_, [*np.bincount(z) / len(z), 0.0], atol=1e-12)
+    assert np.isfinite(model.means_).all()
+
+
+def test_labels_of_rows_without_weight_are_no_start() -> None:
+    x, _, labels = clusters()
+    model = Mixture(n_components=3, learner="auto", random_state=0)
+    model.fit(x, sample_weight=(labels < 0).astype(float), labels=labels)
+    assert model.score(x) > Mixture(n_components=3, random_state=0).fit(x).score(x) - 0.1
+
+
 def test_few_labels_among_many_rows_are_used() -> None:
     x, z, _ = clusters(40_000)
     labels = np.full(len(x), -1)

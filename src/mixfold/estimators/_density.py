@@ -100,9 +100,11 @@ class Density(SingleRows):
         if memory is not None:
             check_output(Path(memory), special=False)
 
-    def fit_predict(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
+    def fit_predict(
+        self, X: Any, y: Any = None, sample_weight: Any = None, labels: Any = None
+    ) -> Any:
         """Fit the model and return the most probable component of each row."""
-        return self.fit(X, y, sample_weight).predict(X)
+        return self.fit(X, y, sample_weight, labels).predict(X)
 
     def _learn_cells(self, settings: MixtureSettings, source: Source, place: Placement) -> None:
         """Fit rows that may have missing cells.

@@ -29,7 +29,8 @@ class FromLabels(Initializer[MixtureModel, MixtureParams]):
         family = model.family
         assert isinstance(family, LabelledRows)
         rows = Rows(rows.x.astype(np.float64, copy=False), rows.weight)
-        allowed, known = family.allowed_in(rows.x), rows.x[:, -1] != UNKNOWN
+        allowed = family.allowed_in(rows.x)
+        known = (rows.x[:, -1] != UNKNOWN) & (weights_of(rows) > 0.0)
         centers = _centers(model, rows, allowed, known, rng)
         distance = model.family.divergence(rows.x, centers, weights_of(rows))
         distance = np.nan_to_num(distance, nan=FAR, posinf=FAR)
@@ -51,12 +52,12 @@ def _centers(
     centers, there = np.empty((model.k, model.d)), np.zeros(model.k, dtype=bool)
     single = known & (allowed.sum(axis=1) == 1)
     for k in range(model.k):
-        own = single & allowed[:, k] & (weight > 0)
+        own = single & allowed[:, k]
         if own.any():
             centers[k], there[k] = _center(x[own], weight[own]), True
     for k in np.flatnonzero(~there).tolist():
-        own = known & allowed[:, k] & (weight > 0)
-        mass = weight * (own if own.any() else ~known if (~known).any() else 1.0)
+        own, others = known & allowed[:, k], ~known & (weight > 0.0)
+        mass = weight * (own if own.any() else others if others.any() else 1.0)
         if there.any():
             nearest = model.family.divergence(x, centers[there], weight).min(axis=1)
             mass = mass * nearest if (mass * nearest).any() else mass

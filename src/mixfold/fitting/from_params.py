@@ -11,7 +11,9 @@ from mixfold.core.initializer import Initializer
 from mixfold.core.limits import LARGEST
 from mixfold.core.rows import Rows
 from mixfold.core.value import flatten, value
+from mixfold.families.labelled_rows import LabelledRows, without_labels
 from mixfold.models.assignment import from_centers, from_labels
+from mixfold.models.labelled import without_label_column
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 
@@ -29,6 +31,8 @@ class FromParams(Initializer[MixtureModel, MixtureParams]):
     random = False
 
     def draw(self, model: MixtureModel, rows: Rows, rng: np.random.Generator) -> MixtureParams:
+        if isinstance(model.family, LabelledRows):
+            model, rows = without_label_column(model), without_labels(rows)
         if isinstance(self.params, MixtureParams):
             self._check_family(model, from_labels(model, rows.cut(0, 1), np.zeros(1, dtype=int)))
             params = model.initial(self.params)

@@ -21,6 +21,7 @@ from mixfold.core.value import at_home, value
 from mixfold.fitting.component_order import component_order, reorder
 from mixfold.fitting.from_params import FromParams
 from mixfold.fitting.loop import check_some
+from mixfold.fitting.under_constraints import UnderConstraints
 from mixfold.learners.further_search import (
     MOST_BYTES,
     OF_LARGER,
@@ -90,7 +91,8 @@ class Initialization:
     @property
     def given(self) -> MixtureParams | None:
         """The parameters that the user has given, or None."""
-        params = self.start.params if isinstance(self.start, FromParams) else None
+        start = self.start.inner if isinstance(self.start, UnderConstraints) else self.start
+        params = start.params if isinstance(start, FromParams) else None
         return params if isinstance(params, MixtureParams) else None
 
     @property
