@@ -76,6 +76,27 @@ def weighted(join: Callable[[T, T, float], T], things: Sequence[T], weights: Seq
     return mean
 
 
+class Averaging(Protocol):
+    """A state with a mean of iterates of the parameters."""
+
+    @property
+    def average(self) -> Params | None:
+        """The mean, once there is an iterate."""
+
+    @property
+    def averaged(self) -> int:
+        """The number of iterates."""
+
+
+def mean_average(model: Model, before: Averaging, states: Sequence[Averaging]) -> Params | None:
+    """The mean of the states' averaged parameters, weighted by their new iterates."""
+    new = [state for state in states if state.averaged > before.averaged]
+    if not new:
+        return before.average
+    averages = [state.average for state in new]
+    return weighted(model.blend, averages, more("averaged", before, new))
+
+
 def joined_counts(before: RowCounts, several: Sequence[RowCounts]) -> RowCounts:
     """The counts of rows of all states, in which those of `before` count once."""
     return replace(before, **counted(before, several, "rows", "weight"))

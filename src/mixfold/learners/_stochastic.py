@@ -36,8 +36,7 @@ from mixfold.learners._merging import (
     join_statistics,
     joined_counts,
     learned_more,
-    more,
-    weighted,
+    mean_average,
 )
 from mixfold.learners._steps import (
     RowCounts,
@@ -366,7 +365,7 @@ class StochasticEM(Learner[StochasticState]):
             before,
             learned=joined_counts(before.learned, [state.learned for state in states]),
             passes=max(state.passes for state in states),
-            average=self._mean_average(backend, before, states),
+            average=mean_average(backend.model, before, states),
             region=max(state.region for state in states),
             **counted(before, states, "rows", "updates", "n_degenerate", "averaged", "truncations"),
         )
@@ -384,16 +383,6 @@ class StochasticEM(Learner[StochasticState]):
         if self._is_warming_up(after):
             return after
         return replace(after, params=params, n_degenerate=after.n_degenerate + n_degenerate)
-
-    def _mean_average(
-        self, backend: Backend, before: StochasticState, states: States[StochasticState]
-    ) -> Params | None:
-        """The mean of the states' averaged parameters, weighted by their new iterates."""
-        new = [state for state in states if state.averaged > before.averaged]
-        if not new:
-            return before.average
-        averages = [state.average for state in new]
-        return weighted(backend.model.blend, averages, more("averaged", before, new))
 
     def finished(self, state: StochasticState) -> bool:
         return state.passes >= self.max_iter
