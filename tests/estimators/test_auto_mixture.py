@@ -31,7 +31,7 @@ FIXTURES = Path(__file__).parents[1] / "fixtures" / "mclust_bic.csv"
 SLOW = ("VEE", "EVE", "VVE")  # whose M-steps have inner iterations
 COLUMNS = [
     *("n_components", "covariance", "log_likelihood", "n_parameters", "bic", "icl", "aic"),
-    *("n_degenerate", "converged", "dropped", "seconds", "n_init", "start"),
+    *("n_degenerate", "converged", "dropped", "seconds", "n_init", "restarts", "start"),
 ]
 
 
@@ -85,6 +85,27 @@ def test_the_chosen_models_are_those_of_mclust() -> None:
         names = ["VVI", "EEE", "VEV", "VVV"]
         best = AutoMixture(range(1, 6), names, random_state=0).fit(rows_of(name)).best_estimator_
         assert (best.n_components, best.model_.family.covariance) == (k, covariance)
+
+
+# searches and restarts
+
+
+def test_results_count_searches_and_restarts() -> None:
+    names = ["EII", "VVV"]
+    auto = AutoMixture(range(1, 4), names, n_init=2, drop=False, random_state=0).fit(three_groups())
+    table = auto.results_.set_index(["covariance", "n_components"])
+    assert (table.n_init == 2).all()
+    # up to three splits of K - 1 components, and three merges and three left out of K + 1
+    assert (table.restarts.xs(1, level=1) == 0).all()
+    assert table.restarts.loc["EII", 2] == 1 + 6
+    assert (table.restarts.xs(3, level=1) == 2).all()
+    single = AutoMixture(3, "EII", random_state=0).fit(three_groups()).results_.iloc[0]
+    assert (single.n_init, single.restarts, single.start) == (1, 0, "search")
+    dropped = AutoMixture(range(1, 6), names, random_state=0).fit(three_groups()).results_
+    before = dropped.dropped.str.contains("after a split")
+    assert before.any()
+    assert (dropped.n_init[before] == 0).all()
+    assert (dropped.restarts[before] > 0).all()
 
 
 # the criteria

@@ -132,7 +132,8 @@ class Starts:
 
     def _compare(self, one: Candidate, kind: str, drawn: list[Any], rows: Rows) -> None:
         assert one.backend is not None
-        one.n_init += bool(drawn)
+        one.n_init += len(drawn) if kind == "search" else 0
+        one.restarts += len(drawn) if kind != "search" else 0
         whole = len(rows) == self.memory.length
         one.start = best_start(one.backend, one.start, kind, drawn, rows, one.prior_strength, whole)
 

@@ -67,8 +67,10 @@ class Candidate:
     """One mixture of a selection, and what is known of it so far.
 
     `dropped` says why it was not fitted until the end, or cannot be chosen; `estimate` is the
-    criterion of its start. `same` is another candidate that is the same model. `reached` are the
-    log-likelihoods per row of passes that only sum statistics, if `sums_passes` now.
+    criterion of its start. `n_init` are the searches for it, and `restarts` the initial parameters
+    from other candidates that were tried. `same` is another candidate that is the same model.
+    `reached` are the log-likelihoods per row of passes that only sum statistics, if `sums_passes`
+    now.
     """
 
     covariance: str
@@ -78,6 +80,7 @@ class Candidate:
     backend: MixtureBackend | None = None
     start: Start | None = None
     n_init: int = 0
+    restarts: int = 0
     seconds: float = 0.0
     dropped: str = ""
     error: Exception | None = None
@@ -135,5 +138,6 @@ class Candidate:
             "dropped": self.dropped or of.dropped,
             "seconds": self.seconds,
             "n_init": of.n_init,
+            "restarts": of.restarts,
             "start": "" if of.start is None else of.start.kind,
         }

@@ -96,9 +96,10 @@ class AutoMixture(BestEstimator):
         A row for each candidate: `n_components`, `covariance`, `log_likelihood` of all rows
         learned, `n_parameters`, `bic`, `icl`, `aic`, `held_out` if that is the criterion,
         `n_degenerate`, `converged`, `dropped` (why it was not fitted until the end, or cannot be
-        chosen; else empty), `seconds`, `n_init` (how many kinds of initial parameters were
-        compared) and `start` (which was best: "search", "split" or "merge"). A pandas frame, or an
-        Arrow table if there is no pandas.
+        chosen; else empty), `seconds`, `n_init` (how many searches for initial parameters were
+        made), `restarts` (from how many splits and merges of other candidates EM was started) and
+        `start` (which was best: "search", "split" or "merge"). A pandas frame, or an Arrow table if
+        there is no pandas.
     best_estimator_ : Mixture
         The best candidate.
 

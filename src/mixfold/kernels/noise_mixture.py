@@ -12,10 +12,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mixfold.core.backend import Assignment
-from mixfold.core.rows import Array, Rows
+from mixfold.core.rows import Array, Rows, rows_at_a_time
 from mixfold.kernels.reference import NEGLIGIBLE, simulate
 from mixfold.models.mixture_model import MixtureParams
 from mixfold.models.noise_mixture import NoiseMixture
+
+IN_CACHE = 8192  # rows whose temporary arrays stay in the cache
 
 
 class WithNoise(NamedTuple):
@@ -60,6 +62,12 @@ class NoiseMixtureKernel:
 
     def expect(self, prepared: WithNoise, rows: Rows) -> Array:
         """The sums of one block of rows."""
+        sums = np.zeros(self.model.n_sums)
+        for some in rows_at_a_time(rows, IN_CACHE):
+            sums += self._sums(prepared, some)
+        return sums
+
+    def _sums(self, prepared: WithNoise, rows: Rows) -> Array:
         log_density, rest, noise, _ = self._parts(prepared, rows.x, False)
         weight = rows.weights()
         sums = self.components.expect(prepared.components, Rows(rows.x, weight * rest))
