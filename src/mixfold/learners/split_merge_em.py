@@ -53,6 +53,7 @@ class SplitMergeEM(Learner[SplitMergeState]):
     changing their number, and new candidates are drawn as in `fit`. Between decisions, rows are
     learned as by `ReservoirEM`. Decisions depend on the rows alone, not on blocks or reads.
     `decisions_` of the estimator lists them, and `n_components_` is the current number.
+    Use it for streams of which the number of clusters is not known, or changes.
 
     Parameters
     ----------
