@@ -53,7 +53,7 @@ class Mixture(Clustering):
         "visits": Poisson()})` gives columns families of their own, and "auto" chooses one for each
         column of a table, by its type and a sample of its values: see `chosen_families_`.
     n_components : int, default=1
-        The number of components K.
+        The number of components K; the largest number for the learner "split-merge-em".
     learner : str or learner object, default="auto"
         The algorithm: "auto", "em", "mini-batch-em", "online-em", "incremental-em" and others, or
         e.g. `OnlineEM(batch_size=100)`.
@@ -154,6 +154,10 @@ class Mixture(Clustering):
         Of `OnlineVB(sparse=True)`: the components with at least one row, the largest first.
     classes_ : array
         The names of the labels, in the order of their components, if there were labels.
+    n_components_ : int
+        The number of components.
+    decisions_ : list of ComponentDecision
+        When and why the learner "split-merge-em" has changed the number of components.
     n_degenerate_ : int
         How many components are at a limit in some column: as narrow as the data's resolution
         allows, or with the smallest mean or probability.

@@ -13,6 +13,7 @@ from mixfold.core.initializer import Initializer
 from mixfold.core.rows import Array, Rows
 from mixfold.core.value import replace
 from mixfold.learners._em_in_memory import learn
+from mixfold.learners._moves import improve
 from mixfold.learners.em import EM
 from mixfold.learners.neighbouring_starts import Neighbour, merge_starts, split_starts
 from mixfold.learners.search import LONG, MIDDLE, SAME, search
@@ -125,12 +126,14 @@ class ComponentChoice:
 
     def _candidates(self, fit: Fit, kinds: Sequence[Initializer]) -> list[Step]:
         """The best of new candidates with as many components, if it is better."""
-        if fit.backend.model.k == 1 or not kinds:
+        if fit.backend.model.k == 1:
             return []
-        seed = [self._seed, 0]
-        strength = self._prior_strength
-        found = search(fit.backend, kinds, self._rows, seed, CANDIDATES, strength)
-        after = self.judged(fit.backend, found)
+        backend, rows, strength = fit.backend, self._rows, self._prior_strength
+        known = fit.params, fit.log_likelihood / self.n
+        drawn = [improve(backend, known, rows, [self._seed, 1], strength)[0]]
+        if kinds:
+            drawn.append(search(backend, kinds, rows, [self._seed, 0], CANDIDATES, strength))
+        after = max((self.judged(backend, one) for one in drawn), key=lambda one: one.rank)
         better = after.criterion > fit.criterion + SAME * self.n
         return [Step("search", (), fit, after)] if better and after.beats(fit) else []
 

@@ -26,14 +26,14 @@ class SplitMergeState:
     """The rows and parameters of the current components, and how their number has changed.
 
     `inner` is the state of `ReservoirEM` for the current number of components. `most` is the
-    largest number, `decided` the number of rows at the last decision, and `searched` the number of
-    rows that were judged when parameters were last searched for anew.
+    largest number, `decided` the number of rows at the last decision, and `searched` that
+    at the last search for new candidates.
     """
 
     inner: ReservoirState
     most: int
     decided: int
-    searched: float
+    searched: int
     decisions: list[ComponentDecision]
     passes: int = 0
 
@@ -67,10 +67,9 @@ class SplitMergeState:
         check_whole("most", self.most)
         if self.k > self.most:
             raise InvalidInputError(f"there are {self.k} components, but at most {self.most}")
-        for name in ("decided", "passes"):
+        for name in ("decided", "searched", "passes"):
             check_count(name, getattr(self, name))
         check_least("rows", self.rows, self.decided)
-        check_least("searched", self.searched, 0.0)
         if len(self.decisions) > MOST_DECISIONS:
             raise InvalidInputError(f"there are {len(self.decisions)} decisions")
         for decision in self.decisions:

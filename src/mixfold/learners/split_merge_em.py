@@ -32,6 +32,7 @@ from mixfold.models.mixture_model import MixtureBackend, MixtureModel, MixturePa
 # rows between two decisions: so many at least and at most, and this part of all rows
 FEWEST, MOST, PART = 64, 2**15, 4
 PART_OF_RECENT = 8  # and this part of the recent rows, if only those count
+AGAIN = 1.5  # times as many rows as at the last search for new candidates
 
 
 @value
@@ -47,11 +48,12 @@ class SplitMergeEM(Learner[SplitMergeState]):
         log L' - log L > (p' - p) / 2 log n,
 
     with p free parameters, or if fewer components are degenerate on few rows, as their likelihood
-    is not bounded. This is repeated until no change is kept. Whenever the number of rows
-    has doubled, up to three splits together are tried too, and new candidates as in `fit`. Between
-    decisions, rows are learned as by `ReservoirEM`. Decisions depend on the rows alone, not on
-    blocks or reads. `decisions_` of the estimator lists them, and `n_components_` is the current
-    number.
+    is not bounded. This is repeated until no change is kept. Whenever the number of rows has grown
+    by a half, up to three splits together are tried too, components are split and merged without
+    changing their number, and new candidates are drawn as in `fit`. Between decisions, rows are
+    learned as by `ReservoirEM`. Decisions depend on the rows alone, not on blocks or reads.
+    `decisions_` of the estimator lists them, and `n_components_` is the current number.
+    Use it for streams of which the number of clusters is not known, or changes.
 
     Parameters
     ----------
@@ -64,8 +66,8 @@ class SplitMergeEM(Learner[SplitMergeState]):
         The number of most recent rows that count, at most as many as fit into the memory. Clusters
         of which no more rows come then disappear. None is all rows.
     init_from : tuple of initializers, default=()
-        The initializers of the candidates of searches; by default those of the estimator. Without
-        any, as with parameters that were given, there are no searches.
+        The initializers of new candidates; by default those of the estimator. Without any, as with
+        parameters that were given, none are drawn.
 
     Examples
     --------
@@ -132,7 +134,7 @@ class SplitMergeEM(Learner[SplitMergeState]):
     def _from(self, backend: MixtureBackend, params: MixtureParams, seed: int) -> SplitMergeState:
         bound = with_model(backend, with_k(backend.model, len(params.weights)))
         inner = self._reservoir(len(params.weights)).init(bound, params, seed=seed)
-        return SplitMergeState(inner, backend.model.k, 0, 0.0, [])
+        return SplitMergeState(inner, backend.model.k, 0, 0, [])
 
     def check_state(self, model: Model, state: SplitMergeState) -> None:
         check_kind("state", state, SplitMergeState)
@@ -241,7 +243,7 @@ class SplitMergeEM(Learner[SplitMergeState]):
         if not len(inner.kept):
             return state, []
         choice = self._choice(bound, state)
-        anew = choice.n >= 2.0 * state.searched
+        anew = rows >= AGAIN * state.searched
         mixture = inner.mixture
         fit, steps = choice.searched(mixture, self.init_from) if anew else choice.chosen(mixture)
         if steps or inner.statistics is None:
@@ -250,7 +252,7 @@ class SplitMergeEM(Learner[SplitMergeState]):
         after = replace(
             state,
             inner=inner,
-            searched=choice.n if anew else state.searched,
+            searched=rows if anew else state.searched,
             decisions=[*state.decisions, *decisions][-MOST_DECISIONS:],
         )
         return after, [Info(n, fit.log_likelihood / choice.n, n / rows)]
