@@ -194,3 +194,13 @@ def test_counts_and_wide_tables() -> None:
     assert information_of(wide) is None
     for name, ends in wide.credible_intervals().items():
         np.testing.assert_array_equal(ends, wide.credible_intervals(corrected=False)[name])
+
+
+def test_complete_rows_count_where_others_are_incomplete() -> None:
+    x = pair(3.0, 2 * TILE, 5, d=2)
+    x[::4, 1] = np.nan
+    model = fitted(MomentMatching(), x, Gaussian("diag"))
+    assert information_of(model).rows == 3 * TILE // 2
+    low, high = model.credible_intervals()["means"]
+    plain = model.credible_intervals(corrected=False)["means"]
+    assert ((high - low) > 1.05 * (plain[1] - plain[0]))[:, 0].all()

@@ -18,7 +18,6 @@ import numpy as np
 from mixfold.core.backend import Model
 from mixfold.core.checks import HIGHEST, check_array, check_count, check_kind, check_least
 from mixfold.core.errors import InvalidInputError
-from mixfold.core.missing_cells import has_missing
 from mixfold.core.rows import Array, Rows, join, no_rows
 from mixfold.core.value import replace, value
 from mixfold.families.scores import LocalScores, ShownParameter, local_scores
@@ -104,9 +103,10 @@ class ScoreInformation:
         tiles = self.tiles + 1
         skip = TILE * max(0, tiles - ALL_TILES)
         found = replace(self, tiles=tiles, skip=skip, waiting=no_rows(model.d))
-        if not len(self.waiting) or has_missing(self.waiting.x):
+        rows = self.waiting.where(~np.isnan(self.waiting.x).any(axis=1))
+        if not len(rows):
             return found
-        x, weight = self.waiting.x.astype(np.float64, copy=False), self.waiting.weights()
+        x, weight = rows.x.astype(np.float64, copy=False), rows.weights()
         missing = self.missing + WhitenedScores(model, params).missing(x, weight)
         if not np.isfinite(missing).all():  # rows so far away that squares overflow
             return found
