@@ -32,6 +32,7 @@ from mixfold.fitting.loop import check_some
 from mixfold.fitting.placement import Placement, placement_for
 from mixfold.fitting.plan import check_served
 from mixfold.models.bayesian_mixture import BayesianMixture, MixturePosterior
+from mixfold.models.corrected_intervals import corrected as corrected_intervals
 from mixfold.models.mixture_model import MixtureModel
 
 MARGINALIZE = "marginalize"
@@ -196,18 +197,30 @@ class Evaluation(DensityMixin, Guarded):  # type: ignore[misc]
         mixture, posterior = self._posterior(self._now())
         return mixture.expected(posterior)
 
-    def credible_intervals(self, level: float = 0.95) -> dict[str, tuple[Floats, Floats]]:
+    def credible_intervals(
+        self, level: float = 0.95, corrected: bool = True
+    ) -> dict[str, tuple[Floats, Floats]]:
         """Lower and upper ends of credible intervals of probability `level`.
 
         They are named "weights", "means" and, for Gaussians, "covariances". Intervals of
         covariances between columns come from draws, all others are exact. In a product, means are
         those of all columns, NaN where there are none, and the others are named by their columns,
         such as "covariances of age".
+
+        The posterior that is learned takes the components of rows for independent of its
+        parameters, so that its intervals are too narrow where components overlap. They are widened
+        by the information that the scores of rows have, unless `corrected` is False. Not widened
+        are those of products, except means, and of models with more than 256 parameters.
         """
         check_above("level", level, 0.0, 1.0)
         check_is_fitted(self)
-        mixture, posterior = self._posterior(self._now())
-        return mixture.intervals(posterior, float(level))
+        learned = self._now()
+        mixture, posterior = self._posterior(learned)
+        found, state = mixture.intervals(posterior, float(level)), learned.stream.state
+        if not corrected or state.information is None:
+            return found
+        params, (path, gain) = mixture.expected(posterior), learned.learner.path(state)
+        return corrected_intervals(found, mixture.model, params, state.information, path, gain)
 
     def _criterion(self, X: Any, penalty: Callable[[int, int, float], float]) -> float:
         total, n, entropy = 0.0, 0, 0.0

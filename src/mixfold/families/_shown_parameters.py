@@ -112,6 +112,11 @@ class StatisticScores(LocalScores):
         return np.asarray(weight.sum(axis=0)[:, None, None] * self._information)
 
     @property
+    def has_information(self) -> bool:
+        """Whether the Fisher information has a formula."""
+        return True
+
+    @property
     def has_steps(self) -> bool:
         """Whether the maximum of the likelihood is where these sums are zero."""
         return True
@@ -128,6 +133,11 @@ class StatisticScores(LocalScores):
 def has_steps(scores: LocalScores) -> TypeGuard[StatisticScores]:
     """Whether parameters can be moved by what statistics say about scores."""
     return isinstance(scores, StatisticScores) and scores.has_steps
+
+
+def has_information(scores: LocalScores) -> TypeGuard[StatisticScores]:
+    """Whether the Fisher information of a row has a formula."""
+    return isinstance(scores, StatisticScores) and scores.has_information
 
 
 def wide(weight: Array) -> Array:

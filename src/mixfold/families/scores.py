@@ -36,6 +36,7 @@ from mixfold.families._shown_parameters import (
     LocalScores,
     ShownParameter,
     StatisticScores,
+    has_information,
     has_steps,
 )
 from mixfold.families.categorical import Categorical
@@ -44,7 +45,14 @@ from mixfold.families.gaussian import FactorGaussian, Gaussian, GaussianParams
 from mixfold.families.product import Product, ProductParams
 from mixfold.families.transformed_gaussian import TransformedGaussian
 
-__all__ = ["LocalScores", "ShownParameter", "StatisticScores", "has_steps", "local_scores"]
+__all__ = [
+    "LocalScores",
+    "ShownParameter",
+    "StatisticScores",
+    "has_information",
+    "has_steps",
+    "local_scores",
+]
 
 
 def local_scores(family: Family, params: Any, weights: Array, d: int) -> LocalScores:
@@ -118,6 +126,10 @@ class TransformedScores(StatisticScores):
         return self.normal.curvature(self.family.transformed(x), weight)
 
     @property
+    def has_information(self) -> bool:
+        return has_information(self.normal)
+
+    @property
     def has_steps(self) -> bool:
         return has_steps(self.normal)
 
@@ -172,8 +184,12 @@ class ProductScores(StatisticScores):
         pairs = zip(self.parts, self._places, strict=True)
         return _joined([part.curvature(x[:, places], weight) for part, places in pairs])
 
+    @property
+    def has_information(self) -> bool:
+        return all(map(has_information, self.parts))
+
     def information(self) -> Array:
-        return _joined([part.information() for part in self._movable()])
+        return _joined([part.information() for part in self.parts if has_information(part)])
 
     @property
     def has_steps(self) -> bool:

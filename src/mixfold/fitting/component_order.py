@@ -19,6 +19,7 @@ from mixfold.core.statistics import Statistics
 from mixfold.core.value import field_names, is_value
 from mixfold.models.bayesian_mixture import MixturePosterior
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
+from mixfold.models.score_information import ScoreInformation
 
 T = TypeVar("T")
 
@@ -63,6 +64,8 @@ def reorder(thing: T, order: np.ndarray) -> T:
         found = [reorder(item, order) for item in thing]
     elif isinstance(thing, MixtureParams | Statistics | MixturePosterior):
         found = take_components(thing, order, len(order))
+    elif isinstance(thing, ScoreInformation):
+        found = thing.reordered(order)
     elif is_value(thing):
         parts = {name: reorder(getattr(thing, name), order) for name in field_names(thing)}
         found = type(thing)(**parts)

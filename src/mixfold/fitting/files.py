@@ -15,7 +15,7 @@ from mixfold.core.errors import ModelFileError
 from mixfold.core.value import checksum, flatten
 from mixfold.fitting.atomic_files import replacing
 
-FORMAT, VERSION = "mixfold", 10
+FORMAT, VERSION = "mixfold", 11
 
 
 def write(path: str | Path, kind: str, content: Any) -> None:

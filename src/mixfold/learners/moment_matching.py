@@ -21,23 +21,30 @@ from mixfold.learners._prior import (
     prior_of,
     same_for_all,
 )
+from mixfold.learners._scores import first_information, with_scores
 from mixfold.models.bayesian_mixture import MixturePosterior
 from mixfold.models.mixture_model import MixtureParams
+from mixfold.models.score_information import Path, ScoreInformation, merged_information
+
+PRIOR_ROWS = 1.5  # for which a vague prior counts
 
 
 @value
 class MomentMatchingState:
-    """The prior, and the posterior, which is `params`."""
+    """The prior, the posterior, which is `params`, and the information in scores, if known."""
 
     prior: MixturePosterior
     params: MixturePosterior
     rows: int
     passes: int
     n_degenerate: int
+    information: ScoreInformation | None
 
     def check(self, model: Model) -> None:
         """Raise an error for a state that is not valid for the model."""
         check_posteriors(model, self.prior, self.params)
+        if self.information is not None:
+            self.information.check(model)
         for name in ("rows", "passes", "n_degenerate"):
             check_count(name, getattr(self, name))
 
@@ -88,11 +95,14 @@ class MomentMatching(Learner[MomentMatchingState]):
     def why_unsupported(self, model: Model) -> str | None:
         return no_prior(model)
 
+    def prior_count(self, sample: int, k: int, d: int) -> int:
+        return sample
+
     def init(
         self, backend: Backend, params: Params, seen: int = 0, seed: int = 0
     ) -> MomentMatchingState:
         prior = prior_of(backend, params, self.prior)
-        return MomentMatchingState(prior, prior, 0, 0, 0)
+        return MomentMatchingState(prior, prior, 0, 0, 0, first_information(backend, prior, seen))
 
     def check_state(self, model: Model, state: MomentMatchingState) -> None:
         check_kind("state", state, MomentMatchingState)
@@ -101,16 +111,38 @@ class MomentMatching(Learner[MomentMatchingState]):
     def step(
         self, backend: Backend, state: MomentMatchingState, rows: Rows
     ) -> tuple[MomentMatchingState, list[Info]]:
-        matcher = required(backend, MomentMatcher)
-        posterior, log_density, n_degenerate = matcher.match(state.params, rows)
+        total, n, weight = 0.0, len(rows), rows.total_weight()
+        while len(rows):
+            room = len(rows) if state.information is None else state.information.room
+            state, log_density = self._matched(backend, state, rows.cut(0, room))
+            rows, total = rows.cut(min(room, len(rows)), len(rows)), total + log_density
+        return state, [Info(n, total / weight, 1.0)] if weight else []
+
+    def _matched(
+        self, backend: Backend, state: MomentMatchingState, rows: Rows
+    ) -> tuple[MomentMatchingState, float]:
+        """The state after rows that fill at most a tile, and their log density."""
+        posterior, log_density, n_degenerate = required(backend, MomentMatcher).match(
+            state.params, rows
+        )
         after = replace(
             state,
             params=posterior,
             rows=state.rows + len(rows),
             n_degenerate=state.n_degenerate + n_degenerate,
         )
-        weight = rows.total_weight()
-        return after, [Info(len(rows), log_density / weight, 1.0)] if weight else []
+        return with_scores(backend, after, rows), log_density
+
+    def path(self, state: MomentMatchingState) -> tuple[Path, float]:
+        """How the estimate was reached, and the variance of the posterior for known components.
+
+        The posterior forgets rows whose component is not certain, so that each moves it further.
+        """
+        assert state.information is not None
+        rows = state.rows * state.information.mean_weight
+        gain = max(1.0, rows / float(state.params.alpha.sum()))
+        start = float(state.information.start)
+        return Path(start, state.rows, 1.0, lambda t: gain / (PRIOR_ROWS + t), state.rows), gain
 
     def end_pass(
         self, backend: Backend, state: MomentMatchingState
@@ -134,6 +166,7 @@ class MomentMatching(Learner[MomentMatchingState]):
         return replace(
             before,
             params=posterior,
+            information=merged_information(before.information, [s.information for s in states]),
             passes=max(s.passes for s in states),
             **counted(before, states, "rows", "n_degenerate"),
         )

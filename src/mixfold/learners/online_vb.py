@@ -38,10 +38,12 @@ from mixfold.learners._prior import (
     prior_of,
     same_for_all,
 )
+from mixfold.learners._scores import first_information, with_scores
 from mixfold.learners._sparse import MOST_REPEATS, has_settled, sparse_prior
 from mixfold.learners._steps import RowCounts, batch_step
 from mixfold.models.bayesian_mixture import BayesianMixture, MixturePosterior
 from mixfold.models.mixture_model import MixtureParams
+from mixfold.models.score_information import Path, ScoreInformation, merged_information
 from mixfold.schedules.power import Power
 
 FORMS = ("stochastic", "streaming")
@@ -66,6 +68,7 @@ class OnlineVBState:
     updates: int
     passes: int
     n_degenerate: int
+    information: ScoreInformation | None
 
     def check(self, model: Model) -> None:
         """Raise an error for a state that is not valid for the model."""
@@ -79,6 +82,8 @@ class OnlineVBState:
                 scaled = self.statistics.normalized() * max(1.0, self.learned.weight)
                 after = posterior.absorb(self.prior, scaled)
             check_posteriors(model, after)
+        if self.information is not None:
+            self.information.check(model)
         for name in ("rows", "updates", "passes", "n_degenerate"):
             check_count(name, getattr(self, name))
 
@@ -172,9 +177,14 @@ class OnlineVB(Learner[OnlineVBState]):
             return self.batch_size
         return SPARSE_ROWS if self.sparse else ROWS
 
+    def prior_count(self, sample: int, k: int, d: int) -> int:
+        return sample
+
     def init(self, backend: Backend, params: Params, seen: int = 0, seed: int = 0) -> OnlineVBState:
         prior, first = self._first(backend, params)
-        return OnlineVBState(prior, first, None, nothing(backend), RowCounts(0.0), 0, 0, 0, 0)
+        information = first_information(backend, first, seen)
+        counts = RowCounts(0.0), 0, 0, 0, 0
+        return OnlineVBState(prior, first, None, nothing(backend), *counts, information)
 
     def _first(self, backend: Backend, params: Params) -> tuple[MixturePosterior, MixturePosterior]:
         """The prior, and the posterior under which the first rows are evaluated."""
@@ -199,6 +209,7 @@ class OnlineVB(Learner[OnlineVBState]):
             self._rows_per_update + 1 if self.sparse else backend.tile
         )  # all rows of a batch are kept
         gathered = gather(self._fold(backend, state), tile, state.gathered, rows)
+        state = with_scores(backend, state, rows)
         return replace(state, gathered=gathered, learned=state.learned.with_rows(rows))
 
     def _fold(self, backend: Backend, state: OnlineVBState) -> Fold:
@@ -290,6 +301,21 @@ class OnlineVB(Learner[OnlineVBState]):
     def estimate(self, backend: Backend, state: OnlineVBState) -> MixtureParams:
         return mixture_of(backend).expected(state.params)
 
+    def path(self, state: OnlineVBState) -> tuple[Path, float]:
+        """How the estimate was reached, and the variance of the posterior for known components."""
+        assert state.information is not None
+        weight = float((state.params.alpha - state.prior.alpha).sum())
+        rows = max(1.0, weight / state.information.mean_weight)
+        streaming = self.form == "streaming"
+        found = Path(
+            float(state.information.start),
+            state.updates,
+            state.rows / max(1, state.updates),
+            lambda t: 1.0 / t if streaming else min(1.0, float(self.schedule([t])[0])),
+            rows,
+        )
+        return found, 1.0
+
     def merge(
         self, backend: Backend, before: OnlineVBState, states: Sequence[OnlineVBState]
     ) -> OnlineVBState:
@@ -304,6 +330,7 @@ class OnlineVB(Learner[OnlineVBState]):
         merged = replace(
             before,
             learned=joined_counts(before.learned, [s.learned for s in states]),
+            information=merged_information(before.information, [s.information for s in states]),
             passes=max(s.passes for s in states),
             **counted(before, states, "rows", "updates", "n_degenerate"),
         )
