@@ -54,7 +54,7 @@ Family = Annotated[
     option(
         "--family",
         metavar="NAME",
-        help="auto (--family-of), poisson ...; '?' lists all; binomial:trials=9.",
+        help="auto (--family-of), poisson ...; '?' lists all.",
         **names_on_request("families"),
     ),
 ]

@@ -122,6 +122,6 @@ def with_latest_rows(backend: MixtureBackend, state: ReservoirState, number: int
 def united_decisions(
     before: SplitMergeState, states: Sequence[SplitMergeState]
 ) -> list[ComponentDecision]:
-    """The decisions of all states, those before they parted once."""
+    """The decisions of all states, those that they have in common once."""
     later = [one for state in states for one in state.decisions if one.rows > before.rows]
     return [*before.decisions, *sorted(later, key=lambda one: one.rows)][-MOST_DECISIONS:]
