@@ -89,7 +89,7 @@ def main() -> None:
     parser.add_argument("--covariance", nargs="*", default=[])
     parser.add_argument("--most", type=int, default=9)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--n-init", type=int, default=1)
+    parser.add_argument("--n-init", type=int, default=2)
     given = parser.parse_args()
     print(f"| data | {' | '.join(KINDS)} | mclust's best | ours | seconds |")
     print("|---" * (len(KINDS) + 4) + "|")

@@ -92,15 +92,15 @@ def test_the_chosen_models_are_those_of_mclust() -> None:
 
 def test_results_count_searches_and_restarts() -> None:
     names = ["EII", "VVV"]
-    auto = AutoMixture(range(1, 4), names, n_init=2, drop=False, random_state=0).fit(three_groups())
+    auto = AutoMixture(range(1, 4), names, n_init=3, drop=False, random_state=0).fit(three_groups())
     table = auto.results_.set_index(["covariance", "n_components"])
-    assert (table.n_init == 2).all()
+    assert (table.n_init == 3).all()
     # up to three splits of K - 1 components, and three merges and three left out of K + 1
     assert (table.restarts.xs(1, level=1) == 0).all()
     assert table.restarts.loc["EII", 2] == 1 + 6
     assert (table.restarts.xs(3, level=1) == 2).all()
     single = AutoMixture(3, "EII", random_state=0).fit(three_groups()).results_.iloc[0]
-    assert (single.n_init, single.restarts, single.start) == (1, 0, "search")
+    assert (single.n_init, single.restarts, single.start) == (2, 0, "search")
     dropped = AutoMixture(range(1, 6), names, random_state=0).fit(three_groups()).results_
     before = dropped.dropped.str.contains("after a split")
     assert before.any()
@@ -188,7 +188,7 @@ def test_dropping_does_not_change_the_choice(fitted: AutoMixture) -> None:
     assert (fitted.results_.dropped != "").sum() > 5
     reasons = set(all_of_them.results_.dropped)
     assert reasons == {"", "the same model as EEE"}
-    np.testing.assert_array_equal(fitted.means_, all_of_them.means_)
+    np.testing.assert_allclose(fitted.means_, all_of_them.means_, rtol=1e-6)  # other starts
 
 
 def test_starts_by_splits_and_merges_find_more_than_the_search_alone() -> None:

@@ -61,7 +61,7 @@ EXACT: list[Learner] = [
     ids=repr,
 )
 def test_one_component_is_exact_maximum_likelihood(family: Family, d: int) -> None:
-    model, params, x = families.example_mixture(family, 1, d, 500, np.random.default_rng(5))
+    model, params, x = families.example_mixture(family, 1, d, 200, np.random.default_rng(5))
     backend = Threads(model, 1)
     ends = []
     for learner in EXACT:

@@ -32,7 +32,7 @@ def select(
     ] = False,
     n_init: Annotated[
         int, o.option("--n-init", metavar="N", help="Searches for each candidate.", min=1)
-    ] = 1,
+    ] = 2,
     max_iter: o.MaxIter = None,
     columns: o.Columns = None,
     missing: o.Missing = "marginalize",
