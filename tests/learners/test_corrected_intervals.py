@@ -165,7 +165,7 @@ def test_rows_are_left_out_as_they_become_many() -> None:
     for first in range(0, len(x), 100):
         rows = Rows(x[first : first + 100])
         while len(rows):
-            some = rows.cut(0, information.room)
+            some = rows.cut(0, information.rows_until_full)
             rows = rows.cut(len(some), len(rows))
             information = information.after(model, lambda: params, some)
     assert ALL_TILES * TILE < information.rows < 30 * TILE

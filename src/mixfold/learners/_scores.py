@@ -41,7 +41,7 @@ def with_scores(backend: Backend, state: State, rows: Rows) -> State:
     if information is None:
         return state
     while len(rows):
-        some = rows.cut(0, information.room)
+        some = rows.cut(0, information.rows_until_full)
         rows = rows.cut(len(some), len(rows))
         information = information.after(mixture.model, lambda: mixture.expected(state.params), some)
     return replace(state, information=information)

@@ -113,9 +113,9 @@ class MomentMatching(Learner[MomentMatchingState]):
     ) -> tuple[MomentMatchingState, list[Info]]:
         total, n, weight = 0.0, len(rows), rows.total_weight()
         while len(rows):
-            room = len(rows) if state.information is None else state.information.room
-            state, log_density = self._matched(backend, state, rows.cut(0, room))
-            rows, total = rows.cut(min(room, len(rows)), len(rows)), total + log_density
+            most = len(rows) if state.information is None else state.information.rows_until_full
+            state, log_density = self._matched(backend, state, rows.cut(0, most))
+            rows, total = rows.cut(min(most, len(rows)), len(rows)), total + log_density
         return state, [Info(n, total / weight, 1.0)] if weight else []
 
     def _matched(

@@ -88,14 +88,14 @@ class ScoreInformation:
         return ScoreInformation(start, np.zeros((p, p)), 0, 0.0, 0, 0, no_rows(model.d))
 
     @property
-    def room(self) -> int:
+    def rows_until_full(self) -> int:
         """How many rows can be learned before the next tile is full."""
         return self.skip + TILE - len(self.waiting)
 
     def after(
         self, model: MixtureModel, params: Callable[[], MixtureParams], rows: Rows
     ) -> ScoreInformation:
-        """The sums after at most `room` rows, whose scores are those under `params()`."""
+        """The sums after at most `rows_until_full` rows, with scores under `params()`."""
         rows = rows.on_host()
         left_out = min(self.skip, len(rows))
         rows = rows.cut(left_out, len(rows))
