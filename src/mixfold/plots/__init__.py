@@ -1,0 +1,1 @@
+"""Pictures of fitted mixtures, drawn with matplotlib."""

@@ -1,0 +1,1 @@
+"""Pages about a fitted mixture: the report, and the live page of a stream."""

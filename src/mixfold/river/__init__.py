@@ -1,0 +1,1 @@
+"""Mixtures with the interface of river."""
