@@ -220,6 +220,44 @@ def test_proportions() -> None:
     check(found, "observed", logs, p, shown, list(range(len(found.names))))
 
 
+@pytest.mark.parametrize("kind", ["observed", "empirical", "sandwich"])
+def test_counts_of_outcomes(kind: str) -> None:
+    rng = np.random.default_rng(2)
+    p = np.array([[0.2, 0.3, 0.5], [0.6, 0.3, 0.1]])
+    x = np.stack([rng.multinomial(rng.integers(3, 20), p[int(z)]) for z in Z]).astype(float)
+    found = fitted("multinomial", x).estimates(x, kind)
+    entries = [i for i, one in enumerate(found.names) if one not in LAST]
+
+    def logs(p: np.ndarray) -> np.ndarray:
+        first = p[1:].reshape(2, 2)
+        each = np.column_stack([first, 1.0 - first.sum(axis=1)])
+        n = x.sum(axis=1)
+        return oracle.mixture(p[0], *(stats.multinomial.logpmf(x, n, one) for one in each))
+
+    check(found, kind, logs, found.values[entries], lambda p: p, entries)
+    assert (found.errors > 0.0).all()  # also of the last outcome
+
+
+LAST = {"weights[1]", "probabilities[0, 2]", "probabilities[1, 2]"}
+
+
+@pytest.mark.parametrize("kind", ["observed", "sandwich"])
+def test_covariance_matrices(kind: str) -> None:
+    shapes = np.array([[1.0, 0.3], [0.3, 2.0]]), np.array([[3.0, -0.6], [-0.6, 1.0]])
+    drawn = [stats.wishart.rvs(6, one, size=N, random_state=1) for one in shapes]
+    x = np.where(Z[:, None] > 0, *(one[:, *np.tril_indices(2)] for one in drawn))
+    found = fitted("wishart", x).estimates(x, kind)
+    entries = [0, *chosen(found, "degrees_of_freedom"), *chosen(found, "scales")]
+    rows = x[:, [0, 1, 1, 2]].reshape(-1, 2, 2).transpose(1, 2, 0)
+
+    def logs(p: np.ndarray) -> np.ndarray:
+        matrices = [np.array([[a, c], [c, b]]) for a, b, c in (p[[3, 4, 7]], p[[5, 6, 8]])]
+        each = zip(p[1:3], matrices, strict=True)
+        return oracle.mixture(p[0], *(stats.wishart.logpdf(rows, *one) for one in each))
+
+    check(found, kind, logs, found.values[entries], lambda p: p, entries)
+
+
 @pytest.mark.parametrize("gaps", [False, True])
 def test_weibull_with_unknown_shape(gaps: bool) -> None:
     rng = np.random.default_rng(2)

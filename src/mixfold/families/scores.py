@@ -30,6 +30,7 @@ from mixfold.families._factor_coordinates import factor_coordinates
 from mixfold.families._gaussian_scores import SERVED, GaussianScores
 from mixfold.families._level_scores import LevelScores
 from mixfold.families._natural_scores import NaturalScores
+from mixfold.families._outcome_scores import OutcomeScores
 from mixfold.families._shape_coordinates import shape_coordinates
 from mixfold.families._shown_attributes import At, attributes_of, shown_attributes
 from mixfold.families._shown_parameters import (
@@ -42,6 +43,7 @@ from mixfold.families._shown_parameters import (
 from mixfold.families.categorical import Categorical
 from mixfold.families.column_groups import divided_blocks
 from mixfold.families.gaussian import FactorGaussian, Gaussian, GaussianParams
+from mixfold.families.multinomial import Multinomial
 from mixfold.families.product import Product, ProductParams
 from mixfold.families.transformed_gaussian import TransformedGaussian
 
@@ -63,7 +65,13 @@ def local_scores(family: Family, params: Any, weights: Array, d: int) -> LocalSc
         return TransformedScores(family, params, local_scores(family.normal, params, weights, d))
     if isinstance(family, Categorical):
         return LevelScores(family, params)
-    limited = _limited(family, params, weights, d)
+    if isinstance(family, Multinomial):
+        return OutcomeScores(params)
+    return _limited_scores(family, params, _limited(family, params, weights, d))
+
+
+def _limited_scores(family: Family, params: Any, limited: NDArray[np.bool_]) -> LocalScores:
+    """Scores of a family some of whose components may be at a limit."""
     if isinstance(family, Gaussian) and family.structure_name in SERVED:
         return GaussianScores(family, params, limited)
     exponential = isinstance(family, ExponentialFamily) and not family.statistics_depend_on_params
