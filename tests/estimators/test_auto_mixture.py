@@ -64,7 +64,7 @@ def mclust(name: str) -> dict[tuple[str, int], float]:
 
 
 @pytest.mark.parametrize(
-    ("covariance", "most"), [([n for n in FOURTEEN if n not in SLOW], 5), (SLOW, 2)]
+    ("covariance", "most"), [([n for n in FOURTEEN if n not in SLOW], 3), (SLOW, 2)]
 )
 @pytest.mark.parametrize("name", ["faithful", "iris"])
 def test_bic_is_that_of_mclust_or_better(name: str, covariance: Any, most: int) -> None:
@@ -82,8 +82,8 @@ def test_the_chosen_models_are_those_of_mclust() -> None:
     for name, k, covariance in (("faithful", 3, "EEE"), ("iris", 2, "VEV")):
         known = mclust(name)
         assert min(known, key=lambda cell: known[cell]) == (covariance, k)
-        names = ["VVI", "EEE", "VEV", "VVV"]
-        best = AutoMixture(range(1, 6), names, random_state=0).fit(rows_of(name)).best_estimator_
+        names = ["EEE", "VEV", "VVV"]
+        best = AutoMixture(range(1, 5), names, random_state=0).fit(rows_of(name)).best_estimator_
         assert (best.n_components, best.model_.family.covariance) == (k, covariance)
 
 

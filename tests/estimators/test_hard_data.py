@@ -68,7 +68,7 @@ EXPONENTIAL = {
     "both ends": np.vstack([np.full((20, 2), 1e-300), np.full((20, 2), 1e59)]),
 }
 LEARNERS: dict[str, Any] = {
-    "auto": Auto(starts=3, max_iter=30),
+    "auto": Auto(starts=2, max_iter=20),
     "em": EM(max_iter=25),
     "accelerated em": EM(accelerate=True, max_iter=25),
     "mini-batch em": MiniBatchEM(batch_size=7, average_from=2, truncation=1000.0, max_iter=3),

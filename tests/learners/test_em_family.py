@@ -61,12 +61,12 @@ EXACT: list[Learner] = [
     ids=repr,
 )
 def test_one_component_is_exact_maximum_likelihood(family: Family, d: int) -> None:
-    model, params, x = families.example_mixture(family, 1, d, 200, np.random.default_rng(5))
+    model, params, x = families.example_mixture(family, 1, d, 80, np.random.default_rng(5))
     backend = Threads(model, 1)
     ends = []
     for learner in EXACT:
         rule = learner.resolve(len(x), d, False)
-        state, _ = fold(backend, rule, params, Rows(x), [100], passes=1)
+        state, _ = fold(backend, rule, params, Rows(x), [40], passes=1)
         ends.append(rule.estimate(backend, state))
     assert all(equal(ends[0], other) for other in ends)
     batch, _ = fold(backend, EM(), params, Rows(x), [], passes=1)

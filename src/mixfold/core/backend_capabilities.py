@@ -88,6 +88,15 @@ class RowUpdates(Capability, Protocol):
 
 
 @runtime_checkable
+class CompleteRowUpdates(Capability, Protocol):
+    """Updates after every row without missing cells; the other rows need the learner's own."""
+
+    def complete_row_updater(self, statistics: Additive, params: Params) -> RowUpdater | None:
+        """A row updater for complete rows, or None."""
+        ...
+
+
+@runtime_checkable
 class DeviceDensities(Capability, Protocol):
     """Densities as tensors on the device; `sent` is the preferred number of rows per call."""
 

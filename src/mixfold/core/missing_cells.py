@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mixfold.core.rows import Array
+from mixfold.core.rows import Array, Rows
 
 
 def has_missing(x: NDArray[Any]) -> bool:
@@ -19,6 +21,20 @@ def has_missing(x: NDArray[Any]) -> bool:
         return bool(x.sum().isnan()) and bool(x.isnan().any())
     with np.errstate(over="ignore", invalid="ignore"):
         return bool(np.isnan(x.sum())) and bool(np.isnan(x).any())
+
+
+def runs_of_rows(rows: Rows) -> Iterator[tuple[Rows, bool]]:
+    """Rows in their order, in runs of rows that miss no cell, and of rows that miss some.
+
+    Says of every run whether it misses no cell.
+    """
+    if not has_missing(rows.x):
+        yield rows, True
+        return
+    complete = ~np.isnan(rows.x).any(axis=1)
+    cuts = np.flatnonzero(complete[1:] != complete[:-1]) + 1
+    for first, last in pairwise([0, *cuts.tolist(), len(rows)]):
+        yield rows.cut(first, last), bool(complete[first])
 
 
 def filled(x: Array, rng: np.random.Generator) -> Array:

@@ -8,7 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixfold.core.backend import Model
+from mixfold.core.backend_capabilities import RowUpdater
 from mixfold.core.rows import Array, Rows
+from mixfold.core.statistics import Statistics
 from mixfold.core.value import replace
 from mixfold.families.patterned_rows import PatternedRows, Regressions
 from mixfold.kernels.factor import FactorKernel
@@ -93,6 +95,15 @@ class PatternedRowsKernel(ReferenceKernel):
         table = self._family.sums(prepared.params.components, x, weighted, prepared.regressions)
         found[1:] += table.ravel()
         return found
+
+    def complete_row_updater(
+        self, statistics: Statistics, params: MixtureParams
+    ) -> RowUpdater | None:
+        """The row updater of the kernel of complete rows, if it has one."""
+        kernel = self._complete
+        if not isinstance(kernel, NativeKernel):
+            return None
+        return kernel.row_updater(statistics, params)
 
     def log_joint(self, prepared: BothArguments, x: Array) -> Array:
         """log w_k p(x | k), (n, K)."""

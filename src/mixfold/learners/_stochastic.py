@@ -14,10 +14,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from mixfold.core.backend import Assignment, Backend, Model, RowOptions
-from mixfold.core.backend_capabilities import RowUpdater, row_updater
+from mixfold.core.backend_capabilities import CompleteRowUpdates, RowUpdater, row_updater
 from mixfold.core.checks import check_above, check_kind, check_whole
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Info, Learner
+from mixfold.core.missing_cells import runs_of_rows
 from mixfold.core.params import Params
 from mixfold.core.registry import make_fields
 from mixfold.core.rows import Array, Rows
@@ -46,7 +47,15 @@ from mixfold.learners._steps import (
     rows_to_step,
     weights_or_number,
 )
-from mixfold.learners._stochastic_state import Assign, StochasticState, maximized, rows_once
+from mixfold.learners._stochastic_state import (
+    Assign,
+    StochasticState,
+    averaged,
+    maximized,
+    rows_once,
+    truncated,
+    truncation_excess,
+)
 
 BRANCH = 2**32
 
@@ -85,10 +94,6 @@ class StochasticEM(Learner[StochasticState]):
         if not callable(self.schedule):
             raise InvalidInputError(f"schedule is {self.schedule!r}: give e.g. Power(0.6)")
 
-    def _bounds(self) -> tuple[float, float, float]:
-        assert self.truncation is not None
-        return self.truncation, self.truncation, self.truncation
-
     @property
     def _size(self) -> int:
         return maxsize if self.batch_size is None else int(self.batch_size)
@@ -112,7 +117,7 @@ class StochasticEM(Learner[StochasticState]):
         region = 0.0
         if self.truncation is not None:
             region = float(
-                max(0.0, np.ceil(backend.model.truncation_excess(params, self._bounds())))
+                max(0.0, np.ceil(truncation_excess(backend.model, params, self.truncation)))
             )
         return StochasticState(
             params,
@@ -157,14 +162,37 @@ class StochasticEM(Learner[StochasticState]):
     def step(
         self, backend: Backend, state: StochasticState, rows: Rows
     ) -> tuple[StochasticState, list[Info]]:
-        updater = None
         if self.row_by_row():
             updater = row_updater(backend, state.statistics, state.params)
-        if updater is not None:
-            return self._one_by_one(updater, state, rows)
+            if updater is not None:
+                return self._one_by_one(updater, state, rows)
+            complete = backend.capability(CompleteRowUpdates)
+            if complete is not None:
+                return self._in_runs(backend, complete, state, rows)
+        return self._in_batches(backend, state, rows)
+
+    def _in_batches(
+        self, backend: Backend, state: StochasticState, rows: Rows
+    ) -> tuple[StochasticState, list[Info]]:
         return learn_in_batches(
             backend, state, rows, self._rows_of_batch, self._gathering, self._update
         )
+
+    def _in_runs(
+        self, backend: Backend, updates: CompleteRowUpdates, state: StochasticState, rows: Rows
+    ) -> tuple[StochasticState, list[Info]]:
+        """Rows one by one, those without missing cells in compiled code."""
+        infos: list[Info] = []
+        for some, complete in runs_of_rows(rows):
+            updater = None
+            if complete:
+                updater = updates.complete_row_updater(state.statistics, state.params)
+            if updater is None:
+                state, info = self._in_batches(backend, state, some)
+            else:
+                state, info = self._one_by_one(updater, state, some)
+            infos += info
+        return state, infos
 
     def _rows_of_batch(self, state: StochasticState) -> int:
         return -(-self._size // state.learned.multiple)
@@ -253,7 +281,8 @@ class StochasticEM(Learner[StochasticState]):
             return state, [info]
         params, n_degenerate = maximized(backend.model, state, statistics)
         state = replace(state, params=params, n_degenerate=state.n_degenerate + n_degenerate)
-        return self._averaged(backend, self._truncated(backend, state)), [info]
+        state = truncated(backend.model, state, self.truncation)
+        return averaged(backend.model, state, self.average_from), [info]
 
     def _is_warming_up(self, state: StochasticState) -> bool:
         return state.rows <= self.warmup and not state.learned.after_fit
@@ -273,30 +302,6 @@ class StochasticEM(Learner[StochasticState]):
         if self.batch_size is None:
             return float(self.schedule([state.updates + 1])[0])
         return batch_step(self.schedule, state.learned, weight, self.batch_size)
-
-    def _truncated(self, backend: Backend, state: StochasticState) -> StochasticState:
-        """If theta has left the truncation region, reset it and enlarge the region."""
-        if self.truncation is None:
-            return state
-        if backend.model.truncation_excess(state.params, self._bounds()) <= state.region:
-            return state
-        return replace(
-            state,
-            params=state.start,
-            statistics=backend.model.expected(state.start),
-            region=state.region + 1,
-            truncations=state.truncations + 1,
-        )
-
-    def _averaged(self, backend: Backend, state: StochasticState) -> StochasticState:
-        """Polyak averaging: the running mean of the iterates from number `average_from` on."""
-        if self.average_from is None or state.updates < self.average_from:
-            return state
-        n = state.averaged + 1
-        if n == 1:
-            return replace(state, average=state.params, averaged=1)
-        average = backend.model.blend(state.average, state.params, 1.0 / n)
-        return replace(state, average=average, averaged=n)
 
     def end_pass(
         self, backend: Backend, state: StochasticState

@@ -8,7 +8,7 @@ from mixfold.core.backend import Model
 from mixfold.core.checks import check_count, check_least, check_seed
 from mixfold.core.params import Params
 from mixfold.core.statistics import Additive
-from mixfold.core.value import value
+from mixfold.core.value import replace, value
 from mixfold.learners._gathering import Gathered
 from mixfold.learners._steps import RowCounts
 from mixfold.models.penalized_mixture import of_rows
@@ -66,3 +66,32 @@ def maximized(model: Model, state: StochasticState, statistics: Additive) -> tup
     """The M-step; a prior counts once among the rows."""
     found: tuple[Params, int] = model.maximize(of_rows(model, statistics, rows_once(state)))
     return found
+
+
+def averaged(model: Model, state: StochasticState, first: int | None) -> StochasticState:
+    """Polyak averaging: the running mean of the iterates from number `first` on."""
+    if first is None or state.updates < first:
+        return state
+    n = state.averaged + 1
+    if n == 1:
+        return replace(state, average=state.params, averaged=1)
+    average = model.blend(state.average, state.params, 1.0 / n)
+    return replace(state, average=average, averaged=n)
+
+
+def truncation_excess(model: Model, params: Params, bound: float) -> float:
+    """How far parameters are outside the region of this bound for weights, means and variances."""
+    return model.truncation_excess(params, (bound, bound, bound))
+
+
+def truncated(model: Model, state: StochasticState, bound: float | None) -> StochasticState:
+    """If theta has left the truncation region, reset it and enlarge the region."""
+    if bound is None or truncation_excess(model, state.params, bound) <= state.region:
+        return state
+    return replace(
+        state,
+        params=state.start,
+        statistics=model.expected(state.start),
+        region=state.region + 1,
+        truncations=state.truncations + 1,
+    )
