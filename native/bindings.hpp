@@ -10,5 +10,6 @@ void bind_posterior(nanobind::module_& m);
 void bind_expectations(nanobind::module_& m);
 void bind_online(nanobind::module_& m);
 void bind_product(nanobind::module_& m);
+void bind_rotations(nanobind::module_& m);
 
 }  // namespace mixfold

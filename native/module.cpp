@@ -10,4 +10,5 @@ NB_MODULE(_native, m) {
   bind_posterior(m);
   bind_product(m);
   bind_annealing(m);
+  bind_rotations(m);
 }

@@ -14,7 +14,14 @@ from sklearn.datasets import load_iris
 
 from mixfold import EM, Gaussian, Mixture, datasets
 from mixfold.core.statistics import Block, pack
-from mixfold.families._covariance_shapes import CONSTRAINED, NAMES, SAME
+from mixfold.families._common_axes import rotated, rotated_in_python
+from mixfold.families._covariance_shapes import (
+    CONSTRAINED,
+    NAMES,
+    SAME,
+    VARIANCES,
+    ConstrainedFull,
+)
 from mixfold.families._gaussian_params import GaussianParams
 from mixfold.models.mixture_model import MixtureParams
 
@@ -147,3 +154,52 @@ def test_an_unknown_name_is_refused_with_all_names() -> None:
     with pytest.raises(ValueError, match="VVX") as error:
         Gaussian("VVX")
     assert all(name in str(error.value) for name in NAMES)
+
+
+# shared volumes, shapes and axes
+
+
+def several_matrices(k: int, d: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    rows = rng.normal(size=(k, 3 * d, d)) * rng.uniform(0.1, 5.0, size=(k, 1, d))
+    return rng.uniform(1.0, 5.0, k), rows.swapaxes(1, 2) @ rows / (3 * d)
+
+
+@pytest.mark.parametrize("one_volume", [False, True])
+@pytest.mark.parametrize(("k", "d"), [(1, 3), (3, 4), (5, 9)])
+def test_compiled_rotations_are_the_readable_ones(k: int, d: int, one_volume: bool) -> None:
+    weight, covariance = several_matrices(k, d)
+    begin = np.linalg.eigh(covariance.mean(axis=0))[1]
+    for most in (1, 30):
+        found = rotated(weight, covariance, begin, one_volume, most)
+        readable = rotated_in_python(weight, covariance, begin, one_volume, most)
+        assert found[0] == pytest.approx(readable[0], rel=1e-10)
+        np.testing.assert_allclose(found[1], readable[1], atol=1e-6)
+        np.testing.assert_allclose(found[1] @ found[1].T, np.eye(d), atol=1e-12)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e12])
+@pytest.mark.parametrize("name", ["VEI", "VEE"])
+def test_volumes_and_their_common_shape_are_those_of_each_other(name: str, scale: float) -> None:
+    # given the shape, volumes are traces; given volumes, the shape is a weighted mean
+    weight, covariance = several_matrices(4, 6)
+    covariance *= np.array([1.0, scale, 1.0 / scale, 3.0])[:, None, None]
+    if name == "VEI":
+        found = VARIANCES["VE"](weight, np.diagonal(covariance, axis1=1, axis2=2))
+        found = found[:, :, None] * np.eye(6)
+        covariance = covariance * np.eye(6)
+    else:
+        found = ConstrainedFull("VEE")._constrained(weight, covariance)
+    volumes = np.exp(np.linalg.slogdet(found)[1] / 6)
+    shape = found[0] / volumes[0]
+    np.testing.assert_allclose(found, volumes[:, None, None] * shape, rtol=1e-8)
+    traces = np.trace(np.linalg.solve(shape, covariance), axis1=1, axis2=2) / 6
+    np.testing.assert_allclose(traces, volumes, rtol=1e-9)
+    mean = np.tensordot(weight / weight.sum() / volumes, covariance, 1)
+    np.testing.assert_allclose(mean, shape, rtol=1e-8)
+
+
+def test_volumes_of_components_without_weight_are_finite() -> None:
+    _, covariance = several_matrices(3, 4)
+    found = ConstrainedFull("VEE")._constrained(np.array([1.0, 0.0, 2.0]), covariance)
+    assert np.isfinite(found).all()

@@ -7,20 +7,20 @@ All functions get the weights of components and their covariances as they are es
 constraint, and return the constrained covariances of the highest likelihood.
 
 References: Celeux and Govaert (1995), Gaussian parsimonious clustering models; Scrucca, Fop, Murphy
-and Raftery (2016), mclust 5; Flury and Gautschi (1986), An algorithm for simultaneous orthogonal
-transformation of several positive definite symmetric matrices to nearly diagonal form.
+and Raftery (2016), mclust 5.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import combinations
 
 import numpy as np
 
 from mixfold.core.rows import Array
 from mixfold.core.statistics import unpack
 from mixfold.core.variance_floors import ROUNDING
+from mixfold.families._common_axes import SMALLEST, common_axes, equal_volumes
+from mixfold.families._common_shape import AtVolumes, log_volumes
 from mixfold.families._covariance import (
     STRUCTURES,
     Covariance,
@@ -31,11 +31,8 @@ from mixfold.families._covariance import (
     widened,
 )
 
-MOST_STEPS, FEW_SWEEPS, MOST_SWEEPS = 500, 3, 100
-MOST_BEGUN = 5  # components whose axes rotations begin at
-ENOUGH = 1e-14  # relative change of the likelihood after which rotations end
-SMALL_CHANGE = 1e-12  # relative change of volumes after which iterations end
-SMALLEST, LEAST_SHARE = 1e-300, 1e-100
+LEAST_SHARE = 1e-100
+SLIGHT = 1e-14  # multiple of the identity that makes a matrix invertible
 
 Variances = Callable[[Array, Array], Array]
 """Constrained variances of components (K, d), from their weights and variances."""
@@ -46,32 +43,22 @@ def _shares(weight: Array) -> Array:
     return np.asarray(np.maximum(weight / weight.sum(), LEAST_SHARE))
 
 
-def _determinants(variances: Array) -> Array:
-    """Geometric means of variances, (K, 1)."""
-    return np.asarray(np.exp(np.log(np.maximum(variances, SMALLEST)).mean(axis=1, keepdims=True)))
-
-
-def _equal_volumes(weight: Array, variances: Array) -> Array:
-    """Own shapes and one volume."""
-    volumes = _determinants(variances)
-    return np.asarray(variances / volumes * ((weight / weight.sum()) @ volumes))
-
-
 def _equal_shapes(weight: Array, variances: Array) -> Array:
-    """One shape and own volumes: each is given the other, in turn, until they do not change."""
+    """One shape and own volumes."""
     shares = _shares(weight)
-    shape = np.maximum(shares @ variances, SMALLEST)
-    volumes = np.ones((len(variances), 1))
-    for _ in range(MOST_STEPS):
-        before, volumes = volumes, _volumes((variances / shape).mean(axis=1, keepdims=True))
-        if (np.abs(volumes - before) <= SMALL_CHANGE * volumes).all():
-            break
-        shape = np.maximum(shares @ (variances / volumes), SMALLEST)
-    return np.asarray(volumes * shape)
+    variances = np.maximum(variances, SMALLEST)
 
+    def evaluate(u: Array) -> AtVolumes:
+        scaled = variances * np.exp(-u)[:, None]
+        shape = shares @ scaled
+        ratios = scaled / shape
+        return AtVolumes(
+            float(np.log(shape).mean()), ratios.mean(axis=1), ratios @ ratios.T / len(shape)
+        )
 
-def _volumes(found: Array) -> Array:
-    return np.maximum(found, SMALLEST)
+    u = log_volumes(shares, np.log(variances).mean(axis=1), evaluate)
+    volumes = np.exp(u)[:, None]
+    return np.asarray(volumes * (shares @ (variances / volumes)))
 
 
 def _equal(weight: Array, variances: Array) -> Array:
@@ -87,7 +74,7 @@ def _own(weight: Array, variances: Array) -> Array:
 VARIANCES: dict[str, Variances] = {
     "EE": _equal,
     "VE": _equal_shapes,
-    "EV": _equal_volumes,
+    "EV": equal_volumes,
     "VV": _own,
 }
 
@@ -153,78 +140,35 @@ def _turned(variances: Array, vectors: Array) -> Array:
 
 
 def _equal_matrices(weight: Array, covariance: Array) -> Array:
-    """Multiples of one matrix: volumes are given the matrix and the reverse, in turn."""
+    """Multiples of one matrix."""
     shares, d = _shares(weight), covariance.shape[1]
-    common = np.tensordot(shares, covariance, 1)
-    volumes = np.ones(len(covariance))
-    for _ in range(MOST_STEPS):
-        traces = np.trace(np.linalg.solve(_invertible(common), covariance), axis1=1, axis2=2)
-        before, volumes = volumes, _volumes(traces / d)
-        if (np.abs(volumes - before) <= SMALL_CHANGE * volumes).all():
-            break
-        common = np.tensordot(shares / volumes, covariance, 1)
-    return np.asarray(volumes[:, None, None] * common)
+
+    def scaled(u: Array) -> Array:
+        return np.asarray(covariance * np.exp(-u)[:, None, None])
+
+    def evaluate(u: Array) -> AtVolumes:
+        each = scaled(u)
+        common = _invertible(np.tensordot(shares, each, 1))
+        ratios = np.linalg.solve(common, each)
+        traces = np.trace(ratios, axis1=1, axis2=2)
+        products = np.einsum("kij,lji->kl", ratios, ratios)
+        return AtVolumes(float(np.linalg.slogdet(common)[1]) / d, traces / d, products / d)
+
+    u = log_volumes(shares, np.linalg.slogdet(covariance)[1] / d, evaluate)
+    return np.asarray(np.exp(u)[:, None, None] * np.tensordot(shares, scaled(u), 1))
 
 
 def _invertible(matrix: Array) -> Array:
     """The matrix with a hardly visible multiple of the identity added."""
     d = len(matrix)
-    return np.asarray(matrix + (ENOUGH * np.trace(matrix) / d + SMALLEST) * np.eye(d))
+    return np.asarray(matrix + (SLIGHT * np.trace(matrix) / d + SMALLEST) * np.eye(d))
 
 
 def _one_orientation(weight: Array, covariance: Array, variances: Variances) -> Array:
-    """One orientation for all.
-
-    Rotations begin at the axes of the mean matrix and at those of the heaviest components, as there
-    may be several maxima, and go on where a few of them have led furthest.
-    """
-    pooled = np.tensordot(weight / weight.sum(), covariance, 1)
-    heaviest = covariance[np.argsort(-weight, kind="stable")[:MOST_BEGUN]]
-    begun = []
-    for matrix in (pooled, *heaviest):
-        vectors = np.linalg.eigh(matrix)[1]
-        begun.append(_rotated(weight, covariance, variances, vectors, FEW_SWEEPS))
-    best = min(begun, key=lambda each: each[0])[1]
-    vectors = _rotated(weight, covariance, variances, best, MOST_SWEEPS)[1]
-    own = _inner_variances(covariance, vectors)
+    """One orientation for all."""
+    vectors = common_axes(weight, covariance, one_volume=variances is equal_volumes)
+    own = np.einsum("ij,kil,lj->kj", vectors, covariance, vectors)
     return _turned(variances(weight, own), np.broadcast_to(vectors, covariance.shape))
-
-
-def _inner_variances(covariance: Array, vectors: Array) -> Array:
-    """Variances along the axes, (K, d)."""
-    return np.asarray(np.einsum("ij,kil,lj->kj", vectors, covariance, vectors))
-
-
-def _rotated(
-    weight: Array, covariance: Array, variances: Variances, vectors: Array, most: int
-) -> tuple[float, Array]:
-    """Axes after rotations of pairs of them until the likelihood stays, and minus twice its log."""
-    inner, vectors = vectors.T @ covariance @ vectors, vectors.copy()
-    loss = np.inf
-    for _ in range(most):
-        for i, j in combinations(range(len(vectors)), 2):
-            turn = _best_turn(weight, inner, variances, i, j)
-            inner[:, [i, j]] = turn.T @ inner[:, [i, j]]
-            inner[:, :, [i, j]] = inner[:, :, [i, j]] @ turn
-            vectors[:, [i, j]] = vectors[:, [i, j]] @ turn
-        own = np.diagonal(inner, axis1=1, axis2=2)
-        found = np.maximum(variances(weight, own), SMALLEST)
-        before, loss = loss, float(weight @ (np.log(found) + own / found).sum(axis=1))
-        if before - loss <= ENOUGH * (abs(loss) + weight.sum()):
-            break
-    return loss, vectors
-
-
-def _best_turn(weight: Array, inner: Array, variances: Variances, i: int, j: int) -> Array:
-    """The rotation (2, 2) of two axes that fits the present variances best."""
-    own = np.diagonal(inner, axis1=1, axis2=2)
-    found = np.maximum(variances(weight, own), SMALLEST)
-    precision = weight * (1.0 / found[:, i] - 1.0 / found[:, j])
-    block = np.tensordot(precision, inner[:, [[i, i], [j, j]], [[i, j], [i, j]]], 1)
-    # the first axis has the smaller of both eigenvalues of the sum
-    angle = 0.5 * np.arctan2(-2.0 * block[0, 1], block[1, 1] - block[0, 0])
-    cosine, sine = np.cos(angle), np.sin(angle)
-    return np.array([[cosine, -sine], [sine, cosine]])
 
 
 # mclust's names of structures that scikit-learn has names for
