@@ -93,7 +93,7 @@ def test_noise_has_a_density_of_its_own() -> None:
     far = np.random.default_rng(0).uniform([0.0, 30.0], [7.0, 120.0], (60, 2))
     model = Mixture(n_components=2, noise=True, random_state=0).fit(np.vstack([ROWS, far]))
     drawn = model.plot(np.vstack([ROWS, far]), axes(), columns=[0])
-    place, noise = line_of(drawn, "noise")
+    noise = line_of(drawn, "noise")[1]
     lengths = model.model_.box.lengths
     assert noise.max() == pytest.approx(model.noise_weight_ / lengths[0])
     total = line_of(drawn, "all")[1]
