@@ -59,27 +59,27 @@ def test_columns_are_chosen(run: Run, rows: str, model: str) -> None:
     assert "<!-- density -->" in text
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["-o", "a.doc"], "cannot write a.doc: the name must end in one of"),
-        (["-o", "a.png", "--kind", "pie"], "unknown kind of picture 'pie'"),
-        (["-o", "a.png", "--kind", "responsibilities"], "draws rows: give their FILES"),
-        (["rows.parquet", "-o", "a.png", "--kind", "history"], "leave FILES out"),
-        (["-o", "a.png", "--kind", "history", "--columns", "wait"], "draws no columns"),
-        (["-o", "a.png", "--kind", "drift"], "which looks for no changes"),
-        (["-o", "a.png", "--columns", "height"], "column 'height' is none of the model's"),
-        (["-o", "a.png", "--shape", "2y"], "--shape is '2y': write HEIGHTxWIDTH"),
-        (["-o", "a.png", "--shape", "3x3"], "rows have 2 columns"),
-        (["-o", "rows.parquet"], "rows.parquet: the name must end in one of"),
-        (["none.parquet", "-o", "a.png"], "none.parquet"),
-    ],
-)
-def test_mistakes(run: Run, rows: str, model: str, arguments: list[str], message: str) -> None:
-    code, _, err = run("plot", model, *arguments)
-    assert code == 2
-    assert message in err
-    assert not Path("a.png").exists()
+MISTAKES = [
+    (["-o", "a.doc"], "cannot write a.doc: the name must end in one of"),
+    (["-o", "a.png", "--kind", "pie"], "unknown kind of picture 'pie'"),
+    (["-o", "a.png", "--kind", "responsibilities"], "draws rows: give their FILES"),
+    (["rows.parquet", "-o", "a.png", "--kind", "history"], "leave FILES out"),
+    (["-o", "a.png", "--kind", "history", "--columns", "wait"], "draws no columns"),
+    (["-o", "a.png", "--kind", "drift"], "which looks for no changes"),
+    (["-o", "a.png", "--columns", "height"], "column 'height' is none of the model's"),
+    (["-o", "a.png", "--shape", "2y"], "--shape is '2y': write HEIGHTxWIDTH"),
+    (["-o", "a.png", "--shape", "3x3"], "rows have 2 columns"),
+    (["-o", "rows.parquet"], "rows.parquet: the name must end in one of"),
+    (["none.parquet", "-o", "a.png"], "none.parquet"),
+]
+
+
+def test_mistakes(run: Run, rows: str, model: str) -> None:
+    for arguments, message in MISTAKES:
+        code, _, err = run("plot", model, *arguments)
+        assert code == 2
+        assert message in err
+        assert not Path("a.png").exists()
 
 
 def test_an_existing_file_is_kept(run: Run, model: str) -> None:
