@@ -205,7 +205,6 @@ def _draw_levels(axes: Any, fitted: FittedMixture, column: int, marginal: Margin
         _draw_bars(axes, fitted, column, p, shown)
     else:
         _draw_heat_map(axes, p[shown])
-        label = f"probability of {label}"
     steep = sum(len(names[i]) for i in shown) > 24
     axes.set_xticks(
         np.arange(len(shown)),
@@ -248,5 +247,6 @@ def _draw_heat_map(axes: Any, p: Array) -> None:
     image = axes.imshow(p.T, cmap="Greys", vmin=0.0, aspect="auto", interpolation="none")
     bar = axes.figure.colorbar(image, ax=axes, pad=0.02)
     bar.ax.tick_params(labelsize="x-small")
+    bar.ax.set_title("prob.", fontsize="x-small")
     axes.yaxis.set_major_locator(MaxNLocator(8, integer=True))
     axes.set_ylabel("component")
