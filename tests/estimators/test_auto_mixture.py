@@ -381,8 +381,8 @@ def test_all_fitted_methods_of_mixture_are_there() -> None:
 
 def test_plot_draws_a_line_for_each_covariance(fitted: AutoMixture) -> None:
     axes = Figure().subplots()
-    assert fitted.plot(axes) is axes
-    assert [line.get_label() for line in axes.lines] == ["EII", "EEE", "VVV"]
+    assert fitted.plot_selection(axes) is axes
+    assert [line.get_label() for line in axes.lines[:3]] == ["EII", "EEE", "VVV"]
     row = fitted.results_[fitted.results_.covariance == "EEE"]
     np.testing.assert_array_equal(axes.lines[1].get_xdata(), row.n_components)
     np.testing.assert_array_equal(axes.lines[1].get_ydata(), row.bic)
@@ -393,8 +393,8 @@ def test_plot_without_matplotlib_names_the_extra(
     fitted: AutoMixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
-    with pytest.raises(MissingExtraError, match=r"mixfold\[studies\]"):
-        fitted.plot()
+    with pytest.raises(MissingExtraError, match=r"mixfold\[plot\]"):
+        fitted.plot_selection()
 
 
 def test_without_pandas_results_are_an_arrow_table(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -402,7 +402,7 @@ def test_without_pandas_results_are_an_arrow_table(monkeypatch: pytest.MonkeyPat
     auto = AutoMixture([1, 2], ["EII"], random_state=0).fit(three_groups())
     assert isinstance(auto.results_, pa.Table)
     assert auto.results_.column_names == COLUMNS
-    assert len(auto.plot(Figure().subplots()).lines[0].get_xdata()) == 2
+    assert len(auto.plot_selection(Figure().subplots()).lines[0].get_xdata()) == 2
 
 
 # bad input

@@ -106,6 +106,11 @@ CELLS_PER_BYTE = {".parquet": 16, ".csv": 1, ".npy": 1}  # no table is compresse
 def check_table(path: Path, force: bool) -> None:
     """Refuse a table that cannot be written, has an unknown suffix, or exists already."""
     _suffix(path)
+    check_new(path, force)
+
+
+def check_new(path: Path, force: bool) -> None:
+    """Refuse a file that cannot be written, or exists already."""
     check_output(path)
     if path.is_file() and not is_special(path) and not force:
         raise InvalidInputError(f"{path} exists: choose another -o, or replace it with --force")

@@ -58,6 +58,10 @@ class BestEstimator(DensityMixin, Guarded):  # type: ignore[misc]
     confidence_intervals = _of_best(Mixture.confidence_intervals)
     summary = _of_best(Mixture.summary)
     component_clusters = _of_best(Mixture.component_clusters)
+    plot = _of_best(Mixture.plot)
+    plot_history = _of_best(Mixture.plot_history)
+    plot_responsibilities = _of_best(Mixture.plot_responsibilities)
+    plot_drift = _of_best(Mixture.plot_drift)
 
     def __getattr__(self, name: str) -> Any:
         best = self.__dict__.get("best_estimator_")

@@ -10,14 +10,14 @@ from typing import Any, ClassVar
 from sklearn.utils.validation import check_is_fitted
 
 from mixfold.estimators._absent import why_absent
-from mixfold.estimators._evaluation import Evaluation
 from mixfold.estimators._learned import Learned
 from mixfold.estimators._limits import warn_of_degenerate
+from mixfold.estimators._pictures import Pictures
 from mixfold.estimators._row_stream import RowStream
 from mixfold.fitting.snapshot import MOST, Snapshot
 
 
-class LearnedAttributes(Evaluation):
+class LearnedAttributes(Pictures):
     """A mixture whose fitted attributes are computed from its learned state."""
 
     _learns: ClassVar[type] = Learned

@@ -23,7 +23,6 @@ from mixfold.core.missing_cells import has_missing
 from mixfold.core.registry import is_called
 from mixfold.core.rows import Rows
 from mixfold.core.source import Source
-from mixfold.estimators._axes import axes_for
 from mixfold.estimators._best_estimator import BestEstimator
 from mixfold.estimators._candidate_starts import InMemory, Starts, read_in_memory
 from mixfold.estimators._candidates import CRITERIA, HELD_OUT, Candidate
@@ -313,7 +312,7 @@ class AutoMixture(BestEstimator):
         self.results_ = frame_of({name: [row[name] for row in records] for name in records[0]})
         self.best_estimator_ = mixture
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot_selection(self, ax: Any = None) -> Any:
         """Draw the criterion against the number of components, a line for each covariance.
 
         Parameters
@@ -325,21 +324,20 @@ class AutoMixture(BestEstimator):
         -------
         The axes.
         """
+        from mixfold.plots.lines import draw_selection
+
         check_is_fitted(self)
-        axes = axes_for(ax)
         column = self.criterion.replace("-", "_")
-        names, k, reached = (
-            [_plain(cell) for cell in self.results_[name]]
-            for name in ("covariance", "n_components", column)
-        )
-        for name in dict.fromkeys(names):
-            own = [i for i, other in enumerate(names) if other == name]
-            axes.plot([k[i] for i in own], [reached[i] for i in own], marker="o", label=name)
-        axes.set_xlabel("number of components")
-        axes.set_ylabel(LABELS[self.criterion])
-        if any(names):
-            axes.legend(title="covariance", ncols=2, fontsize="small")
-        return axes
+        curves: dict[str, tuple[list[int], list[float]]] = {}
+        for cells in zip(
+            *(self.results_[name] for name in ("covariance", "n_components", column)), strict=True
+        ):
+            name, k, reached = map(_plain, cells)
+            numbers, values = curves.setdefault(name, ([], []))
+            numbers.append(k)
+            values.append(reached)
+        best = self.best_estimator_.n_components_
+        return draw_selection(curves, LABELS[self.criterion], ax, chosen=best)
 
     def __sklearn_is_fitted__(self) -> bool:
         return "best_estimator_" in self.__dict__

@@ -12,7 +12,6 @@ from mixfold.core.checks import check_whole
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Array
 from mixfold.core.value import replace
-from mixfold.estimators._axes import axes_for
 from mixfold.estimators._evaluation import noise_last
 from mixfold.models.merged_components import Merges, change_point, cluster_labels
 
@@ -93,10 +92,8 @@ class ComponentClusters:
         -------
         The axes.
         """
-        axes = axes_for(ax)
-        number = np.arange(1, len(self.entropies) + 1)
-        axes.plot(number, self.entropies, marker="o")
-        axes.axvline(self.n_clusters, linestyle="--", color="grey")
-        axes.set_xlabel("number of clusters")
-        axes.set_ylabel("entropy (nats)")
-        return axes
+        from mixfold.plots.lines import draw_selection
+
+        curve = {"": (range(1, len(self.entropies) + 1), self.entropies)}
+        what = "number of clusters"
+        return draw_selection(curve, "entropy (nats)", ax, chosen=self.n_clusters, what=what)
