@@ -29,7 +29,7 @@ SMALLEST_SPREAD = 1e-3  # nats
 REFRESHED = 50  # times while the digests are filled once
 MOST_EXCESSES = 500
 EXTREME = 1000.0  # rows that are as many times less probable than alarms are extreme
-EXTREME_FRACTION, EXTREME_AT_ONCE = 0.05, 50.0
+EXTREME_AT_ONCE = 50.0
 
 
 @value
@@ -67,7 +67,8 @@ class ThresholdState:
 class ScoreThreshold:
     """The level that a fraction `rate` of the scores exceeds; high scores are unusual.
 
-    With `leaves_out`, rows that are extreme are not to be learned, as long as there are few.
+    With `leaves_out`, rows that are extreme are not to be learned, as long as they are not more
+    frequent than the rate.
     """
 
     def __init__(self, rate: float, window: int, leaves_out: bool) -> None:
@@ -93,7 +94,7 @@ class ScoreThreshold:
 
     def update(self, scores: Array, n_rows: int) -> None:
         """Learn the scores of a block of a stream, whose rows are `n_rows` with those left out."""
-        self._allowed = min(self._allowed + EXTREME_FRACTION * n_rows, EXTREME_AT_ONCE)
+        self._allowed = min(self._allowed + self.rate * n_rows, EXTREME_AT_ONCE)
         if not len(scores):
             return
         level, high = np.quantile(scores, (0.5, 0.9)).tolist()

@@ -48,9 +48,9 @@ class AnomalyDetector(OutlierMixin, Guarded):  # type: ignore[misc]
         that were learned include so many anomalies.
     false_alarm_rate : float, default=None
         The fraction of normal rows that raise an alarm. The rows of `fit` are taken to be normal,
-        and rows of a stream unless they are extreme, which are not learned: a thousand times less
-        probable than the rate, while they are at most 5% of the rows. Give this or `contamination`;
-        without both it is 0.01.
+        and so are those of a stream, unless they are extreme: a thousand times less probable than
+        the rate. Extreme rows are not learned, as long as they are not more frequent than the rate.
+        Give this or `contamination`; without both it is 0.01.
     window : int, default=100000
         The threshold of a stream comes from the latest rows, between one and two times this number.
 
@@ -194,8 +194,8 @@ class AnomalyDetector(OutlierMixin, Guarded):  # type: ignore[misc]
         It is -log p(x_j | others), as in the alarms of `process_one`.
         """
         check_is_fitted(self)
-        mixture = self.estimator_
-        evaluator, row = mixture._evaluated_one(x)
+        mixture, known = self.estimator_, self._stream.evaluator
+        evaluator, row = mixture._evaluated_by(known or mixture._row_evaluator(), x)
         return unusual_columns(evaluator.model, evaluator.params, row, evaluator.names)
 
     def save(self, path: str | Path) -> None:
