@@ -2,10 +2,11 @@
 
     [MIXFOLD_DATA=FOLDER] python benchmarks/false_alarms.py {synthetic,real,fitted,time} [NAME]
 
-NAME chooses the streams, of a million rows, or the sets whose names have it. Every row is scored before it is
-learned, and rows without a threshold (the first 512) do not count. The number is the realised rate
-over the promised one. With the folder, the normal rows of labelled sets come in their own order,
-and elec2 in the order of time. "fitted" fits once to few rows and counts alarms in new ones.
+NAME chooses the streams, of a million rows, or the sets whose names have it. Every row is scored
+before it is learned, and rows without a threshold (the first 512) do not count. The number is the
+realised rate over the promised one. With the folder, the normal rows of labelled sets come in their
+own order, and elec2 in the order of time. "fitted" fits once to few rows and counts alarms in new
+ones.
 """
 
 from __future__ import annotations
