@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from mixfold import datasets as datasets
     from mixfold import errors as errors
     from mixfold.core.conjugate import Prior as Prior
+    from mixfold.estimators.anomaly_detector import AnomalyDetector as AnomalyDetector
     from mixfold.estimators.auto_mixture import AutoMixture as AutoMixture
     from mixfold.estimators.bayesian_gaussian_mixture import (
         BayesianGaussianMixture as BayesianGaussianMixture,

@@ -10,6 +10,7 @@ from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mixfold import (
+    AnomalyDetector,
     AutoMixture,
     BayesianGaussianMixture,
     CrossedMixedModel,
@@ -38,6 +39,8 @@ ESTIMATORS = [
     BayesianGaussianMixture(),
     BayesianGaussianMixture(covariance_type="tied", n_init=2),
     AutoMixture(range(1, 3), ["EEE", "VVV"]),
+    AnomalyDetector(),
+    AnomalyDetector(Mixture(n_components=2, random_state=0), contamination=0.1),
     LinearMixedModel(group=0),
     LogisticMixedModel(group=0, max_iter=10),
 ]

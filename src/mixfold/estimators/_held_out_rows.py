@@ -13,14 +13,18 @@ OF_HELD_OUT = 2**31 + 5  # in the seed, where candidates and samples have other 
 
 
 class RandomPart(Source):
-    """The rows whose random number is below a fraction if `held_out`, the others if not.
+    """The rows whose random number is in a range if `held_out`, the others if not.
 
-    A row's random number depends on its number and the seed alone.
+    The range has the length `fraction` and begins at `first`. A row's random number, between 0 and
+    1, depends on its number and the seed alone.
     """
 
-    def __init__(self, source: Source, fraction: float, seed: int, held_out: bool) -> None:
+    def __init__(
+        self, source: Source, fraction: float, seed: int, held_out: bool, first: float = 0.0
+    ) -> None:
         self.source, self.columns = source, source.columns
         self.fraction, self.seed, self.held_out = fraction, seed, held_out
+        self.first = first
 
     @property
     def d(self) -> int:
@@ -31,6 +35,7 @@ class RandomPart(Source):
         assert start == 0, "random parts are read from the first row"
         rng = np.random.default_rng([self.seed, OF_HELD_OUT])
         for rows in self.source.blocks(0, length):
-            chosen = (rng.random(len(rows)) < self.fraction) == self.held_out
+            number = rng.random(len(rows)) - self.first
+            chosen = ((number >= 0.0) & (number < self.fraction)) == self.held_out
             if chosen.any():
                 yield rows.where(chosen)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mixfold.core.missing_cells import has_missing
 from mixfold.core.rows import Array
 from mixfold.core.value import replace
 from mixfold.estimators._cells import Cells
@@ -28,9 +29,9 @@ class RowEvaluator:
     def __init__(
         self, model: MixtureModel, params: Any, names: list[str] | None, cells: Cells
     ) -> None:
-        self.model, self.names, self.cells = model, names, cells
+        self.model, self.params, self.names, self.cells = model, params, names, cells
         self._columns = frozenset() if names is None or cells.levels else frozenset(names)
-        self._params, self._kernel = params, kernel_for(model)
+        self._kernel = kernel_for(model)
         self._prepared = self._kernel.prepare(params)
         self._shape = (model.d,)
         self._has_bounds = model.family.out_of_support(np.empty((0, model.d))) is not None
@@ -41,7 +42,7 @@ class RowEvaluator:
         if self.model.family.accepts_missing:
             return self
         model = replace(self.model, family=with_missing(self.model.family))
-        return RowEvaluator(model, self._params, self.names, self.cells)
+        return RowEvaluator(model, self.params, self.names, self.cells)
 
     def takes(self, x: Any) -> bool:
         """Whether `x` is a plain row of the right length."""
@@ -65,6 +66,17 @@ class RowEvaluator:
     def log_density(self, x: Array) -> float:
         """log p(x)."""
         return float(self._kernel.posterior(self._prepared, x[None], False)[0][0])
+
+    def log_densities(self, x: Array) -> Array:
+        """log p of every row (n,), whose cells may be missing; the same numbers as one by one."""
+        missing = np.isnan(x).any(axis=1) if has_missing(x) else None
+        if missing is None or self.model.family.accepts_missing:
+            return np.asarray(self._kernel.posterior(self._prepared, x, False)[0])
+        found = np.empty(len(x))
+        for chosen, evaluator in ((missing, self.for_missing), (~missing, self)):
+            if chosen.any():
+                found[chosen] = evaluator.log_densities(x[chosen])
+        return found
 
     def responsibilities(self, x: Array) -> Array:
         """The probabilities of the components (K,), given the row."""

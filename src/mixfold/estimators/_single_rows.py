@@ -14,6 +14,7 @@ from mixfold.estimators._learned import Learned
 from mixfold.estimators._row_evaluator import RowEvaluator
 from mixfold.estimators._row_stream import FLOAT64
 from mixfold.estimators._streaming import Streaming
+from mixfold.models.mixture_model import MixtureModel
 
 
 class SingleRows(Streaming):
@@ -48,8 +49,11 @@ class SingleRows(Streaming):
         return np.array([self.score_one(X[0])])
 
     def _evaluated_one(self, x: Any) -> tuple[RowEvaluator, Array]:
-        """A row as numbers, and what evaluates it."""
-        evaluator = self._row_evaluator()
+        """A row as numbers, and what evaluates it under the current parameters."""
+        return self._evaluated_by(self._row_evaluator(), x)
+
+    def _evaluated_by(self, evaluator: RowEvaluator, x: Any) -> tuple[RowEvaluator, Array]:
+        """A row as numbers, and the evaluator, or that for missing cells."""
         if not evaluator.takes(x):
             x = self._numbers_of(x, evaluator)
         if evaluator.is_usual(x):
@@ -77,12 +81,15 @@ class SingleRows(Streaming):
         learned, known = self._with_current_params(), self._evaluator
         if known is not None and known[0] is learned.params:
             return known[1]
-        cells = self._cells_of(learned.model.family, self._allows_missing)
-        names = getattr(self, "feature_names_in_", self.columns)
-        names = None if names is None else list(names)
-        found = RowEvaluator(learned.model, self._evaluated(learned), names, cells)
+        found = self._row_evaluator_for(learned.model, self._evaluated(learned))
         self._evaluator = learned.params, found
         return found
+
+    def _row_evaluator_for(self, model: MixtureModel, params: Any) -> RowEvaluator:
+        """What evaluates rows under given parameters."""
+        cells = self._cells_of(model.family, self._allows_missing)
+        names = getattr(self, "feature_names_in_", self.columns)
+        return RowEvaluator(model, params, None if names is None else list(names), cells)
 
     def _with_current_params(self) -> Learned:
         """The learned state, which may lack rows that have not changed the parameters."""

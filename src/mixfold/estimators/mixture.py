@@ -256,10 +256,12 @@ class Mixture(Clustering):
 
     def _family_for(self, X: Any, sample_weight: Any, stream: bool = False) -> Family:
         other, given = self.unseen == OWN_LEVEL, self._given_product
+        if isinstance(self.family, Product) and isinstance(X, Source):
+            return self.family  # `open_training` has chosen it and set the notes
         self._notes = None
         if not self._typed:
             return self._family()
-        if isinstance(self.family, Product) and (not self.family.names or isinstance(X, Source)):
+        if isinstance(self.family, Product) and not self.family.names:
             return self.family
         facts = column_facts(X, self._table_columns(), sample_weight)
         if isinstance(self.family, Product):

@@ -53,7 +53,8 @@ def save(estimator: Any, path: str | Path) -> None:
 def taken_apart(estimator: Any) -> SavedModel:
     """The content of the model file of an estimator."""
     settings = estimator.get_params(deep=False)
-    kept = {name: _storable(item) for name, item in settings.items() if name not in PLACES}
+    left = (*PLACES, *_saved_apart(type(estimator)))
+    kept = {name: _storable(item) for name, item in settings.items() if name not in left}
     columns = getattr(estimator, "feature_names_in_", None)
     return SavedModel(
         type(estimator).__name__,
@@ -63,6 +64,11 @@ def taken_apart(estimator: Any) -> SavedModel:
         getattr(estimator, "_notes", None),
         without_places(estimator._now()),
     )
+
+
+def _saved_apart(cls: type) -> tuple[str, ...]:
+    """Settings of an estimator that are a part of what it has learned."""
+    return getattr(cls, "_saved_apart", ())
 
 
 def _storable(thing: Any) -> Any:
@@ -126,14 +132,15 @@ def load(path: str | Path) -> Any:
     classes = find_all("estimators")  # imports the learners that only one of them uses
     saved = read(path, "model")
     try:
-        return _restored(saved, {c.__name__: c for c in classes.values()})
+        return restored(saved, {c.__name__: c for c in classes.values()})
     except ModelFileError as error:
         raise ModelFileError(f"{path} {error}") from None
     except Exception as error:  # invalid values in the file can raise any error in estimators
         raise ModelFileError(f"{path} is damaged: {error}") from error
 
 
-def _restored(saved: Any, classes: Mapping[str, type]) -> Any:
+def restored(saved: Any, classes: Mapping[str, type]) -> Any:
+    """The estimator that `taken_apart` has described; invalid values raise errors of any kind."""
     if not isinstance(saved, SavedModel):
         raise ModelFileError("is damaged: it holds no model")
     if saved.estimator not in classes:
@@ -162,7 +169,8 @@ def _settings(cls: type, saved: SavedModel) -> dict[str, Any]:
     """The settings of an estimator, of their declared types; places are as they are by default."""
     settings = dict(zip(saved.names, saved.settings, strict=True))
     hints = get_type_hints(cls.__init__)  # type: ignore[misc]
-    needed = [name for name in hints if name not in (*PLACES, "return")]
+    left = (*PLACES, *_saved_apart(cls), "return")
+    needed = [name for name in hints if name not in left]
     if sorted(saved.names) != sorted(needed):
         raise InvalidInputError(f"it has the settings {saved.names}: {needed} are needed")
     for name, thing in settings.items():

@@ -1,0 +1,32 @@
+"""A row of a stream that raised an alarm."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """A row whose score is above the threshold.
+
+    Parameters
+    ----------
+    row : int
+        The number of the row on the stream, counted from 0.
+    score, threshold : float
+        -log p(x) under the model before the row was learned, and the largest that raises no alarm.
+    columns : dict
+        How unusual the value of every column is, given the other columns: -log p(x_j | others), the
+        largest first. Missing cells are left out. It is empty for families of which conditional
+        distributions are not known.
+    """
+
+    row: int
+    score: float
+    threshold: float
+    columns: dict[Any, float]
+
+    def __str__(self) -> str:
+        parts = ", ".join(f"{name} {number:.1f}" for name, number in self.columns.items())
+        return f"row {self.row}: score {self.score:.1f} > {self.threshold:.1f} ({parts})"
