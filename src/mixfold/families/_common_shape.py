@@ -16,7 +16,7 @@ from mixfold.core.rows import Array
 
 MOST_STEPS, MOST_HALVES = 100, 5
 LONGEST = 4.0  # change of the logarithm of a volume in one step
-SMALL_CHANGE = 1e-12  # of logarithms of volumes, after which steps end
+SHORT = 1e-6  # steps of this length leave an error of about its square, and are the last
 ROUNDING = 1e-15  # by which f may rise, relative to its size
 
 
@@ -33,8 +33,8 @@ def log_volumes(shares: Array, start: Array, evaluate: Callable[[Array], AtVolum
     u, at = start, evaluate(start)
     for _ in range(MOST_STEPS):
         step = _newton_step(shares, at)
-        if not (np.abs(step) > SMALL_CHANGE).any():
-            break
+        if not (np.abs(step) > SHORT).any():
+            return np.asarray(u + step)
         after = _decreased(shares, u, at, step, evaluate)
         if after is None:
             break
