@@ -91,7 +91,13 @@ def _mnist() -> tuple[np.ndarray, np.ndarray]:
 
 
 def _digits() -> tuple[np.ndarray, np.ndarray]:
-    return one_class(*load_digits(return_X_y=True), list(range(1, 10)), [0], 48)
+    x, labels = load_digits(return_X_y=True)
+    return one_class(x, labels, list(range(1, 10)), [0], 48)
+
+
+def _wine() -> tuple[np.ndarray, np.ndarray]:
+    x, labels = load_wine(return_X_y=True)
+    return one_class(x, labels, [1, 2], [0], 10)
 
 
 SETS: dict[str, Callable[[], tuple[np.ndarray, np.ndarray]]] = {
@@ -110,7 +116,7 @@ SETS: dict[str, Callable[[], tuple[np.ndarray, np.ndarray]]] = {
     "ionosphere": lambda: _table(IONOSPHERE, "Class", ["good"], ["bad"]),
     "thyroid": lambda: _table("thyroid", "Diagnosis", ["Normal"], ["Hyper"]),
     "glass": lambda: _table("mlbench_glass", "Type", ["1", "2", "3", "5", "7"], ["6"]),
-    "wine": lambda: one_class(*load_wine(return_X_y=True), [1, 2], [0], 10),
+    "wine": _wine,
 }
 
 

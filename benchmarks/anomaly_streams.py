@@ -1,5 +1,6 @@
 """Detectors of anomalies on labelled streams: every row is scored, then learned.
 
+    pip install pyod pysad numba
     MIXFOLD_DATA=FOLDER python benchmarks/anomaly_streams.py
 
 The streams are those of `_anomaly_sets.py`. Real streams keep their order, and 30,000 rows in a

@@ -80,10 +80,20 @@ class NumberColumns(Columns):
 
 
 class MixedColumns(Columns):
-    """Columns of numbers, categories and dates; a row is a dict."""
+    """Columns of numbers and, as text, of categories; a row is a dict."""
+
+    def __init__(self, names: Sequence[Any], numbers: Sequence[Any]) -> None:
+        super().__init__(names)
+        self.numbers = frozenset(numbers)
 
     def row(self, x: Cells) -> dict[str, Any]:
-        return {str(name): x.get(name) for name in self.names}
+        return {str(name): self._cell(name, x.get(name)) for name in self.names}
+
+    def _cell(self, name: Any, cell: Any) -> float | str | None:
+        if name in self.numbers:
+            number = _number(name, cell)
+            return None if isnan(number) else number
+        return None if _is_missing(cell) else str(cell)
 
     def block(self, rows: Sequence[Mapping[str, Any]]) -> Any:
         return arrow().table({str(n): [row[str(n)] for row in rows] for n in self.names})
@@ -96,6 +106,13 @@ class MixedColumns(Columns):
 
     def cells(self, block: Any) -> Cells:
         return dict(zip(self.names, block.to_pylist()[0].values(), strict=True))
+
+
+def checked(x: Cells) -> dict[Any, Any]:
+    """A copy of a row whose numbers are in range."""
+    for name, cell in x.items():
+        _number(name, cell)
+    return dict(x)
 
 
 def number_columns(rows: Sequence[Cells]) -> NumberColumns:
@@ -112,7 +129,14 @@ def number_columns(rows: Sequence[Cells]) -> NumberColumns:
 
 def mixed_columns(rows: Sequence[Cells]) -> MixedColumns:
     """The columns that have a value in some row."""
-    return MixedColumns([name for name, found in _kinds(rows).items() if found])
+    kinds = {name: found for name, found in _kinds(rows).items() if found}
+    numbers = [name for name, found in kinds.items() if _are_numbers(found)]
+    return MixedColumns(list(kinds), numbers)
+
+
+def _are_numbers(kinds: set[type]) -> bool:
+    """Whether the values of a column are numbers, and not only yes and no."""
+    return all(map(_is_real, kinds)) and not kinds <= {bool, np.bool_}
 
 
 def _kinds(rows: Sequence[Cells]) -> dict[Any, set[type]]:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from mixfold.core.checks import check_whole
 from mixfold.core.learner import Learner
 from mixfold.estimators.mixture import Mixture
-from mixfold.river._columns import Cells, Columns
+from mixfold.river._columns import Cells, Columns, checked
 
 LEAST_BLOCK, LARGEST_BLOCK = 8, 512
 FRACTION = 8  # a block is an eighth of the rows before it
@@ -16,6 +16,8 @@ FRACTION = 8  # a block is an eighth of the rows before it
 
 class Member(Protocol):
     """What learns the rows."""
+
+    mixture: Mixture
 
     def score_one(self, row: Any) -> float:
         """Log-density of a row."""
@@ -83,7 +85,7 @@ class RowBlocks:
     def learn_one(self, x: Cells) -> None:
         """Collect a row, and learn those collected if they are a block."""
         columns = self.columns
-        self._rows.append(dict(x) if columns is None else columns.row(x))
+        self._rows.append(checked(x) if columns is None else columns.row(x))
         self.n_rows += 1
         if len(self._rows) >= self._size:
             self.learn_collected()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from mixfold.core.checks import check_whole
@@ -11,7 +13,7 @@ from mixfold.core.registry import is_called, make
 from mixfold.estimators.mixture import OWN_LEVEL, Mixture
 from mixfold.families.gaussian import Gaussian
 from mixfold.families.product import Product
-from mixfold.river._columns import mixed_columns, number_columns
+from mixfold.river._columns import Cells, MixedColumns, mixed_columns, number_columns
 from mixfold.river._row_blocks import FittedRows, Member, RowBlocks
 
 LEAST_FRACTION = 0.001  # of the variance of a column, so that tied values do not make narrow peaks
@@ -49,5 +51,20 @@ def fitted_rows(
 
 def row_blocks(family: Any, grace_period: int, *members: Member) -> RowBlocks:
     """The members with the columns that a family takes: only some take categories and dates."""
-    is_mixed = is_called(family, "auto") or isinstance(family, Product)
+    if is_called(family, "auto"):
+        return RowBlocks(members, grace_period, partial(_with_gaussian_numbers, members))
+    is_mixed = isinstance(family, Product)
     return RowBlocks(members, grace_period, mixed_columns if is_mixed else number_columns)
+
+
+def _with_gaussian_numbers(members: Sequence[Member], rows: Sequence[Cells]) -> MixedColumns:
+    """The columns of the first rows, those of numbers Gaussian.
+
+    Later rows may have numbers of other signs, or fractions, which a family that is chosen by a few
+    rows might refuse.
+    """
+    columns = mixed_columns(rows)
+    for member in members:
+        families = {str(name): gaussian() for name in columns.numbers}
+        member.mixture.set_params(overrides=families)
+    return columns

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from mixfold.core.checks import check_least
 from mixfold.core.family import Family
 from mixfold.core.learner import Learner
 from mixfold.core.registry import is_called
@@ -24,8 +25,8 @@ LEFT_OUT = 0.25  # fraction of rows that the single distribution does not learn
 class MixtureAnomaly(base.AnomalyDetector):
     """Scores a row by how improbable it is under two densities of the rows before it.
 
-    The score is -(log p_K(x) + log p_1(x)) / 2, in nats. p_K is a mixture of `n_components`, which
-    finds rows that are unlike all groups of rows. p_1 is a single distribution of independent
+    The score is -(1 - w) log p_K(x) - w log p_1(x), in nats. p_K is a mixture of `n_components`,
+    which finds rows that are unlike all groups of rows. p_1 is a single distribution of independent
     columns, which finds values that are far from the usual ones of their column; it does not learn
     the quarter of the rows that it finds most unusual, so that groups of anomalies do not widen it.
 
@@ -38,11 +39,14 @@ class MixtureAnomaly(base.AnomalyDetector):
     ----------
     family : str or family object, default="gaussian"
         The distribution of the components, as in `Mixture`. "auto" and products take columns of
-        categories and dates too; all others use the columns of numbers.
+        categories too, with Gaussian numbers; all others use the columns of numbers only.
     n_components : int, default=8
         The number of components K.
     learner : str or learner object, default=None
         The algorithm of both; None is `OnlineEM(schedule=Power(1.0))`.
+    column_weight : float, default=0.5
+        The weight w of the distribution of independent columns, from 0 to 1. Give 0 if anomalies
+        have usual values in every column, such as rows between groups.
     grace_period : int, default=50
         The number of rows from which initial parameters are found.
     seed : int, default=None
@@ -65,17 +69,20 @@ class MixtureAnomaly(base.AnomalyDetector):
         family: str | Family = "gaussian",
         n_components: int = 8,
         learner: str | Learner | None = None,
+        column_weight: float = 0.5,
         grace_period: int = 50,
         seed: int | None = None,
     ) -> None:
         self.family = family
         self.n_components = n_components
         self.learner = learner
+        self.column_weight = column_weight
         self.grace_period = grace_period
         self.seed = seed
         self._rows = self._made()
 
     def _made(self) -> RowBlocks:
+        check_least("column_weight", self.column_weight, 0.0, 1.0)
         learner = OnlineEM(schedule=Power(1.0)) if self.learner is None else self.learner
         plain = is_called(self.family, "gaussian") or isinstance(self.family, Gaussian)
         mixture = stream_mixture(self.family, self.n_components, learner, self.seed)
@@ -93,7 +100,8 @@ class MixtureAnomaly(base.AnomalyDetector):
         if row is None:
             return 0.0
         mixture, single = self._rows.members
-        return -0.5 * (mixture.score_one(row) + single.score_one(row))
+        w = self.column_weight
+        return (w - 1.0) * mixture.score_one(row) - w * single.score_one(row)
 
     def learn_many(self, X: Any) -> None:
         """Learn the rows of a pandas DataFrame, which takes less time than one by one."""
@@ -106,7 +114,8 @@ class MixtureAnomaly(base.AnomalyDetector):
             return np.zeros(len(X))
         block = columns.table(X)
         mixture, single = self._rows.members
-        return -0.5 * (mixture.score_samples(block) + single.score_samples(block))
+        w = self.column_weight
+        return (w - 1.0) * mixture.score_samples(block) - w * single.score_samples(block)
 
     @classmethod
     def _unit_test_params(cls) -> Any:

@@ -22,7 +22,7 @@ class MixtureClusterer(base.Clusterer):
     ----------
     family : str or family object, default="gaussian"
         The distribution of the components, as in `Mixture`. "auto" and products take columns of
-        categories and dates too; all others use the columns of numbers.
+        categories too, with Gaussian numbers; all others use the columns of numbers only.
     n_components : int, default=5
         The number of components K.
     learner : str or learner object, default=None

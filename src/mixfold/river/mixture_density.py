@@ -93,11 +93,13 @@ class MixtureDensity(MultivariateContinuousDistribution):
         if row is None:
             return 0.0
         mixture, known = self._member.mixture, np.flatnonzero(np.isfinite(row))
+        if not len(known):
+            return 1.0
         below = [
             multivariate_normal.cdf(row[known], mean[known], _covariance(shape, known))
             for mean, shape in zip(mixture.means_, mixture.covariances_, strict=True)
         ]
-        return float(mixture.weights_ @ below) if len(known) else 1.0
+        return float(mixture.weights_ @ below)
 
     def sample(self) -> dict[Any, float]:
         """A random row; empty before the model has initial parameters."""
