@@ -9,7 +9,7 @@ from mixfold.cli import _options as o
 from mixfold.cli._csv_options import csv_options, found_files, with_csv
 
 if TYPE_CHECKING:
-    from mixfold.report.writing import Progress
+    from mixfold.report.progress import Progress
 
 
 @csv_options

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -20,13 +20,13 @@ from mixfold.report._models import component_names, one_component
 from mixfold.report._row_bins import RowBins
 from mixfold.report._simulated import Simulated, simulated
 from mixfold.report._smallest_keys import SmallestKeys
+from mixfold.report.progress import Progress
 from mixfold.sources.array_source import ArraySource
 
 SAMPLE_ROWS = 10_000
 SAMPLE_CELLS = 4_000_000
 STRANGEST = 10
 MOST_MOVING = 400  # columns whose means are followed over the rows
-Progress = Callable[[int, "int | None"], None]
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,6 @@ class Survey:
     sample: SomeRows
     strangest: SomeRows
     stretches: Stretches
-    _made: dict[str, Any] = field(default_factory=dict)
 
     @property
     def k(self) -> int:

@@ -14,8 +14,9 @@ from mixfold.report._blocks import Block, Details, Group, Picture
 from mixfold.report._bokeh import check_bokeh
 from mixfold.report._models import family_name
 from mixfold.report._pages import rendered
-from mixfold.report._survey import Progress, Survey, survey
+from mixfold.report._survey import Survey, survey
 from mixfold.report._texts import counted
+from mixfold.report.progress import Progress
 from mixfold.report.section import Section
 from mixfold.sources.opening import is_paths
 
