@@ -33,6 +33,5 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]
     skipped = [] if reporter is None else reporter.stats.get("skipped", [])
     untested = [report for report in skipped if UNTESTED in str(report.longrepr)]
     if untested:
-        reporter.write_line(
-            f"{UNTESTED}: {len(untested)} tests were skipped; install chromium to run them"
-        )
+        tests = "1 test was" if len(untested) == 1 else f"{len(untested)} tests were"
+        reporter.write_line(f"{UNTESTED}: {tests} skipped; install chromium to run all")
