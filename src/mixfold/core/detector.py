@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from math import isnan
-from typing import Generic
+from typing import ClassVar, Generic
 
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.params import DetectorStateT
@@ -20,6 +20,7 @@ class Detector(ABC, Generic[DetectorStateT]):
     then stores the state itself.
     """
 
+    several: ClassVar[bool] = False  # whether `step` takes several numbers given together
     _state: DetectorStateT | None = (
         None  # the state after `update`; it is no hyper-parameter and is not saved
     )

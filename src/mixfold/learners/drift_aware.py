@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Generic, cast
 
+import numpy as np
+
 from mixfold.core.backend import Backend, Model
-from mixfold.core.checks import check_count, check_kind, check_whole
-from mixfold.core.detector import Detector
+from mixfold.core.checks import check_array, check_count, check_kind, check_whole
+from mixfold.core.detector import LARGEST_NUMBER, Detector
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
 from mixfold.core.initializer import Initializer
@@ -14,9 +16,9 @@ from mixfold.core.learner import Info, Learner
 from mixfold.core.learner_capabilities import for_one_pass, row_keeping
 from mixfold.core.params import DetectorStateT, LearnerState, Params, StateT
 from mixfold.core.registry import make_fields
-from mixfold.core.rows import Rows, join, no_rows
+from mixfold.core.rows import Array, Rows, join, no_rows
 from mixfold.core.value import replace, value
-from mixfold.detectors.robust_cusum import RobustCusum
+from mixfold.detectors.self_starting_cusum import SelfStartingCusum
 from mixfold.learners._recent_rows import (
     RecentFits,
     after_drift,
@@ -25,6 +27,7 @@ from mixfold.learners._recent_rows import (
     fit_for_read,
     no_fits,
 )
+from mixfold.learners._window_monitor import WindowMonitor, no_windows
 from mixfold.learners.online_em import OnlineEM
 from mixfold.models.mixture_model import MixtureBackend, MixtureModel
 
@@ -34,9 +37,11 @@ class DriftAwareState(Generic[StateT, DetectorStateT]):
     """The state of the learner, and the current window.
 
     `window` holds the rows of the current window, and `before` the parameters at its beginning.
-    `detected` is the state of the detector. `drifts` are the numbers of rows after which the
-    learner was restarted. Only the first of several `passes` is monitored, since later ones begin
-    with rows from before the drift. `recent` are the fits to the most recent rows.
+    `monitor` compares windows with a reference, and `detected` is the state of a detector of
+    log-likelihoods. `drifts` are the numbers of rows after which the learner was restarted, and
+    `moved` how far every column had moved by then. Only the first of several `passes` is monitored,
+    since later ones begin with rows from before the drift. `recent` are the fits to the most recent
+    rows.
     """
 
     inner: StateT
@@ -45,6 +50,8 @@ class DriftAwareState(Generic[StateT, DetectorStateT]):
     detected: DetectorStateT
     rows: int
     drifts: list[int]
+    moved: list[Array]
+    monitor: WindowMonitor
     recent: RecentFits
     passes: int = 0
 
@@ -56,6 +63,10 @@ class DriftAwareState(Generic[StateT, DetectorStateT]):
             model.check_params(self.before)
         for number in (self.rows, self.passes, *self.drifts):
             check_count("rows, passes or drifts", number)
+        if len(self.moved) != len(self.drifts):
+            raise InvalidInputError(f"moved has {len(self.moved)} of {len(self.drifts)} drifts")
+        for moved in self.moved:
+            check_array("moved", moved, np.shape(moved), -LARGEST_NUMBER, LARGEST_NUMBER)
 
     @property
     def params(self) -> Params:
@@ -109,7 +120,7 @@ class DriftAware(Learner[DriftAwareState]):
     """
 
     learner: Learner = OnlineEM()
-    detector: Detector = RobustCusum()
+    detector: Detector = SelfStartingCusum()
     window: int = 128
     recent_rows: int = 8192
 
@@ -125,7 +136,7 @@ class DriftAware(Learner[DriftAwareState]):
                 "order: use sampling='stream'"
             )
         if not isinstance(self.detector, Detector):
-            raise InvalidInputError(f"detector is {self.detector!r}: give e.g. RobustCusum()")
+            raise InvalidInputError(f"detector is {self.detector!r}: give e.g. SelfStartingCusum()")
         check_whole("window", self.window)
         check_whole("recent_rows", self.recent_rows, 0)
 
@@ -215,7 +226,8 @@ class DriftAware(Learner[DriftAwareState]):
         inner = self.learner.init(backend, params, seen, seed)
         nothing = no_rows(backend.model.d)
         fits = no_fits(backend.model.d, seed)
-        return DriftAwareState(inner, None, nothing, self.detector.init(), 0, [], fits)
+        begun, monitor = self.detector.init(), no_windows()
+        return DriftAwareState(inner, None, nothing, begun, 0, [], [], monitor, fits)
 
     def init_after_fit(
         self, backend: Backend, params: Params, rows: int, weight: float, seed: int = 0
@@ -231,6 +243,7 @@ class DriftAware(Learner[DriftAwareState]):
         state.check(model)
         self.learner.check_state(model, state.inner)
         self.detector.check_state(state.detected)
+        state.monitor.check(model, self.detector)
 
     def step(
         self, backend: Backend, state: DriftAwareState, rows: Rows
@@ -250,6 +263,10 @@ class DriftAware(Learner[DriftAwareState]):
     def drifts(self, state: DriftAwareState) -> list[int]:
         """Numbers of the rows at which the inner learner was restarted."""
         return list(state.drifts)
+
+    def moves(self, state: DriftAwareState) -> list[Array]:
+        """How far every column had moved by then, in deviations."""
+        return list(state.moved)
 
     def monitored(
         self, backend: Backend, state: DriftAwareState, inner: LearnerState, rows: Rows
@@ -273,17 +290,32 @@ class DriftAware(Learner[DriftAwareState]):
         if not weight > 0.0:
             return state
         log_density = backend.posterior(before, window, False)[0]
-        mean = float(window.weights() @ log_density) / weight
-        state = replace(state, detected=self.detector.step(state.detected, mean))
         mixture = self._mixture(backend)
         if mixture is not None:
             recent = compare(mixture, state.recent, window, log_density)
             state = replace(state, recent=recent)
-        if state.detected.drift_detected:
-            inner = self.learner.restart(backend, state.inner)  # type: ignore[attr-defined]
-            recent = after_drift(state.recent, self.window)
-            state = replace(state, inner=inner, drifts=[*state.drifts, state.rows], recent=recent)
+        state = self._monitored(backend, state, before, window, log_density)
         return self._with_recent(backend, state, window)
+
+    def _monitored(
+        self, backend: Backend, state: DriftAwareState, before: Params, window: Rows, known: Array
+    ) -> DriftAwareState:
+        """The state after the detector was given a window, of `known` log densities."""
+        monitor = state.monitor.step(backend, self.detector, before, window)
+        state = replace(state, monitor=monitor)
+        if not self.detector.several:
+            mean = float(window.weights() @ known) / window.total_weight()
+            state = replace(state, detected=self.detector.step(state.detected, mean))
+        if not (state.detected.drift_detected or monitor.drift_detected):
+            return state
+        return replace(
+            state,
+            inner=self.learner.restart(backend, state.inner),  # type: ignore[attr-defined]
+            drifts=[*state.drifts, state.rows],
+            moved=[*state.moved, monitor.moved(backend, window)],
+            monitor=no_windows(),
+            recent=after_drift(state.recent, monitor.since * len(window)),
+        )
 
     def _mixture(self, backend: Backend) -> MixtureBackend | None:
         """The backend if recent rows are fitted."""
@@ -353,8 +385,11 @@ class DriftAware(Learner[DriftAwareState]):
 
     def compact(self, state: DriftAwareState) -> DriftAwareState:
         """The state for more rows, which are monitored again."""
-        begun = self.detector.init() if state.passes > 1 else state.detected
-        return replace(state, inner=self.learner.compact(state.inner), detected=begun, passes=0)
+        inner = self.learner.compact(state.inner)
+        if state.passes > 1:
+            begun = self.detector.init()
+            state = replace(state, detected=begun, monitor=no_windows())
+        return replace(state, inner=inner, passes=0)
 
     def estimate(self, backend: Backend, state: DriftAwareState) -> Any:
         return state.recent.estimate(self.learner.estimate(backend, state.inner))
