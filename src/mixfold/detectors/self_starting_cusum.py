@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from mixfold.core.checks import check_above, check_array, check_count, check_kind, check_whole
-from mixfold.core.detector import LARGEST_NUMBER, Detector, finite
+from mixfold.core.detector import LARGEST_NUMBER, Detector, Reading, finite
 from mixfold.core.rows import Array
 from mixfold.core.value import replace, value
 
@@ -73,7 +73,7 @@ class SelfStartingCusum(Detector[SelfStartingCusumState]):
     Siegmund (1985), Sequential analysis, for the rate.
     """
 
-    several: ClassVar[bool] = True
+    reads: ClassVar[Reading] = "features"
 
     false_alarm_rate: float = 1e-5
     delta: float = 1.0

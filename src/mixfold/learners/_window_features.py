@@ -1,9 +1,10 @@
 """What is compared between windows of a stream: bounded numbers of every row under a reference.
 
-For every column they are the residual, sum_k r_k (x - m_k) / s_k, which moves with the mean, and its
-absolute value, which moves with the scale; further the log density, and the responsibilities, whose
-means are weights. Residuals and log densities are measured from their median, in the unit of their
-deviation as known by quantiles, and clipped: so heavy tails have no more influence than other rows.
+For every column they are the residual, sum_k r_k (x - m_k) / s_k, which moves with the mean, and
+its absolute value, which moves with the scale; further the log density, and the responsibilities,
+whose means are weights. Residuals and log densities are measured from their median, in the unit of
+their deviation as known by quantiles, and clipped: so heavy tails have no more influence than other
+rows.
 """
 
 from __future__ import annotations
@@ -62,6 +63,11 @@ class WindowFeatures:
         """The means of the features that are used, of rows that are not of weight zero."""
         return self._all(backend, rows)[self.used > 0.0]
 
+    def density(self, backend: Backend, rows: Rows) -> float:
+        """The mean of clipped log densities."""
+        _, density, _ = self._of_rows(backend, rows)
+        return float(rows.weights() @ density / rows.total_weight())
+
     def _all(self, backend: Backend, rows: Rows) -> Array:
         clipped, density, responsibilities = self._of_rows(backend, rows)
         share = rows.weights() / rows.total_weight()
@@ -73,7 +79,7 @@ class WindowFeatures:
 
     def moved(self, backend: Backend, rows: Rows) -> Array:
         """How far every column has moved, in deviations within components."""
-        known, responsibilities = _posterior(backend, self.params, rows)
+        _, responsibilities = _posterior(backend, self.params, rows)
         z = _residuals(rows, responsibilities, self.precision, self.offset)
         share = rows.weights() / rows.total_weight()
         return np.asarray(share @ self._standardised(z, FAR) - self.usual)

@@ -1,4 +1,4 @@
-"""Windows of a stream compared with a reference, which is replaced by a later one from time to time."""
+"""Windows of a stream compared with a reference, which is replaced from time to time."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class WindowMonitor:
             check_count("windows", one.windows)
             if one.features is not None:
                 one.features.check(model)
-            if detector.several:
+            if detector.reads != "log-likelihood":
                 detector.check_state(one.detected)
 
     @property
@@ -82,10 +82,9 @@ class WindowMonitor:
         return max(1, known - 1) if known else OF_CHANGE  # the first may be from before in part
 
     def moved(self, backend: Backend, window: Rows) -> Array:
-        """How far columns have moved, in deviations; 0 where that is not known."""
+        """How far columns have moved, in deviations; empty where that is not known."""
         features = None if self.now is None else self.now.features
-        d = backend.model.d
-        return np.zeros(d) if features is None else features.moved(backend, window)
+        return np.empty(0) if features is None else features.moved(backend, window)
 
     def reordered(self, order: np.ndarray) -> WindowMonitor:
         """Windows are compared anew where components have changed places."""
@@ -117,7 +116,8 @@ def _compared(backend: Backend, detector: Any, reference: Reference, window: Row
         features = features_of(backend, reference.params, sample, len(window))
         return replace(reference, sample=no_rows(backend.model.d), features=features)
     after = replace(reference, windows=reference.windows + 1)
-    if not detector.several:
+    if detector.reads == "log-likelihood":
         return after
-    means = reference.features.means(backend, window)
-    return replace(after, detected=detector.step(reference.detected, means))
+    features, several = reference.features, detector.reads == "features"
+    found = features.means(backend, window) if several else features.density(backend, window)
+    return replace(after, detected=detector.step(reference.detected, found))

@@ -18,6 +18,7 @@ from mixfold.core.params import DetectorStateT, LearnerState, Params, StateT
 from mixfold.core.registry import make_fields
 from mixfold.core.rows import Array, Rows, join, no_rows
 from mixfold.core.value import replace, value
+from mixfold.detectors.river_detector import as_detector, same_kind
 from mixfold.detectors.self_starting_cusum import SelfStartingCusum
 from mixfold.learners._recent_rows import (
     RecentFits,
@@ -83,10 +84,12 @@ class DriftAwareState(Generic[StateT, DetectorStateT]):
 class DriftAware(Learner[DriftAwareState]):
     """Restarts another learner when a stream changes, and fits the most recent rows beside it.
 
-    After every `window` rows their mean log-likelihood, under the parameters before they were
-    learned, is given to the `detector`. When it detects a fall, online EM takes large steps again,
-    and annealed gradients are annealed again. `drifts_` of the estimator lists the rows after which
-    this happened. Use it for streams that change.
+    Every `window` rows are compared with a reference, parameters of some time ago: the means of the
+    residuals of all columns, of their absolute values and of the log density, and the weights. When
+    the `detector` finds that one of them has changed, online EM takes large steps again, and
+    annealed gradients are annealed again. `drifts_` of the estimator lists the rows after which
+    this happened, and `drift_columns_` how far each column had moved. Use it for streams that
+    change.
 
     For changes that are slow, or come and go, EM is also fitted to the last `recent_rows` rows, and
     to the last half of them or those since the last drift, again whenever an eighth of the rows
@@ -100,10 +103,11 @@ class DriftAware(Learner[DriftAwareState]):
     ----------
     learner : learner or str, default=OnlineEM()
         The learner that is restarted.
-    detector : detector or str, default=RobustCusum()
-        The detector of falls of the log-likelihood.
+    detector : detector or str, default=SelfStartingCusum()
+        The detector of changes. `SelfStartingCusum` has a stated rate of false alarms. Others, and
+        those of `river.drift`, are given one number for each window.
     window : int, default=128
-        Rows whose mean log-likelihood is one value for the detector.
+        Rows whose means are compared together.
     recent_rows : int, default=8192
         The number of most recent rows that are kept. 0 keeps none, so the estimate is that of the
         learner. Learners whose components are not exchangeable, such as `AnnealedSGD`, keep none.
@@ -116,7 +120,9 @@ class DriftAware(Learner[DriftAwareState]):
     >>> x = np.concatenate([rng.normal(0.0, 1.0, (20_000, 2)), rng.normal(3.0, 1.0, (20_000, 2))])
     >>> model = Mixture(n_components=2, learner="drift-aware", random_state=0)
     >>> model.partial_fit(x).drifts_
-    array([20352])
+    array([20224])
+    >>> model.drift_columns_
+    [{0: 3.0, 1: 3.0}]
     """
 
     learner: Learner = OnlineEM()
@@ -135,8 +141,7 @@ class DriftAware(Learner[DriftAwareState]):
                 f"learner is {self.learner!r}, which shuffles rows, and drift is a matter of their "
                 "order: use sampling='stream'"
             )
-        if not isinstance(self.detector, Detector):
-            raise InvalidInputError(f"detector is {self.detector!r}: give e.g. SelfStartingCusum()")
+        object.__setattr__(self, "detector", as_detector(self.detector))
         check_whole("window", self.window)
         check_whole("recent_rows", self.recent_rows, 0)
 
@@ -180,7 +185,7 @@ class DriftAware(Learner[DriftAwareState]):
         return getattr(self.learner, "max_iter", None)
 
     def can_continue_from(self, other: Learner) -> bool:
-        if not isinstance(other, DriftAware) or type(other.detector) is not type(self.detector):
+        if not isinstance(other, DriftAware) or not same_kind(other.detector, self.detector):
             return False
         if type(other.learner) is not type(self.learner):
             return False
@@ -265,7 +270,7 @@ class DriftAware(Learner[DriftAwareState]):
         return list(state.drifts)
 
     def moves(self, state: DriftAwareState) -> list[Array]:
-        """How far every column had moved by then, in deviations."""
+        """How far every column had moved by then, in deviations; empty where that is not known."""
         return list(state.moved)
 
     def monitored(
@@ -303,7 +308,7 @@ class DriftAware(Learner[DriftAwareState]):
         """The state after the detector was given a window, of `known` log densities."""
         monitor = state.monitor.step(backend, self.detector, before, window)
         state = replace(state, monitor=monitor)
-        if not self.detector.several:
+        if self.detector.reads == "log-likelihood":
             mean = float(window.weights() @ known) / window.total_weight()
             state = replace(state, detected=self.detector.step(state.detected, mean))
         if not (state.detected.drift_detected or monitor.drift_detected):
@@ -387,8 +392,7 @@ class DriftAware(Learner[DriftAwareState]):
         """The state for more rows, which are monitored again."""
         inner = self.learner.compact(state.inner)
         if state.passes > 1:
-            begun = self.detector.init()
-            state = replace(state, detected=begun, monitor=no_windows())
+            state = replace(state, detected=self.detector.init(), monitor=no_windows())
         return replace(state, inner=inner, passes=0)
 
     def estimate(self, backend: Backend, state: DriftAwareState) -> Any:
