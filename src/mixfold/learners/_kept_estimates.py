@@ -3,7 +3,8 @@
 The first read searches among all kept rows, as a fit does. Later reads continue from there: with
 one EM step that adds the rows since, with EM on all rows once there are a sixteenth more, and with
 a new search once there are an eighth more, a fourth more of many rows, or twice as many once there
-are more rows than a search compares. So reading after every row takes little time, and a stream that is read once gives what a fit of its rows gives.
+are more rows than a search compares. So reading after every row takes little time, and a stream
+that is read once gives what a fit of its rows gives.
 """
 
 from __future__ import annotations
