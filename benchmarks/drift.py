@@ -54,7 +54,7 @@ DETECTORS: dict[str, Any] = {
     "SelfStartingCusum()": SelfStartingCusum(),
     "RobustCusum()": RobustCusum(),
     'PageHinkley(threshold=2.0, mode="down")': PageHinkley(threshold=2.0, mode="down"),
-    "river.drift.ADWIN()": river.ADWIN(),
+    "river.drift.ADWIN()": river.ADWIN(),  # type: ignore[no-untyped-call]
     "river.drift.KSWIN(alpha=1e-5)": river.KSWIN(alpha=1e-5, seed=0),
 }
 

@@ -48,9 +48,9 @@ class SelfStartingCusum(Detector[SelfStartingCusumState]):
 
     Parameters
     ----------
-    false_alarm_rate : float, default=1e-5
+    false_alarm_rate : float, default=1e-6
         False alarms per number, of all the numbers given together. `DriftAware` gives one for every
-        window: 1e-5 is one false alarm in 100,000 windows, or in 12.8 million rows.
+        window: 1e-6 is one false alarm in a million windows, or in 128 million rows.
     delta : float, default=1.0
         Changes of the mean by fewer standard deviations than this are ignored.
     max_deviation : float, default=5.0
@@ -75,7 +75,7 @@ class SelfStartingCusum(Detector[SelfStartingCusumState]):
 
     reads: ClassVar[Reading] = "features"
 
-    false_alarm_rate: float = 1e-5
+    false_alarm_rate: float = 1e-6
     delta: float = 1.0
     max_deviation: float = 5.0
     min_instances: int = 10

@@ -52,7 +52,6 @@ class Streaming(LabelledLearning):
     columns: Any = None
     noise: Any = None
     new_columns: str = ERROR
-    _typed = False  # whether the family depends on the types of the columns
     _ignores: tuple[str, ...] = ()  # new columns of which was warned
 
     # defined by subclasses
@@ -77,6 +76,11 @@ class Streaming(LabelledLearning):
     def _family_for(self, X: Any, sample_weight: Any, stream: bool = False) -> Family:
         """The family for the data, or for the first rows of a stream; they may have to be read."""
         return self._family()
+
+    @property
+    def _typed(self) -> bool:
+        """Whether the family depends on the types of the columns."""
+        return False
 
     @property
     def _levels_grow(self) -> bool:

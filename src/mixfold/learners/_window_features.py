@@ -15,6 +15,7 @@ import numpy as np
 
 from mixfold.core.backend import Backend
 from mixfold.core.checks import check_array
+from mixfold.core.errors import InvalidInputError
 from mixfold.core.params import Params
 from mixfold.core.rows import Array, Rows
 from mixfold.core.value import value
@@ -49,15 +50,17 @@ class WindowFeatures:
     def check(self, model: Any) -> None:
         """Raise an error for features that are not those of the model."""
         model.check_params(self.params)
-        shape = np.shape(self.precision)
-        most = np.finfo(float).max
-        d = shape[1] if len(shape) == 2 else -1
+        k, d, most = len(self.precision), model.d, np.finfo(float).max
+        shape = (k, d if isinstance(model, MixtureModel) else 0)
+        if isinstance(model, MixtureModel) and k not in (model.k, model.k + 1):  # with noise
+            raise InvalidInputError(f"precision has {k} entries for {model.k} components")
+        d = shape[1]
         check_array("precision", self.precision, shape, 0.0, most)
         check_array("offset", self.offset, shape, -most, most)
         check_array("level", self.level, (d + 1,), -most, most)
         check_array("spread", self.spread, (d + 1,), 0.0, most)
         check_array("usual", self.usual, (d,), -FAR, FAR)
-        check_array("used", self.used, (2 * d + 1 + shape[0],), 0.0, 1.0)
+        check_array("used", self.used, (2 * d + 1 + k,), 0.0, 1.0)
 
     def means(self, backend: Backend, rows: Rows) -> Array:
         """The means of the features that are used, of rows that are not of weight zero."""

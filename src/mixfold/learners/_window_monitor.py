@@ -8,6 +8,7 @@ import numpy as np
 
 from mixfold.core.backend import Backend
 from mixfold.core.checks import check_count
+from mixfold.core.errors import InvalidInputError
 from mixfold.core.params import Params
 from mixfold.core.rows import Array, Rows, join, no_rows
 from mixfold.core.value import replace, value
@@ -53,8 +54,9 @@ class WindowMonitor:
             check_count("windows", one.windows)
             if one.features is not None:
                 one.features.check(model)
-            if detector.reads != "log-likelihood":
-                detector.check_state(one.detected)
+            detector.check_state(one.detected)
+            if detector.reads == "features":
+                _check_numbers(one)
 
     @property
     def drift_detected(self) -> bool:
@@ -89,6 +91,15 @@ class WindowMonitor:
     def reordered(self, order: np.ndarray) -> WindowMonitor:
         """Windows are compared anew where components have changed places."""
         return self if (np.diff(order) == 1).all() else no_windows()
+
+
+def _check_numbers(reference: Reference) -> None:
+    """Refuse a state of the detector that is not for as many numbers as there are features."""
+    known, used = len(reference.detected.mean), 0
+    if reference.features is not None:
+        used = int((reference.features.used > 0.0).sum())
+    if known not in (0, used):
+        raise InvalidInputError(f"the detector has {known} numbers, and the windows have {used}")
 
 
 def no_windows() -> WindowMonitor:

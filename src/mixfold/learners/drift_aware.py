@@ -122,7 +122,7 @@ class DriftAware(Learner[DriftAwareState]):
     >>> model.partial_fit(x).drifts_
     array([20224])
     >>> model.drift_columns_
-    [{0: 3.0, 1: 3.0}]
+    [{1: 3.06, 0: 2.93}]
     """
 
     learner: Learner = OnlineEM()
