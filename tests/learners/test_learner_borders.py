@@ -301,7 +301,7 @@ def test_learners_that_can_go_on_from_others() -> None:
 
 
 def test_the_last_row_of_a_window_ends_it() -> None:
-    watched: Any = DriftAware(OnlineEM(warmup=0), window=8)
+    watched: Any = DriftAware(OnlineEM(warmup=0), RobustCusum(), window=8)
     one = after(watched, watched.init(BACKEND, START), rows(0, 7), rows(7, 17))
     other = after(watched, watched.init(BACKEND, START), rows(0, 17))
     assert equal(one.detected, other.detected)

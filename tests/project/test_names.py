@@ -147,7 +147,7 @@ def test_bad_settings_of_page_hinkley_are_refused(mode: Any) -> None:
 
 def test_a_learner_that_is_named_can_be_watched() -> None:
     named: Any = DriftAware
-    assert equal(named("online-em", "robust-cusum"), DriftAware(OnlineEM()))
+    assert equal(named("online-em", "self-starting-cusum"), DriftAware(OnlineEM()))
     x = np.concatenate([blobs(6000), blobs(3000, 1) + 12.0])
     learner = named("OnlineEM", PageHinkley(threshold=5.0, mode="down"), window=64)
     model = Mixture(n_components=3, learner=learner, random_state=0).partial_fit(x)

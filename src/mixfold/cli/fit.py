@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from mixfold.cli._bar import Watch
     from mixfold.sources.location import Location
 
+MOVED = 5  # columns that are shown for a drift
+
 
 @csv_options
 def fit(
@@ -194,6 +196,9 @@ def _summarize(model: Any, watch: Watch, output: Path) -> None:
             f"[yellow]{model.n_degenerate_} of {len(model.weights_)} components are degenerate: "
             "fewer components may be enough[/]"
         )
-    for row in getattr(model, "drifts_", ()):
-        out.print(f"drift was detected: the learner was restarted after row {row:,}")
+    moved = getattr(model, "drift_columns_", ())
+    for row, columns in zip(getattr(model, "drifts_", ()), moved, strict=True):
+        most = ", ".join(f"{c} {far:+.1f}" for c, far in [*columns.items()][:MOVED])
+        shown = f"; columns moved, in deviations: {most}" if most else ""
+        out.print(f"drift was detected: the learner was restarted after row {row:,}{shown}")
     print_plain(out, f"saved in {output}")

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from math import isnan
-from typing import Generic
+from typing import ClassVar, Generic, Literal
 
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.params import DetectorStateT
+
+Reading = Literal["log-likelihood", "density", "features"]
+"""Of every window: its mean log-likelihood before it was learned; the mean of clipped log densities
+under a reference; or the means of several numbers under the reference, given together."""
 
 LARGEST_NUMBER = 1e150  # larger numbers are clipped to this one, so that sums stay finite
 
@@ -20,6 +24,7 @@ class Detector(ABC, Generic[DetectorStateT]):
     then stores the state itself.
     """
 
+    reads: ClassVar[Reading] = "log-likelihood"  # which numbers learners give it
     _state: DetectorStateT | None = (
         None  # the state after `update`; it is no hyper-parameter and is not saved
     )

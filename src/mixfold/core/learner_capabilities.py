@@ -16,7 +16,7 @@ from mixfold.core.component_decision import ComponentDecision
 from mixfold.core.initializer import Initializer
 from mixfold.core.learner import Learner, rows_before_start
 from mixfold.core.params import StateT
-from mixfold.core.rows import Rows
+from mixfold.core.rows import Array, Rows
 
 
 @runtime_checkable
@@ -33,7 +33,7 @@ class Mergeable(Capability, Protocol[StateT]):
 
 @runtime_checkable
 class MonitorsDrift(Capability, Protocol[StateT]):
-    """A learner that monitors the likelihood of windows of rows while another one learns them."""
+    """A learner that monitors windows of rows while another one learns them."""
 
     learner: Any
     window: int
@@ -44,6 +44,10 @@ class MonitorsDrift(Capability, Protocol[StateT]):
 
     def drifts(self, state: StateT) -> list[int]:
         """Numbers of the rows at which the inner learner was restarted."""
+        ...
+
+    def moves(self, state: StateT) -> list[Array]:
+        """How far every column had moved by then, in deviations; empty where that is not known."""
         ...
 
 

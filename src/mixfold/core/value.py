@@ -85,7 +85,10 @@ def flatten(thing: object, path: str, arrays: dict[str, np.ndarray]) -> Tree:
     if is_value(thing):
         parts = {n: flatten(getattr(thing, n), f"{path}.{n}", arrays) for n in field_names(thing)}
         return {"value": type(thing).__name__, "fields": parts}
-    raise TypeError(f"{path} is a {type(thing).__name__}, which a model file cannot hold")
+    raise TypeError(
+        f"{path} is a {type(thing).__name__}, which a model file cannot hold: use one of mixfold's "
+        "own in its place, or keep the model in memory"
+    )
 
 
 def unflatten(tree: Tree, arrays: Mapping[str, np.ndarray]) -> Any:

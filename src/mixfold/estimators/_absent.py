@@ -25,5 +25,6 @@ def why_absent(name: str, learned: Learned) -> str:
         "classes_": "no labels were given: use fit(X, labels=...)",
         "decisions_": "use learner='split-merge-em' to choose the number of components on a stream",
         "drifts_": "use learner=DriftAware(...) to find changes in a stream",
+        "drift_columns_": "use learner=DriftAware(...) to find changes in a stream",
     }
     return reasons.get(name, none)

@@ -21,7 +21,7 @@ from mixfold.core.learner_capabilities import (
     most_components,
     row_keeping,
 )
-from mixfold.core.rows import Rows
+from mixfold.core.rows import Array, Rows
 from mixfold.core.value import at_home, equal, field_names, replace, value
 from mixfold.estimators._known_labels import KnownLabels
 from mixfold.families.labelled_rows import WithLabels
@@ -45,6 +45,12 @@ def check_learner(learner: Any, model: Model) -> None:
     check_served(learner, model)
     if not equal(learner.resolve(None, model.d, False), learner):
         raise InvalidInputError(f"learner is {learner!r}, some of whose settings are not resolved")
+
+
+def largest_first(moved: Array, names: list[Any]) -> dict[Any, float]:
+    """How far the columns have moved, those that moved most first."""
+    found = {name: round(float(far), 2) for name, far in zip(names, moved, strict=False)}
+    return dict(sorted(found.items(), key=lambda pair: -abs(pair[1])))
 
 
 @value
@@ -79,6 +85,7 @@ class Learned:
         "posterior_",
         "components_in_use_",
         "drifts_",
+        "drift_columns_",
         "classes_",
         "n_components_",
         "decisions_",
@@ -175,8 +182,9 @@ class Learned:
         none, history = Stream(None, None, []), no_history()
         return Learned(model, learner, none, None, 0, 0, 0, history, False, 0, seed, True, labels)
 
-    def attributes(self) -> dict[str, Any]:
-        """The public fitted attributes."""
+    def attributes(self, columns: Iterable[Any] | None = None) -> dict[str, Any]:
+        """The public fitted attributes; `columns` are the names of the columns, if any."""
+        names = [*range(self.model.d)] if columns is None else [*columns]
         shown = self.model.family.attributes(self.params.components)
         found = {
             "model_": self.model,
@@ -207,6 +215,8 @@ class Learned:
             state = self.stream.state
             drifts = [] if state is None else self.learner.drifts(state)
             found["drifts_"] = np.array(drifts, dtype=np.int64)
+            moves = [] if state is None else self.learner.moves(state)
+            found["drift_columns_"] = [largest_first(moved, names) for moved in moves]
         if isinstance(self.learner, ChoosesComponents):
             state = self.stream.state
             found["decisions_"] = [] if state is None else self.learner.decisions(state)

@@ -39,7 +39,7 @@ class LearnedAttributes(Pictures):
 
     def _attributes(self, learned: Learned) -> dict[str, Any]:
         """The fitted attributes."""
-        return learned.attributes()
+        return learned.attributes(self.__dict__.get("feature_names_in_"))
 
     def _warn_of_degenerate(self) -> None:
         learned, columns = self._learned, getattr(self, "feature_names_in_", None)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from copy import copy
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from mixfold.core.errors import InvalidInputError
 from mixfold.core.missing_cells import has_missing
 from mixfold.core.rows import Array
 from mixfold.core.value import replace
@@ -14,8 +16,10 @@ from mixfold.estimators._cells import Cells
 from mixfold.estimators._row_stream import FLOAT64, is_in_range
 from mixfold.families.incomplete_rows import with_missing
 from mixfold.kernels.choice import kernel_for
+from mixfold.models.conditioning import marginal
 from mixfold.models.mixture_model import MixtureModel
 
+MOST_PATTERNS = 256  # patterns of missing cells whose marginal distributions are kept
 _NUMBERS = frozenset((float, int))  # types of cells that are taken as they are
 
 
@@ -34,6 +38,7 @@ class RowEvaluator:
         self._kernel = kernel_for(model)
         self._prepared = self._kernel.prepare(params)
         self._shape = (model.d,)
+        self._marginals: dict[bytes, RowEvaluator | None] = {}
         self._has_bounds = model.family.out_of_support(np.empty((0, model.d))) is not None
 
     @cached_property
@@ -43,6 +48,31 @@ class RowEvaluator:
             return self
         model = replace(self.model, family=with_missing(self.model.family))
         return RowEvaluator(model, self.params, self.names, self.cells)
+
+    def of_observed(self, there: np.ndarray) -> RowEvaluator | None:
+        """The marginal distribution of these columns, if it has a density of the same kind."""
+        pattern = there.tobytes()
+        if pattern not in self._marginals and len(self._marginals) < MOST_PATTERNS:
+            self._marginals[pattern] = self._marginal(np.flatnonzero(there))
+        return self._marginals.get(pattern)
+
+    def _marginal(self, columns: np.ndarray) -> RowEvaluator | None:
+        if type(self.model) is not MixtureModel or not len(columns):
+            return None
+        try:
+            model, params = marginal(self.model, self.params, columns.tolist())
+        except InvalidInputError:  # the family has no marginal distributions
+            return None
+        model = replace(model, family=model.family.for_complete_rows())
+        return RowEvaluator(model, params, None, self.cells)
+
+    def with_params(self, params: Any) -> RowEvaluator:
+        """The same model with other parameters."""
+        other = copy(self)
+        other._marginals = {}
+        other.__dict__.pop("for_missing", None)
+        other._params, other._prepared = params, self._kernel.prepare(params)
+        return other
 
     def takes(self, x: Any) -> bool:
         """Whether `x` is a plain row of the right length."""

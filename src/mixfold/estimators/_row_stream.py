@@ -97,6 +97,10 @@ class RowStream(ABC):
             return None
         return replace(known, n_seen=before.n_seen + done, n_rows=before.n_rows + done)
 
+    def params(self) -> Any:
+        """Up-to-date parameters."""
+        return self.settled().params
+
     def _with(self, state: Any, done: int) -> Learned:
         known = self._from
         return replace(
@@ -186,6 +190,7 @@ class CompiledRowStream(RowStream):
         self._done: int | None = 0  # as the updater counts; None after an interrupt
         state = learned.stream.state
         updater.draw_from(state.seed, state.rows)
+        self._last: tuple[int, Any] = (-1, None)  # parameters after so many rows
 
     @property
     def done(self) -> int:
@@ -204,6 +209,13 @@ class CompiledRowStream(RowStream):
             except BaseException:
                 self._done = None
                 raise
+
+    def params(self) -> Any:
+        """Up-to-date parameters; without what `settled` computes besides, as scores need these."""
+        if self._last[0] != self.done:
+            state, done = self.moment()
+            self._last = done, self._from.learner.estimate(self.backend, state)
+        return self._last[1]
 
     def _plan(self, done: int) -> Planned:
         learner, state = self._from.learner, self._from.stream.state

@@ -12,7 +12,7 @@ from mixfold.core.rows import Array, Rows
 from mixfold.estimators._edge import check_rows
 from mixfold.estimators._learned import Learned
 from mixfold.estimators._row_evaluator import RowEvaluator
-from mixfold.estimators._row_stream import FLOAT64
+from mixfold.estimators._row_stream import FLOAT64, CompiledRowStream
 from mixfold.estimators._streaming import Streaming
 from mixfold.models.mixture_model import MixtureModel
 
@@ -20,7 +20,7 @@ from mixfold.models.mixture_model import MixtureModel
 class SingleRows(Streaming):
     """A mixture that evaluates one row in some microseconds."""
 
-    _evaluator: tuple[Any, RowEvaluator] | None = None  # for these parameters
+    _evaluator: tuple[Any, RowEvaluator, Any] | None = None  # for these parameters, and its stream
 
     def score_one(self, x: Any) -> float:
         """Log-density of one row, given as an array of d numbers or a dict of columns.
@@ -59,6 +59,10 @@ class SingleRows(Streaming):
         if evaluator.is_usual(x):
             return evaluator, x
         if self._allows_missing and has_missing(x):
+            there = x == x  # noqa: PLR0124 - false for NaN
+            smaller = evaluator.of_observed(there)
+            if smaller is not None and smaller.is_usual(x[there]):
+                return smaller, x[there]
             evaluator = evaluator.for_missing
         names = getattr(self, "feature_names_in_", None)
         check_rows(evaluator.model.family, names, Rows(x[None]), [0])
@@ -78,11 +82,17 @@ class SingleRows(Streaming):
 
     def _row_evaluator(self) -> RowEvaluator:
         """What evaluates rows under the current parameters."""
-        learned, known = self._with_current_params(), self._evaluator
+        live, known = self.__dict__.get("_live"), self._evaluator
+        if known is not None and isinstance(live, CompiledRowStream) and known[2] is live:
+            params = live.params()
+            if known[0] is not params:
+                self._evaluator = known = params, known[1].with_params(params), live
+            return known[1]
+        learned = self._with_current_params()
         if known is not None and known[0] is learned.params:
             return known[1]
         found = self._row_evaluator_for(learned.model, self._evaluated(learned))
-        self._evaluator = learned.params, found
+        self._evaluator = learned.params, found, live
         return found
 
     def _row_evaluator_for(self, model: MixtureModel, params: Any) -> RowEvaluator:

@@ -29,6 +29,7 @@ from mixfold.estimators._column_facts import DATES, column_facts
 from mixfold.estimators._edge import family_from, learner_from, open_data
 from mixfold.estimators._evaluation import MARGINALIZE
 from mixfold.estimators._known_labels import check_classes
+from mixfold.estimators._new_columns import ERROR, NEW_COLUMNS
 from mixfold.estimators._noise import check_noise
 from mixfold.estimators._table_notes import TableNotes
 from mixfold.families.product import Product
@@ -92,6 +93,12 @@ class Mixture(Clustering):
         posterior density. Bayesian learners have a parameter of their own for it.
     columns : list of str, default=None
         Columns of a table or file to use; None is all.
+    new_columns : {"error", "ignore", "learn"}, default="error"
+        What is done with columns of a later row or table of a stream that the first did not have.
+        "error" refuses rows with them, and does not read them of tables; "ignore" warns once;
+        "learn" learns them as if they had been there with missing cells, as long as the learner
+        has kept all rows, as "auto" does within its `memory_budget`. Columns that are not there any
+        more have missing cells in any case.
     checkpoint : path, default=None
         File to which the fit is saved every `checkpoint_every` seconds while it runs.
     resume : bool or "force", default=False
@@ -189,6 +196,7 @@ class Mixture(Clustering):
         fixed: Fixed | None = None,
         prior: Prior | None = None,
         columns: Sequence[str] | None = None,
+        new_columns: str = ERROR,
         checkpoint: str | Path | None = None,
         checkpoint_every: float = 30.0,
         resume: bool | str = False,
@@ -212,6 +220,7 @@ class Mixture(Clustering):
         self.fixed = fixed
         self.prior = prior
         self.columns = columns
+        self.new_columns = new_columns
         self.checkpoint = checkpoint
         self.checkpoint_every = checkpoint_every
         self.resume = resume
@@ -339,6 +348,8 @@ class Mixture(Clustering):
             if getattr(self, name) is not None:
                 check_whole(name, getattr(self, name))
         check_noise(self.noise)
+        if self.new_columns not in NEW_COLUMNS:
+            raise unknown_name("new_columns", self.new_columns, NEW_COLUMNS)
         for name, other in (("missing", MARGINALIZE), ("unseen", OWN_LEVEL)):
             if getattr(self, name) not in (other, "error"):
                 raise unknown_name(name, getattr(self, name), [other, "error"])

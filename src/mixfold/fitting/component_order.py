@@ -7,7 +7,7 @@ same on any processor.
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, Protocol, Self, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -19,11 +19,19 @@ from mixfold.core.statistics import Statistics
 from mixfold.core.value import field_names, is_value
 from mixfold.models.bayesian_mixture import MixturePosterior
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
-from mixfold.models.score_information import ScoreInformation
 
 T = TypeVar("T")
 
 TOLERANCE = 1e-8  # relative tolerance
+
+
+@runtime_checkable
+class HasComponents(Protocol):
+    """A value that says itself what it is after its components were put into another order."""
+
+    def reordered(self, order: np.ndarray) -> Self:
+        """The value with the components in this order."""
+        ...
 
 
 def component_order(model: MixtureModel, params: MixtureParams) -> np.ndarray:
@@ -57,14 +65,14 @@ def _sorted(keys: Array, tolerance: Array, members: np.ndarray) -> np.ndarray:
 def reorder(thing: T, order: np.ndarray) -> T:
     """A tree of values with the components of every mixture in it in another order.
 
-    Only parameters, statistics and posteriors are reordered; other fields are kept.
+    Parameters, statistics, posteriors and values that say how are reordered; other fields are kept.
     """
     found: Any = thing
     if isinstance(thing, list):
         found = [reorder(item, order) for item in thing]
     elif isinstance(thing, MixtureParams | Statistics | MixturePosterior):
         found = take_components(thing, order, len(order))
-    elif isinstance(thing, ScoreInformation):
+    elif isinstance(thing, HasComponents):
         found = thing.reordered(order)
     elif is_value(thing):
         parts = {name: reorder(getattr(thing, name), order) for name in field_names(thing)}

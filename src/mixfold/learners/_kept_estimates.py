@@ -2,8 +2,9 @@
 
 The first read searches among all kept rows, as a fit does. Later reads continue from there: with
 one EM step that adds the rows since, with EM on all rows once there are a sixteenth more, and with
-a new search once there are an eighth more, or a fourth more of many rows. So reading after every
-row takes little time, and a stream that is read once gives what a fit of its rows gives.
+a new search once there are an eighth more, a fourth more of many rows, or twice as many once there
+are more rows than a search compares. So reading after every row takes little time, and a stream
+that is read once gives what a fit of its rows gives.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ from mixfold.models.mixture_model import MixtureBackend, MixtureModel, MixturePa
 
 # Parts of the number of rows by which it grows until the next search, refit and EM step.
 # Of few rows more depends on each, so that searches are more frequent.
-SEARCH_FEW, SEARCH, REFIT, STEP = 8, 4, 16, 256
+# Beyond the sample of a search more rows change it little.
+SEARCH_FEW, SEARCH, SEARCH_MANY, REFIT, STEP = 8, 4, 1, 16, 256
 FEW_ROWS = 4096
 SAME = 1e-3  # nats per row, by which other parameters must be better
 ROWS_PER_PARAMETER = 20  # fewer kept rows would be fitted too closely
@@ -125,7 +127,7 @@ class KeptEstimates:
     def updated(self, backend: MixtureBackend, kept: KeptRows, known: KeptFit | None) -> KeptFit:
         """The fit from which an estimate continues; a new one if there are many more rows."""
         n = used_rows(backend.model, kept)
-        part = SEARCH_FEW if n < FEW_ROWS else SEARCH
+        part = SEARCH_FEW if n < FEW_ROWS else SEARCH if n < self.sample_size else SEARCH_MANY
         if known is None:
             return self.searched(backend, kept)
         if (n - known.searched) * part >= known.searched:

@@ -22,7 +22,6 @@ NEVER = -1
 ROUNDING = 1e-9  # differences of scores that do not count
 HORIZON = 2048  # rows over which scores are averaged
 LARGEST_DEFICIT = 10.0  # nats by which a row can count against a candidate
-WINDOWS_OF_DRIFT = 3  # windows before a detection that are taken to be from after the drift
 PRIOR = 1.0  # strength of the weak prior of covariances, as of Auto
 NEW_FOR_READ = 8  # one part in so many of the rows must be new for another fit when it is read
 LAST = EM(accelerate=True, max_iter=200, prior_strength=PRIOR)
@@ -98,9 +97,9 @@ def compare(
     return replace(fits, scores=scores, chosen=chosen)
 
 
-def after_drift(fits: RecentFits, window: int) -> RecentFits:
-    """The state after a drift was detected: `short` is fitted to the rows since."""
-    rows = min(WINDOWS_OF_DRIFT * window, len(fits.kept) + len(fits.new))
+def after_drift(fits: RecentFits, rows: int) -> RecentFits:
+    """The state after a drift was detected so many rows late: `short` is fitted to these."""
+    rows = min(rows, len(fits.kept) + len(fits.new))
     return replace(fits, since_drift=rows, scores=np.zeros(3), short=None)
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Generic, cast
 
+import numpy as np
+
 from mixfold.core.backend import Backend, Model
-from mixfold.core.checks import check_count, check_kind, check_whole
-from mixfold.core.detector import Detector
+from mixfold.core.checks import check_array, check_count, check_kind, check_whole
+from mixfold.core.detector import LARGEST_NUMBER, Detector
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
 from mixfold.core.initializer import Initializer
@@ -14,9 +16,10 @@ from mixfold.core.learner import Info, Learner
 from mixfold.core.learner_capabilities import for_one_pass, row_keeping
 from mixfold.core.params import DetectorStateT, LearnerState, Params, StateT
 from mixfold.core.registry import make_fields
-from mixfold.core.rows import Rows, join, no_rows
+from mixfold.core.rows import Array, Rows, join, no_rows
 from mixfold.core.value import replace, value
-from mixfold.detectors.robust_cusum import RobustCusum
+from mixfold.detectors.river_detector import as_detector, same_kind
+from mixfold.detectors.self_starting_cusum import SelfStartingCusum
 from mixfold.learners._recent_rows import (
     RecentFits,
     after_drift,
@@ -25,6 +28,7 @@ from mixfold.learners._recent_rows import (
     fit_for_read,
     no_fits,
 )
+from mixfold.learners._window_monitor import WindowMonitor, no_windows
 from mixfold.learners.online_em import OnlineEM
 from mixfold.models.mixture_model import MixtureBackend, MixtureModel
 
@@ -34,9 +38,11 @@ class DriftAwareState(Generic[StateT, DetectorStateT]):
     """The state of the learner, and the current window.
 
     `window` holds the rows of the current window, and `before` the parameters at its beginning.
-    `detected` is the state of the detector. `drifts` are the numbers of rows after which the
-    learner was restarted. Only the first of several `passes` is monitored, since later ones begin
-    with rows from before the drift. `recent` are the fits to the most recent rows.
+    `monitor` compares windows with a reference, and `detected` is the state of a detector of
+    log-likelihoods. `drifts` are the numbers of rows after which the learner was restarted, and
+    `moved` how far every column had moved by then. Only the first of several `passes` is monitored,
+    since later ones begin with rows from before the drift. `recent` are the fits to the most recent
+    rows.
     """
 
     inner: StateT
@@ -45,6 +51,8 @@ class DriftAwareState(Generic[StateT, DetectorStateT]):
     detected: DetectorStateT
     rows: int
     drifts: list[int]
+    moved: list[Array]
+    monitor: WindowMonitor
     recent: RecentFits
     passes: int = 0
 
@@ -56,6 +64,10 @@ class DriftAwareState(Generic[StateT, DetectorStateT]):
             model.check_params(self.before)
         for number in (self.rows, self.passes, *self.drifts):
             check_count("rows, passes or drifts", number)
+        if len(self.moved) != len(self.drifts):
+            raise InvalidInputError(f"moved has {len(self.moved)} of {len(self.drifts)} drifts")
+        for moved in self.moved:
+            check_array("moved", moved, np.shape(moved), -LARGEST_NUMBER, LARGEST_NUMBER)
 
     @property
     def params(self) -> Params:
@@ -72,10 +84,12 @@ class DriftAwareState(Generic[StateT, DetectorStateT]):
 class DriftAware(Learner[DriftAwareState]):
     """Restarts another learner when a stream changes, and fits the most recent rows beside it.
 
-    After every `window` rows their mean log-likelihood, under the parameters before they were
-    learned, is given to the `detector`. When it detects a fall, online EM takes large steps again,
-    and annealed gradients are annealed again. `drifts_` of the estimator lists the rows after which
-    this happened. Use it for streams that change.
+    Every `window` rows are compared with a reference, parameters of some time ago: the means of the
+    residuals of all columns, of their absolute values and of the log density, and the weights. When
+    the `detector` finds that one of them has changed, online EM takes large steps again, and
+    annealed gradients are annealed again. `drifts_` of the estimator lists the rows after which
+    this happened, and `drift_columns_` how far each column had moved. Use it for streams that
+    change.
 
     For changes that are slow, or come and go, EM is also fitted to the last `recent_rows` rows, and
     to the last half of them or those since the last drift, again whenever an eighth of the rows
@@ -89,10 +103,11 @@ class DriftAware(Learner[DriftAwareState]):
     ----------
     learner : learner or str, default=OnlineEM()
         The learner that is restarted.
-    detector : detector or str, default=RobustCusum()
-        The detector of falls of the log-likelihood.
+    detector : detector or str, default=SelfStartingCusum()
+        The detector of changes. `SelfStartingCusum` has a stated rate of false alarms. Others, and
+        those of `river.drift`, are given one number for each window.
     window : int, default=128
-        Rows whose mean log-likelihood is one value for the detector.
+        Rows whose means are compared together.
     recent_rows : int, default=8192
         The number of most recent rows that are kept. 0 keeps none, so the estimate is that of the
         learner. Learners whose components are not exchangeable, such as `AnnealedSGD`, keep none.
@@ -105,11 +120,13 @@ class DriftAware(Learner[DriftAwareState]):
     >>> x = np.concatenate([rng.normal(0.0, 1.0, (20_000, 2)), rng.normal(3.0, 1.0, (20_000, 2))])
     >>> model = Mixture(n_components=2, learner="drift-aware", random_state=0)
     >>> model.partial_fit(x).drifts_
-    array([20352])
+    array([20224])
+    >>> model.drift_columns_
+    [{1: 3.06, 0: 2.93}]
     """
 
     learner: Learner = OnlineEM()
-    detector: Detector = RobustCusum()
+    detector: Detector = SelfStartingCusum()
     window: int = 128
     recent_rows: int = 8192
 
@@ -124,8 +141,7 @@ class DriftAware(Learner[DriftAwareState]):
                 f"learner is {self.learner!r}, which shuffles rows, and drift is a matter of their "
                 "order: use sampling='stream'"
             )
-        if not isinstance(self.detector, Detector):
-            raise InvalidInputError(f"detector is {self.detector!r}: give e.g. RobustCusum()")
+        object.__setattr__(self, "detector", as_detector(self.detector))
         check_whole("window", self.window)
         check_whole("recent_rows", self.recent_rows, 0)
 
@@ -169,7 +185,7 @@ class DriftAware(Learner[DriftAwareState]):
         return getattr(self.learner, "max_iter", None)
 
     def can_continue_from(self, other: Learner) -> bool:
-        if not isinstance(other, DriftAware) or type(other.detector) is not type(self.detector):
+        if not isinstance(other, DriftAware) or not same_kind(other.detector, self.detector):
             return False
         if type(other.learner) is not type(self.learner):
             return False
@@ -215,7 +231,8 @@ class DriftAware(Learner[DriftAwareState]):
         inner = self.learner.init(backend, params, seen, seed)
         nothing = no_rows(backend.model.d)
         fits = no_fits(backend.model.d, seed)
-        return DriftAwareState(inner, None, nothing, self.detector.init(), 0, [], fits)
+        begun, monitor = self.detector.init(), no_windows()
+        return DriftAwareState(inner, None, nothing, begun, 0, [], [], monitor, fits)
 
     def init_after_fit(
         self, backend: Backend, params: Params, rows: int, weight: float, seed: int = 0
@@ -231,6 +248,7 @@ class DriftAware(Learner[DriftAwareState]):
         state.check(model)
         self.learner.check_state(model, state.inner)
         self.detector.check_state(state.detected)
+        state.monitor.check(model, self.detector)
 
     def step(
         self, backend: Backend, state: DriftAwareState, rows: Rows
@@ -250,6 +268,10 @@ class DriftAware(Learner[DriftAwareState]):
     def drifts(self, state: DriftAwareState) -> list[int]:
         """Numbers of the rows at which the inner learner was restarted."""
         return list(state.drifts)
+
+    def moves(self, state: DriftAwareState) -> list[Array]:
+        """How far every column had moved by then, in deviations; empty where that is not known."""
+        return list(state.moved)
 
     def monitored(
         self, backend: Backend, state: DriftAwareState, inner: LearnerState, rows: Rows
@@ -273,17 +295,32 @@ class DriftAware(Learner[DriftAwareState]):
         if not weight > 0.0:
             return state
         log_density = backend.posterior(before, window, False)[0]
-        mean = float(window.weights() @ log_density) / weight
-        state = replace(state, detected=self.detector.step(state.detected, mean))
         mixture = self._mixture(backend)
         if mixture is not None:
             recent = compare(mixture, state.recent, window, log_density)
             state = replace(state, recent=recent)
-        if state.detected.drift_detected:
-            inner = self.learner.restart(backend, state.inner)  # type: ignore[attr-defined]
-            recent = after_drift(state.recent, self.window)
-            state = replace(state, inner=inner, drifts=[*state.drifts, state.rows], recent=recent)
+        state = self._monitored(backend, state, before, window, log_density)
         return self._with_recent(backend, state, window)
+
+    def _monitored(
+        self, backend: Backend, state: DriftAwareState, before: Params, window: Rows, known: Array
+    ) -> DriftAwareState:
+        """The state after the detector was given a window, of `known` log densities."""
+        monitor = state.monitor.step(backend, self.detector, before, window)
+        state = replace(state, monitor=monitor)
+        if self.detector.reads == "log-likelihood":
+            mean = float(window.weights() @ known) / window.total_weight()
+            state = replace(state, detected=self.detector.step(state.detected, mean))
+        if not (state.detected.drift_detected or monitor.drift_detected):
+            return state
+        return replace(
+            state,
+            inner=self.learner.restart(backend, state.inner),  # type: ignore[attr-defined]
+            drifts=[*state.drifts, state.rows],
+            moved=[*state.moved, monitor.moved(backend, window)],
+            monitor=no_windows(),
+            recent=after_drift(state.recent, monitor.since * len(window)),
+        )
 
     def _mixture(self, backend: Backend) -> MixtureBackend | None:
         """The backend if recent rows are fitted."""
@@ -353,8 +390,10 @@ class DriftAware(Learner[DriftAwareState]):
 
     def compact(self, state: DriftAwareState) -> DriftAwareState:
         """The state for more rows, which are monitored again."""
-        begun = self.detector.init() if state.passes > 1 else state.detected
-        return replace(state, inner=self.learner.compact(state.inner), detected=begun, passes=0)
+        inner = self.learner.compact(state.inner)
+        if state.passes > 1:
+            state = replace(state, detected=self.detector.init(), monitor=no_windows())
+        return replace(state, inner=inner, passes=0)
 
     def estimate(self, backend: Backend, state: DriftAwareState) -> Any:
         return state.recent.estimate(self.learner.estimate(backend, state.inner))

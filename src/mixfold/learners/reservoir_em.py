@@ -46,11 +46,12 @@ class ReservoirEM(Learner[ReservoirState]):
     Rows are kept as long as they fit into `memory_budget`, afterwards a uniform random sample.
     While all are kept, parameters are computed when they are read, as `fit` computes them: the best
     of several candidates, and EM on all rows. Reading often takes little time: until there are a
-    fourth more rows, or an eighth of fewer than 4,096, EM continues from what the last search has
-    found; until there are a sixteenth more, one EM step adds them; and from 1,024 rows on, the last
-    0.4% of them may have to wait. When rows do not fit any more, statistics are updated as in
-    stepwise EM, s <- 0.8 s + 0.2 sbar, where sbar are those of the latest sixteenth of the rows,
-    and candidates from the kept rows are tried at every eightfold number of rows. With one
+    fourth more rows, an eighth of fewer than 4,096, or twice as many from `sample_size` on, EM
+    continues from what the last search has found; until there are a sixteenth more, one EM step
+    adds them; and from 1,024 rows on, the last 0.4% of them may have to wait. When rows do not fit
+    any more, statistics are updated as in stepwise EM, s <- 0.8 s + 0.2 sbar, where sbar are those
+    of the latest sixteenth of the rows, and candidates from the kept rows are tried at every
+    eightfold number of rows. With one
     component the estimate is that of all rows, to rounding. Parameters do not depend on blocks. Use
     it for streams and sources that can be read only once.
 
