@@ -123,10 +123,10 @@ def test_coverage_where_components_overlap(learner: Any) -> None:
     truth, held, plain, n = np.array([0.0, 3.0]), 0, 0, 16
     for seed in range(n):
         model = fitted(learner, pair(3.0, 1200, seed))
-        for corrected in (True, False):
-            low, high = (e[:, 0] for e in model.credible_intervals(0.9, corrected)["means"])
+        for wide in (True, False):
+            low, high = (e[:, 0] for e in model.credible_intervals(0.9, wide)["means"])
             inside = int(((low <= truth) & (truth <= high)).sum())
-            held, plain = held + inside * corrected, plain + inside * (not corrected)
+            held, plain = held + inside * wide, plain + inside * (not wide)
     assert held / (2 * n) > 0.75
     assert plain / (2 * n) < 0.7
 
