@@ -78,8 +78,8 @@ def fit(
     force: o.Force = False,
     json: o.HiddenJson = False,
 ) -> None:
-    """Fit a mixture to FILES: Parquet, CSV, Arrow, .npy, folders, 'globs', URLs,
-    @faithful, - (stdin). Ctrl-C and SIGTERM save the model. Also --json.
+    """Fit a mixture to files of any size. FILES: Parquet, CSV, Arrow, .npy,
+    folders, 'globs', URLs, @faithful, - (stdin). Ctrl-C saves. Also --json.
 
     Example: mixfold fit 'days/*.parquet' -k 3 --learner em -O tol=1e-4
     """
