@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -22,10 +23,18 @@ def test_a_column_of_labels(run: Run, tmp_path: Path) -> None:
     code, out, err = run("fit", "rows.csv", "-k", "2", "--labels", "kind", "--weights", "w")
     assert (code, err) == (0, "")
     assert "kind" not in out
+    table = [line.split()[:3] for line in out.splitlines() if line.split()[:1] in (["0"], ["1"])]
+    assert [line[1] for line in table] == ["new", "old"]
     model = mixfold.load("model.mixfold")
     assert list(model.classes_) == ["new", "old"]
     assert list(model.feature_names_in_) == ["u", "v"]
     np.testing.assert_allclose(model.means_, [[4.0, 4.0], [0.0, 0.0]], atol=0.4)
+    code, out, _ = run("fit", "rows.csv", "-k", "3", "--labels", "kind", "--columns", "u,v")
+    assert code == 0
+    table = [line.split()[:2] for line in out.splitlines() if line.split()[:1] == ["2"]]
+    assert table == [["2", "-"]]  # a component that no label names
+    code, out, _ = run("inspect", "model.mixfold", "--json")
+    assert [one["class"] for one in json.loads(out)["components"]] == ["new", "old", None]
     code, _, err = run("fit", "rows.csv", "-k", "2", "--labels", "colour", "--force")
     assert code == 2
     assert "no column 'colour'" in err

@@ -109,11 +109,17 @@ MISTAKES: dict[str, tuple[tuple[str, ...], str]] = {
     "foreign model": (("inspect", "rows.parquet"), "rows.parquet is damaged or not"),
     "score damaged": (("score", "damaged.mixfold", "rows.parquet", "-o", "n.csv"), "damaged"),
     "score columns": (("score", "a.mixfold", "other.csv", "-o", "n.csv"), "no column 'length'"),
-    "score kind": (("score", "a.mixfold", "rows.parquet", "-o", "n.xls"), ".parquet, .csv, .npy"),
+    "score kind": (
+        ("score", "a.mixfold", "rows.parquet", "-o", "n.xls"),
+        ".parquet, .csv, .arrow, .arrows, .npy",
+    ),
     "score unwritable": (("score", "a.mixfold", "rows.parquet", "-o", "/proc/n.csv"), "/proc"),
     "score truncated": (("score", "a.mixfold", "cut.parquet", "-o", "n.csv"), "cut.parquet"),
     "sample none": (("sample", "a.mixfold", "-n", "0", "-o", "n.csv"), "-n"),
-    "sample kind": (("sample", "a.mixfold", "-n", "5", "-o", "n"), ".parquet, .csv, .npy"),
+    "sample kind": (
+        ("sample", "a.mixfold", "-n", "5", "-o", "n"),
+        ".parquet, .csv, .arrow, .arrows, .npy",
+    ),
     "sample unwritable": (("sample", "a.mixfold", "-n", "5", "-o", "no/n.csv"), "no folder no"),
     "compare learner": (
         ("compare", "rows.parquet", "-k", "2", "--learners", "em,onlin-em"),

@@ -14,6 +14,7 @@ from mixfold.core.rows import Array, Rows
 from mixfold.core.value import equal
 from mixfold.families.gaussian import GaussianParams
 from mixfold.fitting.component_order import reorder
+from mixfold.models.corrected_intervals import corrected
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 from mixfold.models.score_information import (
     ALL_TILES,
@@ -93,14 +94,17 @@ def test_separated_components_have_all_the_information() -> None:
 
 
 def test_the_spread_of_one_step_after_another() -> None:
-    """Against a simulation of the recursion, error <- (1 - g R) error + g sqrt(R / rows) noise."""
-    shares, steps, rows = np.array([0.3, 0.6, 1.0]), 200, 4.0
+    """Against a simulation of the recursion, error <- (1 - g R) error + g sqrt(R / rows) noise.
+
+    The start is the estimate of highest likelihood from one row of every fourth step.
+    """
+    shares, steps, rows = np.array([0.3, 0.6, 1.0]), 200, 4
     path = Path(50.0, steps, rows, lambda t: 1.0 / (1.0 + t), steps * rows)
     rng = np.random.default_rng(0)
-    error = rng.normal(size=(20_000, 3)) / np.sqrt(shares * 50.0)
+    noise = rng.normal(size=(steps, rows, 5_000, 3)) * np.sqrt(shares)
+    error = noise[::4, 0].sum(axis=0) / (shares * 50.0)
     for t in range(1, steps + 1):
-        noise = rng.normal(size=error.shape) * np.sqrt(shares / rows)
-        error = error + (noise - shares * error) / (1.0 + t)
+        error = error + (noise[t - 1].mean(axis=0) - shares * error) / (1.0 + t)
     simulated = error.var(axis=0) * steps * rows
     np.testing.assert_allclose(spread(shares, path), np.maximum(simulated, 1.0 / shares), rtol=0.05)
 
@@ -119,10 +123,10 @@ def test_coverage_where_components_overlap(learner: Any) -> None:
     truth, held, plain, n = np.array([0.0, 3.0]), 0, 0, 16
     for seed in range(n):
         model = fitted(learner, pair(3.0, 1200, seed))
-        for corrected in (True, False):
-            low, high = (e[:, 0] for e in model.credible_intervals(0.9, corrected)["means"])
+        for wide in (True, False):
+            low, high = (e[:, 0] for e in model.credible_intervals(0.9, wide)["means"])
             inside = int(((low <= truth) & (truth <= high)).sum())
-            held, plain = held + inside * corrected, plain + inside * (not corrected)
+            held, plain = held + inside * wide, plain + inside * (not wide)
     assert held / (2 * n) > 0.75
     assert plain / (2 * n) < 0.7
 
@@ -168,8 +172,47 @@ def test_rows_are_left_out_as_they_become_many() -> None:
             some = rows.cut(0, information.rows_until_full)
             rows = rows.cut(len(some), len(rows))
             information = information.after(model, lambda: params, some)
-    assert ALL_TILES * TILE < information.rows < 30 * TILE
+    assert ALL_TILES < information.tiles < 30
     assert len(information.waiting) < TILE
+    # each tile counts for the rows that were left out before it
+    assert 50 * TILE < information.rows <= 60 * TILE
+    every = WhitenedScores(model, params).missing(x, np.ones(len(x))) / len(x)
+    np.testing.assert_allclose(information.missing / information.weight, every, atol=0.06)
+
+
+@pytest.mark.parametrize("d", [1, 2])
+def test_intervals_of_every_parameter_are_as_wide_as_its_error(d: int) -> None:
+    """A learner at the highest likelihood, against the inverse of the information."""
+    model = MixtureModel(Gaussian(), 2, d)
+    means = 2.0 * np.arange(2.0)[:, None] * np.ones(d)
+    params = MixtureParams(np.array([0.5, 0.5]), GaussianParams(means, np.array([np.eye(d)] * 2)))
+    x, scores = pair(2.0, 8 * TILE, 6, d), WhitenedScores(model, params)
+    information = ScoreInformation.nothing(model, params, 1)
+    assert information is not None
+    for first in range(0, len(x), TILE):
+        information = information.after(model, lambda: params, Rows(x[first : first + TILE]))
+    plain = {
+        "weights": (np.full(2, 0.45), np.full(2, 0.55)),
+        "means": (means - 0.1, means + 0.1),
+        "covariances": (np.full((2, d, d), 0.9), np.full((2, d, d), 1.0 / 0.9)),
+    }
+    path = Path(np.inf, 0, 1.0, lambda t: 0.0, 1.0)
+    found = corrected(plain, model, params, information, path, {"weights": 1.0})
+    inverse = np.linalg.inv(np.eye(len(information.missing)) - information.missing / len(x))
+    for shown in scores.local.shown():
+        slopes = scores.directions(shown)
+        ratio = np.einsum("ij,jk,ik->i", slopes, inverse, slopes) / np.square(slopes).sum(axis=1)
+        where = (shown.components, *shown.columns.T)
+        low, high = (end[where] for end in found[shown.name])
+        before = [end[where] for end in plain[shown.name]]
+        if shown.scale == "log":
+            low, high, before = np.log(low), np.log(high), [np.log(end) for end in before]
+        np.testing.assert_allclose(high - low, np.sqrt(ratio) * (before[1] - before[0]), rtol=1e-9)
+    for end in found["covariances"]:
+        np.testing.assert_array_equal(end, end.swapaxes(1, 2))
+    half = corrected(plain, model, params, information, path, {"weights": 1.0, "means": 4.0})
+    np.testing.assert_array_equal(half["covariances"], found["covariances"])
+    assert (half["means"][1] < found["means"][1]).all()
 
 
 def test_components_in_another_order() -> None:

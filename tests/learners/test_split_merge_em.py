@@ -13,7 +13,7 @@ from scipy.stats import multivariate_normal, poisson
 from sklearn.mixture import GaussianMixture as SklearnMixture
 
 import mixfold
-from mixfold import Gaussian, Mixture, Product, datasets
+from mixfold import Fixed, Gaussian, Mixture, Prior, Product, datasets
 from mixfold.core.component_decision import ComponentDecision
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.value import equal
@@ -205,6 +205,24 @@ def test_weights_count_rows() -> None:
     heavy = np.where(np.arange(150) == 0, 1.0, 2.0)
     counted = growing().fit(x, sample_weight=heavy)
     assert counted.decisions_[0].n_judged == 127.0
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"fixed": Fixed(weights="equal")},
+        {"prior": Prior(means=[[0.0, 0.0], [4.0, 4.0]])},
+        {"labels": [0, 1, *[-1] * 38]},
+    ],
+    ids=lambda given: next(iter(given)),
+)
+def test_what_belongs_to_some_components_is_refused(given: dict[str, Any]) -> None:
+    x = np.random.default_rng(0).normal(size=(40, 2))
+    labels = given.get("labels")
+    settings = {name: value for name, value in given.items() if name != "labels"}
+    model = Mixture(n_components=2, learner="split-merge-em", **settings)
+    with pytest.raises(InvalidInputError, match="belong to some of them: use 'online-em'"):
+        model.fit(x, labels=labels)
 
 
 def test_poisson_components_are_found() -> None:

@@ -311,6 +311,8 @@ def test_families_and_learners_that_cannot_be_constrained() -> None:
         given: Any = settings
         with pytest.raises(InvalidInputError, match=message):
             Mixture(n_components=3, **given).fit(x.round())
+    with pytest.raises(InvalidInputError, match="which is not fitted: call its fit"):
+        Fixed(components={1: Mixture()})
     four = Fixed(weights="equal")
     with pytest.raises(InvalidInputError, match="free parameters only"):
         Mixture(n_components=4, learner="annealed-sgd", fixed=four).fit(x)

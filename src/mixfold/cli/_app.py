@@ -10,13 +10,15 @@ from typing import Annotated
 import typer
 
 import mixfold
+from mixfold.cli._streams import temporary_copies
 from mixfold.core import registry
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Parse the arguments and run the command; typer's errors are raised, not printed."""
     given = sys.argv[1:] if arguments is None else list(arguments)
-    found = application()(args=given or ["--help"], prog_name="mixfold", standalone_mode=False)
+    with temporary_copies():
+        found = application()(args=given or ["--help"], prog_name="mixfold", standalone_mode=False)
     return found if isinstance(found, int) else 0
 
 

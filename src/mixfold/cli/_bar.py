@@ -136,6 +136,26 @@ class Pace:
         return f"{'at most ' * early}{clock(left)} left" if left >= 1.0 else ""
 
 
+class RowProgress:
+    """Displays how many rows are done and, where their number is known, the remaining time."""
+
+    def __init__(self, title: str, length: int | None, asked: bool) -> None:
+        self._title, self._length, self._row = title, length, 0
+        self._display, self._pace = display(title, asked), Pace()
+
+    def update(self, n: int) -> None:
+        """Report that n more rows are done."""
+        self._row += n
+        row, length = self._row, self._length
+        share = row / length if length else None
+        left = self._pace.left(row, length - row) if length else ""
+        self._display.show(Report(self._title, row, length, share, left))
+
+    def close(self) -> None:
+        """Remove the display."""
+        self._display.close()
+
+
 class Watch:
     """Records the progress of a fit and displays it.
 

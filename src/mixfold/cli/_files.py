@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from mixfold.cli._streams import STDIN, check_dashes, read_stdin, with_stdin
 from mixfold.core.errors import InvalidInputError, unknown_name
 
 if TYPE_CHECKING:
@@ -15,8 +17,11 @@ if TYPE_CHECKING:
 
 
 def bundled(files: Sequence[str]) -> list[str | Path]:
-    """The same files; names that begin with @ are replaced by data files of the package."""
-    return [_bundled(file) if file.startswith("@") else file for file in files]
+    """The same files; names that begin with @ are replaced by data files of the package.
+
+    In place of - is a copy of standard input.
+    """
+    return [_bundled(file) if file.startswith("@") else file for file in with_stdin(files)]
 
 
 def _bundled(file: str) -> Path:
@@ -34,12 +39,22 @@ def load_mixture(path: Path) -> Any:
 
     from mixfold import load
 
-    model = load(path)
+    model = load(read_stdin() if path == STDIN else path)
     if not isinstance(model, DensityMixin):
         raise InvalidInputError(
             f"{path} holds a {type(model).__name__}, not a mixture: use mixfold.load in Python"
         )
     return model
+
+
+def load_beside_rows(
+    model: Path, files: Sequence[str], csv: Mapping[str, Any]
+) -> tuple[Any, list[Location]]:
+    """The mixture in a model file, and the files of rows."""
+    from mixfold.cli._csv_options import found_files
+
+    check_dashes([str(model), *files])
+    return load_mixture(model), found_files(bundled(files), csv)
 
 
 def check_apart(outputs: Sequence[Path], inputs: Iterable[Location]) -> None:
@@ -66,9 +81,11 @@ def _identity(path: Path) -> tuple[int, int]:
 
 def check_model_output(path: Path, force: bool) -> None:
     """Refuse a path where a model cannot be written, or where another file would be lost."""
-    from mixfold.fitting.atomic_files import check_output
+    from mixfold.fitting.atomic_files import STDOUT, check_output
     from mixfold.fitting.files import may_replace
 
+    if path == STDOUT and sys.stdout.isatty():
+        raise InvalidInputError("a model is no text: redirect standard output, or give -o a file")
     check_output(path)
     if not force and not may_replace(path, "model"):
         raise InvalidInputError(

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from mixfold.cli._streams import input_path, output_path
 from mixfold.core import registry
 
 
@@ -39,13 +40,20 @@ def names_on_request(package: str) -> dict[str, Any]:
     return {"callback": print_names, "is_eager": True}
 
 
-def argument(metavar: str) -> Any:
+def output(help: str) -> Any:
+    """The option for the file that a command writes; - is standard output."""
+    return option("-o", "--output", metavar="PATH", help=help, parser=output_path)
+
+
+def argument(metavar: str, **more: Any) -> Any:
     """An argument that is explained in the help text of the command."""
-    return typer.Argument(metavar=metavar, hidden=True, show_default=False)
+    return typer.Argument(metavar=metavar, hidden=True, show_default=False, **more)
 
 
 Files = Annotated[list[str], argument("FILES")]
-Model = Annotated[Path, argument("MODEL")]
+RowsOfFit = Annotated[list[str] | None, argument("FILES")]
+Model = Annotated[Path, argument("MODEL", parser=input_path)]
+Models = Annotated[list[Path], argument("MODELS", parser=input_path)]
 Components = Annotated[
     int, option("-k", "--components", metavar="K", help="Number of components.", min=1)
 ]
@@ -126,8 +134,15 @@ Engine = Annotated[
 ]
 Table = Annotated[
     Path,
-    option("-o", "--output", metavar="PATH", help="A new .parquet, .csv or .npy file."),
+    output("A new .parquet, .csv, .arrow or .npy file."),
 ]
+Format = Annotated[
+    str | None,
+    option("--format", metavar="NAME", help="Of -o -: csv (default) or arrow.", hidden=True),
+]
+JSON_HELP = "Print JSON in place of tables."
+Json = Annotated[bool, option("--json", metavar=None, help=JSON_HELP)]
+HiddenJson = Annotated[bool, option("--json", metavar=None, help=JSON_HELP, hidden=True)]
 Force = Annotated[bool, option("--force", metavar=None, help="Replace any existing file.")]
 ShowProgress = Annotated[
     bool, option("--progress", metavar=None, help="Show progress even if stderr is no terminal.")

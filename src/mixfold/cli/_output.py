@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Protocol
 
 import numpy as np
 
-from mixfold.core.errors import InvalidInputError
-from mixfold.fitting.atomic_files import check_output, is_special, replacing
+from mixfold.core.errors import InvalidInputError, unknown_name
+from mixfold.fitting.atomic_files import STDOUT, check_output, is_special, replacing
 from mixfold.sources.optional_arrow import arrow
 from mixfold.sources.table import is_numeric
 
@@ -94,18 +96,41 @@ def _csv(file: IO[bytes]) -> Writer:
     return ArrowWriter(file, pyarrow.csv.CSVWriter)
 
 
+def _arrow(file: IO[bytes]) -> Writer:
+    return ArrowWriter(file, arrow().ipc.new_file)
+
+
+def _arrow_stream(file: IO[bytes]) -> Writer:
+    return ArrowWriter(file, arrow().ipc.new_stream)
+
+
 KINDS: dict[str, Callable[[IO[bytes]], Writer]] = {
     ".parquet": _parquet,
     ".csv": _csv,
+    ".arrow": _arrow,
+    ".arrows": _arrow_stream,
     ".npy": NpyWriter,
 }
 
-CELLS_PER_BYTE = {".parquet": 16, ".csv": 1, ".npy": 1}  # no table is compressed more than this
+FORMATS = {"csv": ".csv", "arrow": ".arrows"}  # on standard output
+IN_ORDER = (".csv", ".arrows")  # nothing that is written is changed later
+# no table is compressed more than this
+CELLS_PER_BYTE = {".parquet": 16, ".csv": 1, ".arrow": 1, ".arrows": 1, ".npy": 1}
 
 
-def check_table(path: Path, force: bool) -> None:
-    """Refuse a table that cannot be written, has an unknown suffix, or exists already."""
-    _suffix(path)
+def check_table(path: Path, kind: str | None, force: bool) -> None:
+    """Refuse a table that cannot be written, is of an unknown kind, or exists already.
+
+    `kind` is that of a table on standard output, "csv" or "arrow"; None is CSV.
+    """
+    if kind is not None and not is_special(path):
+        raise InvalidInputError(
+            f"--format {kind} is for standard output, and the output is {path}: use -o -, or let "
+            "the name of the file tell its kind"
+        )
+    suffix = _suffix(path, kind)
+    if path == STDOUT and suffix != ".csv" and sys.stdout.isatty():
+        raise InvalidInputError(f"--format {kind} is no text: redirect it to a file or a program")
     check_new(path, force)
 
 
@@ -116,10 +141,13 @@ def check_new(path: Path, force: bool) -> None:
         raise InvalidInputError(f"{path} exists: choose another -o, or replace it with --force")
 
 
-def check_room(path: Path, rows: int, columns: int) -> None:
+def check_room(path: Path, kind: str | None, rows: int, columns: int) -> None:
     """Refuse a table that is certainly larger than the free disk space."""
     folder = tempfile.gettempdir() if is_special(path) else Path(os.path.realpath(path)).parent
-    needed, free = rows * columns // CELLS_PER_BYTE[_suffix(path)], shutil.disk_usage(folder).free
+    needed, free = (
+        rows * columns // CELLS_PER_BYTE[_suffix(path, kind)],
+        shutil.disk_usage(folder).free,
+    )
     if needed > free:
         raise InvalidInputError(
             f"{rows:,} rows of {columns} columns need at least {needed // 10**9:,} GB, and "
@@ -127,11 +155,15 @@ def check_room(path: Path, rows: int, columns: int) -> None:
         )
 
 
-def write_table(path: Path, blocks: Iterator[Columns]) -> int:
-    """Write blocks one by one, by the suffix of `path`; returns the number of rows."""
-    n = 0
-    with replacing(path) as file:
-        writer = KINDS[_suffix(path)](file)
+def write_table(path: Path, kind: str | None, blocks: Iterator[Columns]) -> int:
+    """Write blocks one by one, by the suffix of `path`; returns the number of rows.
+
+    To standard output they are written as they come.
+    """
+    n, suffix = 0, _suffix(path, kind)
+    sending = path == STDOUT and suffix in IN_ORDER
+    with _standard_output() if sending else replacing(path) as file:
+        writer = KINDS[suffix](file)
         for block in blocks:
             writer.write(block)
             n += len(next(iter(block.values())))
@@ -139,8 +171,18 @@ def write_table(path: Path, blocks: Iterator[Columns]) -> int:
     return n
 
 
-def _suffix(path: Path) -> str:
+@contextmanager
+def _standard_output() -> Iterator[IO[bytes]]:
+    with os.fdopen(os.dup(1), "wb") as file:
+        yield file
+
+
+def _suffix(path: Path, kind: str | None) -> str:
     """The suffix that gives the kind of table; streams without one are written as CSV."""
+    if kind is not None:
+        if kind not in FORMATS:
+            raise unknown_name("--format", kind, FORMATS)
+        return FORMATS[kind]
     suffix = path.suffix.lower()
     if suffix in KINDS:
         return suffix

@@ -21,7 +21,7 @@ from mixfold.core.registry import name_of
 from mixfold.fitting.atomic_files import is_special
 
 WIDTH_OF_FILES = 100
-FIRST_COLUMNS, GAP = 23, 3
+EDGES, GAP = 2, 3
 MOST_COMPONENTS = 20
 
 
@@ -76,7 +76,7 @@ def chosen_families(model: Any, out: Console) -> None:
 def components(model: Any, out: Console, everything: bool = False) -> None:
     """Weight and, for every column, mean and spread of each component."""
     k, names, spread = len(model.weights_), column_names(model), standard_deviations(model)
-    location = _locations(model)
+    location = locations(model)
     most = k if everything else min(MOST_COMPONENTS, k)
     sign = plus_minus(out)
     columns = []
@@ -86,9 +86,10 @@ def components(model: Any, out: Console, everything: bool = False) -> None:
         width = None if spread is None else spread[:most, j]
         cells = _levels(model, j, most) or _cells(location[:most, j], width, sign)
         columns.append([shown(name), *cells])
-    parts = list(_parts(columns, out.width - FIRST_COLUMNS))
+    first = _first_columns(model, most)
+    parts = list(_parts(columns, out.width - EDGES - _width(first)))
     for part in parts if everything else parts[:1]:
-        out.print(_table(model.weights_[:most], part))
+        out.print(_table([*first, *part]))
     hidden = []
     if most < k:
         hidden.append(f"{k - most} more components")
@@ -98,20 +99,43 @@ def components(model: Any, out: Console, everything: bool = False) -> None:
         out.print(f"[dim]{' and '.join(hidden)}: mixfold inspect MODEL --all[/]")
 
 
+def _first_columns(model: Any, most: int) -> list[list[str]]:
+    """Numbers and weights of components, and the names of their classes if there were labels."""
+    found = [["component", *map(str, range(most))]]
+    classes = class_names(model)
+    if classes:
+        found.append(["class", *(shown(name or "-") for name in classes[:most])])
+    return [*found, ["weight", *(f"{weight:.4f}" for weight in model.weights_[:most])]]
+
+
+def class_names(model: Any) -> list[str | None]:
+    """The names of the classes of components, None for those without; empty without labels."""
+    names = [str(name) for name in getattr(model, "classes_", ())]
+    return [*names, *[None] * (len(model.weights_) - len(names))] if names else []
+
+
 def _levels(model: Any, column: int, most: int) -> list[str]:
     """The most probable level of a column in every component; empty if it has no categories."""
+    found = level_probabilities(model, column)
+    if found is None:
+        return []
+    names, p = found
+    best = p[:most].argmax(axis=1)
+    return [f"{shown(names[i])} {one[i]:.0%}" for one, i in zip(p[:most], best, strict=True)]
+
+
+def level_probabilities(model: Any, column: int) -> tuple[list[str], np.ndarray] | None:
+    """The levels of a column, and their probabilities (K, levels); None for numbers."""
     factors = getattr(model.model_.family, "factors", ())
     found = [i for i, one in enumerate(factors) if column in (one.positions or ())]
     if not found or factors[found[0]].levels is None:
-        return []
-    factor = factors[found[0]]
-    own = model.params_.components.parts[found[0]].probabilities[:most, 0]
+        return None
+    own = model.params_.components.parts[found[0]].probabilities[:, 0]
     p = own if own.ndim == 2 else np.stack([1.0 - own, own], axis=1)
-    names = [*map(str, factor.levels), "other"]
-    return [f"{shown(names[i])} {one[i]:.0%}" for one, i in zip(p, p.argmax(axis=1), strict=True)]
+    return [*map(str, factors[found[0]].levels), "other"][: p.shape[1]], p
 
 
-def _locations(model: Any) -> np.ndarray | None:
+def locations(model: Any) -> np.ndarray | None:
     """Means (K, d) or, where a family has none, its first parameter of that shape."""
     shape = len(model.weights_), model.n_features_in_
     shown_by_family = model.model_.family.attributes(model.params_.components)
@@ -124,7 +148,7 @@ def _parts(columns: Sequence[list[str]], width: int) -> Iterator[list[list[str]]
     part: list[list[str]] = []
     left = width
     for column in columns:
-        needed = max(map(len, column)) + GAP
+        needed = _width([column])
         if part and needed > left:
             yield part
             part, left = [], width
@@ -133,14 +157,17 @@ def _parts(columns: Sequence[list[str]], width: int) -> Iterator[list[list[str]]
     yield part
 
 
-def _table(weights: np.ndarray, columns: Sequence[list[str]]) -> Table:
+def _width(columns: Sequence[list[str]]) -> int:
+    return sum(max(map(len, column)) + GAP for column in columns)
+
+
+def _table(columns: Sequence[list[str]]) -> Table:
+    """A table of columns, each of which begins with its name."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("component", justify="right", no_wrap=True)
-    table.add_column("weight", justify="right", no_wrap=True)
     for name, *_ in columns:
         table.add_column(escape(name), justify="right", no_wrap=True)
-    for k, weight in enumerate(weights):
-        table.add_row(str(k), f"{weight:.4f}", *(column[k + 1] for column in columns))
+    for cells in zip(*(column[1:] for column in columns), strict=True):
+        table.add_row(*map(escape, cells))
     return table
 
 

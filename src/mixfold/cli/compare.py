@@ -47,6 +47,7 @@ def compare(
     seed: o.Seed = 0,
     threads: o.Threads = None,
     progress: o.ShowProgress = False,
+    json: o.HiddenJson = False,
 ) -> None:
     """Fit with several learners and compare them on held-out rows.
 
@@ -56,12 +57,16 @@ def compare(
     """
     from mixfold.cli import _trial
     from mixfold.cli._files import bundled
+    from mixfold.cli._records import print_json
     from mixfold.cli._settings import Settings, learners_named, split_options
+    from mixfold.cli._streams import check_dashes, with_stdin
     from mixfold.core.errors import InvalidInputError
 
     chosen = learners_named(o.listed(learners) or [])
     options = split_options(chosen, option or [])
+    check_dashes([init, *files])
     data = [str(file) for file in bundled(files)]
+    [init] = with_stdin([init])
     settings = [
         Settings(
             components,
@@ -101,7 +106,13 @@ def compare(
         )
         for one in settings
     ]
-    _show(chosen, results, length, hold_out)
+    if all("error" in result for result in results):
+        raise InvalidInputError(results[0]["error"])
+    if json:
+        named = [{"learner": one, **r} for one, r in zip(chosen, results, strict=True)]
+        print_json({"rows": length, "held_out": length // hold_out, "learners": named})
+    else:
+        _show(chosen, results, length, hold_out)
 
 
 def _show(learners: list[str], results: list[dict[str, Any]], length: int, every: int) -> None:
@@ -109,10 +120,7 @@ def _show(learners: list[str], results: list[dict[str, Any]], length: int, every
     from rich.table import Table
 
     from mixfold.cli._tables import console, print_plain
-    from mixfold.core.errors import InvalidInputError
 
-    if all("error" in result for result in results):
-        raise InvalidInputError(results[0]["error"])
     best = max(r["log_likelihood"] for r in results if "error" not in r)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("learner")

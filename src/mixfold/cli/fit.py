@@ -74,21 +74,27 @@ def fit(
     seed: o.Seed = 0,
     threads: o.Threads = None,
     progress: o.ShowProgress = False,
-    output: Annotated[
-        Path, o.option("-o", "--output", metavar="PATH", help="Model file; default: model.mixfold.")
-    ] = Path("model.mixfold"),
+    output: Annotated[Path, o.output("Model file; default: model.mixfold.")] = Path(
+        "model.mixfold"
+    ),
     force: o.Force = False,
+    json: o.HiddenJson = False,
 ) -> None:
     """Fit a mixture to files of any size. FILES: Parquet, CSV, Arrow, .npy,
-    folders, 'globs', URLs, @faithful. Ctrl-C and SIGTERM save the model.
+    folders, 'globs', URLs, @faithful, - (stdin). Ctrl-C saves. Also --json.
 
     Example: mixfold fit 'days/*.parquet' -k 3 --learner em -O tol=1e-4
     """
     from mixfold.cli._bar import Watch, budget_of
     from mixfold.cli._files import bundled, save_model
+    from mixfold.cli._records import check_json, print_json
     from mixfold.cli._settings import Settings
+    from mixfold.cli._streams import check_dashes, with_stdin
     from mixfold.core.errors import InvalidInputError
 
+    check_json(json, output)
+    check_dashes([init, *files])
+    [init] = with_stdin([init])
     if (resume or force_resume) and checkpoint is None:
         raise InvalidInputError("--resume needs --checkpoint PATH to resume from")
     model = Settings(
@@ -115,7 +121,10 @@ def fit(
     watch = Watch(progress, budget_of(model.learner, max_iter), n_init)
     _learn(model, with_csv(data, csv), {"sample_weight": weights, "labels": labels}, watch, output)
     save_model(model, output)
-    _summarize(model, watch, output)
+    if json:
+        print_json({**_record(model, watch), "saved_in": output})
+    else:
+        _summarize(model, watch, output)
 
 
 def _check_outputs(model: Any, output: Path, force: bool, inputs: list[Location]) -> None:
@@ -167,6 +176,29 @@ def _learn(model: Any, data: Any, named: dict[str, str | None], watch: Watch, ou
         ) from None
     finally:
         watch.close()
+
+
+def _record(model: Any, watch: Watch) -> dict[str, Any]:
+    """What the fit has found, as JSON."""
+    from mixfold.cli._records import component_records, family_records
+
+    done, found = watch.fit, {}
+    if done is not None:
+        found = {
+            "log_likelihood": done.log_likelihood,
+            "bound": done.bound,
+            "rows": done.length,
+            "passes": done.passes,
+            "seconds": watch.seconds,
+        }
+    return {
+        **found,
+        "converged": model.converged_,
+        "n_degenerate": model.n_degenerate_,
+        "drifts": getattr(model, "drifts_", ()),
+        "chosen_families": family_records(model),
+        "components": component_records(model),
+    }
 
 
 def _summarize(model: Any, watch: Watch, output: Path) -> None:

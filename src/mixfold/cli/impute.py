@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
 from mixfold.cli import _options as o
-from mixfold.cli._csv_options import csv_options, found_files, with_csv
+from mixfold.cli._csv_options import csv_options, with_csv
 
 if TYPE_CHECKING:
+    from mixfold.cli._bar import RowProgress
     from mixfold.cli._output import Columns
     from mixfold.core.source import Source
 
@@ -19,12 +20,14 @@ def impute(
     files: o.Files,
     *,
     output: o.Table,
+    format: o.Format = None,
     method: Annotated[
         str, o.option("--method", metavar="NAME", help="mean (default), mode or draw.")
     ] = "mean",
     seed: o.Seed = 0,
     csv: dict[str, Any],
     force: o.Force = False,
+    progress: o.ShowProgress = False,
 ) -> None:
     """Fill missing cells from the cells that are observed.
 
@@ -32,20 +35,26 @@ def impute(
 
     Example: mixfold impute model.mixfold visits.csv -o filled.csv
     """
-    from mixfold.cli._files import bundled, check_apart, load_mixture
+    from mixfold.cli._bar import RowProgress
+    from mixfold.cli._files import check_apart, load_beside_rows
     from mixfold.cli._output import check_table, write_table
     from mixfold.cli._tables import console, print_plain
 
-    mixture = load_mixture(model)
-    data = found_files(bundled(files), csv)
+    mixture, data = load_beside_rows(model, files, csv)
     check_apart([output], [model, *data])
-    check_table(output, force)
+    check_table(output, format, force)
     source = mixture.open_rows(with_csv(data, csv))
-    n = write_table(output, _filled(mixture, source, method, seed))
+    shown = RowProgress("imputing", source.length, progress)
+    try:
+        n = write_table(output, format, _filled(mixture, source, method, seed, shown))
+    finally:
+        shown.close()
     print_plain(console(output), f"{n:,} rows saved in {output}")
 
 
-def _filled(mixture: Any, source: Source, method: str, seed: int) -> Iterator[Columns]:
+def _filled(
+    mixture: Any, source: Source, method: str, seed: int, shown: RowProgress
+) -> Iterator[Columns]:
     import numpy as np
 
     from mixfold.cli._output import table_columns
@@ -55,3 +64,4 @@ def _filled(mixture: Any, source: Source, method: str, seed: int) -> Iterator[Co
     for rows in source.blocks():
         filled = mixture.impute(ArraySource(rows.x, None, source.columns), method, rng)
         yield table_columns(mixture, mixture.decode(filled))
+        shown.update(len(rows))

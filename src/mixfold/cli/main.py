@@ -55,7 +55,7 @@ def _say_error(error: Exception) -> int:
         return _say(error, error.code)
     if isinstance(error, typer.Abort):
         raise KeyboardInterrupt
-    if isinstance(error, BrokenPipeError):  # the reader of the output has closed the pipe
+    if BrokenPipeError in (type(error), type(error.__cause__)):  # nobody reads the output any more
         return FAILED
     if isinstance(error, MemoryError):
         return _say(error, FAILED)

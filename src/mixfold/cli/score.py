@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from mixfold.cli import _options as o
-from mixfold.cli._csv_options import csv_options, found_files, with_csv
+from mixfold.cli._csv_options import csv_options, with_csv
 
 if TYPE_CHECKING:
-    from mixfold.cli._bar import Display
+    from mixfold.cli._bar import RowProgress
     from mixfold.cli._output import Columns
     from mixfold.core.source import Source
+    from mixfold.sources.kept_columns import KeptColumns
+
+LOG_DENSITY, LABEL = "log_density", "label"
 
 
 @csv_options
@@ -20,10 +23,16 @@ def score(
     files: o.Files,
     *,
     output: o.Table,
+    keep: Annotated[
+        str | None,
+        o.option("--keep", metavar="A,B,...", help="Columns to copy to the output."),
+    ] = None,
+    format: o.Format = None,
     csv: dict[str, Any],
     force: o.Force = False,
     threads: o.Threads = None,
     progress: o.ShowProgress = False,
+    json: o.Json = False,
 ) -> None:
     """Write log-density, label and responsibilities of rows.
 
@@ -31,25 +40,31 @@ def score(
 
     Example: mixfold score model.mixfold 'days/*.parquet' -o scores.parquet
     """
-    from mixfold.cli._bar import display
-    from mixfold.cli._files import bundled, check_apart, load_mixture
+    from mixfold.cli._bar import RowProgress
+    from mixfold.cli._files import check_apart, load_beside_rows
     from mixfold.cli._output import check_table, write_table
+    from mixfold.cli._records import check_json, print_json
     from mixfold.cli._tables import console, print_plain
 
-    mixture = load_mixture(model)
+    check_json(json, output)
+    mixture, data = load_beside_rows(model, files, csv)
     mixture.set_params(n_threads=threads)
-    data = found_files(bundled(files), csv)
     check_apart([output], [model, *data])
-    check_table(output, force)
+    check_table(output, format, force)
     source = mixture.open_rows(with_csv(data, csv))
-    shown = display("scoring", progress)
+    kept = _kept(source, keep, mixture)
+    shown = RowProgress("scoring", source.length, progress)
     total = _Total()
     try:
-        n = write_table(output, _scored(mixture, source, total, shown))
+        n = write_table(output, format, _scored(mixture, source, kept, total, shown))
     finally:
         shown.close()
-    out = console(output)
     likelihood, bound = total.log_density / n, total.bound / n
+    if json:
+        found = {"log_likelihood": likelihood, "best_component_alone": bound, "rows": n}
+        print_json({**found, "saved_in": output})
+        return
+    out = console(output)
     out.print(f"log-likelihood {likelihood:.6g} per row, {n:,} rows")
     out.print(f"of the best component alone {bound:.6g} per row")
     print_plain(out, f"saved in {output}")
@@ -61,23 +76,48 @@ class _Total:
     rows = 0
 
 
-def _scored(mixture: Any, source: Source, total: _Total, shown: Display) -> Iterator[Columns]:
+def _kept(source: Source, keep: str | None, mixture: Any) -> KeptColumns | None:
+    """The columns to copy, whose names no other column of the output may have."""
+    from mixfold.core.errors import InvalidInputError
+    from mixfold.sources.kept_columns import KeptColumns
+
+    names = o.listed(keep)
+    if names is None:
+        return None
+    if not names:
+        raise InvalidInputError(f"--keep is {keep!r}: name columns, as in --keep id,time")
+    n = mixture.model_.k + mixture.model_.has_noise
+    taken = {LOG_DENSITY, LABEL, *_responsibility_names(n)}
+    for name in names:
+        if name in taken:
+            raise InvalidInputError(
+                f"--keep {name}: the output has a column of this name already; give the column of "
+                "the files another name"
+            )
+    return KeptColumns(source, names)
+
+
+def _responsibility_names(n: int) -> list[str]:
+    return [f"responsibility_{k}" for k in range(n)]
+
+
+def _scored(
+    mixture: Any, source: Source, kept: KeptColumns | None, total: _Total, shown: RowProgress
+) -> Iterator[Columns]:
     import numpy as np
 
-    from mixfold.cli._bar import Pace, Report
     from mixfold.core.arrays import largest_log_joint
     from mixfold.core.errors import SourceError
 
-    pace, length = Pace(), source.length
     for log_density, responsibilities in mixture.iter_posteriors(source):
         total.log_density += float(log_density.sum())
         total.bound += float(largest_log_joint(log_density, responsibilities).sum())
         total.rows += len(log_density)
         label = responsibilities.argmax(axis=1).astype(np.int32)
-        columns = {f"responsibility_{k}": r for k, r in enumerate(responsibilities.T)}
-        yield {"log_density": log_density, "label": label, **columns}
-        share = total.rows / length if length else None
-        left = pace.left(total.rows, length - total.rows) if length else ""
-        shown.show(Report("scoring", total.rows, length, share, left))
+        names = _responsibility_names(responsibilities.shape[1])
+        columns = dict(zip(names, responsibilities.T, strict=True))
+        copied = {} if kept is None else kept.take(len(label))
+        yield {**copied, LOG_DENSITY: log_density, LABEL: label, **columns}
+        shown.update(len(log_density))
     if not total.rows:
         raise SourceError("the files have no rows to score")

@@ -41,10 +41,9 @@ def select(
     csv: dict[str, Any],
     seed: o.Seed = 0,
     threads: o.Threads = None,
-    output: Annotated[
-        Path | None, o.option("-o", "--output", metavar="PATH", help="File of the best model.")
-    ] = None,
+    output: Annotated[Path | None, o.output("File of the best model.")] = None,
     force: o.Force = False,
+    json: o.Json = False,
 ) -> None:
     """Choose the number of components and their covariance.
 
@@ -53,10 +52,12 @@ def select(
     Example: mixfold select @faithful -k 1:9 --criterion bic -o best.mixfold
     """
     from mixfold.cli._files import bundled, check_apart, check_model_output, save_model
+    from mixfold.cli._records import check_json, print_json
     from mixfold.cli._settings import Settings
     from mixfold.cli._tables import console, print_plain
     from mixfold.estimators.auto_mixture import AutoMixture
 
+    check_json(json, output)
     mixture = Settings(1, family, None, "auto", family_of=family_of or []).estimator()
     model = AutoMixture(
         numbers_of(components),
@@ -78,10 +79,14 @@ def select(
         check_apart([output], data)
         check_model_output(output, force)
     model.fit(with_csv(data, csv), sample_weight=weights)
-    out = console(output)
-    _show(model, out)
+    if not json:
+        out = console(output)
+        _show(model, out)
     if output is not None:
         save_model(model, output)
+    if json:
+        print_json({**_record(model), "saved_in": output})
+    elif output is not None:
         print_plain(out, f"saved in {output}")
 
 
@@ -108,6 +113,33 @@ def _covariances(text: str | None) -> str | list[str]:
     return "all" if names is None or names == ["all"] else names
 
 
+def _record(model: Any) -> dict[str, Any]:
+    """The results, the best first, and the best model, as JSON."""
+    from mixfold.cli._records import component_records
+
+    results, best = _sorted_results(model), model.best_estimator_
+    return {
+        "criterion": model.criterion,
+        "best": {"n_components": best.n_components, "covariance": _covariance(results, best)},
+        "candidates": results,
+        "components": component_records(best),
+    }
+
+
+def _sorted_results(model: Any) -> list[dict[str, Any]]:
+    """The rows of the table of results, the best first."""
+    results, criterion = _records(model.results_), model.criterion.replace("-", "_")
+    sign = -1.0 if criterion == "held_out" else 1.0
+    return sorted(
+        results, key=lambda row: (row[criterion] != row[criterion], sign * row[criterion])
+    )
+
+
+def _covariance(results: list[dict[str, Any]], best: Any) -> str:
+    """The name of the covariance of the best model, if it was chosen."""
+    return str(getattr(best.family, "covariance", "")) if results[0]["covariance"] else ""
+
+
 def _show(model: Any, out: Any) -> None:
     """Print the table of results, the best first, and the best model."""
     from rich import box
@@ -116,17 +148,15 @@ def _show(model: Any, out: Any) -> None:
     from mixfold.cli._tables import components, counted
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    results, criterion = _records(model.results_), model.criterion.replace("-", "_")
+    results, criterion = _sorted_results(model), model.criterion.replace("-", "_")
     shown = ["bic", "icl", "aic", *(["held_out"] if criterion == "held_out" else [])]
     headings = ["components", "covariance", "log-likelihood", "parameters", *shown]
     for heading in headings:
         right = heading != "covariance"
         table.add_column(heading.replace("_", "-"), justify="right" if right else "left")
     table.add_column("", overflow="fold")
-    sign = -1.0 if criterion == "held_out" else 1.0
-    results.sort(key=lambda row: (row[criterion] != row[criterion], sign * row[criterion]))
     best = model.best_estimator_
-    name = getattr(best.family, "covariance", "") if results[0]["covariance"] else ""
+    name = _covariance(results, best)
     for row in results:
         chosen = (row["n_components"], row["covariance"]) == (best.n_components, name)
         cells = [

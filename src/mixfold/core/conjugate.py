@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Generic, Literal
 
 import numpy as np
@@ -125,6 +125,13 @@ class Conjugate(ABC, Generic[ParamsT, PosteriorT]):
 
         The parameters are within the family's limits.
         """
+
+    def row_counts(self, posterior: PosteriorT) -> Mapping[str, float]:
+        """For how many rows the posterior counts, by the names of its intervals.
+
+        Parameters that are not named count for as many as the weights of the components.
+        """
+        return {}
 
     @abstractmethod
     def intervals(

@@ -219,8 +219,9 @@ class Evaluation(DensityMixin, Guarded):  # type: ignore[misc]
         found, state = mixture.intervals(posterior, float(level)), learned.stream.state
         if not corrected or state.information is None:
             return found
-        params, (path, gain) = mixture.expected(posterior), learned.learner.path(state)
-        return corrected_intervals(found, mixture.model, params, state.information, path, gain)
+        params = mixture.expected(posterior)
+        path, gains = learned.learner.path(state, mixture.row_counts(posterior))
+        return corrected_intervals(found, mixture.model, params, state.information, path, gains)
 
     def _criterion(self, X: Any, penalty: Callable[[int, int, float], float]) -> float:
         total, n, entropy = 0.0, 0, 0.0

@@ -78,7 +78,8 @@ class LabelledLearning(LearnedAttributes):
         known = settings.labels
         if known is not None and not place.is_default:
             raise InvalidInputError(
-                f"labels are learned on the CPU only, and engine is {place.device}: leave it out"
+                f"labels are learned on the CPU only, and the engine or the rows are torch's, on "
+                f"{place.device}: leave engine out, and give arrays, tables or files"
             )
         columns = self._table_columns()
         settings = replace(settings, cells=labelling.cells(settings.cells, known))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from math import log, sqrt
 from typing import Any, NamedTuple, Protocol
 
@@ -60,20 +61,20 @@ class VarianceInterval(NamedTuple):
     upper: float
 
 
-class LikelihoodTests(BaseEstimator):  # type: ignore[misc]
+class LikelihoodTests(BaseEstimator, ABC):  # type: ignore[misc]
     """An estimator whose fits can be compared by the maximum of the likelihood."""
 
+    @abstractmethod
     def _maximum(self) -> float:
         """The log-likelihood that has been maximised."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _n_parameters(self) -> int:
         """The number of free parameters."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _check_comparable(self, other: Any) -> None:
         """Refuse what is no model of the same data."""
-        raise NotImplementedError
 
     def likelihood_ratio_test(self, other: Any) -> LikelihoodRatioTest:
         """Test the smaller of two nested models of the same data against the larger one.

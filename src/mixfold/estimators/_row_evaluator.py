@@ -71,7 +71,7 @@ class RowEvaluator:
         other = copy(self)
         other._marginals = {}
         other.__dict__.pop("for_missing", None)
-        other._params, other._prepared = params, self._kernel.prepare(params)
+        other.params, other._prepared = params, self._kernel.prepare(params)
         return other
 
     def takes(self, x: Any) -> bool:

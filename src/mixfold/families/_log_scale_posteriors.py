@@ -70,6 +70,10 @@ class LogScalePosteriors(Conjugate[ParamsT, NormalWishartPosterior]):
         params, constants = self._normal.expected_log_params(posterior, weights)
         return self._family.from_normal(params), constants
 
+    def row_counts(self, posterior: NormalWishartPosterior) -> dict[str, float]:
+        found = self._normal.row_counts(posterior)
+        return {self._names[name]: count for name, count in found.items()}
+
     def intervals(
         self, posterior: NormalWishartPosterior, weights: Array, level: float
     ) -> dict[str, tuple[Array, Array]]:

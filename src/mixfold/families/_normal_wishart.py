@@ -181,6 +181,10 @@ class NormalConjugate(Conjugate[GaussianParams, NormalWishartPosterior]):
     def __init__(self, limits: VarianceLimits[GaussianParams]) -> None:
         self.limits = limits
 
+    def row_counts(self, posterior: NormalWishartPosterior) -> dict[str, float]:
+        counts = {"means": posterior.kappa, "covariances": posterior.nu}
+        return {name: float(count.sum(axis=0).mean()) for name, count in counts.items()}
+
     def _floors(self, means: Array, variances: Array, weights: Array) -> Array:
         """The smallest variance of every column, (d,), of components with variances (K, d)."""
         centre = weights @ means

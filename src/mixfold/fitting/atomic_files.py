@@ -26,6 +26,7 @@ else:
 SUFFIX = ".mixfold-tmp"
 LABEL_LENGTH = 50  # file systems allow names of 255 bytes, and a character has up to four
 MOST_LINKS = 40
+STDOUT = Path("/dev/stdout")  # on every system
 UNSYNCED = (errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EPERM)
 
 
@@ -98,6 +99,8 @@ def _target(path: Path, special: bool) -> Path | None:
 
 def _descriptor(path: Path) -> int | None:
     """The file descriptor that a path such as /dev/stdout stands for, or None."""
+    if path == STDOUT:
+        return 1
     for _ in range(MOST_LINKS):
         if not path.is_symlink():
             return None

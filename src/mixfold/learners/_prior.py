@@ -10,6 +10,7 @@ from mixfold.core.family import Family
 from mixfold.core.params import Params
 from mixfold.families.product import Product
 from mixfold.models.bayesian_mixture import BayesianMixture, MixturePosterior
+from mixfold.models.labelled import without_label_column
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 
@@ -36,6 +37,11 @@ def no_prior(model: Model) -> str | None:
         return (
             "the learner has a prior of its own, and learns free parameters only: leave fixed and "
             "prior of the mixture out, or use 'em'"
+        )
+    if without_label_column(model) is not model:
+        return (
+            "rows with labels are not learned by Bayesian learners: use a learner of the EM kind, "
+            "such as 'em', with prior=Prior(...) of the mixture for a prior"
         )
     return None if conjugate_of(model.family) is not None else _without_prior(model.family)
 

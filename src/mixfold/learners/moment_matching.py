@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from mixfold.core.backend import Backend, Model
 from mixfold.core.backend_capabilities import MomentMatcher, required
@@ -133,16 +133,20 @@ class MomentMatching(Learner[MomentMatchingState]):
         )
         return with_scores(backend, after, rows), log_density
 
-    def path(self, state: MomentMatchingState) -> tuple[Path, float]:
-        """How the estimate was reached, and the variance of the posterior for known components.
+    def path(
+        self, state: MomentMatchingState, counts: Mapping[str, float]
+    ) -> tuple[Path, dict[str, float]]:
+        """How the estimate was reached, and variances of the posterior for known components.
 
-        The posterior forgets rows whose component is not certain, so that each moves it further.
+        The posterior, which counts for so many rows, forgets those whose component is not certain,
+        so that each moves it further. These variances are named as the intervals are.
         """
         assert state.information is not None
         rows = state.rows * state.information.mean_weight
-        gain = max(1.0, rows / float(state.params.alpha.sum()))
-        start = float(state.information.start)
-        return Path(start, state.rows, 1.0, lambda t: gain / (PRIOR_ROWS + t), state.rows), gain
+        gains = {name: max(1.0, rows / count) for name, count in counts.items()}
+        start, gain = float(state.information.start), gains["weights"]
+        path = Path(start, state.rows, 1.0, lambda t: gain / (PRIOR_ROWS + t), state.rows)
+        return path, gains
 
     def end_pass(
         self, backend: Backend, state: MomentMatchingState

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -301,8 +301,13 @@ class OnlineVB(Learner[OnlineVBState]):
     def estimate(self, backend: Backend, state: OnlineVBState) -> MixtureParams:
         return mixture_of(backend).expected(state.params)
 
-    def path(self, state: OnlineVBState) -> tuple[Path, float]:
-        """How the estimate was reached, and the variance of the posterior for known components."""
+    def path(
+        self, state: OnlineVBState, counts: Mapping[str, float]
+    ) -> tuple[Path, dict[str, float]]:
+        """How the estimate was reached, and variances of the posterior for known components.
+
+        These are named as the intervals are; the posterior forgets no rows.
+        """
         assert state.information is not None
         weight = float((state.params.alpha - state.prior.alpha).sum())
         rows = max(1.0, weight / state.information.mean_weight)
@@ -314,7 +319,7 @@ class OnlineVB(Learner[OnlineVBState]):
             lambda t: 1.0 / t if streaming else min(1.0, float(self.schedule([t])[0])),
             rows,
         )
-        return found, 1.0
+        return found, dict.fromkeys(counts, 1.0)
 
     def merge(
         self, backend: Backend, before: OnlineVBState, states: Sequence[OnlineVBState]

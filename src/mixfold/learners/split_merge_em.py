@@ -113,8 +113,14 @@ class SplitMergeEM(Learner[SplitMergeState]):
         return replace(self, init_from=found.init_from)
 
     def why_unsupported(self, model: Model) -> str | None:
-        if isinstance(model, MixtureModel):
+        if isinstance(model, MixtureModel) and model.is_exchangeable:
             return None
+        if isinstance(model, MixtureModel):
+            return (
+                "learner is SplitMergeEM, which splits, merges and removes components, and labels, "
+                "fixed parameters or a prior of every component belong to some of them: use "
+                "'online-em', or leave these out"
+            )
         return f"learner is SplitMergeEM, which learns mixtures, not {model!r}: use 'online-em'"
 
     def init(

@@ -115,6 +115,11 @@ class BayesianMixture:
         log_weight = digamma(posterior.alpha) - digamma(posterior.alpha.sum()) + gap
         return MixtureParams(np.maximum(np.exp(log_weight), SMALLEST_WEIGHT), components)
 
+    def row_counts(self, posterior: MixturePosterior) -> dict[str, float]:
+        """For how many rows the posterior counts, by the names of its intervals."""
+        total = float(posterior.alpha.sum())
+        return {"weights": total, **self.conjugate.row_counts(posterior.components)}
+
     def intervals(
         self, posterior: MixturePosterior, level: float
     ) -> dict[str, tuple[Array, Array]]:

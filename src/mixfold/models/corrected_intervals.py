@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from mixfold.core.rows import Array
@@ -18,37 +20,39 @@ def corrected(
     params: MixtureParams,
     information: ScoreInformation,
     path: Path,
-    gain: float,
+    gains: Mapping[str, float],
 ) -> Intervals:
     """Intervals whose widths allow for what overlapping components leave unknown.
 
-    Variances of the posterior are `gain` times those for known components.
+    Variances of the posterior are `gains` times those for known components, by the name of a
+    parameter; parameters that are not named have the gain of weights.
     """
     information = information.closed(model, params)
     if not information.weight > 0.0:
         return intervals
     shares, vectors = information.shares()
-    ratios = np.maximum(spread(shares, path) / gain, 1.0)
+    variances = spread(shares, path)
     scores = WhitenedScores(model, params)
     wider = dict(intervals)
 
-    def factors(directions: Array) -> Array:
+    def factors(name: str, directions: Array) -> Array:
+        ratios = np.maximum(variances / gains.get(name, gains["weights"]), 1.0)
         along, total = directions @ vectors, np.square(directions).sum(axis=1)
         known = np.where(total > 0.0, total, 1.0)
         return np.where(total > 0.0, np.sqrt(np.square(along) @ ratios / known), 1.0)
 
     if model.k > 1:
         wider["weights"] = _stretched(
-            intervals["weights"], factors(scores.directions_of_weights()), "logit"
+            intervals["weights"], factors("weights", scores.directions_of_weights()), "logit"
         )
     for shown in scores.local.shown():
         name = _name(shown, intervals)
         if name is None:
             continue
-        low, high = (end.copy() for end in wider[name])
-        factor = factors(scores.directions(shown))
+        before, (low, high) = wider[name], (end.copy() for end in wider[name])
+        factor = factors(name, scores.directions(shown))
         for where in _places(shown, low):
-            ends = _stretched((low[where], high[where]), factor, shown.scale)
+            ends = _stretched((before[0][where], before[1][where]), factor, shown.scale)
             low[where], high[where] = ends
         wider[name] = low, high
     return wider

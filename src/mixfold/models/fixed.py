@@ -74,7 +74,7 @@ class Fixed:
     def __post_init__(self) -> None:
         known = self.components
         if isinstance(known, Mapping):  # as a model file holds it
-            pairs = [[k, getattr(one, "params_", one)] for k, one in known.items()]
+            pairs = [[k, _params_of(k, one)] for k, one in known.items()]
             object.__setattr__(self, "components", pairs)
         elif known is not None and not _are_pairs(known):
             raise InvalidInputError(
@@ -233,6 +233,15 @@ class Fixed:
             repeated = take_components(one, np.zeros(k, dtype=np.intp), 1)
             found = put_components(found, repeated, np.arange(k) == number)
         return chosen, found
+
+
+def _params_of(number: Any, one: Any) -> Any:
+    """The parameters of a fitted mixture, or parameters as they are."""
+    if hasattr(one, "get_params") and not hasattr(one, "params_"):
+        raise InvalidInputError(
+            f"component {number} of Fixed is {one!r}, which is not fitted: call its fit first"
+        )
+    return getattr(one, "params_", one)
 
 
 def _are_pairs(known: Any) -> bool:

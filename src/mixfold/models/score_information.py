@@ -54,7 +54,8 @@ class ScoreInformation:
     """The sum of the missing information of some rows, and those that wait for a full tile.
 
     The initial parameters came from `start` rows. After the first `ALL_TILES` tiles, `skip` rows
-    are left out before the next one, so that time and memory hardly grow with the rows.
+    are left out before the next one, which counts for these too, so that time and memory hardly
+    grow with the rows.
     """
 
     start: int
@@ -106,21 +107,27 @@ class ScoreInformation:
     def closed(self, model: MixtureModel, params: MixtureParams) -> ScoreInformation:
         """The sums with the rows that wait."""
         tiles = self.tiles + 1
-        skip = TILE * max(0, tiles - ALL_TILES)
+        skip = self._skip_before(tiles)
         found = replace(self, tiles=tiles, skip=skip, waiting=no_rows(model.d))
         rows = self.waiting.where(~np.isnan(self.waiting.x).any(axis=1))
         if not len(rows):
             return found
         x, weight = rows.x.astype(np.float64, copy=False), rows.weights()
-        missing = self.missing + WhitenedScores(model, params).missing(x, weight)
+        times = self._skip_before(self.tiles) // TILE + 1  # for rows that were left out
+        missing = self.missing + times * WhitenedScores(model, params).missing(x, weight)
         if not np.isfinite(missing).all():  # rows so far away that squares overflow
             return found
         return replace(
             found,
             missing=missing,
-            rows=self.rows + len(weight),
-            weight=self.weight + float(weight.sum()),
+            rows=self.rows + times * len(weight),
+            weight=self.weight + times * float(weight.sum()),
         )
+
+    @staticmethod
+    def _skip_before(tiles: int) -> int:
+        """How many rows are left out before the next tile."""
+        return TILE * max(0, tiles - ALL_TILES)
 
     def reordered(self, order: np.ndarray) -> ScoreInformation:
         """The sums with components in another order."""
@@ -227,17 +234,21 @@ def spread(shares: Array, path: Path) -> Array:
 
     With a share R of the information, a step of length g towards what its rows would give if
     components were known changes the variance P to (1 - g R)^2 P + g^2 R / rows (Polyak and
-    Juditsky 1992). Estimates vary no less than those of maximum likelihood, 1 / R.
+    Juditsky 1992). The rows of the start are drawn from all rows and learned again, so that what is
+    left of its error goes with that of the steps. Estimates vary no less than those of maximum
+    likelihood, 1 / R.
     """
-    variance = 1.0 / (shares * path.start)
+    variance, left_of_start = 1.0 / (shares * path.start), np.ones_like(shares)
     edges = np.unique(np.geomspace(1.0, path.steps + 1.0, MOST_LEVELS).astype(np.int64))
     for first, after in pairwise(edges.tolist()):
         length = path.length(0.5 * (first + after - 1))
-        left = np.square(1.0 - np.minimum(length * shares, 1.0))
-        kept = left ** (after - first)
+        left = 1.0 - np.minimum(length * shares, 1.0)
+        left_of_start *= left ** (after - first)
+        kept = left ** (2 * (after - first))
         fresh = np.square(length) * shares / path.rows_per_step
-        variance = kept * variance + fresh * (1.0 - kept) / (1.0 - left)
-    return np.maximum(variance * path.rows, 1.0 / shares)
+        variance = kept * variance + fresh * (1.0 - kept) / (1.0 - np.square(left))
+    learned_again = 2.0 * left_of_start * (1.0 - left_of_start) / shares
+    return np.maximum(variance * path.rows + learned_again, 1.0 / shares)
 
 
 def merged_information(

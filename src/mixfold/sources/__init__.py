@@ -5,6 +5,7 @@ HELPER_MODULES = (
     "csv_files",
     "dates",
     "grouped",
+    "kept_columns",
     "labelled",
     "location",
     "object_source",

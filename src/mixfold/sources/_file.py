@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar
+from copy import copy
+from typing import Any, ClassVar, Self
 
 from mixfold.core.fingerprint import FULL_BYTES, PIECE, Fingerprint, weight_fingerprint
 from mixfold.core.rows import Rows
 from mixfold.core.source import Source, block_length
 from mixfold.sources._reading import reading
 from mixfold.sources.location import Location, location_fingerprint
-from mixfold.sources.table import Codes, Selection
+from mixfold.sources.table import Codes, Selection, StoredColumns
 
 
 class Batches(Source):
@@ -64,6 +65,15 @@ class TableFile(Batches):
     ) -> Selection:
         """Select the columns of the file."""
         return Selection(schema, columns, weight, str(self.path), codes)
+
+    def with_columns(self, names: Sequence[str]) -> Self:
+        """The same file with other columns, whose values `batches` gives as they are stored."""
+        found = copy(self)
+        found.path = found.place = self.path  # as the user has written it
+        with reading(self.path):
+            found.selection = StoredColumns(found.open(), names, str(self.path))
+        found.columns = found.selection.columns
+        return found
 
     def __reduce__(self) -> Any:
         selection = self.selection

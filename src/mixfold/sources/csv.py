@@ -12,9 +12,8 @@ from mixfold.core.fingerprint import FULL_BYTES, Fingerprint, digest
 from mixfold.sources._csv_lines import FirstLines, check_delimiter, check_header, hint
 from mixfold.sources._file import TableFile, skip_rows
 from mixfold.sources.csv_files import PLAIN, CsvOptions
-from mixfold.sources.dates import is_temporal
 from mixfold.sources.location import Location, RemoteFile
-from mixfold.sources.table import Codes, Selection, is_numeric
+from mixfold.sources.table import Codes, Selection
 
 BLOCK, LONGEST = 2**22, 2**28
 ROWS_PER_BLOCK = 4
@@ -138,15 +137,14 @@ class Csv(TableFile):
     def batches(self, start: int, length: int) -> Iterator[tuple[int, Any]]:
         import pyarrow
 
-        # a column that begins with integers may have other numbers later
-        numbers = {n: t for n, t in self.selection.types.items() if t != pyarrow.bool_()}
-        types = {n: _as_read(t) for n, t in numbers.items()}
+        chosen = self.selection
+        types = {n: chosen.type_read(n) for n, t in chosen.types.items() if t != pyarrow.bool_()}
         given = {n: t for n, t in self.options.types().items() if n in types}
         try:
             with self._reader(
                 include_columns=self.selection.wanted,
                 column_types=types | given,
-                strings_can_be_null=True,
+                strings_can_be_null=chosen.text_may_be_missing,
                 quoted_strings_can_be_null=False,
             ) as reader:
                 yield from skip_rows(reader, start)
@@ -165,12 +163,3 @@ class Csv(TableFile):
             f"cannot read {self.path}: column {name}: {what}; if that is a missing value, name it "
             "with null_values=[...] (--null-value), else leave the column out"
         )
-
-
-def _as_read(kind: Any) -> Any:
-    """The type in which a column is read: numbers, dates, or else text."""
-    import pyarrow
-
-    if is_numeric(kind):
-        return pyarrow.float64()
-    return kind if is_temporal(kind) else pyarrow.string()

@@ -203,6 +203,8 @@ class Selection:
     Data columns must be numeric, unless `codes` are given.
     """
 
+    text_may_be_missing = True  # whether NA and the like are no text in text files
+
     def __init__(
         self,
         schema: Any,
@@ -232,6 +234,13 @@ class Selection:
         narrow = {arrow().float32(), arrow().float16()}
         kinds = {self.types[name] for name in self.columns}
         self.dtype = np.float32 if kinds <= narrow else np.float64
+
+    def type_read(self, name: str) -> Any:
+        """The type in which a column of text files is read: numbers, dates, or else text."""
+        kind = self.types[name]
+        if is_numeric(kind):  # one that begins with integers may have other numbers later
+            return arrow().float64()
+        return kind if is_temporal(kind) else arrow().string()
 
     def rows(self, batch: Any, first_row: int) -> Rows:
         """Rows of a batch or table, stored in column-major order, which kernels support."""
@@ -268,6 +277,22 @@ class Selection:
                 f"{self.place}: column {name!r} has a missing value in "
                 f"{row_place(first_row + nulls[0].as_py())}; fill or drop missing values first"
             )
+
+
+class StoredColumns(Selection):
+    """Columns of any types, which are not made numbers."""
+
+    text_may_be_missing = False
+
+    def __init__(self, schema: Any, columns: Sequence[str], place: str) -> None:
+        check_names(schema.names, columns, place)
+        self.columns, self.weight, self.place = list(columns), None, place
+        self.wanted, self.codes = self.columns, None
+        self.types = {name: schema.field(name).type for name in columns}
+
+    def type_read(self, name: str) -> Any:
+        kind = self.types[name]
+        return arrow().string() if arrow().types.is_null(kind) else kind
 
 
 def _values(array: Any) -> np.ndarray:
