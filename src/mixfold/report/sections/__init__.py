@@ -1,0 +1,1 @@
+"""The sections of a report: each is a class in a file of its own."""
