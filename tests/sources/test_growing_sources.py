@@ -103,7 +103,7 @@ def write_csv(path: Path, x: np.ndarray) -> None:
     path.with_suffix(".csv").write_text("a,b,c\n" + text_of(x))
 
 
-KINDS = {
+KINDS: dict[str, Callable[[Path], tuple[Make, Append]]] = {
     "csv": in_csv,
     "json": in_json,
     "folder of parquet": lambda folder: in_folder(folder, write_parquet),

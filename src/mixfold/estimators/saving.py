@@ -126,14 +126,15 @@ def load(path: str | Path) -> Any:
     classes = find_all("estimators")  # imports the learners that only one of them uses
     saved = read(path, "model")
     try:
-        return _restored(saved, {c.__name__: c for c in classes.values()})
+        return restored(saved, {c.__name__: c for c in classes.values()})
     except ModelFileError as error:
         raise ModelFileError(f"{path} {error}") from None
     except Exception as error:  # invalid values in the file can raise any error in estimators
         raise ModelFileError(f"{path} is damaged: {error}") from error
 
 
-def _restored(saved: Any, classes: Mapping[str, type]) -> Any:
+def restored(saved: Any, classes: Mapping[str, type]) -> Any:
+    """The estimator that `taken_apart` has described; invalid values raise errors of any kind."""
     if not isinstance(saved, SavedModel):
         raise ModelFileError("is damaged: it holds no model")
     if saved.estimator not in classes:
