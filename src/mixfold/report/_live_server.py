@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
+import socket
 from collections.abc import Callable
 from threading import Event, Thread
 from typing import Any
@@ -20,6 +22,7 @@ HEADERS = {
     "X-Frame-Options": "DENY",
 }
 STARTING = 30.0  # seconds
+QUIET = ("bokeh.server", "tornado.access")
 
 
 class LiveServer:
@@ -33,7 +36,8 @@ class LiveServer:
     def __init__(self, make: Callable[[Any], None], port: int | None = None) -> None:
         self.token = secrets.token_urlsafe(24)
         self._make = make
-        self._sockets, self.port = _bound(port)
+        self._socket = _bound(port)
+        self.port: int = self._socket.getsockname()[1]
         self._started = Event()
         self._error: Exception | None = None
         self._loop: Any = None
@@ -74,8 +78,10 @@ class LiveServer:
             unused_session_lifetime_milliseconds=10_000,
         )
         pages.add_transform(_headers())
+        for name in QUIET:  # that a browser is gone or was refused is no news for the terminal
+            logging.getLogger(name).setLevel(logging.ERROR)
         http = HTTPServer(_guarded(pages, hosts))
-        http.add_sockets(self._sockets)
+        http.add_socket(self._socket)
         server = BaseServer(IOLoop.current(), pages, http)
         self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
         server.start()
@@ -87,26 +93,24 @@ class LiveServer:
     def close(self) -> None:
         """Answer no more requests."""
         if self._loop is None:
-            for socket in self._sockets:
-                socket.close()
+            self._socket.close()
             return
         self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join(STARTING)
 
 
-def _bound(port: int | None) -> tuple[Any, int]:
-    """Sockets on a port, by default a free one."""
-    from tornado.netutil import bind_sockets
-
+def _bound(port: int | None) -> socket.socket:
+    """A socket on a port, by default a free one."""
     try:
-        sockets = bind_sockets(port or 0, ADDRESS)
+        found = socket.create_server((ADDRESS, port or 0))
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or error
         raise OutputError(
             f"port {port} of {ADDRESS} cannot be used ({reason}): choose another with port=... "
             "(--port), or leave it out for a free one"
         ) from None
-    return sockets, sockets[0].getsockname()[1]
+    found.setblocking(False)
+    return found
 
 
 def _guarded(pages: Any, hosts: list[str]) -> Any:

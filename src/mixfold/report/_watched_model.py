@@ -69,8 +69,8 @@ class MixtureWithQuantile:
         """How the threshold comes about."""
         quantile, needed = self.quantile, self.quantile.scores_needed
         words = (
-            f"A row raises an alarm if its log-density is below that of all but {quantile.rate:.3%} "
-            f"of the latest {quantile.window:,} rows."
+            f"A row raises an alarm if its log-density is below that of all but "
+            f"{100.0 * quantile.rate:g}% of the latest {quantile.window:,} rows."
         )
         return f"{words} {needed:,} more rows are needed first." if needed else words
 
