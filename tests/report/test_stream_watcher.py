@@ -386,7 +386,7 @@ def test_memory_does_not_grow_with_the_stream(tmp_path: Path) -> None:
     x = rows_from(1024)
 
     def blocks() -> Iterator[np.ndarray]:
-        for _ in range(200):
+        for _ in range(100):
             yield x
 
     options: dict[str, Any] = {
@@ -397,7 +397,7 @@ def test_memory_does_not_grow_with_the_stream(tmp_path: Path) -> None:
     tracemalloc.start()
     try:
         found, sizes = watcher_of(GrowingIterable(blocks()), rate=0.01, **options), []
-        for n in (50_000, 200_000):
+        for n in (20_000, 100_000):
             until(partial(has_learned, found, n))
             sizes.append(tracemalloc.get_traced_memory()[0])
     finally:

@@ -65,6 +65,7 @@ class LiveServer:
     async def _serve(self) -> None:
         from bokeh.server.server import BaseServer
         from bokeh.server.tornado import BokehTornado
+        from bokeh.settings import settings
         from tornado.httpserver import HTTPServer
         from tornado.ioloop import IOLoop
 
@@ -78,6 +79,7 @@ class LiveServer:
             unused_session_lifetime_milliseconds=10_000,
         )
         pages.add_transform(_headers())
+        settings.log_level = "error"  # pages without data yet are no news for the console either
         for name in QUIET:  # that a browser is gone or was refused is no news for the terminal
             logging.getLogger(name).setLevel(logging.ERROR)
         http = HTTPServer(_guarded(pages, hosts))
