@@ -174,9 +174,8 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
         }
     )
     mixture = Mixture("auto", 2, learner="drift-aware", random_state=0)
-    found = Watched(
-        mixture, [table[first : first + 500] for first in range(0, 3000, 500)], tmp_path
-    )
+    parts = [table[first : first + 500] for first in range(0, 3000, 500)]
+    found = Watched(mixture, parts, tmp_path_factory.mktemp("watched"))
     yield found
     found.close()
 
