@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Generator
 from pathlib import Path
+
+import pytest
+
+from browser import UNTESTED
 
 os.environ.setdefault("SCIPY_ARRAY_API", "1")
 
@@ -18,3 +23,16 @@ if not Path("/dev/nvidia0").exists():
 
 # they hold no doctests, and cannot be imported under one name
 collect_ignore_glob = ["conftest.py", "*/conftest.py"]
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]:
+    """Say in the last line of the run, below the counts, if no browser was there for pages."""
+    yield
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    skipped = [] if reporter is None else reporter.stats.get("skipped", [])
+    untested = [report for report in skipped if UNTESTED in str(report.longrepr)]
+    if untested:
+        reporter.write_line(
+            f"{UNTESTED}: {len(untested)} tests were skipped; install chromium to run them"
+        )

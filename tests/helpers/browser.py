@@ -7,7 +7,6 @@ The fixtures of `tests/report/conftest.py` use it. Where there is no Chromium, t
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -29,8 +28,8 @@ ARGUMENTS = (
     "--disable-sync",
     "--disable-quic",
 )
-SECONDS = 30.0
-DRAWN = "document.documentElement.dataset.drawn === 'yes'"
+SECONDS = 20_000.0  # milliseconds
+DRAWN = "() => document.documentElement.dataset.drawn === 'yes'"
 
 
 @dataclass
@@ -61,13 +60,6 @@ class Shown:
         """How many pixels are drawn in each canvas below an element, shadow trees included."""
         found: list[int] = self.page.evaluate(PAINTED, selector)
         return found
-
-    def until(self, condition: str) -> None:
-        """Wait for a condition; Playwright's own waiting needs `eval`, which pages forbid."""
-        end = time.monotonic() + SECONDS
-        while not self.page.evaluate(condition):
-            assert time.monotonic() < end, f"it never became true that {condition}"
-            self.page.wait_for_timeout(50)
 
     def focused(self) -> str:
         """The element that has the focus, in the innermost shadow tree: name or text."""
@@ -122,7 +114,7 @@ def launched() -> Iterator[Browser]:
 def shown(
     browser: Browser, address: str, width: int = 1280, *, dark: bool = False, wait: str = DRAWN
 ) -> Shown:
-    """A page in a window of this width, when the condition `wait` of its script holds."""
+    """A page in a window of this width, when the function `wait` of its script returns true."""
     context = browser.new_context(
         viewport={"width": width, "height": 800}, color_scheme="dark" if dark else "light"
     )
@@ -131,7 +123,7 @@ def shown(
     found.page.on("pageerror", lambda one: found.errors.append(str(one)))
     found.page.on("request", lambda one: found.requests.append(one.url))
     found.page.goto(address)
-    found.until(wait)
+    found.page.wait_for_function(wait, timeout=SECONDS)
     return found
 
 

@@ -1,1 +1,5 @@
 """Pages about a fitted mixture: the report, and the live page of a stream."""
+
+from mixfold.report.writing import write_report
+
+__all__ = ["write_report"]

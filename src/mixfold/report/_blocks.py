@@ -65,7 +65,11 @@ class Choice:
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure of Bokeh with its title, a description in words, and its numbers as tables."""
+    """A figure of Bokeh with its title, a description in words, and its numbers as tables.
+
+    `choices` are menus, and `data` what the script of the page needs for them. `key` and `div` are
+    set when the page is written.
+    """
 
     kind: ClassVar[str] = "picture"
     title: str
@@ -75,6 +79,8 @@ class Picture:
     legend: Sequence[Mark] = ()
     choices: Sequence[Choice] = ()
     data: Any = None
+    key: str = ""
+    div: Any = ""
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 from mixfold.core.errors import MissingExtraError
 
-TOOLS = "pan,box_zoom,wheel_zoom,zoom_in,zoom_out,reset"
+TOOLS = "box_zoom,pan,zoom_in,zoom_out,reset"
 HEIGHT = 340
 
 
@@ -28,7 +28,7 @@ def plain(text: str) -> Any:
 def new_figure(
     x_label: str, y_label: str, *, height: int = HEIGHT, tools: str = TOOLS, **more: Any
 ) -> Any:
-    """A figure as wide as the page, with a transparent background and tools above it.
+    """A figure as wide as the page, with a transparent background and tools beside it.
 
     No tool is active at first, so that a page can be scrolled by touching a figure; colours of
     axes and grids are those of the page (see theme.js).
@@ -38,7 +38,7 @@ def new_figure(
     made = figure(
         height=height,
         sizing_mode="stretch_width",
-        toolbar_location="above",
+        toolbar_location="right",
         tools=tools,
         active_drag=None,
         active_scroll=None,
@@ -50,7 +50,7 @@ def new_figure(
         min_border_right=8,
         **more,
     )
-    made.toolbar.logo = None
+    made.toolbar.logo, made.toolbar.group = None, False
     made.xaxis.axis_label, made.yaxis.axis_label = plain(x_label), plain(y_label)
     for axis in made.axis:
         axis.axis_label_text_font_style = "normal"
@@ -59,10 +59,10 @@ def new_figure(
     return made
 
 
-def name_ticks(axis: Any, names: list[str]) -> None:
-    """Write names at the places 0, 1, 2, ... of an axis."""
-    axis.ticker = list(range(len(names)))
-    axis.major_label_overrides = {i: plain(name) for i, name in enumerate(names)}
+def name_ticks(axis: Any, names: list[str], direction: int = 1) -> None:
+    """Write names at the places 0, 1, 2, ... of an axis, or at 0, -1, -2, ..."""
+    axis.ticker = [direction * i for i in range(len(names))]
+    axis.major_label_overrides = {direction * i: plain(name) for i, name in enumerate(names)}
 
 
 def follow_page(model: Any, property: str, variable: str) -> None:
