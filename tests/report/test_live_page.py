@@ -27,7 +27,7 @@ from mixfold.report.watch_options import WatchOptions
 from mixfold.sources.growing_iterable import GrowingIterable
 
 Show = Callable[..., Shown]
-LIVE = "document.documentElement.dataset.live === 'yes'"
+LIVE = "() => document.documentElement.dataset.live === 'yes'"
 ROWS = "Number(document.querySelector('[data-fact=rows]').textContent.replaceAll(',', ''))"
 LONG = "a rather long name of a column of numbers"
 NASTY = "<script>document.title='taken'</script> $$x$$"
@@ -73,6 +73,11 @@ def stopped(process: subprocess.Popen[str], number: signal.Signals) -> str:
     return err
 
 
+def until(found: Shown, condition: str) -> None:
+    """Wait for a condition; it is made a function, as the page forbids `eval`."""
+    found.page.wait_for_function(f"() => {condition}", timeout=60_000.0)
+
+
 def text_of(found: Shown, selector: str) -> str:
     return found.page.locator(selector).inner_text()
 
@@ -87,14 +92,14 @@ def test_a_command_is_watched_paused_saved_stopped_and_continued(
     process, address = start(tmp_path, *settings)
     found = show(address, wait=LIVE)
     page = found.page
-    found.until(f"{ROWS} === 1500")
+    until(found, f"{ROWS} === 1500")
 
     append(path, rows_from(500, 1))  # live updates
-    found.until(f"{ROWS} === 2000")
+    until(found, f"{ROWS} === 2000")
     strange = rows_from(3, 2)
     strange[1, 1] = 40.0
     append(path, strange)
-    found.until("document.querySelector('#alarms').textContent.includes('width = 40')")
+    until(found, "document.querySelector('#alarms').textContent.includes('width = 40')")
     alarm = page.locator("#alarms tr", has_text="width = 40")
     assert alarm.locator("th").inner_text() == "2,002"
 
@@ -102,32 +107,32 @@ def test_a_command_is_watched_paused_saved_stopped_and_continued(
     page.keyboard.press("Tab")
     assert found.focused() == "Pause learning"
     page.keyboard.press("Enter")
-    found.until("document.getElementById('status').dataset.status === 'paused'")
+    until(found, "document.getElementById('status').dataset.status === 'paused'")
     assert page.locator("#pause").get_attribute("aria-pressed") == "true"
     append(path, rows_from(400, 3))
     time.sleep(1.5)
     assert page.evaluate(ROWS) == 2003
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
-    found.until("!document.getElementById('saved').hidden")
+    until(found, "!document.getElementById('saved').hidden")
     assert mixfold.load(tmp_path / "model.mixfold").n_rows_ == 2003
     page.keyboard.press("Shift+Tab")
     page.keyboard.press("Enter")
-    found.until(f"{ROWS} === 2403")
+    until(found, f"{ROWS} === 2403")
 
     said = stopped(process, signal.SIGINT)
     assert "interrupted; the same command continues from a.checkpoint" in said
-    found.until("document.getElementById('status').dataset.status === 'gone'")
+    until(found, "document.getElementById('status').dataset.status === 'gone'")
     assert mixfold.load(tmp_path / "model.mixfold").n_rows_ == 2403
 
     append(path, rows_from(100, 4))
     process, address = start(tmp_path, *settings)
     found = show(address, wait=LIVE)
-    found.until(f"{ROWS} === 2503")
+    until(found, f"{ROWS} === 2503")
     assert "continued from a.checkpoint, after 2,403 rows" in text_of(found, "#messages")
     with path.open("a") as file:  # other columns
         file.write("1,2\n" * 150)
-    found.until("document.getElementById('status').dataset.status === 'stopped'")
+    until(found, "document.getElementById('status').dataset.status === 'stopped'")
     assert "has 2 cells: 3 are needed" in text_of(found, "#status")
     assert found.page.locator("#pause").is_disabled()
     said = stopped(process, signal.SIGTERM)
@@ -186,8 +191,8 @@ def test_the_page_fits_the_window_and_draws_its_figures(
 ) -> None:
     for width in (375, 1280):
         found = show(watched.server.url, width, dark=dark, wait=LIVE)
-        found.until(f"{ROWS} >= 3000")
-        found.until("document.querySelectorAll('#alarms tr').length > 0")
+        until(found, f"{ROWS} >= 3000")
+        until(found, "document.querySelectorAll('#alarms tr').length > 0")
         found.page.wait_for_timeout(500)
         assert found.width_beyond <= 0
         assert found.errors == []
@@ -202,19 +207,19 @@ def test_the_page_fits_the_window_and_draws_its_figures(
 def test_columns_can_be_chosen_and_browsers_come_and_go(show: Show, watched: Watched) -> None:
     first, second = (show(watched.server.url, wait=LIVE) for _ in range(2))
     for one in (first, second):
-        one.until(f"{ROWS} >= 3000")
+        until(one, f"{ROWS} >= 3000")
     menu = first.page.locator("select[data-choice=mean]")
     assert menu.locator("option").all_inner_texts() == [NASTY, LONG]
     menu.select_option(LONG)
     first.page.locator("select[data-choice=y]").select_option(LONG)
     label = "Bokeh.documents[0].get_model_by_name('pair').left[0].axis_label.text"
-    first.until(f"{label} === '{LONG}'")
+    until(first, f"{label} === '{LONG}'")
     second.page.close()
     row: dict[str, list[Any]] = {NASTY: [0.5], "kind": ["$$two$$"], LONG: [0.5]}
     watched.items.append(pa.table(row))
-    first.until(f"{ROWS} === 3001")
+    until(first, f"{ROWS} === 3001")
     first.page.locator("#pause").click()
-    first.until("document.getElementById('pause').getAttribute('aria-pressed') === 'true'")
+    until(first, "document.getElementById('pause').getAttribute('aria-pressed') === 'true'")
     assert watched.watcher.is_paused
 
 

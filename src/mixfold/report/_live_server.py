@@ -33,7 +33,7 @@ class LiveServer:
     their names lead to this machine. `make` fills a document of Bokeh for each browser.
     """
 
-    def __init__(self, make: Callable[[Any], None], port: int | None = None) -> None:
+    def __init__(self, make: Callable[[Any], object], port: int | None = None) -> None:
         self.token = secrets.token_urlsafe(24)
         self._make = make
         self._socket = _bound(port)

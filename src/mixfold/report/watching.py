@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import webbrowser
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +39,31 @@ def columns_of(mixture: Any, columns: Sequence[str] | None = None) -> list[str] 
     return None if chosen is None else list(chosen)
 
 
+@contextmanager
+def watched(
+    source: GrowingSource,
+    mixture: Any,
+    options: WatchOptions,
+    alarm_rate: float = 0.001,
+    port: int | None = None,
+) -> Iterator[tuple[StreamWatcher, str]]:
+    """A thread that learns the rows of a source, and the address of its page.
+
+    At the end everything is saved, and the page is not served any more.
+    """
+    _check_bokeh()
+    model = MixtureWithQuantile(mixture, EmpiricalQuantile.at(alarm_rate))
+    watcher = StreamWatcher(source, model, options)
+    server = LiveServer(partial(LivePage, watcher), port)
+    try:
+        server.start()
+        watcher.start()
+        yield watcher, server.url
+    finally:
+        watcher.close()
+        server.close()
+
+
 def watch_source(
     source: GrowingSource,
     mixture: Any,
@@ -53,27 +80,13 @@ def watch_source(
     when the source has ended or learning has stopped; otherwise the page stays up until an
     interrupt, which is raised when everything is saved.
     """
-    _check_bokeh()
-    watcher = StreamWatcher(
-        source, MixtureWithQuantile(mixture, EmpiricalQuantile.at(alarm_rate)), options
-    )
-    server = LiveServer(lambda document: _show(watcher, document), port)
-    try:
-        server.start()
-        ready(server.url)
+    with watched(source, mixture, options, alarm_rate, port) as (watcher, address):
+        ready(address)
         if open_browser:
-            webbrowser.open(server.url)
-        watcher.start()
+            webbrowser.open(address)
         while not (watcher.finished.wait(LOOK) and options.exit_at_end):
             pass
-    finally:
-        watcher.close()
-        server.close()
     return watcher
-
-
-def _show(watcher: StreamWatcher, document: Any) -> None:
-    LivePage(watcher, document)
 
 
 def _check_bokeh() -> None:
@@ -137,7 +150,7 @@ def watch(
     --------
     >>> import os, tempfile
     >>> from mixfold import Mixture, datasets
-    >>> from mixfold.report.watching import watch
+    >>> from mixfold.report import watch
     >>> rows = ({"eruption": a, "wait": b} for a, b in datasets.load_faithful().tolist())
     >>> model = Mixture(n_components=2, random_state=0)
     >>> file = os.path.join(tempfile.mkdtemp(), "faithful.mixfold")
