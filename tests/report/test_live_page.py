@@ -185,23 +185,22 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Watched]:
     found.close()
 
 
-@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize(("width", "dark"), [(375, True), (1280, False)])
 def test_the_page_fits_the_window_and_draws_its_figures(
-    show: Show, watched: Watched, dark: bool
+    show: Show, watched: Watched, width: int, dark: bool
 ) -> None:
-    for width in (375, 1280):
-        found = show(watched.server.url, width, dark=dark, wait=LIVE)
-        until(found, f"{ROWS} >= 3000")
-        until(found, "document.querySelectorAll('#alarms tr').length > 0")
-        found.page.wait_for_timeout(500)
-        assert found.width_beyond <= 0
-        assert found.errors == []
-        assert all(one.startswith(watched.server.url) for one in found.requests)
-        painted = found.canvases(".drawing")
-        assert sum(n > 500 for n in painted) >= found.page.locator("figure").count() == 6
-        assert (found.background("body") < 60) == dark
-        assert found.page.title().startswith("mixfold watch")
-        assert NASTY in text_of(found, "#alarms")
+    found = show(watched.server.url, width, dark=dark, wait=LIVE)
+    until(found, f"{ROWS} >= 3000")
+    until(found, "document.querySelectorAll('#alarms tr').length > 0")
+    found.page.wait_for_timeout(500)
+    assert found.width_beyond <= 0
+    assert found.errors == []
+    assert all(one.startswith(watched.server.url) for one in found.requests)
+    painted = found.canvases(".drawing")
+    assert sum(n > 500 for n in painted) >= found.page.locator("figure").count() == 6
+    assert (found.background("body") < 60) == dark
+    assert found.page.title().startswith("mixfold watch")
+    assert NASTY in text_of(found, "#alarms")
 
 
 def test_columns_can_be_chosen_and_browsers_come_and_go(show: Show, watched: Watched) -> None:

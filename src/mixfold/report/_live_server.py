@@ -35,7 +35,7 @@ class LiveServer:
 
     def __init__(self, make: Callable[[Any], object], port: int | None = None) -> None:
         self.token = secrets.token_urlsafe(24)
-        self._make = make
+        self._make: Any = make
         self._socket = _bound(port)
         self.port: int = self._socket.getsockname()[1]
         self._started = Event()
