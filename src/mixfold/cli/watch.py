@@ -106,7 +106,8 @@ def watch(
     options = WatchOptions(
         output, checkpoint, checkpoint_every, on_bad_row, exit_at_end, tell=_say_message
     )
-    _watch(source, mixture, csv, options, alarm_rate or 0.001, port, open_browser)
+    rate = 0.001 if alarm_rate is None else alarm_rate
+    _watch(source, mixture, csv, options, rate, port, open_browser)
 
 
 def _say_message(message: str) -> None:
