@@ -30,9 +30,10 @@ def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]
     """Say in the last line of the run, below the counts, if no browser was there for pages."""
     yield
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    skipped = [] if reporter is None else reporter.stats.get("skipped", [])
+    if reporter is None:  # in a worker
+        return
+    skipped = reporter.stats.get("skipped", [])
     untested = [report for report in skipped if UNTESTED in str(report.longrepr)]
     if untested:
-        reporter.write_line(
-            f"{UNTESTED}: {len(untested)} tests were skipped; install chromium to run them"
-        )
+        tests = "1 test was" if len(untested) == 1 else f"{len(untested)} tests were"
+        reporter.write_line(f"{UNTESTED}: {tests} skipped; install chromium to run all")

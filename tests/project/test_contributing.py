@@ -56,7 +56,7 @@ def skeletons(document: str) -> dict[str, Skeleton]:
     for section in re.split(r"^## ", document, flags=re.MULTILINE):
         title, _, body = section.partition("\n")
         if title.startswith("Add "):
-            (path,) = set(re.findall(r"Copy this to\s+`(src/mixfold/\w+/\w+\.py)`", body))
+            (path,) = set(re.findall(r"Copy this to\s+`(src/mixfold/(?:\w+/)+\w+\.py)`", body))
             (text,) = re.findall(r"```python\n(.*?)```", body, re.DOTALL)
             shell = "".join(re.findall(r"```sh\n(.*?)```", body, re.DOTALL))
             commands = shell.replace("\\\n", "").splitlines()
@@ -64,7 +64,16 @@ def skeletons(document: str) -> dict[str, Skeleton]:
     return found
 
 
-KINDS = {"families", "learners", "sources", "schedules", "initializers", "detectors", "experiments"}
+KINDS = {
+    "families",
+    "learners",
+    "sources",
+    "schedules",
+    "initializers",
+    "detectors",
+    "experiments",
+    "report",
+}
 SKELETONS = skeletons((ROOT / "CONTRIBUTING.md").read_text())
 
 

@@ -21,7 +21,7 @@ def blocks(n: int, length: int) -> Iterator[slice]:
 
 @pytest.mark.parametrize("length", LENGTHS)
 def test_rows_with_the_smallest_keys_are_kept_in_their_order(length: int) -> None:
-    keys = np.random.default_rng(0).integers(50, size=1000) * 1.0  # with many ties
+    keys = np.random.default_rng(0).integers(50, size=1000).astype(np.float64)  # with many ties
     kept = SmallestKeys(30)
     for part in blocks(1000, length):
         kept.update(keys[part], np.arange(1000)[part])

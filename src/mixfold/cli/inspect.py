@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, fields
 from typing import Annotated, Any
 
 from mixfold.cli import _options as o
@@ -71,34 +70,21 @@ def inspect(
 
 def _learner(mixture: Any, resolved: Any) -> str:
     """The learner that was requested and, if it chose another one, that one."""
-    from mixfold.core.registry import canonical, name_of
+    from mixfold.core.registry import canonical, described, name_of
 
     asked = getattr(mixture, "learner", resolved)
     name = canonical("learners", asked) if isinstance(asked, str) else name_of(asked)
-    return _described(resolved) if name == name_of(resolved) else f"{name}: {_described(resolved)}"
+    return described(resolved) if name == name_of(resolved) else f"{name}: {described(resolved)}"
 
 
 def _family(family: Any) -> str:
     """The family, or those of the columns of a product."""
+    from mixfold.core.registry import described
+
     factors = getattr(family, "factors", None)
     if factors is None:
-        return _described(family)
-    return ", ".join(f"{factor.label}: {_described(factor.family)}" for factor in factors)
-
-
-def _described(thing: Any) -> str:
-    """The registered name, and the fields that are not at their defaults."""
-    from mixfold.core.registry import name_of
-
-    changed = []
-    for f in fields(thing):
-        now = getattr(thing, f.name)
-        if f.default is MISSING or repr(now) != repr(f.default):
-            changed.append(f"{f.name}={now}")
-    shape = getattr(thing, "covariance", None)
-    if shape is not None and f"covariance={shape}" not in changed:
-        changed.insert(0, f"covariance={shape}")
-    return " ".join([name_of(thing), *([f"({', '.join(changed)})"] if changed else [])])
+        return described(family)
+    return ", ".join(f"{factor.label}: {described(factor.family)}" for factor in factors)
 
 
 def _columns(names: list[str], everything: bool, most: int = 12) -> str:

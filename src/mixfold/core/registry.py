@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pkgutil
+from dataclasses import MISSING, fields
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -105,3 +106,16 @@ def name_of(thing: object) -> str:
     if given is not None:
         return given
     return _name_of_file(type(thing).__module__.rsplit(".", 1)[-1])
+
+
+def described(thing: Any) -> str:
+    """The registered name, and the fields that are not at their defaults."""
+    changed = []
+    for f in fields(thing):
+        now = getattr(thing, f.name)
+        if f.default is MISSING or repr(now) != repr(f.default):
+            changed.append(f"{f.name}={now}")
+    shape = getattr(thing, "covariance", None)
+    if shape is not None and f"covariance={shape}" not in changed:
+        changed.insert(0, f"covariance={shape}")
+    return " ".join([name_of(thing), *([f"({', '.join(changed)})"] if changed else [])])

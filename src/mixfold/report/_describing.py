@@ -12,6 +12,7 @@ from mixfold.report._texts import counted, joined, percent, share_of
 
 LEAST_EFFECT = 0.2  # standard deviations; smaller differences are not mentioned
 HUGE_EFFECT = 20.0
+SMALL = 1e-6
 MOST_NAMES = 4  # of columns about which the same is said
 
 
@@ -54,7 +55,9 @@ def _statement(survey: Survey, k: int, j: int) -> str:
     column, found = survey.columns[j], survey.profiles
     if column.kind == "level":
         own, rest = found.levels[j][k], found.other_levels[j][k]
-        level = int(np.abs(np.arcsin(np.sqrt(own)) - np.arcsin(np.sqrt(rest))).argmax())
+        arcs = np.arcsin(np.sqrt(own)) - np.arcsin(np.sqrt(rest))
+        # of levels that differ as much, one that is frequent here
+        level = int((np.abs(arcs) + SMALL * (arcs > 0.0)).argmax())
         return (
             f"{column.text(level)} in {share_of(float(own[level]), 'its rows')}, against "
             f"{share_of(float(rest[level]), 'the others')}."

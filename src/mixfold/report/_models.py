@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import MISSING, fields
 from typing import Any
 
 import numpy as np
@@ -29,16 +28,6 @@ def component_names(mixture: Any) -> list[str]:
 def family_of(mixture: Any) -> Any:
     """The family without limits from data and without adaptation to missing cells."""
     return without_limits(mixture.model_.family).for_complete_rows()
-
-
-def described(thing: Any) -> str:
-    """The registered name of a value, and the fields that are not at their defaults."""
-    changed = []
-    for one in fields(thing):
-        now = getattr(thing, one.name)
-        if one.default is MISSING or repr(now) != repr(one.default):
-            changed.append(f"{one.name}={now}")
-    return f"{name_of(thing)} ({', '.join(changed)})" if changed else name_of(thing)
 
 
 def families_of_columns(mixture: Any) -> list[tuple[str, str]]:

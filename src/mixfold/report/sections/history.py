@@ -7,10 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from mixfold.core.registry import described
 from mixfold.report._blocks import Block, Paragraph, Picture, Table
 from mixfold.report._bokeh import new_figure
 from mixfold.report._colours import COLOURS
-from mixfold.report._models import described
 from mixfold.report._survey import Survey
 from mixfold.report._texts import counted, number
 from mixfold.report.section import Section

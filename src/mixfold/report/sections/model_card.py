@@ -11,9 +11,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 import mixfold
-from mixfold.core.registry import name_of
+from mixfold.core.registry import described, name_of
 from mixfold.report._blocks import Block, Details, Facts, Paragraph, Sentences, Table
-from mixfold.report._models import described, families_of_columns
+from mixfold.report._models import families_of_columns
 from mixfold.report._survey import Survey
 from mixfold.report._texts import counted, percent
 from mixfold.report.section import Section

@@ -14,6 +14,8 @@ from mixfold.report._survey import Survey
 from mixfold.report._texts import number
 from mixfold.report.section import Section
 
+FARTHEST = 3.0  # times the loss of the median candidate
+
 
 class Selection(Section):
     """The criterion against the number of components, if several candidates were compared."""
@@ -32,7 +34,8 @@ class Selection(Section):
         name = shape if (best.n_components, shape) in own else ""
         which = f"{best.n_components} components" + (f" with covariance {name}" if name else "")
         how = "largest" if larger else "smallest"
-        words = f"{len(rows)} candidates were compared. The {how} {criterion} is that of {which}."
+        label = criterion if larger else criterion.upper()
+        words = f"{len(rows)} candidates were compared. The {how} {label} is that of {which}."
         return [Paragraph(words), _picture(rows, criterion, larger)]
 
 
@@ -42,6 +45,18 @@ def _records(table: Any) -> list[dict[str, Any]]:
         table.to_dict("records") if hasattr(table, "to_dict") else table.to_pylist()
     )
     return found
+
+
+def _shown_range(rows: list[dict[str, Any]], column: str, larger: bool) -> tuple[float, float]:
+    """A range of the criterion in which good candidates can be told apart."""
+    sign = -1.0 if larger else 1.0
+    loss = sign * np.array([float(row[column]) for row in rows])
+    loss = loss[np.isfinite(loss)]
+    best = float(loss.min())
+    far = min(float(loss.max()), best + FARTHEST * (float(np.median(loss)) - best))
+    pad = 0.05 * (far - best) or 0.01 * abs(best) + 1e-9
+    ends = sorted([sign * (best - pad), sign * (far + pad)])
+    return ends[0], ends[1]
 
 
 def _picture(rows: list[dict[str, Any]], criterion: str, larger: bool) -> Picture:
@@ -58,6 +73,7 @@ def _picture(rows: list[dict[str, Any]], criterion: str, larger: bool) -> Pictur
         figure.line(k, reached, color=colour_of(i), line_width=2, line_dash=dash)
         figure.scatter(k, reached, color=colour_of(i), marker=marker_of(i), size=8)
         legend.append(Mark(name or "family", colour_of(i), marker_of(i)))
+    figure.y_range.start, figure.y_range.end = _shown_range(rows, column, larger)
     figure.xaxis.ticker = sorted({row["n_components"] for row in rows})
     sign = -1.0 if larger else 1.0
     ordered = sorted(rows, key=lambda row: (np.isnan(row[column]), sign * row[column]))
@@ -75,8 +91,8 @@ def _picture(rows: list[dict[str, Any]], criterion: str, larger: bool) -> Pictur
     header = ["Components", "Covariance", label, "Log-likelihood", "Parameters", "Remark"]
     return Picture(
         f"{label} against the number of components",
-        f"A line for each of {len(names)} covariances; {better}. The candidates that were dropped "
-        "early are shown with what they had reached.",
+        f"A line for each of {len(names)} covariances; {better}. Candidates that were dropped "
+        "early have what they had reached, and those far behind lie outside.",
         figure,
         [Table("All candidates, the best first", header, cells, words=(1, 5))],
         legend if any(names) else (),

@@ -32,7 +32,7 @@ class Strangest(Section):
         for i in range(len(rows)):
             name = survey.names[int(rows.labels[i])]
             score = number(float(rows.log_density[i]), survey.deviation)
-            cells.append([f"{rows.numbers[i] + 1:,}", score, name, reasons[i]])
+            cells.append([f"{rows.numbers[i] + 1:,}", reasons[i], score, name])
         words = (
             "The rows that the model finds least probable. A reason compares a cell with what the "
             "other cells of its row suggest. Rows are numbered from 1, in the order in which they "
@@ -40,8 +40,8 @@ class Strangest(Section):
         )
         if survey.n_incomplete:
             words += " A row with missing cells has the density of its observed cells."
-        header = ["Row", "Log density", "Most probable component", "Why"]
-        table = Table("Rows of lowest log density", header, cells, words=(2, 3))
+        header = ["Row", "Why", "Log density", "Most probable component"]
+        table = Table("Rows of lowest log density", header, cells, words=(1, 3))
         return [Paragraph(words), table]
 
 

@@ -101,9 +101,8 @@ def _warnings(survey: Survey) -> list[Block]:
         found.append(Paragraph(words, "warning"))
     if survey.n != mixture.n_rows_:
         words = (
-            f"The model has learned from {mixture.n_rows_:,} rows, and this report is about "
-            f"{survey.n:,} others or some of them. Likelihood and criteria are those of the "
-            "latter."
+            f"The model has learned from {counted(mixture.n_rows_, 'row')}; likelihood and "
+            f"criteria are those of the {counted(survey.n, 'row')} of this report."
         )
         found.append(Paragraph(words, "note"))
     return found
