@@ -97,6 +97,19 @@ Rank = Annotated[
         "--rank", metavar="Q", help="Number of factors of --covariance factor.", min=1, hidden=True
     ),
 ]
+Learner = Annotated[
+    str,
+    option(
+        "--learner",
+        metavar="NAME",
+        help="auto, em, online-em ...; '?' lists all.",
+        **names_on_request("learners"),
+    ),
+]
+LearnerOption = Annotated[
+    list[str] | None,
+    option("-O", "--option", metavar="NAME=VALUE", help="Parameter of the learner; repeatable."),
+]
 Init = Annotated[
     str,
     option(

@@ -24,21 +24,8 @@ def fit(
     family_of: o.FamilyOf = None,
     covariance: o.Covariance = None,
     rank: o.Rank = None,
-    learner: Annotated[
-        str,
-        o.option(
-            "--learner",
-            metavar="NAME",
-            help="auto, em, online-em ...; '?' lists all.",
-            **o.names_on_request("learners"),
-        ),
-    ] = "auto",
-    option: Annotated[
-        list[str] | None,
-        o.option(
-            "-O", "--option", metavar="NAME=VALUE", help="Parameter of the learner; repeatable."
-        ),
-    ] = None,
+    learner: o.Learner = "auto",
+    option: o.LearnerOption = None,
     init: o.Init = "auto",
     n_init: Annotated[
         int, o.option("--n-init", metavar="N", help="Fit N times and keep the best.", min=1)

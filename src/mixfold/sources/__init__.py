@@ -4,6 +4,7 @@
 HELPER_MODULES = (
     "csv_files",
     "dates",
+    "following",
     "grouped",
     "kept_columns",
     "labelled",

@@ -12,6 +12,8 @@ from mixfold.core.fingerprint import FULL_BYTES, Fingerprint, digest
 from mixfold.sources._csv_lines import FirstLines, check_delimiter, check_header, hint
 from mixfold.sources._file import TableFile, skip_rows
 from mixfold.sources.csv_files import PLAIN, CsvOptions
+from mixfold.sources.csv_files import PLAIN, CsvOptions, delimiter_of
+from mixfold.sources.dates import is_temporal
 from mixfold.sources.location import Location, RemoteFile
 from mixfold.sources.table import Codes, Selection
 
@@ -86,8 +88,7 @@ class Csv(TableFile):
 
     @property
     def _delimiter(self) -> str:
-        tabs = self.path.name.lower().endswith((".tsv", ".tsv.gz"))
-        return self.options.delimiter or ("\t" if tabs else ",")
+        return delimiter_of(self.path.name, self.options)
 
     def _stream(self) -> Any:
         import pyarrow
@@ -125,13 +126,8 @@ class Csv(TableFile):
                 autogenerate_column_names=nameless and names is None,
                 encoding=options.encoding,
             ),
-            parse_options=pyarrow.csv.ParseOptions(
-                delimiter=self._delimiter,
-                quote_char=options.quote_char if options.quote_char is not None else False,
-            ),
-            convert_options=pyarrow.csv.ConvertOptions(
-                decimal_point=options.decimal_point, null_values=options.missing(), **convert
-            ),
+            parse_options=options.parsing(self._delimiter),
+            convert_options=options.conversion(**convert),
         )
 
     def batches(self, start: int, length: int) -> Iterator[tuple[int, Any]]:

@@ -78,6 +78,21 @@ class CsvOptions:
 
         return [*pyarrow.csv.ConvertOptions().null_values, *self.null_values]
 
+    def parsing(self, delimiter: str) -> Any:
+        """The options of pyarrow's parser."""
+        import pyarrow.csv
+
+        quote = self.quote_char if self.quote_char is not None else False
+        return pyarrow.csv.ParseOptions(delimiter=delimiter, quote_char=quote)
+
+    def conversion(self, **more: Any) -> Any:
+        """The options of pyarrow's conversion of cells."""
+        import pyarrow.csv
+
+        return pyarrow.csv.ConvertOptions(
+            decimal_point=self.decimal_point, null_values=self.missing(), **more
+        )
+
     def given(self) -> dict[str, Any]:
         """The options that differ from their defaults."""
         options = {field.name: getattr(self, field.name) for field in fields(CsvOptions)}
@@ -132,3 +147,9 @@ class CsvFiles(CsvOptions):
 
 
 PLAIN = CsvOptions()
+
+
+def delimiter_of(name: str, options: CsvOptions) -> str:
+    """The delimiter of a file: as given, or by the file's name."""
+    tabs = name.lower().endswith((".tsv", ".tsv.gz"))
+    return options.delimiter or ("\t" if tabs else ",")

@@ -59,8 +59,7 @@ def _expand(path: str | Location, is_wanted: Callable[[Location], bool]) -> list
 
 def _expand_path(path: str | Path, is_wanted: Callable[[Location], bool]) -> list[Path]:
     if Path(path).is_dir():
-        files = (file for folder in _folders(Path(path)) for file in _entries(folder))
-        found = sorted(p for p in files if is_wanted(p) and not p.is_dir())
+        found = files_in(Path(path), is_wanted)
     elif has_magic(str(path)) and not os.path.lexists(path):
         found = sorted({p for p in _matches(Path(), Path(path).parts) if p.is_file()})
     else:
@@ -71,6 +70,12 @@ def _expand_path(path: str | Path, is_wanted: Callable[[Location], bool]) -> lis
         if not file.is_file():
             raise SourceError(f"there is no file {str(file)!r}")
     return found
+
+
+def files_in(folder: Path, is_wanted: Callable[[Location], bool]) -> list[Path]:
+    """The wanted files of a folder and its subfolders, in the order of their names."""
+    files = (file for inner in _folders(folder) for file in _entries(inner))
+    return sorted(file for file in files if is_wanted(file) and not file.is_dir())
 
 
 def _matches(folder: Path, parts: Sequence[str]) -> Iterator[Path]:
