@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from _tables import heading, mixture, streamed
 from _timing import best_alternating
@@ -112,6 +113,7 @@ def arguments() -> argparse.Namespace:
 
 def main() -> None:
     given = arguments()
+    threadpool_limits(1)  # of linear algebra, whose threads wait busily
     rounds, clock = given.rounds, time.process_time if given.processor else time.perf_counter
     singles = () if given.passes_only else (row_by_row, read_row_by_row)
     speed = ("default, rows/s", "online EM, rows/s", "ratio (wanted 0.25)")

@@ -26,7 +26,8 @@ def _coordinates(model: Model, params: Params) -> Array:
     if known is not None and known[0]() is params and known[1] is model:
         return known[2]
     found = model.unconstrained(params)
-    _known[key] = ref(params, lambda _: _known.pop(key, None)), model, found
+    forget = _known.pop  # the module may be gone before the parameters are
+    _known[key] = ref(params, lambda _: forget(key, None)), model, found
     return found
 
 
