@@ -15,7 +15,7 @@ from mixfold.learners._blas_threads import MOST_COLUMNS, one_blas_thread
 
 
 def most_threads() -> int:
-    return max(each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas")
+    return max(int(each["num_threads"]) for each in threadpool_info() if each["user_api"] == "blas")
 
 
 @pytest.fixture(autouse=True)
