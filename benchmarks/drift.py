@@ -15,11 +15,11 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from river import drift as river
 
 from _tables import heading
 from mixfold import DriftAware, MiniBatchEM, Mixture, PageHinkley, RobustCusum, SelfStartingCusum
 from mixfold.errors import LearningWarning
+from river import drift as river
 
 Stream = Callable[[np.random.Generator, int], np.ndarray]
 CHANGE, AFTER = 50_000, 10_000

@@ -16,7 +16,7 @@ from mixfold.core.eigenvalue_floors import raise_eigenvalues
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import n_components_with
 from mixfold.core.rows import Array
-from mixfold.core.statistics import Scatter, unpack
+from mixfold.core.statistics import Scatter, lower_mask, unpack
 
 ROUNDING = 1e-12
 
@@ -83,7 +83,7 @@ def check_lower(name: str, factors: Array, shape: tuple[int, ...], high: float =
     check_array(name, factors, shape, -high, high)
     pivots = np.diagonal(factors, axis1=-2, axis2=-1)
     check_array(f"the diagonal of {name}", pivots, shape[:-1], LOWEST, high)
-    if np.triu(factors, 1).any():
+    if factors[..., ~lower_mask(shape[-1])].any():
         raise InvalidInputError(f"{name} is not lower triangular")
 
 

@@ -83,16 +83,22 @@ class GaussianCapabilities(
         return self.structure_name is not None
 
     def unconstrained(self, params: GaussianParams) -> Array:
-        k = len(params.means)
-        scale = params.scale
-        if scale.ndim == 3:
-            logs = np.log(np.diagonal(scale, axis1=1, axis2=2))
-            unit = scale / np.diagonal(scale, axis1=1, axis2=2)[:, :, None]
-            i, j = _below_diagonal(scale.shape[1])
-            shape = np.hstack([logs, unit[:, i, j]])
-        else:
-            shape = np.log(scale)
-        return np.hstack([params.means, np.broadcast_to(shape, (k, shape.shape[1]))])
+        (k, d), scale = params.means.shape, params.scale
+        found = np.empty((k, d + self._n_coordinates(scale)))
+        found[:, :d] = params.means
+        if scale.ndim == 2:
+            found[:, d:] = np.log(scale)
+            return found
+        pivots, (i, j) = scale.diagonal(axis1=1, axis2=2), _below_diagonal(d)
+        found[:, d : 2 * d] = np.log(pivots)
+        found[:, 2 * d :] = scale[:, i, j] / pivots[:, i]
+        return found
+
+    @staticmethod
+    def _n_coordinates(scale: Array) -> int:
+        """The number of coordinates of the scale of a component."""
+        d = int(scale.shape[1])
+        return d if scale.ndim == 2 else d * (d + 1) // 2
 
     def constrained(self, coordinates: Array, like: GaussianParams) -> GaussianParams:
         d = like.means.shape[1]
@@ -106,16 +112,16 @@ class GaussianCapabilities(
         if like.ndim == 2:
             return np.exp(shape)
         d = like.shape[1]
-        scale = np.exp(shape[:, :d])
-        unit = np.zeros_like(like)
-        unit[:, np.arange(d), np.arange(d)] = 1.0
-        i, j = _below_diagonal(d)
-        unit[:, i, j] = shape[:, d:]
-        return np.asarray(unit * scale[:, :, None])
+        pivots, (i, j) = np.exp(shape[:, :d]), _below_diagonal(d)
+        scale = np.zeros_like(like)
+        scale[:, np.arange(d), np.arange(d)] = pivots
+        scale[:, i, j] = shape[:, d:] * pivots[:, i]
+        return scale
 
     def coordinate_scales(self, params: GaussianParams) -> Array:
-        scales = np.ones_like(self.unconstrained(params))
-        scales[:, : params.means.shape[1]] = self.standard_deviations(params)
+        k, d = params.means.shape
+        scales = np.ones((k, d + self._n_coordinates(params.scale)))
+        scales[:, :d] = self.standard_deviations(params)
         return scales
 
     def blend(self, a: GaussianParams, b: GaussianParams, t: float) -> GaussianParams:

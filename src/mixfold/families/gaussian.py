@@ -141,8 +141,8 @@ class Gaussian(GaussianCapabilities):
         return np.asarray(centred @ whiten.swapaxes(1, 2))
 
     def log_density(self, params: GaussianParams, x: Array) -> Array:
-        square = np.square(self.centred(params, x)).sum(axis=2).T
-        d = x.shape[1]
+        centred, d = self.centred(params, x), x.shape[1]
+        square = np.einsum("knj,knj->nk", centred, centred)
         return np.asarray(-0.5 * (square + d * LOG_2PI) - self.log_determinant(params))
 
     def scipy_log_density(self, params: GaussianParams, x: Array) -> Array:
@@ -185,8 +185,9 @@ class Gaussian(GaussianCapabilities):
         mean = np.tile(responsibilities.sum(axis=1) @ x / weight.sum(), (len(weight), 1))
         scatter = np.zeros((len(weight), packed_length(self.scatter, d)))
         for k, members, normalized in groups(responsibilities, weight):
-            mean[k] = normalized @ x[members]
-            scatter[k] = self._scatter(x[members] - mean[k], normalized)
+            own = x[members]
+            mean[k] = normalized @ own
+            scatter[k] = self._scatter(own - mean[k], normalized)
         return (Block(weight, mean, scatter),)
 
     def _scatter(self, away: Array, normalized: Array) -> Array:
@@ -367,5 +368,7 @@ class Gaussian(GaussianCapabilities):
         return None if found is None else found(self)
 
     def standard_deviations(self, params: GaussianParams) -> Array:
-        (block,) = self.expected(params, np.ones(len(params.means)))
-        return np.sqrt(self._variances(block))
+        scale = params.scale
+        if scale.ndim == 3:
+            scale = np.sqrt(np.square(scale).sum(axis=2))
+        return for_each(scale, params.means.shape)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, cached_property
 from importlib import import_module
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -52,11 +53,17 @@ def is_compiled() -> bool:
 LEAST_LIKELIHOOD = -1e36  # smallest log-likelihood of a block that was summed in float32
 
 
-class KernelArguments(NamedTuple):
-    """Arguments of the compiled functions, and whether float32 can hold them."""
+@dataclass(frozen=True, eq=False)
+class KernelArguments:
+    """Arguments of the compiled functions, and the numbers by which rows are multiplied."""
 
     arguments: tuple[Any, ...]
-    narrow: bool
+    scales: Array
+
+    @cached_property
+    def narrow(self) -> bool:
+        """Whether float32 can hold them."""
+        return fits_float32(self.scales)
 
 
 def fits_float32(scales: Array) -> bool:
@@ -105,10 +112,10 @@ class NativeKernel:
         if self._gaussians is not None:
             known = self._gaussians.whitened(params.components)
             arguments = self._whitened(known, params.weights)
-            return KernelArguments(arguments, fits_float32(arguments[2]))
+            return KernelArguments(arguments, arguments[2])
         eta = np.ascontiguousarray(family.to_natural(params.components))
         offset = np.log(params.weights) - family.log_normalizer(eta)
-        return KernelArguments((eta, offset, self._factorial), fits_float32(eta))
+        return KernelArguments((eta, offset, self._factorial), eta)
 
     def _whitened(self, known: Whitened, weights: Array) -> tuple[Any, ...]:
         # float32 rows are shifted before they are multiplied, so the shift must be a float32

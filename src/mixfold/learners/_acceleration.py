@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from weakref import ref
 
 import numpy as np
 
@@ -15,6 +16,20 @@ MOST_PAIRS = 6
 MOST_NUMBERS = 2**22  # numbers in all points that are stored
 RIDGE = 1e-10
 
+_known: dict[int, tuple[ref[Params], Model, Array]] = {}  # by the identity of parameters
+
+
+def _coordinates(model: Model, params: Params) -> Array:
+    """Unconstrained coordinates, computed once as long as the parameters exist."""
+    key = id(params)
+    known = _known.get(key)
+    if known is not None and known[0]() is params and known[1] is model:
+        return known[2]
+    found = model.unconstrained(params)
+    forget = _known.pop  # the module may be gone before the parameters are
+    _known[key] = ref(params, lambda _: forget(key, None)), model, found
+    return found
+
 
 def extrapolate(
     model: Model, zero: Params, one: Params, two: Params, reach: float
@@ -24,9 +39,9 @@ def extrapolate(
     Returns the point, or None where it would not help, and the step length.
     """
     scales = model.coordinate_scales(zero)
-    start = model.unconstrained(zero)
-    r = model.unconstrained(one) - start
-    v = model.unconstrained(two) - start - 2.0 * r
+    start = _coordinates(model, zero)
+    r = _coordinates(model, one) - start
+    v = _coordinates(model, two) - start - 2.0 * r
     lengths = np.linalg.norm(r / scales), np.linalg.norm(v / scales)
     if not (np.isfinite(lengths).all() and lengths[0] > lengths[1] > 0):
         return None, reach
@@ -36,7 +51,7 @@ def extrapolate(
 
 def pairs_to_keep(model: Model, params: Params) -> int:
     """How many points, each with its EM step, Anderson acceleration may store."""
-    found = min(MOST_PAIRS, MOST_NUMBERS // (2 * model.unconstrained(params).size))
+    found = min(MOST_PAIRS, MOST_NUMBERS // (2 * _coordinates(model, params).size))
     return found if found >= 2 else 0
 
 
@@ -46,7 +61,7 @@ def anderson(model: Model, trail: Sequence[Params]) -> Params | None:
     `trail` has points and, after each, its EM step. Returns None if no combination helps.
     """
     scales = model.coordinate_scales(trail[0])
-    flat = np.array([(model.unconstrained(one) / scales).ravel() for one in trail])
+    flat = np.array([(_coordinates(model, one) / scales).ravel() for one in trail])
     after = flat[1::2]
     residual = after - flat[::2]
     if not np.isfinite(flat).all():

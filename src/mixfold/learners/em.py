@@ -185,6 +185,8 @@ class EM(Learner[EMState]):
 
     def step(self, backend: Backend, state: EMState, rows: Rows) -> tuple[EMState, list[Info]]:
         gathered = gather(self._fold(backend, state), backend.tile, state.gathered, rows)
+        if state.passes:  # all passes are over the same rows
+            return replace(state, gathered=gathered), []
         return replace(state, gathered=gathered, lightest=min(state.lightest, rows.lightest())), []
 
     def _fold(self, backend: Backend, state: EMState) -> Fold:

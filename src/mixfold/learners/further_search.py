@@ -9,6 +9,7 @@ import numpy as np
 from mixfold.core.initializer import Initializer
 from mixfold.core.rows import Rows
 from mixfold.core.value import replace
+from mixfold.learners._blas_threads import one_blas_thread
 from mixfold.learners._em_in_memory import learn
 from mixfold.learners._importance_sample import importance_sample
 from mixfold.learners._moves import improve
@@ -53,7 +54,8 @@ def with_light_components(
         return params
     seed = [*seed, OF_LARGER]
     drawn = importance_sample(backend, params, rows, n, np.random.default_rng(seed))
-    return search_further(backend, params, kinds, drawn, rows, seed, prior_strength)
+    with one_blas_thread(model.d):
+        return search_further(backend, params, kinds, drawn, rows, seed, prior_strength)
 
 
 def search_further(

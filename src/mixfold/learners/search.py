@@ -15,6 +15,7 @@ from mixfold.core.ranking import ranked
 from mixfold.core.registry import find
 from mixfold.core.rows import Rows
 from mixfold.core.value import replace
+from mixfold.learners._blas_threads import one_blas_thread
 from mixfold.learners._em_in_memory import Found, learn
 from mixfold.learners._moves import improve
 from mixfold.learners.em import EM
@@ -86,6 +87,18 @@ def search(
     once several have reached the same highest score. For a mixture with noise, every other
     candidate is drawn from rows that are not far from others.
     """
+    with one_blas_thread(backend.model.d):
+        return _best(backend, kinds, sample, seed, candidates, prior_strength)
+
+
+def _best(
+    backend: MixtureBackend,
+    kinds: Sequence[Initializer],
+    sample: Rows,
+    seed: list[int],
+    candidates: int,
+    prior_strength: float,
+) -> MixtureParams:
     rows = some = sample.on_host()
     if len(kinds) > 1 and sample.total_weight() > 0.0:
         rows = distinct(rows)

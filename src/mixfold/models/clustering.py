@@ -37,7 +37,8 @@ def nearest(x: Array, centers: Array, number: int = 1) -> tuple[Array, np.ndarra
     for i in range(number):
         labels[:, i] = distances.argmin(axis=1)
         found[:, i] = distances[row, labels[:, i]]
-        distances[row, labels[:, i]] = np.inf
+        if i + 1 < number:
+            distances[row, labels[:, i]] = np.inf
     return found, labels
 
 

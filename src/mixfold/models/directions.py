@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mixfold.core.rows import Array
 
@@ -108,18 +109,19 @@ def entropies(u: Array, weight: Array) -> Array:
         return np.zeros(len(u))
     u -= (u @ weight)[:, None]
     deviation = np.sqrt(np.square(u) @ weight)
-    deviation = np.where(deviation > 0.0, deviation, 1.0)
-    ordered, mass = _sorted(u, weight)
+    u /= np.where(deviation > 0.0, deviation, 1.0)[:, None]
+    # single precision is enough for spacings of a thousandth, and much faster
+    ordered, mass = _sorted(u.astype(np.float32), weight)
     cumulative = np.cumsum(mass, axis=1)
-    wide = (ordered[:, 2 * step :] - ordered[:, : -2 * step]) / deviation[:, None]
+    wide = ordered[:, 2 * step :] - ordered[:, : -2 * step]
     inside = np.maximum(cumulative[:, 2 * step :] - cumulative[:, : -2 * step], 1e-300)
-    logs = np.log(np.maximum(wide, 1e-3) / inside)
+    logs = np.log(np.maximum(wide, np.float32(1e-3))) - np.log(inside)
     held = mass[:, step:-step]
     total = np.maximum(held.sum(axis=1), 1e-300)
     return np.asarray((held * logs).sum(axis=1) / total - LOG_SPREAD)
 
 
-def _sorted(u: Array, weight: Array) -> tuple[Array, Array]:
+def _sorted(u: NDArray[np.float32], weight: Array) -> tuple[NDArray[np.float32], Array]:
     """Every row of u sorted, and the weights in the same order, once if they are equal."""
     if (weight == weight[0]).all():
         u.sort(axis=1)

@@ -6,6 +6,7 @@ import numpy as np
 
 from mixfold.core.rows import Array
 
+PAIRS_TOGETHER = 2048  # whose losses are computed at a time
 SMALLEST = -1000.0  # log-determinant of matrices that are singular within rounding
 
 
@@ -45,8 +46,9 @@ class _Groups:
         self.prior = self.extra * (within + 1e-6 * np.eye(d) * max(np.trace(within) / d, 1e-12))
         self.value = self._values(self.count, self.scatter)
         self.loss = np.full((number, number), np.inf)
-        for i in range(1, number):
-            self.loss[i, :i] = self._losses(i, np.arange(i))
+        one, other = np.tril_indices(number, -1)
+        for pairs in np.array_split(np.arange(len(one)), 1 + len(one) // PAIRS_TOGETHER):
+            self.loss[one[pairs], other[pairs]] = self._losses(one[pairs], other[pairs])
 
     def _values(self, count: Array, scatter: Array) -> Array:
         """(n + d + 1) log |S|."""
@@ -54,7 +56,8 @@ class _Groups:
         covariance = (scatter + self.prior) / total[..., None, None]
         return np.asarray(total * _log_determinants(covariance))
 
-    def _losses(self, one: int, others: np.ndarray) -> Array:
+    def _losses(self, one: int | np.ndarray, others: np.ndarray) -> Array:
+        """What unions of one group, or of as many, with the others lose."""
         count = self.count[one] + self.count[others]
         delta = self.mean[others] - self.mean[one]
         part = self.count[one] * self.count[others] / count

@@ -217,7 +217,7 @@ class MixtureModel:
     def unconstrained(self, params: MixtureParams) -> Array:
         """Coordinates (K, 1 + q): log weights and the family's."""
         logs = np.log(params.weights)[:, None]
-        return np.hstack([logs, self._coordinates.unconstrained(params.components)])
+        return np.concatenate([logs, self._coordinates.unconstrained(params.components)], axis=1)
 
     def constrained(self, coordinates: Array, like: MixtureParams) -> MixtureParams:
         """The inverse of `unconstrained`, with weights scaled to sum to one."""
@@ -229,7 +229,7 @@ class MixtureModel:
     def coordinate_scales(self, params: MixtureParams) -> Array:
         """The natural length of each unconstrained coordinate."""
         scales = self._coordinates.coordinate_scales(params.components)
-        return np.hstack([np.ones((self.k, 1)), scales])
+        return np.concatenate([np.ones((self.k, 1)), scales], axis=1)
 
     def blend(self, a: MixtureParams, b: MixtureParams, t: float) -> MixtureParams:
         """Parameters on the line from `a` to `b`."""

@@ -27,9 +27,10 @@ class _SortedColumns:
     """Moments of the sorted values of columns, standardised; constant columns are left out."""
 
     def __init__(self, x: Array, weight: Array) -> None:
-        order = np.argsort(x, axis=0, kind="stable")
-        self.values = np.take_along_axis(x, order, axis=0).T
-        mass = (weight / weight.sum())[order.T]
+        columns = np.ascontiguousarray(x.T)
+        order = np.argsort(columns, axis=1)
+        self.values = np.take_along_axis(columns, order, axis=1)
+        mass = (weight / weight.sum())[order]
         z = self.values - (mass * self.values).sum(axis=1)[:, None]
         variance = (mass * np.square(z)).sum(axis=1)
         varying = variance > 0.0
@@ -42,19 +43,22 @@ class _SortedColumns:
         """Intervals of different shares of the rows, and single values, that gain most."""
         found: list[Interval] = []
         n = self.values.shape[1]
-        for share in SHARES:
-            length = int(share * n)
-            if length > 0:
-                begin = np.arange(0, n - length + 1, max(1, length // STEPS))
-                found += self._best_intervals(begin, length, least)
+        lengths = [length for length in (int(share * n) for share in SHARES) if length > 0]
+        begins = [np.arange(0, n - length + 1, max(1, length // STEPS)) for length in lengths]
+        if lengths:
+            sizes = [len(begin) for begin in begins]
+            begin = np.concatenate(begins)
+            own = self.sums[:, :, begin + np.repeat(lengths, sizes)] - self.sums[:, :, begin]
+            gains = np.where(own[0] >= least, _gains(own, self.sums[:, :, -1:]), -np.inf)
+            parts = np.split(gains, np.cumsum(sizes)[:-1], axis=1)
+            for length, begin, part in zip(lengths, begins, parts, strict=True):
+                found += self._best_intervals(begin, length, part)
         for i, number in enumerate(self.columns.tolist()):
             found += self._frequent_values(i, number, max(least, LEAST_SHARE))
         return found
 
-    def _best_intervals(self, begin: np.ndarray, length: int, least: float) -> list[Interval]:
+    def _best_intervals(self, begin: np.ndarray, length: int, gains: Array) -> list[Interval]:
         """Intervals of a column without common rows, those first that gain most."""
-        own = self.sums[:, :, begin + length] - self.sums[:, :, begin]
-        gains = np.where(own[0] >= least, _gains(own, self.sums[:, :, -1:]), -np.inf)
         found: list[Interval] = []
         row = np.arange(len(gains))
         for _ in range(INTERVALS):
@@ -72,6 +76,8 @@ class _SortedColumns:
         begin = np.flatnonzero(np.append(True, values[1:] > values[:-1]))
         end = np.append(begin[1:], len(values))
         frequent = sums[0, end] - sums[0, begin] >= least
+        if not frequent.any():
+            return []
         begin, end = begin[frequent], end[frequent]
         gains = _gains(sums[:, end] - sums[:, begin], sums[:, -1:])
         best = np.argsort(-gains, kind="stable")[:MOST_COMPARED]

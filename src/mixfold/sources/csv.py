@@ -11,9 +11,7 @@ from mixfold.core.errors import SourceError
 from mixfold.core.fingerprint import FULL_BYTES, Fingerprint, digest
 from mixfold.sources._csv_lines import FirstLines, check_delimiter, check_header, hint
 from mixfold.sources._file import TableFile, skip_rows
-from mixfold.sources.csv_files import PLAIN, CsvOptions
 from mixfold.sources.csv_files import PLAIN, CsvOptions, delimiter_of
-from mixfold.sources.dates import is_temporal
 from mixfold.sources.location import Location, RemoteFile
 from mixfold.sources.table import Codes, Selection
 
