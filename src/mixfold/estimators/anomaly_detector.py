@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
 from pathlib import Path
@@ -14,10 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from mixfold.core.checks import check_above, check_kind, check_whole
 from mixfold.core.errors import InvalidInputError
-from mixfold.core.rows import Array
 from mixfold.core.source import Source
 from mixfold.estimators._alarm import Alarm
-from mixfold.estimators._alarm_stream import AlarmStream, ScoredRows, unusual_columns
+from mixfold.estimators._alarm_stream import AlarmStream, ScoredRows, numbers_of, unusual_columns
 from mixfold.estimators._edge import is_source
 from mixfold.estimators._guarded import Guarded
 from mixfold.estimators._learned_alarms import LearnedAlarms
@@ -223,8 +222,10 @@ class AnomalyDetector(OutlierMixin, Guarded):  # type: ignore[misc]
         It is -log p(x_j | others), as in the alarms of `process_one`.
         """
         check_is_fitted(self)
-        mixture, known = self.estimator_, self._stream.evaluator
-        evaluator, row = mixture._evaluated_by(known or mixture._row_evaluator(), x)
+        mixture = self.estimator_
+        evaluator = self._stream.evaluator or mixture._row_evaluator()
+        row = numbers_of(mixture, evaluator, x)
+        mixture._evaluated_by(evaluator, row)  # refuses invalid values
         return unusual_columns(evaluator.model, evaluator.params, row, evaluator.names)
 
     def save(self, path: str | Path) -> None:
@@ -386,16 +387,13 @@ class AnomalyDetector(OutlierMixin, Guarded):  # type: ignore[misc]
         """Compute the threshold from the scores of the rows of the fit."""
         mixture, threshold = self.estimator_, self._stream.threshold
         drawn = source.sample(IN_SAMPLE, np.random.default_rng(0))
-        sample = ArraySource(drawn.x, None, source.columns)
+        some = [*learned_scores(mixture, ArraySource(drawn.x, None, source.columns))]
         scores = unlearned_scores if self.contamination is None else learned_scores
-        threshold.learn_all(joined(learned_scores(mixture, sample)), scores(mixture, source))
+        threshold.learn_all(
+            np.concatenate([*learned_scores(mixture, sample)]), scores(mixture, source)
+        )
         if in_memory:
-            self.decision_scores_ = joined(learned_scores(mixture, source))
+            self.decision_scores_ = np.concatenate([*learned_scores(mixture, source)])
             if self.contamination is not None:
                 threshold.divide(self.decision_scores_)
             self.labels_ = (self.decision_scores_ > threshold.level).astype(np.int64)
-
-
-def joined(blocks: Iterable[Array]) -> Array:
-    """The numbers of all blocks."""
-    return np.concatenate([*blocks])
