@@ -115,7 +115,9 @@ def test_a_command_is_watched_paused_saved_stopped_and_continued(
     page.keyboard.press("Tab")
     page.keyboard.press("Enter")
     until(found, "!document.getElementById('saved').hidden")
-    assert mixfold.load(tmp_path / "model.mixfold").estimator_.n_rows_ == 2003
+    assert (
+        mixfold.load(tmp_path / "model.mixfold").estimator_.n_rows_ == 2002
+    )  # not the strange row
     page.keyboard.press("Shift+Tab")
     page.keyboard.press("Enter")
     until(found, f"{ROWS} === 2403")
@@ -123,7 +125,7 @@ def test_a_command_is_watched_paused_saved_stopped_and_continued(
     said = stopped(process, signal.SIGINT)
     assert "interrupted; the same command continues from a.checkpoint" in said
     until(found, "document.getElementById('status').dataset.status === 'gone'")
-    assert mixfold.load(tmp_path / "model.mixfold").estimator_.n_rows_ == 2403
+    assert mixfold.load(tmp_path / "model.mixfold").estimator_.n_rows_ == 2402
 
     append(path, rows_from(100, 4))
     process, address = start(tmp_path, *settings)

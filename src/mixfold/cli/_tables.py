@@ -203,7 +203,6 @@ def reached_per_row(log_likelihood: float, bound: float) -> str:
 def threshold_in_words(detector: Any) -> str:
     """Which rows raise alarms, and how many are expected to."""
     rows = "normal rows" if detector.contamination is None else "rows"
-    expected = f"{100.0 * detector.rate_:g}% of {rows}"
-    if isfinite(detector.offset_):
-        return f"alarms below log-density {detector.offset_:.6g}, expected for {expected}"
-    return f"no alarms yet, then expected for {expected}"
+    known = isfinite(detector.offset_)
+    below = f"below log-density {detector.offset_:.6g}" if known else "none yet"
+    return f"{below} ({100.0 * detector.rate_:g}% of {rows})"

@@ -268,7 +268,7 @@ def _summarize(model: Any, detector: Any, watch: Watch, output: Path) -> None:
             "fewer components may be enough[/]"
         )
     if detector is not None:
-        out.print(threshold_in_words(detector))
+        out.print(f"alarms {threshold_in_words(detector)}")
     moved = getattr(model, "drift_columns_", ())
     for row, columns in zip(getattr(model, "drifts_", ()), moved, strict=True):
         most = ", ".join(f"{c} {far:+.1f}" for c, far in [*columns.items()][:MOVED])

@@ -73,7 +73,7 @@ def inspect(
     out = console()
     shown = _facts(_record(mixture, model), everything)
     if alarms:
-        shown.append(("detector", threshold_in_words(found)))
+        shown.append(("alarms", threshold_in_words(found)))
     out.print(facts(shown))
     chosen_families(mixture, out)
     components(mixture, out, everything)

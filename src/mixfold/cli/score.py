@@ -35,9 +35,10 @@ def score(
     progress: o.ShowProgress = False,
     json: o.Json = False,
 ) -> None:
-    """Write log-density, label and responsibilities of rows; 1 for alarms of a detector.
+    """Write log-density, label and responsibilities of rows.
 
     MODEL is a file that fit wrote; FILES need the columns it was fitted on.
+    The alarms of a detector are in a column too.
 
     Example: mixfold score model.mixfold 'days/*.parquet' -o scores.parquet
     """
@@ -71,7 +72,7 @@ def score(
     out.print(f"log-likelihood {likelihood:.6g} per row, {n:,} rows")
     out.print(f"of the best component alone {bound:.6g} per row")
     if total.threshold is not None:
-        out.print(f"{counted(total.alarms, 'row')}: {threshold_in_words(found)}")
+        out.print(f"{counted(total.alarms, 'alarm')} {threshold_in_words(found)}")
     print_plain(out, f"saved in {output}")
 
 

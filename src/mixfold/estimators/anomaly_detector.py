@@ -389,9 +389,7 @@ class AnomalyDetector(OutlierMixin, Guarded):  # type: ignore[misc]
         drawn = source.sample(IN_SAMPLE, np.random.default_rng(0))
         some = [*learned_scores(mixture, ArraySource(drawn.x, None, source.columns))]
         scores = unlearned_scores if self.contamination is None else learned_scores
-        threshold.learn_all(
-            np.concatenate([*learned_scores(mixture, sample)]), scores(mixture, source)
-        )
+        threshold.learn_all(np.concatenate(some), scores(mixture, source))
         if in_memory:
             self.decision_scores_ = np.concatenate([*learned_scores(mixture, source)])
             if self.contamination is not None:
