@@ -25,7 +25,7 @@ import numpy as np
 from _tables import heading
 from mixfold import Mixture
 from mixfold.report.watch_options import WatchOptions
-from mixfold.report.watching import watched
+from mixfold.report.watching import detector_of, watched
 from mixfold.sources.following import follow
 
 RATE, EVERY, PARTS = 278, 30.0, 10
@@ -86,7 +86,7 @@ def measure(learner: str, n: int, speed: float, browser: bool) -> list[str]:
             folder / "a.mixfold", folder / "a.checkpoint", EVERY / speed, interval=1.0 / speed
         )
         with (
-            watched(follow(path), mixture, options) as (watcher, address),
+            watched(follow(path), detector_of(mixture), options) as (watcher, address),
             page_in_browser(address, browser) as page,
             path.open("a") as file,
         ):

@@ -128,6 +128,7 @@ def test_cells_may_be_missing() -> None:
     one, blocks = detector(), detector()
     assert [a for row in x if (a := one.process_one(row))] == blocks.process_many(x)
     assert one.threshold_ < np.inf
+    assert [*one.explain_one([8.0, np.nan, -40.0])] == [2, 0]
     strange = blocks.process_one([8.0, np.nan, -40.0])
     assert strange is not None
     assert set(strange.columns) == {0, 2}

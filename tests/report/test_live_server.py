@@ -15,12 +15,12 @@ import pytest
 
 from mixfold import Mixture
 from mixfold.errors import OutputError
-from mixfold.report._alarm import EmpiricalQuantile
 from mixfold.report._live_page import LivePage
 from mixfold.report._live_server import LiveServer
 from mixfold.report._stream_watcher import StreamWatcher
-from mixfold.report._watched_model import MixtureWithQuantile
+from mixfold.report._watched_model import WatchedDetector
 from mixfold.report.watch_options import WatchOptions
+from mixfold.report.watching import detector_of
 from mixfold.sources.growing_iterable import GrowingIterable
 
 HANDSHAKE = {
@@ -34,7 +34,7 @@ HANDSHAKE = {
 @pytest.fixture(scope="module")
 def server() -> Iterator[LiveServer]:
     """The page of a stream that has not begun."""
-    model = MixtureWithQuantile(Mixture(n_components=2), EmpiricalQuantile.at(0.01))
+    model = WatchedDetector(detector_of(Mixture(n_components=2), 0.01))
     watcher = StreamWatcher(GrowingIterable([np.zeros((1, 2))]), model, WatchOptions())
 
     def show(document: object) -> None:

@@ -16,16 +16,15 @@ import pyarrow.parquet
 import pytest
 
 import mixfold
-from mixfold import Mixture
+from mixfold import AnomalyDetector, Mixture
 from mixfold.core.growing_source import GrowingSource
 from mixfold.core.value import equal
 from mixfold.errors import InvalidInputError, ModelFileError
-from mixfold.report._alarm import EmpiricalQuantile
 from mixfold.report._component_view import StableOrder, ellipses, importance, view_of
 from mixfold.report._stream_watcher import StreamWatcher
-from mixfold.report._watched_model import MixtureWithQuantile
+from mixfold.report._watched_model import WatchedDetector
 from mixfold.report.watch_options import WatchOptions
-from mixfold.report.watching import columns_of, learns_numbers, watch
+from mixfold.report.watching import columns_of, detector_of, learns_numbers, watch
 from mixfold.sources.following import follow
 from mixfold.sources.growing_iterable import GrowingIterable
 
@@ -66,7 +65,7 @@ def watcher_of(
     mixture = online() if mixture is None else mixture
     if isinstance(source, Path):
         source = follow(source, columns_of(mixture), learns_numbers(mixture))
-    model = MixtureWithQuantile(mixture, EmpiricalQuantile.at(rate))
+    model = WatchedDetector(detector_of(mixture, rate))
     made = StreamWatcher(source, model, WatchOptions(**{"interval": 0.05, **options}))
     STARTED.append(made)
     made.start()
@@ -112,17 +111,18 @@ def test_the_rows_of_a_file_are_learned_as_by_partial_fit(stream: Path) -> None:
     whole = online().partial_fit(pa.table(names))
     assert equal(found.model.mixture.params_, whole.params_)
     assert found.state.facts.n_rows == whole.n_rows_ == 3000
-    assert equal(mixfold.load("model.mixfold").params_, whole.params_)
+    assert equal(mixfold.load("model.mixfold").estimator_.params_, whole.params_)
 
 
 def test_rows_are_scored_before_they_are_learned() -> None:
-    mixture, x = online(), rows_from(600)
-    model = MixtureWithQuantile(mixture, EmpiricalQuantile.at(0.01))
-    assert len(model.learn(x[:200]).log_density) == 0
-    before = online().partial_fit(x[:200])
-    outcome = model.learn(x[200:])
-    np.testing.assert_array_equal(outcome.log_density, before.score_samples(x[200:]))
-    assert mixture.n_rows_ == 600
+    x, model = rows_from(600), WatchedDetector(detector_of(online(), 0.01))
+    assert len(model.learn(x[:200], 0).log_density) == 0
+    before = online().partial_fit(x[:256])
+    outcome = model.learn(x[200:], 200)
+    expected = before.score_samples(x[256:512])
+    np.testing.assert_allclose(outcome.log_density[:256], expected, rtol=1e-12)
+    assert len(outcome.log_density) == 344
+    assert model.mixture.n_rows_ == 600
 
 
 def test_pausing_leaves_rows_in_the_source(stream: Path) -> None:
@@ -144,7 +144,7 @@ def test_saving_works_at_any_time_also_while_paused(stream: Path) -> None:
     found.save()
     until(Path("here.mixfold").exists)
     until(lambda: found.state.facts.saved)
-    assert mixfold.load("here.mixfold").n_rows_ == 3000
+    assert mixfold.load("here.mixfold").estimator_.n_rows_ == 3000
 
 
 # restarting
@@ -231,7 +231,7 @@ def test_a_stream_with_other_columns_stops_and_the_model_is_saved(stream: Path) 
     assert found.error is not None
     assert "has 4 cells: 3 are needed" in found.error
     assert found.state.facts.status == "stopped"
-    assert mixfold.load("model.mixfold").n_rows_ == 3000
+    assert mixfold.load("model.mixfold").estimator_.n_rows_ == 3000
 
 
 def test_a_bad_row_stops_learning_on_request_after_those_before_it(stream: Path) -> None:
@@ -291,8 +291,8 @@ def test_an_iterable_is_learned_and_returned(
     stream: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     records = (dict(zip(NAMES, row, strict=True)) for row in rows_from(500).tolist())
-    model = watch(records, online(), exit_at_end=True)
-    assert model.n_rows_ == 500
+    detector = watch(records, online(), exit_at_end=True)
+    assert detector.estimator_.n_rows_ == 500
     assert capsys.readouterr().out.startswith("http://127.0.0.1:")
     with pytest.raises(InvalidInputError, match=r"unknown on_bad_row 'ask'"):
         watch([], online(), on_bad_row="ask")
@@ -311,44 +311,61 @@ def test_families_are_chosen_from_the_first_rows(stream: Path) -> None:
 # alarms
 
 
-def test_a_quantile_keeps_its_rate_for_rows_of_one_distribution() -> None:
-    rng, n_alarms, n = np.random.default_rng(0), 0, 0
-    for _ in range(20):
-        quantile = EmpiricalQuantile.at(0.01)
-        for _ in range(60):
-            scores = rng.standard_cauchy(100)
-            threshold = quantile.threshold
-            if threshold is not None:
-                n_alarms, n = n_alarms + int((scores < threshold).sum()), n + 100
-            quantile = quantile.after(scores)
-    assert n_alarms / n == pytest.approx(0.0099, rel=0.15)
-    assert len(quantile.latest) == 6000
-
-
-def test_a_quantile_needs_enough_scores_and_forgets_old_ones() -> None:
-    quantile = EmpiricalQuantile.at(0.001)
-    assert quantile.scores_needed == 999
-    assert quantile.after(np.zeros(998)).threshold is None
-    assert quantile.after(np.arange(999.0)).threshold == 0.0
-    assert quantile.window == 10_000
-    later = quantile.after(np.full(10_000, -5.0)).after(np.full(10_000, 3.0))
-    assert later.threshold == 3.0
-    with pytest.raises(InvalidInputError, match=r"rate is 0\.7"):
-        EmpiricalQuantile.at(0.7)
-
-
 def test_alarms_name_the_columns_that_made_them() -> None:
-    model = MixtureWithQuantile(online(), EmpiricalQuantile.at(0.01))
+    model = WatchedDetector(detector_of(online(), 0.01))
     x = rows_from(4000)
     for first in range(0, 4000, 500):
-        model.learn(pa.table(dict(zip(NAMES, x[first : first + 500].T, strict=True))))
+        model.learn(pa.table(dict(zip(NAMES, x[first : first + 500].T, strict=True))), first)
     strange = x[:3].copy()
     strange[1, 1] = 25.0
-    outcome = model.learn(pa.table(dict(zip(NAMES, strange.T, strict=True))))
+    outcome = model.learn(pa.table(dict(zip(NAMES, strange.T, strict=True))), 4000)
     (alarm,) = outcome.alarms
     assert (alarm.row, outcome.n_alarms) == (4002, 1)
     assert alarm.log_density < alarm.threshold
     assert [(cell.column, cell.value) for cell in alarm.cells] == [("b", "25")]
+
+
+def test_a_model_that_goes_on_is_scored_from_the_first_row_of_the_stream_on() -> None:
+    x = rows_from(3000)
+    strange = rows_from(600, 1)
+    strange[580] = 30.0
+    for given in (online().partial_fit(x), AnomalyDetector(online()).partial_fit(x)):
+        outcome = WatchedDetector(detector_of(given)).learn(strange, 0)
+        assert len(outcome.log_density) == 600
+        assert 581 in [alarm.row for alarm in outcome.alarms]
+        assert given.__sklearn_is_fitted__()
+
+
+def test_only_the_worst_rows_of_a_batch_are_explained() -> None:
+    model = WatchedDetector(detector_of(online(), 0.01))
+    model.learn(rows_from(4096), 0)
+    outcome = model.learn(rows_from(200, 1) + np.linspace(50.0, 4000.0, 200)[:, None], 4096)
+    assert outcome.n_alarms == 200
+    assert [alarm.row for alarm in outcome.alarms] == [*range(4277, 4297)]
+
+
+def test_a_detector_is_given_with_its_own_rate() -> None:
+    given = AnomalyDetector(online(), contamination=0.05)
+    assert detector_of(given).rate_ == 0.05
+    assert detector_of(AnomalyDetector()).rate_ == 0.01
+    assert detector_of(online()).rate_ == 0.001
+    with pytest.raises(InvalidInputError, match=r"false_alarm_rate is 0\.1, and the detector has"):
+        detector_of(given, 0.1)
+    with pytest.raises(InvalidInputError, match=r"mixture is a DriftAware"):
+        detector_of(mixfold.DriftAware())
+
+
+def test_a_checkpoint_continues_with_the_same_alarms(stream: Path) -> None:
+    keep: dict[str, Any] = {"checkpoint": Path("rows.checkpoint"), "rate": 0.01}
+    first = learned(stream, **keep)
+    write(stream, rows_from(1000, 1))
+    second, whole = learned(stream, **keep), learned(stream, rate=0.01)
+    rows = [[alarm.row for alarm in one.state.snapshot().alarms] for one in (first, second, whole)]
+    assert rows[0] + rows[1] == rows[2]
+    assert min(map(len, rows)) > 0
+    assert second.model.estimator.threshold_ == whole.model.estimator.threshold_
+    with pytest.raises(ModelFileError, match=r"it had false_alarm_rate=0\.01, and now"):
+        watcher_of(stream, checkpoint=Path("rows.checkpoint"))
 
 
 # what pages are given

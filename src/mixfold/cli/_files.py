@@ -33,28 +33,38 @@ def _bundled(file: str) -> Path:
     return known[file]()
 
 
-def load_mixture(path: Path) -> Any:
-    """The mixture in a model file."""
+def load_model(path: Path) -> Any:
+    """The mixture in a model file, or the detector of anomalies around one."""
     from sklearn.base import DensityMixin
 
-    from mixfold import load
+    from mixfold import AnomalyDetector, load
 
     model = load(read_stdin() if path == STDIN else path)
-    if not isinstance(model, DensityMixin):
+    if not isinstance(model, DensityMixin | AnomalyDetector):
         raise InvalidInputError(
             f"{path} holds a {type(model).__name__}, not a mixture: use mixfold.load in Python"
         )
     return model
 
 
+def mixture_of(model: Any) -> Any:
+    """A mixture, or that of a detector."""
+    return getattr(model, "estimator_", model)
+
+
+def load_mixture(path: Path) -> Any:
+    """The mixture in a model file."""
+    return mixture_of(load_model(path))
+
+
 def load_beside_rows(
     model: Path, files: Sequence[str], csv: Mapping[str, Any]
 ) -> tuple[Any, list[Location]]:
-    """The mixture in a model file, and the files of rows."""
+    """What `load_model` finds in a model file, and the files of rows."""
     from mixfold.cli._csv_options import found_files
 
     check_dashes([str(model), *files])
-    return load_mixture(model), found_files(bundled(files), csv)
+    return load_model(model), found_files(bundled(files), csv)
 
 
 def check_apart(outputs: Sequence[Path], inputs: Iterable[Location]) -> None:

@@ -78,3 +78,14 @@ def family_records(model: Any) -> list[dict[str, Any]]:
         {"column": one.column, "family": name_of(one.family), "reason": one.reason}
         for one in getattr(model, "chosen_families_", ())
     ]
+
+
+def detector_record(detector: Any) -> dict[str, Any]:
+    """The rate and the threshold of a detector; nothing for a mixture."""
+    from mixfold.estimators.anomaly_detector import AnomalyDetector
+
+    if not isinstance(detector, AnomalyDetector):
+        return {}
+    known = isfinite(detector.offset_)
+    rate = "false_alarm_rate" if detector.contamination is None else "contamination"
+    return {rate: detector.rate_, "threshold": detector.offset_ if known else None}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from math import isnan
+from math import isfinite, isnan
 from pathlib import Path
 from typing import Any
 
@@ -198,3 +198,11 @@ def reached_per_row(log_likelihood: float, bound: float) -> str:
     """The log-likelihood per row, and the lower bound if the learner maximises one."""
     suffix = "" if isnan(bound) else f" (bound {bound:.6g})"
     return f"{log_likelihood:.6g} per row{suffix}"
+
+
+def threshold_in_words(detector: Any) -> str:
+    """Which rows raise alarms, and how many are expected to."""
+    rows = "normal rows" if detector.contamination is None else "rows"
+    known = isfinite(detector.offset_)
+    below = f"below log-density {detector.offset_:.6g}" if known else "none yet"
+    return f"{below} ({100.0 * detector.rate_:g}% of {rows})"

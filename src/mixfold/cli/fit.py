@@ -36,16 +36,24 @@ def fit(
     unseen: o.Unseen = "error",
     weights: o.Weights = None,
     labels: o.Labels = None,
+    false_alarm_rate: Annotated[
+        float | None,
+        o.option(
+            "--false-alarm-rate",
+            metavar="RATE",
+            help="Save a detector that raises so many false alarms.",
+        ),
+    ] = None,
     csv: dict[str, Any],
     checkpoint: Annotated[
         Path | None,
-        o.option("--checkpoint", metavar="PATH", help="Save the fit here while it runs."),
+        o.option(
+            "--checkpoint", metavar="PATH", help="Save the fit here; also --resume, --force-resume."
+        ),
     ] = None,
     resume: Annotated[
         bool,
-        o.option(
-            "--resume", metavar=None, help="Resume from it (--force-resume: with other data)."
-        ),
+        o.option("--resume", metavar=None, help="Resume from the checkpoint.", hidden=True),
     ] = False,
     force_resume: Annotated[
         bool,
@@ -74,7 +82,7 @@ def fit(
     """
     from mixfold.cli._bar import Watch, budget_of
     from mixfold.cli._files import bundled, save_model
-    from mixfold.cli._records import check_json, print_json
+    from mixfold.cli._records import check_json, detector_record, print_json
     from mixfold.cli._settings import Settings
     from mixfold.cli._streams import check_dashes, with_stdin
     from mixfold.core.errors import InvalidInputError
@@ -101,17 +109,60 @@ def fit(
         missing,
         unseen,
     ).estimator()
+    _check_alarms(false_alarm_rate, weights, labels)
     going_on = "force" if force_resume else resume
     model.set_params(checkpoint=checkpoint, resume=going_on, cluster=cluster, engine=engine)
     data = found_files(bundled(files), csv)
     _check_outputs(model, output, force, [*data, Path(init)])
     watch = Watch(progress, budget_of(model.learner, max_iter), n_init)
-    _learn(model, with_csv(data, csv), {"sample_weight": weights, "labels": labels}, watch, output)
-    save_model(model, output)
+    rows = with_csv(data, csv)
+    _learn(model, rows, {"sample_weight": weights, "labels": labels}, watch, output)
+    detector = None
+    if false_alarm_rate is not None:
+        detector = _detector(model, rows, false_alarm_rate, output)
+    save_model(detector or model, output)
     if json:
-        print_json({**_record(model, watch), "saved_in": output})
+        print_json(
+            {**_record(model, watch), **detector_record(detector), "saved_in": output},
+        )
     else:
-        _summarize(model, watch, output)
+        _summarize(model, detector, watch, output)
+
+
+def _check_alarms(rate: float | None, weights: str | None, labels: str | None) -> None:
+    """Refuse settings of a detector before the fit begins."""
+    from mixfold.core.errors import InvalidInputError
+    from mixfold.estimators.anomaly_detector import AnomalyDetector
+    from mixfold.estimators.mixture import Mixture
+
+    if rate is None:
+        return
+    for option, column in (("--weights", weights), ("--labels", labels)):
+        if column is not None:
+            raise InvalidInputError(
+                f"{option} {column} and --false-alarm-rate {rate:g}: the threshold is that of rows "
+                "that count alike and have no labels; leave one of them out"
+            )
+    AnomalyDetector.from_mixture(Mixture(), false_alarm_rate=rate)
+
+
+def _detector(model: Any, rows: Any, rate: float, output: Path) -> Any:
+    """The detector around a fitted mixture; after an interrupt the mixture alone is saved."""
+    from mixfold.cli._files import save_model
+    from mixfold.cli._stopped import Stopped
+    from mixfold.cli._termination import INTERRUPTED, TERMINATED, Terminated
+    from mixfold.estimators.anomaly_detector import AnomalyDetector
+
+    try:
+        return AnomalyDetector.from_mixture(model, rows, false_alarm_rate=rate)
+    except KeyboardInterrupt as stop:
+        ended = isinstance(stop, Terminated)
+        how, code = ("terminated", TERMINATED) if ended else ("interrupted", INTERRUPTED)
+        save_model(model, output)
+        raise Stopped(
+            f"{how} while the threshold was computed; the mixture is saved in {output} without it",
+            code,
+        ) from None
 
 
 def _check_outputs(model: Any, output: Path, force: bool, inputs: list[Location]) -> None:
@@ -188,7 +239,7 @@ def _record(model: Any, watch: Watch) -> dict[str, Any]:
     }
 
 
-def _summarize(model: Any, watch: Watch, output: Path) -> None:
+def _summarize(model: Any, detector: Any, watch: Watch, output: Path) -> None:
     from mixfold.cli._tables import (
         chosen_families,
         components,
@@ -196,6 +247,7 @@ def _summarize(model: Any, watch: Watch, output: Path) -> None:
         counted,
         print_plain,
         reached_per_row,
+        threshold_in_words,
     )
 
     out = console(output)
@@ -215,6 +267,8 @@ def _summarize(model: Any, watch: Watch, output: Path) -> None:
             f"[yellow]{model.n_degenerate_} of {len(model.weights_)} components are degenerate: "
             "fewer components may be enough[/]"
         )
+    if detector is not None:
+        out.print(f"alarms {threshold_in_words(detector)}")
     moved = getattr(model, "drift_columns_", ())
     for row, columns in zip(getattr(model, "drifts_", ()), moved, strict=True):
         most = ", ".join(f"{c} {far:+.1f}" for c, far in [*columns.items()][:MOVED])

@@ -36,11 +36,12 @@ def impute(
     Example: mixfold impute model.mixfold visits.csv -o filled.csv
     """
     from mixfold.cli._bar import RowProgress
-    from mixfold.cli._files import check_apart, load_beside_rows
+    from mixfold.cli._files import check_apart, load_beside_rows, mixture_of
     from mixfold.cli._output import check_table, write_table
     from mixfold.cli._tables import console, print_plain
 
-    mixture, data = load_beside_rows(model, files, csv)
+    found, data = load_beside_rows(model, files, csv)
+    mixture = mixture_of(found)
     check_apart([output], [model, *data])
     check_table(output, format, force)
     source = mixture.open_rows(with_csv(data, csv))

@@ -37,15 +37,21 @@ def inspect(
 
     Example: mixfold inspect model.mixfold
     """
-    from mixfold.cli._files import load_beside_rows
+    from mixfold.cli._files import load_beside_rows, mixture_of
     from mixfold.cli._intervals import confidence_intervals, credible_intervals, print_intervals
-    from mixfold.cli._records import component_records, family_records, print_json
-    from mixfold.cli._tables import chosen_families, components, console, facts
+    from mixfold.cli._records import (
+        component_records,
+        detector_record,
+        family_records,
+        print_json,
+    )
+    from mixfold.cli._tables import chosen_families, components, console, facts, threshold_in_words
     from mixfold.core.checks import check_above
 
     if level is not None:
         check_above("--level", level, 0.0, 1.0)
-    mixture, data = load_beside_rows(model, files or [], csv)
+    found, data = load_beside_rows(model, files or [], csv)
+    mixture, alarms = mixture_of(found), detector_record(found)
     intervals = None
     if data:
         probability = LEVEL if level is None else level
@@ -57,6 +63,7 @@ def inspect(
         print_json(
             {
                 **_record(mixture, model),
+                **alarms,
                 "chosen_families": family_records(mixture),
                 "components": component_records(mixture),
                 **({} if intervals is None else {"level": probability, "intervals": intervals}),
@@ -64,7 +71,10 @@ def inspect(
         )
         return
     out = console()
-    out.print(facts(_facts(_record(mixture, model), everything)))
+    shown = _facts(_record(mixture, model), everything)
+    if alarms:
+        shown.append(("alarms", threshold_in_words(found)))
+    out.print(facts(shown))
     chosen_families(mixture, out)
     components(mixture, out, everything)
     out.print(f"[dim]A cell is the mean{_spread_in_words(mixture, out)}.[/]")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from mixfold.cli import _options as o
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from mixfold.core.source import Source
     from mixfold.sources.kept_columns import KeptColumns
 
-LOG_DENSITY, LABEL = "log_density", "label"
+LOG_DENSITY, LABEL, ALARM = "log_density", "label", "alarm"
 
 
 @csv_options
@@ -37,43 +38,53 @@ def score(
     """Write log-density, label and responsibilities of rows.
 
     MODEL is a file that fit wrote; FILES need the columns it was fitted on.
+    The alarms of a detector are in a column too.
 
     Example: mixfold score model.mixfold 'days/*.parquet' -o scores.parquet
     """
     from mixfold.cli._bar import RowProgress
-    from mixfold.cli._files import check_apart, load_beside_rows
+    from mixfold.cli._files import check_apart, load_beside_rows, mixture_of
     from mixfold.cli._output import check_table, write_table
-    from mixfold.cli._records import check_json, print_json
-    from mixfold.cli._tables import console, print_plain
+    from mixfold.cli._records import check_json, detector_record, print_json
+    from mixfold.cli._tables import console, counted, print_plain, threshold_in_words
 
     check_json(json, output)
-    mixture, data = load_beside_rows(model, files, csv)
+    found, data = load_beside_rows(model, files, csv)
+    mixture = mixture_of(found)
     mixture.set_params(n_threads=threads)
     check_apart([output], [model, *data])
     check_table(output, format, force)
     source = mixture.open_rows(with_csv(data, csv))
     kept = _kept(source, keep, mixture)
     shown = RowProgress("scoring", source.length, progress)
-    total = _Total()
+    total = _Total(getattr(found, "offset_", None))
     try:
         n = write_table(output, format, _scored(mixture, source, kept, total, shown))
     finally:
         shown.close()
     likelihood, bound = total.log_density / n, total.bound / n
     if json:
-        found = {"log_likelihood": likelihood, "best_component_alone": bound, "rows": n}
-        print_json({**found, "saved_in": output})
+        sums = {"log_likelihood": likelihood, "best_component_alone": bound, "rows": n}
+        alarms = {} if total.threshold is None else {"alarms": total.alarms}
+        print_json({**sums, **alarms, **detector_record(found), "saved_in": output})
         return
     out = console(output)
     out.print(f"log-likelihood {likelihood:.6g} per row, {n:,} rows")
     out.print(f"of the best component alone {bound:.6g} per row")
+    if total.threshold is not None:
+        out.print(f"{counted(total.alarms, 'alarm')} {threshold_in_words(found)}")
     print_plain(out, f"saved in {output}")
 
 
+@dataclass
 class _Total:
-    log_density = 0.0
-    bound = 0.0
-    rows = 0
+    """Sums over rows; with a threshold, those below it raise alarms."""
+
+    threshold: float | None
+    log_density: float = 0.0
+    bound: float = 0.0
+    rows: int = 0
+    alarms: int = 0
 
 
 def _kept(source: Source, keep: str | None, mixture: Any) -> KeptColumns | None:
@@ -87,7 +98,7 @@ def _kept(source: Source, keep: str | None, mixture: Any) -> KeptColumns | None:
     if not names:
         raise InvalidInputError(f"--keep is {keep!r}: name columns, as in --keep id,time")
     n = mixture.model_.k + mixture.model_.has_noise
-    taken = {LOG_DENSITY, LABEL, *_responsibility_names(n)}
+    taken = {LOG_DENSITY, LABEL, ALARM, *_responsibility_names(n)}
     for name in names:
         if name in taken:
             raise InvalidInputError(
@@ -117,7 +128,11 @@ def _scored(
         names = _responsibility_names(responsibilities.shape[1])
         columns = dict(zip(names, responsibilities.T, strict=True))
         copied = {} if kept is None else kept.take(len(label))
-        yield {**copied, LOG_DENSITY: log_density, LABEL: label, **columns}
+        alarms = {}
+        if total.threshold is not None:
+            alarms[ALARM] = (log_density < total.threshold).astype(np.int32)
+            total.alarms += int(alarms[ALARM].sum())
+        yield {**copied, LOG_DENSITY: log_density, **alarms, LABEL: label, **columns}
         shown.update(len(log_density))
     if not total.rows:
         raise SourceError("the files have no rows to score")

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from mixfold.cli import _options as o
 from mixfold.cli._csv_options import csv_options
+
+if TYPE_CHECKING:
+    from mixfold.estimators.anomaly_detector import AnomalyDetector
 
 
 @csv_options
@@ -31,9 +34,11 @@ def watch(
     missing: o.Missing = "marginalize",
     unseen: o.Unseen = "error",
     csv: dict[str, Any],
-    alarm_rate: Annotated[
+    false_alarm_rate: Annotated[
         float | None,
-        o.option("--alarm-rate", metavar="RATE", help="Rows that raise alarms; default 0.001."),
+        o.option(
+            "--false-alarm-rate", metavar="RATE", help="Normal rows with alarms; default 0.001."
+        ),
     ] = None,
     on_bad_row: Annotated[
         str, o.option("--on-bad-row", metavar="NAME", help="skip (default) or stop.")
@@ -75,18 +80,19 @@ def watch(
 
     Example: tail -f rides.csv | mixfold watch - -k 3 --learner drift-aware
     """
-    from mixfold.cli._files import check_model_output, load_mixture
+    from mixfold.cli._files import check_model_output, load_model, mixture_of
     from mixfold.cli._settings import Settings
     from mixfold.core.errors import InvalidInputError
     from mixfold.report.watch_options import WatchOptions
+    from mixfold.report.watching import detector_of
 
     if (components is None) == (model is None):
         raise InvalidInputError("give the number of components with -k, or a model with --model")
     if model is not None:
-        mixture = load_mixture(model)
-        mixture.set_params(n_threads=threads)
+        learns = load_model(model)
+        mixture_of(learns).set_params(n_threads=threads)
     else:
-        mixture = Settings(
+        learns = Settings(
             components or 1,
             family,
             covariance,
@@ -106,8 +112,8 @@ def watch(
     options = WatchOptions(
         output, checkpoint, checkpoint_every, on_bad_row, exit_at_end, tell=_say_message
     )
-    rate = 0.001 if alarm_rate is None else alarm_rate
-    _watch(source, mixture, csv, options, rate, port, open_browser)
+    detector = detector_of(learns, false_alarm_rate)
+    _watch(source, detector, csv, options, port, open_browser)
 
 
 def _say_message(message: str) -> None:
@@ -128,10 +134,9 @@ def _check_paths(source: str, output: Path, checkpoint: Path | None) -> None:
 
 def _watch(
     source: str,
-    mixture: Any,
+    detector: AnomalyDetector,
     csv: dict[str, Any],
     options: Any,
-    alarm_rate: float,
     port: int | None,
     open_browser: bool,
 ) -> None:
@@ -143,15 +148,15 @@ def _watch(
     from mixfold.sources.csv_files import PLAIN, CsvOptions
     from mixfold.sources.following import follow
 
+    mixture = detector.estimator_
     followed = follow(
         source, columns_of(mixture), learns_numbers(mixture), CsvOptions(**csv) if csv else PLAIN
     )
     try:
         watcher = watch_source(
             followed,
-            mixture,
+            detector,
             options,
-            alarm_rate=alarm_rate,
             port=port,
             ready=lambda address: print(f"the page is at {address}", flush=True),
             open_browser=open_browser,

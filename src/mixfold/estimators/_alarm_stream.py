@@ -12,6 +12,7 @@ from math import inf
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mixfold.core.checks import check_array, check_count, check_kind
 from mixfold.core.errors import InvalidInputError
@@ -61,19 +62,28 @@ class AlarmStreamState:
         check_array("scores", self.scores, (len(self.scores),), -inf, inf)
 
 
-class Unusual(NamedTuple):
-    """Rows that raised alarms, their numbers on the stream, scores, and the threshold."""
+class ScoredRows(NamedTuple):
+    """Rows of a stream, the number of the first, and their scores before they were learned."""
 
-    numbers: list[int]
+    first: int
     x: Array
-    scores: list[float]
+    scores: Array
     threshold: float
     evaluator: RowEvaluator
 
+    def unusual(self) -> NDArray[np.intp]:
+        """Which of the rows raise alarms, counted from 0."""
+        return np.flatnonzero(self.scores > self.threshold)
+
     def alarms(self) -> Iterator[Alarm]:
-        """An alarm for every row, with the columns that made it."""
-        for number, row, score in zip(self.numbers, self.x, self.scores, strict=True):
-            yield Alarm(number, score, self.threshold, self._columns(row))
+        """An alarm for every row that raises one, with the columns that made it."""
+        return map(self.alarm, self.unusual().tolist())
+
+    def alarm(self, i: int) -> Alarm:
+        """The alarm of row i, counted from 0."""
+        return Alarm(
+            self.first + i, float(self.scores[i]), self.threshold, self._columns(self.x[i])
+        )
 
     def _columns(self, row: Array) -> dict[Any, float]:
         evaluator = self.evaluator
@@ -93,6 +103,11 @@ def unusual_columns(
     return {j if names is None else names[j]: float(cells[j]) for j in order}
 
 
+def numbers_of(mixture: Mixture, evaluator: RowEvaluator, x: Any) -> Array:
+    """A row as numbers, NaN for missing cells."""
+    return x if evaluator.takes(x) else mixture._numbers_of(x, evaluator)
+
+
 class AlarmStream:
     """Learns rows and says which of them are unusual."""
 
@@ -102,7 +117,7 @@ class AlarmStream:
         self._scores: list[float] = []
         self._in_block = self.n_rows = self.n_scored = self.n_alarms = 0
 
-    def learn_one(self, x: Any) -> Unusual | None:
+    def learn_one(self, x: Any) -> ScoredRows | None:
         """Learn one row; it is returned if it raises an alarm."""
         evaluator, threshold = self.evaluator, self.threshold
         if evaluator is None:
@@ -110,13 +125,16 @@ class AlarmStream:
             self._count(1)
             return None
         found = None
-        own, row = self.mixture._evaluated_by(evaluator, x)
+        row = numbers_of(self.mixture, evaluator, x)
+        own, _ = self.mixture._evaluated_by(evaluator, row)
+        if own is not evaluator:  # not the distribution of the observed columns, as in blocks
+            own = evaluator.for_missing
         score, level = -own.log_density(row), threshold.level
         if score <= threshold.extreme_level or not threshold.leave_out():
             self.mixture.learn_one(row)
             self._scores.append(score)
         if score > level:
-            found = Unusual([self.n_rows], row[None], [score], level, evaluator)
+            found = ScoredRows(self.n_rows, row[None], np.array([score]), level, evaluator)
         self._count(1, level, int(score > level))
         return found
 
@@ -127,8 +145,8 @@ class AlarmStream:
         evaluator, row = self.mixture._evaluated_by(self.evaluator, x)
         return -evaluator.log_density(row)
 
-    def learn(self, rows: Rows, columns: Any, number: int) -> Iterator[Unusual]:
-        """Learn rows, and iterate over those that raise alarms, block by block.
+    def learn(self, rows: Rows, columns: Any, number: int) -> Iterator[ScoredRows]:
+        """Learn rows, and iterate over those that are scored before, block by block.
 
         `number` is that of the first row in the user's data, for messages.
         """
@@ -139,7 +157,7 @@ class AlarmStream:
             yield from self._learn_part(x, columns, range(number + first, number + len(rows)))
             first += len(part)
 
-    def _learn_part(self, x: Array, columns: Any, numbers: range) -> Iterator[Unusual]:
+    def _learn_part(self, x: Array, columns: Any, numbers: range) -> Iterator[ScoredRows]:
         """Learn rows that end with the block or before."""
         evaluator, level = self.evaluator, self.threshold.level
         if evaluator is None:
@@ -156,11 +174,9 @@ class AlarmStream:
         if kept.any():
             self.mixture.partial_fit(ArraySource(x[kept], None, columns))
             self._scores += scores[kept].tolist()
-        unusual = np.flatnonzero(scores > level)
-        own_numbers = (self.n_rows + unusual).tolist()
-        self._count(len(x), level, len(unusual))
-        if len(unusual):
-            yield Unusual(own_numbers, x[unusual], scores[unusual].tolist(), level, evaluator)
+        found = ScoredRows(self.n_rows, x, scores, level, evaluator)
+        self._count(len(x), level, len(found.unusual()))
+        yield found
 
     def _count(self, n: int, level: float = inf, n_alarms: int = 0) -> None:
         """Count rows that were learned; at the end of a block threshold and parameters are new."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
 from pathlib import Path
@@ -14,10 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from mixfold.core.checks import check_above, check_kind, check_whole
 from mixfold.core.errors import InvalidInputError
-from mixfold.core.rows import Array
 from mixfold.core.source import Source
 from mixfold.estimators._alarm import Alarm
-from mixfold.estimators._alarm_stream import AlarmStream, Unusual, unusual_columns
+from mixfold.estimators._alarm_stream import AlarmStream, ScoredRows, numbers_of, unusual_columns
 from mixfold.estimators._edge import is_source
 from mixfold.estimators._guarded import Guarded
 from mixfold.estimators._learned_alarms import LearnedAlarms
@@ -59,9 +58,11 @@ class AnomalyDetector(OutlierMixin, Guarded):  # type: ignore[misc]
     estimator_ : Mixture
         The fitted mixture.
     threshold_ : float
-        The largest score that is no alarm; infinite for the first 512 rows of a stream.
+        The largest score that is no alarm; infinite for the first rows of a stream, 512 at most.
     offset_ : float
         `-threshold_`, the smallest log-density that is no alarm, as in scikit-learn.
+    rate_ : float
+        `contamination` or `false_alarm_rate`, whichever was given.
     n_scored_, n_alarms_ : int
         How many rows of the stream were compared with a threshold, and how many raised an alarm.
     decision_scores_, labels_ : arrays
@@ -113,6 +114,28 @@ class AnomalyDetector(OutlierMixin, Guarded):  # type: ignore[misc]
         self.false_alarm_rate = false_alarm_rate
         self.window = window
 
+    @classmethod
+    def from_mixture(cls, mixture: Mixture, X: Any = None, **settings: Any) -> Self:
+        """A detector that begins with a mixture as it is, fitted or not.
+
+        Parameters
+        ----------
+        mixture : Mixture
+        X : the rows that the mixture was fitted to, default=None
+            From their scores comes the threshold. Without them it comes from the next 256 rows.
+        **settings : as of the class
+        """
+        check_kind("mixture", mixture, Mixture)
+        found = cls(mixture, **settings)
+        found._begin()
+        found._stream.mixture = copy(mixture)
+        if X is not None:
+            check_is_fitted(mixture)
+            found._place_threshold(found._open(X), in_memory=not is_source(X))
+        if mixture.__sklearn_is_fitted__():
+            found._stream.begin_block()
+        return found
+
     # learning
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -161,7 +184,12 @@ class AnomalyDetector(OutlierMixin, Guarded):  # type: ignore[misc]
     def process_many(self, X: Any) -> list[Alarm]:
         """Score more rows of a stream, then learn them: their alarms."""
         with self._continuing() as model:
-            return [alarm for found in model._unusual(model._open(X)) for alarm in found.alarms()]
+            return [alarm for found in model._scored(model._open(X)) for alarm in found.alarms()]
+
+    def process_blocks(self, X: Any) -> list[ScoredRows]:
+        """The same as `process_many`: all rows with their scores, which make alarms on request."""
+        with self._continuing() as model:
+            return [*model._scored(model._open(X))]
 
     # evaluation
 
@@ -194,8 +222,10 @@ class AnomalyDetector(OutlierMixin, Guarded):  # type: ignore[misc]
         It is -log p(x_j | others), as in the alarms of `process_one`.
         """
         check_is_fitted(self)
-        mixture, known = self.estimator_, self._stream.evaluator
-        evaluator, row = mixture._evaluated_by(known or mixture._row_evaluator(), x)
+        mixture = self.estimator_
+        evaluator = self._stream.evaluator or mixture._row_evaluator()
+        row = numbers_of(mixture, evaluator, x)
+        mixture._evaluated_by(evaluator, row)  # refuses invalid values
         return unusual_columns(evaluator.model, evaluator.params, row, evaluator.names)
 
     def save(self, path: str | Path) -> None:
@@ -222,6 +252,11 @@ class AnomalyDetector(OutlierMixin, Guarded):  # type: ignore[misc]
     def offset_(self) -> float:
         """The smallest log-density that is no alarm."""
         return -float(self._known("offset_").threshold.level)
+
+    @property
+    def rate_(self) -> float:
+        """The promised fraction of alarms."""
+        return float(self._known("rate_").threshold.rate)
 
     @property
     def n_scored_(self) -> int:
@@ -330,8 +365,8 @@ class AnomalyDetector(OutlierMixin, Guarded):  # type: ignore[misc]
             )
         return source
 
-    def _unusual(self, source: Source) -> Iterator[Unusual]:
-        """Learn the rows of a source, and iterate over those that raise alarms."""
+    def _scored(self, source: Source) -> Iterator[ScoredRows]:
+        """Learn the rows of a source, and iterate over those that were scored before."""
         first = 0
         for rows in source.blocks():
             yield from self._stream.learn(rows.on_host(), source.columns, first)
@@ -339,25 +374,24 @@ class AnomalyDetector(OutlierMixin, Guarded):  # type: ignore[misc]
         check_some(first, first)
 
     def _learn(self, source: Source) -> None:
-        for _ in self._unusual(source):
+        for _ in self._scored(source):
             pass
 
     def _fit(self, source: Source, in_memory: bool) -> None:
-        """Fit the mixture; scores of all rows make the threshold."""
-        mixture, threshold = self.estimator_, self._stream.threshold
-        mixture.fit(source)
-        drawn = source.sample(IN_SAMPLE, np.random.default_rng(0))
-        sample = ArraySource(drawn.x, None, source.columns)
-        scores = unlearned_scores if self.contamination is None else learned_scores
-        threshold.learn_all(joined(learned_scores(mixture, sample)), scores(mixture, source))
+        """Fit the mixture; the scores of all rows make the threshold."""
+        self.estimator_.fit(source)
+        self._place_threshold(source, in_memory)
         self._stream.begin_block()
+
+    def _place_threshold(self, source: Source, in_memory: bool) -> None:
+        """Compute the threshold from the scores of the rows of the fit."""
+        mixture, threshold = self.estimator_, self._stream.threshold
+        drawn = source.sample(IN_SAMPLE, np.random.default_rng(0))
+        some = [*learned_scores(mixture, ArraySource(drawn.x, None, source.columns))]
+        scores = unlearned_scores if self.contamination is None else learned_scores
+        threshold.learn_all(np.concatenate(some), scores(mixture, source))
         if in_memory:
-            self.decision_scores_ = joined(learned_scores(mixture, source))
+            self.decision_scores_ = np.concatenate([*learned_scores(mixture, source)])
             if self.contamination is not None:
                 threshold.divide(self.decision_scores_)
             self.labels_ = (self.decision_scores_ > threshold.level).astype(np.int64)
-
-
-def joined(blocks: Iterable[Array]) -> Array:
-    """The numbers of all blocks."""
-    return np.concatenate([*blocks])

@@ -13,9 +13,9 @@ from mixfold.core.growing_source import Arrived, BadRow, GrowingSource, in_good_
 from mixfold.report._watch_checkpoint import (
     StreamCounts,
     WatchCheckpoint,
-    model_for_checkpoint,
     read_checkpoint,
-    restored_mixture,
+    restored_model,
+    saved_model,
     settings_of,
     write_checkpoint,
 )
@@ -41,7 +41,7 @@ class StreamWatcher:
         self.state = WatchState(model.mixture.n_components, options.interval)
         self.finished = Event()  # the source has ended, or learning has stopped
         self.error: str | None = None
-        self._settings = settings_of(model.mixture)
+        self._settings = settings_of(model.estimator)
         self._paused, self._closing, self._wake = Event(), Event(), Event()
         self._save_wanted = Event()
         self._bad_in_a_row = self._n_bad = 0
@@ -98,8 +98,7 @@ class StreamWatcher:
         if found is None or path is None:
             return
         if found.model is not None:
-            self.model.mixture = restored_mixture(path, found.model)
-        self.model.restore(found.alarms)
+            self.model.estimator = restored_model(path, found.model)
         self.source.seek(found.position)
         counts = found.counts
         self._n_bad, self._saved_rows = counts.bad, counts.learned
@@ -160,7 +159,7 @@ class StreamWatcher:
             self._count_bad(bad)
 
     def _learn_part(self, rows: Any) -> None:
-        self.state.add(self.model.learn(rows), rows)
+        self.state.add(self.model.learn(rows, self.n_rows), rows)
 
     def _count_bad(self, bad: Sequence[BadRow]) -> None:
         self._n_bad += len(bad)
@@ -232,12 +231,12 @@ class StreamWatcher:
 
     def _save_model(self) -> None:
         path = self.options.output
-        mixture = self.model.mixture
-        if not mixture.__sklearn_is_fitted__():
+        model = self.model.estimator
+        if not model.__sklearn_is_fitted__():
             self._tell("nothing was learned yet, so there is nothing to save")
             return
         try:
-            mixture.save(path)
+            model.save(path)
         except (MixfoldError, OSError) as error:
             self._tell(f"the model is not saved: {error}")
             self.state.set(saved=f"not saved: {error}")
@@ -261,8 +260,7 @@ class StreamWatcher:
         return WatchCheckpoint(
             self.source.name,
             self._settings,
-            model_for_checkpoint(self.model.mixture),
-            self.model.state(),
+            saved_model(self.model.estimator),
             self.source.position,
             StreamCounts(facts.n_rows, facts.n_scored, facts.n_alarms, facts.n_bad),
         )

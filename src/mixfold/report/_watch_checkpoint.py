@@ -1,4 +1,4 @@
-"""Checkpoints of a stream: the model, what raises alarms, and the position in the source."""
+"""Checkpoints of a stream: the detector, and the position in the source."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mixfold.fitting.files import write
 from mixfold.fitting.reading import read
 
 LONGEST = 120  # characters of a setting
-NOT_COMPARED = (*PLACES, "n_threads", "verbose")
+NOT_COMPARED = (*PLACES, "n_threads", "verbose", "estimator")  # whose settings are compared
 
 
 @value
@@ -38,27 +38,26 @@ class StreamCounts:
 class WatchCheckpoint:
     """Everything from which learning a stream continues; `model` is None before the first row.
 
-    `settings` are those of the mixture, as texts.
+    `settings` are those of the detector and its mixture, as texts.
     """
 
     source: str
     settings: list[str]
     model: SavedModel | None
-    alarms: Any
     position: GrowingPosition
     counts: StreamCounts
 
 
-def settings_of(mixture: Any) -> list[str]:
-    """The settings of a mixture that must be the same when a stream continues."""
-    found = mixture.get_params(deep=False)
+def settings_of(detector: Any) -> list[str]:
+    """The settings of a detector that must be the same when a stream continues."""
+    found = detector.estimator_.get_params(deep=False) | detector.get_params(deep=False)
     shown = (f"{name}={' '.join(repr(one).split())}" for name, one in found.items())
     return [text[:LONGEST] for text in shown if text.partition("=")[0] not in NOT_COMPARED]
 
 
-def model_for_checkpoint(mixture: Any) -> SavedModel | None:
-    """What a checkpoint holds of a mixture, which goes on learning."""
-    return taken_apart(copy(mixture)) if mixture.__sklearn_is_fitted__() else None
+def saved_model(detector: Any) -> SavedModel | None:
+    """What a checkpoint holds of a detector, which goes on learning."""
+    return taken_apart(copy(detector)) if detector.__sklearn_is_fitted__() else None
 
 
 def write_checkpoint(path: Path, checkpoint: WatchCheckpoint) -> None:
@@ -94,8 +93,8 @@ def read_checkpoint(path: Path, source: str, settings: list[str]) -> WatchCheckp
     return found
 
 
-def restored_mixture(path: Path, saved: SavedModel) -> Any:
-    """The mixture of a checkpoint."""
+def restored_model(path: Path, saved: SavedModel) -> Any:
+    """The detector of a checkpoint."""
     classes = {cls.__name__: cls for cls in find_all("estimators").values()}
     try:
         return restored(saved, classes)

@@ -5,22 +5,25 @@ from __future__ import annotations
 import webbrowser
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mixfold.core.errors import MissingExtraError
+from mixfold.core.errors import InvalidInputError, MissingExtraError
 from mixfold.core.growing_source import GrowingSource
 from mixfold.core.registry import is_called
+from mixfold.estimators.anomaly_detector import AnomalyDetector
+from mixfold.estimators.mixture import Mixture
 from mixfold.families.product import Product
-from mixfold.report._alarm import EmpiricalQuantile
 from mixfold.report._live_page import LivePage
 from mixfold.report._live_server import LiveServer
 from mixfold.report._stream_watcher import StreamWatcher
-from mixfold.report._watched_model import MixtureWithQuantile
+from mixfold.report._watched_model import WatchedDetector
 from mixfold.report.watch_options import WatchOptions
 from mixfold.sources.growing_iterable import GrowingIterable
 
+OFTEN = 0.001  # the rate of false alarms if none is given
 LOOK = 0.2  # seconds between looks whether learning has ended
 
 
@@ -39,12 +42,27 @@ def columns_of(mixture: Any, columns: Sequence[str] | None = None) -> list[str] 
     return None if chosen is None else list(chosen)
 
 
+def detector_of(model: Any, false_alarm_rate: float | None = None) -> AnomalyDetector:
+    """The detector that learns a stream: the one that is given, or one around a mixture."""
+    if not isinstance(model, AnomalyDetector):
+        rate = OFTEN if false_alarm_rate is None else false_alarm_rate
+        return AnomalyDetector.from_mixture(model, false_alarm_rate=rate)
+    if false_alarm_rate is not None:
+        raise InvalidInputError(
+            f"false_alarm_rate is {false_alarm_rate!r}, and the detector has a rate of its own: "
+            "leave one of them out"
+        )
+    if hasattr(model, "estimator_"):
+        return copy(model)
+    settings = model.get_params(deep=False)
+    return AnomalyDetector.from_mixture(settings.pop("estimator") or Mixture(), **settings)
+
+
 @contextmanager
 def watched(
     source: GrowingSource,
-    mixture: Any,
+    detector: AnomalyDetector,
     options: WatchOptions,
-    alarm_rate: float = 0.001,
     port: int | None = None,
 ) -> Iterator[tuple[StreamWatcher, str]]:
     """A thread that learns the rows of a source, and the address of its page.
@@ -52,8 +70,7 @@ def watched(
     At the end everything is saved, and the page is not served any more.
     """
     _check_bokeh()
-    model = MixtureWithQuantile(mixture, EmpiricalQuantile.at(alarm_rate))
-    watcher = StreamWatcher(source, model, options)
+    watcher = StreamWatcher(source, WatchedDetector(detector), options)
     server = LiveServer(partial(LivePage, watcher), port)
     try:
         server.start()
@@ -66,10 +83,9 @@ def watched(
 
 def watch_source(
     source: GrowingSource,
-    mixture: Any,
+    detector: AnomalyDetector,
     options: WatchOptions,
     *,
-    alarm_rate: float = 0.001,
     port: int | None = None,
     ready: Callable[[str], None] = print,
     open_browser: bool = False,
@@ -80,7 +96,7 @@ def watch_source(
     when the source has ended or learning has stopped; otherwise the page stays up until an
     interrupt, which is raised when everything is saved.
     """
-    with watched(source, mixture, options, alarm_rate, port) as (watcher, address):
+    with watched(source, detector, options, port) as (watcher, address):
         ready(address)
         if open_browser:
             webbrowser.open(address)
@@ -98,14 +114,14 @@ def _check_bokeh() -> None:
 
 def watch(
     items: Iterable[Any],
-    mixture: Any,
+    model: Any,
     *,
     output: str | Path = "model.mixfold",
     checkpoint: str | Path | None = None,
     checkpoint_every: float = 30.0,
     on_bad_row: str = "skip",
     exit_at_end: bool = False,
-    alarm_rate: float = 0.001,
+    false_alarm_rate: float | None = None,
     port: int | None = None,
     open_browser: bool = False,
     name: str = "the iterable",
@@ -113,16 +129,16 @@ def watch(
     """Learn the items of an iterable as they come, and show a live page on this machine.
 
     Rows are scored before they are learned. The page shows their log-density, the components, the
-    speed, and alarms: rows below the threshold that a fraction `alarm_rate` of the latest rows is
-    below, with the columns that made them. It prints its address, and is served until Ctrl-C.
+    speed, and the alarms of an `AnomalyDetector`, with the columns that made them. It prints its
+    address, and is served until Ctrl-C.
 
     Parameters
     ----------
     items : iterable
         Dicts of columns, rows of numbers, or tables and arrays of several rows; for example the
         values of the messages of a Kafka consumer.
-    mixture : Mixture
-        The model that learns, fitted or not; it is changed.
+    model : Mixture or AnomalyDetector
+        The mixture that learns, fitted or not, or a detector with a rate of its own.
     output : path, default="model.mixfold"
         The model file, written when the page is asked to save and when learning stops.
     checkpoint : path, default=None
@@ -134,8 +150,8 @@ def watch(
         What to do with rows that cannot be read or learned.
     exit_at_end : bool, default=False
         Return when the iterable ends, instead of serving the page until Ctrl-C.
-    alarm_rate : float, default=0.001
-        The fraction of rows that raise alarms if nothing is unusual.
+    false_alarm_rate : float, default=None
+        The fraction of normal rows that raise alarms; None is 0.001, or that of the detector.
     port : int, default=None
         The port of the page; None is a free one.
     open_browser : bool, default=False
@@ -144,7 +160,7 @@ def watch(
 
     Returns
     -------
-    The mixture with what it has learned.
+    The `AnomalyDetector` that has learned, whose mixture is `estimator_`. `output` holds it too.
 
     Examples
     --------
@@ -152,14 +168,15 @@ def watch(
     >>> from mixfold import Mixture, datasets
     >>> from mixfold.report import watch
     >>> rows = ({"eruption": a, "wait": b} for a, b in datasets.load_faithful().tolist())
-    >>> model = Mixture(n_components=2, random_state=0)
+    >>> mixture = Mixture(n_components=2, random_state=0)
     >>> file = os.path.join(tempfile.mkdtemp(), "faithful.mixfold")
-    >>> model = watch(rows, model, output=file, exit_at_end=True)  # doctest: +ELLIPSIS
+    >>> detector = watch(rows, mixture, output=file, exit_at_end=True)  # doctest: +ELLIPSIS
     http://127.0.0.1:.../
-    >>> model.n_rows_
+    >>> detector.estimator_.n_rows_
     272
     """
-    columns, numbers = columns_of(mixture), learns_numbers(mixture)
+    detector = detector_of(model, false_alarm_rate)
+    columns, numbers = columns_of(detector.estimator_), learns_numbers(detector.estimator_)
     options = WatchOptions(
         Path(output),
         None if checkpoint is None else Path(checkpoint),
@@ -169,10 +186,9 @@ def watch(
     )
     watcher = watch_source(
         GrowingIterable(items, columns, numbers, name),
-        mixture,
+        detector,
         options,
-        alarm_rate=alarm_rate,
         port=port,
         open_browser=open_browser,
     )
-    return watcher.model.mixture
+    return watcher.model.estimator
