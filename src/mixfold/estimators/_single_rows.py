@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mixfold.core.missing_cells import has_missing
 from mixfold.core.rows import Array, Rows
 from mixfold.estimators._edge import check_rows
 from mixfold.estimators._learned import Learned
@@ -56,13 +55,14 @@ class SingleRows(Streaming):
         """A row as numbers, and the evaluator, or that for missing cells."""
         if not evaluator.takes(x):
             x = self._numbers_of(x, evaluator)
-        if evaluator.is_usual(x):
+        if evaluator.bounds.contain(x):
             return evaluator, x
-        if self._allows_missing and has_missing(x):
-            there = x == x  # noqa: PLR0124 - false for NaN
-            smaller = evaluator.of_observed(there)
-            if smaller is not None and smaller.is_usual(x[there]):
-                return smaller, x[there]
+        there = x == x  # noqa: PLR0124 - false for NaN
+        pattern = there.tobytes()
+        if self._allows_missing and b"\0" in pattern:
+            smaller, observed = evaluator.of_observed(pattern), x[there]
+            if smaller is not None and smaller.bounds.contain(observed):
+                return smaller, observed
             evaluator = evaluator.for_missing
         names = getattr(self, "feature_names_in_", None)
         check_rows(evaluator.model.family, names, Rows(x[None]), [0])
@@ -70,8 +70,9 @@ class SingleRows(Streaming):
 
     def _numbers_of(self, x: Any, evaluator: RowEvaluator) -> Array:
         """The numbers of a row in the order of the columns."""
-        if type(x) is dict and evaluator.is_plain(x):
-            return evaluator.in_order(x)
+        plain = evaluator.numbers(x) if type(x) is dict else None
+        if plain is not None:
+            return plain
         if isinstance(x, dict):
             numbers, get = evaluator.cells.number, x.get
             x = [numbers(name, get(name)) for name in self._names_of(x)]
