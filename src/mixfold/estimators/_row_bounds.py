@@ -85,7 +85,9 @@ def _independent(family: Family, d: int) -> Iterator[Interval]:
     supports = family.supports(d)
     low = np.clip([one.low for one in supports], -_MOST, _MOST)
     high = np.clip([one.high for one in supports], -_MOST, _MOST)
-    low = np.where(family.out_of_support(low[None]), np.nextafter(low, np.inf), low)[0]
-    high = np.where(family.out_of_support(high[None]), np.nextafter(high, -np.inf), high)[0]
-    for *ends, support in zip(low.tolist(), high.tolist(), supports, strict=True):
-        yield Interval(*ends, support.whole)
+    found = family.out_of_support(np.stack([low, high]))
+    assert found is not None
+    low = np.where(found[0], np.nextafter(low, np.inf), low)
+    high = np.where(found[1], np.nextafter(high, -np.inf), high)
+    for least, most, support in zip(low.tolist(), high.tolist(), supports, strict=True):
+        yield Interval(least, most, support.whole)
