@@ -134,6 +134,10 @@ class UpdatesByRow(Protocol):
         """Step sizes of the next rows."""
         ...
 
+    def estimates_last(self, state: Any) -> bool:
+        """Whether the estimate is the last parameters, those that updates change."""
+        ...
+
     def warm_up_rows(self, state: Any, n: int) -> int:
         """For how many of the next n rows parameters are not updated."""
         ...
@@ -176,6 +180,7 @@ class CompiledRowStream(RowStream):
         state = learned.stream.state
         updater.draw_from(state.seed, state.rows)
         self._last: tuple[int, Any] = (-1, None)  # parameters after so many rows
+        self.can_evaluate = bool(learned.learner.estimates_last(state))
 
     @property
     def done(self) -> int:
@@ -201,6 +206,11 @@ class CompiledRowStream(RowStream):
             state, done = self.moment()
             self._last = done, self._from.learner.estimate(self.backend, state)
         return self._last[1]
+
+    def evaluate(self, x: Array, responsibilities: bool) -> tuple[Array, Array | None]:
+        """log p of every row under the current parameters and, if wanted, responsibilities."""
+        with self._lock:
+            return self._updater.evaluate(x, responsibilities)
 
     def _plan(self, done: int) -> Planned:
         learner, state = self._from.learner, self._from.stream.state

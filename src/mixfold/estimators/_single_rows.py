@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 from mixfold.core.rows import Array, Rows
 from mixfold.estimators._edge import check_rows
 from mixfold.estimators._learned import Learned
+from mixfold.estimators._live_row_evaluator import LiveRowEvaluator
 from mixfold.estimators._row_evaluator import RowEvaluator
 from mixfold.estimators._row_stream import FLOAT64, CompiledRowStream
 from mixfold.estimators._streaming import Streaming
@@ -20,6 +21,7 @@ class SingleRows(Streaming):
     """A mixture that evaluates one row in some microseconds."""
 
     _evaluator: tuple[Any, RowEvaluator, Any] | None = None  # for these parameters, and its stream
+    _on_stream: LiveRowEvaluator | None = None
 
     def score_one(self, x: Any) -> float:
         """Log-density of one row, given as an array of d numbers or a dict of columns.
@@ -47,8 +49,18 @@ class SingleRows(Streaming):
             return super().score_samples(X)
         return np.array([self.score_one(X[0])])
 
-    def _evaluated_one(self, x: Any) -> tuple[RowEvaluator, Array]:
+    def _evaluated_one(self, x: Any) -> tuple[RowEvaluator | LiveRowEvaluator, Array]:
         """A row as numbers, and what evaluates it under the current parameters."""
+        live = self.__dict__.get("_live")
+        if isinstance(live, CompiledRowStream) and live.can_evaluate:
+            on_stream = self._on_stream
+            if on_stream is None or on_stream.stream is not live:
+                on_stream = LiveRowEvaluator(self._row_evaluator(), live)
+                self._on_stream = on_stream
+            known = on_stream.known
+            row = x if known.takes(x) else self._numbers_of(x, known)
+            if known.bounds.contain(row):
+                return on_stream, row
         return self._evaluated_by(self._row_evaluator(), x)
 
     def _evaluated_by(self, evaluator: RowEvaluator, x: Any) -> tuple[RowEvaluator, Array]:
@@ -116,5 +128,6 @@ class SingleRows(Streaming):
 
     def __getstate__(self) -> Any:
         state = super().__getstate__()
-        state.pop("_evaluator", None)
+        for name in ("_evaluator", "_on_stream"):
+            state.pop(name, None)
         return state
