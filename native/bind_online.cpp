@@ -1,6 +1,7 @@
 // Online EM, one row per update.
 #include <nanobind/stl/array.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
 
@@ -95,6 +96,23 @@ std::tuple<double, long long, std::optional<Result>> fold(
   return {log_likelihood, s.n_degenerate, fresh->array};
 }
 
+// The log density of every row under the parameters as they are, and its responsibilities.
+std::pair<Result, std::optional<Result>> evaluate(const OnlineMixture& mixture,
+                                                  const RowsArray& array, bool responsibilities) {
+  const Rows rows = view_rows(array);
+  const OnlineState& s = mixture.state();
+  require_shape("rows", array, rows.n, s.d);
+  NewArray log_density = new_array({size_t(rows.n)});
+  std::optional<NewArray> found;
+  if (responsibilities) found = new_array({size_t(rows.n), size_t(s.components)});
+  {
+    nb::gil_scoped_release unlocked;
+    kernels().evaluate(s, rows, Posterior{log_density.data, found ? found->data : nullptr});
+  }
+  if (!found) return {log_density.array, std::nullopt};
+  return {log_density.array, found->array};
+}
+
 std::tuple<Result, Result, Result, Result, Result, Result> state(const OnlineMixture& mixture) {
   const OnlineState& s = mixture.state();
   const ComponentLanes& lanes = mixture.lanes();
@@ -130,6 +148,7 @@ void bind_online(nb::module_& m) {
       .def("fold", &fold, "rows"_a, "weights"_a.none(), "gamma"_a, "hold"_a, "assign"_a,
            "control"_a, "recursive"_a, "narrow"_a, "per_weight"_a, "old"_a.none(),
            "log_likelihood"_a)
+      .def("evaluate", &evaluate, "rows"_a, "responsibilities"_a)
       .def("state", &state)
       .def_ro("rows", &OnlineMixture::rows)
       .def_ro("n_degenerate", &OnlineMixture::n_degenerate)

@@ -84,6 +84,7 @@ void moments_product(const Rows&, const double*, const double*, const ProductFam
 
 void fold(OnlineState&, const OnlineState&, const RowOptions&, const Rows&, const double*,
           const double*, int, double&);
+void evaluate(const OnlineState&, const Rows&, const Posterior&);
 
 long long match(const ConjugatePosterior&, const Rows&, const double*, double&);
 void anneal_single(AnnealedMixture<float>&, const Rows&, const double*, int);
@@ -104,6 +105,7 @@ const Kernels table = {
     posterior_product,
     moments_product,
     fold,
+    evaluate,
     match,
     anneal_single,
     anneal_double,

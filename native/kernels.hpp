@@ -80,6 +80,7 @@ struct Kernels {
                           const ProductFamily&, double* result);
   void (*fold)(OnlineState&, const OnlineState& trial, const RowOptions&, const Rows&,
                const double* weights, const double* gamma, int hold, double& log_likelihood);
+  void (*evaluate)(const OnlineState&, const Rows&, const Posterior&);
   long long (*match)(const ConjugatePosterior&, const Rows&, const double* weights,
                      double& log_density);
   void (*anneal_single)(AnnealedMixture<float>&, const Rows&, const double* weights,

@@ -322,23 +322,46 @@ void fold_rows(OnlineState& s, const OnlineState& trial, const RowOptions& optio
   noise.save(s.noise);
 }
 
-template <class S, int D> using Full = OnlineTriangular<S, D, false>;
-template <class S, int D> using Tied = OnlineTriangular<S, D, true>;
-
-using Fold = void (*)(OnlineState&, const OnlineState&, const RowOptions&, const Rows&,
-                      const double*, const double*, int, double&);
-
-template <class S, template <class, int> class Family> Fold with_dimension(int d) {
-  switch (d) {
-    case 1: return fold_rows<S, Family<S, 1>, 1>;
-    case 2: return fold_rows<S, Family<S, 2>, 2>;
-    case 3: return fold_rows<S, Family<S, 3>, 3>;
-    case 4: return fold_rows<S, Family<S, 4>, 4>;
-    default: return fold_rows<S, Family<S, 0>, 0>;
+// The coefficients stay as stale as they were, so that rows are learned as if none were evaluated.
+template <class S, class Family, int D>
+void evaluate_rows(const OnlineState& s, const Rows& rows, const Posterior& out) {
+  if (s.stale)
+    for (int k = 0; k < s.components; k += S::lanes) Family::derive(s, k);
+  for (int i = 0; i < rows.n; ++i) {
+    read_row(rows, i, s.row);
+    const Response response = respond_to_row<S, Family>(s);
+    out.log_density[i] = response.log_density;
+    if (!out.responsibilities) continue;
+    double* const to = out.responsibilities + ptrdiff_t(i) * s.components;
+    for (int k = 0; k < s.components; ++k) to[k] = s.joint[k] / response.total;
   }
 }
 
-template <class S> Fold with_kind(OnlineKind kind, int d) {
+template <class S, int D> using Full = OnlineTriangular<S, D, false>;
+template <class S, int D> using Tied = OnlineTriangular<S, D, true>;
+
+// What is done with rows of a family whose dimension is known, or is not.
+struct Functions {
+  void (*fold)(OnlineState&, const OnlineState&, const RowOptions&, const Rows&, const double*,
+               const double*, int, double&);
+  void (*evaluate)(const OnlineState&, const Rows&, const Posterior&);
+};
+
+template <class S, class Family, int D> Functions functions_of() {
+  return {fold_rows<S, Family, D>, evaluate_rows<S, Family, D>};
+}
+
+template <class S, template <class, int> class Family> Functions with_dimension(int d) {
+  switch (d) {
+    case 1: return functions_of<S, Family<S, 1>, 1>();
+    case 2: return functions_of<S, Family<S, 2>, 2>();
+    case 3: return functions_of<S, Family<S, 3>, 3>();
+    case 4: return functions_of<S, Family<S, 4>, 4>();
+    default: return functions_of<S, Family<S, 0>, 0>();
+  }
+}
+
+template <class S> Functions with_kind(OnlineKind kind, int d) {
   switch (kind) {
     case OnlineKind::full: return with_dimension<S, Full>(d);
     case OnlineKind::tied: return with_dimension<S, Tied>(d);
@@ -347,18 +370,25 @@ template <class S> Fold with_kind(OnlineKind kind, int d) {
     case OnlineKind::poisson: return with_dimension<S, OnlinePoisson>(d);
     case OnlineKind::exponential: return with_dimension<S, OnlineExponential>(d);
   }
-  return nullptr;
+  return {};
+}
+
+Functions functions_for(const OnlineState& s) {
+  // Four lanes have shorter divisions and square roots than eight.
+  constexpr int widest = vector_bytes == 64 ? 8 : 4;
+  return s.components <= 4 ? with_kind<Simd<double, 4>>(s.kind, s.d)
+                           : with_kind<Simd<double, widest>>(s.kind, s.d);
 }
 
 }  // namespace
 
+void evaluate(const OnlineState& s, const Rows& rows, const Posterior& out) {
+  functions_for(s).evaluate(s, rows, out);
+}
+
 void fold(OnlineState& s, const OnlineState& trial, const RowOptions& options, const Rows& rows,
           const double* weights, const double* gamma, int hold, double& log_likelihood) {
-  // Four lanes have shorter divisions and square roots than eight.
-  constexpr int widest = vector_bytes == 64 ? 8 : 4;
-  const Fold f = s.components <= 4 ? with_kind<Simd<double, 4>>(s.kind, s.d)
-                                   : with_kind<Simd<double, widest>>(s.kind, s.d);
-  f(s, trial, options, rows, weights, gamma, hold, log_likelihood);
+  functions_for(s).fold(s, trial, options, rows, weights, gamma, hold, log_likelihood);
 }
 
 }  // namespace mixfold::MIXFOLD_ISA

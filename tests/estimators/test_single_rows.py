@@ -102,7 +102,8 @@ def test_a_stream_is_evaluated_as_it_is_now() -> None:
         model.learn_one(x)
         assert model.score_one(x) != before
     again = Mixture("gaussian", 2, learner="online-em", random_state=0).partial_fit(X[:150])
-    assert model.score_one(X[0]) == again.score_one(X[0])
+    # a stream is evaluated in other compiled code, whose last digit may differ
+    assert model.score_one(X[0]) == pytest.approx(again.score_one(X[0]), rel=1e-12)
 
 
 def test_a_fit_after_an_evaluation() -> None:

@@ -350,6 +350,10 @@ class HostRowUpdater:
         """Set the seed and the number of the next row, which determine its random numbers."""
         self._updater.draw_from(seed, first)
 
+    def evaluate(self, x: Array, responsibilities: bool) -> tuple[Array, Array | None]:
+        """log p of every row under the parameters as of now and, if wanted, responsibilities."""
+        return self._updater.evaluate(x, responsibilities)
+
     def state(self) -> tuple[Any, Any]:
         """The statistics and parameters as of now."""
         return self._updater.state()

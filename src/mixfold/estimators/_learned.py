@@ -26,7 +26,7 @@ from mixfold.core.value import at_home, equal, field_names, replace, value
 from mixfold.estimators._known_labels import KnownLabels
 from mixfold.families.labelled_rows import WithLabels
 from mixfold.fitting.component_order import component_order, reorder
-from mixfold.fitting.history import History, no_history
+from mixfold.fitting.history import STREAM_LIMIT, History, no_history
 from mixfold.fitting.initialization import Initialization
 from mixfold.fitting.plan import check_served
 from mixfold.fitting.snapshot import Snapshot, joined
@@ -240,7 +240,7 @@ class Learned:
             backend = self._limited(backend, initialization, rows)
         stream, infos = self.stream.learn(backend, self.learner, initialization, self.seed, rows)
         seconds = float(self.history.time[-1]) if len(self.history) else 0.0
-        history = self.history.extended(infos, seconds)
+        history = self.history.extended(infos, seconds, STREAM_LIMIT)
         n = len(rows)
         return replace(
             self,

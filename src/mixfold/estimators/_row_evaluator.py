@@ -13,7 +13,8 @@ from mixfold.core.missing_cells import has_missing
 from mixfold.core.rows import Array
 from mixfold.core.value import replace
 from mixfold.estimators._cells import Cells
-from mixfold.estimators._row_stream import FLOAT64, is_in_range
+from mixfold.estimators._row_bounds import RowBounds
+from mixfold.estimators._row_stream import FLOAT64
 from mixfold.families.incomplete_rows import with_missing
 from mixfold.kernels.choice import kernel_for
 from mixfold.models.conditioning import marginal
@@ -21,6 +22,8 @@ from mixfold.models.mixture_model import MixtureModel
 
 MOST_PATTERNS = 256  # patterns of missing cells whose marginal distributions are kept
 _NUMBERS = frozenset((float, int))  # types of cells that are taken as they are
+_LEVELS = frozenset((str, int))  # types of cells that are looked up among the levels of a column
+_NOT_A_NUMBER = float("nan")
 
 
 class RowEvaluator:
@@ -34,12 +37,13 @@ class RowEvaluator:
         self, model: MixtureModel, params: Any, names: list[str] | None, cells: Cells
     ) -> None:
         self.model, self.params, self.names, self.cells = model, params, names, cells
-        self._columns = frozenset() if names is None or cells.levels else frozenset(names)
+        self._columns = [(name, _codes_of(cells, name)) for name in names or ()]
+        self._names = frozenset(names or ())
         self._kernel = kernel_for(model)
         self._prepared = self._kernel.prepare(params)
         self._shape = (model.d,)
         self._marginals: dict[bytes, RowEvaluator | None] = {}
-        self._has_bounds = model.family.out_of_support(np.empty((0, model.d))) is not None
+        self.bounds = RowBounds(model.family, model.d)
 
     @cached_property
     def for_missing(self) -> RowEvaluator:
@@ -49,12 +53,14 @@ class RowEvaluator:
         model = replace(self.model, family=with_missing(self.model.family))
         return RowEvaluator(model, self.params, self.names, self.cells)
 
-    def of_observed(self, there: np.ndarray) -> RowEvaluator | None:
-        """The marginal distribution of these columns, if it has a density of the same kind."""
-        pattern = there.tobytes()
-        if pattern not in self._marginals and len(self._marginals) < MOST_PATTERNS:
-            self._marginals[pattern] = self._marginal(np.flatnonzero(there))
-        return self._marginals.get(pattern)
+    def of_observed(self, there: bytes) -> RowEvaluator | None:
+        """The marginal distribution of some columns, if it has a density of the same kind.
+
+        `there` has a byte for every column, which is zero where it is missing.
+        """
+        if there not in self._marginals and len(self._marginals) < MOST_PATTERNS:
+            self._marginals[there] = self._marginal(np.flatnonzero(np.frombuffer(there, bool)))
+        return self._marginals.get(there)
 
     def _marginal(self, columns: np.ndarray) -> RowEvaluator | None:
         if type(self.model) is not MixtureModel or not len(columns):
@@ -78,20 +84,23 @@ class RowEvaluator:
         """Whether `x` is a plain row of the right length."""
         return type(x) is np.ndarray and x.dtype == FLOAT64 and x.shape == self._shape
 
-    def is_plain(self, cells: dict[str, Any]) -> bool:
-        """Whether a dict has numbers for all columns, in any order."""
-        return cells.keys() == self._columns and _NUMBERS.issuperset(map(type, cells.values()))
-
-    def in_order(self, cells: dict[str, Any]) -> Array:
-        """The numbers of a plain dict in the order of the columns."""
-        return np.array([cells[name] for name in self.names or ()], dtype=np.float64)
-
-    def is_usual(self, x: Array) -> bool:
-        """Whether all cells are there, and are values of the family's support."""
-        if not is_in_range(x):
-            return False
-        outside = self.model.family.out_of_support(x[None]) if self._has_bounds else None
-        return outside is None or not outside.any()
+    def numbers(self, cells: dict[str, Any]) -> Array | None:
+        """The numbers of a dict in the order of the columns; None if there are special cells."""
+        if not self._names or not cells.keys() <= self._names:
+            return None
+        found, get = list[float](), cells.get
+        for name, codes in self._columns:
+            cell = get(name)
+            kind = type(cell)
+            if codes is None and kind in _NUMBERS:
+                found.append(cell)  # type: ignore[arg-type]
+            elif codes is not None and kind in _LEVELS and cell in codes:
+                found.append(codes[cell])
+            elif cell is None and self.cells.missing:
+                found.append(_NOT_A_NUMBER)
+            else:
+                return None
+        return np.array(found, dtype=np.float64)
 
     def log_density(self, x: Array) -> float:
         """log p(x)."""
@@ -114,3 +123,11 @@ class RowEvaluator:
         assert found is not None
         own: Array = found[0]
         return own
+
+
+def _codes_of(cells: Cells, name: str) -> dict[Any, float] | None:
+    """The codes of the levels of a column, the first if one is there twice; None without levels."""
+    levels = cells.levels.get(name)
+    if levels is None:
+        return None
+    return {level: float(i) for i, level in reversed(list(enumerate(levels)))}

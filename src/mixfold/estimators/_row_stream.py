@@ -14,27 +14,16 @@ import numpy as np
 from mixfold.core.backend import RowOptions
 from mixfold.core.backend_capabilities import RowUpdater, row_updater
 from mixfold.core.learner_capabilities import MonitorsDrift, row_keeping
-from mixfold.core.limits import LARGEST
 from mixfold.core.rows import Array, Rows
 from mixfold.core.value import replace
 from mixfold.estimators._learned import Learned
+from mixfold.estimators._row_bounds import RowBounds
 from mixfold.fitting.initialization import Initialization
 from mixfold.models.mixture_model import MixtureBackend
 
 FLOAT64 = np.dtype(np.float64)
 AHEAD = 1024
-FEW = 32
 AT_ONCE = 256  # rows that are collected before the learner is given them
-
-
-def is_in_range(x: Array) -> bool:
-    """Whether all values of a row are in range; a loop is faster for few columns."""
-    if len(x) <= FEW:
-        for number in x.tolist():  # noqa: SIM110 - which takes twice as long
-            if not -LARGEST < number < LARGEST:
-                return False
-        return True
-    return bool(np.maximum.reduce(np.abs(x)) < LARGEST)  # false for NaN
 
 
 class Settled(NamedTuple):
@@ -52,9 +41,9 @@ class RowStream(ABC):
         self, learned: Learned, backend: MixtureBackend, initialization: Initialization
     ) -> None:
         self._from, self.backend, self.initialization = learned, backend, initialization
-        self._d, family = backend.model.d, backend.model.family
+        self._d = backend.model.d
         self._shape = (self._d,)
-        self._has_bounds = family.out_of_support(np.empty((0, self._d))) is not None
+        self.bounds = RowBounds(backend.model.family, self._d)
         self._settled: Settled | None = None
 
     @property
@@ -65,10 +54,6 @@ class RowStream(ABC):
     def accepts(self, x: Any) -> bool:
         """Whether `x` is a plain row of the right length."""
         return type(x) is np.ndarray and x.dtype == FLOAT64 and x.shape == self._shape
-
-    def out_of_support(self, x: Array) -> bool:
-        """Whether the row lies outside the family's support."""
-        return self._has_bounds and bool(self._from.model.family.out_of_support(x[None]).any())
 
     def learned(self) -> Learned:
         """Everything learned so far, as a value."""
@@ -149,6 +134,10 @@ class UpdatesByRow(Protocol):
         """Step sizes of the next rows."""
         ...
 
+    def estimates_last(self, state: Any) -> bool:
+        """Whether the estimate is the last parameters, those that updates change."""
+        ...
+
     def warm_up_rows(self, state: Any, n: int) -> int:
         """For how many of the next n rows parameters are not updated."""
         ...
@@ -191,6 +180,7 @@ class CompiledRowStream(RowStream):
         state = learned.stream.state
         updater.draw_from(state.seed, state.rows)
         self._last: tuple[int, Any] = (-1, None)  # parameters after so many rows
+        self.can_evaluate = bool(learned.learner.estimates_last(state))
 
     @property
     def done(self) -> int:
@@ -216,6 +206,11 @@ class CompiledRowStream(RowStream):
             state, done = self.moment()
             self._last = done, self._from.learner.estimate(self.backend, state)
         return self._last[1]
+
+    def evaluate(self, x: Array, responsibilities: bool) -> tuple[Array, Array | None]:
+        """log p of every row under the current parameters and, if wanted, responsibilities."""
+        with self._lock:
+            return self._updater.evaluate(x, responsibilities)
 
     def _plan(self, done: int) -> Planned:
         learner, state = self._from.learner, self._from.stream.state

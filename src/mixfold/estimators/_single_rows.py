@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from mixfold.core.missing_cells import has_missing
 from mixfold.core.rows import Array, Rows
 from mixfold.estimators._edge import check_rows
 from mixfold.estimators._learned import Learned
+from mixfold.estimators._live_row_evaluator import LiveRowEvaluator
 from mixfold.estimators._row_evaluator import RowEvaluator
 from mixfold.estimators._row_stream import FLOAT64, CompiledRowStream
 from mixfold.estimators._streaming import Streaming
@@ -21,6 +21,7 @@ class SingleRows(Streaming):
     """A mixture that evaluates one row in some microseconds."""
 
     _evaluator: tuple[Any, RowEvaluator, Any] | None = None  # for these parameters, and its stream
+    _on_stream: LiveRowEvaluator | None = None
 
     def score_one(self, x: Any) -> float:
         """Log-density of one row, given as an array of d numbers or a dict of columns.
@@ -48,21 +49,32 @@ class SingleRows(Streaming):
             return super().score_samples(X)
         return np.array([self.score_one(X[0])])
 
-    def _evaluated_one(self, x: Any) -> tuple[RowEvaluator, Array]:
+    def _evaluated_one(self, x: Any) -> tuple[RowEvaluator | LiveRowEvaluator, Array]:
         """A row as numbers, and what evaluates it under the current parameters."""
+        live = self.__dict__.get("_live")
+        if isinstance(live, CompiledRowStream) and live.can_evaluate:
+            on_stream = self._on_stream
+            if on_stream is None or on_stream.stream is not live:
+                on_stream = LiveRowEvaluator(self._row_evaluator(), live)
+                self._on_stream = on_stream
+            known = on_stream.known
+            row = x if known.takes(x) else self._numbers_of(x, known)
+            if known.bounds.contain(row):
+                return on_stream, row
         return self._evaluated_by(self._row_evaluator(), x)
 
     def _evaluated_by(self, evaluator: RowEvaluator, x: Any) -> tuple[RowEvaluator, Array]:
         """A row as numbers, and the evaluator, or that for missing cells."""
         if not evaluator.takes(x):
             x = self._numbers_of(x, evaluator)
-        if evaluator.is_usual(x):
+        if evaluator.bounds.contain(x):
             return evaluator, x
-        if self._allows_missing and has_missing(x):
-            there = x == x  # noqa: PLR0124 - false for NaN
-            smaller = evaluator.of_observed(there)
-            if smaller is not None and smaller.is_usual(x[there]):
-                return smaller, x[there]
+        there = x == x  # noqa: PLR0124 - false for NaN
+        pattern = there.tobytes()
+        if self._allows_missing and b"\0" in pattern:
+            smaller, observed = evaluator.of_observed(pattern), x[there]
+            if smaller is not None and smaller.bounds.contain(observed):
+                return smaller, observed
             evaluator = evaluator.for_missing
         names = getattr(self, "feature_names_in_", None)
         check_rows(evaluator.model.family, names, Rows(x[None]), [0])
@@ -70,8 +82,9 @@ class SingleRows(Streaming):
 
     def _numbers_of(self, x: Any, evaluator: RowEvaluator) -> Array:
         """The numbers of a row in the order of the columns."""
-        if type(x) is dict and evaluator.is_plain(x):
-            return evaluator.in_order(x)
+        plain = evaluator.numbers(x) if type(x) is dict else None
+        if plain is not None:
+            return plain
         if isinstance(x, dict):
             numbers, get = evaluator.cells.number, x.get
             x = [numbers(name, get(name)) for name in self._names_of(x)]
@@ -115,5 +128,6 @@ class SingleRows(Streaming):
 
     def __getstate__(self) -> Any:
         state = super().__getstate__()
-        state.pop("_evaluator", None)
+        for name in ("_evaluator", "_on_stream"):
+            state.pop(name, None)
         return state

@@ -31,7 +31,7 @@ from mixfold.estimators._learned import Learned
 from mixfold.estimators._mixture_settings import MixtureSettings
 from mixfold.estimators._new_columns import ERROR, LEARN, REMEDY, missing_before, names_in
 from mixfold.estimators._noise import wants_noise
-from mixfold.estimators._row_stream import RowStream, is_in_range, live_from
+from mixfold.estimators._row_stream import RowStream, live_from
 from mixfold.fitting.initialization import Initialization
 from mixfold.fitting.loop import check_some
 from mixfold.fitting.placement import placement_for
@@ -215,7 +215,7 @@ class Streaming(LabelledLearning):
                 live = live or self._live_for(x)
                 if live is None or not live.accepts(x):
                     return self.partial_fit(ArraySource(x[None], None, names))
-            if not is_in_range(x) or live.out_of_support(x):
+            if not live.bounds.contain(x):
                 columns, known = getattr(self, "feature_names_in_", None), live.backend.model.family
                 if self._allows_missing and not known.accepts_missing and has_missing(x):
                     return self.partial_fit(ArraySource(x[None], None, columns))

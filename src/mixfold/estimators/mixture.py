@@ -147,7 +147,8 @@ class Mixture(Clustering):
         Only learners that update once per pass, such as EM, have one; `score` always works.
     history_ : History
         `log_likelihood`, `step_size`, `rows` and `time` of every pass or update, and `bound`, what
-        a learner maximises, where that is not the likelihood itself.
+        a learner maximises, where that is not the likelihood itself. Of many, some are kept: at
+        most 4096 of a fit and 512 of a stream, with the first and the last.
     converged_ : bool
         Whether the learner has converged: for EM and "auto", whether less than `tol` nats of the
         log-likelihood are left to gain.

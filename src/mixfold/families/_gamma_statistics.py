@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mixfold.core.capabilities import KernelTerm
 from mixfold.core.checks import check_array, check_kind
 from mixfold.core.family import n_components_with
 from mixfold.core.limits import LARGEST, SMALLEST
@@ -36,6 +38,8 @@ class GammaStatistics(AboveZero[GammaParams]):
     measure of y is 1/y.
     """
 
+    base_power: ClassVar[float]  # the base measure of x is this power of y
+
     @abstractmethod
     def gamma_values(self, x: Array) -> Array:
         """The values y above zero that have gamma distributions."""
@@ -55,10 +59,21 @@ class GammaStatistics(AboveZero[GammaParams]):
 
     def sufficient_statistics(self, x: Array) -> Array:
         y = self.gamma_values(x)
-        return np.hstack([y, np.log(y)])
+        return np.concatenate([y, np.log(y)], axis=1)
 
     def to_natural(self, params: GammaParams) -> Array:
         return np.hstack([-params.rates, params.shapes])
+
+    def log_base_measure(self, x: Array) -> Array:
+        return np.asarray(self.base_power * np.log(self.gamma_values(x)).sum(axis=1))
+
+    def kernel_term(self, params: GammaParams) -> KernelTerm | None:
+        """The linear form, of which the base measure is part as a power of y."""
+        term = super().kernel_term(params)
+        assert term is not None
+        coefficients = term.parameters
+        coefficients[:, -params.shapes.shape[1] :] += self.base_power
+        return term._replace(base_measure="one")
 
     def log_normalizer(self, eta: Array) -> Array:
         from scipy.special import gammaln

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 
 from mixfold.core.rows import Array
@@ -32,11 +34,10 @@ class InverseGamma(GammaStatistics):
     [[9.0], [9.0]]
     """
 
+    base_power: ClassVar[float] = 1.0
+
     def gamma_values(self, x: Array) -> Array:
         return np.asarray(1.0 / kept_above_zero(x))
-
-    def log_base_measure(self, x: Array) -> Array:
-        return np.asarray(-np.log(kept_above_zero(x)).sum(axis=1))
 
     def scipy_log_density(self, params: GammaParams, x: Array) -> Array:
         from scipy.stats import invgamma

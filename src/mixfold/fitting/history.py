@@ -12,7 +12,9 @@ from mixfold.core.learner import Info
 from mixfold.core.rows import Array
 from mixfold.core.value import value
 
-LIMIT, COLUMNS = 4096, 5
+COLUMNS = 5
+LIMIT = 4096  # entries of a fit
+STREAM_LIMIT = 512  # entries of a stream, which every copy and file of a model has
 
 
 @value
@@ -69,8 +71,11 @@ class History:
             return "History(empty)"
         return f"History({len(self)} entries, log-likelihood {self.log_likelihood[-1]:.6g})"
 
-    def extended(self, infos: list[Info], seconds: float) -> History:
-        """The history with new entries; beyond a limit every second old one is dropped."""
+    def extended(self, infos: list[Info], seconds: float, limit: int = LIMIT) -> History:
+        """The history with new entries; beyond a limit every second old one is dropped.
+
+        The first and the last remain.
+        """
         if not infos:
             return self
         seen = float(self.table[-1, 0]) if len(self) else 0.0
@@ -80,7 +85,7 @@ class History:
             for r, info in zip(rows, infos, strict=True)
         ]
         table = np.concatenate([self.table, np.array(new, dtype=np.float64)])
-        if len(table) > LIMIT:
+        while len(table) > limit:
             table = np.vstack([table[:-1:2], table[-1:]])
         return History(table)
 

@@ -85,6 +85,11 @@ class Factor(NamedTuple):
         return not self.transformed and self.places == [*range(first, first + self.width)]
 
     @property
+    def is_computed(self) -> bool:
+        """Whether its values are not those of the rows, or it has a base measure of its own."""
+        return self.transformed or self.base_measure == "own"
+
+    @property
     def description(self) -> list[int]:
         """Kind, column, size, and whether cells can be missing and x! is in the base measure."""
         factorial = self.base_measure == "factorial"
@@ -102,8 +107,7 @@ class Factor(NamedTuple):
 
     def add_values(self, x: NDArray[Any], values: Array, log_base: Array) -> None:
         """Write the values of the term into their columns, and add the base measure."""
-        own = own_columns(x, self.places)
-        there: Any = slice(None)
+        own, there = own_columns(x, self.places), cast(Any, ...)
         family = cast(HasKernelTerm[Any], self.family)
         columns = values[:, self.column : self.column + self.width]
         if self.missing and np.isnan(own).any():
@@ -116,7 +120,9 @@ class Factor(NamedTuple):
 
 
 def own_columns(x: NDArray[Any], places: list[int]) -> Array:
-    """Some columns of the rows, in float64."""
+    """Some columns of the rows, in float64; a copy, of which one column takes less time."""
+    if len(places) == 1:
+        return np.array(x[:, places[0] : places[0] + 1], dtype=np.float64)
     return x[:, places].astype(np.float64, copy=False)
 
 
@@ -155,14 +161,19 @@ class Layout(NamedTuple):
     """What does not depend on parameters: the factors of all groups that have any.
 
     Values are the rows as they are if `plain`; if not, those of the factors follow one another.
-    `sources` are where the columns of the table of sums are among the compiled sums, which begin
-    with the total responsibility; `same` says that they are the same.
+    `copied` are the columns of the rows that are values as they are, `to` their columns among the
+    values, and `computed` the factors with other values or a base measure of their own. `sources`
+    are where the columns of the table of sums are among the compiled sums, which begin with the
+    total responsibility; `same` says that they are the same.
     """
 
     factors: list[Factor]
     descriptions: NDArray[np.int64]
     plain: bool
     n_values: int
+    copied: NDArray[np.intp]
+    to: NDArray[np.intp]
+    computed: list[Factor]
     sources: NDArray[np.intp]
     same: bool
 
@@ -182,7 +193,12 @@ def layout_of(groups: Sequence[Group], terms: Sequence[KernelTerm | None], d: in
         first = last
     descriptions = np.array([one.description for one in found], dtype=np.int64).reshape(-1, 5)
     same = first == len(sources) and bool((sources == np.arange(first)).all())
-    return Layout(found, descriptions, plain, d if plain else n_values, sources, same)
+    computed = [one for one in found if one.is_computed]
+    others = [one for one in found if not one.is_computed]
+    copied = np.array([j for one in others for j in one.places], dtype=np.intp)
+    to = np.array([one.column + i for one in others for i in range(one.width)], dtype=np.intp)
+    n_values = d if plain else n_values
+    return Layout(found, descriptions, plain, n_values, copied, to, computed, sources, same)
 
 
 class Other(NamedTuple):

@@ -298,6 +298,11 @@ class NativeRowUpdater:
         )
         return result
 
+    def evaluate(self, x: Array, responsibilities: bool) -> tuple[Array, Array | None]:
+        """log p of every row under the parameters as of now and, if wanted, responsibilities."""
+        result: tuple[Array, Array | None] = self._mixture.evaluate(x, responsibilities)
+        return result
+
     def state(self) -> tuple[Statistics, MixtureParams]:
         """The statistics and parameters as of now."""
         weight, mean, scatter, weights, means, scale = self._mixture.state()

@@ -100,7 +100,8 @@ class ProductKernel(ReferenceKernel):
         if layout.plain:
             return Values(x, more, None)
         values, log_base = np.empty((len(x), layout.n_values), order="F"), np.zeros(len(x))
-        for one in layout.factors:
+        values[:, layout.to] = x.take(layout.copied, axis=1)
+        for one in layout.computed:
             one.add_values(x, values, log_base)
         return Values(values, more, log_base)
 

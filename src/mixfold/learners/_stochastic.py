@@ -392,5 +392,9 @@ class StochasticEM(Learner[StochasticState]):
     def finished(self, state: StochasticState) -> bool:
         return state.passes >= self.max_iter
 
+    def estimates_last(self, state: StochasticState) -> bool:
+        """Whether the estimate is the last parameters, not a mean of several."""
+        return state.average is None
+
     def estimate(self, backend: Backend, state: StochasticState) -> Any:
         return state.params if state.average is None else state.average

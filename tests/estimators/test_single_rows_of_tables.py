@@ -1,0 +1,129 @@
+"""Single rows of tables get the same bits as tables of one row, with and without missing cells."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mixfold import Mixture
+from mixfold.core.errors import InvalidInputError
+from mixfold.estimators._row_bounds import FEW, RowBounds
+from mixfold.families.bernoulli import Bernoulli
+from mixfold.families.beta import Beta
+from mixfold.families.categorical import Categorical
+from mixfold.families.dirichlet import Dirichlet
+from mixfold.families.gamma import Gamma
+from mixfold.families.gaussian import Gaussian
+from mixfold.families.poisson import Poisson
+from mixfold.families.product import Product
+
+RNG = np.random.default_rng(0)
+
+
+def mixed(n: int) -> pd.DataFrame:
+    """Real numbers, positive ones, counts, categories of strings and of two values."""
+    group = RNG.integers(2, size=n)
+    return pd.DataFrame(
+        {
+            "size": RNG.normal(5.0 * group),
+            "price": RNG.gamma(2.0, 1.0 + 4.0 * group),
+            "visits": RNG.poisson(2.0 + 9.0 * group),
+            "colour": np.where(RNG.random(n) < 0.2 + 0.6 * group, "red", "blue"),
+            "member": (RNG.random(n) < 0.1 + 0.8 * group).astype(int),
+        }
+    )
+
+
+FRAME = mixed(400)
+MODEL = Mixture("auto", 2, random_state=0).fit(FRAME)
+
+
+def as_table(cells: dict[str, Any]) -> pd.DataFrame:
+    """A table of one row, with the types of all rows where a cell is there."""
+    columns = {
+        name: pd.Series([cells.get(name)], dtype=FRAME[name].dtype if name in cells else object)
+        for name in FRAME
+    }
+    return pd.DataFrame(columns)
+
+
+@pytest.mark.parametrize("missing", [(), ("price",), ("size", "colour"), ("visits", "member")])
+def test_a_dict_has_the_bits_of_a_table(missing: tuple[str, ...]) -> None:
+    for i in range(12):
+        cells = {name: FRAME[name].tolist()[i] for name in FRAME if name not in missing}
+        table = as_table(cells)
+        assert MODEL.score_one(cells) == MODEL.score_samples(table)[0]
+        assert MODEL.predict_proba_one(cells).tolist() == MODEL.predict_proba(table)[0].tolist()
+        reverse = dict(reversed(cells.items())) | dict.fromkeys(missing)
+        assert MODEL.score_one(reverse) == MODEL.score_one(cells)
+
+
+def test_an_array_has_the_bits_of_an_array() -> None:
+    x = np.column_stack([RNG.normal(size=300), RNG.gamma(2.0, size=300), RNG.poisson(3.0, 300)])
+    model = Mixture(Product({0: Gaussian(), 1: Gamma(), 2: Poisson()}), 2, random_state=0).fit(x)
+    for row in x[:10]:
+        for hole in (None, 0, 1, 2):
+            given = row.copy()
+            if hole is not None:
+                given[hole] = np.nan
+            assert model.score_one(given) == model.score_samples(given[None])[0]
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        ({"visits": 2.5}, "visits.*2.5"),
+        ({"visits": -1}, "visits.*-1"),
+        ({"price": 0.0}, "price.*0"),
+        ({"colour": "green"}, "colour"),
+        ({"size": float("inf")}, "infinity"),
+        ({"size": "much"}, "size.*much"),
+        ({"height": 1.0}, "height"),
+    ],
+)
+def test_cells_that_are_refused(cells: dict[str, Any], message: str) -> None:
+    row = {name: FRAME[name].tolist()[0] for name in FRAME}
+    with pytest.raises((InvalidInputError, ValueError), match=message):
+        MODEL.score_one(row | cells)
+
+
+VALUES = [-1e200, -1.0, -1e-300, 0.0, 1e-300, 0.5, 1.0, 1.5, 2.0, 3.0, 7.0, 1e200, np.inf, np.nan]
+
+
+@pytest.mark.parametrize(
+    "family",
+    [
+        Gaussian(),
+        Gamma(),
+        Poisson(),
+        Bernoulli(),
+        Categorical(3),
+        Beta(),
+        Dirichlet(),
+        Product({0: Gamma(), 1: Categorical(3)}),
+        Product({0: Beta(), 1: Poisson()}),
+        Product({(0, 1): Dirichlet()}),
+    ],
+    ids=repr,
+)
+def test_bounds_are_those_of_the_family(family: Any) -> None:
+    bounds = RowBounds(family, 2)
+    for a in VALUES:
+        for b in [*VALUES, 1.0 - a]:
+            row = np.array([a, b])
+            outside = None
+            if (np.abs(row) < 1e60).all():
+                outside = family.out_of_support(row[None])
+            allowed = (np.abs(row) < 1e60).all() and (outside is None or not outside.any())
+            assert bounds.contain(row) == allowed, row
+
+
+def test_bounds_of_many_columns() -> None:
+    bounds, row = RowBounds(Poisson(), FEW + 1), np.full(FEW + 1, 2.0)
+    assert bounds.contain(row)
+    for wrong in (-1.0, 0.5, np.nan, np.inf):
+        row[3] = wrong
+        assert not bounds.contain(row)
