@@ -110,8 +110,9 @@ class AlarmStream:
             self._count(1)
             return None
         found = None
-        own, row = self.mixture._evaluated_by(evaluator, x)
-        score, level = -own.log_density(row), threshold.level
+        row = self.mixture._row_as_numbers(evaluator, x)
+        own, observed = self.mixture._evaluated_by(evaluator, row)
+        score, level = -own.log_density(observed), threshold.level
         if score <= threshold.extreme_level or not threshold.leave_out():
             self.mixture.learn_one(row)
             self._scores.append(score)

@@ -194,8 +194,10 @@ class AnomalyDetector(OutlierMixin, Guarded):  # type: ignore[misc]
         It is -log p(x_j | others), as in the alarms of `process_one`.
         """
         check_is_fitted(self)
-        mixture, known = self.estimator_, self._stream.evaluator
-        evaluator, row = mixture._evaluated_by(known or mixture._row_evaluator(), x)
+        mixture = self.estimator_
+        evaluator = self._stream.evaluator or mixture._row_evaluator()
+        row = mixture._row_as_numbers(evaluator, x)
+        mixture._evaluated_by(evaluator, row)  # refuses values that the family cannot have
         return unusual_columns(evaluator.model, evaluator.params, row, evaluator.names)
 
     def save(self, path: str | Path) -> None:
