@@ -156,17 +156,6 @@ def test_a_mixed_table_has_a_panel_for_each_column() -> None:
     assert days != ["20513"]
 
 
-def test_names_of_levels_do_not_touch() -> None:
-    sizes = np.array(["1", "10", "20", "100", "500", "1000", "5000", "10000"])
-    rows = pd.DataFrame(
-        {"size": pd.Categorical(np.tile(sizes, 20), sizes), "a": np.arange(160.0) % 7}
-    )
-    drawn = Mixture("auto", 1, random_state=0).fit(rows).plot(rows)[0]
-    drawn.figure.canvas.draw()
-    assert [one.get_text() for one in drawn.get_xticklabels()] == sorted(sizes)
-    assert {one.get_rotation() for one in drawn.get_xticklabels()} == {30.0}
-
-
 def test_many_levels_are_a_table_of_colours() -> None:
     x = np.random.default_rng(0).integers(30, size=(600, 1))
     model = Mixture(Categorical(30), 3, random_state=0).fit(x)
