@@ -34,7 +34,7 @@ class RowEvaluator:
         self, model: MixtureModel, params: Any, names: list[str] | None, cells: Cells
     ) -> None:
         self.model, self.params, self.names, self.cells = model, params, names, cells
-        self._columns = frozenset() if names is None or cells.levels else frozenset(names)
+        self._columns = None if names is None or cells.levels else frozenset(names)
         self._kernel = kernel_for(model)
         self._prepared = self._kernel.prepare(params)
         self._shape = (model.d,)
