@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from mixfold.cli._tables import components
+from mixfold.cli._tables import components, facts
 from mixfold.cli.main import main
 from mixfold.core.registry import names
 from mixfold.families._gamma_statistics import GammaParams
@@ -44,6 +44,25 @@ def test_means_that_are_infinite_are_shown() -> None:
     out = Console(width=80, record=True, force_terminal=False)
     components(model, out)
     assert out.export_text().count("inf") == 4
+
+
+def test_long_names_leave_room_for_what_is_said_of_them() -> None:
+    out = Console(width=80, record=True, force_terminal=False)
+    out.print(facts([("a", "gaussian: whole numbers"), ("long name " * 12, "poisson: counts")]))
+    text = out.export_text()
+    assert "gaussian: whole numbers" in text
+    assert "poisson: counts" in text
+    family = SimpleNamespace(attributes=lambda params: {"scales": params})
+    model = SimpleNamespace(
+        weights_=np.array([0.25, 0.75]),
+        model_=SimpleNamespace(family=family),
+        params_=SimpleNamespace(components=np.array([[1.5], [3.5]])),
+        n_features_in_=1,
+        feature_names_in_=np.array(["long name " * 12], dtype=object),
+    )
+    components(model, out, everything=True)
+    text = out.export_text()
+    assert all(words in text for words in ("component", "0.2500", "long name long", "3.5"))
 
 
 def test_components_of_a_family_without_means() -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from command_line import Run
+from command_line import SCRIPT, Run
 
 pytestmark = pytest.mark.filterwarnings("ignore::mixfold.core.errors.DegenerateComponentsWarning")
 
@@ -90,3 +91,13 @@ def test_an_existing_file_is_kept(run: Run, model: str) -> None:
     assert Path("a.png").read_text() == "precious"
     assert run("plot", model, "-o", "a.png", "--force")[0] == 0
     assert Path("a.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_dash_is_a_png_on_standard_output(rows: str, model: str) -> None:
+    done = subprocess.run(
+        [SCRIPT, "plot", model, rows, "-o", "-"], capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(b"\x89PNG")
+    assert b"saved in /dev/stdout" in done.stderr
+    assert not Path("-").exists()

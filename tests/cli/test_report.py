@@ -26,14 +26,16 @@ def test_report_is_a_page_about_model_and_rows(run: Run, rows: str, model: str) 
     assert run("report", model, rows)[0] == 0  # a page is replaced
 
 
-def test_report_can_be_piped(run: Run, rows: str, model: str) -> None:
+@pytest.mark.parametrize("output", ["/dev/stdout", "-"])
+def test_report_can_be_piped(run: Run, rows: str, model: str, output: str) -> None:
     done = subprocess.run(
-        [SCRIPT, "report", model, rows, "-o", "/dev/stdout"], capture_output=True, check=False
+        [SCRIPT, "report", model, rows, "-o", output], capture_output=True, check=False
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(b"<!DOCTYPE html>")
     assert done.stdout.rstrip().endswith(b"</html>")
     assert b"saved in /dev/stdout" in done.stderr
+    assert not Path("-").exists()
 
 
 def test_mistakes_are_one_line_and_nothing_is_written(

@@ -263,6 +263,17 @@ def test_bad_columns_to_keep(run: Run, rows: str, model: str, keep: str, says: s
     assert not Path("s.csv").exists()
 
 
+def test_names_that_contain_commas_stand_in_quotes(run: Run, tmp_path: Path) -> None:
+    given = pa.table({"size, cm": [1.0, 2.0, 4.0, 3.0], "b": [3.0, 1.0, 2.0, 5.0]})
+    pyarrow.parquet.write_table(given, tmp_path / "a.parquet")
+    names = '"size, cm", b'
+    code, _, err = run("fit", "a.parquet", "-k", "1", "--columns", names, "-o", "a.mixfold")
+    assert code == 0, err
+    code, _, err = run("score", "a.mixfold", "a.parquet", "--keep", names, "-o", "a.csv")
+    assert code == 0, err
+    assert Path("a.csv").read_text().startswith('"size, cm","b","log_density"')
+
+
 def test_columns_without_names_are_not_kept(run: Run, model: str) -> None:
     np.save("x.npy", np.ones((5, 2)))
     code, _, err = run("score", model, "x.npy", "--keep", "id", "-o", "s.csv")

@@ -82,6 +82,23 @@ def test_an_alarm_says_which_columns_made_it() -> None:
     assert str(alarm).startswith("row 3000: score ")
 
 
+@pytest.mark.parametrize("family", ["gaussian", "auto"])
+def test_a_row_that_lacks_columns_is_learned_and_its_columns_are_named(family: str) -> None:
+    x = pd.DataFrame(rows(1000), columns=["a", "b", "c"])
+    found = AnomalyDetector(Mixture(family, 2, random_state=0), false_alarm_rate=0.01).fit(x)
+    row = {"c": -12.0, "b": 0.2}
+    score = found.score_one(row)
+    why = found.explain_one(row)
+    assert [*why] == ["c", "b"]
+    alarm = found.process_one(row)
+    assert alarm is not None
+    assert alarm.score == score
+    assert alarm.columns == why
+    before = found.estimator_.n_rows_
+    assert found.process_one({"b": 0.1, "c": 0.1}) is None
+    assert found.estimator_.n_rows_ == before + 1
+
+
 def test_the_score_is_that_before_the_row_is_learned() -> None:
     found = detector().partial_fit(rows(2560))
     before = found.score_samples(rows(1, 7))

@@ -126,3 +126,9 @@ def test_rows_that_are_refused(row: list[float]) -> None:
 def test_a_model_that_is_not_fitted() -> None:
     with pytest.raises(ValueError, match="not fitted"):
         Mixture(Product({0: Gaussian()}), 2).score_one([1.0])
+
+
+def test_a_dict_without_columns_in_a_table_with_categories() -> None:
+    rows = pd.DataFrame({"a": X[:, 0], "b": np.where(X[:, 1] > 0, "yes", "no")})
+    model = Mixture("auto", 2, random_state=0).fit(rows)
+    assert model.score_one({}) == pytest.approx(0.0, abs=1e-12)

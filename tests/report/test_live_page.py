@@ -249,6 +249,29 @@ def test_json_lines_of_standard_input_are_learned_to_their_end(tmp_path: Path) -
     assert mixfold.load(tmp_path / "model.mixfold").estimator_.n_rows_ == 400
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+def test_a_model_that_cannot_be_saved_at_the_end_is_an_error(tmp_path: Path) -> None:
+    append(tmp_path / "rows.csv", rows_from(300, 0))
+    code, _, err = run(
+        tmp_path, "rows.csv", "-k", "2", "--no-header", "--exit-at-end", "-o", "/dev/full"
+    )
+    assert code == 2
+    assert "the model is not saved: cannot write /dev/full: No space left on device" in err
+
+
+@pytest.mark.parametrize("source", ["rows.csv", "folder"])
+def test_fewer_rows_than_tell_the_types_of_columns_are_learned_at_the_end(
+    tmp_path: Path, source: str
+) -> None:
+    (tmp_path / "folder").mkdir()
+    for name in ("rows.csv", "folder/rows.csv"):
+        lines = (f"{i % 7}.5,{'red' if i % 3 else 'blue'}\n" for i in range(90))
+        (tmp_path / name).write_text("size,colour\n" + "".join(lines))
+    code, _, err = run(tmp_path, source, "-k", "2", "--family", "auto", "--exit-at-end")
+    assert code == 0, err
+    assert mixfold.load(tmp_path / "model.mixfold").n_rows_ == 90
+
+
 def test_mistakes_are_told_before_anything_is_learned(tmp_path: Path, capsys: Any) -> None:
     from mixfold.cli.main import main
 

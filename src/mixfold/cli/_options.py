@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,6 +10,7 @@ import typer
 
 from mixfold.cli._streams import input_path, output_path
 from mixfold.core import registry
+from mixfold.core.errors import InvalidInputError
 
 
 def known(package: str) -> str:
@@ -17,10 +19,14 @@ def known(package: str) -> str:
 
 
 def listed(text: str | None) -> list[str] | None:
-    """Split a comma-separated list."""
+    """Split a list as a line of CSV: names that contain commas stand in double quotes."""
     if text is None:
         return None
-    return [part.strip() for part in text.split(",") if part.strip()]
+    try:
+        parts = next(csv.reader([text], skipinitialspace=True))
+    except csv.Error as error:
+        raise InvalidInputError(f"{text!r} is no list: {error}; use double quotes") from None
+    return [part.strip() for part in parts if part.strip()]
 
 
 def option(*flags: str, metavar: str | None, help: str, **more: Any) -> Any:

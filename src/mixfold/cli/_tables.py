@@ -23,6 +23,7 @@ from mixfold.fitting.atomic_files import is_special
 WIDTH_OF_FILES = 100
 EDGES, GAP = 2, 3
 MOST_COMPONENTS = 20
+LONGEST_NAME = 40
 
 
 def console(output: Path | None = None) -> Console:
@@ -50,7 +51,7 @@ def plus_minus(out: Console) -> str:
 def facts(rows: Sequence[tuple[str, str]]) -> Table:
     """Names and values, one pair per line."""
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-    table.add_column(style="bold", no_wrap=True)
+    table.add_column(style="bold", overflow="fold", max_width=LONGEST_NAME)
     table.add_column(overflow="fold")
     for name, text in rows:
         table.add_row(name, escape(shown(text)))
@@ -85,7 +86,7 @@ def components(model: Any, out: Console, everything: bool = False) -> None:
             break
         width = None if spread is None else spread[:most, j]
         cells = _levels(model, j, most) or _cells(location[:most, j], width, sign)
-        columns.append([shown(name), *cells])
+        columns.append([_cut(shown(name)), *cells])
     first = _first_columns(model, most)
     parts = list(_parts(columns, out.width - EDGES - _width(first)))
     for part in parts if everything else parts[:1]:
@@ -97,6 +98,11 @@ def components(model: Any, out: Console, everything: bool = False) -> None:
         hidden.append(f"{len(names) - len(parts[0])} more columns")
     if hidden:
         out.print(f"[dim]{' and '.join(hidden)}: mixfold inspect MODEL --all[/]")
+
+
+def _cut(name: str) -> str:
+    """A name of a column, whose end is left out if it is long."""
+    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 3]}..."
 
 
 def _first_columns(model: Any, most: int) -> list[list[str]]:

@@ -24,10 +24,7 @@ def plot(
     model: o.Model,
     files: Annotated[list[str] | None, o.argument("FILES")] = None,
     *,
-    output: Annotated[
-        Path,
-        o.option("-o", "--output", metavar="PATH", help="A new .png, .svg, .pdf or .jpg file."),
-    ],
+    output: Annotated[Path, o.output("A new .png, .svg, .pdf or .jpg file.")],
     kind: Annotated[
         str,
         o.option(
@@ -100,10 +97,17 @@ def _check_suffix(path: Path) -> None:
     plt.switch_backend("agg")
     known = sorted(plt.figure().canvas.get_supported_filetypes())
     plt.close("all")
-    if path.suffix.lower().removeprefix(".") not in known:
+    if _format(path) not in known:
         raise InvalidInputError(
             f"cannot write {path}: the name must end in one of {', '.join(f'.{n}' for n in known)}"
         )
+
+
+def _format(path: Path) -> str:
+    """The format that the suffix names; PNG on standard output, which has none."""
+    from mixfold.fitting.atomic_files import STDOUT
+
+    return "png" if path == STDOUT else path.suffix.lower().removeprefix(".")
 
 
 def _sides(shape: str | None) -> Sequence[int] | None:
@@ -126,7 +130,7 @@ def _save(axes: Any, path: Path) -> None:
     from mixfold.fitting.atomic_files import replacing
     from mixfold.plots.axes import pyplot
 
-    figure, kind = np.ravel(axes)[0].figure, path.suffix.lower().removeprefix(".")
+    figure, kind = np.ravel(axes)[0].figure, _format(path)
     dated = {"svg": {"Date": None}, "pdf": {"CreationDate": None}, "ps": {}, "eps": {}}
     with mpl.rc_context({"svg.hashsalt": "mixfold"}), replacing(path) as file:
         figure.savefig(file, format=kind, dpi=DPI, metadata=dated.get(kind))

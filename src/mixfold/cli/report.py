@@ -17,9 +17,7 @@ def report(
     model: o.Model,
     files: o.Files,
     *,
-    output: Annotated[
-        Path, o.option("-o", "--output", metavar="PATH", help="The page; default: report.html.")
-    ] = Path("report.html"),
+    output: Annotated[Path, o.output("The page; default: report.html.")] = Path("report.html"),
     title: Annotated[
         str | None, o.option("--title", metavar="TEXT", help="The title of the page.")
     ] = None,

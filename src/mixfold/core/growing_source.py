@@ -112,6 +112,10 @@ class GrowingSource(ABC):
         """What has begun to arrive but cannot be read yet, such as half a line, in words."""
         return None
 
+    def read_rest(self) -> bool:
+        """From now on read rows that wait for others; false if there is nothing to change."""
+        return False
+
     def close(self) -> None:  # noqa: B027 - most have nothing to release
         """Release open files."""
 

@@ -103,11 +103,6 @@ def unusual_columns(
     return {j if names is None else names[j]: float(cells[j]) for j in order}
 
 
-def numbers_of(mixture: Mixture, evaluator: RowEvaluator, x: Any) -> Array:
-    """A row as numbers, NaN for missing cells."""
-    return x if evaluator.takes(x) else mixture._numbers_of(x, evaluator)
-
-
 class AlarmStream:
     """Learns rows and says which of them are unusual."""
 
@@ -125,7 +120,7 @@ class AlarmStream:
             self._count(1)
             return None
         found = None
-        row = numbers_of(self.mixture, evaluator, x)
+        row = self.mixture._row_as_numbers(evaluator, x)
         own, _ = self.mixture._evaluated_by(evaluator, row)
         if own is not evaluator:  # not the distribution of the observed columns, as in blocks
             own = evaluator.for_missing

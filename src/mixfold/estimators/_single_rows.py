@@ -64,7 +64,7 @@ class SingleRows(Streaming):
         return self._evaluated_by(self._row_evaluator(), x)
 
     def _evaluated_by(self, evaluator: RowEvaluator, x: Any) -> tuple[RowEvaluator, Array]:
-        """A row as numbers, and the evaluator, or that for missing cells."""
+        """The evaluator of a row, or that for its missing cells, and the numbers it takes."""
         if not evaluator.takes(x):
             x = self._numbers_of(x, evaluator)
         if evaluator.bounds.contain(x):
@@ -79,6 +79,10 @@ class SingleRows(Streaming):
         names = getattr(self, "feature_names_in_", None)
         check_rows(evaluator.model.family, names, Rows(x[None]), [0])
         return evaluator, x
+
+    def _row_as_numbers(self, evaluator: RowEvaluator, x: Any) -> Array:
+        """All numbers of a row, NaN for missing cells."""
+        return x if evaluator.takes(x) else self._numbers_of(x, evaluator)
 
     def _numbers_of(self, x: Any, evaluator: RowEvaluator) -> Array:
         """The numbers of a row in the order of the columns."""

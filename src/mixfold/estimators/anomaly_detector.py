@@ -16,7 +16,7 @@ from mixfold.core.checks import check_above, check_kind, check_whole
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.source import Source
 from mixfold.estimators._alarm import Alarm
-from mixfold.estimators._alarm_stream import AlarmStream, ScoredRows, numbers_of, unusual_columns
+from mixfold.estimators._alarm_stream import AlarmStream, ScoredRows, unusual_columns
 from mixfold.estimators._edge import is_source
 from mixfold.estimators._guarded import Guarded
 from mixfold.estimators._learned_alarms import LearnedAlarms
@@ -224,7 +224,7 @@ class AnomalyDetector(OutlierMixin, Guarded):  # type: ignore[misc]
         check_is_fitted(self)
         mixture = self.estimator_
         evaluator = self._stream.evaluator or mixture._row_evaluator()
-        row = numbers_of(mixture, evaluator, x)
+        row = mixture._row_as_numbers(evaluator, x)
         mixture._evaluated_by(evaluator, row)  # refuses invalid values
         return unusual_columns(evaluator.model, evaluator.params, row, evaluator.names)
 

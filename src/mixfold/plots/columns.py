@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
 from math import ceil, sqrt
 from typing import Any
 
@@ -205,7 +207,7 @@ def _draw_levels(axes: Any, fitted: FittedMixture, column: int, marginal: Margin
         _draw_bars(axes, fitted, column, p, shown)
     else:
         _draw_heat_map(axes, p[shown])
-    steep = sum(len(names[i]) for i in shown) > 24
+    steep = _are_crowded([names[i] for i in shown])
     axes.set_xticks(
         np.arange(len(shown)),
         [names[i] for i in shown],
@@ -214,6 +216,12 @@ def _draw_levels(axes: Any, fitted: FittedMixture, column: int, marginal: Margin
         fontsize="small",
     )
     axes.set_xlabel(label)
+
+
+def _are_crowded(names: Sequence[str]) -> bool:
+    """Whether names side by side below a panel would touch, which has room for 32 characters."""
+    pairs = (len(a) + len(b) for a, b in pairwise(names))
+    return sum(map(len, names)) > 24 or max(pairs, default=0) / 2 + 1 > 32 / len(names)
 
 
 def level_names(fitted: FittedMixture, column: int) -> list[str]:

@@ -80,7 +80,7 @@ class StreamWatcher:
         if self._thread.ident is not None:
             self._thread.join()
             if self._saved_rows != self.n_rows:
-                self._save_model()
+                self.error = self.error or self._save_model()
             self._save_checkpoint()
         self.source.close()
 
@@ -184,6 +184,8 @@ class StreamWatcher:
         """Nothing has arrived: say since when, or that it is the end."""
         waiting = self.source.waiting()
         if self.source.ended or (self.options.exit_at_end and self.source.has_positions):
+            if self.source.read_rest():
+                return
             if waiting is not None:
                 self._tell(waiting)
             self.state.set(status="ended", words="The source has ended.")
@@ -229,22 +231,25 @@ class StreamWatcher:
         shown = self.state.is_up_to_date()
         return at_rest and shown
 
-    def _save_model(self) -> None:
+    def _save_model(self) -> str | None:
+        """Save the model, and tell it; the reason if it cannot be saved."""
         path = self.options.output
         model = self.model.estimator
         if not model.__sklearn_is_fitted__():
             self._tell("nothing was learned yet, so there is nothing to save")
-            return
+            return None
         try:
             model.save(path)
         except (MixfoldError, OSError) as error:
-            self._tell(f"the model is not saved: {error}")
+            words = f"the model is not saved: {error}"
+            self._tell(words)
             self.state.set(saved=f"not saved: {error}")
-            return
+            return words
         self._saved_rows = self.n_rows
         words = f"saved in {path} after {self.n_rows:,} rows"
         self.state.set(saved=f"{words}, {time.strftime('%H:%M:%S')}")
         self._tell(f"the model is {words}")
+        return None
 
     def _save_checkpoint(self) -> None:
         self._last_checkpoint = time.monotonic()

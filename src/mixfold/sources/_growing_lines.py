@@ -19,7 +19,7 @@ class GrowingLines(GrowingSource):
     def __init__(self, name: str, kind: RowFormat) -> None:
         self.name, self._format = name, kind
         self._buffer = b""
-        self._begun = False
+        self._begun = self._reads_rest = False
         self._line = self._rows = 0
         self._notices: list[str] = []
 
@@ -66,7 +66,7 @@ class GrowingLines(GrowingSource):
         """Up to so many of the complete lines."""
         while self._buffer.count(b"\n") < most and self._fill():
             pass
-        if not (self._is_known or self.ended or self._buffer.count(b"\n") >= FIRST):
+        if not (self._is_known or self._is_last or self._buffer.count(b"\n") >= FIRST):
             return []
         lines = _complete(self._buffer, most)
         if not lines and self._buffer and self.ended:  # the last line has no end
@@ -80,6 +80,16 @@ class GrowingLines(GrowingSource):
     def _is_known(self) -> bool:
         """Whether the types of columns are known, so that a single row can be read."""
         return bool(self._format.types) or self._format.numbers
+
+    @property
+    def _is_last(self) -> bool:
+        """Whether the first rows wait for no others that tell the types of columns too."""
+        return self.ended or self._reads_rest
+
+    def read_rest(self) -> bool:
+        changed = not self._reads_rest
+        self._reads_rest = True
+        return changed
 
     def _fill(self) -> bool:
         more = self.more()

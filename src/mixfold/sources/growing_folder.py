@@ -40,6 +40,7 @@ class GrowingFolder(GrowingSource):
         self._files: dict[str, FilePosition] = {}
         self._read: dict[str, Change] = {}  # files that have been read to their end
         self._current: GrowingSource | None = None
+        self._reads_rest = False
 
     def poll(self, most: int) -> Arrived | None:
         if self._current is not None:
@@ -91,6 +92,8 @@ class GrowingFolder(GrowingSource):
         file: GrowingSource
         if path.name.lower().endswith(TEXT):
             file = GrowingText(path, self._columns, self._numbers, self._options)
+            if self._reads_rest:
+                file.read_rest()
         else:
             file = GrowingParquet(path, self._columns, self._numbers)
         here = self._files.get(str(path), FilePosition(str(path), 0, 0, 0, ""))
@@ -107,6 +110,13 @@ class GrowingFolder(GrowingSource):
         self._position = replace(position, files=[])
         self._files = {file.name: file for file in position.files}
         self._read = {}
+
+    def read_rest(self) -> bool:
+        changed = not self._reads_rest
+        self._reads_rest = True
+        self._read = {}
+        self.close()
+        return changed
 
     def waiting(self) -> str | None:
         return None if self._current is None else self._current.waiting()
