@@ -22,6 +22,7 @@ from mixfold.families.gaussian import Gaussian
 from mixfold.families.poisson import Poisson
 from mixfold.learners._scale_warning import out_of_scale
 from mixfold.learners._steps import RowCounts
+from mixfold.learners._stochastic_state import truncated
 from mixfold.learners.annealed_sgd import AnnealedSGD
 from mixfold.learners.drift_aware import DriftAware
 from mixfold.learners.em import EM
@@ -218,10 +219,10 @@ def test_parameters_on_the_border_of_their_region_stay() -> None:
     learner: Any = MiniBatchEM(batch_size=4, truncation=1e6)
     state = learner.init(BACKEND, START)
     for excess, stays in ((0.0, True), (1e-9, False)):
-        model = SimpleNamespace(
+        model: Any = SimpleNamespace(
             truncation_excess=lambda *_, excess=excess: excess, expected=MODEL.expected
         )
-        found = learner._truncated(SimpleNamespace(model=model), state)
+        found = truncated(model, state, learner.truncation)
         assert (found is state) == stays
 
 

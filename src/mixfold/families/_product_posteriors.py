@@ -148,6 +148,16 @@ class ProductConjugate(Conjugate[ProductParams, ProductPosterior]):
             [constants for _, constants in found], axis=0
         )
 
+    def row_counts(self, posterior: ProductPosterior) -> dict[str, float]:
+        """The mean of columns for means, where factors count rows of their own."""
+        counts, widths = [], []
+        for one, part in self._each(posterior):
+            own = one.conjugate.row_counts(part)
+            if "means" in own:
+                counts.append(own["means"])
+                widths.append(len(one.places))
+        return {"means": float(np.average(counts, weights=widths))} if counts else {}
+
     def intervals(
         self, posterior: ProductPosterior, weights: Array, level: float
     ) -> dict[str, tuple[Array, Array]]:
