@@ -47,7 +47,7 @@ class LivePage:
             {
                 "lead": _lead(self.watcher),
                 "marks": [
-                    Mark(f"component {k + 1}", colour_of(k), "line")
+                    Mark(f"component {k}", colour_of(k), "line")
                     for k in range(min(state.places, MOST_MARKS))
                 ],
                 "live": (environment().loader.get_source(environment(), "live.js")[0]),
