@@ -19,7 +19,7 @@ import mixfold
 from mixfold import AnomalyDetector, Mixture
 from mixfold.core.growing_source import GrowingSource
 from mixfold.core.value import equal
-from mixfold.errors import InvalidInputError, ModelFileError
+from mixfold.errors import InvalidInputError, ModelFileError, SourceError
 from mixfold.report._component_view import StableOrder, ellipses, importance, view_of
 from mixfold.report._stream_watcher import StreamWatcher
 from mixfold.report._watched_model import WatchedDetector
@@ -296,6 +296,13 @@ def test_an_iterable_is_learned_and_returned(
     assert capsys.readouterr().out.startswith("http://127.0.0.1:")
     with pytest.raises(InvalidInputError, match=r"unknown on_bad_row 'ask'"):
         watch([], online(), on_bad_row="ask")
+
+
+def test_an_iterable_with_a_bad_row_is_an_error_if_wanted(stream: Path) -> None:
+    records = [dict(zip(NAMES, row, strict=True)) for row in rows_from(300).tolist()]
+    broken = [*records[:250], {**records[250], NAMES[0]: "warm"}]
+    with pytest.raises(SourceError, match="a row is bad"):
+        watch(broken, online(), on_bad_row="stop", exit_at_end=True)
 
 
 def test_families_are_chosen_from_the_first_rows(stream: Path) -> None:

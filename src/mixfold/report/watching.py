@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mixfold.core.errors import InvalidInputError, MissingExtraError
+from mixfold.core.errors import InvalidInputError, MissingExtraError, SourceError
 from mixfold.core.growing_source import GrowingSource
 from mixfold.core.registry import is_called
 from mixfold.estimators.anomaly_detector import AnomalyDetector
@@ -191,4 +191,6 @@ def watch(
         port=port,
         open_browser=open_browser,
     )
+    if watcher.error is not None:
+        raise SourceError(watcher.error)
     return watcher.model.estimator
