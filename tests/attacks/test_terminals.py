@@ -145,7 +145,7 @@ def test_too_little_memory_is_one_line(run: Run, monkeypatch: pytest.MonkeyPatch
     def short(*_: Any) -> None:
         raise MemoryError("Unable to allocate 7.28 TiB")
 
-    monkeypatch.setattr("mixfold.cli._files.load_mixture", short)
+    monkeypatch.setattr("mixfold.cli._files.load_model", short)
     code, out, err = run("inspect", "m.mixfold")
     assert (code, out) == (1, "")
     assert err == "mixfold: there is not enough memory: Unable to allocate 7.28 TiB\n"

@@ -269,7 +269,7 @@ def test_fewer_rows_than_tell_the_types_of_columns_are_learned_at_the_end(
         (tmp_path / name).write_text("size,colour\n" + "".join(lines))
     code, _, err = run(tmp_path, source, "-k", "2", "--family", "auto", "--exit-at-end")
     assert code == 0, err
-    assert mixfold.load(tmp_path / "model.mixfold").n_rows_ == 90
+    assert mixfold.load(tmp_path / "model.mixfold").estimator_.n_rows_ == 90
 
 
 def test_mistakes_are_told_before_anything_is_learned(tmp_path: Path, capsys: Any) -> None:
