@@ -118,7 +118,7 @@ class StreamWatcher:
             warnings.showwarning = lambda message, *rest: self._warn(str(message))
             while not self._closing.is_set():
                 worked = self._work()
-                self._keep_house(time.monotonic())
+                self._save_and_measure(time.monotonic())
                 if not worked:
                     self._wake.wait(IDLE)
                     self._wake.clear()
@@ -212,7 +212,7 @@ class StreamWatcher:
         self._save_model()
         self.finished.set()
 
-    def _keep_house(self, now: float) -> None:
+    def _save_and_measure(self, now: float) -> None:
         """Save and measure, if it is time."""
         if self._save_wanted.is_set():
             self._save_wanted.clear()
