@@ -244,6 +244,29 @@ def test_a_bad_row_stops_learning_on_request_after_those_before_it(stream: Path)
     assert found.n_rows == 3000
 
 
+@pytest.mark.parametrize("where", ["file", "folder"])
+@pytest.mark.parametrize("bad", ["1.0,warm,2.0", "1.0,1e80,2.0"])  # not a number, and too large
+def test_rows_up_to_a_bad_one_are_learned_and_a_correction_is_read(
+    tmp_path: Path, stream: Path, bad: str, where: str
+) -> None:
+    lines = stream.read_text().splitlines()
+    broken = [*lines[:2500], bad, *lines[2501:]]  # the 2500th row
+    stream.write_text("\n".join(broken) + "\n")
+    source = stream
+    if where == "folder":
+        source = tmp_path / "folder"
+        source.mkdir()
+        stream = stream.rename(source / "rows.csv")
+    options: dict[str, Any] = {"on_bad_row": "stop", "checkpoint": tmp_path / "checkpoint"}
+    first = learned(source, **options)
+    assert "a row is bad" in str(first.error)
+    assert first.n_rows == 2499
+    stream.write_text("\n".join(lines) + "\n")
+    second = learned(source, **options)
+    assert second.error is None
+    assert second.n_rows == 3000
+
+
 def test_a_model_and_a_stream_that_do_not_match_are_told(stream: Path) -> None:
     model = online().partial_fit(pa.table({"a": [1.0, 2.0, 3.0] * 9, "other": [1.0, 2.0, 5.0] * 9}))
     found = learned(stream, mixture=model)

@@ -11,6 +11,8 @@ from mixfold.core.checks import check_count
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.value import value
 
+REFUSED = ValueError, TypeError, OverflowError, RecursionError  # errors of rows, not of sources
+
 
 @value
 class FilePosition:
@@ -129,7 +131,7 @@ def in_good_parts(
     """
     try:
         use(items)
-    except (ValueError, TypeError, OverflowError, RecursionError) as error:
+    except REFUSED as error:
         if len(items) == 1:
             yield first, error
             return

@@ -9,7 +9,14 @@ from threading import Event, Thread
 from typing import Any
 
 from mixfold.core.errors import MixfoldError, OutputError, SourceError
-from mixfold.core.growing_source import Arrived, BadRow, GrowingSource, in_good_parts
+from mixfold.core.growing_source import (
+    REFUSED,
+    Arrived,
+    BadRow,
+    GrowingPosition,
+    GrowingSource,
+    in_good_parts,
+)
 from mixfold.report._watch_checkpoint import (
     StreamCounts,
     WatchCheckpoint,
@@ -45,6 +52,7 @@ class StreamWatcher:
         self._paused, self._closing, self._wake = Event(), Event(), Event()
         self._save_wanted = Event()
         self._bad_in_a_row = self._n_bad = 0
+        self._most = BATCH
         self._saved_rows: int | None = None
         self._last_checkpoint = self._last_tick = time.monotonic()
         self._last_arrival = time.time()
@@ -131,25 +139,57 @@ class StreamWatcher:
             self.state.set(status="paused", words="Paused: rows wait in the source.")
             return False
         try:
-            arrived = self.source.poll(BATCH)
-            if arrived is not None:
-                self._learn(arrived)
+            if self._learn_next():
                 return True
             self._wait()
         except Exception as error:  # of the source or the model; the page stays up and tells it
             self._stop(error)
         return False
 
-    def _learn(self, arrived: Arrived) -> None:
+    def _learn_next(self) -> bool:
+        """Learn the rows that have arrived; false if there are none."""
+        stops = self.options.on_bad_row == "stop" and self.source.has_positions
+        before = self.source.position if stops else None
+        arrived = self.source.poll(self._most)
+        if arrived is None:
+            return False
+        self._show_arrival(arrived)
+        if before is None:
+            self._learn(arrived)
+        else:
+            self._learn_before_bad_row(arrived, before)
+        return True
+
+    def _show_arrival(self, arrived: Arrived) -> None:
         for notice in arrived.notices:
             self._tell(notice)
-        bad = list(arrived.bad)
         if arrived.n:
             self._last_arrival = time.time()
             self.state.set(status="learning", words="Learning.")
+
+    def _learn_before_bad_row(self, arrived: Arrived, before: GrowingPosition) -> None:
+        """Learn rows if all are good; if not, they are read again one by one, up to the bad one."""
+        bad = list(arrived.bad)
+        if arrived.n and not bad:
+            try:
+                self._learn_part(arrived.rows)
+            except REFUSED as error:
+                bad = [self._refused(self.n_rows + 1, error)]
+        if bad:
+            self.source.seek(before)
+            if self._most == 1:
+                self._count_bad(bad)
+            self._most = 1
+
+    def _refused(self, number: int, error: Exception) -> BadRow:
+        return BadRow(f"row {number:,} of {self.source.name}", str(error))
+
+    def _learn(self, arrived: Arrived) -> None:
+        bad = list(arrived.bad)
+        if arrived.n:
             before = self.state.facts.n_rows
             refused = [
-                BadRow(f"row {before + i + 1:,} of {self.source.name}", str(error))
+                self._refused(before + i + 1, error)
                 for i, error in in_good_parts(arrived.rows, self._learn_part)
             ]
             bad += refused

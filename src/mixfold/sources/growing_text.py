@@ -149,6 +149,7 @@ class GrowingText(GrowingLines):
         if len(position.files) != 1:
             raise SourceError(f"the position is in {len(position.files)} files, not in {self.path}")
         self.close()
+        self._read, self._line, self._head, self._begun = 0, 0, b"", False
         self._resumed = position.files[0] if position.files[0].offset else None
 
     def close(self) -> None:
