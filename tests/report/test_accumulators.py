@@ -86,8 +86,8 @@ def test_moments_of_components_are_weighted_ones(length: int) -> None:
         for j in (1, 2):
             there = ~np.isnan(x[:, j])
             for level in range(len(columns[j].levels)):
-                share = np.average(x[there, j] == level, weights=r[there, k])
-                np.testing.assert_allclose(found.levels[j][k, level], share, atol=1e-9)
+                proportion = np.average(x[there, j] == level, weights=r[there, k])
+                np.testing.assert_allclose(found.levels[j][k, level], proportion, atol=1e-9)
         turned = ~np.isnan(x[:, 3])
         wave = np.average(np.exp(1j * x[turned, 3]), weights=r[turned, k])
         np.testing.assert_allclose(found.means[k, 3], np.angle(wave), rtol=1e-9)

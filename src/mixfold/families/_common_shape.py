@@ -1,4 +1,4 @@
-"""Volumes of components that share one shape, by Newton's method.
+"""Volumes of components that have one shape in common, by Newton's method.
 
 With u the logarithms of volumes, f(u) = sum_k pi_k u_k + log det(sum_k pi_k S_k exp(-u_k)) / d is
 minus twice the largest log-likelihood per row and column. It is convex, and stays where the same
@@ -28,23 +28,23 @@ class AtVolumes(NamedTuple):
     products: Array
 
 
-def log_volumes(shares: Array, start: Array, evaluate: Callable[[Array], AtVolumes]) -> Array:
+def log_volumes(proportions: Array, start: Array, evaluate: Callable[[Array], AtVolumes]) -> Array:
     """The logarithms of volumes u at which f is smallest."""
     u, at = start, evaluate(start)
     for _ in range(MOST_STEPS):
-        step = _newton_step(shares, at)
+        step = _newton_step(proportions, at)
         if not (np.abs(step) > SHORT).any():
             return np.asarray(u + step)
-        after = _decreased(shares, u, at, step, evaluate)
+        after = _decreased(proportions, u, at, step, evaluate)
         if after is None:
             break
         u, at = after
     return u
 
 
-def _newton_step(shares: Array, at: AtVolumes) -> Array:
+def _newton_step(proportions: Array, at: AtVolumes) -> Array:
     """The step of Newton's method that leaves sum_k pi_k u_k as it is, not longer than allowed."""
-    matrix = np.diag(at.traces) - at.products * shares + shares
+    matrix = np.diag(at.traces) - at.products * proportions + proportions
     try:
         step = np.linalg.solve(matrix, at.traces - 1.0)
     except np.linalg.LinAlgError:
@@ -53,14 +53,14 @@ def _newton_step(shares: Array, at: AtVolumes) -> Array:
 
 
 def _decreased(
-    shares: Array, u: Array, at: AtVolumes, step: Array, evaluate: Callable[[Array], AtVolumes]
+    proportions: Array, u: Array, at: AtVolumes, step: Array, evaluate: Callable[[Array], AtVolumes]
 ) -> tuple[Array, AtVolumes] | None:
     """Where f is smaller: after the step, a part of it, or volumes given the present matrix."""
-    value = shares @ u + at.log_determinant
+    value = proportions @ u + at.log_determinant
     most = value + ROUNDING * (1.0 + abs(value))
     tried = (*(0.5**i * step for i in range(MOST_HALVES)), np.log(at.traces))
     for each in tried:
         there = evaluate(u + each)
-        if shares @ (u + each) + there.log_determinant <= most:
+        if proportions @ (u + each) + there.log_determinant <= most:
             return u + each, there
     return None

@@ -45,9 +45,10 @@ def line_widths(weights: Array) -> Array:
     return np.asarray(THIN + (THICK - THIN) * np.sqrt(weights / max(float(weights.max()), 1e-300)))
 
 
-def percent(share: float) -> str:
-    """A share as text, with a decimal where it would otherwise be 0% or 100%."""
-    return f"{share:.0%}" if 0.01 <= share <= 0.99 or share in (0.0, 1.0) else f"{share:.1%}"
+def percent(proportion: float) -> str:
+    """A proportion as text, with a decimal where it would otherwise be 0% or 100%."""
+    plain = 0.01 <= proportion <= 0.99 or proportion in (0.0, 1.0)
+    return f"{proportion:.0%}" if plain else f"{proportion:.1%}"
 
 
 def draw_legend(axes: Any, weights: Array, noise: float | None = None, place: Any = None) -> None:

@@ -70,8 +70,8 @@ def draw_columns(fitted: FittedMixture, ax: Any = None) -> Any:
     for axes in panels[len(chosen) :]:
         axes.set_axis_off()
     empty = panels[-1] if len(panels) > len(chosen) else None
-    beside = panels[min(across, len(chosen)) - 1]  # the last panel of the first row
-    draw_legend(beside, fitted.weights, fitted.noise, empty)
+    last_in_row = panels[min(across, len(chosen)) - 1]  # the last panel of the first row
+    draw_legend(last_in_row, fitted.weights, fitted.noise, empty)
     return panels[: len(chosen)]
 
 
@@ -96,12 +96,12 @@ def _most_different(fitted: FittedMixture, most: int) -> list[int]:
 def information(marginal: Marginal, weights: Array) -> float:
     """The mutual information of a column and the component, in nats, estimated from draws."""
     k, n, _ = marginal.draws.shape
-    share = weights / weights.sum()
+    proportion = weights / weights.sum()
     p = marginal.densities(marginal.draws.reshape(k * n, -1)).reshape(k, n, k)
     own = p[np.arange(k), :, np.arange(k)]
     with np.errstate(divide="ignore", invalid="ignore"):
-        gained = np.log(own) - np.log(p @ share)
-    return float(share @ np.nan_to_num(gained).mean(axis=1))
+        gained = np.log(own) - np.log(p @ proportion)
+    return float(proportion @ np.nan_to_num(gained).mean(axis=1))
 
 
 # numbers
@@ -239,8 +239,8 @@ def level_names(fitted: FittedMixture, column: int) -> list[str]:
 def _draw_bars(axes: Any, fitted: FittedMixture, column: int, p: Array, shown: np.ndarray) -> None:
     rows = fitted.observed(column)
     if len(rows):
-        shares = np.bincount(rows.astype(np.intp), minlength=len(p))[shown] / len(rows)
-        axes.bar(np.arange(len(shown)), shares, 0.96, color=ROWS, zorder=0, label="rows")
+        proportions = np.bincount(rows.astype(np.intp), minlength=len(p))[shown] / len(rows)
+        axes.bar(np.arange(len(shown)), proportions, 0.96, color=ROWS, zorder=0, label="rows")
     width = 0.8 / fitted.k
     for k in range(fitted.k):
         place = np.arange(len(shown)) + (k - 0.5 * (fitted.k - 1)) * width

@@ -95,12 +95,12 @@ def _of_all(fitted: FittedMixture, means: Array, chosen: list[int]) -> tuple[Arr
         centre = np.where(there, rows, 0.0).sum(axis=0) / n
         variance = np.where(there, np.square(rows - centre), 0.0).sum(axis=0) / n
     else:
-        share = fitted.weights / fitted.weights.sum()
-        centre = share @ means
-        variance = share @ np.square(means - centre)
+        proportion = fitted.weights / fitted.weights.sum()
+        centre = proportion @ means
+        variance = proportion @ np.square(means - centre)
         within = _deviations(fitted)
         if within is not None:
-            variance = variance + share @ np.square(within[:, chosen])
+            variance = variance + proportion @ np.square(within[:, chosen])
     usable = np.isfinite(variance) & (variance > 0.0)
     return centre, np.sqrt(np.where(usable, variance, 1.0))
 

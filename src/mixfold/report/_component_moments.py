@@ -19,8 +19,8 @@ class Profiles:
 
     `means` and `deviations` (K, d) are of the observed cells, weighted by responsibilities;
     `other_means` and `other_deviations` are those of the rest of the rows, and `whole_means` and
-    `whole_deviations` (d,) of all rows. `levels[j]` (K, L) are shares of the levels of a column,
-    and `other_levels[j]` those in the rest. Angles have mean directions.
+    `whole_deviations` (d,) of all rows. `levels[j]` (K, L) are proportions of the levels of a
+    column, and `other_levels[j]` those in the rest. Angles have mean directions.
     """
 
     means: Array
@@ -114,7 +114,7 @@ class ComponentMoments:
         return np.asarray(np.nan_to_num(apart / np.maximum(size, TINY)))
 
     def _shares(self, j: int, n: int, means: Array, others: Array) -> tuple[Array, Array]:
-        """The shares of levels in components, and in the rest."""
+        """The proportions of levels in components, and in the rest."""
         if n > 2:
             table = self.counts[j]
             rest = np.maximum(table.sum(axis=0) - table, 0.0)

@@ -8,7 +8,7 @@ import numpy as np
 
 from mixfold.core.rows import Array
 from mixfold.report._survey import Survey
-from mixfold.report._texts import counted, joined, percent, share_of
+from mixfold.report._texts import counted, joined, percent, proportion_of
 
 LEAST_EFFECT = 0.2  # standard deviations; smaller differences are not mentioned
 HUGE_EFFECT = 20.0
@@ -59,8 +59,8 @@ def _statement(survey: Survey, k: int, j: int) -> str:
         # of levels that differ as much, one that is frequent here
         level = int((np.abs(arcs) + SMALL * (arcs > 0.0)).argmax())
         return (
-            f"{column.text(level)} in {share_of(float(own[level]), 'its rows')}, against "
-            f"{share_of(float(rest[level]), 'the others')}."
+            f"{column.text(level)} in {proportion_of(float(own[level]), 'its rows')}, against "
+            f"{proportion_of(float(rest[level]), 'the others')}."
         )
     mean, other = found.means[k, j], found.other_means[k, j]
     scale, effect = float(found.whole_deviations[j]), float(found.effects[k, j])
@@ -77,8 +77,8 @@ def _alone(survey: Survey, j: int) -> str:
     column, found = survey.columns[j], survey.profiles
     if column.kind == "level":
         level = int(found.levels[j][0].argmax())
-        share = share_of(float(found.levels[j][0, level]), "the rows")
-        return f"{column.name} is {column.text(level)} in {share}."
+        proportion = proportion_of(float(found.levels[j][0, level]), "the rows")
+        return f"{column.name} is {column.text(level)} in {proportion}."
     scale = float(found.deviations[0, j])
     mean = column.text(float(found.means[0, j]), scale)
     return (

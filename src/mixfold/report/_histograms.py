@@ -207,7 +207,7 @@ def promised(survey: Survey, columns: list[int], simulated: Array) -> Picture | 
     if not options:
         return None
     first = options[0]["sources"]
-    figure = new_figure(str(options[0]["label"]), "share of rows")
+    figure = new_figure(str(options[0]["label"]), "proportion of rows")
     assert isinstance(first, dict)
     bars_of = ColumnDataSource(first["promised-bars"], name="promised-bars")
     line_of = ColumnDataSource(first["promised-line"], name="promised-line")

@@ -1,4 +1,4 @@
-"""Shares of the categories of a column in each component, as stacked bars."""
+"""Proportions of the categories of a column in each component, as stacked bars."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ REST = "all other categories"
 
 def level_bars(survey: Survey, j: int) -> Picture:
     """A bar for each component, divided by the categories of a column."""
-    column, shares = survey.columns[j], survey.profiles.levels[j]
+    column, proportions = survey.columns[j], survey.profiles.levels[j]
     order = np.argsort(-survey.weights, kind="stable")[:MOST_COMPONENTS]
-    total = (survey.weights[:, None] * shares).sum(axis=0)
+    total = (survey.weights[:, None] * proportions).sum(axis=0)
     levels = [int(i) for i in np.argsort(-total, kind="stable")]
     shown = sorted(levels[:MOST_LEVELS])
-    figure = new_figure("share of the rows", "", height=70 + 34 * len(order))
+    figure = new_figure("proportion of the rows", "", height=70 + 34 * len(order))
     figure.toolbar_location = None
     places, left = -np.arange(len(order), dtype=float), np.zeros(len(order))
     legend = []
     for i, level in enumerate(shown):
-        right = left + shares[order, level]
+        right = left + proportions[order, level]
         _draw(figure, places, left, right, colour_of(i))
         legend.append(Mark(column.levels[level], colour_of(i)))
         left = right
@@ -38,17 +38,17 @@ def level_bars(survey: Survey, j: int) -> Picture:
     figure.ygrid.grid_line_color = None
     figure.x_range.start, figure.x_range.end = 0.0, 1.0
     rows = [
-        [column.levels[level], *(percent(float(shares[k, level])) for k in order)]
+        [column.levels[level], *(percent(float(proportions[k, level])) for k in order)]
         for level in levels[:60]
     ]
     more = f"{len(levels) - 60:,} categories are left out." if len(levels) > 60 else ""
     return Picture(
         f"Categories of {column.name}",
-        "A bar for each component, the largest first, divided by the shares of the categories.",
+        "A bar for each component, the largest first, divided by proportions of the categories.",
         figure,
         [
             Table(
-                f"Shares of the categories of {column.name}",
+                f"Proportions of the categories of {column.name}",
                 ["Category", *(survey.names[int(k)] for k in order)],
                 rows,
                 more=more,

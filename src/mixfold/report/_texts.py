@@ -21,22 +21,22 @@ def number(value: float, scale: float | None = None) -> str:
     return text.lstrip("-") if float(text.replace(",", "")) == 0.0 else text
 
 
-def percent(share: float) -> str:
-    """A share as a percentage with one decimal; small ones have two significant digits."""
-    if not isfinite(share):
+def percent(proportion: float) -> str:
+    """A proportion as a percentage with one decimal; small ones have two significant digits."""
+    if not isfinite(proportion):
         return "not known"
-    if 0.0 < share < 0.001:
-        return f"{100.0 * share:.2g}%" if share >= 1e-6 else "less than 0.0001%"
-    if 0.999 < share < 1.0:
-        return f"{100.0 * share:.2f}%" if share < 0.99995 else "nearly 100%"
-    return f"{100.0 * share:.1f}%"
+    if 0.0 < proportion < 0.001:
+        return f"{100.0 * proportion:.2g}%" if proportion >= 1e-6 else "less than 0.0001%"
+    if 0.999 < proportion < 1.0:
+        return f"{100.0 * proportion:.2f}%" if proportion < 0.99995 else "nearly 100%"
+    return f"{100.0 * proportion:.1f}%"
 
 
-def share_of(share: float, what: str) -> str:
-    """A share in a sentence: "12.3% of its rows", "nearly all of its rows"."""
-    if share >= 0.9995:
+def proportion_of(proportion: float, what: str) -> str:
+    """A proportion in a sentence: "12.3% of its rows", "nearly all of its rows"."""
+    if proportion >= 0.9995:
         return f"nearly all of {what}"
-    return f"{percent(share)} of {what}" if share >= 0.0005 else f"hardly any of {what}"
+    return f"{percent(proportion)} of {what}" if proportion >= 0.0005 else f"hardly any of {what}"
 
 
 def whole(n: float) -> str:

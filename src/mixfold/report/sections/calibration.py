@@ -88,17 +88,17 @@ def _rates(observed: Array, drawn: Array) -> Table:
     rows, n, m = [], len(observed), len(drawn)
     for rate in RATES:
         threshold = float(np.quantile(drawn, rate))
-        share = float((drawn <= threshold).mean())  # ties make it larger than the rate
-        if min(n, m) * share < LEAST_EXPECTED:
+        proportion = float((drawn <= threshold).mean())  # ties make it larger than the rate
+        if min(n, m) * proportion < LEAST_EXPECTED:
             continue
         realised = float((observed <= threshold).mean())
-        size = TAIL * float(np.sqrt(share * (1.0 - share) * (1.0 / n + 1.0 / m)))
-        low, high = max(0.0, share - size), min(1.0, share + size)
+        size = TAIL * float(np.sqrt(proportion * (1.0 - proportion) * (1.0 / n + 1.0 / m)))
+        low, high = max(0.0, proportion - size), min(1.0, proportion + size)
         verdict = "yes" if low <= realised <= high else "no"
         rows.append(
             [
                 number(threshold, float(drawn.std())),
-                percent(share),
+                percent(proportion),
                 percent(realised),
                 f"{percent(low)} to {percent(high)}",
                 verdict,
@@ -159,7 +159,7 @@ def _columns(survey: Survey, distances: Array, bound: float) -> list[Block]:
     ]
     left = d - len(chosen)
     table = Table(
-        "The largest difference between the shares of rows below any value, data and model",
+        "The largest difference between the proportions of rows below any value, data and model",
         ["Column", "Largest difference", "At most by chance", "Agrees"],
         rows,
         words=(0, 3),
@@ -176,30 +176,31 @@ def _certainty(survey: Survey, drawn: Simulated) -> list[Block]:
     observed, promised_ = (part.max(axis=1) for part in parts)
     edges = np.linspace(0.0, 1.0, 21)
     edges = edges[edges >= 1.0 / survey.k - 0.05 - 1e-9]
-    shares = [np.histogram(part, edges)[0] / len(part) for part in (observed, promised_)]
-    figure = new_figure("largest responsibility of a row", "share of rows", height=280)
+    proportions = [np.histogram(part, edges)[0] / len(part) for part in (observed, promised_)]
+    figure = new_figure("largest responsibility of a row", "proportion of rows", height=280)
     figure.quad(
         left=edges[:-1],
         right=edges[1:],
         bottom=0,
-        top=shares[0],
+        top=proportions[0],
         color=NEUTRAL,
         fill_alpha=0.4,
         line_alpha=0.6,
     )
-    x, y = np.repeat(edges, 2), np.concatenate([[0.0], np.repeat(shares[1], 2), [0.0]])
+    x, y = np.repeat(edges, 2), np.concatenate([[0.0], np.repeat(proportions[1], 2), [0.0]])
     figure.line(x, y, color=colour_of(1), line_width=2)
     figure.y_range.start = 0
     rows = [
         [f"{low:.2f} to {high:.2f}", percent(a), percent(b)]
-        for low, high, a, b in zip(edges[:-1], edges[1:], *shares, strict=True)
+        for low, high, a, b in zip(edges[:-1], edges[1:], *proportions, strict=True)
     ]
     return [
         Picture(
             "How certain the component of a row is",
             f"The largest responsibility is {float(observed.mean()):.3f} on average in the data, "
             f"and {float(promised_.mean()):.3f} in rows drawn from the model. If the model is "
-            "right, this is also the share of rows whose most probable component is the true one.",
+            "right, this is also the proportion of rows whose most probable component is the true "
+            "one.",
             figure,
             [
                 Table(

@@ -32,8 +32,8 @@ class Components(Section):
         order = [int(k) for k in (-survey.weights).argsort(kind="stable")]
         found: list[Block] = [
             Paragraph(
-                "The weight of a component is its share of all rows. A row counts for a component "
-                "by its responsibility, the probability that it belongs there."
+                "The weight of a component is its proportion of all rows. A row counts for a "
+                "component by its responsibility, the probability that it belongs there."
             ),
             _overview(survey, order),
         ]
@@ -74,7 +74,7 @@ def _overview(survey: Survey, order: list[int]) -> Table:
     header = [
         "Component",
         "Weight in the model",
-        "Share of these rows",
+        "Proportion of these rows",
         "Rows most probable here",
         "Their mean responsibility",
     ]

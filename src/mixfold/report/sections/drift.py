@@ -23,7 +23,7 @@ MOST_COLUMNS = 8
 
 
 class Drift(Section):
-    """Likelihood, shares of components and means of columns over the rows in their order."""
+    """Likelihood, proportions of components and means of columns over the rows in their order."""
 
     title: ClassVar[str] = "Drift"
     order: ClassVar[int] = 70
@@ -44,7 +44,7 @@ class Drift(Section):
             _likelihood(survey, parts, ends),
         ]
         if survey.k > 1:
-            found.append(_shares(survey, parts, ends))
+            found.append(_proportions(survey, parts, ends))
         return [*found, *_moving(survey, parts, ends)]
 
 
@@ -108,14 +108,14 @@ def _likelihood(survey: Survey, parts: Stretches, ends: Array) -> Picture:
         "The mean log-likelihood of stretches of rows. The dashed line is the mean of all rows, "
         "and the grey band what chance explains.",
         figure,
-        [Table("Log-likelihood per row", ["Stretch", "Log-likelihood per row"], rows)],
+        [Table("Log-likelihood per row", ["Rows", "Log-likelihood per row"], rows)],
     )
 
 
-def _shares(survey: Survey, parts: Stretches, ends: Array) -> Picture:
-    """The shares of the components over the rows."""
+def _proportions(survey: Survey, parts: Stretches, ends: Array) -> Picture:
+    """The proportions of the components over the rows."""
     middle = ends - parts.rows / 2.0
-    figure = new_figure("number of the row", "share of the rows")
+    figure = new_figure("number of the row", "proportion of the rows")
     order = [int(k) for k in np.argsort(-survey.weights, kind="stable")[:12]]
     for k in order:
         y = parts.responsibilities[:, k]
@@ -130,10 +130,10 @@ def _shares(survey: Survey, parts: Stretches, ends: Array) -> Picture:
     left = survey.k - len(order)
     also = f" {counted(left, 'smaller component')} are left out." if left else ""
     return Picture(
-        "Shares of the components over the rows",
+        "Proportions of the components over the rows",
         "The mean responsibility of each component in stretches of rows." + also,
         figure,
-        [Table("Shares of the components", ["Stretch", *(survey.names[k] for k in order)], rows)],
+        [Table("Proportions of the components", ["Rows", *(survey.names[k] for k in order)], rows)],
         [marks[k] for k in order] if marks else (),
     )
 

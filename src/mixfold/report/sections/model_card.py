@@ -53,8 +53,8 @@ class ModelCard(Section):
 
 
 def _incomplete(survey: Survey) -> str:
-    share = percent(survey.n_incomplete / survey.n)
-    return f"{survey.n_incomplete:,} ({share})" if survey.n_incomplete else "none"
+    proportion = percent(survey.n_incomplete / survey.n)
+    return f"{survey.n_incomplete:,} ({proportion})" if survey.n_incomplete else "none"
 
 
 def _columns(survey: Survey) -> Table:
