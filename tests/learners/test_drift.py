@@ -211,6 +211,16 @@ def test_single_rows_are_learned_as_blocks_are(learner: Any, recent_rows: int) -
     assert equal(single._now().stream.state, whole._now().stream.state)
 
 
+def test_a_read_at_the_end_of_a_window_counts_its_rows_once() -> None:
+    x, rule = stream(400), DriftAware(window=16)
+    model = Mixture(n_components=2, learner=rule, random_state=0).partial_fit(x[:160])
+    for row in x[160:]:
+        model.learn_one(row)
+        assert len(model.weights_) == 2
+    recent = model._now().stream.state.recent
+    assert len(recent.kept) + len(recent.new) == len(x)
+
+
 def test_a_chosen_fit_is_made_anew_when_it_is_read() -> None:
     """With all of its rows, and again when an eighth of them are new."""
     x = stream(1000)

@@ -304,6 +304,7 @@ class DriftRowStream(RowStream):
         self, learned: Learned, backend: MixtureBackend, initialization: Initialization
     ) -> None:
         super().__init__(learned, backend, initialization)
+        self._lock = Lock()  # a read replaces the fits in the state before the window
         self._window = self._begun(learned.stream.state, 0)
 
     def _begun(self, state: Any, first: int) -> Window:
@@ -320,19 +321,30 @@ class DriftRowStream(RowStream):
         return window.first + window.inner.done
 
     def learn(self, x: Array) -> None:
-        if self._window.inner.done == len(self._window.rows):
-            self._window = self._begun(*self.moment())
-        window = self._window
-        window.rows[window.inner.done] = x
-        window.inner.learn(x)
+        with self._lock:
+            if self._window.inner.done == len(self._window.rows):
+                self._window = self._begun(*self.moment())
+            window = self._window
+            window.rows[window.inner.done] = x
+            window.inner.learn(x)
 
     def settled(self) -> Learned:
         """The learned state with up-to-date parameters, from which later reads continue."""
-        learned, settled, window = super().settled(), self._settled, self._window
-        if settled is not None and settled.done == self.done:
-            recent = settled.learned.stream.state.recent
-            self._window = window._replace(before=replace(window.before, recent=recent))
+        learned, settled = super().settled(), self._settled
+        with self._lock:
+            if settled is not None and settled.done == self.done:
+                # else another thread has learned more rows
+                self._continue_from(settled)
         return learned
+
+    def _continue_from(self, settled: Settled) -> None:
+        """Later reads continue from these fits; those after a whole window include its rows."""
+        window, state = self._window, settled.learned.stream.state
+        if window.inner.done == len(window.rows):
+            self._window = self._begun(state, settled.done)
+        else:
+            before = replace(window.before, recent=state.recent)
+            self._window = window._replace(before=before)
 
     def moment(self) -> tuple[Any, int]:
         window = self._window
