@@ -121,7 +121,7 @@ def test_a_time_left_is_of_the_whole_fit(reports: list[Report]) -> None:
         watch.update(at(i // 10, 100 * (i % 10), 100 * i), 1000)
     assert reports[0].left == ""  # nothing to judge by yet
     assert reports[0].title == "pass 1 of 4"
-    assert reports[0].rows == "100 of 1k rows"
+    assert reports[0].counted == "100 of 1k rows"
     assert reports[20].title == "pass 3 of 4"
     assert reports[20].share == pytest.approx(21 / 40)
     assert reports[20].left == "0:20 left"

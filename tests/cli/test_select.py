@@ -40,6 +40,22 @@ def test_select_without_an_output_writes_nothing(run: Run, rows: str, tmp_path: 
     assert "mixfold" not in out
 
 
+def test_progress_counts_searches_and_passes(run: Run) -> None:
+    reports: list[tuple[int, int, int]] = []
+    auto = AutoMixture([1, 2, 3], ["EEE", "VVV"], random_state=0, n_init=1)
+    auto.progress = lambda *counts: reports.append(counts)
+    auto.fit(datasets.load_faithful())
+    searches = 3 + 2 + 2 + 1  # numbers of components and merges; one component is one model
+    assert [done for done, _, passes in reports if not passes] == list(range(1, searches + 1))
+    assert {of for _, of, _ in reports} == {searches}
+    passes = [passes for *_, passes in reports if passes]
+    assert passes == list(range(1, len(passes) + 1))
+    settings = ("-k", "1:2", "--covariance", "EEE", "--n-init", "1", "--progress")
+    code, _, err = run("select", "@faithful", *settings)
+    assert code == 0
+    assert "searching for initial parameters, 1 of 3 searches" in err
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -16,7 +16,10 @@ from mixfold.fitting.fit import Fit
 
 
 class Report(NamedTuple):
-    """The progress of some work: rows read, their total number, and the fraction done."""
+    """The progress of some work: rows read, their total number, and the fraction done.
+
+    What is counted may be something else than rows: its name is the `unit`.
+    """
 
     title: str
     row: int
@@ -24,12 +27,13 @@ class Report(NamedTuple):
     share: float | None
     left: str = ""
     note: str = ""
+    unit: str = "rows"
 
     @property
-    def rows(self) -> str:
+    def counted(self) -> str:
         """The number of rows in short form."""
         of = f"{_short(self.row)} of {_short(self.length)}" if self.length else _short(self.row)
-        return f"{of} rows"
+        return f"{of} {self.unit}"
 
 
 class Display(Protocol):
@@ -66,7 +70,7 @@ class Lines:
         if time.monotonic() - self._last < 1.0:
             return
         self._last = time.monotonic()
-        parts = [part for part in (report.title, report.rows, report.note, report.left) if part]
+        parts = [part for part in (report.title, report.counted, report.note, report.left) if part]
         print(f"mixfold: {', '.join(parts)}", file=sys.stderr, flush=True)
 
     def close(self) -> None:
@@ -97,7 +101,7 @@ class Bar:
             description=report.title,
             completed=report.share or 0.0,
             total=None if report.share is None else 1.0,
-            rows=report.rows,
+            rows=report.counted,
             left=report.left,
             note=report.note,
         )
@@ -150,6 +154,28 @@ class RowProgress:
         share = row / length if length else None
         left = self._pace.left(row, length - row) if length else ""
         self._display.show(Report(self._title, row, length, share, left))
+
+    def close(self) -> None:
+        """Remove the display."""
+        self._display.close()
+
+
+class SearchProgress:
+    """Displays how many searches of a selection are done, and then the passes over all rows."""
+
+    def __init__(self, asked: bool) -> None:
+        self._display, self._pace = display("searching for initial parameters", asked), Pace()
+
+    def update(self, done: int, searches: int, passes: int) -> None:
+        """Report searches that are done, or a pass."""
+        if passes:
+            report = Report("fitting", passes, None, None, unit="passes over all rows")
+        else:
+            left = self._pace.left(done, searches - done)
+            share = done / searches
+            title = "searching for initial parameters"
+            report = Report(title, done, searches, share, left, unit="searches")
+        self._display.show(report)
 
     def close(self) -> None:
         """Remove the display."""

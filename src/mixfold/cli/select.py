@@ -41,6 +41,7 @@ def select(
     csv: dict[str, Any],
     seed: o.Seed = 0,
     threads: o.Threads = None,
+    progress: o.ShowProgress = False,
     output: Annotated[Path | None, o.output("File of the best model.")] = None,
     force: o.Force = False,
     json: o.Json = False,
@@ -51,6 +52,7 @@ def select(
 
     Example: mixfold select @faithful -k 1:9 --criterion bic -o best.mixfold
     """
+    from mixfold.cli._bar import SearchProgress
     from mixfold.cli._files import bundled, check_apart, check_model_output, save_model
     from mixfold.cli._records import check_json, print_json
     from mixfold.cli._settings import Settings
@@ -78,7 +80,13 @@ def select(
     if output is not None:
         check_apart([output], data)
         check_model_output(output, force)
-    model.fit(with_csv(data, csv), sample_weight=weights)
+    shown = SearchProgress(progress)
+    model.progress = shown.update
+    try:
+        model.fit(with_csv(data, csv), sample_weight=weights)
+    finally:
+        shown.close()
+        model.progress = None
     if not json:
         out = console(output)
         _show(model, out)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from math import inf
@@ -78,6 +78,7 @@ class Starts:
     drop: bool
     n_init: int
     seed: int
+    done: Callable[[], None] = lambda: None  # called after every search and every merge
     estimates: dict[tuple[str, int], float] = field(default_factory=dict)
 
     @property
@@ -91,9 +92,11 @@ class Starts:
             with working(one):
                 self._prepare(one)
                 self._split_and_search(before, one)
+            self.done()
         for after, one in zip(candidates[:0:-1], candidates[-2::-1], strict=True):
             with working(one):
                 self._merge(after, one)
+            self.done()
 
     def _prepare(self, one: Candidate) -> None:
         """Set up the model, with limits and a prior that suit the rows."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import count, pairwise
 from math import inf, isfinite
 
 import numpy as np
@@ -22,6 +22,9 @@ from mixfold.models.mixture_model import count_spurious
 
 # passes that gain as much as the last one, which a candidate would have to make up for
 PASSES_LEFT = 100
+
+Progress = Callable[[int, int, int], None]
+"""Takes how many searches and merges are done, how many there are in all, and passes made."""
 
 
 class DrawnParams(GivenParams):
@@ -42,6 +45,7 @@ class Selection:
     starts: Starts
     passes: int | None
     verbose: int
+    progress: Progress | None = None
 
     @property
     def criterion(self) -> str:
@@ -52,10 +56,13 @@ class Selection:
         """Fit all candidates; the best of them."""
         own = [one for one in candidates if one.same is None]
         # covariances with many parameters first: more of the others are then behind the best
-        for name in reversed(list(dict.fromkeys(one.covariance for one in own))):
+        names = list(dict.fromkeys(one.covariance for one in own))
+        searches = 2 * len(own) - len(names)
+        self.starts.done = self._counter(searches)
+        for name in reversed(names):
             self.starts.find([one for one in own if one.covariance == name])
         self.starts.drop_hopeless(own)
-        self._fit([one for one in own if not one.dropped])
+        self._fit([one for one in own if not one.dropped], searches)
         for one in own:
             if one.params is None and one.start is not None:
                 one.params = one.start.params
@@ -63,13 +70,26 @@ class Selection:
         self._report_spurious(own)
         return self._best(own)
 
-    def _fit(self, candidates: Sequence[Candidate]) -> None:
+    def _counter(self, searches: int) -> Callable[[], None]:
+        """Reports how many of the searches are done, whenever it is called."""
+        done = count(1)
+
+        def report() -> None:
+            if self.progress is not None:
+                self.progress(next(done), searches, 0)
+
+        return report
+
+    def _fit(self, candidates: Sequence[Candidate], searches: int) -> None:
         """Run the fits of candidates in step."""
         shared = SharedBlocks(self.source)
         ready = [one for one in candidates if self._plan(one, shared)]
         members = [one.member for one in ready if one.member is not None]
 
         def leaving(going_on: Sequence[int]) -> list[int]:
+            if self.progress is not None:
+                passes = max(one.fit.passes for one in members)
+                self.progress(searches, searches, passes)
             return self._hopeless(ready, going_on)
 
         try:

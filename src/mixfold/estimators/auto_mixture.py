@@ -37,7 +37,7 @@ from mixfold.estimators._covariance_names import (
 from mixfold.estimators._edge import open_data, seed_from
 from mixfold.estimators._evaluation import MARGINALIZE
 from mixfold.estimators._held_out_rows import OF_HELD_OUT, RandomPart
-from mixfold.estimators._selection import Selection
+from mixfold.estimators._selection import Progress, Selection
 from mixfold.estimators.mixture import Mixture
 from mixfold.learners.auto import Auto
 from mixfold.models.noise_mixture import Box
@@ -130,6 +130,8 @@ class AutoMixture(BestEstimator):
     Assessing a mixture model for clustering with the integrated completed likelihood; Scrucca, Fop,
     Murphy and Raftery (2016), mclust 5.
     """
+
+    progress: Progress | None = None  # set by front ends that display progress
 
     def __init__(
         self,
@@ -267,7 +269,7 @@ class AutoMixture(BestEstimator):
             aside = held_out.sample(memory.rows.length, np.random.default_rng([seed, OF_HELD_OUT]))
             source = memory.rows if memory.whole else source
         starts = Starts(memory, aside, self.criterion, bool(self.drop), self.n_init, seed)
-        selection = Selection(source, held_out, starts, self.max_iter, self.verbose)
+        selection = Selection(source, held_out, starts, self.max_iter, self.verbose, self.progress)
         missing = has_missing(memory.rows.x)
         with warnings.catch_warnings():  # of candidates; those of the best are shown at the end
             warnings.simplefilter("ignore", LearningWarning)
