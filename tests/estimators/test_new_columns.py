@@ -87,8 +87,45 @@ def test_new_columns_are_ignored_with_one_warning() -> None:
         assert model.score_one({**STREAM[0], "z": 9.0}) == plain.score_one(STREAM[0])
 
 
+@pytest.mark.filterwarnings(DEGENERATE)
+def test_new_columns_of_dicts_are_learned_by_default_and_told() -> None:
+    model = Mixture("gaussian", 2, random_state=0).partial_fit(pd.DataFrame(STREAM[:150]))
+    assert model.score_one(STREAM[200]) == model.score_one(STREAM[200] | {"c": 9.0})
+    with pytest.warns(LearningWarning, match=r"new columns are learned.*: \['c'\]") as found:
+        model.learn_one(STREAM[200])
+    assert found[0].filename == __file__
+    assert model.feature_names_in_.tolist() == ["a", "b", "c"]
+    learn = Mixture("gaussian", 2, new_columns="learn", random_state=0)
+    learn.partial_fit(pd.DataFrame(STREAM[:150])).learn_one(STREAM[200])
+    assert equal(model.params_, learn.params_)
+
+
+def test_new_columns_of_dicts_are_ignored_where_rows_are_not_kept() -> None:
+    model = Mixture("gaussian", 2, learner="online-em", random_state=0)
+    model.partial_fit(pd.DataFrame(STREAM[:150]))
+    with pytest.warns(
+        LearningWarning, match=r"ignored: \['c'\].*online-em does not.*columns="
+    ) as found:
+        model.learn_one(STREAM[200])
+    assert found[0].filename == __file__
+    model.learn_one(STREAM[201])
+    assert (model.n_features_in_, model.n_rows_) == (2, 152)
+
+
+def test_names_of_ignored_columns_are_bounded() -> None:
+    model = Mixture("gaussian", 2, new_columns="ignore", random_state=0)
+    model.partial_fit(pd.DataFrame(STREAM[:150]))
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        for i in range(300):
+            model.learn_one({**rows(1, "ab")[0], f"x{i}": 1.0})
+    assert len(found) == 100
+    assert len(model._ignored) == 100
+
+
 def test_new_columns_that_are_refused() -> None:
-    plain = Mixture("gaussian", 2, random_state=0).partial_fit(pd.DataFrame(STREAM[:150]))
+    plain = Mixture("gaussian", 2, new_columns="error", random_state=0)
+    plain.partial_fit(pd.DataFrame(STREAM[:150]))
     for act in (plain.learn_one, plain.score_one):
         with pytest.raises(InvalidInputError, match="new_columns='learn'"):
             act(STREAM[200])

@@ -6,12 +6,10 @@ all cells missing. So the rows are needed again, and the learner must have kept 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 
-from mixfold.core.errors import InvalidInputError
 from mixfold.core.registry import name_of
 from mixfold.core.rows import Array, Rows, join
 from mixfold.estimators._frames import is_frame
@@ -19,8 +17,9 @@ from mixfold.estimators._learned import Learned
 from mixfold.learners.reservoir_em import ReservoirEM
 from mixfold.sources.array_source import ArraySource
 
-ERROR, IGNORE, LEARN = NEW_COLUMNS = ("error", "ignore", "learn")
-REMEDY = "name the columns that may come with columns=[...], or use new_columns='ignore'"
+AUTO, ERROR, IGNORE, LEARN = NEW_COLUMNS = ("auto", "error", "ignore", "learn")
+REMEDY = "name the columns that may come with columns=[...]"
+MOST_IGNORED = 100  # names of ignored columns that are kept, so that each is warned of once
 
 
 def names_in(data: Any) -> list[str]:
@@ -32,15 +31,23 @@ def names_in(data: Any) -> list[str]:
     return [name for name in names or columns if isinstance(name, str)]
 
 
-def missing_before(learned: Learned, names: Iterable[str], new: list[str]) -> ArraySource:
+def why_not_learned(learned: Learned, typed: bool, labelled: bool, missing: bool) -> str:
+    """What new columns would need, if they cannot be learned; empty if they can.
+
+    `typed` models have families for each column, and `missing` cells may be integrated out or not.
+    """
+    if typed or labelled or not missing:
+        return "one family for all columns, missing='marginalize' and no labels"
+    if _rows_so_far(learned) is None:
+        any_more = " any more" if isinstance(learned.learner, ReservoirEM) else ""
+        return f"all rows before, which {name_of(learned.learner)} does not keep{any_more}"
+    return ""
+
+
+def with_new_columns(learned: Learned, names: list[str], new: list[str]) -> ArraySource:
     """All rows so far, with missing cells in the new columns."""
     rows = _rows_so_far(learned)
-    if rows is None:
-        raise InvalidInputError(
-            f"there are new columns, {new}, and new_columns='learn' needs all rows before, which "
-            f"{name_of(learned.learner)} does not keep"
-            f"{' any more' if isinstance(learned.learner, ReservoirEM) else ''}: {REMEDY}"
-        )
+    assert rows is not None
     x: Array = np.asarray(rows.x, dtype=np.float64)
     gaps = np.full((len(x), len(new)), np.nan)
     return ArraySource(np.hstack([x, gaps]), rows.weight, [*names, *new])

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import deque
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 
 from mixfold.core.data_limits import without_limits
-from mixfold.core.errors import InvalidInputError, LearningWarning
+from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
 from mixfold.core.initializer import Initializer
 from mixfold.core.learner import Learner
@@ -22,14 +20,14 @@ from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows
 from mixfold.core.source import Source
 from mixfold.core.value import at_home, equal
+from mixfold.estimators._appearing_columns import AppearingColumns
 from mixfold.estimators._cells import Cells
 from mixfold.estimators._changing_family import ChangingFamily, Given
 from mixfold.estimators._edge import check_rows
 from mixfold.estimators._labelled_data import Labelling
-from mixfold.estimators._labelled_learning import LabelledLearning
 from mixfold.estimators._learned import Learned
 from mixfold.estimators._mixture_settings import MixtureSettings
-from mixfold.estimators._new_columns import ERROR, LEARN, REMEDY, missing_before, names_in
+from mixfold.estimators._new_columns import ERROR, IGNORE, LEARN, names_in
 from mixfold.estimators._noise import wants_noise
 from mixfold.estimators._row_stream import RowStream, live_from
 from mixfold.fitting.initialization import Initialization
@@ -46,18 +44,12 @@ from mixfold.sources.array_source import ArraySource
 from mixfold.sources.optional_arrow import arrow
 
 
-class Streaming(LabelledLearning):
+class Streaming(AppearingColumns):
     """A mixture that can be updated with more rows."""
 
-    columns: Any = None
     noise: Any = None
-    new_columns: str = ERROR
-    _ignores: tuple[str, ...] = ()  # new columns of which was warned
 
     # defined by subclasses
-
-    def _family(self) -> Family:
-        raise AssertionError("every estimator names its family")
 
     def _learner(self) -> Learner:
         raise AssertionError("every estimator names its learner")
@@ -76,11 +68,6 @@ class Streaming(LabelledLearning):
     def _family_for(self, X: Any, sample_weight: Any, stream: bool = False) -> Family:
         """The family for the data, or for the first rows of a stream; they may have to be read."""
         return self._family()
-
-    @property
-    def _typed(self) -> bool:
-        """Whether the family depends on the types of the columns."""
-        return False
 
     @property
     def _levels_grow(self) -> bool:
@@ -131,7 +118,8 @@ class Streaming(LabelledLearning):
         known = self.__dict__.get("_learned")
         with self._learning() as model:
             model._check_parameters()
-            model._take_in([n for n in names_in(X) if n not in (sample_weight, labels)])
+            if model.new_columns in (IGNORE, LEARN):
+                model._take_in([n for n in names_in(X) if n not in (sample_weight, labels)])
             first = not model.__sklearn_is_fitted__()
             X, labelling = model._divided(X, labels, sample_weight)
             family = model._family_for(X, sample_weight, stream=True) if first else None
@@ -202,7 +190,7 @@ class Streaming(LabelledLearning):
         Its label may be known, as in `fit`.
         """
         with self._writing or self._lock():
-            if self.new_columns != ERROR and isinstance(x, dict):
+            if isinstance(x, dict) and self.new_columns != ERROR and self._has_new_columns(x):
                 self._take_in(x)
             if label is not None or self._has_labels:
                 return self.partial_fit(self._as_table(x), labels=[label])
@@ -258,34 +246,6 @@ class Streaming(LabelledLearning):
             more = ", or new_columns='learn'" if extra else ""
             raise InvalidInputError(f"the row has columns {list(row)}: {names} are needed{more}")
         return names
-
-    def _take_in(self, columns: Iterable[str]) -> None:
-        """Learn columns that were not there before, or warn once that they are ignored."""
-        known = getattr(self, "feature_names_in_", None)
-        if known is None or self.new_columns == ERROR or self.columns is not None:
-            return
-        names = frozenset(known)
-        new = [name for name in columns if name not in names and name not in self._ignores]
-        if new and self.new_columns == LEARN:
-            self._widen(list(known), new)
-        elif new:
-            warnings.warn(f"new columns are ignored: {new}", LearningWarning, stacklevel=4)
-            self._ignores = (*self._ignores, *new)
-
-    def _widen(self, known: list[str], new: list[str]) -> None:
-        """Learn all rows again, with missing cells in the new columns."""
-        if self._typed or self._has_labels or not self._allows_missing:
-            raise InvalidInputError(
-                f"there are new columns, {new}, and new_columns='learn' needs one family for all "
-                f"columns, missing='marginalize' and no labels: {REMEDY}"
-            )
-        with self._learning() as model:
-            learned = model._learned if model._live is None else model._live.learned()
-            rows = missing_before(learned, known, new)
-            for name in ("_learned", "_live", "_copies", *model._shows):
-                model.__dict__.pop(name, None)
-            rows, labelling = model._divided(rows, None, None)
-            model._learn_more(model._settings(model._family()), rows, None, labelling)
 
     def _has_new_level(self, row: dict[str, Any], cells: Cells) -> bool:
         """Whether a value of the row is to become a level of its column."""

@@ -29,7 +29,7 @@ from mixfold.estimators._column_facts import DATES, column_facts
 from mixfold.estimators._edge import family_from, learner_from, open_data
 from mixfold.estimators._evaluation import MARGINALIZE
 from mixfold.estimators._known_labels import check_classes
-from mixfold.estimators._new_columns import ERROR, NEW_COLUMNS
+from mixfold.estimators._new_columns import AUTO, NEW_COLUMNS
 from mixfold.estimators._noise import check_noise
 from mixfold.estimators._table_notes import TableNotes
 from mixfold.families.product import Product
@@ -93,12 +93,13 @@ class Mixture(Clustering):
         posterior density. Bayesian learners have a parameter of their own for it.
     columns : list of str, default=None
         Columns of a table or file to use; None is all.
-    new_columns : {"error", "ignore", "learn"}, default="error"
+    new_columns : {"auto", "learn", "ignore", "error"}, default="auto"
         What is done with columns of a later row or table of a stream that the first did not have.
-        "error" refuses rows with them, and does not read them of tables; "ignore" warns once;
         "learn" learns them as if they had been there with missing cells, as long as the learner
-        has kept all rows, as "auto" does within its `memory_budget`. Columns that are not there any
-        more have missing cells in any case.
+        has kept all rows, as its "auto" does within its `memory_budget`; "ignore" warns once;
+        "error" refuses rows with them, and does not read them of tables. "auto" does this for
+        tables, and for rows that are dicts learns them where that is possible, and ignores them
+        elsewhere; it warns of both. Columns that a dict lacks have missing cells in any case.
     checkpoint : path, default=None
         File to which the fit is saved every `checkpoint_every` seconds while it runs.
     resume : bool or "force", default=False
@@ -197,7 +198,7 @@ class Mixture(Clustering):
         fixed: Fixed | None = None,
         prior: Prior | None = None,
         columns: Sequence[str] | None = None,
-        new_columns: str = ERROR,
+        new_columns: str = AUTO,
         checkpoint: str | Path | None = None,
         checkpoint_every: float = 30.0,
         resume: bool | str = False,
