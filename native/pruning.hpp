@@ -66,17 +66,21 @@ template <class In, class Family> class Pruning {
   static constexpr ptrdiff_t most_numbers = 1 << 19;
 
   // How many components per row may be evaluated if pruning is to pay: operations of a component in
-  // a block, those of the bounds, and those of an evaluated pair, measured roughly.
+  // a block, those of the bounds, and those of an evaluated pair, measured roughly. What is done row
+  // by row costs as much as many vectors.
   double affordable() const {
     const double each = double(family_.operations());
-    const double found = 150 + 12.0 * d_ + k_ * (2.0 * d_ + 14);
-    const double pairs = (0.85 * k_ * (each + 30) - found) / (each + 8 * d_ + 120);
+    const double single = 12.0 * S::lanes;
+    const double found = 50 + single + 12.0 * d_ + k_ * (2.0 * d_ + 10);
+    const double pairs = (0.7 * k_ * (each + 30) - found) / (each + 8 * d_ + 20 + single);
     return pairs < most_pairs_per_row ? pairs : most_pairs_per_row;
   }
 
-  // Rows of one component, from pair `begin` on; the lanes past `count` repeat the last one.
+  // Rows of one component, from pair `begin` on; the lanes past `count` repeat the last one. `least`
+  // is the least log joint density of guesses.
   struct Segment {
     int k, begin, count;
+    T least;
     int vectors() const { return (count + S::lanes - 1) / S::lanes; }
   };
 
@@ -89,11 +93,10 @@ template <class In, class Family> class Pruning {
 
   void reserve() {
     capacity_ = longest();
-    most_guesses_ = capacity_ + k_ * S::lanes;
     most_pairs_ = most_pairs(capacity_);
     x_ = scratch_of<T>(Slot::listed, ptrdiff_t(capacity_) * d_);
-    bounds_ = scratch_of<T>(Slot::bounds, ptrdiff_t(most_guesses_) * k_ + ptrdiff_t(capacity_) * 4);
-    guess_ = bounds_ + ptrdiff_t(most_guesses_) * k_;
+    bounds_ = scratch_of<T>(Slot::bounds, ptrdiff_t(capacity_) * k_ + ptrdiff_t(capacity_) * 4);
+    guess_ = bounds_ + ptrdiff_t(capacity_) * k_;
     peak_ = guess_ + capacity_;
     total_ = peak_ + capacity_;
     weight_ = total_ + capacity_;
@@ -113,7 +116,7 @@ template <class In, class Family> class Pruning {
   int most_pairs(int rows) const { return int(rows * affordable()) + k_ * S::lanes * 2; }
 
   Block<T> as_block(const T* x, int vectors, T* joint) const {
-    return {vectors, 0, d_, k_, x, nullptr, joint, most_guesses_, 0, 0};
+    return {vectors, 0, d_, k_, x, nullptr, joint, capacity_, 0, 0};
   }
 
   bool add_tile(int first, int count, const Separation<T>& separation, double* result) {
@@ -126,13 +129,10 @@ template <class In, class Family> class Pruning {
     list_guesses();
     const int guesses = n_segments_;
     for (int s = 0; s < guesses; ++s) {
-      const Segment& one = segments_[s];
-      gather(one);
-      separation.distances(one.k, as_block(pairs_ + ptrdiff_t(one.begin) * d_, one.vectors(),
-                                           bounds_ + one.begin));
-      evaluate(one);
+      gather(segments_[s]);
+      evaluate(segments_[s]);
     }
-    if (!list_others()) return false;
+    if (!list_others(separation)) return false;
     for (int s = guesses; s < n_segments_; ++s) {
       gather(segments_[s]);
       evaluate(segments_[s]);
@@ -158,7 +158,7 @@ template <class In, class Family> class Pruning {
         at[u] = S::zero();
       }
       for (int k = 1; k < k_; ++k) {
-        const T* const score = bounds_ + ptrdiff_t(k) * most_guesses_ + i;
+        const T* const score = bounds_ + ptrdiff_t(k) * capacity_ + i;
         const Real here = S::splat(T(k));
         MIXFOLD_UNROLL
         for (int u = 0; u < 4; ++u) {
@@ -187,7 +187,7 @@ template <class In, class Family> class Pruning {
 
   // The pairs from the last segment on, up to `end`, are one of component k.
   void close_segment(int k, int end) {
-    segments_[n_segments_++] = {k, n_pairs_, end - n_pairs_};
+    segments_[n_segments_++] = {k, n_pairs_, end - n_pairs_, T(0)};
     n_pairs_ = whole(end);
   }
 
@@ -199,39 +199,67 @@ template <class In, class Family> class Pruning {
   // Components whose responsibility may be noticed, besides the guesses. A component that has none
   // of the rows notices smaller ones than the others do. False if there are too many, or if a row is
   // too far from its guess for numbers.
-  bool list_others() {
-    const int guesses = n_segments_, n_guesses = n_pairs_, most = most_pairs(count_);
-    T least = 0;
-    for (int s = 0; s < guesses; ++s) {
-      const Segment& one = segments_[s];
-      const int end = one.begin + one.count;
-      for (int p = one.begin; p < end; ++p) {
-        peak_[index_[p]] = joint_[p];
-        least = joint_[p] > least ? least : joint_[p];
-      }
-      for (int p = end; p < whole(end); ++p) joint_[p] = T(-Extremes<T>::least);
-    }
-    if (!(least > Extremes<T>::least)) return false;
-    const double* const log_scale = family_.parameters().log_scale;
-    for (int k = 0, s = 0; k < k_; ++k) {
-      const bool known = s < guesses && segments_[s].k == k;
-      s += known;
-      const Real margin = S::splat(T(log_scale[k]) - (known ? Extremes<T>::slight : Extremes<T>::negligible));
-      const T* const distance = bounds_ + ptrdiff_t(k) * most_guesses_;
+  bool list_others(const Separation<T>& separation) {
+    const int guesses = n_segments_, most = most_pairs(count_);
+    if (!note_peaks()) return false;
+    for (int k = 0, g = 0; k < k_; ++k) {
+      const bool known = g < guesses && segments_[g].k == k;
+      g += known;
+      const T margin = known ? Extremes<T>::slight : Extremes<T>::negligible;
       int end = n_pairs_;
-      for (int p = 0; p < n_guesses; p += S::lanes) {
-        const Real far = S::load(distance + p);
-        const unsigned left =
-            S::marked(margin - S::splat(T(0.5)) * far * far > S::load(joint_ + p));
-        if (!left) continue;
-        if (end + 2 * S::lanes > most) return false;
-        end += copy_marked<S::lanes>(left, index_ + p, index_ + end);
+      for (int s = 0; s < guesses; ++s) {
+        const Segment& one = segments_[s];
+        if (one.k == k || separation.far(one.k, k, one.least + margin, one.least)) continue;
+        if (end + whole(one.count) + 2 * S::lanes > most) return false;
+        end = list_near(separation, one, k, margin, end);
       }
       if (end == n_pairs_) continue;
       close_segment(k, end);
       pad(segments_[n_segments_ - 1]);
     }
     return true;
+  }
+
+  // The log joint densities of the guesses are the largest so far. False if one overflowed.
+  bool note_peaks() {
+    bool finite = true;
+    for (int s = 0; s < n_segments_; ++s) {
+      Segment& one = segments_[s];
+      const int end = one.begin + one.count;
+      one.least = joint_[one.begin];
+      for (int p = one.begin; p < end; ++p) {
+        peak_[index_[p]] = joint_[p];
+        one.least = joint_[p] > one.least ? one.least : joint_[p];
+      }
+      finite = finite && one.least > Extremes<T>::least;
+      for (int p = end; p < whole(end); ++p) joint_[p] = T(-Extremes<T>::least);
+    }
+    return finite;
+  }
+
+  // Lists, from `end` on, the rows of a segment to which component k may matter; their end.
+  int list_near(const Separation<T>& separation, const Segment& one, int k, T margin, int end) {
+    const T* const y = pairs_ + ptrdiff_t(one.begin) * d_;
+    const Real most = S::splat(separation.log_scale(k) - margin), half = S::splat(T(0.5));
+    const auto list = [&](int v, const Real& distance) MIXFOLD_INLINE_LAMBDA {
+      const int p = one.begin + v * S::lanes;
+      const auto near = most - half * distance * distance > S::load(joint_ + p);
+      end += copy_marked<S::lanes>(S::marked(near), index_ + p, index_ + end);
+    };
+    const int vectors = one.vectors();
+    int v = 0;
+    for (; v + 4 <= vectors; v += 4) {
+      Real distance[4];
+      separation.template distances<4>(one.k, k, y + v * ptrdiff_t(d_) * S::lanes, distance);
+      MIXFOLD_UNROLL
+      for (int u = 0; u < 4; ++u) list(v + u, distance[u]);
+    }
+    for (; v < vectors; ++v) {
+      Real distance[1];
+      separation.template distances<1>(one.k, k, y + v * ptrdiff_t(d_) * S::lanes, distance);
+      list(v, distance[0]);
+    }
+    return end;
   }
 
   void gather(const Segment& one) {
@@ -286,8 +314,8 @@ template <class In, class Family> class Pruning {
   int k_, d_;
   const Transposer<S, In, T> transpose_;
   Separation<T> separation_;
-  int waiting_ = 1, pause_ = 2048, length_ = short_tile;
-  int capacity_ = 0, most_pairs_ = 0, most_guesses_ = 0, first_ = 0, count_ = 0, n_pairs_ = 0, n_segments_ = 0;
+  int waiting_ = 1, pause_ = 4096, length_ = short_tile;
+  int capacity_ = 0, most_pairs_ = 0, first_ = 0, count_ = 0, n_pairs_ = 0, n_segments_ = 0;
   Segment* segments_ = nullptr;
   int *index_ = nullptr, *next_ = nullptr;
   T *x_ = nullptr, *bounds_ = nullptr, *guess_ = nullptr, *peak_ = nullptr,
