@@ -70,9 +70,8 @@ template <class In, class Family> class Pruning {
   // by row costs as much as many vectors.
   double affordable() const {
     const double each = double(family_.operations());
-    const double single = 12.0 * S::lanes;
-    const double found = 50 + single + 12.0 * d_ + k_ * (2.0 * d_ + 10);
-    const double pairs = (0.7 * k_ * (each + 30) - found) / (each + 8 * d_ + 20 + single);
+    const double found = 40 + 8.0 * S::lanes + 8.0 * d_ + k_ * (2.0 * d_ + 8);
+    const double pairs = (0.7 * k_ * (each + 30) - found) / (each + 8 * d_ + 16.0 * S::lanes);
     return pairs < most_pairs_per_row ? pairs : most_pairs_per_row;
   }
 
@@ -93,7 +92,7 @@ template <class In, class Family> class Pruning {
 
   void reserve() {
     capacity_ = longest();
-    most_pairs_ = most_pairs(capacity_);
+    most_pairs_ = int(capacity_ * affordable()) + k_ * S::lanes * 2;
     x_ = scratch_of<T>(Slot::listed, ptrdiff_t(capacity_) * d_);
     bounds_ = scratch_of<T>(Slot::bounds, ptrdiff_t(capacity_) * k_ + ptrdiff_t(capacity_) * 4);
     guess_ = bounds_ + ptrdiff_t(capacity_) * k_;
@@ -112,8 +111,6 @@ template <class In, class Family> class Pruning {
     waiting_ = pause_;
     pause_ *= 2;
   }
-
-  int most_pairs(int rows) const { return int(rows * affordable()) + k_ * S::lanes * 2; }
 
   Block<T> as_block(const T* x, int vectors, T* joint) const {
     return {vectors, 0, d_, k_, x, nullptr, joint, capacity_, 0, 0};
@@ -200,7 +197,9 @@ template <class In, class Family> class Pruning {
   // of the rows notices smaller ones than the others do. False if there are too many, or if a row is
   // too far from its guess for numbers.
   bool list_others(const Separation<T>& separation) {
-    const int guesses = n_segments_, most = most_pairs(count_);
+    const int guesses = n_segments_;
+    const double most = affordable() * count_;
+    int found = count_;
     if (!note_peaks()) return false;
     for (int k = 0, g = 0; k < k_; ++k) {
       const bool known = g < guesses && segments_[g].k == k;
@@ -210,10 +209,12 @@ template <class In, class Family> class Pruning {
       for (int s = 0; s < guesses; ++s) {
         const Segment& one = segments_[s];
         if (one.k == k || separation.far(one.k, k, one.least + margin, one.least)) continue;
-        if (end + whole(one.count) + 2 * S::lanes > most) return false;
+        if (end + whole(one.count) + 2 * S::lanes > most_pairs_) return false;
         end = list_near(separation, one, k, margin, end);
       }
       if (end == n_pairs_) continue;
+      found += end - n_pairs_;
+      if (found > most) return false;
       close_segment(k, end);
       pad(segments_[n_segments_ - 1]);
     }
