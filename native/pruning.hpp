@@ -1,7 +1,8 @@
 // E-steps that evaluate only the components that can matter to a row.
 //
 // A row's probable component is guessed and evaluated, then those components whose density may come
-// near it (separation.hpp). The others would add nothing that the numbers can hold. Rows to evaluate
+// near it (separation.hpp). The others' responsibilities are zero
+// in blocks too (softmax.hpp), so that no sum differs. Rows to evaluate
 // are listed by component, so that they fill the lanes.
 #pragma once
 
@@ -13,9 +14,10 @@
 
 namespace mixfold::MIXFOLD_ISA {
 
-// What Pruning asks of a family besides what a block needs: parameters(), sums_per_component(), operations() per pair, and
-// for rows of one component, stored as in a block, log_joint_of(k, x, vectors, y, joint), which leaves
-// in y, which is x, what accumulate_of(k, y, r, vectors, result) needs.
+// What Pruning asks of a family besides what a block needs: parameters(), diagonal,
+// sums_per_component(), operations(), those of a row and component, and for rows of one component,
+// stored as in a block, log_joint_of(k, x, vectors, y, joint), which leaves in y, which is x, what
+// accumulate_of(k, y, r, vectors, result) needs.
 template <class In, class Family> class Pruning {
  public:
   using T = typename Family::Number;
@@ -52,11 +54,10 @@ template <class In, class Family> class Pruning {
     waiting_ -= block.count;
     if (waiting_ > 0) return;
     int found = 0;
-    const Real noticed = S::splat(Extremes<T>::noticed);
     const int vectors = block.vectors < sample ? block.vectors : sample;
     for (int k = 0; k < k_; ++k)
       for (int v = 0; v < vectors; ++v)
-        found += S::count(S::load(block.joint + k * block.stride + v * S::lanes) > noticed);
+        found += S::count(S::nonzero(S::load(block.joint + k * block.stride + v * S::lanes)));
     if (double(found) > affordable() * vectors * S::lanes) wait();
   }
 
@@ -193,18 +194,15 @@ template <class In, class Family> class Pruning {
     for (int p = end; p < whole(end); ++p) index_[p] = index_[end - 1];
   }
 
-  // Components whose responsibility may be noticed, besides the guesses. A component that has none
-  // of the rows notices smaller ones than the others do. False if there are too many, or if a row is
-  // too far from its guess for numbers.
+  // Components whose responsibility is not zero in any case, besides the guesses. False if there are
+  // too many, or if a row is too far from its guess for numbers.
   bool list_others(const Separation<T>& separation) {
     const int guesses = n_segments_;
     const double most = affordable() * count_;
     int found = count_;
     if (!note_peaks()) return false;
-    for (int k = 0, g = 0; k < k_; ++k) {
-      const bool known = g < guesses && segments_[g].k == k;
-      g += known;
-      const T margin = known ? Extremes<T>::slight : Extremes<T>::negligible;
+    const T margin = Extremes<T>::negligible;
+    for (int k = 0; k < k_; ++k) {
       int end = n_pairs_;
       for (int s = 0; s < guesses; ++s) {
         const Segment& one = segments_[s];
@@ -303,7 +301,8 @@ template <class In, class Family> class Pruning {
     for (int p = one.begin; p < one.begin + one.count; p += S::lanes) {
       T peak[S::lanes];
       for (int i = 0; i < S::lanes; ++i) peak[i] = peak_[index_[p + i]];
-      const Real e = exp_nonpositive<S>(S::load(joint_ + p) - S::load(peak), Extremes<T>::negligible);
+      const Real below = S::load(joint_ + p) - S::load(peak);
+      const Real e = exp_nonpositive<S>(below, Extremes<T>::negligible);
       S::store(joint_ + p, e);
     }
     for (int p = one.begin; p < one.begin + one.count; ++p) total_[index_[p]] += joint_[p];
@@ -315,7 +314,7 @@ template <class In, class Family> class Pruning {
   int k_, d_;
   const Transposer<S, In, T> transpose_;
   Separation<T> separation_;
-  int waiting_ = 1, pause_ = 4096, length_ = short_tile;
+  int waiting_ = 1, pause_ = 16384, length_ = short_tile;
   int capacity_ = 0, most_pairs_ = 0, first_ = 0, count_ = 0, n_pairs_ = 0, n_segments_ = 0;
   Segment* segments_ = nullptr;
   int *index_ = nullptr, *next_ = nullptr;

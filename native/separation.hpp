@@ -48,7 +48,7 @@ template <class T> class Separation {
   // `least`.
   bool far(int c, int k, double bound, double least) const {
     const ptrdiff_t at = ptrdiff_t(c) * g_.components + k;
-    const double radius = __builtin_sqrt(2 * (g_.log_scale[c] - least));
+    const double radius = D::scalar_sqrt(2 * (g_.log_scale[c] - least));
     const double reach = distance_[at] - slope_[at] * radius;
     return reach > 0 && g_.log_scale[k] - 0.5 * reach * reach < bound;
   }

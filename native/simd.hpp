@@ -268,6 +268,14 @@ template <class T, int N = vector_bytes / int(sizeof(T))> struct Simd {
     return load(lane);
   }
 
+  static MIXFOLD_INLINE double scalar_sqrt(double x) {
+#if defined(MIXFOLD_VECTOR_EXTENSIONS)
+    return __builtin_sqrt(x);
+#else
+    return ::sqrt(x);
+#endif
+  }
+
   // To within two units in the last place where there is a faster way than to divide.
   static MIXFOLD_INLINE Real reciprocal(const Real& v) {
 #if defined(MIXFOLD_VECTOR_EXTENSIONS) && defined(__AVX512F__)
@@ -395,13 +403,6 @@ template <class T, int N = vector_bytes / int(sizeof(T))> struct Simd {
 #endif
   }
 
-  static MIXFOLD_INLINE double scalar_sqrt(double x) {
-#if defined(MIXFOLD_VECTOR_EXTENSIONS)
-    return __builtin_sqrt(x);
-#else
-    return ::sqrt(x);
-#endif
-  }
 };
 
 }  // namespace mixfold::MIXFOLD_ISA

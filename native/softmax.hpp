@@ -10,12 +10,10 @@ template <class T> struct Extremes;
 // `least` stands for minus infinity, finite so that it can be weighted by zero; responsibilities
 // below exp(negligible) = 1e-30 change no statistic.
 template <> struct Extremes<double> {
-  static constexpr double least = -4.4e307, negligible = -69.0, smallest = -708.0, slight = -40.0,
-                          noticed = 4.2e-18;
+  static constexpr double least = -4.4e307, negligible = -69.0, smallest = -708.0;
 };
 template <> struct Extremes<float> {
-  static constexpr float least = -8.5e37f, negligible = -69.0f, smallest = -87.0f, slight = -25.0f,
-                         noticed = 1.4e-11f;
+  static constexpr float least = -8.5e37f, negligible = -69.0f, smallest = -87.0f;
 };
 
 // What the softmax of a vector of rows leaves to be used: the largest log joint density and the sum
