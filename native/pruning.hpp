@@ -1,9 +1,8 @@
 // E-steps that evaluate only the components that can matter to a row.
 //
 // A row's probable component is guessed and evaluated, then those components whose density may come
-// near it (separation.hpp). The others' responsibilities are zero
-// in blocks too (softmax.hpp), so that no sum differs. Rows to evaluate
-// are listed by component, so that they fill the lanes.
+// near it (separation.hpp). The responsibilities of the others are zero in blocks too (softmax.hpp),
+// so that sums differ by rounding alone. Rows to evaluate are listed by component: they fill the lanes.
 #pragma once
 
 #include "block.hpp"
