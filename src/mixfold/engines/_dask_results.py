@@ -29,7 +29,7 @@ def _mapped_array(data: Any, work: RowWork, result: RowResult, source: Collectio
     from dask import delayed
 
     rows = data.rechunk({1: -1})
-    function = OnArray(source.d)
+    function = OnArray(result, source.d)
     if result.names is None:
         shape = {"drop_axis": 1, "meta": np.empty(0, result.dtype)}
     else:
@@ -45,12 +45,18 @@ def summed(work: RowWork, source: Collection) -> Any:
     given, one, merge = delayed(work), delayed(_one, pure=False), delayed(sum, pure=False)
     leaves = [one(given, part.number, *part.recipe()) for part in source.parts]
     with on_cluster():
-        return tree(leaves, lambda some: merge(some)).compute()
+        return tree(leaves, merge).compute()
 
 
 def _one(work: RowWork, number: int, make: Any, *where: Any) -> Any:
     with in_partition(number):
         return work(make(*where))
+
+
+def nothing(result: RowResult) -> np.ndarray:
+    """The results of no rows."""
+    shape = (0,) if result.names is None else (0, len(result.names))
+    return np.empty(shape, result.dtype)
 
 
 @dataclass(frozen=True)
@@ -68,9 +74,7 @@ class OnFrame:
 
     def empty(self, frame: Any) -> Any:
         """The results of no rows."""
-        names = self.result.names
-        shape = (0,) if names is None else (0, len(names))
-        return self._wrapped(np.empty(shape, self.result.dtype), frame.index[:0])
+        return self._wrapped(nothing(self.result), frame.index[:0])
 
     def _wrapped(self, found: Any, index: Any) -> Any:
         import pandas
@@ -84,9 +88,12 @@ class OnFrame:
 class OnArray:
     """Computes the results of a chunk of rows of an array."""
 
+    result: RowResult
     d: int
 
     def __call__(self, block: Any, work: RowWork, block_info: Any = None) -> Any:
+        if not len(block):
+            return nothing(self.result)
         number = 0 if not block_info else block_info[0]["chunk-location"][0]
         with in_partition(number):
             return work(opened(block, self.d, None, None))

@@ -14,8 +14,8 @@ from mixfold.core.learner_capabilities import for_one_pass, row_keeping
 from mixfold.core.missing_cells import has_missing
 from mixfold.core.source import Source
 from mixfold.core.value import at_home, is_value, replace
-from mixfold.estimators._known_labels import KnownLabels
 from mixfold.estimators._foreign import as_rows
+from mixfold.estimators._known_labels import KnownLabels
 from mixfold.estimators._learned import Learned
 from mixfold.estimators._mixture_settings import MixtureSettings
 from mixfold.estimators._single_rows import SingleRows

@@ -225,7 +225,8 @@ class Evaluation(DensityMixin, Guarded):  # type: ignore[misc]
             return sum(PosteriorSums(self, sums, responsibilities)(X))
         model = self.for_evaluation()
         found = summed(model, PosteriorSums(model, sums, responsibilities), X, self.cluster)
-        check_some(int(found.size), int(found.size))
+        n = int(np.ndim(found) and found[1])
+        check_some(n, n)
         return found
 
     @in_form_of_x(responsibilities_of)
