@@ -125,7 +125,9 @@ class XArray:
         if self.is_dataset:
             return list(self.variables or ())
         dimension = _feature_dimension(self.data)
-        labels = self.data.coords[dimension].values.tolist() if dimension in self.data.coords else []
+        labels = (
+            self.data.coords[dimension].values.tolist() if dimension in self.data.coords else []
+        )
         text = len(labels) > 0 and all(isinstance(label, str) for label in labels)
         return labels if text else None
 
