@@ -81,12 +81,12 @@ def engine_for(cluster: Any, source: Source, place: Placement) -> Iterator[Engin
 
 
 def engine_called(cluster: Any) -> type[Engine]:
-    """The engine that has this name, or accepts this address."""
+    """The engine that has this name, or accepts this address or cluster."""
     kinds = find_all("engines")
-    if isinstance(cluster, str):
-        accepting = (kind for kind in kinds.values() if kind.accepts(cluster))
-        found: type[Engine] | None = kinds.get(cluster) or next(accepting, None)
-        if found is not None:
-            return found
+    named = kinds.get(cluster) if isinstance(cluster, str) else None
+    accepting = (kind for kind in kinds.values() if kind.accepts(cluster))
+    found: type[Engine] | None = named or next(accepting, None)
+    if found is not None:
+        return found
     served = ", ".join(kind.served for kind in kinds.values())
     raise InvalidInputError(f"cluster is {cluster!r}: one of {served} is needed")
