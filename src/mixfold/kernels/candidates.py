@@ -9,7 +9,7 @@ row grows with the square root of the number of components, or not at all if it 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 import numpy as np
@@ -39,7 +39,7 @@ def has_candidates(family: Family) -> bool:
     )
 
 
-def candidates_of(model: MixtureModel, params: MixtureParams) -> Candidates | None:
+def candidates_of(model: MixtureModel, params: MixtureParams) -> Pairs | None:
     """The mixture under these parameters in NumPy; None if the family has no such form."""
     family = model.family
     if isinstance(family, LowRankKernel):
@@ -48,6 +48,21 @@ def candidates_of(model: MixtureModel, params: MixtureParams) -> Candidates | No
         kind = DiagonalPairs if family.form == "diagonal" else TriangularPairs
         return kind(model, params)
     return LinearPairs(model, params) if has_candidates(family) else None
+
+
+class LastCandidates:
+    """Makes the form of parameters, and keeps it for the next call with the same ones."""
+
+    def __init__(self, make: Callable[[MixtureParams], Candidates | None]) -> None:
+        self._make = make
+        self._last: tuple[MixtureParams | None, Candidates | None] = (None, None)
+
+    def __call__(self, params: MixtureParams) -> Candidates | None:
+        known, found = self._last
+        if params is not known:
+            found = self._make(params)
+            self._last = params, found
+        return found
 
 
 def best_of(numbers: Numbers, joint: Array, kept: int) -> tuple[Numbers, Array]:
@@ -119,7 +134,9 @@ class Pairs(ABC):
         numbers, joint = self._best(wide, start, kept)
         cold = np.flatnonzero(start[:, 0] < 0)
         if len(cold):
-            numbers[cold], joint[cold] = self._from_heads(wide[cold], lists, kept)
+            more, their = self._from_heads(wide[cold], lists, kept)
+            together = np.hstack([numbers[cold], more]), np.hstack([joint[cold], their])
+            numbers[cold], joint[cold] = best_of(*together, kept)
         expanded = np.full(len(values), -1, dtype=np.int32)
         for _ in range(steps):
             going = np.flatnonzero((numbers[:, 0] >= 0) & (numbers[:, 0] != expanded))

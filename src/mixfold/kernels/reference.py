@@ -10,7 +10,7 @@ from mixfold.core.backend import Assignment, Model
 from mixfold.core.backend_capabilities import Candidates
 from mixfold.core.noise import uniforms
 from mixfold.core.rows import Array, Rows
-from mixfold.kernels.candidates import candidates_of
+from mixfold.kernels.candidates import LastCandidates, candidates_of
 from mixfold.models.annealed import Annealed, AnnealingOptions, anneal_batch
 from mixfold.models.bayesian_mixture import BayesianMixture, MixturePosterior
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
@@ -23,6 +23,7 @@ class ReferenceKernel:
 
     def __init__(self, model: MixtureModel) -> None:
         self.model = model
+        self._candidates = LastCandidates(lambda params: candidates_of(model, params))
 
     @staticmethod
     def supports(model: Model) -> bool:
@@ -72,7 +73,7 @@ class ReferenceKernel:
 
     def candidates(self, params: MixtureParams) -> Candidates | None:
         """The mixture, of which a few components are evaluated for a row."""
-        return candidates_of(self.model, params)
+        return self._candidates(params)
 
     def match(self, posterior: MixturePosterior, rows: Rows) -> tuple[MixturePosterior, float, int]:
         """The posterior after rows, their predictive log density, and degenerate components."""
