@@ -13,7 +13,7 @@ namespace {
 using S = Simd<double>;
 using Real = S::Real;
 constexpr int width = candidate_block, vectors = width / S::lanes;
-constexpr int best_heads = 2;  // heads of which all members are evaluated
+constexpr int best_heads = 8;  // heads of which all members are evaluated
 
 // One block of numbers, in registers.
 struct Numbers {
@@ -78,7 +78,7 @@ class Densities {
   MIXFOLD_INLINE double log_joint(int k, double worst) {
     double found;
     if (c_.form == CandidateForm::triangular) found = triangular(packed(k), c_.log_scale[k], worst);
-    else if (c_.form == CandidateForm::diagonal) found = diagonal(packed(k), c_.log_scale[k]);
+    else if (c_.form == CandidateForm::diagonal) found = diagonal(packed(k), c_.log_scale[k], worst);
     else found = linear(packed(k), c_.log_scale[k]);
     return found > Extremes<double>::least ? found : Extremes<double>::least;
   }
@@ -120,7 +120,7 @@ class Densities {
     return log_scale - 0.5 * square.sum();
   }
 
-  MIXFOLD_INLINE double diagonal(const double* p, double log_scale) const {
+  MIXFOLD_INLINE double diagonal(const double* p, double log_scale, double worst) const {
     const double* const whiten = p + ptrdiff_t(blocks_) * width;
     Numbers square = Numbers::zero();
     for (int b = 0; b < blocks_; ++b) {
@@ -129,6 +129,7 @@ class Densities {
       MIXFOLD_UNROLL
       for (int i = 0; i < vectors; ++i) y.part[i] *= scale.part[i];
       square.add(y, y);
+      if (b % 2 && b + 1 < blocks_ && log_scale - 0.5 * square.sum() < worst) return worst - 1;
     }
     return log_scale - 0.5 * square.sum();
   }
@@ -259,6 +260,7 @@ class Sums {
     for (int e = begin; e < end; ++e) {
       const int i = by_component.rows[e];
       if (unsigned(i) >= unsigned(rows.n)) continue;
+      if (e + ahead < end) fetch(rows, by_component.rows[e + ahead]);
       const double r = by_component.weights[e];
       weight_ += r;
       const double* const x = densities_.read(rows, i);
@@ -271,6 +273,19 @@ class Sums {
   }
 
  private:
+  static constexpr int ahead = 6;  // rows of a component are far apart in memory
+
+  static MIXFOLD_INLINE void fetch(const Rows& rows, int i) {
+#if defined(__GNUC__) || defined(__clang__)
+    if (unsigned(i) >= unsigned(rows.n)) return;
+    const ptrdiff_t size = rows.single_precision ? sizeof(float) : sizeof(double);
+    const char* const row = static_cast<const char*>(rows.data) + i * rows.row_stride * size;
+    const ptrdiff_t step = rows.column_stride * size, line = step > 64 ? step : 64;
+    const ptrdiff_t most = 8 * line, length = (rows.d - 1) * step;
+    for (ptrdiff_t at = 0; at <= length && at < most; at += line) __builtin_prefetch(row + at);
+#endif
+  }
+
   static MIXFOLD_INLINE void add_to(double* sum, const Numbers& numbers, double r) {
     Numbers so_far = Numbers::load(sum);
     so_far.add(numbers, S::splat(r));

@@ -60,7 +60,10 @@ class NativeCandidates:
         steps: int,
     ) -> tuple[Numbers, Array]:
         """The components of highest joint density found from `start`, and the logarithms of it."""
-        numbers, joint = np.empty((len(values), kept), dtype=np.int32), np.empty((len(values), kept))
+        numbers, joint = (
+            np.empty((len(values), kept), dtype=np.int32),
+            np.empty((len(values), kept)),
+        )
         self._native.search_candidates(values, *self._known, *lists, start, steps, numbers, joint)
         return numbers, joint
 

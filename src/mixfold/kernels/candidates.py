@@ -27,7 +27,7 @@ from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 Numbers = NDArray[np.int32]
 
-BEST_HEADS = 2  # heads of which all members are evaluated
+BEST_HEADS = 8  # heads of which all members are evaluated
 LEAST = -4.4e307  # stands for minus infinity, as in the compiled kernels
 ELEMENTS = 2**20  # numbers in memory for pairs of a row and a component
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 from math import isqrt
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,6 @@ from mixfold.core.backend_capabilities import (
 )
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Learner
-from mixfold.core.noise import uniforms
 from mixfold.core.params import Params
 from mixfold.core.rows import Array, Rows, stretches
 from mixfold.core.value import value
@@ -29,10 +29,10 @@ from mixfold.models.mixture_model import MixtureModel
 Numbers = NDArray[np.int32]
 
 NEGLIGIBLE = 1e-30  # responsibilities below change no statistic
-COLD_STEPS, WARM_STEPS = 10, 2  # how often the neighbours of a better component are tried
+STEPS = 10  # how often the neighbours of a better component are tried
 LEAST_PART = 256  # rows
 PARTS = 16  # into which rows and components are divided among threads
-CACHE = 2**19  # bytes of parameters above which rows with the same components come together
+CACHE = 2**25
 
 
 @value
@@ -64,6 +64,14 @@ def not_searchable(learner: Learner, model: Model) -> str | None:
     )
 
 
+class Shared(NamedTuple):
+    """The components of rows (n, C), log densities of rows, and responsibilities (n, C)."""
+
+    numbers: Numbers
+    log_density: Array
+    responsibilities: Array
+
+
 class FewComponents:
     """The E-step under fixed parameters: s = sum over rows and over k in K_i of r_ik t(x_i)."""
 
@@ -77,67 +85,81 @@ class FewComponents:
         self.kept = min(few.candidates, self.k)
 
     def fold(
-        self, rows: Rows, sums: Array, start: Numbers, random: Numbers
+        self, rows: Rows, sums: Array, start: Numbers, uniforms: Array | None = None
     ) -> tuple[Array, Numbers]:
         """Add rows to the sums, and return their components, the best first.
 
-        `start` holds the components that a row had before, -1 if it had none, and `random` others
-        that are tried.
+        `start` holds the components that a row had before, -1 if it had none. `uniforms` (n, R) in
+        [0, 1) say which R others are tried at random.
         """
         sums, found = sums.copy(), np.empty((len(rows), self.kept), dtype=np.int32)
         table = sums[1:].reshape(self.k, -1)
-        for cut in stretches(len(rows), self._together(len(rows))):
+        together = len(rows) if self.form.sequential else self.tile
+        for cut in stretches(len(rows), max(together, 1)):
             some = rows.cut(cut.start, cut.stop)
-            values = self.form.values(some.x)
-            found[cut], joint = self._searched(values, start[cut], random[cut])
-            log_density, responsibilities = _softmax(joint)
-            log_density = log_density + self.form.log_base_measure(some.x)
-            weights = some.weights()
+            drawn = None if uniforms is None else uniforms[cut]
+            values, weights = self.form.values(some.x), some.weights()
+            shared = self._shared(values, start[cut], drawn)
+            found[cut] = shared.numbers
+            log_density = shared.log_density + self.form.log_base_measure(some.x)
             # one after the other, so that the sum does not depend on the blocks
             sums[0] = np.cumsum(np.append(sums[0], weights * log_density))[-1]
-            self._add(values, found[cut], responsibilities * weights[:, None], table)
+            self._add(values, shared.numbers, shared.responsibilities * weights[:, None], table)
         return sums, found
 
-    def _together(self, n: int) -> int:
-        """How many rows are processed at once."""
-        return n if self.form.sequential else self.tile
-
-    def _searched(
-        self, values: NDArray[np.floating], start: Numbers, random: Numbers
-    ) -> tuple[Numbers, Array]:
-        """The components of every row, and their joint densities."""
-        lists = self.lists()
-        if self.few.all_of(self.k):
-            start = np.broadcast_to(np.arange(self.k, dtype=np.int32), (len(values), self.k))
-            return self._search(values, np.ascontiguousarray(start), lists, self.kept, 0)
-        warm = bool(len(start)) and bool((start[:, 0] >= 0).all())
-        start = np.hstack([start, random])
-        if not warm or self.form.nbytes < CACHE:
-            steps = WARM_STEPS if warm else COLD_STEPS
-            return self._search(values, start, lists, self.kept, steps)
-        order = np.argsort(start[:, 0], kind="stable")
-        numbers, joint = self._search(values[order], start[order], lists, self.kept, WARM_STEPS)
-        found, their = np.empty_like(numbers), np.empty_like(joint)
-        found[order], their[order] = numbers, joint
-        return found, their
-
-    def _search(
-        self,
-        values: NDArray[np.floating],
-        start: Numbers,
-        lists: ComponentLists,
-        kept: int,
-        steps: int,
-    ) -> tuple[Numbers, Array]:
-        """Search on all threads."""
-        parts = list(stretches(len(values), max(LEAST_PART, -(-len(values) // PARTS))))
-        search = self.form.search
-        found = list(
-            self.map(lambda cut: search(values[cut], start[cut], lists, kept, steps), parts)
+    def _shared(
+        self, values: NDArray[np.floating], start: Numbers, uniforms: Array | None
+    ) -> Shared:
+        """The components of every row, searched on all threads."""
+        n, lists = len(values), self.lists()
+        found = Shared(
+            np.empty((n, self.kept), dtype=np.int32), np.empty(n), np.empty((n, self.kept))
         )
-        if not found:
-            return np.empty((0, kept), dtype=np.int32), np.empty((0, kept))
-        return np.concatenate([one[0] for one in found]), np.concatenate([one[1] for one in found])
+        order = np.arange(n)
+        if self.form.nbytes > CACHE:  # rows with the same components come together
+            order = np.argsort(start[:, 0], kind="stable")
+
+        def work(part: slice) -> None:
+            rows = order[part] if self.form.nbytes > CACHE else part
+            tried = self._tried(start[rows], None if uniforms is None else uniforms[rows])
+            numbers, joint = self.form.search(values[rows], tried, lists, self.kept, STEPS)
+            found.numbers[rows] = numbers
+            found.log_density[rows], found.responsibilities[rows] = _softmax(joint)
+
+        for _ in self.map(work, _parts(n)):
+            pass
+        return found
+
+    def _tried(self, start: Numbers, uniforms: Array | None) -> Numbers:
+        """The components at which the search of every row begins.
+
+        Those of the row, and random neighbours of random neighbours of these, or any component: as
+        often as any one of the row's own is taken.
+        """
+        if self.few.all_of(self.k):
+            everyone = np.arange(self.k, dtype=np.int32)
+            return np.ascontiguousarray(np.broadcast_to(everyone, (len(start), self.k)))
+        if uniforms is None:
+            return start
+        neighbours, (_, count) = self.lists().neighbours, start.shape
+        width = neighbours.shape[1]
+        scaled = uniforms * (count + 1)
+        which = scaled.astype(np.int32)
+        rest = scaled - which
+        first, second = np.divmod((rest * width**2).astype(np.int32), np.int32(width))
+        own = np.take_along_axis(start, np.minimum(which, count - 1), axis=1)
+        drawn = neighbours[neighbours[own, first], second]
+        anywhere = (rest * self.k).astype(np.int32)
+        drawn = np.where((which == count) | (own < 0), anywhere, drawn)
+        return np.hstack([start, drawn])
+
+    def _search(self, start: Numbers, lists: ComponentLists, kept: int) -> Numbers:
+        """The best components for the mean of every component, searched on all threads."""
+        centres, search = self.form.centres, self.form.search
+        found = self.map(
+            lambda part: search(centres[part], start[part], lists, kept, STEPS)[0], _parts(self.k)
+        )
+        return np.concatenate(list(found))
 
     def _add(
         self,
@@ -179,20 +201,23 @@ class FewComponents:
             return ComponentLists(everyone[:1], np.array([0, k], np.int32), everyone, none)
         count = isqrt(k - 1) + 1
         heads = (everyone[:count].astype(np.int64) * k // count).astype(np.int32)
-        centres = self.form.centres
         lists = ComponentLists(heads, np.zeros(count + 1, np.int32), everyone[:0], none)
         start = np.ascontiguousarray(np.broadcast_to(heads, (k, count)))
-        head = np.searchsorted(heads, self._search(centres, start, lists, 1, 0)[0][:, 0])
+        head = np.searchsorted(heads, self._search(start, lists, 1)[:, 0])
         members = np.argsort(head, kind="stable").astype(np.int32)
         sizes = np.bincount(head, minlength=count)
         offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
         lists = ComponentLists(heads, offsets, members, none)
-        start, steps = np.full((k, 1), -1, dtype=np.int32), 0
-        for _ in range(2):  # from the heads, then from the neighbours that these gave
-            start = self._search(centres, start, lists, width + 1, steps)[0]
+        start = np.full((k, 1), -1, dtype=np.int32)
+        for _ in range(2):  # from the heads, and then from the neighbours that these gave
+            start = self._search(start, lists, width + 1)
             lists = ComponentLists(heads, offsets, members, _others(start, everyone, width))
-            steps = COLD_STEPS
         return lists
+
+
+def _parts(n: int) -> list[slice]:
+    """Divide n rows into parts for threads."""
+    return list(stretches(n, max(LEAST_PART, -(-n // PARTS))))
 
 
 def _others(found: Numbers, own: Numbers, width: int) -> Numbers:
@@ -212,9 +237,3 @@ def _softmax(joint: Array) -> tuple[Array, Array]:
     parts = odds / np.maximum(total, 1.0)
     logs = np.where(best > LEAST, np.log(np.maximum(total, 1.0)), 0.0)
     return (best + logs)[:, 0], np.where(parts < NEGLIGIBLE, 0.0, parts)
-
-
-def random_components(few: Few, k: int, seed: int, first: int, n: int) -> Numbers:
-    """Components to try for rows number first .. first + n - 1, drawn at random."""
-    drawn = uniforms(seed, first, n, few.random) if few.random else np.empty((n, 0))
-    return (drawn * k).astype(np.int32)

@@ -19,6 +19,7 @@ from mixfold.core.checks import (
 )
 from mixfold.core.errors import InvalidInputError, unknown_name
 from mixfold.core.learner import Info, Learner
+from mixfold.core.noise import uniforms
 from mixfold.core.params import Params
 from mixfold.core.rows import Array, Rows
 from mixfold.core.value import replace, value
@@ -28,7 +29,6 @@ from mixfold.learners._few_components import (
     FewComponents,
     Numbers,
     not_searchable,
-    random_components,
 )
 from mixfold.learners._gathering import Fold, Gathered, gather, nothing, total
 from mixfold.learners._memory import InMemory, Memory, OnFile, on_file
@@ -94,10 +94,11 @@ class TruncatedEM(Learner[TruncatedState]):
     ----------
     n_candidates : int, default=5
         C, the number of components of a row.
-    n_neighbors : int, default=12
+    n_neighbors : int, default=8
         The number of neighbours of a component that are tried.
-    n_random : int, default=1
-        The number of components that are tried at random for every row in every pass.
+    n_random : int, default=4
+        The number of components that are tried at random for every row in every pass. Most are
+        neighbours of neighbours of those that it has.
     tol : float, default=1e-4
         Learning has converged when a pass has raised the bound by less than this, per row.
     max_iter : int, default=100
@@ -134,8 +135,8 @@ class TruncatedEM(Learner[TruncatedState]):
     places = ("memory",)
 
     n_candidates: int = 5
-    n_neighbors: int = 12
-    n_random: int = 1
+    n_neighbors: int = 8
+    n_random: int = 4
     tol: float = 1e-4
     max_iter: int = 100
     criterion: Criterion = "step"
@@ -236,8 +237,8 @@ class TruncatedEM(Learner[TruncatedState]):
 
         def fold(rows: Rows, sums: Array, first: int) -> Array:
             n, number = len(rows), state.passes * ROWS_OF_PASS + first
-            random = random_components(self._few, backend.model.k, state.seed, number, n)
-            sums, numbers = few.fold(rows, sums, self._start(state, first, n), random)
+            drawn = uniforms(state.seed, number, n, self.n_random) if self.n_random else None
+            sums, numbers = few.fold(rows, sums, self._start(state, first, n), drawn)
             found.append((first, numbers))
             return sums
 

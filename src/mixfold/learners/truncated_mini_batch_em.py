@@ -31,7 +31,7 @@ class TruncatedMiniBatchEM(MiniBatchEM):
     ----------
     n_candidates : int, default=5
         The number of components of a row.
-    n_neighbors : int, default=12
+    n_neighbors : int, default=8
         The number of neighbours of a component that are tried.
     batch_size : float or None, default=None
         Rows per update; below 1 a fraction of all rows. None is 8192. An update costs some K
@@ -56,7 +56,7 @@ class TruncatedMiniBatchEM(MiniBatchEM):
     counts_prior = False
 
     n_candidates: int = 5
-    n_neighbors: int = 12
+    n_neighbors: int = 8
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -82,6 +82,6 @@ class TruncatedMiniBatchEM(MiniBatchEM):
 
         def fold(rows: Rows, sums: Array, first: int) -> Array:
             start = np.full((len(rows), self.n_candidates), -1, dtype=np.int32)
-            return few.fold(rows, sums, start, start[:, :0])[0]
+            return few.fold(rows, sums, start)[0]
 
         return fold
