@@ -196,7 +196,7 @@ def test_passes_of_many_components_are_those_of_the_cpu(
 ) -> None:
     """More than one program of Triton holds; all are near all rows."""
     k, d = 66, 2
-    model, x = MixtureModel(Gaussian(covariance), k, d), rng().normal(size=(150, d))
+    model, x = MixtureModel(Gaussian(covariance), k, d), rng().normal(size=(240, d))
     scale = np.tile(np.eye(d), (k, 1, 1)) if covariance == "full" else np.ones((k, d))
     start = MixtureParams(np.full(k, 1.0 / k), GaussianParams(rng().normal(size=(k, d)), scale))
     x = x.astype(np.float32)
