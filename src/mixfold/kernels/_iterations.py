@@ -187,7 +187,7 @@ class ManyDiagonalIterations(Iterations):
         self.log_likelihood[i] = total[0] / weight.sum()
 
 
-class PairsIterations(Iterations):
+class FullIterations(Iterations):
     """The M-step is written in torch. The input of a pass is computed from its slot."""
 
     def prepare(self, form: Whitened) -> None:
@@ -272,5 +272,5 @@ def iterations(fused: Any, x: Tensor, weight: Tensor | None, tile: int) -> Itera
         diagonal = Diagonal(model)
         few = diagonal.kp <= MOST_LANES
         return (DiagonalIterations if few else ManyDiagonalIterations)(diagonal, x, weight, tile)
-    kind = SmallIterations if isinstance(fused, Small) else PairsIterations
+    kind = SmallIterations if isinstance(fused, Small) else FullIterations
     return kind(fused, x, weight, tile)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, no_type_check
 import triton
 import triton.language as tl
 
-from mixfold.kernels._moments import Moments, buffers, in_stretches, of_form
+from mixfold.kernels._moments import Moments, buffers, in_stretches, localized_tiles, of_form
 from mixfold.kernels._products import Whitened
 from mixfold.kernels._triton_responsibilities import (
     MOST_LANES,
@@ -225,23 +225,7 @@ class Pairs:
 
     def sums(self, given: PairParams, x: Tensor, weight: Tensor | None, tile: int) -> Tensor:
         """The sums of each tile, (tiles, n_sums)."""
-        found = self.moments(given, x, weight, tile)
-        # one by one: how products are rounded may depend on how many there are
-        tiles = [self._localized(given, Moments(*one)) for one in zip(*found, strict=True)]
-        return torch().stack(tiles)
-
-    def _localized(self, given: PairParams, found: Moments) -> Tensor:
-        """Sums of a tile in the coordinates W (x - mu)."""
-        b, w = given.centred, given.whiten
-        weight = found.weight[:, None]
-        first = found.first - weight * b
-        cross = found.first[:, :, None] * b[:, None, :]
-        outer = weight[:, :, None] * b[:, :, None] * b[:, None, :]
-        second = w @ (found.second - cross - cross.transpose(1, 2) + outer) @ w.transpose(1, 2)
-        i, j = torch().tril_indices(self.d, self.d, device=b.device)
-        parts = [weight, (w @ first[:, :, None])[:, :, 0], second[:, i, j]]
-        table = torch().cat(parts, dim=1)
-        return torch().cat([found.log_likelihood[None], table.ravel()])
+        return localized_tiles(given.centred, given.whiten, self.moments(given, x, weight, tile))
 
     def moments(self, given: PairParams, x: Tensor, weight: Tensor | None, tile: int) -> Moments:
         """Moments of each tile about the origin, from as many tiles at once as memory bears."""
