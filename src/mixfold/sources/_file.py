@@ -24,6 +24,7 @@ class Batches(Source):
 
     place: Location | str
     selection: Selection
+    in_parallel: ClassVar[bool] = False  # whether remote files are read by many requests at once
 
     @property
     def d(self) -> int:
@@ -39,7 +40,7 @@ class Batches(Source):
     def blocks(self, start: int = 0, length: int | None = None) -> Iterator[Rows]:
         length = length or block_length(self.d)
         with reading(self.place):
-            if isinstance(self.place, RemoteFile):
+            if self.in_parallel and isinstance(self.place, RemoteFile):
                 yield from self._resumed_blocks(self.place, start, length)
             else:
                 yield from self._blocks(start, length)
