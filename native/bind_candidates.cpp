@@ -41,21 +41,23 @@ void require_rising(const char* name, const Integers<1>& offsets, int first, int
 }
 
 void search(const RowsArray& array, const std::string& form, const Parameter<2>& packed,
-            const Parameter<1>& log_scale, const Integers<1>& heads, const Integers<1>& offsets,
-            const Integers<1>& members, const Integers<2>& neighbours, const Integers<2>& start,
+            const Parameter<1>& log_scale, const Integers<1>& offsets, const Integers<1>& members,
+            const Integers<2>& neighbours, const Integers<2>& start, const Integers<2>& listed,
             int steps, const Mutable<int>& numbers, const Mutable<double>& joint) {
   const Rows rows = view_rows(array);
   const CandidateComponents c = components_of(rows, form, packed, log_scale);
   require(numbers.ndim() == 2 && numbers.shape(1) >= 1, "numbers must have a column");
   const size_t n = size_t(rows.n), kept = numbers.shape(1);
-  const int given = int(start.shape(1)), count = int(heads.shape(0));
+  require(offsets.shape(0) >= 1, "offsets must have an entry");
+  const int given = int(start.shape(1)), lists_of_row = int(listed.shape(1));
+  const int count = int(offsets.shape(0)) - 1;
   require_shape("start", start, n, size_t(given));
-  require_shape("offsets", offsets, size_t(count) + 1);
+  require_shape("listed", listed, n, size_t(lists_of_row));
   require_rising("offsets", offsets, 0, count, members.shape(0));
   require_shape("neighbours", neighbours, c.components, neighbours.shape(1));
-  const CandidateLists lists{count, int(neighbours.shape(1)), heads.data(), offsets.data(),
-                             members.data(), neighbours.data()};
-  const CandidateSearch s{given, int(kept), steps, start.data(),
+  const CandidateLists lists{count, int(neighbours.shape(1)), offsets.data(), members.data(),
+                             neighbours.data()};
+  const CandidateSearch s{given, lists_of_row, int(kept), steps, start.data(), listed.data(),
                           view_mutable("numbers", numbers, n * kept),
                           view_mutable("joint", joint, n * kept)};
   nb::gil_scoped_release unlocked;
@@ -82,8 +84,8 @@ void add(const RowsArray& array, const std::string& form, const Parameter<2>& pa
 }  // namespace
 
 void bind_candidates(nb::module_& m) {
-  m.def("search_candidates", &search, "rows"_a, "form"_a, "packed"_a, "log_scale"_a, "heads"_a,
-        "offsets"_a, "members"_a, "neighbours"_a, "start"_a, "steps"_a, "numbers"_a.noconvert(),
+  m.def("search_candidates", &search, "rows"_a, "form"_a, "packed"_a, "log_scale"_a, "offsets"_a,
+        "members"_a, "neighbours"_a, "start"_a, "listed"_a, "steps"_a, "numbers"_a.noconvert(),
         "joint"_a.noconvert());
   m.def("add_candidates", &add, "rows"_a, "form"_a, "packed"_a, "log_scale"_a, "offsets"_a,
         "members"_a, "weights"_a, "first"_a, "last"_a, "table"_a.noconvert());
