@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
 
@@ -43,13 +43,13 @@ class Engine(ABC):
     remote: ClassVar[bool] = True
 
     @classmethod
-    def accepts(cls, cluster: str) -> bool:
-        """Whether an address is one of this engine's."""
+    def accepts(cls, cluster: Any) -> bool:
+        """Whether an address, or another value of `cluster`, is one of this engine's."""
         return False
 
     @classmethod
     @abstractmethod
-    def connect(cls, cluster: str | None) -> AbstractContextManager[Engine]:
+    def connect(cls, cluster: Any) -> AbstractContextManager[Engine]:
         """The engine at an address, or by default."""
 
     @abstractmethod
@@ -80,6 +80,43 @@ class DataHolder(Protocol):
         `codes` stand for values that are not numeric.
         """
 
+    @classmethod
+    def typed_table(cls, data: Any) -> Any:
+        """An Arrow table, with or without rows, that tells the types of all columns."""
+
+    @classmethod
+    def distinct_values(cls, data: Any, column: str, most: int) -> Any:
+        """The different values of a column as an Arrow array; if they are many, `most` of them."""
+
+
+@runtime_checkable
+class ColumnAppender(Protocol):
+    """An engine whose workers append columns to its collections."""
+
+    @classmethod
+    def with_columns(
+        cls,
+        data: Any,
+        columns: Sequence[str] | None,
+        kinds: Mapping[str, str],
+        find: Callable[[Any], Mapping[str, Any]],
+    ) -> Any:
+        """The collection with further columns, computed when they are read.
+
+        `find` is given some of the columns of some rows, and returns the columns of `kinds`, whose
+        types are "int", "double", "doubles" for several numbers a row, or "vector".
+        """
+
+    @classmethod
+    def mean(cls, data: Any, column: str) -> float:
+        """The mean of a column."""
+
+
+def appender_holding(data: object) -> type[ColumnAppender] | None:
+    """The engine that appends columns to the data; None for other data."""
+    kind: Any = engine_holding(data)
+    return kind if kind is not None and issubclass(kind, ColumnAppender) else None
+
 
 def engine_holding(data: object) -> type[DataHolder] | None:
     """The engine whose collection the data are; None for other data."""
@@ -102,5 +139,10 @@ def tree(leaves: Sequence[T], join: Callable[[list[T]], T]) -> T:
     """Merge in a tree, `FAN_IN` neighbours at a time; its shape depends on their number alone."""
     level = list(leaves)
     while len(level) > 1:
-        level = [join(level[i : i + FAN_IN]) for i in range(0, len(level), FAN_IN)]
+        level = join_neighbours(level, join)
     return level[0]
+
+
+def join_neighbours(level: Sequence[T], join: Callable[[list[T]], T]) -> list[T]:
+    """The next level of the tree."""
+    return [join(list(level[i : i + FAN_IN])) for i in range(0, len(level), FAN_IN)]

@@ -12,7 +12,12 @@ from mixfold.backends.threads import available_cores
 from mixfold.core.engine import Engine, Folded, Work, tree
 from mixfold.core.errors import ClusterError, MissingExtraError, MixfoldError
 from mixfold.core.source import Source
-from mixfold.engines._dask_collection import is_collection, open_collection
+from mixfold.engines._dask_collection import (
+    distinct_values,
+    first_values,
+    is_collection,
+    open_collection,
+)
 from mixfold.engines._dask_errors import failed
 from mixfold.sources.table import Codes
 
@@ -35,8 +40,10 @@ class Dask(Engine):
         self.client = client
 
     @classmethod
-    def accepts(cls, cluster: str) -> bool:
+    def accepts(cls, cluster: Any) -> bool:
         """Accept any address that no other engine accepts; Dask reports invalid ones."""
+        if not isinstance(cluster, str):
+            return False
         scheme, separator, _ = cluster.partition("://")
         return not separator or scheme in SCHEMES
 
@@ -55,7 +62,15 @@ class Dask(Engine):
         return open_collection(data, columns, weight, codes)
 
     @classmethod
-    def connect(cls, cluster: str | None) -> AbstractContextManager[Engine]:
+    def typed_table(cls, data: Any) -> Any:
+        return first_values(data)
+
+    @classmethod
+    def distinct_values(cls, data: Any, column: str, most: int) -> Any:
+        return distinct_values(data, column)
+
+    @classmethod
+    def connect(cls, cluster: Any) -> AbstractContextManager[Engine]:
         return dask_engine(cluster)
 
     def reduce(
@@ -119,7 +134,7 @@ def _merge(given: FromParams, parts: list[Any]) -> Any:
 
 
 @contextmanager
-def dask_engine(cluster: str | None) -> Iterator[Dask]:
+def dask_engine(cluster: Any) -> Iterator[Dask]:
     """The engine at an address, on a new "local" cluster, or at the current client."""
     client = _current() if cluster in DEFAULTS else None
     if client is not None:
@@ -159,7 +174,7 @@ def _safe_path() -> Iterator[None]:
 
 
 @contextmanager
-def _connected(cluster: str | None) -> Iterator[Any]:
+def _connected(cluster: Any) -> Iterator[Any]:
     library = distributed()
     if cluster in (*DEFAULTS, "local"):
         with (

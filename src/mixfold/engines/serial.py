@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 from mixfold.core.engine import Engine, Folded, Work, tree
 from mixfold.core.source import Source, same
@@ -16,7 +17,7 @@ class Serial(Engine):
     remote = False
 
     @classmethod
-    def connect(cls, cluster: str | None) -> AbstractContextManager[Engine]:
+    def connect(cls, cluster: Any) -> AbstractContextManager[Engine]:
         return nullcontext(cls())
 
     def reduce(

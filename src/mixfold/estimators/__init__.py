@@ -8,5 +8,6 @@ HELPER_MODULES = (
     "learned_crossed",
     "learned_effects",
     "merging",
+    "on_workers",
     "saving",
 )

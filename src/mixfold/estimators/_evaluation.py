@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from math import log
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import DensityMixin
@@ -27,6 +27,7 @@ from mixfold.estimators._guarded import Guarded
 from mixfold.estimators._learned import Learned
 from mixfold.estimators._placing import evaluated
 from mixfold.estimators._table_notes import TableNotes
+from mixfold.estimators.on_workers import by_workers, noise_last
 from mixfold.families.incomplete_rows import with_missing
 from mixfold.fitting.loop import check_some
 from mixfold.fitting.placement import Placement, placement_for
@@ -36,11 +37,6 @@ from mixfold.models.corrected_intervals import corrected as corrected_intervals
 from mixfold.models.mixture_model import MixtureModel
 
 MARGINALIZE = "marginalize"
-
-
-def noise_last(labels: Any, model: MixtureModel) -> Any:
-    """Labels with -1 in place of the number of noise, which comes after the K components."""
-    return labels - (model.k + 1) * (labels == model.k) if model.has_noise else labels
 
 
 class Evaluation(DensityMixin, Guarded):  # type: ignore[misc]
@@ -111,6 +107,10 @@ class Evaluation(DensityMixin, Guarded):  # type: ignore[misc]
             backend = model._serving(backend, rows, place)
             yield from evaluated(backend, self._evaluated(learned), rows, responsibilities, X)
 
+    def _for_workers(self) -> Self:
+        """A copy with which workers evaluate rows, each with one thread."""
+        raise AssertionError("every estimator says what workers need")
+
     def _evaluated(self, learned: Learned) -> Any:
         """The parameters under which rows are evaluated."""
         return learned.params
@@ -132,10 +132,12 @@ class Evaluation(DensityMixin, Guarded):  # type: ignore[misc]
         """
         return self._posteriors(X, True)
 
+    @by_workers
     def score_samples(self, X: Any) -> Any:
         """Log-density of every row; a tensor if X is one on a device."""
         return concatenated([part[0] for part in self._posteriors(X, False)])
 
+    @by_workers
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log-density of rows."""
         parts = [(float(p[0].sum()), len(p[0])) for p in self._posteriors(X, False)]
@@ -149,10 +151,12 @@ class Evaluation(DensityMixin, Guarded):  # type: ignore[misc]
         parts = [largest_log_joint(*part) for part in self._posteriors(X, True)]
         return sum(float(p.sum()) for p in parts) / sum(len(p) for p in parts)
 
+    @by_workers
     def predict_proba(self, X: Any) -> Any:
         """Responsibilities (n, K), with noise (n, K + 1); a tensor if X is one on a device."""
         return concatenated([part[1] for part in self._posteriors(X, True)])
 
+    @by_workers
     def predict(self, X: Any) -> Any:
         """The most probable component of each row; a tensor if X is one on a device.
 

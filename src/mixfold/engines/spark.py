@@ -1,0 +1,107 @@
+"""The engine that runs on Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from itertools import accumulate
+from typing import Any
+
+from mixfold.core.engine import Engine, Folded, Work
+from mixfold.core.source import Source
+from mixfold.engines._spark_columns import empty_table
+from mixfold.engines._spark_errors import on_spark
+from mixfold.engines._spark_frame import Partition, distinct_values, merged, open_frame
+from mixfold.engines._spark_output import mean_of, with_columns
+from mixfold.engines._spark_session import is_dataframe, is_session, session_at
+from mixfold.engines._spark_tasks import STATES, fold_shards
+from mixfold.sources.table import Codes
+
+SCHEMES = ("spark://", "sc://")
+
+
+class Spark(Engine):
+    """Runs a task per partition by `mapInArrow`, which Spark repeats if an executor is lost.
+
+    Executors get the work with the task, and return states. There are no barriers and no RDDs, so
+    Spark Connect will do.
+    """
+
+    served = "'spark', a Spark session or its address"
+
+    def __init__(self, session: Any) -> None:
+        self.session = session
+
+    @classmethod
+    def accepts(cls, cluster: Any) -> bool:
+        """Accept sessions and addresses of Spark."""
+        return is_session(cluster) or (isinstance(cluster, str) and cluster.startswith(SCHEMES))
+
+    @classmethod
+    def holds(cls, data: Any) -> bool:
+        return is_dataframe(data)
+
+    @classmethod
+    def open(
+        cls,
+        data: Any,
+        columns: Sequence[str] | None,
+        weight: str | None,
+        codes: Codes | None = None,
+    ) -> Source:
+        return open_frame(data, columns, weight, codes)
+
+    @classmethod
+    def typed_table(cls, data: Any) -> Any:
+        with on_spark():
+            return empty_table(data)
+
+    @classmethod
+    def distinct_values(cls, data: Any, column: str, most: int) -> Any:
+        return distinct_values(data, column, most)
+
+    @classmethod
+    def with_columns(
+        cls,
+        data: Any,
+        columns: Sequence[str] | None,
+        kinds: Mapping[str, str],
+        find: Callable[[Any], Mapping[str, Any]],
+    ) -> Any:
+        with on_spark():
+            return with_columns(data, columns, kinds, find)
+
+    @classmethod
+    def mean(cls, data: Any, column: str) -> float:
+        with on_spark():
+            return mean_of(data, column)
+
+    @classmethod
+    def connect(cls, cluster: Any) -> AbstractContextManager[Engine]:
+        return spark_engine(cluster)
+
+    def reduce(
+        self, work: Work[Folded], before: object, shards: Sequence[Sequence[Source]]
+    ) -> Folded:
+        """The merged result of all shards: of a DataFrame, or of files that executors read."""
+        part = shards[0][0]
+        if isinstance(part, Partition):
+            return part.collection.reduce(work, before)
+        counts = accumulate((len(shard) for shard in shards), initial=0)
+        given = [
+            (n, [part.recipe() for part in shard]) for n, shard in zip(counts, shards, strict=False)
+        ]
+        with on_spark():
+            numbers = self.session.range(0, len(shards), 1, len(shards))
+            folded = numbers.mapInArrow(partial(fold_shards, work, before, given), STATES)
+        merge: Any = partial(work.merge, before)
+        result: Folded = merged(folded, len(shards), merge)
+        return result
+
+
+@contextmanager
+def spark_engine(cluster: Any) -> Iterator[Spark]:
+    """The engine of a session, of the active one, or of a new one."""
+    with session_at(cluster) as session:
+        yield Spark(session)
