@@ -6,15 +6,16 @@ Where there is no Java, they are skipped, and the last line of the test run says
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from mixfold.core.errors import ClusterError
+from mixfold.engines._spark_session import check_java
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -34,17 +35,13 @@ SETTINGS = {
 }
 
 
-def has_java() -> bool:
-    """Whether there is Java, as Spark looks for it."""
-    home = os.environ.get("JAVA_HOME")
-    return shutil.which("java") is not None if not home else (Path(home) / "bin/java").exists()
-
-
 @contextmanager
 def local_session() -> Iterator[SparkSession]:
     """A running session; the test is skipped where there is no Java."""
-    if not has_java():
-        pytest.skip(f"{UNTESTED}: there is no java on the PATH")
+    try:
+        check_java()
+    except ClusterError as error:
+        pytest.skip(f"{UNTESTED}: {error}")
     from pyspark.sql import SparkSession
 
     os.environ["PYSPARK_PYTHON"] = sys.executable

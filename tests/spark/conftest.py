@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 from cluster_fits import FRAME
@@ -29,9 +30,15 @@ def spark() -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="package")
 def rows(spark: SparkSession) -> Any:
-    """Three partitions of the rows of `FRAME`, one of which is empty, in their order."""
-    data = spark.createDataFrame(FRAME.to_numpy().tolist(), list(FRAME.columns))
-    some = data.coalesce(1).limit(2500).union(data.coalesce(1).where("false"))
-    found = some.union(data.coalesce(1).offset(2500)).persist()
+    """Three partitions of the rows of `FRAME` in their order, of which the second is empty."""
+    table = pa.Table.from_pandas(FRAME, preserve_index=False)
+    parts = [table[:2500].to_batches(), [], table[2500:].to_batches()]
+
+    def make(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from parts[number]
+
+    found = spark.range(0, 3, 1, 3).mapInArrow(make, "a double, b double").persist()
     assert found.count() == len(FRAME)
     return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +14,7 @@ from pyspark.ml import Pipeline, PipelineModel
 from pyspark.ml.feature import VectorAssembler
 from pyspark.ml.linalg import Vectors
 from pyspark.ml.tuning import CrossValidator, ParamGridBuilder
+from sklearn.base import clone
 
 import mixfold
 from cluster_fits import FRAME, NAMES, mixture
@@ -40,18 +43,17 @@ def test_a_model_is_the_mixture(rows: Any, fitted: MixtureModel) -> None:
     assert found.columns == [*NAMES, "prediction", "probability", "logDensity"]
     np.testing.assert_array_equal(column(found, "prediction"), expected.predict(FRAME))
     np.testing.assert_allclose(column(found, "logDensity"), expected.score_samples(FRAME))
-    np.testing.assert_allclose(
-        [v.toArray() for v in column(found, "probability")], expected.predict_proba(FRAME)
-    )
+    np.testing.assert_allclose(column(found, "probability"), expected.predict_proba(FRAME))
     evaluator = LogLikelihoodEvaluator()
     assert evaluator.evaluate(found) == pytest.approx(expected.score(FRAME))
     weighted = found.selectExpr("logDensity", "a * a as w")
     by_a = LogLikelihoodEvaluator(weightCol="w").evaluate(weighted)
     squares = np.square(FRAME["a"])
     assert by_a == pytest.approx(np.average(expected.score_samples(FRAME), weights=squares))
-    assert fitted.predict(Vectors.dense([6.0, 0.0])) == expected.predict([[6.0, 0.0]])[0]
+    row = pd.DataFrame([[6.0, 0.0]], columns=NAMES)
+    assert fitted.predict(Vectors.dense([6.0, 0.0])) == expected.predict(row)[0]
     shares = fitted.predictProbability(Vectors.sparse(2, [0], [6.0])).toArray()
-    np.testing.assert_allclose(shares, expected.predict_proba([[6.0, 0.0]])[0])
+    np.testing.assert_allclose(shares, expected.predict_proba(row)[0])
 
 
 def test_params_say_what_is_fitted_and_written(rows: Any) -> None:
@@ -61,8 +63,8 @@ def test_params_say_what_is_fitted_and_written(rows: Any) -> None:
     assert model.transform(rows).columns == ["a", "b", "probability", "score"]
     assert model.mixture.get_params()["random_state"] == 7
     assert model.mixture.means_[0] == pytest.approx(FRAME["a"].mean())
-    assert model.mixture.family == Gaussian("diag")
-    assert model.parent == stage.uid
+    assert equal(model.mixture.family, Gaussian("diag"))
+    assert model.uid == stage.uid
 
 
 def test_a_pipeline_is_saved_and_loaded(rows: Any, tmp_path: Path) -> None:
@@ -76,7 +78,7 @@ def test_a_pipeline_is_saved_and_loaded(rows: Any, tmp_path: Path) -> None:
     pipeline.write().overwrite().save(path)
     again = Pipeline.load(path)
     assert again.getStages()[1].extractParamMap().keys() == stages[1].extractParamMap().keys()
-    assert again.getStages()[1].getFamily() == family
+    assert equal(again.getStages()[1].getFamily(), family)
     model = again.fit(rows)
     model.write().overwrite().save(path)
     loaded = PipelineModel.load(path)
@@ -84,7 +86,8 @@ def test_a_pipeline_is_saved_and_loaded(rows: Any, tmp_path: Path) -> None:
     assert equal(kept.params_, found.params_)
     assert loaded.stages[1].uid == model.stages[1].uid
     assert loaded.stages[1].getMaxIter() == 2
-    expected = kept.predict(FRAME.to_numpy())
+    vectors = FRAME.set_axis(["features[0]", "features[1]"], axis=1)
+    expected = kept.predict(vectors)
     np.testing.assert_array_equal(column(loaded.transform(rows), "prediction"), expected)
     with pytest.raises(Exception, match="already exists"):
         model.stages[1].save(path)
@@ -93,19 +96,23 @@ def test_a_pipeline_is_saved_and_loaded(rows: Any, tmp_path: Path) -> None:
 def test_cross_validation_finds_the_number_of_components(rows: Any) -> None:
     stage = Mixture(inputCols=NAMES, learner="em", maxIter=20)
     grid = ParamGridBuilder().addGrid(stage.k, [1, 3]).build()
-    search = CrossValidator(
+    validator = CrossValidator(
         estimator=stage,
         estimatorParamMaps=grid,
         evaluator=LogLikelihoodEvaluator(),
         numFolds=2,
         seed=0,
-    ).fit(rows.limit(1000))
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)  # it does not close its threads
+        search = validator.fit(rows.limit(1000))
+        gc.collect()
     assert search.bestModel.getK() == 3
     assert search.avgMetrics[1] > search.avgMetrics[0] + 0.5
 
 
 def test_columns_that_are_not_there(rows: Any, fitted: MixtureModel) -> None:
-    with pytest.raises(InvalidInputError, match="no column 'features'.*set inputCols"):
+    with pytest.raises(InvalidInputError, match=r"no column 'features'.*set inputCols"):
         Mixture(k=3).fit(rows)
     with pytest.raises(InvalidInputError, match="has a column 'prediction' already: rename it"):
         fitted.transform(rows.withColumnRenamed("a", "prediction").withColumn("a", rows["b"]))
@@ -116,11 +123,11 @@ def test_a_stream_is_learned_batch_by_batch(spark: SparkSession, rows: Any, tmp_
         path = tmp_path / f"{i}.parquet"
         pd.DataFrame(part, columns=NAMES).to_parquet(path)
     model = mixfold.Mixture(n_components=3, learner="online-em", random_state=0)
-    batches: list[int] = []
+    plain = clone(model)
 
     def learn(batch: Any, number: int) -> None:
-        model.partial_fit(batch)
-        batches.append(number)
+        model.partial_fit(batch.coalesce(1))
+        plain.partial_fit(batch.toArrow())
 
     stream = spark.readStream.schema(rows.schema).option("maxFilesPerTrigger", 1)
     query = (
@@ -131,8 +138,7 @@ def test_a_stream_is_learned_batch_by_batch(spark: SparkSession, rows: Any, tmp_
         .start()
     )
     query.awaitTermination()
-    assert batches == [0, 1, 2]
     assert model.n_rows_ == 900
-    assert model.score(FRAME) > mixture().fit(FRAME).score(FRAME) - 0.05
+    assert equal(model.params_, plain.params_)
     with pytest.raises(InvalidInputError, match="foreachBatch"):
         model.fit(spark.readStream.format("rate").load())

@@ -81,6 +81,10 @@ class DataHolder(Protocol):
         """
 
     @classmethod
+    def in_memory(cls) -> str:
+        """How users bring a collection X to the memory of this process."""
+
+    @classmethod
     def typed_table(cls, data: Any) -> Any:
         """An Arrow table, with or without rows, that tells the types of all columns."""
 
@@ -130,8 +134,9 @@ def refuse_partitions(data: object) -> None:
     if kind is not None:
         raise InvalidInputError(
             f"X is a {kind.__name__} {type(data).__name__}, which mixed-effects models do not "
-            "read, since a group must not be spread over partitions: give X.compute() if it fits "
-            "in memory, else write it sorted by group, X.to_parquet(...), and give the path"
+            "read, since a group must not be spread over partitions: give "
+            f"{kind.in_memory()} if it fits in memory, else write it to Parquet files sorted by "
+            "group, and give the path"
         )
 
 

@@ -49,11 +49,11 @@ def _is_of_spark(thing: object, name: str) -> bool:
 
 @contextmanager
 def session_at(cluster: Any) -> Iterator[Any]:
-    """The given session, the one that is active, or a new one, which is stopped at the end."""
+    """The given session, the one that there is, or a new one, which is stopped at the end."""
     if is_session(cluster):
         yield cluster
         return
-    address = None if cluster in (None, "spark") else str(cluster)
+    address = None if cluster == "spark" else str(cluster)
     known = active()
     if known is not None:
         _check_same(known, address)
@@ -67,26 +67,26 @@ def session_at(cluster: Any) -> Iterator[Any]:
 
 
 def active() -> Any:
-    """The active session; None if there is none."""
+    """The session of this process, also of another thread; None if there is none."""
     pyspark()
+    from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
-    classic = SparkSession.getActiveSession()
-    if classic is not None:
-        return classic
-    found = sys.modules.get("pyspark.sql.connect.session")
-    return None if found is None else found.SparkSession.getActiveSession()
+    try:
+        return SparkSession.active()
+    except PySparkRuntimeError:
+        return None
 
 
 def _check_same(session: Any, address: str | None) -> None:
-    """Refuse an address that is not the one of the active session."""
+    """Refuse an address that is not the one of the session that there is."""
     if address is None or address.startswith(CONNECT):
         return
     with on_spark():
         known = session.conf.get("spark.master", None)
     if known != address:
         raise ClusterError(
-            f"cluster is {address!r}, but there is an active Spark session at {known!r}: use "
+            f"cluster is {address!r}, but there is a Spark session at {known!r}: use "
             "cluster='spark' for that one, or stop it first"
         )
 

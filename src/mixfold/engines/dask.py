@@ -62,6 +62,10 @@ class Dask(Engine):
         return open_collection(data, columns, weight, codes)
 
     @classmethod
+    def in_memory(cls) -> str:
+        return "X.compute()"
+
+    @classmethod
     def typed_table(cls, data: Any) -> Any:
         return first_values(data)
 

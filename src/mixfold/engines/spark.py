@@ -53,6 +53,10 @@ class Spark(Engine):
         return open_frame(data, columns, weight, codes)
 
     @classmethod
+    def in_memory(cls) -> str:
+        return "X.toPandas()"
+
+    @classmethod
     def typed_table(cls, data: Any) -> Any:
         with on_spark():
             return empty_table(data)
@@ -102,6 +106,9 @@ class Spark(Engine):
 
 @contextmanager
 def spark_engine(cluster: Any) -> Iterator[Spark]:
-    """The engine of a session, of the active one, or of a new one."""
+    """The engine of a session; a DataFrame has its own."""
+    if cluster is None:
+        yield Spark(None)
+        return
     with session_at(cluster) as session:
         yield Spark(session)

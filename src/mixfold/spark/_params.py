@@ -96,7 +96,8 @@ class MixtureParams(
         name = self.getFeaturesCol()
         if name not in dataset.columns:
             raise InvalidInputError(
-                f"the Spark DataFrame has no column {name!r}; its columns are {listed(dataset.columns)}: set "
-                "inputCols to a list of columns, or featuresCol to one of vectors"
+                f"the Spark DataFrame has no column {name!r}; its columns are "
+                f"{listed(dataset.columns)}: set inputCols to a list of columns, or "
+                "featuresCol to one of vectors"
             )
         return [name]
