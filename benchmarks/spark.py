@@ -29,6 +29,7 @@ from pyspark.sql import SparkSession
 
 from mixfold import EM, Mixture
 from mixfold.engines import _spark_frame
+from mixfold.engines._spark_tasks import told
 
 D, K, PASSES, PARTS = 28, 4, 20, 8
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -115,7 +116,6 @@ def speed(rows: Any, rounds: int) -> None:
 
 def received(spark: SparkSession, sizes: list[int]) -> None:
     """Bytes that the driver receives in a pass, and its largest memory."""
-    told = _spark_frame.told
     sent: list[int] = []
 
     def counting(rows: Any) -> Any:

@@ -5,6 +5,7 @@ Where there is no Java, they are skipped, and the last line of the test run says
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import warnings
@@ -33,6 +34,15 @@ SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "OFF",
 }
+
+
+@contextmanager
+def unclosed_threads() -> Iterator[None]:
+    """Let pass that Spark's CrossValidator does not close its threads."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        yield
+        gc.collect()
 
 
 @contextmanager

@@ -52,7 +52,7 @@ def test_rows_and_columns_that_cannot_be_learned(rows: Any) -> None:
     strict = mixture(missing="error")
     untouched(strict, SourceError, r"partition \d: .*'b' has a missing value", gaps)
     with pytest.raises(InvalidInputError, match=r"X\.toPandas\(\) if it fits in memory"):
-        LinearMixedModel("a ~ b + (1 | b)").fit(rows)
+        LinearMixedModel("a ~ b", group="b").fit(rows)
     with pytest.raises(InvalidInputError, match="whose rows are with workers"):
         model.fit(rows, labels="b")
     assert issubclass(MissingValueError, InvalidInputError)

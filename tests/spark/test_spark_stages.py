@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +20,7 @@ from mixfold import Gaussian
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.value import equal
 from mixfold.spark import LogLikelihoodEvaluator, Mixture, MixtureModel
+from spark_session import unclosed_threads
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,18 +69,18 @@ def test_params_say_what_is_fitted_and_written(rows: Any) -> None:
 def test_a_pipeline_is_saved_and_loaded(rows: Any, tmp_path: Path) -> None:
     path = str(tmp_path / "pipeline")
     family = Gaussian("diag")
-    stages = [
+    stages: list[Any] = [
         VectorAssembler(inputCols=NAMES, outputCol="features"),
         Mixture(k=3, family=family, learner="em", maxIter=2, tol=0.5, seed=1),
     ]
     pipeline = Pipeline(stages=stages)
     pipeline.write().overwrite().save(path)
-    again = Pipeline.load(path)
+    again: Any = Pipeline.load(path)
     assert again.getStages()[1].extractParamMap().keys() == stages[1].extractParamMap().keys()
     assert equal(again.getStages()[1].getFamily(), family)
-    model = again.fit(rows)
+    model: Any = again.fit(rows)
     model.write().overwrite().save(path)
-    loaded = PipelineModel.load(path)
+    loaded: Any = PipelineModel.load(path)
     kept, found = model.stages[1].mixture, loaded.stages[1].mixture
     assert equal(kept.params_, found.params_)
     assert loaded.stages[1].uid == model.stages[1].uid
@@ -103,10 +102,8 @@ def test_cross_validation_finds_the_number_of_components(rows: Any) -> None:
         numFolds=2,
         seed=0,
     )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)  # it does not close its threads
-        search = validator.fit(rows.limit(1000))
-        gc.collect()
+    with unclosed_threads():
+        search: Any = validator.fit(rows.limit(1000))
     assert search.bestModel.getK() == 3
     assert search.avgMetrics[1] > search.avgMetrics[0] + 0.5
 

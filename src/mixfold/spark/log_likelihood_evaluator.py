@@ -43,6 +43,8 @@ class LogLikelihoodEvaluator(
         TypeConverters.toString,
     )
 
+    _input_kwargs: dict[str, Any]
+
     @keyword_only
     def __init__(self, *, logDensityCol: str = "logDensity", weightCol: str | None = None) -> None:
         super().__init__()

@@ -54,6 +54,8 @@ class Mixture(Estimator[MixtureModel], MixtureParams, MLWritable, MLReadable["Mi
     (3, ['x', 'y'], 'logDensity')
     """
 
+    _input_kwargs: dict[str, Any]
+
     @keyword_only
     def __init__(
         self,
@@ -92,7 +94,7 @@ class Mixture(Estimator[MixtureModel], MixtureParams, MLWritable, MLReadable["Mi
             mixture.set_params(learner__tol=self.getTol())
         weight = self.getWeightCol() if self.isDefined(self.weightCol) else None
         mixture.fit(dataset, sample_weight=weight or None)
-        return self._copyValues(MixtureModel(mixture))
+        return self._copyValues(MixtureModel(mixture)._resetUid(self.uid))
 
     def setFamily(self, value: Any) -> Mixture:
         """Set the family of the components."""

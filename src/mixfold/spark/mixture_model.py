@@ -30,7 +30,7 @@ class MixtureModel(Model, MixtureParams, MLWritable, MLReadable["MixtureModel"])
     `model.mixture.means_`, for example.
     """
 
-    def __init__(self, mixture: FittedMixture | None = None) -> None:
+    def __init__(self, mixture: FittedMixture) -> None:
         super().__init__()
         self.mixture = mixture
 
@@ -46,12 +46,10 @@ class MixtureModel(Model, MixtureParams, MLWritable, MLReadable["MixtureModel"])
 
     def predict(self, value: Any) -> int:
         """The most probable component of a vector."""
-        assert self.mixture is not None
         return int(self.mixture.predict_one(np.asarray(value.toArray())))
 
     def predictProbability(self, value: Any) -> DenseVector:
         """The responsibilities of the components for a vector."""
-        assert self.mixture is not None
         return DenseVector(self.mixture.predict_proba_one(np.asarray(value.toArray())))
 
     def setPredictionCol(self, value: str) -> MixtureModel:
