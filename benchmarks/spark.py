@@ -2,7 +2,7 @@
 
     python benchmarks/spark.py [ROWS] [ROUNDS]
 
-local[2], ROWS (1e6) rows of 28 columns in eight partitions that are cached before, K = 4 full
+local[2], ROWS (1e6) rows of 28 columns in four partitions that are cached before, K = 4 full
 covariances, 20 passes, ROUNDS (2) of each in turn. Both fits begin from data and have their own
 starts, whose time counts. Processor seconds are those of the JVM, of its Python workers and of this
 process together, which other work on the machine does not change much. The log-likelihood of both
@@ -31,7 +31,7 @@ from mixfold import EM, Mixture
 from mixfold.engines import _spark_frame
 from mixfold.engines._spark_tasks import told
 
-D, K, PASSES, PARTS = 28, 4, 20, 8
+D, K, PASSES, PARTS = 28, 4, 20, 4
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -62,8 +62,8 @@ def processor() -> str:
     return next(line.partition(": ")[2] for line in lines if line.startswith("model name"))
 
 
-def processor_seconds() -> float:
-    """Of this process and of all that it has started, by any number of generations."""
+def processor_seconds() -> dict[int, float]:
+    """Of this process and of each that it has started, by any number of generations."""
     parents, used = {}, {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
@@ -75,14 +75,15 @@ def processor_seconds() -> float:
     ours = {os.getpid()}
     while more := {one for one, parent in parents.items() if parent in ours} - ours:
         ours |= more
-    return sum(used[one] for one in ours)
+    return {one: used[one] for one in ours}
 
 
 def timed(work: Any) -> tuple[float, float, Any]:
     """Seconds, processor seconds and the result."""
-    began, used = time.perf_counter(), processor_seconds()
+    began, before = time.perf_counter(), processor_seconds()
     result = work()
-    return time.perf_counter() - began, processor_seconds() - used, result
+    seconds, after = time.perf_counter() - began, processor_seconds()
+    return seconds, sum(used - before.get(one, 0.0) for one, used in after.items()), result
 
 
 def speed(rows: Any, rounds: int) -> None:

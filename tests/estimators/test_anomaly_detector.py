@@ -82,6 +82,35 @@ def test_an_alarm_says_which_columns_made_it() -> None:
     assert str(alarm).startswith("row 3000: score ")
 
 
+def test_the_columns_of_an_alarm_do_not_depend_on_units() -> None:
+    rng = np.random.default_rng(0)
+    x = pd.DataFrame(rng.normal(size=(3000, 3)), columns=["income", "ratio", "age"])
+    row = {"income": 0.3, "ratio": 4.5, "age": -0.2}
+    found = []
+    for scales in ([1.0, 1.0, 1.0], [8000.0, 0.001, 10.0]):
+        fitted = AnomalyDetector(Mixture(random_state=0), false_alarm_rate=1e-2).fit(x * scales)
+        own = {name: row[name] * scale for name, scale in zip(row, scales, strict=True)}
+        alarm = fitted.process_one(own)
+        assert alarm is not None
+        assert next(iter(alarm.columns)) == "ratio"
+        assert alarm.columns["ratio"] == pytest.approx(4.5**2 / 2 - 0.5, rel=0.1)
+        assert max(alarm.columns["income"], alarm.columns["age"]) < 0.0
+        found.append(alarm.columns)
+    assert found[1] == pytest.approx(found[0], abs=1e-6)
+
+
+def test_what_is_usual_in_a_column_depends_on_the_cells_that_are_there() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(3000, 2))
+    x[:, 1] = x[:, 0] + 0.01 * x[:, 1]
+    found = AnomalyDetector(Mixture(random_state=0), false_alarm_rate=1e-3).fit(x)
+    alone = found.explain_one([6.0, np.nan])
+    assert alone == {0: pytest.approx(17.5, rel=0.1)}
+    together = found.explain_one([1.0, 1.06])
+    assert together[0] == pytest.approx(17.5, rel=0.2)
+    assert together[1] == pytest.approx(17.5, rel=0.2)
+
+
 @pytest.mark.parametrize("family", ["gaussian", "auto"])
 def test_a_row_that_lacks_columns_is_learned_and_its_columns_are_named(family: str) -> None:
     x = pd.DataFrame(rows(1000), columns=["a", "b", "c"])

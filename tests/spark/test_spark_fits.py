@@ -113,7 +113,7 @@ def test_families_are_chosen_by_all_partitions(spark: SparkSession) -> None:
     expected = Mixture("auto", 2, random_state=0, learner="em").fit(frame)
     assert str(found.chosen_families_) == str(expected.chosen_families_)
     assert found.score(data) == pytest.approx(found.score(frame), rel=1e-12)
-    labels = found.predict(data).select("prediction").toArrow().column(0).to_numpy()
+    labels = found.predict(data).select("label").toArrow().column(0).to_numpy()
     np.testing.assert_array_equal(labels, found.predict(frame))
 
 
@@ -143,7 +143,7 @@ def test_vectors_dense_and_sparse(spark: SparkSession) -> None:
     lists = spark.createDataFrame([(row,) for row in x.tolist()], "v array<double>")
     same_fit(mixture(init=CENTRES).fit(lists), found)
     frame = pd.DataFrame(x, columns=["v[0]", "v[1]"])
-    labels = found.predict(data).toArrow()["prediction"].to_pylist()
+    labels = found.predict(data).toArrow()["label"].to_pylist()
     assert labels == list(found.predict(frame))
     assert data.columns == ["v"]
     ragged = spark.createDataFrame([([1.0, 2.0],), ([1.0],)], "v array<double>").coalesce(1)
@@ -154,9 +154,9 @@ def test_vectors_dense_and_sparse(spark: SparkSession) -> None:
 def test_predictions_are_columns(rows: Any) -> None:
     model = mixture().fit(FRAME)
     found = model.predict(rows)
-    assert found.columns == [*NAMES, "prediction"]
-    np.testing.assert_array_equal(found.toArrow()["prediction"].to_numpy(), model.predict(FRAME))
-    shares = model.predict_proba(rows).toArrow()["probability"].combine_chunks()
+    assert found.columns == [*NAMES, "label"]
+    np.testing.assert_array_equal(found.toArrow()["label"].to_numpy(), model.predict(FRAME))
+    shares = model.predict_proba(rows).toArrow()["responsibility"].combine_chunks()
     np.testing.assert_allclose(
         np.reshape(shares.flatten().to_numpy(), (-1, 3)), model.predict_proba(FRAME), rtol=1e-12
     )

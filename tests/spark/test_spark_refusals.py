@@ -89,6 +89,10 @@ def test_executors_without_mixfold(spark: SparkSession, rows: Any, tmp_path: Pat
         ("java.lang.OutOfMemoryError: Java heap space", "raise spark.executor.memory"),
         ("[PYTHON_VERSION_MISMATCH] 3.11 and 3.12", "set PYSPARK_PYTHON"),
         ("No module named 'pyarrow'", "do not have pyarrow"),
+        (
+            "in a worker\nTraceback\n  x\nKeyError: 'a'\n",
+            "^Spark cannot do the work: KeyError: 'a'$",
+        ),
         ("the disk is gone\nat java.lang.Thread", "^Spark cannot do the work: the disk is gone$"),
     ],
 )

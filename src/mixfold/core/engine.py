@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.registry import find_all
@@ -15,6 +15,9 @@ T = TypeVar("T")
 Folded = TypeVar("Folded")
 
 FAN_IN = 8
+
+RowWork = Callable[[Source], Any]
+"""Computes an array from rows."""
 
 
 class Work(Protocol[Folded]):
@@ -43,14 +46,14 @@ class Engine(ABC):
     remote: ClassVar[bool] = True
 
     @classmethod
-    def accepts(cls, cluster: Any) -> bool:
-        """Whether an address, or another value of `cluster`, is one of this engine's."""
+    def accepts(cls, cluster: object) -> bool:
+        """Whether an address, or a cluster of another library, is one of this engine's."""
         return False
 
     @classmethod
     @abstractmethod
     def connect(cls, cluster: Any) -> AbstractContextManager[Engine]:
-        """The engine at an address, or by default."""
+        """The engine at an address or of a cluster, or by default."""
 
     @abstractmethod
     def reduce(
@@ -93,39 +96,46 @@ class DataHolder(Protocol):
         """The different values of a column as an Arrow array; if they are many, `most` of them."""
 
 
+class RowResult(NamedTuple):
+    """What is computed for every row: one number, called `name`, or one for each of `names`."""
+
+    name: str
+    dtype: Any
+    names: Sequence[str] | None = None
+
+
 @runtime_checkable
-class ColumnAppender(Protocol):
-    """An engine whose workers append columns to its collections."""
+class LazyRows(Protocol):
+    """An engine whose collections can be results too, which are computed when they are needed.
+
+    `work` is called with the rows of a partition. `columns` and `codes` are as for `open`.
+    """
 
     @classmethod
-    def with_columns(
-        cls,
-        data: Any,
-        columns: Sequence[str] | None,
-        kinds: Mapping[str, str],
-        find: Callable[[Any], Mapping[str, Any]],
+    def map_rows(
+        cls, data: Any, work: RowWork, result: RowResult, columns: Sequence[str] | None, codes: Any
+    ) -> object:
+        """A collection with the result of every row, divided as the data are."""
+
+    @classmethod
+    def total(
+        cls, data: Any, work: RowWork, columns: Sequence[str] | None, codes: Any, cluster: Any
     ) -> Any:
-        """The collection with further columns, computed when they are read.
-
-        `find` is given some of the columns of some rows, and returns the columns of `kinds`, whose
-        types are "int", "double", "doubles" for several numbers a row, or "vector".
-        """
-
-    @classmethod
-    def mean(cls, data: Any, column: str) -> float:
-        """The mean of a column."""
-
-
-def appender_holding(data: object) -> type[ColumnAppender] | None:
-    """The engine that appends columns to the data; None for other data."""
-    kind: Any = engine_holding(data)
-    return kind if kind is not None and issubclass(kind, ColumnAppender) else None
+        """The sum of what `work` returns for the partitions, in one computation."""
 
 
 def engine_holding(data: object) -> type[DataHolder] | None:
     """The engine whose collection the data are; None for other data."""
     holders = (kind for kind in find_all("engines").values() if issubclass(kind, DataHolder))
     return next((kind for kind in holders if kind.holds(data)), None)
+
+
+def address_of(cluster: Any) -> Any:
+    """The address of a client or of a cluster, by which another process connects to it."""
+    if isinstance(cluster, str):
+        return cluster
+    scheduler = getattr(cluster, "scheduler", None)
+    return getattr(cluster, "scheduler_address", getattr(scheduler, "address", cluster))
 
 
 def refuse_partitions(data: object) -> None:

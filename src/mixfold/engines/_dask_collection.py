@@ -173,8 +173,8 @@ def _open_dataframe(
     names = open_table(data._meta, columns, weight, codes).columns
     assert names is not None
     wanted = [*names, *([weight] if weight else [])]
-    if set(wanted) != set(data.columns):
-        data = data[wanted]
+    if set(wanted) != set(map(str, data.columns)):
+        data = data[[name for name in data.columns if str(name) in wanted]]
     parts = data.to_delayed()
     return Collection(
         [Chunk(block, i, len(names), list(names), weight, codes) for i, block in enumerate(parts)],

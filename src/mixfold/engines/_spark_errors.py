@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -28,6 +29,7 @@ REMEDIES = {
     "stopped SparkContext": STOPPED,
     "SparkContext was shut down": STOPPED,
     "SESSION_OR_CONTEXT_NOT_EXISTS": STOPPED,
+    "NO_ACTIVE_SESSION": STOPPED,
     "cleanupQueryJobs": STOPPED,
     "object has no attribute 'sc'": STOPPED,
     "INVALID_HANDLE.SESSION": STOPPED,
@@ -38,6 +40,8 @@ REMEDIES = {
     ),
 }
 """What can be done, by a part of an error's message."""
+
+RAISED = re.compile(r"(?!org\.|java\.)[\w.]+(Error|Exception): ")
 
 
 def remedy(error: BaseException) -> str | None:
@@ -55,8 +59,11 @@ def on_spark() -> Iterator[None]:
         raise
     except Exception as error:
         known = remedy(error)
-        lines = [line for line in str(error).splitlines() if line.strip()]
-        what = lines[0] if lines else type(error).__name__
-        raise ClusterError(
-            f"Spark cannot do the work: {what}" if known is None else known
-        ) from error
+        raise ClusterError(known or f"Spark cannot do the work: {_essence(error)}") from error
+
+
+def _essence(error: BaseException) -> str:
+    """The error of an executor's Python, or else the first line of the message."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    raised = (line for line in lines if RAISED.match(line))
+    return next(raised, lines[0] if lines else type(error).__name__)

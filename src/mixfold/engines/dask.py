@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from mixfold.backends.threads import available_cores
-from mixfold.core.engine import Engine, Folded, Work, tree
+from mixfold.core.engine import Engine, Folded, RowResult, RowWork, Work, tree
 from mixfold.core.errors import ClusterError, MissingExtraError, MixfoldError
 from mixfold.core.source import Source
 from mixfold.engines._dask_collection import (
@@ -19,6 +20,7 @@ from mixfold.engines._dask_collection import (
     open_collection,
 )
 from mixfold.engines._dask_errors import failed
+from mixfold.engines._dask_results import mapped, summed
 from mixfold.sources.table import Codes
 
 PATIENCE = 5
@@ -34,16 +36,16 @@ class Dask(Engine):
     inputs are, so if only one worker had them, the others would be idle.
     """
 
-    served = "'local', or the address of a Dask scheduler"
+    served = "'local', the address of a Dask scheduler, a Client or a cluster of Dask"
 
     def __init__(self, client: Any) -> None:
         self.client = client
 
     @classmethod
-    def accepts(cls, cluster: Any) -> bool:
+    def accepts(cls, cluster: object) -> bool:
         """Accept any address that no other engine accepts; Dask reports invalid ones."""
         if not isinstance(cluster, str):
-            return False
+            return is_client(cluster) or is_cluster(cluster)
         scheme, separator, _ = cluster.partition("://")
         return not separator or scheme in SCHEMES
 
@@ -76,6 +78,19 @@ class Dask(Engine):
     @classmethod
     def connect(cls, cluster: Any) -> AbstractContextManager[Engine]:
         return dask_engine(cluster)
+
+    @classmethod
+    def map_rows(
+        cls, data: Any, work: RowWork, result: RowResult, columns: Sequence[str] | None, codes: Any
+    ) -> object:
+        return mapped(data, work, result, open_collection(data, columns, None, codes))
+
+    @classmethod
+    def total(
+        cls, data: Any, work: RowWork, columns: Sequence[str] | None, codes: Any, cluster: Any
+    ) -> Any:
+        with client_of(cluster):
+            return summed(work, open_collection(data, columns, None, codes))
 
     def reduce(
         self, work: Work[Folded], before: object, shards: Sequence[Sequence[Source]]
@@ -139,13 +154,39 @@ def _merge(given: FromParams, parts: list[Any]) -> Any:
 
 @contextmanager
 def dask_engine(cluster: Any) -> Iterator[Dask]:
-    """The engine at an address, on a new "local" cluster, or at the current client."""
-    client = _current() if cluster in DEFAULTS else None
+    """The engine at an address or client, on a new "local" cluster, or at the current client."""
+    client = cluster if is_client(cluster) else None
+    if client is not None and client.status != "running":
+        raise ClusterError(f"cluster is {cluster!r}, which is {client.status}: give another client")
+    if isinstance(cluster, str | None) and cluster in DEFAULTS:
+        client = _current()
     if client is not None:
         yield Dask(client)
         return
     with _connected(cluster) as made, made.as_current():
         yield Dask(made)
+
+
+@contextmanager
+def client_of(cluster: Any) -> Iterator[None]:
+    """Compute collections on a client or cluster that was given, else where Dask would."""
+    if not (is_client(cluster) or is_cluster(cluster)):
+        yield
+        return
+    with dask_engine(cluster) as engine, engine.client.as_current():
+        yield
+
+
+def is_client(thing: object) -> bool:
+    """Whether `thing` is a synchronous client, without importing Dask."""
+    library = sys.modules.get("distributed")
+    return library is not None and isinstance(thing, library.Client) and not thing.asynchronous
+
+
+def is_cluster(thing: object) -> bool:
+    """Whether `thing` is a cluster of Dask, such as a `LocalCluster`, without importing it."""
+    library = sys.modules.get("distributed")
+    return library is not None and isinstance(thing, library.deploy.Cluster)
 
 
 def distributed() -> Any:
@@ -180,7 +221,7 @@ def _safe_path() -> Iterator[None]:
 @contextmanager
 def _connected(cluster: Any) -> Iterator[Any]:
     library = distributed()
-    if cluster in (*DEFAULTS, "local"):
+    if isinstance(cluster, str | None) and cluster in (*DEFAULTS, "local"):
         with (
             _safe_path(),
             library.LocalCluster(

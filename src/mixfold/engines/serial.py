@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
 
 from mixfold.core.engine import Engine, Folded, Work, tree
 from mixfold.core.source import Source, same
@@ -17,7 +16,7 @@ class Serial(Engine):
     remote = False
 
     @classmethod
-    def connect(cls, cluster: Any) -> AbstractContextManager[Engine]:
+    def connect(cls, cluster: object) -> AbstractContextManager[Engine]:
         return nullcontext(cls())
 
     def reduce(

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from itertools import accumulate
 from typing import Any
 
-from mixfold.core.engine import Engine, Folded, Work
+from mixfold.core.engine import Engine, Folded, RowResult, RowWork, Work
 from mixfold.core.source import Source
 from mixfold.engines._spark_columns import empty_table
 from mixfold.engines._spark_errors import on_spark
 from mixfold.engines._spark_frame import Partition, distinct_values, merged, open_frame
-from mixfold.engines._spark_output import mean_of, with_columns
+from mixfold.engines._spark_results import Columns, OneColumn, summed, with_columns
 from mixfold.engines._spark_session import is_dataframe, is_session, session_at
 from mixfold.engines._spark_tasks import STATES, fold_shards
 from mixfold.sources.table import Codes
@@ -34,7 +34,7 @@ class Spark(Engine):
         self.session = session
 
     @classmethod
-    def accepts(cls, cluster: Any) -> bool:
+    def accepts(cls, cluster: object) -> bool:
         """Accept sessions and addresses of Spark."""
         return is_session(cluster) or (isinstance(cluster, str) and cluster.startswith(SCHEMES))
 
@@ -66,20 +66,34 @@ class Spark(Engine):
         return distinct_values(data, column, most)
 
     @classmethod
-    def with_columns(
+    def map_rows(
         cls,
         data: Any,
+        work: RowWork,
+        result: RowResult,
         columns: Sequence[str] | None,
-        kinds: Mapping[str, str],
-        find: Callable[[Any], Mapping[str, Any]],
+        codes: Codes | None,
     ) -> Any:
-        with on_spark():
-            return with_columns(data, columns, kinds, find)
+        return cls.with_columns(data, OneColumn(work, result), columns, codes)
 
     @classmethod
-    def mean(cls, data: Any, column: str) -> float:
+    def with_columns(
+        cls, data: Any, work: Columns, columns: Sequence[str] | None, codes: Codes | None
+    ) -> Any:
+        """The DataFrame with the columns that `work` computes from rows, when they are read."""
         with on_spark():
-            return mean_of(data, column)
+            return with_columns(data, work, columns, codes)
+
+    @classmethod
+    def total(
+        cls,
+        data: Any,
+        work: RowWork,
+        columns: Sequence[str] | None,
+        codes: Codes | None,
+        cluster: Any,
+    ) -> Any:
+        return summed(data, work, columns, codes)
 
     @classmethod
     def connect(cls, cluster: Any) -> AbstractContextManager[Engine]:

@@ -9,5 +9,6 @@ HELPER_MODULES = (
     "learned_effects",
     "merging",
     "on_workers",
+    "onnx_model",
     "saving",
 )

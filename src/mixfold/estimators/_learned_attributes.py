@@ -5,22 +5,16 @@ from __future__ import annotations
 from collections import deque
 from copy import copy
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from sklearn.utils.validation import check_is_fitted
 
-from mixfold.core.learner_capabilities import row_keeping
-from mixfold.core.value import replace
 from mixfold.estimators._absent import why_absent
 from mixfold.estimators._learned import Learned
 from mixfold.estimators._limits import warn_of_degenerate
 from mixfold.estimators._pictures import Pictures
 from mixfold.estimators._row_stream import RowStream
 from mixfold.fitting.snapshot import MOST, Snapshot
-from mixfold.fitting.stream import Stream
-
-ALONE = {"cluster": None, "checkpoint": None, "init": "auto", "n_threads": 1}
-"""Settings of a copy that only evaluates rows."""
 
 
 class LearnedAttributes(Pictures):
@@ -46,18 +40,6 @@ class LearnedAttributes(Pictures):
     def _attributes(self, learned: Learned) -> dict[str, Any]:
         """The fitted attributes."""
         return learned.attributes(self.__dict__.get("feature_names_in_"))
-
-    def _for_workers(self) -> Self:
-        twin, learned = self._twin(), self._current()
-        state = learned.stream.state
-        state = None if state is None else row_keeping(learned.learner).without_rows(state)
-        twin._copies = deque(maxlen=MOST)
-        twin._remember(replace(learned, stream=Stream(None, state, [])))
-        for name, setting in ALONE.items():
-            if name in twin.get_params(deep=False):
-                setattr(twin, name, setting)
-        twin.progress = None
-        return twin
 
     def _warn_of_degenerate(self) -> None:
         learned, columns = self._learned, getattr(self, "feature_names_in_", None)

@@ -11,8 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 from mixfold.core.arrays import on_host
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Array as Floats
-from mixfold.estimators._evaluation import Evaluation
-from mixfold.estimators.on_workers import noise_last
+from mixfold.estimators._evaluation import Evaluation, noise_last
 from mixfold.models.noise_mixture import NoiseParams
 from mixfold.sources.array_source import ArraySource
 

@@ -12,7 +12,7 @@ from mixfold.core.checks import check_whole
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Array
 from mixfold.core.value import replace
-from mixfold.estimators.on_workers import noise_last
+from mixfold.estimators._evaluation import noise_last
 from mixfold.models.merged_components import Merges, change_point, cluster_labels
 
 

@@ -81,7 +81,7 @@ def engine_for(cluster: Any, source: Source, place: Placement) -> Iterator[Engin
 
 
 def engine_called(cluster: Any) -> type[Engine]:
-    """The engine that has this name, or accepts this address."""
+    """The engine that has this name, or accepts this address or cluster."""
     kinds = find_all("engines")
     named = kinds.get(cluster) if isinstance(cluster, str) else None
     accepting = (kind for kind in kinds.values() if kind.accepts(cluster))

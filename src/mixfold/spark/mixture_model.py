@@ -11,11 +11,10 @@ from pyspark.ml.util import MLReadable, MLWritable
 
 from mixfold.estimators.mixture import Mixture as FittedMixture
 from mixfold.estimators.on_workers import (
-    KINDS,
-    PREDICT,
-    PREDICT_PROBA,
-    SCORE_SAMPLES,
-    append_columns,
+    LABEL,
+    LOG_DENSITY,
+    RESPONSIBILITIES,
+    with_posteriors,
 )
 from mixfold.spark._params import MixtureParams
 from mixfold.spark._persistence import ModelReader, ModelWriter
@@ -36,13 +35,12 @@ class MixtureModel(Model, MixtureParams, MLWritable, MLReadable["MixtureModel"])
 
     def _transform(self, dataset: Any) -> Any:
         columns = {
-            self.getPredictionCol(): PREDICT,
-            self.getProbabilityCol(): PREDICT_PROBA,
-            self.getLogDensityCol(): SCORE_SAMPLES,
+            self.getPredictionCol(): LABEL,
+            self.getProbabilityCol(): RESPONSIBILITIES,
+            self.getLogDensityCol(): LOG_DENSITY,
         }
-        wanted = {name: method for name, method in columns.items() if name}
-        kinds = KINDS | {PREDICT_PROBA: "vector"}
-        return append_columns(self.mixture, dataset, wanted, kinds, self._columns(dataset))
+        wanted = {name: what for name, what in columns.items() if name}
+        return with_posteriors(self.mixture, dataset, self._columns(dataset), wanted)
 
     def predict(self, value: Any) -> int:
         """The most probable component of a vector."""
