@@ -29,7 +29,8 @@ from mixfold.learners.further_search import (
     with_light_components,
 )
 from mixfold.learners.prior_choice import with_chosen_prior
-from mixfold.learners.search import draw, order_on, search
+from mixfold.learners.candidates import draw, order_on
+from mixfold.learners.search import search
 from mixfold.models.mixture_model import MixtureBackend, MixtureParams
 
 GROUP = 10

@@ -13,7 +13,8 @@ from mixfold.learners._blas_threads import one_blas_thread
 from mixfold.learners._em_in_memory import learn
 from mixfold.learners._importance_sample import importance_sample
 from mixfold.learners._moves import improve
-from mixfold.learners.search import LONG, MIDDLE, SHORT, best_first, draw, order_on
+from mixfold.learners.candidates import best_first, draw, order_on
+from mixfold.learners.search import LONG, MIDDLE, SHORT
 from mixfold.models.mixture_model import MixtureBackend, MixtureParams
 
 CONTINUED, IMPROVED = 6, 2  # candidates after a few passes, and before moves of components

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,13 +11,15 @@ from mixfold.core.capabilities import CommonSpread
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Array, Rows
 from mixfold.core.source import block_length
-from mixfold.core.statistics import Statistics
+from mixfold.core.statistics import Block, Statistics
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 Divergence = Callable[[Array, Array, Array], Array]
 
 MEAN_SHRINKAGE = 0.2
 ENOUGH_FOR_CENTERS = 5000
+MOST_NUMBERS = 2**24  # of rows and components that are compared at once; above, so many components
+COMPONENTS_TOGETHER = 64
 
 
 def statistics_of(model: MixtureModel, rows: Rows, responsibilities: Array) -> Statistics:
@@ -25,6 +27,42 @@ def statistics_of(model: MixtureModel, rows: Rows, responsibilities: Array) -> S
     x = rows.x.astype(np.float64, copy=False)
     r = responsibilities if rows.weight is None else responsibilities * weights_of(rows)[:, None]
     return Statistics.of(model.family.blocks_of(x, r), r.sum(axis=0))
+
+
+def statistics_of_groups(model: MixtureModel, rows: Rows, labels: np.ndarray) -> Statistics:
+    """Statistics of groups of rows, which belong to the components of these numbers.
+
+    Of many rows and components only those of some components are compared at a time.
+    """
+    if len(rows) * model.k <= MOST_NUMBERS:
+        return statistics_of(model, rows, _indicators(labels, model.k))
+    weight = rows.weights()
+    order, counts = np.argsort(labels, kind="stable"), np.bincount(labels, minlength=model.k)
+    ends, any_row, parts = np.append(0, np.cumsum(counts)), weight.argmax(), []
+    for first in range(0, model.k, COMPONENTS_TOGETHER):
+        number = min(COMPONENTS_TOGETHER, model.k - first)
+        own = order[ends[first] : ends[first + number]]
+        # one component more, so that there are rows, which is left out again
+        own, there = np.append(own, any_row), np.append(labels[own] - first, number)
+        found = statistics_of(model, Rows(rows.x[own], weight[own]), _indicators(there, number + 1))
+        parts.append([Block(b.weight[:-1], b.mean[:-1], b.scatter[:-1]) for b in found.blocks])
+    total = np.bincount(labels, weight, model.k)
+    return Statistics.of(tuple(map(_joined, zip(*parts, strict=True))), total)
+
+
+def _indicators(labels: np.ndarray, k: int) -> Array:
+    return np.equal.outer(labels, np.arange(k)).astype(np.float64)
+
+
+def _joined(parts: Sequence[Block]) -> Block:
+    """The components of all parts; those without rows have the mean of all rows."""
+    weight, mean, scatter = (
+        np.concatenate([getattr(part, name) for part in parts])
+        for name in ("weight", "mean", "scatter")
+    )
+    block = Block(weight, mean, scatter)
+    filled = weight > 0.0 if weight.ndim == 2 else (weight > 0.0)[:, None]
+    return replace(block, mean=np.where(filled, mean, block.together().mean))
 
 
 def from_labels(
@@ -40,7 +78,7 @@ def from_labels(
     if rows.weight is not None:
         weight = weights_of(rows)
         rows = Rows(rows.x, weight / weight[weight > 0.0].min())
-    found = statistics_of(model, rows, np.equal.outer(labels, np.arange(model.k)).astype(float))
+    found = statistics_of_groups(model, rows, labels)
     more = found.count / (found.count + model.k) / model.k
     blocks = []
     for block in found.blocks:
@@ -71,7 +109,7 @@ def from_groups(model: MixtureModel, rows: Rows, labels: np.ndarray) -> MixtureP
     """
     weight = weights_of(rows)
     rows = Rows(rows.x, weight / weight[weight > 0.0].min())
-    found = statistics_of(model, rows, np.equal.outer(labels, np.arange(model.k)).astype(float))
+    found = statistics_of_groups(model, rows, labels)
     more, between = found.count / (found.count + model.k) / model.k, model.k / found.count
     blocks = []
     for block in found.blocks:
