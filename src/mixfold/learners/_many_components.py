@@ -15,7 +15,7 @@ from mixfold.learners._em_in_memory import Found, learn
 from mixfold.learners._many_moves import params_after_moves
 from mixfold.learners.candidates import best_first, draw, some_rows
 from mixfold.learners.em import EM
-from mixfold.models.mixture_model import MixtureBackend, MixtureParams
+from mixfold.models.mixture_model import MixtureBackend, MixtureParams, count_spurious
 
 MANY = 256  # components, from which the search has a budget
 # kinds of initializers whose time grows with less than the square of the number of components
@@ -24,8 +24,8 @@ PILOT, PILOT_ROWS = 100, 8000  # components and rows with which kinds are compar
 PILOT_EM = EM(tol=1e-4, max_iter=8, accelerate=True, criterion="step")
 BUDGET = 2.5e10  # products of rows and parameters in passes of EM: about five seconds of one core
 WORK_OF_MOVE = 3e7  # to judge a split of a component and unions of others, in the same unit
-FIRST_PASSES, PASSES, MOST_PASSES = 8, 6, 60  # before moves, after each round of them, in the end
-PART, MOST_ROUNDS = 4, 20  # one component in so many is split in a round
+FIRST_PASSES, PASSES, LAST_PASSES = 4, 6, 60  # of EM before moves, after each round, in the end
+PART, ROUNDS = 4, 20  # one component in so many is split in a round; the most rounds
 SAME = 1e-4  # nats per row that a round must gain
 OF_PILOT, OF_MOVES = 2**31 + 6, 2**31 + 7  # in the seed, where candidates have their numbers
 
@@ -40,47 +40,20 @@ def search_many(
     """Initial parameters of many components from rows in memory.
 
     Kinds of initializers are compared with fewer components, on some of the rows. The best of them
-    is drawn with all components, and as many passes of EM follow as a budget allows.
+    is drawn with all components. Passes of EM and rounds of moves follow, of many components at
+    once, as far as a budget allows; with very many components there are none.
     """
     kind = _best_kind(backend, kinds, sample, seed, prior_strength)
     params = draw(backend, kind, sample, [*seed, 0])
-    budget = BUDGET / (len(sample) * backend.model.n_parameters())
+    budget = BUDGET / (len(sample) * backend.model.n_parameters())  # in passes of EM
     if budget < 1.0:
         return params
-    learner = EM(tol=1e-5, max_iter=1, accelerate=True, criterion="step")
-    learner = replace(learner, prior_strength=prior_strength)
-    first = replace(learner, max_iter=min(FIRST_PASSES, int(budget)))
-    found = learn(first, backend, params, sample)
-    budget -= first.max_iter
-    return _improved(backend, learner, found, sample.on_host(), seed, budget)[0]
-
-
-def _improved(
-    backend: MixtureBackend, learner: EM, found: Found, rows: Rows, seed: list[int], budget: float
-) -> Found:
-    """Rounds of moves, each with some passes of EM, for as many passes as the budget has.
-
-    Half as many components are moved after a round that did not help.
-    """
-    model = backend.model
-    least = max(1.0, 0.5 * model.n_parameters() / model.k) * rows.total_weight() / len(rows)
-    number, pass_work = model.k // PART, len(rows) * model.n_parameters()
-    short = replace(learner, max_iter=PASSES)
-    for turn in range(MOST_ROUNDS):
-        cost = PASSES + number * WORK_OF_MOVE / pass_work
-        if number < 1 or cost > budget:
-            break
-        budget -= cost
-        rng = np.random.default_rng([*seed, OF_MOVES, turn])
-        params, moves = params_after_moves(backend, found[0], rows, number, least, rng)
-        after = learn(short, backend, params, rows)
-        if moves and after[1] > found[1] + SAME:
-            found = after
-        else:
-            number //= 2
-    if budget < 1.0:
-        return found
-    return learn(replace(learner, max_iter=min(MOST_PASSES, int(budget))), backend, found[0], rows)
+    learner = replace(PILOT_EM, tol=1e-5, prior_strength=prior_strength)
+    passes = min(FIRST_PASSES, int(budget))
+    found = learn(replace(learner, max_iter=passes), backend, params, sample)
+    found, budget = _improved(backend, learner, found, sample.on_host(), seed, budget - passes)
+    last = replace(learner, max_iter=min(LAST_PASSES, int(budget)))
+    return learn(last, backend, found[0], sample)[0] if last.max_iter else found[0]
 
 
 def _best_kind(
@@ -91,9 +64,10 @@ def _best_kind(
     prior_strength: float,
 ) -> Initializer:
     """The kind of initializer that is best for fewer components, on some of the rows."""
-    if not isinstance(backend.model.family.for_complete_rows(), CommonSpread):
+    model = backend.model
+    if not isinstance(model.family.for_complete_rows(), CommonSpread):
         return kinds[0]
-    few = backend.with_model(replace(backend.model, k=PILOT))
+    few = backend.with_model(model.of_components(PILOT))
     some = some_rows(sample.on_host(), PILOT_ROWS, [*seed, OF_PILOT])
     candidates: list[Initializer] = [find("initializers", name)() for name in KINDS]
     learner = replace(PILOT_EM, prior_strength=prior_strength)
@@ -102,3 +76,30 @@ def _best_kind(
         for i, kind in enumerate(candidates)
     ]
     return candidates[best_first(few, found, some)[0]]
+
+
+def _improved(
+    backend: MixtureBackend, learner: EM, found: Found, rows: Rows, seed: list[int], budget: float
+) -> tuple[Found, float]:
+    """Parameters after rounds of moves, each with passes of EM, and the passes that are left.
+
+    Half as many components are split after a round that did not help.
+    """
+    model = backend.model
+    least = max(1.0, 0.5 * model.n_parameters() / model.k) * rows.total_weight() / len(rows)
+    cost = WORK_OF_MOVE / (len(rows) * model.n_parameters())  # of a move, in passes
+    learner, number = replace(learner, max_iter=PASSES), model.k // PART
+    for turn in range(ROUNDS):
+        number = min(number, int((budget - PASSES) / cost))
+        if number < 1:
+            break
+        budget -= PASSES + number * cost
+        rng = np.random.default_rng([*seed, OF_MOVES, turn])
+        params, moves = params_after_moves(backend, found[0], rows, number, least, rng)
+        after = learn(learner, backend, params, rows) if moves else found
+        spurious = count_spurious(model, found[0], [rows])
+        if after[1] > found[1] + SAME and count_spurious(model, after[0], [rows]) <= spurious:
+            found = after
+        else:
+            number //= 2
+    return found, budget

@@ -10,7 +10,7 @@ from scipy.sparse import csc_matrix, csr_matrix, vstack
 
 from mixfold.core.rows import Array, Rows, rows_at_a_time
 from mixfold.learners._em_in_memory import responsibilities_of
-from mixfold.learners._moves import Merge, Move, maximized, union_loss
+from mixfold.learners._moves import Merge, maximized, union_loss
 from mixfold.learners._splits import Split, Splits
 from mixfold.models.mixture_model import MixtureBackend, MixtureParams
 
@@ -57,7 +57,8 @@ def memberships(backend: MixtureBackend, params: MixtureParams, rows: Rows) -> M
     parts, logs = [], []
     for some in rows_at_a_time(rows, max(1, TOGETHER // backend.model.k)):
         found, log_density = responsibilities_of(backend, params, some)
-        parts.append(csr_matrix(np.where(found > LEAST, found, 0.0)))
+        places = np.nonzero(found > LEAST)
+        parts.append(csr_matrix((found[places], places), found.shape))
         logs.append(log_density)
     return Memberships(csc_matrix(vstack(parts)), np.concatenate(logs))
 

@@ -74,9 +74,12 @@ def search(
     best are then improved by moves of components, and candidates are drawn from and first fitted
     to a part of the sample that is large enough for that. From a large sample no more are drawn
     once several have reached the same highest score. For a mixture with noise, every other
-    candidate is drawn from rows that are not far from others.
+    candidate is drawn from rows that are not far from others. With many components the number of
+    candidates is not used: one is drawn and improved, see `search_many`.
     """
     with one_blas_thread(backend.model.d):
+        if backend.model.k >= MANY and len(kinds) > 1 and sample.total_weight() > 0.0:
+            return search_many(backend, kinds, sample, seed, prior_strength)
         return _best(backend, kinds, sample, seed, candidates, prior_strength)
 
 
@@ -94,8 +97,6 @@ def _best(
         some = _some(backend.model, rows, seed)
     if not sample.total_weight() > 0.0:
         return draw(backend, kinds[0], some, [*seed, 0])
-    if backend.model.k >= MANY and len(kinds) > 1:
-        return search_many(backend, kinds, sample, seed, prior_strength)
     stages = (replace(em, prior_strength=prior_strength) for em in (SHORT, MIDDLE, LONG))
     short, middle, long = stages
     part = some if len(some) < len(rows) else sample

@@ -46,12 +46,12 @@ def statistics_of_groups(model: MixtureModel, rows: Rows, labels: np.ndarray) ->
         own, there = np.append(own, any_row), np.append(labels[own] - first, number)
         found = statistics_of(model, Rows(rows.x[own], weight[own]), _indicators(there, number + 1))
         parts.append([Block(b.weight[:-1], b.mean[:-1], b.scatter[:-1]) for b in found.blocks])
-    total = np.bincount(labels, weight, model.k)
+    total = np.bincount(labels, weight, model.k).astype(np.float64)
     return Statistics.of(tuple(map(_joined, zip(*parts, strict=True))), total)
 
 
 def _indicators(labels: np.ndarray, k: int) -> Array:
-    return np.equal.outer(labels, np.arange(k)).astype(np.float64)
+    return np.asarray(np.equal.outer(labels, np.arange(k)), dtype=np.float64)
 
 
 def _joined(parts: Sequence[Block]) -> Block:
@@ -91,14 +91,27 @@ def from_labels(
 
 def from_centers(model: MixtureModel, rows: Rows, centers: Array) -> MixtureParams:
     """Parameters of the groups of rows nearest to each centre."""
-    x = rows.x.astype(np.float64, copy=False)
-    labels = model.family.divergence(x, centers, weights_of(rows)).argmin(axis=1)
+    labels = _nearest_center(model, rows, centers)
     # a group of zeros would remain a point mass if the mean is the only parameter
     params = from_labels(model, rows, labels, MEAN_SHRINKAGE)
     empty = np.bincount(labels, minlength=model.k) == 0
     if not empty.any():
         return params
     return moved_to_centers(model, params, centers, empty)
+
+
+def _nearest_center(model: MixtureModel, rows: Rows, centers: Array) -> np.ndarray:
+    """The number of the centre of least divergence from every row, some centres at a time."""
+    x, weight = rows.x.astype(np.float64, copy=False), weights_of(rows)
+    least, labels = np.full(len(x), np.inf), np.zeros(len(x), np.intp)
+    step = max(1, MOST_NUMBERS // len(x))
+    for first in range(0, len(centers), step):
+        divergence = model.family.divergence(x, centers[first : first + step], weight)
+        found = divergence.argmin(axis=1)
+        smallest = divergence[np.arange(len(x)), found]
+        closer = smallest < least
+        least[closer], labels[closer] = smallest[closer], found[closer] + first
+    return labels
 
 
 def from_groups(model: MixtureModel, rows: Rows, labels: np.ndarray) -> MixtureParams:
@@ -151,8 +164,9 @@ def spread_centers(divergence: Divergence, k: int, rows: Rows, rng: np.random.Ge
     Of a few candidates the one with the smallest total divergence is taken, as in scikit-learn,
     since a single draw often puts two centres into one cluster.
     """
-    if len(rows) > ENOUGH_FOR_CENTERS:
-        chosen_rows = np.sort(rng.choice(len(rows), ENOUGH_FOR_CENTERS, replace=False))
+    enough = max(ENOUGH_FOR_CENTERS, 2 * k)
+    if len(rows) > enough:
+        chosen_rows = np.sort(rng.choice(len(rows), enough, replace=False))
         rows = Rows(rows.x[chosen_rows], weights_of(rows)[chosen_rows])
     # sorted, so that draws depend neither on the order of rows nor on repeated rows
     order = row_order(rows.x)

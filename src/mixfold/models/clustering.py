@@ -12,7 +12,6 @@ from mixfold.models.near_centers import (
     MANY_CENTERS,
     Cells,
     NearCenters,
-    nearest,
     squared_distances,
 )
 

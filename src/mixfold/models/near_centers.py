@@ -65,7 +65,7 @@ def _nearest_places(
     np.subtract(0.5 * np.square(centers).sum(axis=1), away, out=away)
     first = away.argmin(axis=1)
     if number == 1:
-        return first[:, None]
+        return np.asarray(first[:, None])
     away[np.arange(len(x)), first] = np.inf
     return np.stack([first, away.argmin(axis=1)], axis=1)
 
@@ -161,7 +161,9 @@ class Cells(NearCenters):
         cells = self.cells()
         places = [self.order[part] for _, part in cells]
         mass = [weight[own] for own in places]
-        left = [squared_distances(self.x[own], self.x[own].mean(axis=0)[None])[:, 0] for own in places]
+        left = [
+            squared_distances(self.x[own], self.x[own].mean(axis=0)[None])[:, 0] for own in places
+        ]
         total = np.array([m @ each for m, each in zip(mass, left, strict=True)])
         chosen, taken = np.empty(k, np.intp), np.zeros(len(cells), bool)
         for j in range(k):
@@ -182,5 +184,4 @@ def _drawn(mass: Array, uniforms: Array) -> np.ndarray:
     if not cumulative[-1] > 0.0:
         return np.asarray((uniforms * len(mass)).astype(np.intp))
     found = np.searchsorted(cumulative, uniforms * cumulative[-1])
-    return np.minimum(found, len(mass) - 1)
-
+    return np.asarray(np.minimum(found, len(mass) - 1))
