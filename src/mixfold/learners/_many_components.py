@@ -13,13 +13,13 @@ from mixfold.core.rows import Rows
 from mixfold.core.value import replace
 from mixfold.learners._em_in_memory import Found, learn
 from mixfold.learners._many_moves import params_after_moves
-from mixfold.learners.candidates import best_first, draw, some_rows
+from mixfold.learners.candidates import draw, some_rows
 from mixfold.learners.em import EM
-from mixfold.models.mixture_model import MixtureBackend, MixtureParams, count_spurious
+from mixfold.models.mixture_model import MixtureBackend, MixtureParams
 
 MANY = 256  # components, from which the search has a budget
 # kinds of initializers whose time grows with less than the square of the number of components
-KINDS = ("standardized-k-means", "narrow-groups", "sphered-k-means", "raw-k-means")
+KINDS, OTHER = ("standardized-k-means", "sphered-k-means", "raw-k-means"), "narrow-groups"
 PILOT, PILOT_ROWS = 100, 8000  # components and rows with which kinds are compared
 PILOT_EM = EM(tol=1e-4, max_iter=8, accelerate=True, criterion="step")
 BUDGET = 2.5e10  # products of rows and parameters in passes of EM: about five seconds of one core
@@ -39,43 +39,56 @@ def search_many(
 ) -> MixtureParams:
     """Initial parameters of many components from rows in memory.
 
-    Kinds of initializers are compared with fewer components, on some of the rows. The best of them
-    is drawn with all components. Passes of EM and rounds of moves follow, of many components at
-    once, as far as a budget allows; with very many components there are none.
+    Kinds of initializers are compared with fewer components, on some of the rows. One or two of
+    them are drawn with all components and compared after a few passes of EM. More passes and rounds
+    of moves follow, of many components at once, as far as a budget allows; with very many
+    components there are none.
     """
-    kind = _best_kind(backend, kinds, sample, seed, prior_strength)
-    params = draw(backend, kind, sample, [*seed, 0])
     budget = BUDGET / (len(sample) * backend.model.n_parameters())  # in passes of EM
-    if budget < 1.0:
-        return params
     learner = replace(PILOT_EM, tol=1e-5, prior_strength=prior_strength)
-    passes = min(FIRST_PASSES, int(budget))
-    found = learn(replace(learner, max_iter=passes), backend, params, sample)
-    found, budget = _improved(backend, learner, found, sample.on_host(), seed, budget - passes)
+    chosen = _best_kinds(backend, kinds, sample, seed, prior_strength)
+    chosen = chosen[: max(1, int(budget) // FIRST_PASSES)]
+    drawn = [draw(backend, kind, sample, [*seed, i]) for i, kind in enumerate(chosen)]
+    if budget < 1.0:
+        return drawn[0]
+    first = replace(learner, max_iter=min(FIRST_PASSES, int(budget)))
+    found = _best([learn(first, backend, params, sample) for params in drawn])
+    budget -= len(drawn) * first.max_iter
+    found, budget = _improved(backend, learner, found, sample.on_host(), seed, budget)
     last = replace(learner, max_iter=min(LAST_PASSES, int(budget)))
-    return learn(last, backend, found[0], sample)[0] if last.max_iter else found[0]
+    return learn(last, backend, found[0], sample)[0] if int(budget) else found[0]
 
 
-def _best_kind(
+def _best(found: Sequence[Found]) -> Found:
+    return max(found, key=lambda each: each[1])
+
+
+def _best_kinds(
     backend: MixtureBackend,
     kinds: Sequence[Initializer],
     sample: Rows,
     seed: list[int],
     prior_strength: float,
-) -> Initializer:
-    """The kind of initializer that is best for fewer components, on some of the rows."""
+) -> list[Initializer]:
+    """The kind of k-means that is best for fewer components and rows, and another that is better.
+
+    A kind that is better for few components may be worse for many, so that both are tried.
+    """
     model = backend.model
     if not isinstance(model.family.for_complete_rows(), CommonSpread):
-        return kinds[0]
+        return [kinds[0]]
     few = backend.with_model(model.of_components(PILOT))
     some = some_rows(sample.on_host(), PILOT_ROWS, [*seed, OF_PILOT])
-    candidates: list[Initializer] = [find("initializers", name)() for name in KINDS]
     learner = replace(PILOT_EM, prior_strength=prior_strength)
-    found = [
-        learn(learner, few, draw(few, kind, some, [*seed, OF_PILOT, i]), some)
-        for i, kind in enumerate(candidates)
-    ]
-    return candidates[best_first(few, found, some)[0]]
+
+    def score(name: str) -> float:
+        params = draw(few, find("initializers", name)(), some, [*seed, OF_PILOT])
+        return learn(learner, few, params, some)[1]
+
+    scores = {name: score(name) for name in (*KINDS, OTHER)}
+    best = [max(KINDS, key=lambda name: scores[name])]
+    best += [OTHER] if scores[OTHER] > scores[best[0]] else []
+    return [find("initializers", name)() for name in best]
 
 
 def _improved(
@@ -97,8 +110,7 @@ def _improved(
         rng = np.random.default_rng([*seed, OF_MOVES, turn])
         params, moves = params_after_moves(backend, found[0], rows, number, least, rng)
         after = learn(learner, backend, params, rows) if moves else found
-        spurious = count_spurious(model, found[0], [rows])
-        if after[1] > found[1] + SAME and count_spurious(model, after[0], [rows]) <= spurious:
+        if after[1] > found[1] + SAME:
             found = after
         else:
             number //= 2

@@ -17,7 +17,7 @@ from mixfold.models.near_centers import (
 
 ENOUGH_ROWS, ROWS_PER_CENTER = 2000, 25
 ITERATIONS = 8  # Lloyd's, which learning continues
-MOST_MOVES = 8
+MOST_MOVES = 16
 ROWS_PER_CELL = 50  # on which cells are found
 MOST_DIRECTIONS = 50
 SMALLEST_EIGENVALUE = 1e-8  # of standardised rows; below it they have no spread in the direction
