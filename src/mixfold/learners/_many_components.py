@@ -96,7 +96,7 @@ def _improved(
 ) -> tuple[Found, float]:
     """Parameters after rounds of moves, each with passes of EM, and the passes that are left.
 
-    Half as many components are split after a round that did not help.
+    Fewer components are split after a round that did not help, or in which there were no moves.
     """
     model = backend.model
     least = max(1.0, 0.5 * model.n_parameters() / model.k) * rows.total_weight() / len(rows)
@@ -113,5 +113,5 @@ def _improved(
         if after[1] > found[1] + SAME:
             found = after
         else:
-            number //= 2
+            number //= 2 if moves else 4
     return found, budget
