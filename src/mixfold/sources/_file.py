@@ -11,7 +11,7 @@ from mixfold.core.fingerprint import FULL_BYTES, PIECE, Fingerprint, weight_fing
 from mixfold.core.rows import Rows
 from mixfold.core.source import Source, block_length
 from mixfold.sources._reading import reading
-from mixfold.sources._retries import Retries
+from mixfold.sources._retries import Retries, retried
 from mixfold.sources.location import Location, RemoteFile, location_fingerprint
 from mixfold.sources.table import Codes, Selection, StoredColumns
 
@@ -80,7 +80,8 @@ class TableFile(Batches):
     ) -> None:
         self.path = self.place = path
         with reading(path):
-            self.selection = self.select(self.open(), columns, weight, codes)
+            schema = retried(self.open) if self.in_parallel else self.open()
+            self.selection = self.select(schema, columns, weight, codes)
         self.columns = self.selection.columns
 
     def select(
