@@ -22,6 +22,7 @@ from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows
 from mixfold.core.source import Source
 from mixfold.estimators._cells import COMPLETE, Cells
+from mixfold.estimators._foreign import as_rows
 from mixfold.estimators._frames import (
     as_numbers,
     check_column_list,
@@ -79,6 +80,7 @@ def open_data(
     """
     check_column_list(columns)
     check_table_shaped(data)
+    data = as_rows(data, sample_weight)
     if is_tensor(data) and device is not None:
         named = sample_weight if isinstance(sample_weight, str) else None
         _check_no_names(columns, named, "tensors")
