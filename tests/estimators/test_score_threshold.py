@@ -58,6 +58,9 @@ def test_levels_of_ties_are_finite() -> None:
     digest = ScoreDigest()
     digest.update(np.full(5000, 7.0))
     np.testing.assert_allclose(levels(digest, [0.1, 1e-5]), 7.0)
+    zeros = ScoreDigest()
+    zeros.update(np.zeros(5000))
+    np.testing.assert_allclose(levels(zeros, [0.1, 1e-5]), 0.0, atol=1e-300)
 
 
 def realised(draw: Draw, rate: float, n: int, leaves_out: bool = True) -> float:

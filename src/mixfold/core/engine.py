@@ -83,6 +83,18 @@ class DataHolder(Protocol):
         `codes` stand for values that are not numeric.
         """
 
+    @classmethod
+    def in_memory(cls) -> str:
+        """How users bring a collection X to the memory of this process."""
+
+    @classmethod
+    def typed_table(cls, data: Any) -> Any:
+        """An Arrow table, with or without rows, that tells the types of all columns."""
+
+    @classmethod
+    def distinct_values(cls, data: Any, column: str, most: int) -> Any:
+        """The different values of a column as an Arrow array; if they are many, `most` of them."""
+
 
 class RowResult(NamedTuple):
     """What is computed for every row: one number, called `name`, or one for each of `names`."""
@@ -132,8 +144,9 @@ def refuse_partitions(data: object) -> None:
     if kind is not None:
         raise InvalidInputError(
             f"X is a {kind.__name__} {type(data).__name__}, which mixed-effects models do not "
-            "read, since a group must not be spread over partitions: give X.compute() if it fits "
-            "in memory, else write it sorted by group, X.to_parquet(...), and give the path"
+            "read, since a group must not be spread over partitions: give "
+            f"{kind.in_memory()} if it fits in memory, else write it to Parquet files sorted by "
+            "group, and give the path"
         )
 
 
@@ -141,5 +154,10 @@ def tree(leaves: Sequence[T], join: Callable[[list[T]], T]) -> T:
     """Merge in a tree, `FAN_IN` neighbours at a time; its shape depends on their number alone."""
     level = list(leaves)
     while len(level) > 1:
-        level = [join(level[i : i + FAN_IN]) for i in range(0, len(level), FAN_IN)]
+        level = join_neighbours(level, join)
     return level[0]
+
+
+def join_neighbours(level: Sequence[T], join: Callable[[list[T]], T]) -> list[T]:
+    """The next level of the tree."""
+    return [join(list(level[i : i + FAN_IN])) for i in range(0, len(level), FAN_IN)]

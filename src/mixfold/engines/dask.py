@@ -13,7 +13,12 @@ from mixfold.backends.threads import available_cores
 from mixfold.core.engine import Engine, Folded, RowResult, RowWork, Work, tree
 from mixfold.core.errors import ClusterError, MissingExtraError, MixfoldError
 from mixfold.core.source import Source
-from mixfold.engines._dask_collection import is_collection, open_collection
+from mixfold.engines._dask_collection import (
+    distinct_values,
+    first_values,
+    is_collection,
+    open_collection,
+)
 from mixfold.engines._dask_errors import failed
 from mixfold.engines._dask_results import mapped, summed
 from mixfold.sources.table import Codes
@@ -57,6 +62,18 @@ class Dask(Engine):
         codes: Codes | None = None,
     ) -> Source:
         return open_collection(data, columns, weight, codes)
+
+    @classmethod
+    def in_memory(cls) -> str:
+        return "X.compute()"
+
+    @classmethod
+    def typed_table(cls, data: Any) -> Any:
+        return first_values(data)
+
+    @classmethod
+    def distinct_values(cls, data: Any, column: str, most: int) -> Any:
+        return distinct_values(data, column)
 
     @classmethod
     def connect(cls, cluster: Any) -> AbstractContextManager[Engine]:

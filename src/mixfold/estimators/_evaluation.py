@@ -33,6 +33,7 @@ from mixfold.estimators._placing import evaluated
 from mixfold.estimators._shaped import Result, in_form_of_x, is_lazy, summed
 from mixfold.estimators._table_notes import TableNotes
 from mixfold.families.incomplete_rows import with_missing
+from mixfold.fitting.atomic_files import check_output, replacing
 from mixfold.fitting.history import no_history
 from mixfold.fitting.loop import check_some
 from mixfold.fitting.placement import Placement, placement_for
@@ -330,6 +331,43 @@ class Evaluation(DensityMixin, Guarded):  # type: ignore[misc]
         rng, learned = np.random.default_rng(self._seed()), self._now()
         drawn: tuple[Floats, np.ndarray] = learned.model.sample(learned.params, n_samples, rng)
         return drawn
+
+    def to_onnx(self, path: str | Path | None = None, *, dtype: str = "float32") -> Any:
+        """The mixture as an `onnx.ModelProto`, which other programs evaluate without mixfold.
+
+        Results are `label`, `probabilities` and `score_samples`: those of `predict`,
+        `predict_proba` and `score_samples`. Numbers are computed in float64. Rows are a matrix `X`
+        or, if the families of a mixture were chosen for the named columns of a table, one input
+        (n, 1) for each column: text for categories that are text, with "" for a missing one,
+        days since 1970 in float64 for dates, and numbers for all others.
+
+        Missing cells (NaN) are integrated out where `missing="marginalize"` and the family has
+        independent columns. Results of rows with other missing cells, or with unknown categories,
+        are NaN, and their label is -1. The support of families is not checked.
+
+        Parameters
+        ----------
+        path : path, default=None
+            A file to which the model is written too.
+        dtype : {"float32", "float64"}, default="float32"
+            The type of the inputs of numbers, and of the results except labels.
+        """
+        from mixfold.estimators.onnx_model import onnx_model
+
+        check_is_fitted(self)
+        if path is not None:
+            check_output(Path(path))
+        model = self._twin()
+        learned = model._current()
+        family = learned.model.family
+        missing = model._allows_missing or family.accepts_missing
+        names, cells = getattr(model, "feature_names_in_", None), model._cells_of(family, missing)
+        params = model._evaluated(learned)
+        made = onnx_model(learned.model, params, dtype, missing, names, cells)
+        if path is not None:
+            with replacing(Path(path)) as file:
+                file.write(made.SerializeToString())
+        return made
 
     def save(self, path: str | Path) -> None:
         """Write a model file that `mixfold.load` reads."""

@@ -26,6 +26,7 @@ from mixfold.estimators._score_digest import Bytes, ScoreDigest
 FIRST_WINDOW = 1024  # scores; windows grow with the stream
 BLOCKS_IN_LEVEL = 32  # about how many of the latest blocks make the level and the spread
 SMALLEST_SPREAD = 1e-3  # nats
+SMALLEST_EXCESS = 1e-9  # in units of the spread; equal scores differ by rounding
 REFRESHED = 50  # times while the digests are filled once
 MOST_EXCESSES = 500
 EXTREME = 1000.0  # rows that are as many times less probable than alarms are extreme
@@ -184,7 +185,7 @@ def exceeded_levels(digest: ScoreDigest, rates: list[float]) -> list[float]:
     count = max(1, min(int(tail * n), MOST_EXCESSES))
     ranks = 1.0 - tail * (np.arange(count, 0, -1) - 0.5) / count
     excesses = digest.quantiles(ranks) - start
-    excesses = excesses[excesses > 0.0]
+    excesses = excesses[excesses > SMALLEST_EXCESS]
     distribution, tail = fit_excesses(excesses), tail * len(excesses) / count
     return [
         digest.exceeded(rate)

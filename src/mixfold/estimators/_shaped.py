@@ -41,7 +41,8 @@ def in_form_of_x(
             if is_xarray(X):
                 given = X if lazy else X.load()
                 return XArray(given, known_names(model)).results(work, result(model))
-            return _holder(X).map_rows(X, work, result(model), known_names(model), _codes(model))
+            names, codes = known_names(model), codes_of(model)
+            return _holder(X).map_rows(X, work, result(model), names, codes)
 
         return called
 
@@ -73,14 +74,15 @@ def known_names(model: Any) -> list[str] | None:
     return None if names is None else [str(name) for name in names]
 
 
-def _codes(model: Any) -> Any:
+def codes_of(model: Any) -> Any:
+    """The codes with which a model reads tables."""
     return model._evaluated_cells(model._current()).codes
 
 
 def summed(model: Any, parts: Callable[[Any], Iterable[Any]], X: Any, cluster: Any) -> Any:
     """The sum of `parts(rows)` over all rows of a collection, in one computation."""
     work, names = SummedParts(parts), known_names(model)
-    return _holder(X).total(X, work, names, _codes(model), cluster)
+    return _holder(X).total(X, work, names, codes_of(model), cluster)
 
 
 @dataclass(frozen=True)

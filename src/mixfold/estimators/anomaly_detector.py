@@ -219,7 +219,7 @@ class AnomalyDetector(OutlierMixin, Guarded):  # type: ignore[misc]
     def explain_one(self, x: Any) -> dict[Any, float]:
         """How unusual the value of every column of a row is, given the others, the largest first.
 
-        It is -log p(x_j | others), as in the alarms of `process_one`.
+        It is -log p(x_j | others) less what this usually is, as in the alarms of `process_one`.
         """
         check_is_fitted(self)
         mixture = self.estimator_

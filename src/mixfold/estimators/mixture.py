@@ -105,11 +105,11 @@ class Mixture(Clustering):
     resume : bool or "force", default=False
         Whether to resume from `checkpoint` if it exists. Other data are refused; "force" continues
         with them and warns.
-    cluster : str, Client or cluster, default=None
-        "local", the address of a Dask scheduler, a `Client` or e.g. a `LocalCluster`, whose workers
-        read the files; None is this process or, for Dask arrays and dataframes, the current client
-        or a local cluster. The result does not depend on the number of workers, and "serial" gives
-        it without any.
+    cluster : str, Client, cluster or Spark session, default=None
+        "local", the address of a Dask scheduler, a `Client` or e.g. a `LocalCluster`, "spark", or a
+        Spark session or its address, whose workers read the files; None is this process or, for
+        collections of Dask and Spark, the current client, a local cluster, or their session. The
+        result does not depend on the number of workers, and "serial" gives it without any.
     engine : str, default=None
         "cpu"; "gpu", or a device of torch such as "cuda:1"; "torch:cpu" runs the code for GPUs on
         the CPU. None is the CPU, or the device of X if it is a tensor. See the page on GPUs.

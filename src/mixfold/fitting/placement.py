@@ -76,7 +76,7 @@ def engine_for(cluster: Any, source: Source, place: Placement) -> Iterator[Engin
             "process: give files or a collection of the cluster, or leave cluster out to use all "
             "cores here"
         )
-    with kind.connect(cluster) as engine:
+    with source.kept(), kind.connect(cluster) as engine:
         yield engine
 
 

@@ -1,0 +1,66 @@
+"""Densities of Gaussians as expressions."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from mixfold.core.expression import Expression, observed
+from mixfold.core.rows import Array
+from mixfold.families._gaussian_params import GaussianParams
+from mixfold.families.factor_analysis import LOG_2PI
+
+FAR = 1e3  # standard deviations from the common origin, whose square loses too many digits
+
+
+class Whitening(Protocol):
+    """What is needed of a family of Gaussians."""
+
+    def whiten(self, params: GaussianParams) -> Array:
+        """Inverse scales, (K, d, d) or (K, d)."""
+
+
+def distances_expression(
+    family: Whitening, params: GaussianParams, x: Expression, marginalize: bool
+) -> Expression:
+    """Squared Mahalanobis distances, (n, K).
+
+    Products of matrices about a common origin; with `marginalize`, missing cells are left out
+    where covariances are diagonal.
+    """
+    means, whiten = params.means, family.whiten(params)
+    k, d = means.shape
+    origin: Array = means.mean(axis=0)
+    x, away = x - origin, means - origin
+    if whiten.ndim == 3 and len(params.scale) == 1 < k:  # all components share it
+        root: Array = whiten[0].T
+        return ((x @ root).with_axis(1) - away @ root).square().sum(2)
+    if whiten.ndim == 3:
+        shift: Array = (whiten @ away[:, :, None])[:, :, 0]
+        return ((x @ whiten.reshape(k * d, d).T).shaped(-1, k, d) - shift).square().sum(2)
+    if float(np.abs(away * whiten).max()) > FAR:
+        z = (x.with_axis(1) - away) * whiten
+        return (observed(x.with_axis(1), z) if marginalize else z).square().sum(2)
+    precision, known = np.square(whiten).T, observed(x, x) if marginalize else x
+    near = known.square() @ precision - 2.0 * (known @ (away.T * precision))
+    return near + constants(x, np.square(away).T * precision, marginalize)
+
+
+def constants(x: Expression, of_columns: Array, marginalize: bool) -> Expression | Array:
+    """Sums (n, K) over the observed columns of (d, K) constants, or over all columns."""
+    if not marginalize:
+        return np.asarray(of_columns.sum(axis=0))
+    return x.is_missing().choose(0.0, 1.0) @ of_columns
+
+
+def density_expression(
+    family: Whitening, params: GaussianParams, x: Expression, marginalize: bool
+) -> Expression:
+    """log p(x|k), (n, K)."""
+    distances, whiten = distances_expression(family, params, x, marginalize), family.whiten(params)
+    if whiten.ndim == 2:
+        return -0.5 * distances + constants(x, np.log(whiten).T - 0.5 * LOG_2PI, marginalize)
+    logs: Array = np.log(np.diagonal(whiten, axis1=1, axis2=2)).sum(axis=1)
+    constant: Array = logs - 0.5 * whiten.shape[1] * LOG_2PI
+    return -0.5 * distances + constant
