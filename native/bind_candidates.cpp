@@ -31,13 +31,12 @@ CandidateComponents components_of(const Rows& rows, const std::string& form,
   return {kind, components, d, packed.data(), log_scale.data()};
 }
 
-// Raises ValueError unless offsets [first, last] rise from 0 or more to at most `most`.
-void require_rising(const char* name, const Integers<1>& offsets, int first, int last,
-                    size_t most) {
+// Raises ValueError unless `last` + 1 offsets rise from 0 to `most`.
+void require_rising(const char* name, const Integers<1>& offsets, int last, size_t most) {
   const int* const o = offsets.data();
-  bool rising = o[first] >= 0 && size_t(o[last]) <= most;
-  for (int i = first; rising && i < last; ++i) rising = o[i] <= o[i + 1];
-  if (!rising) throw nb::value_error((name + std::string(" must rise within bounds")).c_str());
+  bool rising = o[0] == 0 && size_t(o[last]) == most;
+  for (int i = 0; rising && i < last; ++i) rising = o[i] <= o[i + 1];
+  if (!rising) throw nb::value_error((name + std::string(" must rise from 0 to the number of members")).c_str());
 }
 
 void search(const RowsArray& array, const std::string& form, const Parameter<2>& packed,
@@ -53,7 +52,7 @@ void search(const RowsArray& array, const std::string& form, const Parameter<2>&
   const int count = int(offsets.shape(0)) - 1;
   require_shape("start", start, n, size_t(given));
   require_shape("listed", listed, n, size_t(lists_of_row));
-  require_rising("offsets", offsets, 0, count, members.shape(0));
+  require_rising("offsets", offsets, count, members.shape(0));
   require_shape("neighbours", neighbours, c.components, neighbours.shape(1));
   const CandidateLists lists{count, int(neighbours.shape(1)), offsets.data(), members.data(),
                              neighbours.data()};
@@ -73,7 +72,7 @@ void add(const RowsArray& array, const std::string& form, const Parameter<2>& pa
   require_shape("weights", weights, members.shape(0));
   require(0 <= first && first <= last && last <= c.components,
           "first and last must be numbers of components, in order");
-  require_rising("offsets", offsets, first, last, members.shape(0));
+  require_rising("offsets", offsets, c.components, members.shape(0));
   double* const sums =
       view_mutable("table", table, size_t(c.components) * size_t(candidate_sums(c.form, c.d)));
   const CandidateRows by_component{first, last, offsets.data(), members.data(), weights.data()};

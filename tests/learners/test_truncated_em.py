@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mixfold import Gaussian, Mixture, Product
+from mixfold import Gaussian, Mixture, Product, load
 from mixfold.backends.threads import Threads
 from mixfold.core.backend import Model
 from mixfold.core.backend_capabilities import CandidateKernel, ComponentLists, required
@@ -277,7 +277,7 @@ def test_partial_fit_goes_on_after_a_fit_and_after_loading(tmp_path: Path) -> No
     before = model.score(x)
     model.partial_fit(x[:500])
     model.save(tmp_path / "model.mixfold")
-    again = Mixture.load(tmp_path / "model.mixfold")
+    again = load(tmp_path / "model.mixfold")
     for one in (model, again):
         one.partial_fit(x[500:])
     assert equal(model.params_, again.params_)
