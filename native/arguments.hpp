@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <string>
 
 #include "array_casters.hpp"
 #include "component_lanes.hpp"
@@ -49,6 +50,16 @@ void require_shape(const char* name, const Array& a, Extent... extent) {
 
 // For arrays whose shape says nothing more: the number of their entries.
 void require_size(const char* name, size_t size, size_t wanted);
+
+// What is changed in place cannot be copied into aligned memory first.
+template <class T> using Mutable = nb::ndarray<T, nb::c_contig, nb::device::cpu>;
+
+template <class T> T* view_mutable(const char* name, const Mutable<T>& array, size_t size) {
+  require_size(name, array.size(), size);
+  if (!is_aligned(array.data(), sizeof(T)))
+    throw nb::value_error((name + std::string(" must be aligned in memory")).c_str());
+  return array.data();
+}
 
 // Every entry is above the bound; none is NaN.
 void require_above(const char* name, const AnyParameter& values, double bound);

@@ -14,16 +14,6 @@ namespace {
 
 using namespace nb::literals;
 
-template <class T> using Mutable = nb::ndarray<T, nb::c_contig, nb::device::cpu>;
-
-// What is moved in place cannot be copied into aligned memory first.
-template <class T> T* view_mutable(const char* name, const Mutable<T>& array, size_t size) {
-  require_size(name, array.size(), size);
-  if (!is_aligned(array.data(), sizeof(T)))
-    throw nb::value_error((name + std::string(" must be aligned in memory")).c_str());
-  return array.data();
-}
-
 // Moves logits, means and roots in place; returns the smoothed loss, the first, and the sums of log
 // densities and of losses.
 template <class T>

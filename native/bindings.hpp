@@ -6,6 +6,7 @@
 namespace mixfold {
 
 void bind_annealing(nanobind::module_& m);
+void bind_candidates(nanobind::module_& m);
 void bind_posterior(nanobind::module_& m);
 void bind_expectations(nanobind::module_& m);
 void bind_online(nanobind::module_& m);

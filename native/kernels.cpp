@@ -90,6 +90,10 @@ long long match(const ConjugatePosterior&, const Rows&, const double*, double&);
 void anneal_single(AnnealedMixture<float>&, const Rows&, const double*, int);
 void anneal_double(AnnealedMixture<double>&, const Rows&, const double*, int);
 
+void search_candidates(const Rows&, const CandidateComponents&, const CandidateLists&,
+                       const CandidateSearch&);
+void add_candidates(const Rows&, const CandidateComponents&, const CandidateRows&, double*);
+
 extern const Kernels table;
 const Kernels table = {
     expect_triangular,
@@ -109,6 +113,8 @@ const Kernels table = {
     match,
     anneal_single,
     anneal_double,
+    search_candidates,
+    add_candidates,
 };
 
 }  // namespace mixfold::MIXFOLD_ISA

@@ -57,6 +57,10 @@ struct Posterior {
 };
 
 template <class T> struct AnnealedMixture;
+struct CandidateComponents;
+struct CandidateLists;
+struct CandidateRows;
+struct CandidateSearch;
 struct ConjugatePosterior;
 struct OnlineState;
 struct RowOptions;
@@ -87,6 +91,10 @@ struct Kernels {
                         int batch_size);
   void (*anneal_double)(AnnealedMixture<double>&, const Rows&, const double* weights,
                         int batch_size);
+  void (*search_candidates)(const Rows&, const CandidateComponents&, const CandidateLists&,
+                            const CandidateSearch&);
+  void (*add_candidates)(const Rows&, const CandidateComponents&, const CandidateRows&,
+                         double* table);
 };
 
 // The fastest kernels this processor can run, or fewer if the environment variable MIXFOLD_ISA

@@ -10,5 +10,6 @@ NB_MODULE(_native, m) {
   bind_posterior(m);
   bind_product(m);
   bind_annealing(m);
+  bind_candidates(m);
   bind_rotations(m);
 }

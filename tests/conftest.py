@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from browser import UNTESTED
+import browser
+import spark_session
 
 os.environ.setdefault("SCIPY_ARRAY_API", "1")
 
@@ -25,15 +26,20 @@ if not Path("/dev/nvidia0").exists():
 collect_ignore_glob = ["conftest.py", "*/conftest.py"]
 
 
+# what is not tested, and what to install so that it is
+NEEDED = {browser.UNTESTED: "chromium", spark_session.UNTESTED: "Java 17 or later"}
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> Generator[None, None, None]:
-    """Say in the last line of the run, below the counts, if no browser was there for pages."""
+    """Say in the last lines of the run, below the counts, if there was no browser or no Java."""
     yield
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None:  # in a worker
         return
     skipped = reporter.stats.get("skipped", [])
-    untested = [report for report in skipped if UNTESTED in str(report.longrepr)]
-    if untested:
-        tests = "1 test was" if len(untested) == 1 else f"{len(untested)} tests were"
-        reporter.write_line(f"{UNTESTED}: {tests} skipped; install chromium to run all")
+    for untested, needed in NEEDED.items():
+        n = sum(untested in str(report.longrepr) for report in skipped)
+        if n:
+            tests = "1 test was" if n == 1 else f"{n} tests were"
+            reporter.write_line(f"{untested}: {tests} skipped; install {needed} to run all")

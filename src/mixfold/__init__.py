@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from mixfold.estimators.saving import load as load
     from mixfold.models.fixed import Fixed as Fixed
     from mixfold.sources.csv_files import CsvFiles as CsvFiles
+    from mixfold.sources.remote_files import RemoteFiles as RemoteFiles
 
 __version__ = "0.1.0"
 
@@ -38,6 +39,7 @@ OTHERS = {
     "CsvFiles": "mixfold.sources.csv_files",
     "Fixed": "mixfold.models.fixed",
     "Prior": "mixfold.core.conjugate",
+    "RemoteFiles": "mixfold.sources.remote_files",
     "bootstrap_test": "mixfold.estimators.bootstrap_test",
     "load": "mixfold.estimators.saving",
     "merge": "mixfold.estimators.merging",

@@ -16,7 +16,12 @@ from sklearn.exceptions import NotFittedError
 import mixfold
 from mixfold import AnomalyDetector, Constant, Gaussian, Mixture, OnlineEM, Poisson, Product
 from mixfold.core.value import replace
-from mixfold.errors import InvalidInputError, MissingExtraError, ModelFileError
+from mixfold.errors import (
+    DegenerateComponentsWarning,
+    InvalidInputError,
+    MissingExtraError,
+    ModelFileError,
+)
 from mixfold.estimators._unlearned_scores import learned_scores
 from mixfold.fitting.files import write
 from mixfold.fitting.reading import read
@@ -80,6 +85,41 @@ def test_an_alarm_says_which_columns_made_it() -> None:
     assert alarm.score > alarm.threshold == found.threshold_
     assert alarm.row == 3000
     assert str(alarm).startswith("row 3000: score ")
+
+
+def test_rows_that_are_all_the_same_have_a_threshold() -> None:
+    with pytest.warns(DegenerateComponentsWarning):
+        fitted = AnomalyDetector(false_alarm_rate=0.01).fit(np.ones((100, 2)))
+    assert fitted.predict([[1.0, 1.0], [1.0, 2.0]]).tolist() == [1, -1]
+
+
+def test_the_columns_of_an_alarm_do_not_depend_on_units() -> None:
+    rng = np.random.default_rng(0)
+    x = pd.DataFrame(rng.normal(size=(3000, 3)), columns=["income", "ratio", "age"])
+    row = {"income": 0.3, "ratio": 4.5, "age": -0.2}
+    found = []
+    for scales in ([1.0, 1.0, 1.0], [8000.0, 0.001, 10.0]):
+        fitted = AnomalyDetector(Mixture(random_state=0), false_alarm_rate=1e-2).fit(x * scales)
+        own = {name: row[name] * scale for name, scale in zip(row, scales, strict=True)}
+        alarm = fitted.process_one(own)
+        assert alarm is not None
+        assert next(iter(alarm.columns)) == "ratio"
+        assert alarm.columns["ratio"] == pytest.approx(4.5**2 / 2 - 0.5, rel=0.1)
+        assert max(alarm.columns["income"], alarm.columns["age"]) < 0.0
+        found.append(alarm.columns)
+    assert found[1] == pytest.approx(found[0], abs=1e-6)
+
+
+def test_what_is_usual_in_a_column_depends_on_the_cells_that_are_there() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(3000, 2))
+    x[:, 1] = x[:, 0] + 0.01 * x[:, 1]
+    found = AnomalyDetector(Mixture(random_state=0), false_alarm_rate=1e-3).fit(x)
+    alone = found.explain_one([6.0, np.nan])
+    assert alone == {0: pytest.approx(17.5, rel=0.1)}
+    together = found.explain_one([1.0, 1.06])
+    assert together[0] == pytest.approx(17.5, rel=0.2)
+    assert together[1] == pytest.approx(17.5, rel=0.2)
 
 
 @pytest.mark.parametrize("family", ["gaussian", "auto"])

@@ -97,7 +97,7 @@ def test_learn_one(family: str, row: list[float], says: str, kind: Callable[...,
 def test_learn_one_of_a_dict_goes_by_name() -> None:
     rows = [dict(zip("ab", row, strict=True)) for row in X]
     turned = [{name: row[name] for name in "ba"} for row in rows]
-    straight, mixed, whole = mixture(), mixture(), mixture()
+    straight, mixed, whole = mixture(new_columns="error"), mixture(), mixture()
     for i, row in enumerate(rows):
         straight.learn_one(row)
         mixed.learn_one(row if i % 2 == 0 else turned[i])

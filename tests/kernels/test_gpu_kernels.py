@@ -20,6 +20,8 @@ from mixfold.kernels import (
     _iterations,
     _triton_diagonal,
     _triton_pairs,
+    _triton_quadratic,
+    _triton_responsibilities,
     _triton_small,
     reference,
 )
@@ -27,8 +29,9 @@ from mixfold.kernels.gpu import GpuKernel
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 from mixfold.testing import families
 
-SMALL, PAIRS, DIAGONAL = (
+SMALL, QUADRATIC, PAIRS, DIAGONAL = (
     _triton_small.Small,
+    _triton_quadratic.Quadratic,
     _triton_pairs.Pairs,
     _triton_diagonal.Diagonal,
 )
@@ -44,6 +47,13 @@ CASES = [
     (PAIRS, "tied", 5, 4, 70),
     (DIAGONAL, "diag", 5, 40, 140),
     (DIAGONAL, "spherical", 17, 9, 70),
+    (QUADRATIC, "full", 4, 5, 80),
+    (QUADRATIC, "tied", 18, 3, 150),
+    (QUADRATIC, "full", 2, 9, 70),
+    (PAIRS, "full", 70, 3, 150),
+    (PAIRS, "tied", 130, 2, 40),
+    (DIAGONAL, "diag", 90, 5, 150),
+    (DIAGONAL, "spherical", 65, 3, 200),
 ]
 
 
@@ -55,11 +65,17 @@ def device(request: pytest.FixtureRequest) -> torch.device:
 @pytest.fixture(autouse=True)
 def few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Several programs to a tile, several tiles."""
-    for kind, rows in ((_triton_small, 32), (_triton_pairs, 32), (_triton_diagonal, 64)):
+    for kind, rows in (
+        (_triton_small, 32),
+        (_triton_quadratic, 32),
+        (_triton_pairs, 32),
+        (_triton_diagonal, 64),
+    ):
         monkeypatch.setattr(kind, "SPAN", rows)
         if hasattr(kind, "ROWS"):
             monkeypatch.setattr(kind, "ROWS", 32)
-    for made in (SMALL, PAIRS, DIAGONAL):
+    monkeypatch.setattr(_triton_responsibilities, "ROWS", 32)
+    for made in (SMALL, QUADRATIC, PAIRS, DIAGONAL):
         monkeypatch.setattr(made, "span", 64)
     monkeypatch.setattr(_triton_small, "LANES", 32)
     monkeypatch.setattr(gpu, "MOST_ROWS", 64)
@@ -96,7 +112,7 @@ def near(found: Any, expected: Any, tolerance: float) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "covariance", "k", "d", "n", "far"),
-    [(*case, 0.0) for case in CASES] + [(*case, 300.0) for case in CASES[::4]],
+    [(*case, 0.0) for case in CASES] + [(*case, 300.0) for case in CASES[::4] + CASES[11:12]],
 )
 def test_statistics_are_those_of_the_cpu(
     kind: Any, covariance: str, k: int, d: int, n: int, far: float, device: torch.device
@@ -149,7 +165,8 @@ def test_rows_taken_in_stretches_give_the_same_bits(
 
 
 @pytest.mark.parametrize(
-    ("covariance", "k", "d"), [("full", 3, 2), ("full", 2, 5), ("diag", 4, 9), ("diag", 2, 40)]
+    ("covariance", "k", "d"),
+    [("full", 3, 2), ("full", 2, 5), ("diag", 4, 9), ("diag", 2, 40)],
 )
 def test_passes_on_the_device_are_those_of_the_cpu(
     covariance: str, k: int, d: int, device: torch.device
@@ -181,6 +198,25 @@ def test_passes_on_the_device_are_those_of_the_cpu(
     assert again is not None
     np.testing.assert_array_equal(again.log_likelihood, heard[:3])
     np.testing.assert_allclose(again.after(1).weights, expected[1].weights, atol=1e-6)
+
+
+@pytest.mark.parametrize("covariance", ["full", "diag"])
+def test_passes_of_many_components_are_those_of_the_cpu(
+    covariance: str, device: torch.device
+) -> None:
+    """More than one program of Triton holds; all are near all rows."""
+    k, d = 66, 2
+    model, x = MixtureModel(Gaussian(covariance), k, d), rng().normal(size=(240, d))
+    scale = np.tile(np.eye(d), (k, 1, 1)) if covariance == "full" else np.ones((k, d))
+    start = MixtureParams(np.full(k, 1.0 / k), GaussianParams(rng().normal(size=(k, d)), scale))
+    x = x.astype(np.float32)
+    made = backend(model, device).run_passes(start, Rows(torch.tensor(x, device=device)))
+    assert made is not None
+    assert len(made.log_likelihood) == 3
+    found, exact = made.after(3), home_after(model, start, x, 3)
+    np.testing.assert_allclose(found.components.means, exact.components.means, atol=1e-5)
+    np.testing.assert_allclose(found.components.scale, exact.components.scale, atol=1e-5)
+    np.testing.assert_allclose(found.weights, exact.weights, atol=1e-6)
 
 
 @pytest.mark.parametrize(("covariance", "k"), [("full", 2), ("diag", 9)])

@@ -41,6 +41,8 @@ from mixfold.learners.reservoir_em import ReservoirEM
 from mixfold.learners.sem import SEM
 from mixfold.learners.split_merge_em import SplitMergeEM
 from mixfold.learners.stepwise_em import StepwiseEM
+from mixfold.learners.truncated_em import TruncatedEM
+from mixfold.learners.truncated_mini_batch_em import TruncatedMiniBatchEM
 from mixfold.learners.variance_reduced_em import VarianceReducedEM
 from mixfold.models.mixture_model import MixtureModel
 from mixfold.schedules.constant import Constant
@@ -72,6 +74,8 @@ LEARNERS: list[Learner] = [learner() for learner in find_all("learners").values(
     DriftAware(MiniBatchEM(24), EASILY, window=16, recent_rows=0),
     DriftAware(AnnealedSGD(), EASILY, window=16, recent_rows=0),
     ReservoirEM(starts=2, sample_size=80),
+    TruncatedEM(n_candidates=1, n_neighbors=1, n_random=0),
+    TruncatedMiniBatchEM(n_candidates=1, n_neighbors=1, batch_size=60),
 ]
 
 

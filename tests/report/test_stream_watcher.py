@@ -167,6 +167,30 @@ def test_a_restart_learns_every_row_once(stream: Path) -> None:
     assert "after 4,000 rows" in messages(third)
 
 
+def test_a_restart_without_new_rows_shows_the_components(stream: Path) -> None:
+    checkpoint = stream.parent / "checkpoint"
+    learned(stream, checkpoint=checkpoint)
+    again = watcher_of(stream, checkpoint=checkpoint)
+    until(lambda: again.state.snapshot().ticks)
+    assert [*again.state.snapshot().columns] == NAMES
+    assert again.state.snapshot().ticks[-1].weights.sum() == pytest.approx(1.0)
+    write(stream, rows_from(10, 1))
+    until(partial(has_learned, again, 3010))
+
+
+def test_an_error_while_pictures_are_made_is_told(
+    stream: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = watcher_of(stream, exit_at_end=False)
+    until(partial(has_learned, found, 3000))
+    monkeypatch.setattr(found.state, "tick", lambda *of: 1 / 0)
+    write(stream, rows_from(10, 1))
+    until(found.finished.is_set)
+    found.close()
+    assert found.error is not None
+    assert "ZeroDivisionError" in found.error
+
+
 def test_a_process_that_was_killed_continues_from_its_last_checkpoint(stream: Path) -> None:
     found = watcher_of(stream, checkpoint=Path("a.checkpoint"), checkpoint_every=1e-3)
     until(lambda: found.n_rows == 3000)

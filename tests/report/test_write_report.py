@@ -86,6 +86,14 @@ def test_large_data_are_read_once_and_few_rows_are_kept(faithful: Mixture) -> No
     assert abs(found.sample.numbers.mean() - 20_000) < 500
 
 
+def test_reasons_do_not_depend_on_the_units_of_columns(tmp_path: Path) -> None:
+    rows = np.random.default_rng(0).normal(size=(400, 3)) * [8000.0, 0.001, 10.0]
+    rows[7] = 3000.0, 0.0061, 2.0
+    table = pd.DataFrame(rows, columns=["income", "ratio", "age"])
+    text = written(Mixture(random_state=0).fit(table), table, tmp_path)
+    assert re.search(r"8 ratio is 0\.0061\d*, where [-.\de]+ is expected\. ", text)
+
+
 def test_a_table_with_categories_and_holes(tmp_path: Path) -> None:
     rng, n = np.random.default_rng(0), 300
     label = rng.integers(2, size=n)

@@ -20,7 +20,7 @@ from mixfold import CsvFiles, Mixture, load
 from mixfold.cli.main import main
 from mixfold.core.errors import SourceError
 from mixfold.core.rows import join
-from mixfold.sources.location import _file_system
+from mixfold.sources._file_systems import file_system
 from mixfold.sources.opening import open_source
 from mixfold.sources.paths import expand
 from mixfold.testing import sources
@@ -49,7 +49,7 @@ def memory(tmp_path: Path) -> Iterator[str]:
     system.pipe("/bucket/days/deep/3.parquet", (tmp_path / "x.parquet").read_bytes())
     yield "memory://bucket"
     system.rm("/bucket", recursive=True)
-    _file_system.cache_clear()
+    file_system.cache_clear()
 
 
 @pytest.mark.parametrize("file", ["x.csv", "x.csv.gz", "x.parquet", "x.feather", "x.npy", "f.npy"])
@@ -120,11 +120,11 @@ def test_commands(memory: str, tmp_path: Path, capsys: pytest.CaptureFixture[str
 def test_a_package_that_is_not_installed_is_named(
     protocol: str, package: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def absent(address: str) -> Any:
+    def absent(address: str, **options: Any) -> Any:
         raise ImportError(f"no {package}")
 
     monkeypatch.setattr("fsspec.core.url_to_fs", absent)
-    _file_system.cache_clear()
+    file_system.cache_clear()
     with pytest.raises(SourceError, match=rf"{protocol}://b/x.csv.*pip install fsspec .*{package}"):
         Mixture().fit(f"{protocol}://b/x.csv")
 
@@ -132,7 +132,7 @@ def test_a_package_that_is_not_installed_is_named(
 def test_s3_is_read_by_arrow_where_s3fs_is_not_installed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    def absent(address: str) -> Any:
+    def absent(address: str, **options: Any) -> Any:
         raise ImportError("no s3fs")
 
     class Served:
@@ -154,14 +154,25 @@ def test_s3_is_read_by_arrow_where_s3fs_is_not_installed(
         (pa.ArrowInvalid("built without S3"), r"pip install fsspec s3fs"),
     ):
         Served.answer = answer
-        _file_system.cache_clear()
+        file_system.cache_clear()
         with pytest.raises(SourceError, match=says) as raised:
             Mixture().fit("s3://b/x.csv")
         assert "there is no file" not in str(raised.value)
-    Served.answer = pyarrow.fs.LocalFileSystem(), str(tmp_path / "x.csv")
-    _file_system.cache_clear()
+    Served.answer = pyarrow.fs.LocalFileSystem(), str(tmp_path)
+    file_system.cache_clear()
     np.testing.assert_array_equal(join(list(open_source("s3://b/x.csv").blocks())).x, X)
-    _file_system.cache_clear()
+    file_system.cache_clear()
+
+
+@pytest.mark.parametrize("library", ["libjvm", "libhdfs"])
+def test_hdfs_without_hadoop(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(address: str, **options: Any) -> Any:
+        raise OSError(f"Unable to load {library}")
+
+    monkeypatch.setattr("fsspec.core.url_to_fs", absent)
+    file_system.cache_clear()
+    with pytest.raises(SourceError, match=rf"hdfs://h/x.csv: Unable to load {library}; .*HADOOP"):
+        Mixture().fit("hdfs://h/x.csv")
 
 
 def test_addresses_that_cannot_be() -> None:

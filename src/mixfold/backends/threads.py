@@ -215,8 +215,10 @@ class Threads:
         return log_density, np.concatenate(parts_expected) if expectations else None
 
     def capability(self, kind: type[C]) -> C | None:
-        """The kernel, where it offers the protocol."""
-        return self.kernel if isinstance(self.kernel, kind) else None
+        """The kernel, or the backend itself, where it offers the protocol."""
+        if isinstance(self.kernel, kind):
+            return self.kernel
+        return self if isinstance(self, kind) else None
 
     def run_resident(self, work: Callable[[Source], T], source: Source) -> T:
         """Call `work` with the source."""

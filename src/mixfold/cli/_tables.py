@@ -93,9 +93,9 @@ def components(model: Any, out: Console, everything: bool = False) -> None:
         out.print(_table([*first, *part]))
     hidden = []
     if most < k:
-        hidden.append(f"{k - most} more components")
+        hidden.append(counted(k - most, "more component"))
     if not everything and len(parts) > 1:
-        hidden.append(f"{len(names) - len(parts[0])} more columns")
+        hidden.append(counted(len(names) - len(parts[0]), "more column"))
     if hidden:
         out.print(f"[dim]{' and '.join(hidden)}: mixfold inspect MODEL --all[/]")
 

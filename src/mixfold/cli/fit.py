@@ -264,8 +264,8 @@ def _summarize(model: Any, detector: Any, watch: Watch, output: Path) -> None:
         out.print("[yellow]not converged: more passes may give a better model[/]")
     if model.n_degenerate_:
         out.print(
-            f"[yellow]{model.n_degenerate_} of {len(model.weights_)} components are degenerate: "
-            "fewer components may be enough[/]"
+            f"[yellow]degenerate components: {model.n_degenerate_} of {len(model.weights_)}; fewer "
+            "may be enough[/]"
         )
     if detector is not None:
         out.print(f"alarms {threshold_in_words(detector)}")

@@ -7,6 +7,7 @@ device are annotated as arrays, since rows are used in the same way in both plac
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from sys import modules
 from types import ModuleType
 from typing import Any, Protocol, TypeGuard, TypeVar, overload
@@ -15,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 G = TypeVar("G", bound=np.generic)
+
+HOST = (1, 3)  # DLPack's numbers of the CPU, and of its memory that is pinned for CUDA
 
 
 class Device(Protocol):
@@ -46,6 +49,22 @@ def is_tensor(thing: object) -> TypeGuard[Tensor]:
     return hasattr(thing, "__dlpack__") and hasattr(thing, "new_empty")
 
 
+def is_foreign(thing: object) -> bool:
+    """Whether `thing` is an array of another library than NumPy and torch, such as CuPy or JAX.
+
+    It is recognised by the interfaces of the array API standard or, for CuPy, of CUDA.
+    """
+    if isinstance(thing, np.ndarray | np.generic) or is_tensor(thing):
+        return False
+    known = hasattr(thing, "__array_namespace__") or hasattr(thing, "__cuda_array_interface__")
+    return known and hasattr(thing, "__dlpack__") and hasattr(thing, "__dlpack_device__")
+
+
+def is_on_host(thing: Any) -> bool:
+    """Whether an array of another library is in the memory of the CPU."""
+    return int(thing.__dlpack_device__()[0]) in HOST
+
+
 def _library() -> ModuleType:
     return modules["torch"]
 
@@ -60,7 +79,11 @@ def on_host(x: NDArray[np.generic] | Tensor) -> NDArray[np.generic]:
 
 
 def as_array(data: Any) -> Any:
-    """Convert a user's tensor to a NumPy array; anything else is returned unchanged."""
+    """A user's tensor or array of another library as a NumPy array; anything else unchanged."""
+    if is_foreign(data) and is_on_host(data):
+        return np.from_dlpack(data)
+    if is_foreign(data):
+        return as_array(import_module("torch").from_dlpack(data))
     if not is_tensor(data):
         return data
     narrow = data.is_floating_point() and data.element_size() < 4  # NumPy may have no such dtype

@@ -6,8 +6,11 @@ that implements it, or None.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
 
 from mixfold.core.arrays import Tensor
 from mixfold.core.backend import Backend, RowOptions
@@ -107,6 +110,90 @@ class DeviceDensities(Capability, Protocol):
         self, params: Params, rows: Rows, expectations: bool
     ) -> tuple[Tensor, Tensor | None]:
         """The same as `posterior`, as tensors on the device."""
+        ...
+
+
+class ComponentLists(NamedTuple):
+    """Where the components of highest density are searched: see `kernels/candidates.py`.
+
+    Every component is a member of a list: those of list i are `members[offsets[i] : offsets[i +
+    1]]`. The `neighbours` of each component are (K, G), -1 where there are fewer.
+    """
+
+    offsets: NDArray[np.int32]
+    members: NDArray[np.int32]
+    neighbours: NDArray[np.int32]
+
+
+class Candidates(Protocol):
+    """A mixture under some parameters, of which only a few components are evaluated for a row.
+
+    `values` are the rows in the coordinates in which densities are evaluated, and `centres` the
+    means of components in them. Densities leave out `log_base_measure`. If it is `sequential`,
+    results do not depend on the blocks. `known` may hold what was computed from it.
+    """
+
+    known: Any
+    sequential: bool
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the parameters of all components."""
+        ...
+
+    @property
+    def centres(self) -> Array: ...
+    def values(self, x: NDArray[np.floating]) -> NDArray[np.floating]: ...
+    def log_base_measure(self, x: NDArray[np.floating]) -> Array | float: ...
+    def search(
+        self,
+        values: NDArray[np.floating],
+        start: NDArray[np.int32],
+        listed: NDArray[np.int32],
+        lists: ComponentLists,
+        kept: int,
+        steps: int,
+    ) -> tuple[NDArray[np.int32], Array]:
+        """The components of highest joint density that are found, and the logarithms of it.
+
+        Rows begin at the components in `start` (n, s) and the members of the lists in `listed`.
+        """
+        ...
+
+    def distances(self, centres: Array, scale: Array) -> Candidates:
+        """Centres in the coordinates of `values`, with minus half the squared scaled distance."""
+        ...
+
+    def add(
+        self,
+        values: NDArray[np.floating],
+        by_component: Any,
+        table: Array,
+        first: int,
+        last: int,
+    ) -> None:
+        """Add rows to the sums of components first .. last - 1, row after row, in place.
+
+        `by_component` holds their responsibilities as a sparse matrix in columns.
+        """
+        ...
+
+
+@runtime_checkable
+class CandidateKernel(Capability, Protocol):
+    """E-steps in which a row belongs to a few components."""
+
+    def candidates(self, params: Any) -> Candidates | None:
+        """The mixture under these parameters; None if the family has no such form."""
+        ...
+
+
+@runtime_checkable
+class PartMapper(Capability, Protocol):
+    """A backend with threads, among which any work can be divided."""
+
+    def map(self, work: Any, parts: list[Any]) -> Iterable[Any]:
+        """Apply `work` to every part; results are in order."""
         ...
 
 

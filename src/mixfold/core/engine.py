@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, ClassVar, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.registry import find_all
@@ -15,6 +15,9 @@ T = TypeVar("T")
 Folded = TypeVar("Folded")
 
 FAN_IN = 8
+
+RowWork = Callable[[Source], Any]
+"""Computes an array from rows."""
 
 
 class Work(Protocol[Folded]):
@@ -43,14 +46,14 @@ class Engine(ABC):
     remote: ClassVar[bool] = True
 
     @classmethod
-    def accepts(cls, cluster: str) -> bool:
-        """Whether an address is one of this engine's."""
+    def accepts(cls, cluster: object) -> bool:
+        """Whether an address, or a cluster of another library, is one of this engine's."""
         return False
 
     @classmethod
     @abstractmethod
-    def connect(cls, cluster: str | None) -> AbstractContextManager[Engine]:
-        """The engine at an address, or by default."""
+    def connect(cls, cluster: Any) -> AbstractContextManager[Engine]:
+        """The engine at an address or of a cluster, or by default."""
 
     @abstractmethod
     def reduce(
@@ -80,11 +83,59 @@ class DataHolder(Protocol):
         `codes` stand for values that are not numeric.
         """
 
+    @classmethod
+    def in_memory(cls) -> str:
+        """How users bring a collection X to the memory of this process."""
+
+    @classmethod
+    def typed_table(cls, data: Any) -> Any:
+        """An Arrow table, with or without rows, that tells the types of all columns."""
+
+    @classmethod
+    def distinct_values(cls, data: Any, column: str, most: int) -> Any:
+        """The different values of a column as an Arrow array; if they are many, `most` of them."""
+
+
+class RowResult(NamedTuple):
+    """What is computed for every row: one number, called `name`, or one for each of `names`."""
+
+    name: str
+    dtype: Any
+    names: Sequence[str] | None = None
+
+
+@runtime_checkable
+class LazyRows(Protocol):
+    """An engine whose collections can be results too, which are computed when they are needed.
+
+    `work` is called with the rows of a partition. `columns` and `codes` are as for `open`.
+    """
+
+    @classmethod
+    def map_rows(
+        cls, data: Any, work: RowWork, result: RowResult, columns: Sequence[str] | None, codes: Any
+    ) -> object:
+        """A collection with the result of every row, divided as the data are."""
+
+    @classmethod
+    def total(
+        cls, data: Any, work: RowWork, columns: Sequence[str] | None, codes: Any, cluster: Any
+    ) -> Any:
+        """The sum of what `work` returns for the partitions, in one computation."""
+
 
 def engine_holding(data: object) -> type[DataHolder] | None:
     """The engine whose collection the data are; None for other data."""
     holders = (kind for kind in find_all("engines").values() if issubclass(kind, DataHolder))
     return next((kind for kind in holders if kind.holds(data)), None)
+
+
+def address_of(cluster: Any) -> Any:
+    """The address of a client or of a cluster, by which another process connects to it."""
+    if isinstance(cluster, str):
+        return cluster
+    scheduler = getattr(cluster, "scheduler", None)
+    return getattr(cluster, "scheduler_address", getattr(scheduler, "address", cluster))
 
 
 def refuse_partitions(data: object) -> None:
@@ -93,8 +144,9 @@ def refuse_partitions(data: object) -> None:
     if kind is not None:
         raise InvalidInputError(
             f"X is a {kind.__name__} {type(data).__name__}, which mixed-effects models do not "
-            "read, since a group must not be spread over partitions: give X.compute() if it fits "
-            "in memory, else write it sorted by group, X.to_parquet(...), and give the path"
+            "read, since a group must not be spread over partitions: give "
+            f"{kind.in_memory()} if it fits in memory, else write it to Parquet files sorted by "
+            "group, and give the path"
         )
 
 
@@ -102,5 +154,10 @@ def tree(leaves: Sequence[T], join: Callable[[list[T]], T]) -> T:
     """Merge in a tree, `FAN_IN` neighbours at a time; its shape depends on their number alone."""
     level = list(leaves)
     while len(level) > 1:
-        level = [join(level[i : i + FAN_IN]) for i in range(0, len(level), FAN_IN)]
+        level = join_neighbours(level, join)
     return level[0]
+
+
+def join_neighbours(level: Sequence[T], join: Callable[[list[T]], T]) -> list[T]:
+    """The next level of the tree."""
+    return [join(list(level[i : i + FAN_IN])) for i in range(0, len(level), FAN_IN)]

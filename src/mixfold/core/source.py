@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -77,6 +78,7 @@ class Source(ABC):
     rereadable: bool = True
     engine: str | None = None  # the name of the engine whose collection it reads
     in_memory: bool = False  # whether blocks are views, so that long ones need no memory
+    can_join_partitions: bool = True  # whether a worker can read several in their order
 
     @property
     @abstractmethod
@@ -116,6 +118,10 @@ class Source(ABC):
     def is_remote_readable(self) -> bool:
         """Whether workers in other processes can read the source."""
         return False
+
+    def kept(self) -> AbstractContextManager[None]:
+        """A context in which workers keep the rows, which are read in many passes."""
+        return nullcontext()
 
     def recipe(self) -> tuple[Any, ...]:
         """A function and its arguments that make this source on a worker."""

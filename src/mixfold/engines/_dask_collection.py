@@ -15,7 +15,8 @@ from mixfold.core.rows import Rows
 from mixfold.core.source import Drawn, Source, draw_rows, join_drawn
 from mixfold.engines._dask_errors import on_cluster
 from mixfold.sources.array_source import ArraySource
-from mixfold.sources.opening import check_array, open_table
+from mixfold.sources.opening import as_table, check_array, open_table
+from mixfold.sources.optional_arrow import arrow
 from mixfold.sources.table import Codes
 
 SAMPLED_PARTS = 256  # partitions that are computed first for a sample
@@ -172,14 +173,31 @@ def _open_dataframe(
     names = open_table(data._meta, columns, weight, codes).columns
     assert names is not None
     wanted = [*names, *([weight] if weight else [])]
-    if set(wanted) != set(data.columns):
-        data = data[wanted]
+    if set(wanted) != set(map(str, data.columns)):
+        data = data[[name for name in data.columns if str(name) in wanted]]
     parts = data.to_delayed()
     return Collection(
         [Chunk(block, i, len(names), list(names), weight, codes) for i, block in enumerate(parts)],
         None,
         str(data._name),
     )
+
+
+def first_values(data: Any) -> Any:
+    """An Arrow table with rows of all partitions that tell the types of the columns."""
+    return as_table(data.map_partitions(_first_values, meta=data._meta).compute())
+
+
+def _first_values(partition: Any) -> Any:
+    """Rows of a partition in which its columns have their first values."""
+    there = partition.notna().to_numpy()
+    return partition.iloc[np.unique(there.argmax(axis=0))] if len(partition) else partition
+
+
+def distinct_values(data: Any, column: str) -> Any:
+    """The different values of a column of all partitions, as an Arrow array."""
+    found = data[column].dropna().astype(object).drop_duplicates().compute().tolist()
+    return arrow().array(found)
 
 
 def _likely(n: int, length: int) -> float:

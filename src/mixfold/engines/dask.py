@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from mixfold.backends.threads import available_cores
-from mixfold.core.engine import Engine, Folded, Work, tree
+from mixfold.core.engine import Engine, Folded, RowResult, RowWork, Work, tree
 from mixfold.core.errors import ClusterError, MissingExtraError, MixfoldError
 from mixfold.core.source import Source
-from mixfold.engines._dask_collection import is_collection, open_collection
+from mixfold.engines._dask_collection import (
+    distinct_values,
+    first_values,
+    is_collection,
+    open_collection,
+)
 from mixfold.engines._dask_errors import failed
+from mixfold.engines._dask_results import mapped, summed
 from mixfold.sources.table import Codes
 
 PATIENCE = 5
@@ -29,14 +36,16 @@ class Dask(Engine):
     inputs are, so if only one worker had them, the others would be idle.
     """
 
-    served = "'local', or the address of a Dask scheduler"
+    served = "'local', the address of a Dask scheduler, a Client or a cluster of Dask"
 
     def __init__(self, client: Any) -> None:
         self.client = client
 
     @classmethod
-    def accepts(cls, cluster: str) -> bool:
+    def accepts(cls, cluster: object) -> bool:
         """Accept any address that no other engine accepts; Dask reports invalid ones."""
+        if not isinstance(cluster, str):
+            return is_client(cluster) or is_cluster(cluster)
         scheme, separator, _ = cluster.partition("://")
         return not separator or scheme in SCHEMES
 
@@ -55,8 +64,33 @@ class Dask(Engine):
         return open_collection(data, columns, weight, codes)
 
     @classmethod
-    def connect(cls, cluster: str | None) -> AbstractContextManager[Engine]:
+    def in_memory(cls) -> str:
+        return "X.compute()"
+
+    @classmethod
+    def typed_table(cls, data: Any) -> Any:
+        return first_values(data)
+
+    @classmethod
+    def distinct_values(cls, data: Any, column: str, most: int) -> Any:
+        return distinct_values(data, column)
+
+    @classmethod
+    def connect(cls, cluster: Any) -> AbstractContextManager[Engine]:
         return dask_engine(cluster)
+
+    @classmethod
+    def map_rows(
+        cls, data: Any, work: RowWork, result: RowResult, columns: Sequence[str] | None, codes: Any
+    ) -> object:
+        return mapped(data, work, result, open_collection(data, columns, None, codes))
+
+    @classmethod
+    def total(
+        cls, data: Any, work: RowWork, columns: Sequence[str] | None, codes: Any, cluster: Any
+    ) -> Any:
+        with client_of(cluster):
+            return summed(work, open_collection(data, columns, None, codes))
 
     def reduce(
         self, work: Work[Folded], before: object, shards: Sequence[Sequence[Source]]
@@ -119,14 +153,40 @@ def _merge(given: FromParams, parts: list[Any]) -> Any:
 
 
 @contextmanager
-def dask_engine(cluster: str | None) -> Iterator[Dask]:
-    """The engine at an address, on a new "local" cluster, or at the current client."""
-    client = _current() if cluster in DEFAULTS else None
+def dask_engine(cluster: Any) -> Iterator[Dask]:
+    """The engine at an address or client, on a new "local" cluster, or at the current client."""
+    client = cluster if is_client(cluster) else None
+    if client is not None and client.status != "running":
+        raise ClusterError(f"cluster is {cluster!r}, which is {client.status}: give another client")
+    if isinstance(cluster, str | None) and cluster in DEFAULTS:
+        client = _current()
     if client is not None:
         yield Dask(client)
         return
     with _connected(cluster) as made, made.as_current():
         yield Dask(made)
+
+
+@contextmanager
+def client_of(cluster: Any) -> Iterator[None]:
+    """Compute collections on a client or cluster that was given, else where Dask would."""
+    if not (is_client(cluster) or is_cluster(cluster)):
+        yield
+        return
+    with dask_engine(cluster) as engine, engine.client.as_current():
+        yield
+
+
+def is_client(thing: object) -> bool:
+    """Whether `thing` is a synchronous client, without importing Dask."""
+    library = sys.modules.get("distributed")
+    return library is not None and isinstance(thing, library.Client) and not thing.asynchronous
+
+
+def is_cluster(thing: object) -> bool:
+    """Whether `thing` is a cluster of Dask, such as a `LocalCluster`, without importing it."""
+    library = sys.modules.get("distributed")
+    return library is not None and isinstance(thing, library.deploy.Cluster)
 
 
 def distributed() -> Any:
@@ -159,9 +219,9 @@ def _safe_path() -> Iterator[None]:
 
 
 @contextmanager
-def _connected(cluster: str | None) -> Iterator[Any]:
+def _connected(cluster: Any) -> Iterator[Any]:
     library = distributed()
-    if cluster in (*DEFAULTS, "local"):
+    if isinstance(cluster, str | None) and cluster in (*DEFAULTS, "local"):
         with (
             _safe_path(),
             library.LocalCluster(

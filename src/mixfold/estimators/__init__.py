@@ -8,5 +8,7 @@ HELPER_MODULES = (
     "learned_crossed",
     "learned_effects",
     "merging",
+    "on_workers",
+    "onnx_model",
     "saving",
 )

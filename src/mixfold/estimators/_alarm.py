@@ -17,8 +17,9 @@ class Alarm:
     score, threshold : float
         -log p(x) under the model before the row was learned, and the largest that raises no alarm.
     columns : dict
-        How unusual the value of every column is, given the other columns: -log p(x_j | others), the
-        largest first. Missing cells are left out. It is empty for families of which conditional
+        How unusual the value of every column is, given the other columns, the largest first:
+        -log p(x_j | others) less what it usually is, so about 0 for usual values, whatever their
+        unit. Missing cells are left out. It is empty for families of which conditional
         distributions are not known.
     """
 

@@ -25,7 +25,7 @@ from mixfold.estimators._noise import check_no_noise
 from mixfold.estimators._row_evaluator import RowEvaluator
 from mixfold.estimators._score_threshold import ScoreThreshold, ThresholdState
 from mixfold.estimators.mixture import Mixture
-from mixfold.models.conditioning import contributions
+from mixfold.models.conditioning import unusualness
 from mixfold.models.mixture_model import MixtureModel
 from mixfold.sources.array_source import ArraySource
 
@@ -96,9 +96,9 @@ class ScoredRows(NamedTuple):
 def unusual_columns(
     model: MixtureModel, params: Any, row: Array, names: Sequence[Any] | None
 ) -> dict[Any, float]:
-    """-log p of every cell given the others, by column, the largest first, without missing ones."""
+    """How unusual every cell is given the others, by column, the largest first, without missing."""
     check_no_noise(model, "explain")
-    cells = -contributions(model, params, row[None])[0]
+    cells = unusualness(model, params, row)
     order = [int(j) for j in np.argsort(-cells, kind="stable") if not np.isnan(cells[j])]
     return {j if names is None else names[j]: float(cells[j]) for j in order}
 

@@ -44,6 +44,7 @@ class BestEstimator(DensityMixin, Guarded):  # type: ignore[misc]
     icl = _of_best(Mixture.icl)
     sample = _of_best(Mixture.sample)
     save = _of_best(Mixture.save)
+    to_onnx = _of_best(Mixture.to_onnx)
     impute = _of_best(Mixture.impute)
     explain = _of_best(Mixture.explain)
     marginal = _of_best(Mixture.marginal)

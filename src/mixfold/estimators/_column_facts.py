@@ -89,27 +89,15 @@ def _facts_of_partitions(
     if not hasattr(data, "columns"):
         return _facts_of_array(_sample(engine.open(data, columns, named)))
     codes = Codes(missing=True, dates=True)
-    first = data.map_partitions(_first_values, meta=data._meta).compute()
-    names = open_source(as_table(first), columns, named, codes).columns or []
+    names = open_source(engine.typed_table(data), columns, named, codes).columns or []
     for name in codes.values:
-        codes.codes(name, arrow().array(_values_of_partitions(data[name])))
+        codes.codes(name, engine.distinct_values(data, name, MOST_LEVELS + 1))
     known = Codes(known=codes.values, missing=True, dates=True)
     rows = _sample(engine.open(data, names, named, known))
     few = _columns_of_few_values(names, rows, codes)
-    rare = {name: np.array(_values_of_partitions(data[name]), dtype=np.float64) for name in few}
+    found = {name: engine.distinct_values(data, name, MOST_LEVELS) for name in few}
+    rare = {name: np.array(values.to_pylist(), dtype=np.float64) for name, values in found.items()}
     return [_facts(n, x, codes, rare.get(n)) for n, x in zip(names, rows.T, strict=True)]
-
-
-def _first_values(partition: Any) -> Any:
-    """Rows of a partition in which its columns have their first values, which tell their types."""
-    there = partition.notna().to_numpy()
-    return partition.iloc[np.unique(there.argmax(axis=0))] if len(partition) else partition
-
-
-def _values_of_partitions(column: Any) -> list[Any]:
-    """The different values of a column of all partitions."""
-    found: list[Any] = column.dropna().astype(object).drop_duplicates().compute().tolist()
-    return found
 
 
 def _sample(source: Source) -> Array:

@@ -19,6 +19,7 @@ from mixfold.estimators._edge import check_rows, seed_from
 from mixfold.estimators._frames import is_frame
 from mixfold.estimators._learned import Learned
 from mixfold.estimators._noise import check_no_noise
+from mixfold.estimators._shaped import cells_of_rows, in_form_of_x
 from mixfold.fitting.history import no_history
 from mixfold.fitting.stream import Stream
 from mixfold.learners.em import EM
@@ -31,6 +32,7 @@ from mixfold.sources.opening import is_paths, is_table
 class Conditioning(Density):
     """Marginal and conditional mixtures, imputation, and explanations of scores."""
 
+    @in_form_of_x(cells_of_rows, lazy=False)
     def impute(self, X: Any, method: str = "mean", random_state: Any = None) -> Any:
         """Fill the missing cells of rows from the cells that are observed.
 
@@ -57,6 +59,7 @@ class Conditioning(Density):
         done = [impute(learned.model, learned.params, rows.x, method, rng) for rows in blocks]
         return self._as_given(X, np.concatenate(done))
 
+    @in_form_of_x(cells_of_rows)
     def explain(self, X: Any) -> Any:
         """The contribution of every cell to the log-density of its row, given the other cells.
 

@@ -6,7 +6,7 @@ from collections import deque
 from pathlib import Path
 from typing import Any, Self
 
-from mixfold.core.engine import Engine
+from mixfold.core.engine import Engine, address_of
 from mixfold.core.errors import InvalidInputError, MissingValueError
 from mixfold.core.initializer import Initializer
 from mixfold.core.learner import Learner
@@ -14,6 +14,7 @@ from mixfold.core.learner_capabilities import for_one_pass, row_keeping
 from mixfold.core.missing_cells import has_missing
 from mixfold.core.source import Source
 from mixfold.core.value import at_home, is_value, replace
+from mixfold.estimators._foreign import as_rows
 from mixfold.estimators._known_labels import KnownLabels
 from mixfold.estimators._learned import Learned
 from mixfold.estimators._mixture_settings import MixtureSettings
@@ -54,12 +55,28 @@ class Density(SingleRows):
     checkpoint: Any = None
     checkpoint_every: float = 30.0
     resume: Any = False
-    cluster: str | None = None
+    cluster: Any = None
     progress: Progress | None = None  # set by front ends that display progress
 
     _least_rows = 1
     _fitted_labels: KnownLabels | None = None  # those of the last fit
     _ordered = True  # whether components are sorted at the end of a fit
+
+    def __sklearn_clone__(self) -> Self:
+        """An unfitted copy with the same client or cluster, which cannot be copied."""
+        twin = self._twin()
+        twin.cluster = None
+        made: Self = super(Density, twin).__sklearn_clone__()
+        if self.cluster is not None:
+            made.cluster = self.cluster
+        return made
+
+    def __getstate__(self) -> Any:
+        """The state, with the address of a client or cluster in its place."""
+        state = super().__getstate__()
+        if state.get("cluster") is not None:
+            state["cluster"] = address_of(state["cluster"])
+        return state
 
     # learning
 
@@ -69,7 +86,7 @@ class Density(SingleRows):
         Parameters
         ----------
         X : array, table, path, list of paths, glob, address, `CsvFiles`, lazy frame, or blocks
-            Rows to learn from.
+            Rows to learn from; also tensors, Dask collections, and arrays of xarray or JAX.
         y : ignored
         sample_weight : array of n weights, or for tables and files the name of a column
         labels : array of n labels, or for tables and files the name of a column
@@ -78,6 +95,7 @@ class Density(SingleRows):
         """
         with self._learning() as model:
             model._check_parameters()
+            X = as_rows(X, sample_weight)
             place = placement_for(model.engine, X)
             X, labelling = model._divided(X, labels, sample_weight)
             settings = model._settings(model._family_for(X, sample_weight))

@@ -22,6 +22,7 @@ from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows
 from mixfold.core.source import Source
 from mixfold.estimators._cells import COMPLETE, Cells
+from mixfold.estimators._foreign import as_rows
 from mixfold.estimators._frames import (
     as_numbers,
     check_column_list,
@@ -79,6 +80,7 @@ def open_data(
     """
     check_column_list(columns)
     check_table_shaped(data)
+    data = as_rows(data, sample_weight)
     if is_tensor(data) and device is not None:
         named = sample_weight if isinstance(sample_weight, str) else None
         _check_no_names(columns, named, "tensors")
@@ -100,6 +102,11 @@ def check_table_shaped(data: Any) -> None:
         raise InvalidInputError(
             "X is a dict: a table is needed; use pandas.DataFrame(X) if it has columns, and "
             "pandas.DataFrame([X]) if it is a row"
+        )
+    if isinstance(data, list | tuple) and data and isinstance(data[0], dict):
+        raise InvalidInputError(
+            "X is a list of dicts: a table is needed; use pandas.DataFrame(X), or the methods for "
+            "single rows, such as learn_one, score_one and predict_one"
         )
     if hasattr(data, "to_frame") and not hasattr(data, "columns"):
         raise InvalidInputError(

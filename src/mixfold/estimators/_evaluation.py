@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from math import log
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import DensityMixin
@@ -14,8 +16,10 @@ from sklearn.utils.validation import check_is_fitted
 from mixfold.core.arrays import concatenated, largest_log_joint, on_host
 from mixfold.core.backend import Backend
 from mixfold.core.checks import check_above
+from mixfold.core.engine import RowResult
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
+from mixfold.core.learner_capabilities import row_keeping
 from mixfold.core.missing_cells import has_missing
 from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows
@@ -26,16 +30,65 @@ from mixfold.estimators._edge import check_rows, open_data, seed_from
 from mixfold.estimators._guarded import Guarded
 from mixfold.estimators._learned import Learned
 from mixfold.estimators._placing import evaluated
+from mixfold.estimators._shaped import Result, in_form_of_x, is_lazy, summed
 from mixfold.estimators._table_notes import TableNotes
 from mixfold.families.incomplete_rows import with_missing
+from mixfold.fitting.atomic_files import check_output, replacing
+from mixfold.fitting.history import no_history
 from mixfold.fitting.loop import check_some
 from mixfold.fitting.placement import Placement, placement_for
 from mixfold.fitting.plan import check_served
+from mixfold.fitting.stream import Stream
 from mixfold.models.bayesian_mixture import BayesianMixture, MixturePosterior
 from mixfold.models.corrected_intervals import corrected as corrected_intervals
 from mixfold.models.mixture_model import MixtureModel
 
 MARGINALIZE = "marginalize"
+# what an estimator that is sent to a worker does without
+ALONE = {"n_threads": 1, "cluster": None, "checkpoint": None, "progress": None, "verbose": 0}
+
+
+def number(name: str, dtype: Any) -> Result:
+    """One number for every row."""
+    return lambda model: RowResult(name, dtype)
+
+
+def responsibilities_of(model: Any) -> RowResult:
+    """A number for every component and, if there is any, for noise."""
+    learned = model._current().model
+    names = [f"responsibility_{k}" for k in range(learned.k + int(learned.has_noise))]
+    return RowResult("responsibility", np.float64, names)
+
+
+def log_density_sums(log_density: Any, _: Any) -> Floats:
+    """The sum of log-densities, and the number of rows."""
+    return np.array([float(log_density.sum()), len(log_density)])
+
+
+def bound_sums(log_density: Any, responsibilities: Any) -> Floats:
+    """The sum of the log-densities of the most probable components, and the number of rows."""
+    best = largest_log_joint(log_density, responsibilities)
+    return np.array([float(best.sum()), len(best)])
+
+
+def criterion_sums(log_density: Any, responsibilities: Any) -> Floats:
+    """The sum of log-densities, the number of rows, and the entropy of their components."""
+    r = on_host(responsibilities)
+    entropy = -float((r * np.log(np.maximum(r, 1e-300))).sum())
+    return np.array([float(log_density.sum()), len(log_density), entropy])
+
+
+@dataclass(frozen=True)
+class PosteriorSums:
+    """Sums over the rows of each block, for `summed`."""
+
+    model: Evaluation
+    sums: Callable[[Any, Any], Floats]
+    responsibilities: bool
+
+    def __call__(self, X: Any) -> Iterator[Floats]:
+        for part in self.model._posteriors(X, self.responsibilities):
+            yield self.sums(*part)
 
 
 def noise_last(labels: Any, model: MixtureModel) -> Any:
@@ -49,6 +102,7 @@ class Evaluation(DensityMixin, Guarded):  # type: ignore[misc]
     n_threads: int | None
     random_state: Any
     engine: str | None = None
+    cluster: Any = None
     missing: str = "error"
     _notes: TableNotes | None = None  # about the table of the fit
 
@@ -75,9 +129,24 @@ class Evaluation(DensityMixin, Guarded):  # type: ignore[misc]
         self, X: Any, learned: Learned, device: Any = None, sample_weight: Any = None
     ) -> Source:
         """The rows to evaluate, with missing cells where they are integrated out."""
-        family = learned.model.family
-        cells = self._cells_of(family, self._allows_missing or family.accepts_missing)
+        cells = self._evaluated_cells(learned)
         return open_data(self, X, sample_weight, None, reset=False, device=device, cells=cells)
+
+    def _evaluated_cells(self, learned: Learned) -> Cells:
+        """How the cells of rows to evaluate are read."""
+        family = learned.model.family
+        return self._cells_of(family, self._allows_missing or family.accepts_missing)
+
+    def for_evaluation(self) -> Self:
+        """A small copy, without rows and what only learning needs, for workers of a cluster."""
+        model = self._twin()
+        learned = model._current()
+        state = learned.stream.state
+        if state is not None:
+            state = row_keeping(learned.learner).without_rows(state)
+        light = replace(learned, stream=Stream(None, state, []), history=no_history())
+        model.__dict__ |= {"_learned": light, "_live": None, "_copies": deque(), **ALONE}
+        return model
 
     def _checked(self, source: Source, learned: Learned) -> Iterator[Rows]:
         """Checked blocks of a source."""
@@ -132,29 +201,43 @@ class Evaluation(DensityMixin, Guarded):  # type: ignore[misc]
         """
         return self._posteriors(X, True)
 
+    @in_form_of_x(number("log_density", np.float64))
     def score_samples(self, X: Any) -> Any:
-        """Log-density of every row; a tensor if X is one on a device."""
+        """Log-density of every row, in the form of X: a tensor, a Dask array and so on."""
         return concatenated([part[0] for part in self._posteriors(X, False)])
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log-density of rows."""
-        parts = [(float(p[0].sum()), len(p[0])) for p in self._posteriors(X, False)]
-        return sum(p[0] for p in parts) / sum(p[1] for p in parts)
+        total, n = self._summed(X, log_density_sums, False)
+        return float(total / n)
 
     def score_bound(self, X: Any) -> float:
         """Mean over rows of max_k log w_k p(x | k): `score` with hard assignments.
 
         It is never above `score`, nor more than log K below it.
         """
-        parts = [largest_log_joint(*part) for part in self._posteriors(X, True)]
-        return sum(float(p.sum()) for p in parts) / sum(len(p) for p in parts)
+        total, n = self._summed(X, bound_sums, True)
+        return float(total / n)
 
+    def _summed(self, X: Any, sums: Callable[[Any, Any], Floats], responsibilities: bool) -> Any:
+        """Sums over all rows; those of a Dask collection are computed where it is."""
+        check_is_fitted(self)
+        if not is_lazy(X):
+            return sum(PosteriorSums(self, sums, responsibilities)(X))
+        model = self.for_evaluation()
+        found = summed(model, PosteriorSums(model, sums, responsibilities), X, self.cluster)
+        n = int(np.ndim(found) and found[1])
+        check_some(n, n)
+        return found
+
+    @in_form_of_x(responsibilities_of)
     def predict_proba(self, X: Any) -> Any:
-        """Responsibilities (n, K), with noise (n, K + 1); a tensor if X is one on a device."""
+        """Responsibilities (n, K), with noise (n, K + 1), in the form of X."""
         return concatenated([part[1] for part in self._posteriors(X, True)])
 
+    @in_form_of_x(number("label", np.int64))
     def predict(self, X: Any) -> Any:
-        """The most probable component of each row; a tensor if X is one on a device.
+        """The most probable component of each row, in the form of X.
 
         It is -1 where noise is more probable than every component.
         """
@@ -224,15 +307,9 @@ class Evaluation(DensityMixin, Guarded):  # type: ignore[misc]
         return corrected_intervals(found, mixture.model, params, state.information, path, gains)
 
     def _criterion(self, X: Any, penalty: Callable[[int, int, float], float]) -> float:
-        total, n, entropy = 0.0, 0, 0.0
-        check_is_fitted(self)
-        model = self._twin()
-        for log_density, responsibilities in model._posteriors(X, True):
-            r = on_host(responsibilities)
-            total += float(log_density.sum())
-            n += len(log_density)
-            entropy -= float((r * np.log(np.maximum(r, 1e-300))).sum())
-        return -2.0 * total + penalty(model._now().model.n_parameters(), n, entropy)
+        total, n, entropy = self._summed(X, criterion_sums, True)
+        free = self._twin()._now().model.n_parameters()
+        return float(-2.0 * total + penalty(free, int(n), float(entropy)))
 
     def bic(self, X: Any) -> float:
         """Bayesian information criterion on X; lower is better."""
@@ -254,6 +331,44 @@ class Evaluation(DensityMixin, Guarded):  # type: ignore[misc]
         rng, learned = np.random.default_rng(self._seed()), self._now()
         drawn: tuple[Floats, np.ndarray] = learned.model.sample(learned.params, n_samples, rng)
         return drawn
+
+    def to_onnx(self, path: str | Path | None = None, *, dtype: str = "float32") -> Any:
+        """The mixture as an `onnx.ModelProto`, which other programs evaluate without mixfold.
+
+        Results are `label`, `probabilities` and `score_samples`: those of `predict`,
+        `predict_proba` and `score_samples`. Numbers are computed in float64. Rows are a matrix `X`
+        or, if the families of a mixture were chosen for the named columns of a table, one input
+        (n, 1) for each column: text for categories that are text, with "" for a missing one,
+        days since 1970 in float64 for dates, and numbers for all others.
+
+        With `missing="marginalize"`, missing cells (NaN) are integrated out of independent columns,
+        and of joint distributions of up to 16 Gaussian columns if the fit had missing cells too.
+        Results of rows with other missing cells, or with unknown categories, are NaN, and their
+        label is -1. The support of families is not checked.
+
+        Parameters
+        ----------
+        path : path, default=None
+            A file to which the model is written too.
+        dtype : {"float32", "float64"}, default="float32"
+            The type of the inputs of numbers, and of the results except labels.
+        """
+        from mixfold.estimators.onnx_model import onnx_model
+
+        check_is_fitted(self)
+        if path is not None:
+            check_output(Path(path))
+        model = self._twin()
+        learned = model._current()
+        family = learned.model.family
+        missing = model._allows_missing or family.accepts_missing
+        names, cells = getattr(model, "feature_names_in_", None), model._cells_of(family, missing)
+        params = model._evaluated(learned)
+        made = onnx_model(learned.model, params, dtype, missing, names, cells)
+        if path is not None:
+            with replacing(Path(path)) as file:
+                file.write(made.SerializeToString())
+        return made
 
     def save(self, path: str | Path) -> None:
         """Write a model file that `mixfold.load` reads."""

@@ -24,6 +24,7 @@ from mixfold.estimators._appearing_columns import AppearingColumns
 from mixfold.estimators._cells import Cells
 from mixfold.estimators._changing_family import ChangingFamily, Given
 from mixfold.estimators._edge import check_rows
+from mixfold.estimators._foreign import as_rows
 from mixfold.estimators._labelled_data import Labelling
 from mixfold.estimators._learned import Learned
 from mixfold.estimators._mixture_settings import MixtureSettings
@@ -118,6 +119,7 @@ class Streaming(AppearingColumns):
         known = self.__dict__.get("_learned")
         with self._learning() as model:
             model._check_parameters()
+            X = as_rows(X, sample_weight)
             if model.new_columns in (IGNORE, LEARN):
                 model._take_in([n for n in names_in(X) if n not in (sample_weight, labels)])
             first = not model.__sklearn_is_fitted__()
@@ -179,6 +181,12 @@ class Streaming(AppearingColumns):
                 seen, weight = seen + len(rows), weight + rows.total_weight()
         check_some(seen, weight)
         return learned
+
+    @property
+    def waits_for_rows(self) -> bool:
+        """Whether there are too few rows of a stream yet for initial parameters."""
+        learned = self.__dict__.get("_learned")
+        return learned is None or learned.stream.waiting is not None
 
     def learn_many(self, X: Any) -> Self:
         """The same as `partial_fit`, under the name used by streaming libraries."""

@@ -204,7 +204,7 @@ class AnomalyDetector(OutlierMixin, Guarded):  # type: ignore[misc]
 
     def predict(self, X: Any) -> Any:
         """-1 for rows that raise an alarm, 1 for others."""
-        return np.where(self.decision_function(X) < 0.0, -1, 1)
+        return 1 - 2 * (self.decision_function(X) < 0.0)
 
     def score_one(self, x: Any) -> float:
         """-log p(x) of one row, high for anomalies; 0 before 256 rows of a stream are known."""
@@ -219,7 +219,7 @@ class AnomalyDetector(OutlierMixin, Guarded):  # type: ignore[misc]
     def explain_one(self, x: Any) -> dict[Any, float]:
         """How unusual the value of every column of a row is, given the others, the largest first.
 
-        It is -log p(x_j | others), as in the alarms of `process_one`.
+        It is -log p(x_j | others) less what this usually is, as in the alarms of `process_one`.
         """
         check_is_fitted(self)
         mixture = self.estimator_

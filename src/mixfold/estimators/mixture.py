@@ -105,9 +105,10 @@ class Mixture(Clustering):
     resume : bool or "force", default=False
         Whether to resume from `checkpoint` if it exists. Other data are refused; "force" continues
         with them and warns.
-    cluster : str, default=None
-        "local" or the address of a Dask scheduler, whose workers read the files; None is this
-        process or, for Dask arrays and dataframes, the current client or a local cluster. The
+    cluster : str, Client, cluster or Spark session, default=None
+        "local", the address of a Dask scheduler, a `Client` or e.g. a `LocalCluster`, "spark", or a
+        Spark session or its address, whose workers read the files; None is this process or, for
+        collections of Dask and Spark, the current client, a local cluster, or their session. The
         result does not depend on the number of workers, and "serial" gives it without any.
     engine : str, default=None
         "cpu"; "gpu", or a device of torch such as "cuda:1"; "torch:cpu" runs the code for GPUs on
@@ -202,7 +203,7 @@ class Mixture(Clustering):
         checkpoint: str | Path | None = None,
         checkpoint_every: float = 30.0,
         resume: bool | str = False,
-        cluster: str | None = None,
+        cluster: Any = None,
         engine: str | None = None,
         random_state: Any = None,
         n_threads: int | None = None,

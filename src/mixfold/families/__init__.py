@@ -4,6 +4,7 @@
 HELPER_MODULES = (
     "column_groups",
     "conditional_cells",
+    "density_expressions",
     "factor",
     "factor_analysis",
     "incomplete_rows",

@@ -15,6 +15,7 @@ from mixfold.core.checks import (
     check_whole,
 )
 from mixfold.core.errors import InvalidInputError
+from mixfold.core.expression import Expression
 from mixfold.core.family import groups, n_components_with
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Block, Blocks, packed_length, packed_pairs
@@ -23,7 +24,7 @@ from mixfold.families import factor_analysis
 from mixfold.families._centred_moments import CentredMoments
 from mixfold.families._gaussian_params import GaussianParams, scipy_log_density
 from mixfold.families._variance_limits import VarianceLimits
-from mixfold.families.factor_analysis import FactorParams, Moments
+from mixfold.families.factor_analysis import LOG_2PI, FactorParams, Moments
 
 if TYPE_CHECKING:
     from mixfold.families.gaussian import Gaussian
@@ -142,6 +143,18 @@ class FactorGaussian(VarianceLimits[FactorParams], CentredMoments[FactorParams])
     def _column_variances(self, params: FactorParams, k: int) -> tuple[Array, Array]:
         noise = params.noise_variance[k]
         return np.square(params.loadings[k]).sum(axis=0) + noise, noise
+
+    def density_expression(
+        self, params: FactorParams, x: Expression, marginalize: bool
+    ) -> Expression:
+        """|z|^2 + |psi^-1/2 (x - mu - L'z)|^2 is the distance, where z = E[z | x]."""
+        found, means = factor_analysis.posterior(params), params.means
+        centred = x.with_axis(0) - means[:, None]
+        z = centred @ found.beta.swapaxes(1, 2)
+        rest = (centred - z @ params.loadings) * np.sqrt(found.precision)[:, None]
+        square = (z.square().sum(2) + rest.square().sum(2)).transposed(1, 0)
+        constant: Array = found.half_log_determinant + 0.5 * means.shape[1] * LOG_2PI
+        return -0.5 * square - constant
 
     def scipy_log_density(self, params: FactorParams, x: Array) -> Array:
         return scipy_log_density(self.dense(params), x)

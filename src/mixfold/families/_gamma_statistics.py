@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from mixfold.core.capabilities import KernelTerm
 from mixfold.core.checks import check_array, check_kind
+from mixfold.core.expression import Expression, side_by_side
 from mixfold.core.family import n_components_with
 from mixfold.core.limits import LARGEST, SMALLEST
 from mixfold.core.rows import Array
@@ -60,6 +61,17 @@ class GammaStatistics(AboveZero[GammaParams]):
     def sufficient_statistics(self, x: Array) -> Array:
         y = self.gamma_values(x)
         return np.concatenate([y, np.log(y)], axis=1)
+
+    @abstractmethod
+    def gamma_values_expression(self, x: Expression) -> Expression:
+        """The values y."""
+
+    def statistics_expression(self, x: Expression) -> Expression:
+        y = self.gamma_values_expression(x)
+        return side_by_side(y, y.log())
+
+    def base_measure_expression(self, x: Expression) -> Expression:
+        return self.base_power * self.gamma_values_expression(x).log()
 
     def to_natural(self, params: GammaParams) -> Array:
         return np.hstack([-params.rates, params.shapes])

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from mixfold.core.checks import LOWEST, check_array, check_kind, check_least
 from mixfold.core.errors import InvalidInputError
+from mixfold.core.expression import Expression, observed
 from mixfold.core.family import n_components_with
 from mixfold.core.limits import LARGEST, SMALLEST
 from mixfold.core.rows import Array
@@ -16,6 +17,7 @@ from mixfold.core.statistics import Block, Blocks
 from mixfold.core.support import Support
 from mixfold.core.value import value
 from mixfold.core.variance_floors import TOUCHING
+from mixfold.families import _gamma_expressions as expressions
 from mixfold.families._expected_statistics import ExpectedStatistics, towards
 from mixfold.families._failures import failures_divergence, poisson_counts
 from mixfold.families._gamma_ratios import log_rising_coefficient
@@ -97,6 +99,14 @@ class NegativeBinomialSizes(ExpectedStatistics[NegativeBinomialParams]):
         x, means, sizes = x[:, None], params.means, params.sizes
         found = log_rising_coefficient(sizes, x) - x * np.log1p(sizes / means)
         return np.asarray((found - sizes * np.log1p(means / sizes)).sum(axis=2))
+
+    def density_expression(
+        self, params: NegativeBinomialParams, x: Expression, marginalize: bool
+    ) -> Expression:
+        means, sizes, counts = params.means, params.sizes, x.with_axis(1)
+        found = expressions.log_rising_coefficient(sizes, counts)
+        found = found - counts * np.log1p(sizes / means) - sizes * np.log1p(means / sizes)
+        return (observed(counts, found) if marginalize else found).sum(2)
 
     def scipy_log_density(self, params: NegativeBinomialParams, x: Array) -> Array:
         from scipy.stats import nbinom

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from mixfold.core.checks import HIGHEST, LOWEST, check_array, check_kind
 from mixfold.core.errors import InvalidInputError
+from mixfold.core.expression import Expression, observed
 from mixfold.core.family import n_components_with
 from mixfold.core.limits import LARGEST, SMALLEST
 from mixfold.core.rows import Array
@@ -97,6 +98,14 @@ class WeibullShapes(AboveZeroSupport, ExpectedStatistics[WeibullParams]):
         y = params.shapes * np.log(ratios)
         logs = np.log(params.shapes) - np.log(kept_above_zero(x))[:, None] + y
         return np.asarray((logs - np.exp(np.minimum(y, LARGEST_LOSS))).sum(axis=2))
+
+    def density_expression(
+        self, params: WeibullParams, x: Expression, marginalize: bool
+    ) -> Expression:
+        logs = x.at_least(SMALLEST).log().with_axis(1)
+        y = params.shapes * (logs - np.log(params.scales))
+        found = np.log(params.shapes) - logs + y - y.at_most(LARGEST_LOSS).exp()
+        return (observed(x.with_axis(1), found) if marginalize else found).sum(2)
 
     def scipy_log_density(self, params: WeibullParams, x: Array) -> Array:
         from scipy.stats import weibull_min

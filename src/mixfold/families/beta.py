@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from mixfold.core.checks import check_array, check_kind
 from mixfold.core.column_means import MeansAreAttributes
 from mixfold.core.exponential_family import ExponentialFamily
+from mixfold.core.expression import Expression, side_by_side
 from mixfold.core.family import n_components_with
 from mixfold.core.independent_columns import IndependentColumns
 from mixfold.core.limits import SMALLEST
@@ -89,6 +90,14 @@ class Beta(MeansAreAttributes, IndependentColumns, ExponentialFamily[BetaParams]
 
     def log_base_measure(self, x: Array) -> Array:
         return np.asarray(-self.sufficient_statistics(x).sum(axis=1))
+
+    def statistics_expression(self, x: Expression) -> Expression:
+        x = x.at_least(SMALLEST).at_most(BELOW_ONE)
+        return side_by_side(x.log(), (1.0 - x).log())
+
+    def base_measure_expression(self, x: Expression) -> Expression:
+        x = x.at_least(SMALLEST).at_most(BELOW_ONE)
+        return -(x.log() + (1.0 - x).log())
 
     def to_natural(self, params: BetaParams) -> Array:
         return np.hstack([params.alphas, params.betas])

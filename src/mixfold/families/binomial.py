@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from math import lgamma
 from typing import Self
 
 import numpy as np
 
 from mixfold.core.checks import check_whole
 from mixfold.core.errors import InvalidInputError
+from mixfold.core.expression import Expression
 from mixfold.core.rows import Array
 from mixfold.core.value import value
+from mixfold.families._gamma_expressions import log_gamma
 from mixfold.families._trials import Trials
 
 MOST_TRIALS = 2**53  # whole numbers above it are not all in float64
@@ -50,6 +53,13 @@ class Binomial(Trials):
     @property
     def n_trials(self) -> int:
         return self.trials
+
+    def statistics_expression(self, x: Expression) -> Expression:
+        return x
+
+    def base_measure_expression(self, x: Expression) -> Expression:
+        n = float(self.trials)
+        return lgamma(n + 1.0) - log_gamma(x + 1.0) - log_gamma(n + 1.0 - x)
 
     def log_base_measure(self, x: Array) -> Array:
         from scipy.special import betaln

@@ -12,6 +12,7 @@ from mixfold.core.checks import check_array, check_kind, check_whole
 from mixfold.core.conjugate import Conjugate
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.exponential_family import ExponentialFamily
+from mixfold.core.expression import Expression, total
 from mixfold.core.family import n_components_with
 from mixfold.core.independent_columns import IndependentColumns, one_by_one
 from mixfold.core.rows import Array
@@ -126,6 +127,22 @@ class Categorical(IndependentColumns, ExponentialFamily[ProbabilityParams]):
     def degenerate(self, params: ProbabilityParams, weights: Array) -> NDArray[np.bool_]:
         """Where a level of a column has the smallest probability."""
         return np.asarray(at_least(params.probabilities).any(axis=2))
+
+    def density_expression(
+        self, params: ProbabilityParams, x: Expression, marginalize: bool
+    ) -> Expression:
+        """By a table of log p, with rows for cells that are missing and for codes of no level."""
+        k, d, levels = params.probabilities.shape
+        table = np.full((d, levels + 2, k), np.nan)
+        table[:, :levels] = np.log(params.probabilities).transpose(1, 2, 0)
+        if marginalize:
+            table[:, levels] = 0.0
+        wrong = total(
+            x.below(0.0).as_numbers(), Expression("Greater", x, levels - 1.0).as_numbers()
+        )
+        code = x.is_missing().choose(levels, wrong.equals(0.0).choose(x, levels + 1.0))
+        places = (code + (levels + 2.0) * np.arange(d)).converted(np.int64)
+        return Expression("Gather", table.reshape(-1, k), places, axis=0).sum(1)
 
     def scipy_log_density(self, params: ProbabilityParams, x: Array) -> Array:
         from scipy.stats import multinomial

@@ -9,6 +9,7 @@ from mixfold.core.chart import Chart
 from mixfold.core.checks import check_array, check_kind
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.exponential_family import ExponentialFamily
+from mixfold.core.expression import Expression
 from mixfold.core.limits import SMALLEST
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Blocks
@@ -103,6 +104,13 @@ class Dirichlet(ExponentialFamily[DirichletParams]):
 
     def log_base_measure(self, x: Array) -> Array:
         return np.asarray(-self.sufficient_statistics(x).sum(axis=1))
+
+    def statistics_expression(self, x: Expression) -> Expression:
+        inside = x.at_least(SMALLEST)
+        return (inside / inside.sum(1, keepdims=True)).log()
+
+    def base_measure_expression(self, x: Expression) -> Expression:
+        return -self.statistics_expression(x).sum(1, keepdims=True)
 
     def to_natural(self, params: DirichletParams) -> Array:
         return params.alphas

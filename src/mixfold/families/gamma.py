@@ -6,6 +6,8 @@ from typing import ClassVar
 
 import numpy as np
 
+from mixfold.core.expression import Expression
+from mixfold.core.limits import SMALLEST
 from mixfold.core.rows import Array
 from mixfold.core.value import value
 from mixfold.families._above_zero import kept_above_zero
@@ -42,6 +44,9 @@ class Gamma(GammaStatistics):
 
     def gamma_values(self, x: Array) -> Array:
         return kept_above_zero(x)
+
+    def gamma_values_expression(self, x: Expression) -> Expression:
+        return x.at_least(SMALLEST)
 
     def scipy_log_density(self, params: GammaParams, x: Array) -> Array:
         from scipy.stats import gamma

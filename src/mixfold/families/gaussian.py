@@ -13,6 +13,7 @@ from scipy.spatial.distance import cdist
 from mixfold.core.checks import check_above, check_array, check_kind, check_least
 from mixfold.core.conjugate import Conjugate
 from mixfold.core.errors import InvalidInputError, unknown_name
+from mixfold.core.expression import Expression
 from mixfold.core.family import Family, groups
 from mixfold.core.independent_columns import in_turn
 from mixfold.core.limits import LARGEST, LEAST_VARIANCE
@@ -32,6 +33,7 @@ from mixfold.families._covariance import STRUCTURES, lower_root
 from mixfold.families._covariance_shapes import NAMES, structure_of
 from mixfold.families._factor_gaussian import FACTOR, FactorGaussian
 from mixfold.families._gaussian_capabilities import GaussianCapabilities, for_each
+from mixfold.families._gaussian_expressions import density_expression
 from mixfold.families._gaussian_params import GaussianParams, scipy_log_density
 from mixfold.families._normal_gamma import NormalGamma
 from mixfold.families._normal_wishart import NormalWishart
@@ -144,6 +146,11 @@ class Gaussian(GaussianCapabilities):
         centred, d = self.centred(params, x), x.shape[1]
         square = np.einsum("knj,knj->nk", centred, centred)
         return np.asarray(-0.5 * (square + d * LOG_2PI) - self.log_determinant(params))
+
+    def density_expression(
+        self, params: GaussianParams, x: Expression, marginalize: bool
+    ) -> Expression:
+        return density_expression(self, params, x, marginalize)
 
     def scipy_log_density(self, params: GaussianParams, x: Array) -> Array:
         k, d = params.means.shape

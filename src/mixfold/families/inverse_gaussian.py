@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixfold.core.checks import HIGHEST, LOWEST, check_array, check_kind
+from mixfold.core.expression import Expression, side_by_side
 from mixfold.core.family import n_components_with
 from mixfold.core.limits import LARGEST, SMALLEST
 from mixfold.core.rows import Array
@@ -71,6 +72,13 @@ class InverseGaussian(AboveZero[InverseGaussianParams]):
     def log_base_measure(self, x: Array) -> Array:
         logs = np.log(kept_above_zero(x))
         return np.asarray(-0.5 * (log(2.0 * pi) + 3.0 * logs).sum(axis=1))
+
+    def statistics_expression(self, x: Expression) -> Expression:
+        x = x.at_least(SMALLEST)
+        return side_by_side(x, 1.0 / x)
+
+    def base_measure_expression(self, x: Expression) -> Expression:
+        return -0.5 * (log(2.0 * pi) + 3.0 * x.at_least(SMALLEST).log())
 
     def to_natural(self, params: InverseGaussianParams) -> Array:
         ratio = params.shapes / params.means

@@ -7,6 +7,7 @@ from typing import Self
 import numpy as np
 
 from mixfold.core.checks import check_least
+from mixfold.core.expression import Expression
 from mixfold.core.limits import LARGEST
 from mixfold.core.rows import Array
 from mixfold.core.value import value
@@ -66,6 +67,12 @@ class Laplace(Scales):
 
     def log_base_measure(self, x: Array) -> Array:
         return np.full(len(x), -x.shape[1] * np.log(2.0))
+
+    def statistics_expression(self, x: Expression) -> Expression:
+        return (x - self.location).abs()
+
+    def base_measure_expression(self, x: Expression) -> Expression:
+        return 0.0 * x - float(np.log(2.0))
 
     def scipy_log_density(self, params: ScaleParams, x: Array) -> Array:
         from scipy.stats import laplace

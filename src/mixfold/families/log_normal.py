@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from mixfold.core.capabilities import KernelTerm
 from mixfold.core.checks import check_array, check_kind
 from mixfold.core.conjugate import Conjugate
+from mixfold.core.expression import Expression, observed
 from mixfold.core.family import Family, n_components_with
-from mixfold.core.limits import LARGEST
+from mixfold.core.limits import LARGEST, SMALLEST
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Blocks, BlockShape
 from mixfold.core.value import replace, value
@@ -105,6 +106,14 @@ class LogNormal(AboveZero[LogNormalParams]):
         logs = _logs(x)
         found = self.normal.log_density(self.to_normal(params), logs)
         return np.asarray(found + self.log_volumes(logs))
+
+    def density_expression(
+        self, params: LogNormalParams, x: Expression, marginalize: bool
+    ) -> Expression:
+        logs = x.at_least(SMALLEST).log()
+        volumes = observed(x, logs) if marginalize else logs
+        normal = self.normal.density_expression(self.to_normal(params), logs, marginalize)
+        return normal - volumes.sum(1, keepdims=True)
 
     def scipy_log_density(self, params: LogNormalParams, x: Array) -> Array:
         from scipy.stats import lognorm

@@ -11,12 +11,14 @@ from mixfold.core.checks import check_array, check_kind, check_whole
 from mixfold.core.conjugate import Conjugate
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.exponential_family import ExponentialFamily
+from mixfold.core.expression import Expression
 from mixfold.core.family import n_components_with
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Blocks
 from mixfold.core.support import Support
 from mixfold.core.value import value
 from mixfold.families._dirichlet_posteriors import DirichletPosterior, DirichletProbabilities
+from mixfold.families._gamma_expressions import log_gamma
 from mixfold.families._probabilities import (
     LOWEST,
     ProbabilityParams,
@@ -91,6 +93,13 @@ class Multinomial(ExponentialFamily[ProbabilityParams]):
 
     def sufficient_statistics(self, x: Array) -> Array:
         return x
+
+    def statistics_expression(self, x: Expression) -> Expression:
+        return x
+
+    def base_measure_expression(self, x: Expression) -> Expression:
+        of_sum = log_gamma(x.sum(1, keepdims=True) + 1.0)
+        return of_sum - log_gamma(x + 1.0).sum(1, keepdims=True)
 
     def log_base_measure(self, x: Array) -> Array:
         from scipy.special import gammaln

@@ -7,9 +7,11 @@ from typing import Any, Self
 import numpy as np
 
 from mixfold.core.checks import check_least
+from mixfold.core.expression import Expression
 from mixfold.core.rows import Array
 from mixfold.core.value import value
 from mixfold.families._failures import Failures
+from mixfold.families._gamma_expressions import log_rising_coefficient
 from mixfold.families._negative_binomial_sizes import (
     LARGEST_SIZE,
     LEAST_SIZE,
@@ -64,6 +66,12 @@ class NegativeBinomial(Failures):
     def successes(self) -> float:
         assert self.size is not None
         return self.size
+
+    def statistics_expression(self, x: Expression) -> Expression:
+        return x
+
+    def base_measure_expression(self, x: Expression) -> Expression:
+        return log_rising_coefficient(self.successes, x)
 
     def log_base_measure(self, x: Array) -> Array:
         from scipy.special import betaln

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from mixfold.core.expression import Expression
 from mixfold.core.limits import LARGEST
 from mixfold.core.rows import Array
 from mixfold.core.support import Support
@@ -46,6 +47,12 @@ class Rayleigh(Scales):
 
     def log_base_measure(self, x: Array) -> Array:
         return np.asarray(np.log(2.0 * np.maximum(x, LEAST)).sum(axis=1))
+
+    def statistics_expression(self, x: Expression) -> Expression:
+        return x.square()
+
+    def base_measure_expression(self, x: Expression) -> Expression:
+        return (2.0 * x.at_least(LEAST)).log()
 
     def scipy_log_density(self, params: ScaleParams, x: Array) -> Array:
         from scipy.stats import rayleigh

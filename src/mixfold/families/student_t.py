@@ -11,14 +11,17 @@ from scipy.spatial.distance import cdist
 
 from mixfold.core.checks import check_array, check_kind, check_least
 from mixfold.core.errors import unknown_name
+from mixfold.core.expression import Expression
 from mixfold.core.family import groups
 from mixfold.core.limits import SMALLEST
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Block, Blocks, BlockShape
 from mixfold.core.value import replace, value
 from mixfold.core.variance_floors import QUARTILES
+from mixfold.families._gamma_expressions import log1p
 from mixfold.families._gamma_ratios import log_gamma_ratio
 from mixfold.families._gamma_shapes import gamma_shapes, log_less_digamma
+from mixfold.families._gaussian_expressions import distances_expression
 from mixfold.families._variance_limits import VarianceLimits
 from mixfold.families.gaussian import LOG_2PI, Gaussian, GaussianParams
 
@@ -160,6 +163,16 @@ class StudentT(VarianceLimits[StudentTParams]):
         log_determinant = self.gaussian.log_determinant(params.gaussian)
         distances = self._distances(params, x)
         return log_density_at(distances, params.degrees, log_determinant, x.shape[1])
+
+    def density_expression(
+        self, params: StudentTParams, x: Expression, marginalize: bool
+    ) -> Expression:
+        nu, d = params.degrees, params.means.shape[1]
+        log_determinant = self.gaussian.log_determinant(params.gaussian)
+        nearest: Array = log_density_at(np.zeros((1, len(nu))), nu, log_determinant, d)
+        distances = distances_expression(self.gaussian, params.gaussian, x, False)
+        power: Array = -0.5 * (nu + d)
+        return log1p(distances / nu) * power + nearest
 
     def scipy_log_density(self, params: StudentTParams, x: Array) -> Array:
         from scipy.stats import multivariate_t

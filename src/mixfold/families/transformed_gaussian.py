@@ -14,8 +14,9 @@ from mixfold.core.column_means import MeansAreAttributes
 from mixfold.core.conjugate import Conjugate
 from mixfold.core.data_limits import without_limits
 from mixfold.core.errors import InvalidInputError
+from mixfold.core.expression import Expression, observed, side_by_side
 from mixfold.core.family import Family
-from mixfold.core.limits import LARGEST
+from mixfold.core.limits import LARGEST, SMALLEST
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Blocks, BlockShape
 from mixfold.core.support import Support
@@ -126,6 +127,20 @@ class TransformedGaussian(MeansAreAttributes, Family[GaussianParams]):
     def log_density(self, params: GaussianParams, x: Array) -> Array:
         y = self.transformed(x)
         return np.asarray(self.normal.log_density(params, y) + self.log_volumes(y))
+
+    def density_expression(
+        self, params: GaussianParams, x: Expression, marginalize: bool
+    ) -> Expression:
+        chosen = list(self.logs)
+        if not chosen:
+            return self.normal.density_expression(params, x, marginalize)
+        order, d = np.arange(params.means.shape[1]), params.means.shape[1]
+        logs = x.columns(chosen).at_least(SMALLEST).log()
+        order[chosen] = d + np.arange(len(chosen))
+        y = side_by_side(x, logs).columns(order)
+        volumes = observed(x.columns(chosen), logs) if marginalize else logs
+        density = self.normal.density_expression(params, y, marginalize)
+        return density - volumes.sum(1, keepdims=True)
 
     def scipy_log_density(self, params: GaussianParams, x: Array) -> Array:
         y = self.transformed(x)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from mixfold.core.checks import check_array, check_kind
 from mixfold.core.exponential_family import ExponentialFamily
+from mixfold.core.expression import Expression, side_by_side
 from mixfold.core.family import n_components_with
 from mixfold.core.independent_columns import IndependentColumns
 from mixfold.core.rows import Array
@@ -89,6 +90,12 @@ class VonMises(IndependentColumns, ExponentialFamily[VonMisesParams]):
 
     def log_base_measure(self, x: Array) -> Array:
         return np.full(len(x), -x.shape[1] * log(2.0 * pi))
+
+    def statistics_expression(self, x: Expression) -> Expression:
+        return side_by_side((x + 0.5 * pi).sin(), x.sin())
+
+    def base_measure_expression(self, x: Expression) -> Expression:
+        return 0.0 * x - log(2.0 * pi)
 
     def to_natural(self, params: VonMisesParams) -> Array:
         lengths = np.tile(params.concentrations, 2)

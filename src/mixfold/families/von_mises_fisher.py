@@ -11,6 +11,7 @@ from mixfold.core.chart import Chart
 from mixfold.core.checks import ROUNDING, check_array, check_kind
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.exponential_family import ExponentialFamily
+from mixfold.core.expression import Expression
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Blocks
 from mixfold.core.support import Support
@@ -113,6 +114,12 @@ class VonMisesFisher(ExponentialFamily[VonMisesFisherParams]):
 
     def log_base_measure(self, x: Array) -> Array:
         return np.zeros(len(x))
+
+    def statistics_expression(self, x: Expression) -> Expression:
+        return x / x.square().sum(1, keepdims=True).sqrt()
+
+    def base_measure_expression(self, x: Expression) -> Expression:
+        return 0.0 * x.sum(1, keepdims=True)
 
     def to_natural(self, params: VonMisesFisherParams) -> Array:
         return np.asarray(params.concentrations[:, None] * params.directions)

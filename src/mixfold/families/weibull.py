@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from mixfold.core.checks import check_least
+from mixfold.core.expression import Expression
 from mixfold.core.limits import LARGEST
 from mixfold.core.rows import Array
 from mixfold.core.support import Support
@@ -88,6 +89,12 @@ class Weibull(Scales):
     def log_base_measure(self, x: Array) -> Array:
         logs = np.log(np.maximum(x, LEAST))
         return np.asarray((np.log(self.c) + (self.c - 1.0) * logs).sum(axis=1))
+
+    def statistics_expression(self, x: Expression) -> Expression:
+        return Expression("Pow", x, self.c)
+
+    def base_measure_expression(self, x: Expression) -> Expression:
+        return (self.c - 1.0) * x.at_least(LEAST).log() + float(np.log(self.c))
 
     def scipy_log_density(self, params: ScaleParams, x: Array) -> Array:
         from scipy.stats import weibull_min

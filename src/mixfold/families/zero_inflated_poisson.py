@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 from mixfold.core.checks import LOWEST, check_array, check_kind, check_least
 from mixfold.core.column_means import MeansAreAttributes
 from mixfold.core.exponential_family import ExponentialFamily
+from mixfold.core.expression import Expression, observed, side_by_side
 from mixfold.core.family import n_components_with
-from mixfold.core.independent_columns import IndependentColumns
+from mixfold.core.independent_columns import IndependentColumns, in_turn
 from mixfold.core.limits import LARGEST, LIGHTEST, SMALLEST
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Blocks
@@ -18,6 +19,7 @@ from mixfold.core.value import value
 from mixfold.core.variance_floors import TOUCHING
 from mixfold.families._divergences import typical_size
 from mixfold.families._failures import log1mexp, poisson_counts
+from mixfold.families._gamma_expressions import log_gamma
 from mixfold.families._truncated_poisson import truncated_rates
 
 # fractions of zeros that are not Poisson counts; the least is as good as none
@@ -115,6 +117,18 @@ class ZeroInflatedPoisson(
         above = np.asarray(x > 0.0, dtype=np.float64)
         found = x @ np.log(params.rates).T + above @ kept.T + (1.0 - above) @ zero.T
         return np.asarray(found + self.log_base_measure(x)[:, None])
+
+    def density_expression(
+        self, params: ZeroInflatedPoissonParams, x: Expression, marginalize: bool
+    ) -> Expression:
+        kept = np.log1p(-params.inflation) - params.rates
+        zero = np.logaddexp(np.log(params.inflation), kept)
+        above, base = Expression("Greater", x, 0.0).as_numbers(), -log_gamma(x + 1.0)
+        values = side_by_side(x, above, 1.0 - above)
+        if marginalize:
+            base, values = observed(x, base), observed(x, values, in_turn(len(kept.T), 3))
+        found = values @ np.hstack([np.log(params.rates), kept, zero]).T
+        return found + base.sum(1, keepdims=True)
 
     def scipy_log_density(self, params: ZeroInflatedPoissonParams, x: Array) -> Array:
         from scipy.stats import bernoulli, poisson

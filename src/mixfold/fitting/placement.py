@@ -76,17 +76,17 @@ def engine_for(cluster: Any, source: Source, place: Placement) -> Iterator[Engin
             "process: give files or a collection of the cluster, or leave cluster out to use all "
             "cores here"
         )
-    with kind.connect(cluster) as engine:
+    with source.kept(), kind.connect(cluster) as engine:
         yield engine
 
 
 def engine_called(cluster: Any) -> type[Engine]:
-    """The engine that has this name, or accepts this address."""
+    """The engine that has this name, or accepts this address or cluster."""
     kinds = find_all("engines")
-    if isinstance(cluster, str):
-        accepting = (kind for kind in kinds.values() if kind.accepts(cluster))
-        found: type[Engine] | None = kinds.get(cluster) or next(accepting, None)
-        if found is not None:
-            return found
+    named = kinds.get(cluster) if isinstance(cluster, str) else None
+    accepting = (kind for kind in kinds.values() if kind.accepts(cluster))
+    found: type[Engine] | None = named or next(accepting, None)
+    if found is not None:
+        return found
     served = ", ".join(kind.served for kind in kinds.values())
     raise InvalidInputError(f"cluster is {cluster!r}: one of {served} is needed")

@@ -74,8 +74,9 @@ class ShardedPass:
     """Processes partitions with an engine, and merges the results.
 
     If a pass only sums statistics, every partition is a shard. Otherwise a shard is a sequence of
-    neighbouring partitions, which is learned in order. The number of shards depends on the data
-    alone, so the result does not depend on the number of workers.
+    neighbouring partitions, which is learned in order, or a single one where workers cannot read
+    several. The number of shards depends on the data alone, so the result does not depend on the
+    number of workers.
     """
 
     def __init__(
@@ -93,6 +94,7 @@ class ShardedPass:
             )
         self.engine, self.model, self.learner, self.check = engine, model, learner, check
         self.partitions = source.partitions()
+        self.joins = source.can_join_partitions
 
     def states(self, fit: Fit) -> Iterator[Moved]:
         """The state after all rows."""
@@ -110,5 +112,6 @@ class ShardedPass:
 
     def _shards(self, state: Any) -> list[Sequence[Source]]:
         parts = self.partitions
-        n = len(parts) if self.learner.is_reduction(state) else min(SHARDS, len(parts))
+        alone = not self.joins or self.learner.is_reduction(state)
+        n = len(parts) if alone else min(SHARDS, len(parts))
         return [parts[len(parts) * i // n : len(parts) * (i + 1) // n] for i in range(n)]

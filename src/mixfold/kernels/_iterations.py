@@ -15,14 +15,16 @@ import triton
 
 from mixfold.core.backend_capabilities import Passes
 from mixfold.core.capabilities import DevicePasses, MaximizedOnDevice
+from mixfold.core.limits import LEAST_VARIANCE
 from mixfold.core.variance_floors import ROUNDING
 from mixfold.families.gaussian import LOG_2PI
 from mixfold.kernels._graphs import recorded, restored
 from mixfold.kernels._moments import Moments, of_form
 from mixfold.kernels._products import Whitened
 from mixfold.kernels._triton_columns import Columns
-from mixfold.kernels._triton_diagonal import Diagonal
+from mixfold.kernels._triton_diagonal import Diagonal, near
 from mixfold.kernels._triton_maximize import maximize_small
+from mixfold.kernels._triton_responsibilities import MOST_LANES
 from mixfold.kernels._triton_small import Small
 from mixfold.kernels.optional_torch import Tensor, torch
 from mixfold.models.mixture_model import MixtureParams
@@ -162,7 +164,30 @@ class DiagonalIterations(Iterations):
         self.columns.maximize(theta, *tiles, *found)
 
 
-class PairsIterations(Iterations):
+class ManyDiagonalIterations(Iterations):
+    """The M-step, and the input of a pass, for more components than a program of Triton holds."""
+
+    def prepare(self, form: Whitened) -> None:
+        self.wide = self.fused.wide_for(form)
+
+    def step(self, i: int) -> None:
+        flat = self.slots[i].split(self.sizes)
+        weights, means, std = (p.view(s) for p, s in zip(flat, self.shapes, strict=True))
+        offset = weights.log() - 0.5 * self.model.d * LOG_2PI - std.log().sum(dim=1)
+        theta = self.fused.theta(means, 1.0 / std, offset, self.wide)
+        sums, moments = self.fused.moments(theta, self.x, self.weight, self.tile)
+        total, (first, second) = sums.sum(dim=0), moments.sum(dim=0)[: self.model.k].unbind(1)
+        weight = total[1 : 1 + self.model.k]
+        origin = theta.origin.double()
+        *params, good = maximized_columns(self.limits, origin, weight, first, second)
+        if not self.wide:
+            good = good & near(means - origin, 1.0 / std)
+        self.healthy[i] = good
+        self.slots[i + 1] = torch().cat([part.ravel() for part in params])
+        self.log_likelihood[i] = total[0] / weight.sum()
+
+
+class FullIterations(Iterations):
     """The M-step is written in torch. The input of a pass is computed from its slot."""
 
     def prepare(self, form: Whitened) -> None:
@@ -203,19 +228,37 @@ def maximized(limits: Tensor, origin: Tensor, total: Moments) -> tuple[Tensor, .
     The same as `Gaussian.maximize`, from moments about an origin.
     """
     weight = total.weight
-    proportion = weight / weight.sum()
     centred = total.first / weight[:, None]
     scatter = total.second / weight[:, None, None] - centred[:, :, None] * centred[:, None, :]
-    variances = scatter.diagonal(dim1=1, dim2=2)
-    middle = proportion @ centred
-    spread = proportion @ (variances + (centred - middle).square())
-    lowest = torch().maximum(limits[2] * (origin + middle).square(), limits[3:])
-    floor = torch().maximum(limits[0] * spread, lowest)
+    floor = floors(limits, origin, weight, centred, scatter.diagonal(dim1=1, dim2=2))
     eye = torch().eye(scatter.shape[1], dtype=scatter.dtype, device=scatter.device)
     tril, failed = torch().linalg.cholesky_ex(scatter + limits[1] * eye)
     pivots = tril.diagonal(dim1=1, dim2=2).square()
     good = (failed == 0).all() & (weight > 0).all() & (pivots > floor).all()
-    return proportion, origin + centred, tril, good
+    return weight / weight.sum(), origin + centred, tril, good
+
+
+def maximized_columns(
+    limits: Tensor, origin: Tensor, weight: Tensor, first: Tensor, second: Tensor
+) -> tuple[Tensor, ...]:
+    """The same for diagonal covariances: (K,), (K, d), (K, d)."""
+    centred = first / weight[:, None]
+    variance = second / weight[:, None] - centred.square()
+    floor = floors(limits, origin, weight, centred, variance)
+    pivots = variance + limits[1]
+    good = (weight > 0).all() & (pivots > floor).all()
+    return weight / weight.sum(), origin + centred, pivots.clamp(min=LEAST_VARIANCE).sqrt(), good
+
+
+def floors(
+    limits: Tensor, origin: Tensor, weight: Tensor, centred: Tensor, variances: Tensor
+) -> Tensor:
+    """The smallest variance of every column, from means about the origin and variances."""
+    proportion = weight / weight.sum()
+    middle = proportion @ centred
+    spread = proportion @ (variances + (centred - middle).square())
+    lowest = torch().maximum(limits[2] * (origin + middle).square(), limits[3:])
+    return torch().maximum(limits[0] * spread, lowest)
 
 
 def iterations(fused: Any, x: Tensor, weight: Tensor | None, tile: int) -> Iterations | None:
@@ -226,6 +269,8 @@ def iterations(fused: Any, x: Tensor, weight: Tensor | None, tile: int) -> Itera
     if not isinstance(model.family, MaximizedOnDevice) or model.family.device_passes is None:
         return None
     if of_form(model, "diagonal"):
-        return DiagonalIterations(Diagonal(model), x, weight, tile)
-    kind = SmallIterations if isinstance(fused, Small) else PairsIterations
+        diagonal = Diagonal(model)
+        few = diagonal.kp <= MOST_LANES
+        return (DiagonalIterations if few else ManyDiagonalIterations)(diagonal, x, weight, tile)
+    kind = SmallIterations if isinstance(fused, Small) else FullIterations
     return kind(fused, x, weight, tile)

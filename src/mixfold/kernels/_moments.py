@@ -26,6 +26,26 @@ def of_form(model: MixtureModel, form: str) -> bool:
     return gaussians is not None and gaussians.form == form
 
 
+def localized_tiles(centred: Tensor, whiten: Tensor, found: Moments) -> Tensor:
+    """Sums of each tile in the coordinates W (x - mu), (T, n_sums)."""
+    # one by one: how products are rounded may depend on how many there are
+    tiles = [_localized(centred, whiten, Moments(*one)) for one in zip(*found, strict=True)]
+    return torch().stack(tiles)
+
+
+def _localized(b: Tensor, w: Tensor, found: Moments) -> Tensor:
+    """Sums of a tile, of means b about the origin and whitening matrices w."""
+    weight = found.weight[:, None]
+    first = found.first - weight * b
+    cross = found.first[:, :, None] * b[:, None, :]
+    outer = weight[:, :, None] * b[:, :, None] * b[:, None, :]
+    second = w @ (found.second - cross - cross.transpose(1, 2) + outer) @ w.transpose(1, 2)
+    i, j = torch().tril_indices(b.shape[1], b.shape[1], device=b.device)
+    parts = [weight, (w @ first[:, :, None])[:, :, 0], second[:, i, j]]
+    table = torch().cat(parts, dim=1)
+    return torch().cat([found.log_likelihood[None], table.ravel()])
+
+
 def in_stretches(
     work: Callable[[Tensor, Tensor | None], tuple[Tensor, ...]],
     x: Tensor,

@@ -15,16 +15,77 @@ import triton.language as tl
 from mixfold.kernels._moments import buffers, in_stretches, of_form
 from mixfold.kernels._products import Whitened
 from mixfold.kernels._triton_columns import FAR, LARGEST, Theta
-from mixfold.kernels._triton_responsibilities import lanes, store_responsibilities
+from mixfold.kernels._triton_responsibilities import (
+    MOST_LANES,
+    lanes,
+    normalized,
+    store_responsibilities,
+)
 from mixfold.kernels._triton_sums import grouped
 from mixfold.kernels.optional_torch import Tensor, torch
 from mixfold.models.mixture_model import MixtureModel
 
-MOST_COMPONENTS = 64
+MOST_COMPONENTS = 2**14
 MOST_COLUMNS = 2**15
+MOST_AT_ONCE = 64
 ROWS = 128
 SPAN = 1024
-SHARE_ELEMENTS = 2**28
+SHARE_ELEMENTS = 2**28  # responsibilities of the rows that are taken at once
+
+
+@triton.jit
+@no_type_check
+def polynomials(
+    x, number, inside, origin, linear, square, lane, D, WIDE: tl.constexpr, C: tl.constexpr
+):
+    """linear x + square x^2 of rows and components, C columns at a time."""
+    kind: tl.constexpr = tl.float64 if WIDE else tl.float32
+    joint = tl.zeros((number.shape[0], lane.shape[0]), kind)
+    for start in range(0, D, C):
+        column = start + tl.arange(0, C)
+        real = column < D
+        at = x + number[:, None] * D + column[None, :]
+        row = tl.load(at, inside[:, None] & real[None, :], other=0.0).to(kind)
+        delta = row - tl.load(origin + column, real, other=0.0).to(kind)[None, :]
+        at = column[:, None] + lane[None, :] * D
+        a = tl.load(linear + at, real[:, None], other=0.0)
+        b = tl.load(square + at, real[:, None], other=0.0)
+        if WIDE:
+            joint = tl.dot(delta, a, joint, out_dtype=tl.float64)
+            joint = tl.dot(delta * delta, b, joint, out_dtype=tl.float64)
+        else:
+            joint = tl.dot(delta, a, joint, input_precision="tf32x3")
+            joint = tl.dot(delta * delta, b, joint, input_precision="tf32x3")
+    return joint
+
+
+@triton.jit
+@no_type_check
+def diagonal_joint(
+    x,
+    origin,
+    constant,
+    linear,
+    square,
+    joint,
+    n,
+    D,
+    K,
+    KB: tl.constexpr,
+    WIDE: tl.constexpr,
+    B: tl.constexpr,
+    C: tl.constexpr,
+):
+    """Log joint densities of B rows and KB components, into (KP, n)."""
+    number = tl.program_id(0).to(tl.int64) * B + tl.arange(0, B)
+    inside = number < n
+    lane = tl.program_id(1) * KB + tl.arange(0, KB)
+    found = polynomials(x, number, inside, origin, linear, square, lane, D, WIDE, C)
+    # a row too far for float32 is as far as that can say
+    found = tl.maximum(found + tl.load(constant + lane)[None, :], -1e38)
+    found = tl.where((lane < K)[None, :], found, float("-inf"))
+    at = joint + number[:, None] + lane[None, :].to(tl.int64) * n
+    tl.store(at, found.to(joint.dtype.element_ty), inside[:, None])
 
 
 @triton.jit
@@ -51,23 +112,7 @@ def diagonal_responsibilities(
     number = tl.program_id(0).to(tl.int64) * B + tl.arange(0, B)
     inside = number < n
     lane = tl.arange(0, KP)
-    kind: tl.constexpr = tl.float64 if WIDE else tl.float32
-    joint = tl.zeros((B, KP), kind)
-    for start in range(0, D, C):
-        column = start + tl.arange(0, C)
-        real = column < D
-        at = x + number[:, None] * D + column[None, :]
-        row = tl.load(at, inside[:, None] & real[None, :], other=0.0).to(kind)
-        delta = row - tl.load(origin + column, real, other=0.0).to(kind)[None, :]
-        at = column[:, None] + lane[None, :] * D
-        a = tl.load(linear + at, real[:, None], other=0.0)
-        b = tl.load(square + at, real[:, None], other=0.0)
-        if WIDE:
-            joint = tl.dot(delta, a, joint, out_dtype=tl.float64)
-            joint = tl.dot(delta * delta, b, joint, out_dtype=tl.float64)
-        else:
-            joint = tl.dot(delta, a, joint, input_precision="tf32x3")
-            joint = tl.dot(delta * delta, b, joint, input_precision="tf32x3")
+    joint = polynomials(x, number, inside, origin, linear, square, lane, D, WIDE, C)
     # a row too far for float32 is as far as that can say
     joint = tl.maximum(joint + tl.load(constant + lane)[None, :], -1e38)
     joint = tl.where((lane < K)[None, :], joint, float("-inf"))
@@ -85,21 +130,22 @@ def add_diagonal(
     out,
     n,
     D,
-    KP: tl.constexpr,
+    KP,
+    KB: tl.constexpr,
     WIDE: tl.constexpr,
     SPAN: tl.constexpr,
     B: tl.constexpr,
     C: tl.constexpr,
 ):
-    """First and second moments of SPAN rows in C columns."""
+    """First and second moments of SPAN rows, in C columns and of KB components."""
     span = tl.program_id(0).to(tl.int64)
     column = tl.program_id(1) * C + tl.arange(0, C)
     real = column < D
-    lane = tl.arange(0, KP)
+    lane = tl.program_id(2) * KB + tl.arange(0, KB)
     kind: tl.constexpr = tl.float64 if WIDE else tl.float32
     centre = tl.load(origin + column, real, other=0.0).to(kind)[:, None]
-    ones = tl.zeros((C, KP), kind)
-    twos = tl.zeros((C, KP), kind)
+    ones = tl.zeros((C, KB), kind)
+    twos = tl.zeros((C, KB), kind)
     for start in range(0, SPAN, B):
         number = span * SPAN + start + tl.arange(0, B)
         inside = number < n
@@ -140,6 +186,7 @@ class Diagonal:
     def __init__(self, model: MixtureModel) -> None:
         self.model = model
         self.k, self.d, self.kp = model.k, model.d, lanes(model.k)
+        self.columns = min(MOST_AT_ONCE, max(16, triton.next_power_of_2(model.d)))
 
     @staticmethod
     def supports(model: MixtureModel) -> bool:
@@ -150,20 +197,24 @@ class Diagonal:
     def prepare(self, form: Whitened) -> DiagonalParams:
         """Convert parameters for the kernels; the origin is the mean of the means."""
         means, whiten = form.means[:, 0], form.whiten[:, 0]
+        theta = self.theta(means, whiten, form.offset[:, 0], self.wide_for(form))
+        return DiagonalParams(theta, means - theta.origin.double(), whiten)
+
+    def theta(self, means: Tensor, whiten: Tensor, offset: Tensor, wide: bool) -> Theta:
+        """The input of an E-step, for products in float64 if `wide`."""
         origin = means.mean(dim=0).float()
         centred, precision = means - origin.double(), whiten.square()
         linear = precision * centred
-        constant = form.offset[:, 0] - 0.5 * (linear * centred).sum(dim=1)
-        kind = torch().float64 if self.wide_for(form) else torch().float32
+        constant = offset - 0.5 * (linear * centred).sum(dim=1)
+        kind = torch().float64 if wide else torch().float32
         pad = torch().nn.functional.pad
         more = self.kp - self.k
-        theta = Theta(
+        return Theta(
             origin,
             pad(constant.to(kind), (0, more)),
             pad(linear.to(kind), (0, 0, 0, more)).contiguous(),
             pad((-0.5 * precision).to(kind), (0, 0, 0, more)).contiguous(),
         )
-        return DiagonalParams(theta, centred, whiten)
 
     def wide_for(self, form: Whitened) -> bool:
         """Whether products must be made in float64."""
@@ -191,31 +242,49 @@ class Diagonal:
     def _some(
         self, theta: Theta, x: Tensor, weight: Tensor | None, tile: int
     ) -> tuple[Tensor, ...]:
+        find = self._in_blocks if self.kp > MOST_LANES else self._at_once
+        responsibilities, sums = find(theta, x, weight, tile)
+        return sums, grouped(self._added(theta, x, responsibilities), tile // SPAN)
+
+    def _at_once(
+        self, theta: Theta, x: Tensor, weight: Tensor | None, tile: int
+    ) -> tuple[Tensor, Tensor]:
+        """Responsibilities (KP, n), and log-likelihood and weights of tiles, (T, 1 + KP)."""
         n, programs = len(x), triton.cdiv(len(x), ROWS)
         responsibilities, partial = buffers(x, programs, self.kp)
         weights = x if weight is None else weight
         sizes: Any = n, self.d, self.k, self.kp, weight is not None, theta.wide, ROWS
-        columns = 32 if theta.wide else 64
+        out = responsibilities, partial
         diagonal_responsibilities[(programs,)](
-            x,
-            weights,
-            *theta,
-            responsibilities,
-            partial,
-            *sizes,
-            columns,
-            num_warps=8,
-            num_stages=3,
+            x, weights, *theta, *out, *sizes, _columns(theta), num_warps=8, num_stages=3
         )
-        spans = self._added(theta, x, responsibilities, n)
-        return grouped(partial, tile // ROWS), grouped(spans, tile // SPAN)
+        return responsibilities, grouped(partial, tile // ROWS)
 
-    def _added(self, theta: Theta, x: Tensor, responsibilities: Tensor, n: int) -> Tensor:
-        spans = triton.cdiv(n, SPAN)
+    def _in_blocks(
+        self, theta: Theta, x: Tensor, weight: Tensor | None, tile: int
+    ) -> tuple[Tensor, Tensor]:
+        """The same, from log joint densities of blocks of components."""
+        n = len(x)
+        joint = x.new_empty((self.kp, n), dtype=theta.linear.dtype)
+        grid = triton.cdiv(n, ROWS), self.kp // MOST_LANES
+        columns = min(_columns(theta), self.columns)
+        sizes: Any = n, self.d, self.k, MOST_LANES, theta.wide, ROWS, columns
+        diagonal_joint[grid](x, *theta, joint, *sizes, num_warps=8, num_stages=3)
+        return joint, normalized(joint, weight, tile)
+
+    def _added(self, theta: Theta, x: Tensor, responsibilities: Tensor) -> Tensor:
+        n, spans = len(x), triton.cdiv(len(x), SPAN)
         out = x.new_empty((spans, self.kp, 2, self.d), dtype=theta.linear.dtype)
-        grid = spans, triton.cdiv(self.d, 64)
-        sizes: Any = n, self.d, self.kp, theta.wide, SPAN, 32 if theta.wide else 64, 64
+        several = min(self.kp, MOST_LANES)
+        columns = self.columns if self.kp > MOST_LANES else MOST_AT_ONCE
+        grid = spans, triton.cdiv(self.d, columns), self.kp // several
+        sizes: Any = n, self.d, self.kp, several, theta.wide, SPAN, _columns(theta), columns
         add_diagonal[grid](
             x, theta.origin, responsibilities, out, *sizes, num_warps=4, num_stages=3
         )
         return out
+
+
+def _columns(theta: Theta) -> int:
+    """How many columns, or rows, products take at once."""
+    return 32 if theta.wide else MOST_AT_ONCE

@@ -12,19 +12,45 @@ from typing import Any, NamedTuple, no_type_check
 import triton
 import triton.language as tl
 
-from mixfold.kernels._moments import Moments, buffers, in_stretches, of_form
+from mixfold.kernels._moments import Moments, buffers, in_stretches, localized_tiles, of_form
 from mixfold.kernels._products import Whitened
-from mixfold.kernels._triton_responsibilities import lanes, store_responsibilities
+from mixfold.kernels._triton_responsibilities import (
+    MOST_LANES,
+    lanes,
+    normalized,
+    store_responsibilities,
+)
 from mixfold.kernels._triton_sums import grouped
 from mixfold.kernels.optional_torch import Tensor, torch
 from mixfold.models.mixture_model import MixtureModel
 
 MOST_COLUMNS = 64
-MOST_COMPONENTS = 64
+MOST_COMPONENTS = 4096
 ROWS = 64
 SPAN = 4096
 SIDE = 16  # columns of a block; pairs of blocks have 256 products
 PARTIAL_ELEMENTS = 2**27
+MOST_RESPONSIBILITIES = 2**29  # of the rows that are taken at once
+
+
+@triton.jit
+@no_type_check
+def log_joint(
+    row, column, first, count, constant, high, low, whiten, DP: tl.constexpr, KB: tl.constexpr
+):
+    """log w_k p(x | k) of rows and `count` components from `first` on, -inf in other lanes."""
+    lane = tl.arange(0, KB)
+    joint = tl.full((row.shape[0], KB), float("-inf"), tl.float32)
+    for i in range(count):
+        k = first + i
+        delta = row - tl.load(high + k * DP + column)[None, :]
+        delta = delta - tl.load(low + k * DP + column)[None, :]
+        root = tl.load(whiten + k * DP * DP + column[None, :] * DP + column[:, None])
+        y = tl.dot(delta, root, input_precision="tf32x3")
+        # a row too far for float32 is as far as that can say
+        value = tl.load(constant + k) - 0.5 * tl.minimum(tl.sum(y * y, 1), 1e38)
+        joint = tl.where((lane == i)[None, :], value[:, None], joint)
+    return joint
 
 
 @triton.jit
@@ -52,19 +78,39 @@ def full_responsibilities(
     inside = number < n
     at = x + number[:, None] * D + column[None, :]
     row = tl.load(at, inside[:, None] & (column < D)[None, :], other=0.0)
-    lane = tl.arange(0, KP)
-    joint = tl.full((B, KP), float("-inf"), tl.float32)
-    for k in range(K):
-        delta = row - tl.load(high + k * DP + column)[None, :]
-        delta = delta - tl.load(low + k * DP + column)[None, :]
-        root = tl.load(whiten + k * DP * DP + column[None, :] * DP + column[:, None])
-        y = tl.dot(delta, root, input_precision="tf32x3")
-        # a row too far for float32 is as far as that can say
-        value = tl.load(constant + k) - 0.5 * tl.minimum(tl.sum(y * y, 1), 1e38)
-        joint = tl.where((lane == k)[None, :], value[:, None], joint)
+    joint = log_joint(row, column, 0, K, constant, high, low, whiten, DP, KP)
     store_responsibilities(
         joint, number, inside, weight, responsibilities, partial, n, WEIGHTED, KP
     )
+
+
+@triton.jit
+@no_type_check
+def full_joint(
+    x,
+    constant,
+    high,
+    low,
+    whiten,
+    joint,
+    n,
+    K,
+    D: tl.constexpr,
+    DP: tl.constexpr,
+    KB: tl.constexpr,
+    B: tl.constexpr,
+):
+    """Log joint densities of B rows and KB components, into (KP, n)."""
+    number = tl.program_id(0).to(tl.int64) * B + tl.arange(0, B)
+    column = tl.arange(0, DP)
+    inside = number < n
+    at = x + number[:, None] * D + column[None, :]
+    row = tl.load(at, inside[:, None] & (column < D)[None, :], other=0.0)
+    first = tl.program_id(1) * KB
+    count = tl.minimum(KB, K - first)
+    found = log_joint(row, column, first, count, constant, high, low, whiten, DP, KB)
+    lane = first + tl.arange(0, KB)
+    tl.store(joint + number[:, None] + lane[None, :].to(tl.int64) * n, found, inside[:, None])
 
 
 @triton.jit
@@ -179,51 +225,20 @@ class Pairs:
 
     def sums(self, given: PairParams, x: Tensor, weight: Tensor | None, tile: int) -> Tensor:
         """The sums of each tile, (tiles, n_sums)."""
-        found = self.moments(given, x, weight, tile)
-        # one by one: how products are rounded may depend on how many there are
-        tiles = [self._localized(given, Moments(*one)) for one in zip(*found, strict=True)]
-        return torch().stack(tiles)
-
-    def _localized(self, given: PairParams, found: Moments) -> Tensor:
-        """Sums of a tile in the coordinates W (x - mu)."""
-        b, w = given.centred, given.whiten
-        weight = found.weight[:, None]
-        first = found.first - weight * b
-        cross = found.first[:, :, None] * b[:, None, :]
-        outer = weight[:, :, None] * b[:, :, None] * b[:, None, :]
-        second = w @ (found.second - cross - cross.transpose(1, 2) + outer) @ w.transpose(1, 2)
-        i, j = torch().tril_indices(self.d, self.d, device=b.device)
-        parts = [weight, (w @ first[:, :, None])[:, :, 0], second[:, i, j]]
-        table = torch().cat(parts, dim=1)
-        return torch().cat([found.log_likelihood[None], table.ravel()])
+        return localized_tiles(given.centred, given.whiten, self.moments(given, x, weight, tile))
 
     def moments(self, given: PairParams, x: Tensor, weight: Tensor | None, tile: int) -> Moments:
         """Moments of each tile about the origin, from as many tiles at once as memory bears."""
         spans = PARTIAL_ELEMENTS // (self.pairs * self.kp * SIDE * SIDE)
-        length = tile * max(1, spans * SPAN // tile)
+        rows = min(spans * SPAN, MOST_RESPONSIBILITIES // self.kp)
+        length = tile * max(1, rows // tile)
         found = in_stretches(lambda a, w: self._some(given, a, w, tile), x, weight, length)
         return Moments(*found)
 
     def _some(self, given: PairParams, x: Tensor, weight: Tensor | None, tile: int) -> Moments:
-        n, programs = len(x), triton.cdiv(len(x), ROWS)
-        responsibilities, partial = buffers(x, programs, self.kp)
-        sizes: Any = self.d, self.dp, self.kp, weight is not None, ROWS
-        params = given.constant, given.high, given.low, given.root
-        weights = x if weight is None else weight
-        full_responsibilities[(programs,)](
-            x,
-            weights,
-            *params,
-            responsibilities,
-            partial,
-            n,
-            self.k,
-            *sizes,
-            num_warps=4,
-            num_stages=1,
-        )
-        sums = grouped(partial, tile // ROWS)
-        first, second = self._added(given.origin, x, responsibilities, n)
+        find = self._in_blocks if self.kp > MOST_LANES else self._at_once
+        responsibilities, sums = find(given, x, weight, tile)
+        first, second = self._added(given.origin, x, responsibilities, len(x))
         return Moments(
             sums[:, 0],
             sums[:, 1 : 1 + self.k],
@@ -231,13 +246,40 @@ class Pairs:
             self._square(grouped(second, tile // SPAN)),
         )
 
+    def _at_once(
+        self, given: PairParams, x: Tensor, weight: Tensor | None, tile: int
+    ) -> tuple[Tensor, Tensor]:
+        """Responsibilities (KP, n), and log-likelihood and weights of tiles, (T, 1 + KP)."""
+        n, programs = len(x), triton.cdiv(len(x), ROWS)
+        responsibilities, partial = buffers(x, programs, self.kp)
+        sizes: Any = n, self.k, self.d, self.dp, self.kp, weight is not None, ROWS
+        params = given.constant, given.high, given.low, given.root
+        weights = x if weight is None else weight
+        out = responsibilities, partial
+        full_responsibilities[(programs,)](
+            x, weights, *params, *out, *sizes, num_warps=4, num_stages=1
+        )
+        return responsibilities, grouped(partial, tile // ROWS)
+
+    def _in_blocks(
+        self, given: PairParams, x: Tensor, weight: Tensor | None, tile: int
+    ) -> tuple[Tensor, Tensor]:
+        """The same, from log joint densities of blocks of components."""
+        n = len(x)
+        joint = x.new_empty((self.kp, n))
+        grid = triton.cdiv(n, ROWS), self.kp // MOST_LANES
+        sizes: Any = n, self.k, self.d, self.dp, MOST_LANES, ROWS
+        params = given.constant, given.high, given.low, given.root
+        full_joint[grid](x, *params, joint, *sizes, num_warps=4, num_stages=1)
+        return joint, normalized(joint, weight, tile)
+
     def _added(
         self, origin: Tensor, x: Tensor, responsibilities: Tensor, n: int
     ) -> tuple[Tensor, Tensor]:
         spans, wide = triton.cdiv(n, SPAN), torch().float64
         first = x.new_empty((spans, self.kp, self.blocks, SIDE), dtype=wide)
         second = x.new_empty((spans, self.pairs, self.kp, SIDE, SIDE), dtype=wide)
-        several, warps = (64, 8) if self.kp == 64 else (16, 4)
+        several, warps = (64, 8) if self.kp >= 64 else (16, 4)
         grid = spans, self.pairs, self.kp // several
         sizes: Any = self.d, self.kp, several, SIDE, SPAN, 32
         add_pairs[grid](x, origin, responsibilities, first, second, n, *sizes, num_warps=warps)

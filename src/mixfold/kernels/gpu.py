@@ -25,10 +25,11 @@ def fused_kernel(model: MixtureModel) -> Any:
         return None
     from mixfold.kernels._triton_diagonal import Diagonal
     from mixfold.kernels._triton_pairs import Pairs
+    from mixfold.kernels._triton_quadratic import Quadratic
     from mixfold.kernels._triton_small import Small
     from mixfold.kernels._triton_terms import TermSums
 
-    kinds: list[Any] = [TermSums] if is_product else [Small, Pairs, Diagonal]
+    kinds: list[Any] = [TermSums] if is_product else [Small, Quadratic, Pairs, Diagonal]
     return next((kind(model) for kind in kinds if kind.supports(model)), None)
 
 

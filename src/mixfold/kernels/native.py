@@ -11,6 +11,7 @@ from typing import Any, cast
 import numpy as np
 
 from mixfold.core.backend import Assignment, Model, RowOptions
+from mixfold.core.backend_capabilities import Candidates
 from mixfold.core.capabilities import (
     CompiledRowUpdates,
     RowUpdates,
@@ -25,6 +26,8 @@ from mixfold.core.statistics import Block, Statistics
 from mixfold.core.value import field_names, replace
 from mixfold.families.gaussian import LOG_2PI
 from mixfold.kernels._forms import form_of, has_form
+from mixfold.kernels._native_candidates import compiled
+from mixfold.kernels.candidates import LastCandidates
 from mixfold.kernels.reference import match, simulate
 from mixfold.models.annealed import Annealed, AnnealingOptions, bumps, maybe_decay
 from mixfold.models.bayesian_mixture import MixturePosterior
@@ -97,6 +100,7 @@ class NativeKernel:
         updates = family.row_updates if isinstance(family, CompiledRowUpdates) else None
         self._updates = None if model.is_constrained else updates
         form = "linear" if self._gaussians is None else self._gaussians.form
+        self._candidates = LastCandidates(lambda params: compiled(model, params, _native))
         self._expect = getattr(_native, f"expect_{form}")
         self._posterior = getattr(_native, f"posterior_{form}")
         self._moments = getattr(_native, f"moments_{form}")
@@ -154,6 +158,10 @@ class NativeKernel:
     ) -> tuple[Array, Array]:
         """log p(x) of every row and the mean of draws of its label."""
         return simulate(self, prepared, rows, assignment)
+
+    def candidates(self, params: MixtureParams) -> Candidates | None:
+        """The mixture, of which a few components are evaluated for a row."""
+        return self._candidates(params)
 
     def match(self, posterior: MixturePosterior, rows: Rows) -> tuple[MixturePosterior, float, int]:
         """The posterior after rows, their predictive log density, and degenerate components."""

@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 
 from mixfold.core.backend import Assignment, Model
+from mixfold.core.backend_capabilities import Candidates
 from mixfold.core.noise import uniforms
 from mixfold.core.rows import Array, Rows
+from mixfold.kernels.candidates import LastCandidates, candidates_of
 from mixfold.models.annealed import Annealed, AnnealingOptions, anneal_batch
 from mixfold.models.bayesian_mixture import BayesianMixture, MixturePosterior
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
@@ -21,6 +23,7 @@ class ReferenceKernel:
 
     def __init__(self, model: MixtureModel) -> None:
         self.model = model
+        self._candidates = LastCandidates(lambda params: candidates_of(model, params))
 
     @staticmethod
     def supports(model: Model) -> bool:
@@ -67,6 +70,10 @@ class ReferenceKernel:
     def log_joint(self, prepared: Any, x: Array) -> Array:
         """log w_k p(x | k), (n, K)."""
         return self.model.log_joint(prepared, x.astype(np.float64, copy=False))
+
+    def candidates(self, params: MixtureParams) -> Candidates | None:
+        """The mixture, of which a few components are evaluated for a row."""
+        return self._candidates(params)
 
     def match(self, posterior: MixturePosterior, rows: Rows) -> tuple[MixturePosterior, float, int]:
         """The posterior after rows, their predictive log density, and degenerate components."""

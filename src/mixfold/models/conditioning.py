@@ -22,10 +22,13 @@ from numpy.typing import NDArray
 from mixfold.core.capabilities import LevelProbabilities
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
+from mixfold.core.limits import LARGEST
 from mixfold.core.rows import Array, Rows
 from mixfold.families import conditional_cells
 from mixfold.families.incomplete_rows import REMEDY, find_dependent, with_missing
 from mixfold.models.mixture_model import SMALLEST_WEIGHT, MixtureModel, MixtureParams
+
+MOST_DRAWN, LEAST_DRAWN = 256, 16  # rows of all components, and of each, that say what is usual
 
 
 def marginal(
@@ -151,6 +154,37 @@ def contributions(model: MixtureModel, params: MixtureParams, x: NDArray[Any]) -
         without[:, j] = np.nan
         found[there, j] = whole[there] - log_density(observed, params, without)
     return found
+
+
+def unusualness(model: MixtureModel, params: MixtureParams, row: NDArray[Any]) -> Array:
+    """By how many nats every cell of a row is less probable than usual, given the others, (d,).
+
+    It is -log p(x_j | others) less its mean over rows drawn from the components that the others
+    suggest, so that it does not depend on the units of columns. NaN where the cell is missing.
+    """
+    observed = incomplete(model)
+    drawn, labels = _drawn_from_each(observed, params)
+    drawn[:, np.isnan(row)] = np.nan
+    found = -contributions(model, params, np.concatenate([row[None], drawn]))
+    usual = np.zeros((model.k, model.d))
+    for i in np.unique(labels):
+        usual[i] = found[1:][labels == i].mean(axis=0)
+    others = np.tile(row, (model.d, 1))
+    np.fill_diagonal(others, np.nan)
+    r = responsibilities(observed, params, others)
+    return np.asarray(found[0] - (r * usual.T).sum(axis=1))
+
+
+def _drawn_from_each(observed: MixtureModel, params: MixtureParams) -> tuple[Array, np.ndarray]:
+    """Rows that are drawn from every component, always the same ones, and their components."""
+    labels = np.repeat(np.arange(observed.k), max(MOST_DRAWN // observed.k, LEAST_DRAWN))
+    family = observed.family.for_complete_rows()
+    drawn = family.sample(params.components, labels, np.random.default_rng(0))
+    usable = (np.abs(drawn) < LARGEST).all(axis=1)
+    outside = observed.family.out_of_support(drawn)
+    if outside is not None:  # draws may be rounded to a limit
+        usable &= ~outside.any(axis=1)
+    return drawn[usable], labels[usable]
 
 
 def incomplete(model: MixtureModel) -> MixtureModel:

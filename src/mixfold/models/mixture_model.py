@@ -17,11 +17,13 @@ from mixfold.core.capabilities import (
 from mixfold.core.checks import ROUNDING, check_array, check_kind, check_whole
 from mixfold.core.data_limits import CanDegenerate
 from mixfold.core.errors import InvalidInputError
+from mixfold.core.expression import Expression
 from mixfold.core.family import Family
 from mixfold.core.params import ParamsT
 from mixfold.core.rows import Array, Rows, effective_number
 from mixfold.core.statistics import Block, Statistics
 from mixfold.core.value import replace, value
+from mixfold.families.density_expressions import density_expression
 
 SMALLEST_WEIGHT = 1e-300
 FEW_ROWS = 10
@@ -198,6 +200,13 @@ class MixtureModel:
     def log_joint(self, params: MixtureParams, x: Array) -> Array:
         """log w_k p(x | k), (n, K)."""
         return self.family.log_density(params.components, x) + np.log(params.weights)
+
+    def joint_expression(
+        self, params: MixtureParams, x: Expression, marginalize: bool
+    ) -> Expression:
+        """`log_joint` as an expression; see `density_expression` for missing cells."""
+        density = density_expression(self.family, params.components, x, marginalize)
+        return density + np.log(params.weights)
 
     def sample(
         self, params: MixtureParams, n: int, rng: np.random.Generator

@@ -8,6 +8,7 @@ import numpy as np
 
 from mixfold.core.checks import ROUNDING, check_above, check_array, check_kind
 from mixfold.core.errors import InvalidInputError
+from mixfold.core.expression import Expression, side_by_side
 from mixfold.core.missing_cells import has_missing
 from mixfold.core.rows import Array
 from mixfold.core.statistics import Statistics
@@ -206,6 +207,14 @@ class NoiseMixture(MixtureModel):
         known = self.initial(params)
         noise = self.box.log_density(x) + np.log(known.noise)
         return np.column_stack([super().log_joint(known, x), noise])
+
+    def joint_expression(
+        self, params: MixtureParams, x: Expression, marginalize: bool
+    ) -> Expression:
+        known = self.initial(params)
+        there = x.is_missing().choose(0.0, 1.0)
+        noise = there @ -np.log(self.box.lengths)[:, None] + np.log(known.noise)
+        return side_by_side(super().joint_expression(known, x, marginalize), noise)
 
     def sample(
         self, params: MixtureParams, n: int, rng: np.random.Generator

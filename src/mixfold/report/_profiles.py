@@ -48,7 +48,7 @@ def profiles(survey: Survey, columns: list[int]) -> Picture | None:
         "Profiles of the components",
         "For each component the means of the columns on which components differ most, in standard "
         "deviations from the mean of all rows"
-        + (f"; {counted(left, 'column')} that differ less are left out." if left else "."),
+        + (f"; not drawn: {counted(left, 'column')} with smaller differences." if left else "."),
         figure,
         [
             Table(

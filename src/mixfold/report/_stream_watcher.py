@@ -126,7 +126,11 @@ class StreamWatcher:
             warnings.showwarning = lambda message, *rest: self._warn(str(message))
             while not self._closing.is_set():
                 worked = self._work()
-                self._save_and_measure(time.monotonic())
+                try:
+                    self._save_and_measure(time.monotonic())
+                except Exception as error:  # told on the page, and no silent end of the thread
+                    self._stop(error)
+                    return
                 if not worked:
                     self._wake.wait(IDLE)
                     self._wake.clear()

@@ -169,7 +169,8 @@ class WatchState:
         self._sum.threshold = total.threshold
         if mixture is None:
             return
-        view, scale = view_of(mixture), self._scale()
+        view = view_of(mixture)
+        scale = self._scale(view.means.shape[1])
         order = self._order.order(view, scale)
         drifts = getattr(mixture, "drifts_", None)
         with self._lock:
@@ -199,8 +200,10 @@ class WatchState:
         """Whether all rows that were learned are in a tick."""
         return self._sum.rows == 0
 
-    def _scale(self) -> Array:
-        """The deviations of the columns in recent rows; 1 where that is 0."""
+    def _scale(self, d: int) -> Array:
+        """The deviations of the d columns in recent rows; 1 where that is 0, or not known yet."""
+        if self._rows.shape[1] != d:
+            return np.ones(d)
         found = np.sqrt(_means(np.square(self._rows - _means(self._rows))))
         return np.where(found > 0.0, found, 1.0)
 

@@ -13,5 +13,6 @@ HELPER_MODULES = (
     "opening",
     "optional_arrow",
     "paths",
+    "remote_files",
     "table",
 )

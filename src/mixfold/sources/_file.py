@@ -11,7 +11,8 @@ from mixfold.core.fingerprint import FULL_BYTES, PIECE, Fingerprint, weight_fing
 from mixfold.core.rows import Rows
 from mixfold.core.source import Source, block_length
 from mixfold.sources._reading import reading
-from mixfold.sources.location import Location, location_fingerprint
+from mixfold.sources._retries import Retries, retried
+from mixfold.sources.location import Location, RemoteFile, location_fingerprint
 from mixfold.sources.table import Codes, Selection, StoredColumns
 
 
@@ -23,6 +24,7 @@ class Batches(Source):
 
     place: Location | str
     selection: Selection
+    in_parallel: ClassVar[bool] = False  # whether remote files are read by many requests at once
 
     @property
     def d(self) -> int:
@@ -36,11 +38,32 @@ class Batches(Source):
         """
 
     def blocks(self, start: int = 0, length: int | None = None) -> Iterator[Rows]:
+        length = length or block_length(self.d)
         with reading(self.place):
-            for first, batch in self.batches(start, length or block_length(self.d)):
-                skip = max(0, start - first)
-                if skip < batch.num_rows:
-                    yield self.selection.rows(batch.slice(skip), first + skip)
+            if self.in_parallel and isinstance(self.place, RemoteFile):
+                yield from self._resumed_blocks(self.place, start, length)
+            else:
+                yield from self._blocks(start, length)
+
+    def _blocks(self, start: int, length: int) -> Iterator[Rows]:
+        for first, batch in self.batches(start, length):
+            skip = max(0, start - first)
+            if skip < batch.num_rows:
+                yield self.selection.rows(batch.slice(skip), first + skip)
+
+    def _resumed_blocks(self, file: RemoteFile, start: int, length: int) -> Iterator[Rows]:
+        """Blocks that continue with the next row where a connection has broken."""
+        retries, check = Retries(), file.change_check()
+        while True:
+            try:
+                for rows in self._blocks(start, length):
+                    start += len(rows)
+                    retries.progress()
+                    yield rows
+                return
+            except Exception as error:  # libraries for remote files can raise any error
+                retries.wait(error)
+                check()
 
 
 class TableFile(Batches):
@@ -57,7 +80,8 @@ class TableFile(Batches):
     ) -> None:
         self.path = self.place = path
         with reading(path):
-            self.selection = self.select(self.open(), columns, weight, codes)
+            schema = retried(self.open) if self.in_parallel else self.open()
+            self.selection = self.select(schema, columns, weight, codes)
         self.columns = self.selection.columns
 
     def select(

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from mixfold.core.errors import MixfoldError, SourceError
+from mixfold.sources._retries import remedy
 from mixfold.sources.location import Location, RemoteFile
 
 
@@ -36,4 +37,5 @@ def reading(path: Location | str) -> Iterator[None]:
 
 def _unreadable(path: Location | str, error: Exception) -> SourceError:
     lines = str(error).strip().splitlines()
-    return SourceError(f"cannot read {path}: {lines[0] if lines else type(error).__name__}")
+    known = remedy(error) if isinstance(path, RemoteFile) else ""
+    return SourceError(f"cannot read {path}: {lines[0] if lines else type(error).__name__}{known}")

@@ -10,6 +10,7 @@ from typing import Any
 from mixfold.core.errors import InvalidInputError
 from mixfold.sources.location import Location
 from mixfold.sources.optional_arrow import arrow
+from mixfold.sources.remote_files import RemoteFiles
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +109,7 @@ class CsvFiles(CsvOptions):
 
     Parameters
     ----------
-    paths : path, list of paths, folder or glob
+    paths : path, list of paths, folder, glob or RemoteFiles
         Files of any name are read as CSV, folders for their .csv and .tsv files.
     delimiter : str, default=None
         The character between cells; None is a tab in .tsv files, otherwise a comma.
@@ -143,7 +144,7 @@ class CsvFiles(CsvOptions):
     array([[9.667, 2.067]])
     """
 
-    paths: str | Location | Sequence[str | Location]
+    paths: str | Location | RemoteFiles | Sequence[str | Location]
 
 
 PLAIN = CsvOptions()

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from functools import lru_cache
 from glob import has_magic
 from pathlib import Path
 from typing import Any
@@ -15,35 +14,33 @@ from urllib.parse import urlsplit
 
 from mixfold.core.errors import SourceError
 from mixfold.core.fingerprint import Fingerprint, digest, file_fingerprint
+from mixfold.sources._file_systems import NO_OPTIONS, Options, file_system, unreachable
+from mixfold.sources._resumed_file import ResumedFile, unchanged, version
+from mixfold.sources._retries import retried
 from mixfold.sources.optional_arrow import arrow
 
 ADDRESS = re.compile(r"^[a-zA-Z][a-zA-Z0-9+.-]+://")
 MANGLED = re.compile(r"^(s3|gs|gcs|az|abfss?|https?|memory):/[^/]")
-PACKAGES = {
-    "s3": "s3fs",
-    "s3a": "s3fs",
-    "gs": "gcsfs",
-    "gcs": "gcsfs",
-    "az": "adlfs",
-    "abfs": "adlfs",
-    "abfss": "adlfs",
-    "http": "aiohttp and requests",
-    "https": "aiohttp and requests",
-    "hf": "huggingface_hub",
-    "sftp": "paramiko",
-}
 
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """A file that fsspec or Arrow opens: the address of its file system, and its path there."""
+    """A file that fsspec or Arrow opens: the address of its file system, and its path there.
+
+    Where a connection breaks, reading continues at the same byte.
+    """
 
     address: str
     path: str
+    options: Options = field(default=NO_OPTIONS, repr=False)
+
+    @property
+    def _system(self) -> Any:
+        return file_system(self.address, self.options)[0]
 
     def __str__(self) -> str:
         protocol, rest = self.address.split("://", 1)
-        if self.path != _file_system(self.address)[1]:
+        if self.path != file_system(self.address, self.options)[1]:
             rest = self.path.lstrip("/")
         return f"{protocol}://{rest.rpartition('@')[2] if '@' in rest.split('/')[0] else rest}"
 
@@ -58,15 +55,30 @@ class RemoteFile:
 
     def open(self) -> Any:
         """Open the file for random access."""
-        return _file_system(self.address)[0].open_input_file(self.path)
+        return self._python_file(stream=False)
 
     def stream(self) -> Any:
         """Open the file for sequential reading, decompressed according to its name."""
-        return _file_system(self.address)[0].open_input_stream(self.path, compression="detect")
+        pa, file = arrow(), self._python_file(stream=True)
+        try:
+            return pa.CompressedInputStream(file, pa.Codec.detect(self.path).name)
+        except TypeError:  # no compression has this suffix
+            return file
+
+    def _python_file(self, stream: bool) -> Any:
+        return arrow().PythonFile(ResumedFile(self._system, self.path, str(self), stream), "r")
+
+    def open_parallel(self) -> Any:
+        """Open the file for random access by many requests at once, which are not repeated."""
+        return retried(lambda: self._system.open_input_file(self.path))
 
     def info(self) -> Any:
         """Kind, size and time of the last change."""
-        return _file_system(self.address)[0].get_file_info(self.path)
+        return retried(lambda: self._system.get_file_info(self.path))
+
+    def change_check(self) -> Callable[[], None]:
+        """A function that raises an error once the file is another one than now."""
+        return unchanged(lambda: version(self._system, self.path), str(self))
 
 
 Location = Path | RemoteFile
@@ -108,15 +120,17 @@ def location_fingerprint(location: Location, limit: int, tail: int) -> Fingerpri
     return [[words, digest(str(location), info.size, info.mtime_ns)]]
 
 
-def expand_address(address: str, is_wanted: Callable[[Any], bool]) -> list[RemoteFile]:
+def expand_address(
+    address: str, is_wanted: Callable[[Any], bool], options: Options = NO_OPTIONS
+) -> list[RemoteFile]:
     """The files that an address, a folder or a pattern behind one names."""
-    system, path = _file_system(address)
+    system, path = file_system(address, options)
     from pyarrow.fs import FileType
 
     try:
-        kind = system.get_file_info(path).type
+        kind = retried(lambda: system.get_file_info(path)).type
         if kind == FileType.File:
-            return [RemoteFile(address, path)]
+            return [RemoteFile(address, path, options)]
         if kind == FileType.Directory:
             found = [file for file in _files(system, path) if is_wanted(RemoteFile(address, file))]
         elif has_magic(path):
@@ -126,16 +140,17 @@ def expand_address(address: str, is_wanted: Callable[[Any], bool]) -> list[Remot
     except SourceError:
         raise
     except Exception as error:  # any error of the library for this protocol
-        raise _unreachable(address, error) from error
+        raise unreachable(address, error) from error
     if not found:
         raise SourceError(f"no files match {address!r}")
-    return [RemoteFile(address, file) for file in sorted(found)]
+    return [RemoteFile(address, file, options) for file in sorted(found)]
 
 
 def _files(system: Any, folder: str) -> Iterator[str]:
     from pyarrow.fs import FileSelector, FileType
 
-    entries = system.get_file_info(FileSelector(folder, recursive=True, allow_not_found=True))
+    selected = FileSelector(folder, recursive=True, allow_not_found=True)
+    entries = retried(lambda: system.get_file_info(selected))
     return (str(entry.path) for entry in entries if entry.type == FileType.File)
 
 
@@ -157,57 +172,4 @@ def _parts_match(parts: list[str], patterns: list[str]) -> bool:
         return any(_parts_match(parts[i:], patterns[1:]) for i in range(len(parts)))
     return (
         bool(parts) and fnmatchcase(parts[0], patterns[0]) and _parts_match(parts[1:], patterns[1:])
-    )
-
-
-@lru_cache(maxsize=64)
-def _file_system(address: str) -> tuple[Any, str]:
-    """The Arrow file system that serves an address, and the path there."""
-    pa = arrow()
-    from pyarrow import fs
-
-    protocol = address.partition("://")[0].lower()
-    try:
-        if protocol == "file":
-            system, path = fs.FileSystem.from_uri(address)
-            return system, str(path)
-        return _through_fsspec(address)
-    except ImportError as error:
-        if protocol != "s3":
-            raise _not_installed(address, protocol, error) from error
-    except ValueError as error:  # a protocol that fsspec does not know
-        raise SourceError(f"cannot open {address}: {error}") from error
-    except Exception as error:
-        raise _unreachable(address, error) from error
-    try:  # Arrow reads S3 by itself
-        system, path = fs.FileSystem.from_uri(address)
-    except (pa.ArrowInvalid, NotImplementedError) as error:
-        raise _not_installed(address, protocol, error) from error
-    except Exception as error:
-        raise _unreachable(address, error) from error
-    return system, str(path)
-
-
-def _through_fsspec(address: str) -> tuple[Any, str]:
-    from fsspec.core import url_to_fs
-    from pyarrow.fs import FSSpecHandler, PyFileSystem
-
-    system, path = url_to_fs(address)
-    return PyFileSystem(FSSpecHandler(system)), str(path)
-
-
-def _not_installed(address: str, protocol: str, error: Exception) -> SourceError:
-    packages = f"fsspec and {PACKAGES[protocol]}" if protocol in PACKAGES else "fsspec"
-    names = packages.replace(" and ", " ")
-    return SourceError(
-        f"cannot open {address}: {protocol}:// needs {packages} ({error}); pip install {names}, or "
-        "copy the file to this machine"
-    )
-
-
-def _unreachable(address: str, error: Exception) -> SourceError:
-    lines = str(error).strip().splitlines()
-    return SourceError(
-        f"cannot open {address}: {lines[0] if lines else type(error).__name__}; check the address, "
-        "the network and your credentials, or copy the file to this machine"
     )

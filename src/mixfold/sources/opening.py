@@ -24,6 +24,7 @@ from mixfold.sources.location import Location, RemoteFile, size_of
 from mixfold.sources.object_source import source_for
 from mixfold.sources.optional_arrow import arrow
 from mixfold.sources.paths import Paths, expand, kind_of_file
+from mixfold.sources.remote_files import RemoteFiles
 from mixfold.sources.table import Codes, Selection
 
 
@@ -72,7 +73,7 @@ def dict_as_table(data: Any) -> Any:
 
 def is_paths(data: Any) -> bool:
     """Whether `data` is a path, a list of nothing but paths, or files with options."""
-    if isinstance(data, str | Path | RemoteFile | CsvFiles):
+    if isinstance(data, str | Path | RemoteFile | RemoteFiles | CsvFiles):
         return True
     is_list = isinstance(data, list | tuple) and len(data) > 0
     return is_list and all(isinstance(item, str | Path | RemoteFile) for item in data)

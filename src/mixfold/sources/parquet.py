@@ -22,6 +22,7 @@ class Parquet(TableFile):
     """
 
     suffixes: ClassVar[tuple[str, ...]] = (".parquet", ".pq")
+    in_parallel: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -50,7 +51,7 @@ class Parquet(TableFile):
         import pyarrow.parquet
 
         if isinstance(self.path, RemoteFile):  # few large requests are faster than many small ones
-            return pyarrow.parquet.ParquetFile(self.path.open(), pre_buffer=True)
+            return pyarrow.parquet.ParquetFile(self.path.open_parallel(), pre_buffer=True)
         return pyarrow.parquet.ParquetFile(self.path, pre_buffer=False)
 
     @property

@@ -11,6 +11,7 @@ from typing import Any
 
 from mixfold.core.errors import SourceError
 from mixfold.core.registry import find_all
+from mixfold.sources._file_systems import Options
 from mixfold.sources.location import (
     Location,
     RemoteFile,
@@ -18,8 +19,9 @@ from mixfold.sources.location import (
     expand_address,
     is_address,
 )
+from mixfold.sources.remote_files import RemoteFiles
 
-Paths = str | Location | Sequence[str | Location]
+Paths = str | Location | RemoteFiles | Sequence[str | Location]
 
 
 def expand(paths: Paths, suffixes: tuple[str, ...] | None = None) -> list[Location]:
@@ -34,6 +36,9 @@ def expand(paths: Paths, suffixes: tuple[str, ...] | None = None) -> list[Locati
         kind = kind_of_file(path)
         return kind is not None and (suffixes is None or path.name.lower().endswith(suffixes))
 
+    if isinstance(paths, RemoteFiles):
+        options = Options(paths.storage_options)
+        return [f for one in paths.addresses for f in expand_address(one, is_wanted, options)]
     given = [paths] if isinstance(paths, str | Path | RemoteFile) else list(paths)
     return [file for path in given for file in _expand(path, is_wanted)]
 

@@ -163,7 +163,7 @@ def _columns(survey: Survey, distances: Array, bound: float) -> list[Block]:
         ["Column", "Largest difference", "At most by chance", "Agrees"],
         rows,
         words=(0, 3),
-        more=f"{counted(left, 'column')} that differ less are left out." if left else "",
+        more=f"Not shown: {counted(left, 'column')} with smaller differences." if left else "",
     )
     return [Paragraph(words, role), table]
 

@@ -100,7 +100,7 @@ def _averages(survey: Survey, order: list[int]) -> Details:
     columns = ranked_columns(survey)[:most]
     rows = [[survey.columns[j].name, *(average(survey, k, j) for k in order)] for j in columns]
     left = len(survey.columns) - len(columns)
-    more = f"{counted(left, 'column')} in which components differ less are left out." * (left > 0)
+    more = f"Not shown: {counted(left, 'column')} with smaller differences." * (left > 0)
     table = Table(
         "Mean ± standard deviation in each component, or the most frequent category",
         ["Column", *(survey.names[k] for k in order)],

@@ -48,6 +48,6 @@ class Rows(Section):
             found += [level_bars(survey, j) for j in levels[:MOST_LEVEL_BARS]]
             left = len(levels) - MOST_LEVEL_BARS
             if left > 0:
-                words = f"{counted(left, 'column')} of categories that differ less are not drawn."
-                found.append(Paragraph(words))
+                words = f"Not drawn: {counted(left, 'column')} of categories"
+                found.append(Paragraph(f"{words} with smaller differences."))
         return [block for block in found if block is not None]

@@ -9,13 +9,14 @@ import numpy as np
 
 from mixfold.core.errors import MixfoldError
 from mixfold.core.rows import Array
+from mixfold.models.conditioning import unusualness
 from mixfold.report._blocks import Block, Paragraph, Table
 from mixfold.report._survey import Survey, as_rows
 from mixfold.report._texts import number
 from mixfold.report.section import Section
 
 MOST_REASONS = 3
-SURPRISING = -2.0  # nats; a cell as probable as this is not worth a mention
+SURPRISING = 2.0  # nats below the usual; a cell that is more probable is not worth a mention
 MOST_COLUMNS = 128  # the density is evaluated without each of them; more would take minutes
 
 
@@ -51,41 +52,41 @@ def _reasons(survey: Survey) -> list[str]:
     found = _explained(survey, x)
     if found is None:
         return [_far_columns(survey, i) for i in range(len(x))]
-    contributions, suggested = found
+    unusual, suggested = found
     return [
         _sentence(survey, row, own, other)
-        for row, own, other in zip(x, contributions, suggested, strict=True)
+        for row, own, other in zip(x, unusual, suggested, strict=True)
     ]
 
 
 def _explained(survey: Survey, x: Array) -> tuple[Array, Array] | None:
-    """Contributions of cells, and values that the other cells suggest; None where not possible."""
+    """How unusual cells are, and values that the other cells suggest; None where not possible."""
     mixture = survey.mixture
-    if not hasattr(mixture, "explain") or x.shape[1] > MOST_COLUMNS:
+    if not hasattr(mixture, "impute") or survey.model.has_noise or x.shape[1] > MOST_COLUMNS:
         return None
     try:
-        contributions = np.asarray(mixture.explain(as_rows(x, survey)), dtype=np.float64)
+        unusual = np.array([unusualness(survey.model, mixture.params_, row) for row in x])
         suggested = np.full(x.shape, np.nan)
-        for j in set(_lowest(contributions).ravel().tolist()):
+        for j in set(_highest(unusual).ravel().tolist()):
             holes = x.copy()
             holes[:, j] = np.nan
             filled = mixture.impute(as_rows(holes, survey))
             suggested[:, j] = np.asarray(filled, dtype=np.float64)[:, j]
     except MixfoldError:  # families of dependent columns, or noise
         return None
-    return contributions, suggested
+    return unusual, suggested
 
 
-def _lowest(contributions: Array) -> np.ndarray:
-    """The columns of the smallest contributions of each row."""
-    filled = np.where(np.isnan(contributions), np.inf, contributions)
-    return np.argsort(filled, axis=1, kind="stable")[:, :MOST_REASONS]
+def _highest(unusual: Array) -> np.ndarray:
+    """The most unusual columns of each row."""
+    filled = np.where(np.isnan(unusual), -np.inf, unusual)
+    return np.argsort(-filled, axis=1, kind="stable")[:, :MOST_REASONS]
 
 
-def _sentence(survey: Survey, row: Array, contributions: Array, suggested: Array) -> str:
+def _sentence(survey: Survey, row: Array, unusual: Array, suggested: Array) -> str:
     parts: list[str] = []
-    for j in _lowest(contributions[None])[0]:
-        if not contributions[j] < SURPRISING and parts:
+    for j in _highest(unusual[None])[0]:
+        if not unusual[j] > SURPRISING and parts:
             break
         column = survey.columns[int(j)]
         scale = float(survey.profiles.whole_deviations[j])

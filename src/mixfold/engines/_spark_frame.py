@@ -1,0 +1,206 @@
+"""Spark DataFrames, whose rows are read by executors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from math import sqrt
+from typing import Any, NoReturn
+
+import numpy as np
+
+from mixfold.core.engine import Folded, Work, tree
+from mixfold.core.errors import ClusterError, InvalidInputError
+from mixfold.core.rows import Rows
+from mixfold.core.source import Drawn, Source
+from mixfold.engines._spark_columns import PLACE, Reader, quoted, reader_of
+from mixfold.engines._spark_errors import on_spark
+from mixfold.engines._spark_tasks import (
+    BLOCKS,
+    MERGED,
+    STATES,
+    block,
+    draw_blocks,
+    fold_blocks,
+    join_draws,
+    merge_states,
+    n_merged,
+    pack,
+    raise_first,
+    told,
+)
+from mixfold.sources.table import Codes
+
+MOST_TO_DRIVER = 32
+"""States that the driver receives and merges; executors merge more than these among themselves."""
+
+DEVIATIONS = 10.0  # more rows are drawn than expected, so that there are never too few
+
+
+class Collection(Source):
+    """The partitions of a DataFrame.
+
+    Rows are read from blocks of numbers, which are computed once and cached while a model is
+    fitted, so that the cost of a pass does not depend on how the DataFrame is computed.
+    """
+
+    engine = "spark"
+    can_join_partitions = False  # every task reads one
+
+    def __init__(self, data: Any, reader: Reader) -> None:
+        self.reader, self.columns = reader, reader.names
+        some = data.select(*map(quoted, reader.read))
+        self.packed = some.mapInArrow(partial(pack, reader), BLOCKS)
+        self._lengths: dict[int, int] | None = None
+
+    @property
+    def d(self) -> int:
+        return self.reader.d
+
+    @property
+    def length(self) -> int | None:
+        return None if self._lengths is None else sum(self._lengths.values())
+
+    @property
+    def is_remote_readable(self) -> bool:
+        return True
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        with on_spark():
+            self.packed = self.packed.persist()
+        try:
+            self.lengths()
+            yield
+        finally:
+            with on_spark():
+                self.packed.unpersist()
+
+    def lengths(self) -> dict[int, int]:
+        """The number of rows of each partition that has any."""
+        if self._lengths is None:
+            from pyspark.sql import functions as f
+
+            with on_spark():
+                found = (
+                    self.packed.groupBy("part")
+                    .agg(f.sum("n").alias("n"), f.first("error", True).alias("error"))
+                    .collect()
+                )
+            raise_first(row["error"] for row in found)
+            self._lengths = {row["part"]: row["n"] for row in sorted(found) if row["n"]}
+        if not self._lengths:
+            raise InvalidInputError(f"{PLACE} has no rows: at least one is needed")
+        return self._lengths
+
+    def partitions(self, length: int | None = None) -> Sequence[Source]:
+        return [Partition(self, number) for number in self.lengths()]
+
+    def blocks(self, start: int = 0, length: int | None = None) -> Iterator[Rows]:
+        with on_spark():
+            packed = self.packed.toLocalIterator()
+        for rows in self.read(packed):
+            skip = min(start, len(rows))
+            start -= skip
+            if skip < len(rows):
+                yield rows.cut(skip, len(rows))
+
+    def read(self, packed: Iterable[Any]) -> Iterator[Rows]:
+        """The rows of blocks, in the memory of the driver."""
+        with on_spark():
+            for row in packed:
+                raise_first([row["error"]])
+                yield block(self.d, row["n"], row["float32"], row["x"], row["weight"])
+
+    def sample(self, n: int, rng: np.random.Generator) -> Rows:
+        """A uniform sample of all rows, which depends on how they are divided into partitions."""
+        seed, total = int(rng.integers(2**63)), sum(self.lengths().values())
+        most = (n + DEVIATIONS * sqrt(n) + DEVIATIONS**2) / total
+        draw = partial(draw_blocks, n, most, seed, self.d, self._shards)
+        drawn: Drawn = self._merged(draw, partial(join_draws, n))
+        return drawn.rows
+
+    def reduce(self, work: Work[Folded], before: object) -> Folded:
+        """The merged result of all partitions."""
+        fold = partial(fold_blocks, work, before, self.d, self._shards)
+        folded: Folded = self._merged(fold, partial(work.merge, before))
+        return folded
+
+    @property
+    def _shards(self) -> dict[int, int]:
+        """The number of the shard of each partition."""
+        return {number: shard for shard, number in enumerate(self.lengths())}
+
+    def _merged(self, task: Any, join: Any) -> Any:
+        return merged(self.packed.mapInArrow(task, STATES), len(self.lengths()), join)
+
+
+class Partition(Source):
+    """One partition of a DataFrame."""
+
+    engine = "spark"
+
+    def __init__(self, collection: Collection, number: int) -> None:
+        self.collection, self.number = collection, number
+        self.columns = collection.columns
+
+    @property
+    def d(self) -> int:
+        return self.collection.d
+
+    def recipe(self) -> NoReturn:
+        raise InvalidInputError(
+            "X is a Spark DataFrame, whose rows only Spark reads: leave cluster out"
+        )
+
+    def blocks(self, start: int = 0, length: int | None = None) -> Iterator[Rows]:
+        assert start == 0
+        with on_spark():
+            packed = self.collection.packed.where(f"part = {self.number}").collect()
+        yield from self.collection.read(packed)
+
+
+def open_frame(
+    data: Any, columns: Sequence[str] | None, weight: str | None, codes: Codes | None
+) -> Collection:
+    """A source over a DataFrame."""
+    with on_spark():
+        if data.isStreaming:
+            raise InvalidInputError(
+                "X is a streaming DataFrame, which is not learned at once: give the DataFrames of "
+                "writeStream.foreachBatch to partial_fit"
+            )
+        reader = reader_of(data, columns, weight, codes)
+        if codes is not None and codes.grows:
+            for name in [name for name in reader.names if name in codes.values]:
+                codes.codes(name, distinct_values(data, name))
+        return Collection(data, reader)
+
+
+def distinct_values(data: Any, column: str, most: int | None = None) -> Any:
+    """The different values of a column as an Arrow array, sorted, or as many as are wanted."""
+    name = quoted(column)
+    with on_spark():
+        found = data.select(name).dropna().distinct().orderBy(name)
+        table = (found if most is None else found.limit(most)).toArrow()
+    return table.column(0).combine_chunks()
+
+
+def merged(results: Any, n: int, join: Any) -> Any:
+    """The n results of tasks, merged in a tree of which the driver does the upper levels."""
+    from pyspark.sql import functions as f
+
+    with on_spark():
+        while n > MOST_TO_DRIVER:
+            group = f.floor(f.col("number") / f.lit(MERGED)).cast("int")
+            results = results.repartition(n_merged(n), group)
+            results, n = results.mapInArrow(partial(merge_states, join), STATES), n_merged(n)
+        rows = results.collect()
+    found = told(rows)
+    if len(found) != n:
+        raise ClusterError(
+            f"Spark returned the results of {len(found)} partitions of {n}, as the DataFrame is "
+            "not the same whenever it is computed: persist() or checkpoint() it before fit"
+        )
+    return tree([state for _, state in found], join)
