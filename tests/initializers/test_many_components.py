@@ -105,7 +105,7 @@ def test_groups_of_some_components_at_a_time_are_those_of_all(
     labels = rng.integers(150, size=800)
     labels[(labels >= 64) & (labels < 128)] = 2  # so that no row belongs to some of them
     rows = Rows(x, rng.uniform(0.5, 2.0, 800) if weighted else None)
-    model = MixtureModel(family, 150, 3)  # type: ignore[arg-type]
+    model = MixtureModel(family, 150, 3)
     draw = from_groups if isinstance(family, Gaussian) else from_labels
     whole = model.expected(draw(model, rows, labels))
     monkeypatch.setattr(assignment, "MOST_NUMBERS", 1)
@@ -135,10 +135,12 @@ def test_more_rows_than_centres_are_drawn_from(monkeypatch: pytest.MonkeyPatch) 
     assert len(np.unique(drawn)) == 150
 
 
-def started(x: np.ndarray, k: int, **settings: object) -> Mixture:
+def started(x: np.ndarray, k: int, n_threads: int | None = None, noise: bool = False) -> Mixture:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it has not converged
-        return Mixture(Gaussian("diag"), k, learner=START, random_state=0, **settings).fit(x)
+        return Mixture(
+            Gaussian("diag"), k, learner=START, random_state=0, n_threads=n_threads, noise=noise
+        ).fit(x)
 
 
 def test_a_grid_of_many_clusters_is_found_and_bits_do_not_depend_on_threads() -> None:
@@ -164,3 +166,9 @@ def test_many_components_of_counts_and_of_tied_rows() -> None:
     assert np.isfinite(model.score(counts))
     tied = rng.integers(5, size=(2000, 2)).astype(float)  # fewer different rows than components
     assert np.isfinite(started(tied, 260).score(tied))
+
+
+def test_many_components_and_noise() -> None:
+    x, _ = grid(17, 4000)
+    far = np.random.default_rng(1).uniform(-300.0, 400.0, size=(40, 2))
+    assert np.isfinite(started(np.vstack([x, far]), 256, noise=True).score(x))

@@ -22,7 +22,9 @@ MANY = 256  # components, from which the search has a budget
 KINDS, OTHER = ("standardized-k-means", "sphered-k-means", "raw-k-means"), "narrow-groups"
 PILOT, PILOT_ROWS = 100, 8000  # components and rows with which kinds are compared
 PILOT_EM = EM(tol=1e-4, max_iter=8, accelerate=True, criterion="step")
-BUDGET = 1.5e10  # products of rows and parameters in passes of EM: a few seconds of one core
+# Products of rows and parameters in passes of EM, over K: about ten seconds of one core for 300
+# components, three for 1,000. Shorter searches ended lower on tables with 300 components.
+BUDGET = 1.5e13
 WORK_OF_MOVE = 3e7  # to judge a split of a component and unions of others, in the same unit
 FIRST_PASSES, PASSES, LAST_PASSES = 4, 6, 60  # of EM before moves, after each round, in the end
 PART, ROUNDS = 4, 20  # one component in so many is split in a round; the most rounds
@@ -44,7 +46,8 @@ def search_many(
     of moves follow, of many components at once, as far as a budget allows; with very many
     components there are none.
     """
-    budget = BUDGET / (len(sample) * backend.model.n_parameters())  # in passes of EM
+    model = backend.model
+    budget = BUDGET / (model.k * len(sample) * model.n_parameters())  # in passes of EM
     learner = replace(PILOT_EM, tol=1e-5, prior_strength=prior_strength)
     chosen = _best_kinds(backend, kinds, sample, seed, prior_strength)
     chosen = chosen[: max(1, int(budget) // FIRST_PASSES)]
