@@ -50,9 +50,9 @@ class AutoState:
 class Auto(Learner[AutoState]):
     """The best of several initialisations, one pass of mini-batch EM, then accelerated EM.
 
-    With 1000 components or more of families that it serves, and without `prior_strength`, `TruncatedEM` takes the place of
-    accelerated EM. Use it unless there is a reason not to. For `partial_fit`, `learn_one` and
-    sources that can be read only once it is `ReservoirEM`.
+    With 1000 components or more of families that it serves, and without `prior_strength`,
+    `TruncatedEM` takes the place of accelerated EM. Use it unless there is a reason not to. For
+    `partial_fit`, `learn_one` and sources that can be read only once it is `ReservoirEM`.
 
     Parameters
     ----------
