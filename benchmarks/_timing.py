@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import platform
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 
+K = TypeVar("K")
+
 
 def best_alternating(
-    rivals: dict[str, Callable[[], object]],
+    rivals: Mapping[K, Callable[[], object]],
     rounds: int,
     clock: Callable[[], float] = time.perf_counter,
-) -> dict[str, float]:
+) -> dict[K, float]:
     """Seconds of the fastest of `rounds` calls of each rival, called in turn.
 
     A rival that returns a float says itself how many seconds its work has taken. With
@@ -48,3 +53,16 @@ def read_bandwidth() -> float:
     """Bytes per second of summing a large array on one thread."""
     a = np.ones(2**26)
     return a.nbytes / best_alternating({"sum": lambda: [a.sum()]}, 6)["sum"]
+
+
+def processor() -> str:
+    """The processor's name, where Linux tells it, and the number of its cores."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    told = dict(line.split(":", 1) for line in reversed(lines) if ":" in line)
+    told = {name.strip(): value.strip() for name, value in told.items()}
+    name = told.get("model name", platform.processor() or platform.machine())
+    family = f", family {told['cpu family']} model {told['model']}" if "model" in told else ""
+    return f"{name}{family}, {os.cpu_count()} cores"

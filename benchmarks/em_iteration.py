@@ -13,7 +13,13 @@ import numpy as np
 from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_limits
 
-from _timing import best_alternating, matrix_product_peak, passes_of_fit, read_bandwidth
+from _timing import (
+    best_alternating,
+    matrix_product_peak,
+    passes_of_fit,
+    processor,
+    read_bandwidth,
+)
 from mixfold import Mixture
 from mixfold.families.gaussian import Gaussian
 from mixfold.learners.em import EM
@@ -108,7 +114,7 @@ def floor_seconds(n: int, d: int, k: int, covariance: str, peak: float, read: fl
 def main(rounds: int = 7) -> None:
     with threadpool_limits(THREADS):
         peak, read = matrix_product_peak(), read_bandwidth()
-        print(f"matrix product {peak / 1e9:.0f} GF/s, read {read / 1e9:.1f} GB/s\n")
+        print(f"matrix product {peak / 1e9:.0f} GF/s, read {read / 1e9:.1f} GB/s; {processor()}\n")
         print(
             "| work | mixfold ms | scikit-learn ms | oneDAL ms | over scikit-learn (wanted) "
             "| over oneDAL (wanted) | of roofline |\n|---|---|---|---|---|---|---|"

@@ -2,14 +2,14 @@
 
     python benchmarks/growth.py [--learners em,auto] [--rounds 3] [--picture FILE] [--most 1.0]
 
-Rows are K full Gaussians in d columns, from one point n = 20,000, d = 8, K = 8 along each axis. A fit
-begins with the true parameters, so that no start is searched, and its time is that of one pass: the
-processor time of the fit, divided by the number of times each row was read; the best of several.
-Memory is the peak of what NumPy has allocated during a fit, without the rows. Slopes are those of the
-logarithms over the upper half of an axis, one for doubling with doubling. Beside them stands what theory
-gives: time n K d^2 and memory K d^2, and K numbers for each row where a learner keeps
-responsibilities. Workers are threads of Dask in this process, of which the total time must not
-grow. `--most 0.25` ends the axes at a quarter of their lengths.
+Rows are K full Gaussians in d columns, along each axis from the point n = 20,000, d = 8, K = 8. A
+fit begins with the true parameters, so that no start is searched, and its time is that of one pass:
+the processor time of the fit, divided by the number of times each row was read; the best of
+several. Memory is the peak of what NumPy has allocated during a fit, without the rows. Slopes are
+those of the logarithms over the upper half of an axis, one for doubling with doubling. Beside them
+stands what theory gives: time n K d^2 and memory K d^2, for each row K numbers where a learner
+keeps responsibilities, and no K in the time of "truncated-em". Workers are threads of Dask in this
+process, whose total time must not grow. `--most 0.25` ends the axes at a quarter of their lengths.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ AXES = {
     "K": [2, 4, 8, 16, 32, 64, 128],
     "workers": [1, 2, 4, 8],
 }
-PASSES = {"em": 3, "k-mle": 3, "incremental-em": 3, "mini-batch-em": 3}
+PASSES = {"em": 3, "k-mle": 3, "incremental-em": 3, "mini-batch-em": 3, "truncated-em": 3}
 LEARNERS = [
     "em",
     "auto",
@@ -46,8 +46,9 @@ LEARNERS = [
     "moment-matching",
     "online-vb",
     "k-mle",
+    "truncated-em",
 ]
-KEEPS_ROWS = ("incremental-em",)  # K numbers for each
+KEEPS_ROWS = ("incremental-em", "truncated-em")  # K numbers for each, or a few
 SHARED = ("em", "auto", "mini-batch-em", "online-em", "moment-matching", "online-vb", "k-mle")
 ROWS_OF_WORKERS = 80_000
 MIB = 2**20
@@ -60,7 +61,8 @@ def theory(learner: str, axis: str) -> tuple[float, float | None]:
     if axis == "workers":
         return 0.0, None
     memory = {"n": 1.0 if learner in KEEPS_ROWS else 0.0, "d": 2.0, "K": 1.0}
-    return {"n": 1.0, "d": 2.0, "K": 1.0}[axis], memory[axis]
+    of_components = 0.0 if learner == "truncated-em" else 1.0
+    return {"n": 1.0, "d": 2.0, "K": of_components}[axis], memory[axis]
 
 
 def example(n: int, d: int, k: int) -> tuple[np.ndarray, MixtureParams]:
@@ -70,24 +72,22 @@ def example(n: int, d: int, k: int) -> tuple[np.ndarray, MixtureParams]:
     return family.sample(params.components, rng.integers(k, size=n), rng), params
 
 
-def fit_once(learner: str, x: Any, params: MixtureParams, cluster: str | None = None) -> Mixture:
+def fit_once(learner: str, x: Any, params: MixtureParams) -> Mixture:
     """A fit with as many passes as the learner is given here."""
     k, most = len(params.weights), PASSES.get(learner)
-    model = Mixture(
-        "gaussian", k, learner=learner, init=params, max_iter=most, n_threads=1, cluster=cluster
-    )
+    model = Mixture("gaussian", k, learner=learner, init=params, max_iter=most, n_threads=1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of components that end up at a limit
         return model.fit(x)
 
 
-def seconds_per_pass(learner: str, x: Any, params: Any, rounds: int, n: int, cluster: Any) -> float:
+def seconds_per_pass(learner: str, x: Any, params: Any, rounds: int, n: int) -> float:
     """The least processor time of a pass."""
-    found = []
+    found = list[float]()
     for _ in range(rounds):
         gc.collect()
         began = time.process_time()
-        model = fit_once(learner, x, params, cluster)
+        model = fit_once(learner, x, params)
         found.append((time.process_time() - began) * n / model.n_seen_)
     return min(found)
 
@@ -109,7 +109,7 @@ def along(learner: str, axis: str, sizes: Sequence[int], rounds: int) -> Points:
         at = {**BASE, axis: size}
         x, params = example(at["n"], at["d"], at["K"])
         fit_once(learner, x[: len(x) // 4], params)  # imports, and caches of the machine
-        seconds = seconds_per_pass(learner, x, params, rounds, len(x), None)
+        seconds = seconds_per_pass(learner, x, params, rounds, len(x))
         found[size] = seconds, peak_bytes(learner, x, params)
     return found
 
@@ -123,14 +123,13 @@ def with_workers(learner: str, sizes: Sequence[int], rounds: int) -> Points:
     found: Points = {}
     for size in sizes:
         settings: dict[str, Any] = {"processes": False, "dashboard_address": None}
-        with LocalCluster(n_workers=size, threads_per_worker=1, **settings) as cluster:
-            with Client(cluster):
-                rows = dask.array.from_array(x, chunks=(len(x) // 16, x.shape[1])).persist()
-                fit_once(learner, rows, params)
-                found[size] = (
-                    seconds_per_pass(learner, rows, params, rounds, len(x), None),
-                    float("nan"),
-                )
+        with (
+            LocalCluster(n_workers=size, threads_per_worker=1, **settings) as cluster,
+            Client(cluster),
+        ):
+            rows = dask.array.from_array(x, chunks=(len(x) // 16, x.shape[1])).persist()
+            fit_once(learner, rows, params)
+            found[size] = seconds_per_pass(learner, rows, params, rounds, len(x)), float("nan")
     return found
 
 
@@ -190,11 +189,16 @@ def draw(found: dict[tuple[str, str], Points], path: Path) -> None:
             sizes = np.array(sorted(found[shown[0]]), dtype=float)
             middle = np.median([1e3 * found[key][sizes[-1]][0] for key in shown])
             line = middle * (sizes / sizes[-1]) ** expected
-            panels[0, column].loglog(sizes, line, "k--", lw=1, label=f"slope {expected:g}")
+            panels[0, column].loglog(sizes, line, "k--", lw=1, label="theory")
+        for row in panels[:, column]:  # after all lines, which set ticks of their own
+            row.set_xticks(AXES[axis], [f"{size:,}" for size in AXES[axis]])
+            row.xaxis.set_minor_formatter("")
     panels[0, 0].set_ylabel("processor time of a pass, ms")
     panels[1, 0].set_ylabel("peak of NumPy's memory, MiB")
     panels[1, -1].axis("off")
-    panels[0, 0].legend(fontsize=8)
+    handles, labels = panels[0, 0].get_legend_handles_labels()
+    panels[1, -1].legend(handles[:-1], labels[:-1], loc="center", frameon=False)
+    panels[1, -1].set_title("dashed: 1 in n and K, 2 in d, 0 in workers", y=0.0, fontsize=9)
     figure.savefig(path, dpi=80)
 
 

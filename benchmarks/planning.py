@@ -2,12 +2,12 @@
 
     python benchmarks/planning.py [--rounds 5] [--passes 20] [--picture FILE]
 
-Measured here, on one thread, through the functions that workers run (`fitting.sharded_pass.Folding`):
-the processor time of a row in the E-step of EM, of merging eight states, of writing and reading a state,
-and of an M-step; the bytes of states, of a task's description, and of the results; the time that Dask's
-scheduler spends on a task, in this process. Assumed, and printed: network, disks, stragglers and
-failures. From these come the time of a pass over 1e12 rows on 1000 workers, by formula, and by a
-simulation of the tree of `core.engine.tree` for up to 10,000 workers, event by event.
+Measured here, on one thread, through the functions that workers run (`Folding` of
+`fitting.sharded_pass`): the processor time of a row in the E-step of EM, of merging eight states,
+of writing and reading a state, and of an M-step; the bytes of states, of the description of a task,
+and of results; the time that Dask spends on a task, scheduler and worker together. Assumed, and
+printed, are network, disks, stragglers and failures. From these come the time of a pass over 1e12
+rows on 1000 workers, and a simulation of the tree of `core.engine.tree` for up to 10,000 workers.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import heapq
 import pickle
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -33,10 +34,12 @@ from mixfold.engines.dask import graph
 from mixfold.families.gaussian import Gaussian
 from mixfold.fitting.sharded_pass import Folding
 from mixfold.learners.em import EM
+from mixfold.models.mixture_model import MixtureModel, MixtureParams
 from mixfold.sources.array_source import ArraySource
-from mixfold.testing.families import example_mixture
+from mixfold.sources.opening import open_source
 
 SHAPES = [(8, 10), (100, 50), (64, 200)]  # K and d
+MOST_SIMULATED = 10**5
 ROWS, WORKERS, CELL = 1e12, 1000, 4  # of the plan, and bytes of a number
 
 
@@ -86,8 +89,8 @@ def least(work: Callable[[], object], rounds: int) -> float:
 
 def measure(k: int, d: int, task: float, rounds: int) -> Costs:
     """The costs of EM for full Gaussians."""
-    rng, n = np.random.default_rng(0), max(2000, 40_000_000 // (k * d * d))
-    model, params, x = example_mixture(Gaussian(), k, d, n, rng)
+    rng, n = np.random.default_rng(0), max(2**14, 40_000_000 // (k * d * d))
+    model, params, x = overlapping(k, d, n, rng)
     learner = EM()
     backend = Threads(model, 1)
     state = learner.init(backend, params)
@@ -115,10 +118,23 @@ def measure(k: int, d: int, task: float, rounds: int) -> Costs:
     )
 
 
+def overlapping(k: int, d: int, n: int, rng: np.random.Generator) -> tuple[Any, Any, np.ndarray]:
+    """A mixture, its parameters, and rows that belong to many components: none is skipped."""
+    family = Gaussian()
+    drawn = family.example(k, d, rng)
+    same_scale = np.repeat(drawn.scale[:1], k, axis=0)
+    alike = replace(drawn, means=drawn.means / 30.0, scale=same_scale)
+    params = MixtureParams(np.full(k, 1.0 / k), alike)
+    x = family.sample(params.components, rng.integers(k, size=n), rng)
+    return MixtureModel(family, k, d), params, x
+
+
 def bytes_of_a_task(parts: int = 512) -> float:
     """Bytes of the description of a task, of a graph of partitions of a file."""
-    source = ArraySource(np.zeros((1, 1)))
-    made = dict(graph(None, [[source]] * parts).__dask_graph__())
+    with tempfile.TemporaryDirectory() as folder:
+        np.save(file := Path(folder) / "rows.npy", np.zeros((parts, 1)))
+        shards = [[part] for part in open_source(file).partitions(1)]
+        made = dict(graph(None, shards).__dask_graph__())
     return len(cloudpickle.dumps(made)) / len(made)
 
 
@@ -126,14 +142,15 @@ def seconds_of_a_task(tasks: int = 2000) -> float:
     """The processor time of a task that does nothing, of the scheduler and a worker."""
     from distributed import Client, LocalCluster
 
-    with LocalCluster(
-        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
-    ) as local:
-        with Client(local) as client:
-            client.gather(client.map(abs, range(100)))
-            began = time.process_time()
-            client.gather(client.map(abs, range(-tasks, 0)))
-            return (time.process_time() - began) / tasks
+    settings: dict[str, Any] = {"processes": False, "dashboard_address": None}
+    with (
+        LocalCluster(n_workers=1, threads_per_worker=1, **settings) as local,
+        Client(local) as client,
+    ):
+        client.gather(client.map(abs, range(100)))
+        began = time.process_time()
+        client.gather(client.map(abs, range(-tasks, 0)))
+        return (time.process_time() - began) / tasks
 
 
 def n_merges(leaves: int) -> int:
@@ -156,9 +173,9 @@ def simulated(
 ) -> float:
     """Seconds of a pass: partitions in order, whichever worker is free, and a tree of merges.
 
-    The scheduler hands out one task at a time. A merge begins when the last of its parts has ended and
-    all have arrived one after the other at the machine of the first. A worker that fails is replaced by
-    the next free one, once that is noticed.
+    The scheduler hands out one task at a time. A merge begins when the last of its parts has ended
+    and all have arrived, one after the other, at the machine of the first. What a worker had begun
+    when it failed is begun again, once that is noticed.
     """
     rng = np.random.default_rng(seed)
     send = cluster.latency + costs.result / cluster.bandwidth + costs.copy
@@ -183,15 +200,16 @@ def simulated(
         for first in range(0, len(level), FAN_IN):
             own_parts = level[first : first + FAN_IN]
             scheduler += costs.task
-            arrived = max(max(own_parts), scheduler) + (len(own_parts) - 1) * send
+            arrived = max(*own_parts, scheduler) + (len(own_parts) - 1) * send
             joined.append(arrived + costs.merge * len(own_parts) / FAN_IN)
-        # merges of a level are handed out when their parts are ready, not before
         level = joined
     return level[0] + send + costs.maximize
 
 
 def pass_of(costs: Costs, cluster: Cluster, rows: float, workers: int, parts: int) -> float:
-    """The mean of five simulated passes."""
+    """The mean of five simulated passes; of very many partitions, the slower of two things."""
+    if parts > MOST_SIMULATED:
+        return max(rows * costs.row / workers, (parts + n_merges(parts)) * costs.task)
     return float(np.mean([simulated(costs, cluster, rows, workers, parts, s) for s in range(5)]))
 
 
@@ -204,7 +222,7 @@ def default_parts(rows: float, d: int) -> int:
 
 
 def parts_for(costs: Costs, rows: float, workers: int, most: int = 32) -> int:
-    """Partitions so large that a task takes a hundred times its overhead, from one to `most` each."""
+    """Partitions, 1 to `most` a worker, such that a task takes a hundred times its overhead."""
     tasks = rows * costs.row / (100.0 * costs.task)
     return workers * int(np.clip(tasks / workers, 1, most))
 
@@ -277,9 +295,8 @@ def print_short_passes(c: Costs, cluster: Cluster) -> None:
         ideal = 1e11 / workers * max(c.row, c.d * CELL / cluster.disk)
         only_tree = pass_of(replace(c, task=0.0), cluster, 1e-9, workers, workers)
         whole = pass_of(c, cluster, 1e11, workers, workers)
-        print(
-            f"| {workers:,} | {ideal:.2f} | {only_tree:.2f} | {whole:.2f} | {100 * ideal / whole:.0f}% |"
-        )
+        share = 100 * ideal / whole
+        print(f"| {workers:,} | {ideal:.2f} | {only_tree:.2f} | {whole:.2f} | {share:.0f}% |")
 
 
 def draw(found: list[tuple[int, float, float]], path: Path) -> None:

@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 import warnings
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,13 @@ def write_rows(folder: Path, n: int) -> None:
             x[label == k] = x[label == k] @ turns[k] + means[k]
         table = pa.table({f"x{j}": x[:, j] for j in range(D)})
         pq.write_table(table, folder / f"{i}.parquet")
+
+
+def write_elsewhere(folder: str, n: int) -> None:
+    """Write rows in another process, whose memory is not that of the driver."""
+    writer = get_context("spawn").Process(target=write_rows, args=(Path(folder), n))
+    writer.start()
+    writer.join()
 
 
 def processor() -> str:
@@ -128,7 +136,7 @@ def received(spark: SparkSession, sizes: list[int]) -> None:
     for n in sizes:
         sent.clear()
         with tempfile.TemporaryDirectory() as folder:
-            write_rows(Path(folder), n)
+            write_elsewhere(folder, n)
             data = spark.read.parquet(folder).repartition(PARTS)
             start = np.random.default_rng(1).normal(size=(K, D))
             Mixture("gaussian", K, learner=EM(tol=0.0, max_iter=2), init=start).fit(data)
@@ -145,7 +153,7 @@ def main() -> None:
     spark = session()
     received(spark, [n // 100, n // 10, n])
     with tempfile.TemporaryDirectory() as folder:
-        write_rows(Path(folder), n)
+        write_elsewhere(folder, n)
         rows = spark.read.parquet(folder).repartition(PARTS).persist()
         rows.count()
         speed(rows, rounds)

@@ -38,6 +38,9 @@ template <class T> int block_vectors(ptrdiff_t per_vector) {
   return int(vectors < least ? least : vectors > most ? most : vectors);
 }
 
+// The most vectors of rows that pruning.hpp takes at once.
+template <class T> inline constexpr int pruned_vectors = 2048 / Simd<T>::lanes;
+
 template <class T> MIXFOLD_INLINE T* copy_as(T* out, const double* values, ptrdiff_t count) {
   for (ptrdiff_t i = 0; i < count; ++i) out[i] = T(values[i]);
   return out + count;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "active.hpp"
+#include "expectation.hpp"
 #include "reduction.hpp"
 #include "separable.hpp"
 
@@ -49,23 +50,36 @@ template <class T> class DiagonalDensity : public NoBaseMeasure<T> {
 // Few coordinates: rows along the lanes throughout.
 template <class T> class Diagonal : public DiagonalDensity<T> {
  public:
-  explicit Diagonal(const Gaussians& g) : DiagonalDensity<T>(g), tiles_(g.d, tile) {
-    active_ = scratch_of<int>(Slot::active, block_vectors<T>(this->per_vector()));
+  explicit Diagonal(const Gaussians& g) : DiagonalDensity<T>(g), g_(g), tiles_(g.d, tile) {
+    const int vectors = block_vectors<T>(this->per_vector());
+    active_ = scratch_of<int>(Slot::active,
+                              vectors > pruned_vectors<T> ? vectors : pruned_vectors<T>);
   }
 
   void accumulate(const Block<T>& block, double* result) const {
-    const int d = block.d;
-    for (int k = 0; k < block.components; ++k, result += 1 + 2 * d) {
-      const T* const r = block.joint + k * block.stride;
-      const Active found = find_active<S>(r, block.vectors, active_);
-      result[0] += found.weight;
-      if (found.count == 0) continue;
-      for (int t = 0; t < tiles_.count; ++t)
-        with_constant<tile>(tiles_.size(t), [&](auto size) {
-          accumulate_tile<decltype(size)::value>(block, k, tiles_.begin(t), found.count,
-                                                 result + 1);
-        });
-    }
+    for (int k = 0; k < block.components; ++k)
+      accumulate_of(k, block.x, block.joint + k * block.stride, block.vectors,
+                    result + k * sums_per_component());
+  }
+
+  // What pruning.hpp asks for.
+  static constexpr bool diagonal = true;
+  const Gaussians& parameters() const { return g_; }
+  int operations() const { return 6 * g_.d; }
+  ptrdiff_t sums_per_component() const { return 1 + 2 * ptrdiff_t(g_.d); }
+
+  void log_joint_of(int k, const T* x, int vectors, T*, T* joint) const {
+    this->density_.log_joint_of(k, x, vectors, joint);
+  }
+
+  void accumulate_of(int k, const T* x, const T* r, int vectors, double* result) const {
+    const Active found = find_active<S>(r, vectors, active_);
+    result[0] += found.weight;
+    if (found.count == 0) return;
+    for (int t = 0; t < tiles_.count; ++t)
+      with_constant<tile>(tiles_.size(t), [&](auto size) {
+        accumulate_tile<decltype(size)::value>(x, r, k, tiles_.begin(t), found.count, result + 1);
+      });
   }
 
  private:
@@ -74,8 +88,8 @@ template <class T> class Diagonal : public DiagonalDensity<T> {
   static constexpr int tile = vector_bytes == 64 ? 6 : 4;
 
   template <int J>
-  void accumulate_tile(const Block<T>& block, int k, int j0, int count, double* result) const {
-    const T* const responsibilities = block.joint + k * block.stride;
+  void accumulate_tile(const T* rows, const T* responsibilities, int k, int j0, int count,
+                       double* result) const {
     Real scale[J], shift[J], s1[J], s2[J];
     MIXFOLD_UNROLL
     for (int j = 0; j < J; ++j) {
@@ -85,7 +99,7 @@ template <class T> class Diagonal : public DiagonalDensity<T> {
     }
     for (int a = 0; a < count; ++a) {
       const int v = active_[a];
-      const T* const x = block.x + (ptrdiff_t(v) * block.d + j0) * S::lanes;
+      const T* const x = rows + (ptrdiff_t(v) * g_.d + j0) * S::lanes;
       const Real r = S::load(responsibilities + v * S::lanes);
       MIXFOLD_UNROLL
       for (int j = 0; j < J; ++j) {
@@ -96,9 +110,10 @@ template <class T> class Diagonal : public DiagonalDensity<T> {
       }
     }
     add_lane_sums<S>(s1, result + j0);
-    add_lane_sums<S>(s2, result + block.d + j0);
+    add_lane_sums<S>(s2, result + g_.d + j0);
   }
 
+  const Gaussians g_;
   Tiling tiles_;
   int* active_;
 };

@@ -7,42 +7,85 @@
 #pragma once
 
 #include "block.hpp"
+#include "pruning.hpp"
 #include "softmax.hpp"
 #include "transpose.hpp"
 
 namespace mixfold::MIXFOLD_ISA {
 
-template <class In, class Family, class Visit>
-void for_each_block(const Rows& rows, const double* weights, Family& family, Visit visit) {
+// Blocks of rows of a table, one at a time, with log joint densities.
+template <class In, class Family> class Blocks {
+ public:
   using T = typename Family::Number;
   using S = Simd<T>;
-  const int size = block_vectors<T>(family.per_vector());
-  const ptrdiff_t capacity = ptrdiff_t(size) * S::lanes;
-  T* const x = scratch_of<T>(Slot::rows, capacity * rows.d);
-  T* const w = scratch_of<T>(Slot::weights, capacity);
-  T* const joint = scratch_of<T>(Slot::joint, capacity * family.components());
-  const Transposer<S, In, T> transpose(rows, family.origin());
-  for (int first = 0; first < rows.n; first += int(capacity)) {
-    const int left = rows.n - first, count = left < capacity ? left : int(capacity);
-    transpose(first, count, x);
-    copy_weights<S>(weights, first, count, w);
+
+  Blocks(const Rows& rows, const double* weights, Family& family)
+      : rows_(rows), weights_(weights), family_(family),
+        capacity_(block_vectors<T>(family.per_vector()) * S::lanes),
+        x_(scratch_of<T>(Slot::rows, ptrdiff_t(capacity_) * rows.d)),
+        w_(scratch_of<T>(Slot::weights, capacity_)),
+        joint_(scratch_of<T>(Slot::joint, ptrdiff_t(capacity_) * family.components())),
+        transpose_(rows, family.origin()) {}
+
+  // The most rows that fit from `first` on.
+  Block<T> load(int first) const {
+    const int left = rows_.n - first, count = left < capacity_ ? left : capacity_;
+    transpose_(first, count, x_);
+    copy_weights<S>(weights_, first, count, w_);
     const int vectors = (count + S::lanes - 1) / S::lanes;
-    const int unit_vectors = weights ? 0 : count / S::lanes;
-    const Block<T> block{vectors, unit_vectors, rows.d,   family.components(), x, w,
-                         joint,   capacity,     first, count};
-    family.log_joint(block);
-    visit(block, first, count);
+    const int unit_vectors = weights_ ? 0 : count / S::lanes;
+    const Block<T> block{vectors, unit_vectors, rows_.d,   family_.components(), x_, w_,
+                         joint_,  capacity_,    first, count};
+    family_.log_joint(block);
+    return block;
   }
+
+ private:
+  const Rows& rows_;
+  const double* weights_;
+  Family& family_;
+  int capacity_;
+  T *x_, *w_, *joint_;
+  const Transposer<S, In, T> transpose_;
+};
+
+template <class In, class Family, class Visit>
+void for_each_block(const Rows& rows, const double* weights, Family& family, Visit visit) {
+  const Blocks<In, Family> blocks(rows, weights, family);
+  for (int first = 0; first < rows.n;) {
+    const auto block = blocks.load(first);
+    visit(block, first, block.count);
+    first += block.count;
+  }
+}
+
+template <class Family, class T>
+void add_block(const Block<T>& block, Family& family, double* result) {
+  result[0] += respond<Simd<T>>(block, family.exists());
+  result[0] += family.log_base_measure(block);
+  family.accumulate(block, result + 1);
 }
 
 template <class In, class Family>
 void expect(const Rows& rows, const double* weights, Family& family, double* result) {
-  using T = typename Family::Number;
-  for_each_block<In>(rows, weights, family, [&](const Block<T>& block, int, int) {
-    result[0] += respond<Simd<T>>(block, family.exists());
-    result[0] += family.log_base_measure(block);
-    family.accumulate(block, result + 1);
-  });
+  const Blocks<In, Family> blocks(rows, weights, family);
+  if constexpr (requires { family.parameters(); }) {
+    Pruning<In, Family> pruning(rows, weights, family);
+    for (int first = 0; first < rows.n;) {
+      first += pruning.add_rows(first, result);
+      if (first == rows.n) break;
+      const auto block = blocks.load(first);
+      add_block(block, family, result);
+      pruning.watch(block);
+      first += block.count;
+    }
+  } else {
+    for (int first = 0; first < rows.n;) {
+      const auto block = blocks.load(first);
+      add_block(block, family, result);
+      first += block.count;
+    }
+  }
   if constexpr (requires { family.finish(result); }) family.finish(result + 1);
 }
 

@@ -1,20 +1,12 @@
 // Families whose sufficient statistic is the row itself: Poisson, exponential.
 #pragma once
 
+#include "expectation.hpp"
 #include "log_factorial.hpp"
 #include "reduction.hpp"
 #include "separable.hpp"
 
 namespace mixfold::MIXFOLD_ISA {
-
-struct InnerProduct {
-  static constexpr int coefficients = 1;
-  static constexpr double scale = 1;
-  template <class S, class Real, class T>
-  static MIXFOLD_INLINE void add(Real& sum, const Real& x, const T* p, int) {
-    sum += x * S::splat(p[0]);
-  }
-};
 
 template <class T> class Linear {
  public:

@@ -15,15 +15,19 @@
 #error "MIXFOLD_ISA must name the instruction set this file is compiled for"
 #endif
 
+// MIXFOLD_INLINE_LAMBDA stands between the parameters of a lambda and its body.
 #if defined(_MSC_VER)
 #define MIXFOLD_INLINE __forceinline
+#define MIXFOLD_INLINE_LAMBDA
 #define MIXFOLD_UNROLL
 #elif defined(MIXFOLD_SANITIZE)
 // With a check of every access, code that is inlined and unrolled takes minutes to compile.
 #define MIXFOLD_INLINE inline
+#define MIXFOLD_INLINE_LAMBDA
 #define MIXFOLD_UNROLL
 #else
 #define MIXFOLD_INLINE inline __attribute__((always_inline))
+#define MIXFOLD_INLINE_LAMBDA __attribute__((always_inline))
 #define MIXFOLD_UNROLL _Pragma("GCC unroll 32")
 #endif
 
@@ -124,6 +128,28 @@ template <class T> MIXFOLD_INLINE T load_number(const T* p) {
   memcpy(&x, p, sizeof x);
   return x;
 #endif
+}
+
+// Copies from[i] to `to`, one after the other, for the bits i < N that are set; returns their number.
+// Up to N numbers from `to` on may change.
+template <int N> MIXFOLD_INLINE int copy_marked(unsigned bits, const int* from, int* to) {
+#if defined(MIXFOLD_VECTOR_EXTENSIONS) && defined(__AVX512VL__)
+  if constexpr (N == 8) {
+    const auto some = _mm256_maskz_compress_epi32(bits, _mm256_loadu_si256((const __m256i*)from));
+    _mm256_storeu_si256((__m256i*)to, some);
+    return __builtin_popcount(bits);
+  }
+  if constexpr (N == 16) {
+    _mm512_storeu_si512(to, _mm512_maskz_compress_epi32(bits, _mm512_loadu_si512(from)));
+    return __builtin_popcount(bits);
+  }
+#endif
+  int count = 0;
+  for (int i = 0; i < N; ++i) {
+    to[count] = from[i];
+    count += bits >> i & 1;
+  }
+  return count;
 }
 
 // The operations of one vector shape; arithmetic itself is written with operators.
@@ -242,6 +268,14 @@ template <class T, int N = vector_bytes / int(sizeof(T))> struct Simd {
     return load(lane);
   }
 
+  static MIXFOLD_INLINE double scalar_sqrt(double x) {
+#if defined(MIXFOLD_VECTOR_EXTENSIONS)
+    return __builtin_sqrt(x);
+#else
+    return ::sqrt(x);
+#endif
+  }
+
   // To within two units in the last place where there is a faster way than to divide.
   static MIXFOLD_INLINE Real reciprocal(const Real& v) {
 #if defined(MIXFOLD_VECTOR_EXTENSIONS) && defined(__AVX512F__)
@@ -290,6 +324,23 @@ template <class T, int N = vector_bytes / int(sizeof(T))> struct Simd {
     memcpy(lane, &mask, sizeof lane);
     for (int i = 0; i < N; ++i) found |= lane[i];
     return found != 0;
+  }
+
+  // Bit i is set where lane i is.
+  static MIXFOLD_INLINE unsigned marked(const Integers& mask) {
+#if defined(MIXFOLD_VECTOR_EXTENSIONS) && defined(__AVX512DQ__)
+    if constexpr (sizeof(Real) == 64 && sizeof(T) == 8) return _mm512_movepi64_mask(__m512i(mask));
+    if constexpr (sizeof(Real) == 64 && sizeof(T) == 4) return _mm512_movepi32_mask(__m512i(mask));
+#endif
+#if defined(MIXFOLD_VECTOR_EXTENSIONS) && defined(__AVX__)
+    if constexpr (sizeof(Real) == 32 && sizeof(T) == 8) return _mm256_movemask_pd(__m256d(mask));
+    if constexpr (sizeof(Real) == 32 && sizeof(T) == 4) return _mm256_movemask_ps(__m256(mask));
+#endif
+    Integer lane[N];
+    unsigned found = 0;
+    memcpy(lane, &mask, sizeof lane);
+    for (int i = 0; i < N; ++i) found |= unsigned(lane[i] != 0) << i;
+    return found;
   }
 
   static MIXFOLD_INLINE int count(const Integers& mask) {
@@ -352,13 +403,6 @@ template <class T, int N = vector_bytes / int(sizeof(T))> struct Simd {
 #endif
   }
 
-  static MIXFOLD_INLINE double scalar_sqrt(double x) {
-#if defined(MIXFOLD_VECTOR_EXTENSIONS)
-    return __builtin_sqrt(x);
-#else
-    return ::sqrt(x);
-#endif
-  }
 };
 
 }  // namespace mixfold::MIXFOLD_ISA

@@ -48,6 +48,20 @@ template <class S, class In, class T> class Transposer {
     }
   }
 
+  // Rows `index[0]`, `index[1]` ... after row `first`, as many as fill whole groups, in ascending
+  // order within each.
+  void gather(int first, const int* index, int count, T* x) const {
+    for (int r = 0; r < count; r += lanes, x += ptrdiff_t(rows_.d) * lanes) {
+      if constexpr (sizeof(In) == sizeof(T)) {
+        if (within_table(first + index[r + lanes - 1])) {
+          squares([&](int i) { return row(first + index[r + i]); }, x);
+          continue;
+        }
+      }
+      for (int lane = 0; lane < lanes; ++lane) put_row(first + index[r + lane], lane, x);
+    }
+  }
+
  private:
   using Real = typename S::Real;
   static constexpr int lanes = S::lanes;
@@ -63,12 +77,16 @@ template <class S, class In, class T> class Transposer {
         if (rows_.d == 2) return few_columns<2>(row(first), x), true;
         if (rows_.d == 4) return few_columns<4>(row(first), x), true;
       }
-      // Squares reach past the end of a row, into the next ones: there must be some.
-      if (rows_.row_stride > 0 &&
-          row(first + lanes - 1) + padded() <= row(rows_.n - 1) + rows_.d)
-        return squares(row(first), x), true;
+      if (within_table(first + lanes - 1))
+        return squares([&](int i) { return row(first + i); }, x), true;
     }
     return false;
+  }
+
+  // Squares reach past the end of a row, into the next ones: there must be some.
+  bool within_table(int i) const {
+    return rows_.column_stride == 1 && rows_.row_stride > 0 &&
+           row(i) + padded() <= row(rows_.n - 1) + rows_.d;
   }
 
   ptrdiff_t padded() const { return ptrdiff_t(rows_.d + lanes - 1) / lanes * lanes; }
@@ -90,11 +108,11 @@ template <class S, class In, class T> class Transposer {
     for (int j = 0; j < D; ++j) put(x, j, v[j]);
   }
 
-  void squares(const In* from, T* x) const {
+  template <class RowAt> MIXFOLD_INLINE void squares(RowAt from, T* x) const {
     for (int j0 = 0; j0 < rows_.d; j0 += lanes) {
       Real v[lanes];
       MIXFOLD_UNROLL
-      for (int i = 0; i < lanes; ++i) v[i] = S::load(from + i * rows_.row_stride + j0);
+      for (int i = 0; i < lanes; ++i) v[i] = S::load(from(i) + j0);
       transpose_square<S>(v);
       const int some = rows_.d - j0;
       MIXFOLD_UNROLL
@@ -104,13 +122,15 @@ template <class S, class In, class T> class Transposer {
   }
 
   void any_group(int first, int filled, T* x) const {
-    for (int lane = 0; lane < filled; ++lane) {
-      const In* const from = row(first + lane);
-      for (int j = 0; j < rows_.d; ++j)
-        x[j * lanes + lane] = T(load_number(from + j * rows_.column_stride)) - origin_[j];
-    }
+    for (int lane = 0; lane < filled; ++lane) put_row(first + lane, lane, x);
     for (int lane = filled; lane < lanes; ++lane)
       for (int j = 0; j < rows_.d; ++j) x[j * lanes + lane] = T(0);
+  }
+
+  void put_row(int i, int lane, T* x) const {
+    const In* const from = row(i);
+    for (int j = 0; j < rows_.d; ++j)
+      x[j * lanes + lane] = T(load_number(from + j * rows_.column_stride)) - origin_[j];
   }
 
   const Rows& rows_;

@@ -18,7 +18,7 @@ template <class T> class Triangular : public NoBaseMeasure<T> {
   using Number = T;
 
   explicit Triangular(const Gaussians& g)
-      : k_(g.components), d_(g.d), p_(d_ * (d_ + 1) / 2), rows_(d_, whiten_tile),
+      : g_(g), k_(g.components), d_(g.d), p_(d_ * (d_ + 1) / 2), rows_(d_, whiten_tile),
         cross_(d_, scatter_tile) {
     // A factor may be padded by the unused corner of each diagonal tile.
     stride_ = d_ + p_ + rows_.count * whiten_tile * (whiten_tile - 1) / 2 + 1;
@@ -26,10 +26,11 @@ template <class T> class Triangular : public NoBaseMeasure<T> {
     copy_as(parameters_, g.origin, d_);
     for (int k = 0; k < k_; ++k) pack(g, k);
     const int vectors = block_vectors<T>(per_vector());
+    const int most = vectors > pruned_vectors<T> ? vectors : pruned_vectors<T>;
     centred_ = scratch_of<T>(Slot::centred, whiten_vectors * d_ * S::lanes);
     whitened_ = scratch_of<T>(Slot::whitened, ptrdiff_t(vectors) * k_ * d_ * S::lanes);
-    weighted_ = scratch_of<T>(Slot::weighted, ptrdiff_t(vectors) * scatter_tile * S::lanes);
-    active_ = scratch_of<int>(Slot::active, vectors);
+    weighted_ = scratch_of<T>(Slot::weighted, ptrdiff_t(most) * scatter_tile * S::lanes);
+    active_ = scratch_of<int>(Slot::active, most);
     exists_ = scratch_of<bool>(Slot::exists, k_);
     for (int k = 0; k < k_; ++k) exists_[k] = g.log_scale[k] > -1.7e308;
   }
@@ -40,23 +41,36 @@ template <class T> class Triangular : public NoBaseMeasure<T> {
   const bool* exists() const { return exists_; }
 
   void log_joint(const Block<T>& block) {
-    for (int k = 0; k < k_; ++k) {
-      int v = 0;
-      for (; v + whiten_vectors <= block.vectors; v += whiten_vectors)
-        whiten<whiten_vectors>(block, k, v);
-      for (; v < block.vectors; ++v) whiten<1>(block, k, v);
-    }
+    for (int k = 0; k < k_; ++k)
+      log_joint_of(k, block.x, block.vectors, whitened_ + k * block.vectors * group(),
+                   block.joint + k * block.stride);
   }
 
   void accumulate(const Block<T>& block, double* result) {
-    for (int k = 0; k < k_; ++k, result += 1 + d_ + p_) {
-      const T* const r = block.joint + k * block.stride;
-      const Active found = find_active<S>(r, block.vectors, active_);
-      result[0] += found.weight;
-      const Scatter scatter{whitened_ + k * block.vectors * group(), weighted_, r,
-                            active_, found.count, d_, result + 1, result + 1 + d_};
-      if (found.count) accumulate_component(scatter);
-    }
+    for (int k = 0; k < k_; ++k)
+      accumulate_of(k, whitened_ + k * block.vectors * group(), block.joint + k * block.stride,
+                    block.vectors, result + k * sums_per_component());
+  }
+
+  // What pruning.hpp asks for; y may be x.
+  static constexpr bool diagonal = false;
+  int operations() const { return d_ * (d_ + 3); }
+  const Gaussians& parameters() const { return g_; }
+  ptrdiff_t sums_per_component() const { return 1 + d_ + p_; }
+
+  void log_joint_of(int k, const T* x, int vectors, T* y, T* joint) {
+    int v = 0;
+    for (; v + whiten_vectors <= vectors; v += whiten_vectors)
+      whiten<whiten_vectors>(k, x + v * group(), y + v * group(), joint + v * S::lanes);
+    for (; v < vectors; ++v) whiten<1>(k, x + v * group(), y + v * group(), joint + v * S::lanes);
+  }
+
+  void accumulate_of(int, const T* y, const T* r, int vectors, double* result) {
+    const Active found = find_active<S>(r, vectors, active_);
+    result[0] += found.weight;
+    const Scatter scatter{y,       weighted_,   r, active_, found.count, d_, result + 1,
+                          result + 1 + d_};
+    if (found.count) accumulate_component(scatter);
   }
 
  private:
@@ -87,19 +101,16 @@ template <class T> class Triangular : public NoBaseMeasure<T> {
     *p = T(g.log_scale[k]);
   }
 
-  template <int V> void whiten(const Block<T>& block, int k, int v) {
+  template <int V> void whiten(int k, const T* x, T* y, T* joint) {
     const T* const mean = parameters_ + d_ + k * ptrdiff_t(stride_);
-    const T* const x = block.x + v * group();
     const T* p = mean + d_;
-    T* const y = whitened_ + (ptrdiff_t(k) * block.vectors + v) * group();
     Real square[V];
     MIXFOLD_UNROLL
     for (int u = 0; u < V; ++u) square[u] = S::zero();
     for (int t = 0; t < rows_.count; ++t)
-      with_constant<whiten_tile>(rows_.size(t), [&](auto size) {
+      with_constant<whiten_tile>(rows_.size(t), [&](auto size) MIXFOLD_INLINE_LAMBDA {
         p = whiten_rows<decltype(size)::value, V>(p, x, mean, rows_.begin(t), y, square);
       });
-    T* const joint = block.joint + k * block.stride + v * S::lanes;
     for (int u = 0; u < V; ++u)
       S::store(joint + u * S::lanes, S::splat(*p) - S::splat(T(0.5)) * square[u]);
   }
@@ -232,6 +243,7 @@ template <class T> class Triangular : public NoBaseMeasure<T> {
     }
   }
 
+  const Gaussians g_;
   int k_, d_, p_;
   Tiling rows_, cross_;
   int stride_;

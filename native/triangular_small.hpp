@@ -10,7 +10,7 @@ template <class T, int D> class TriangularSmall : public NoBaseMeasure<T> {
  public:
   using Number = T;
 
-  explicit TriangularSmall(const Gaussians& g) : k_(g.components) {
+  explicit TriangularSmall(const Gaussians& g) : g_(g), k_(g.components) {
     parameters_ = scratch_of<T>(Slot::parameters, D + ptrdiff_t(k_) * stride);
     exists_ = scratch_of<bool>(Slot::exists, k_);
     copy_as(parameters_, g.origin, D);
@@ -25,31 +25,27 @@ template <class T, int D> class TriangularSmall : public NoBaseMeasure<T> {
   const bool* exists() const { return exists_; }
 
   void log_joint(const Block<T>& block) {
-    for (int k = 0; k < k_; ++k) whiten(block, k);
+    for (int k = 0; k < k_; ++k)
+      log_joint_of(k, block.x, block.vectors, whitened_ + k * block.vectors * D * S::lanes,
+                   block.joint + k * block.stride);
   }
 
   void accumulate(const Block<T>& block, double* result) const {
-    for (int k = 0; k < k_; ++k) accumulate_component(block, k, result + k * (1 + D + P));
+    for (int k = 0; k < k_; ++k)
+      accumulate_of(k, whitened_ + k * block.vectors * D * S::lanes,
+                    block.joint + k * block.stride, block.vectors,
+                    result + k * sums_per_component());
   }
 
- private:
-  using S = Simd<T>;
-  using Real = typename S::Real;
-  static constexpr int P = D * (D + 1) / 2, stride = D + P + 1;
+  // What pruning.hpp asks for; y may be x.
+  static constexpr bool diagonal = false;
+  int operations() const { return D * (D + 3); }
+  const Gaussians& parameters() const { return g_; }
+  static constexpr ptrdiff_t sums_per_component() { return 1 + D + P; }
 
-  void pack(const Gaussians& g, int k) {
-    T* p = copy_as(parameters_ + D + k * stride, g.means + k * D, D);
-    for (int i = 0; i < D; ++i) p = copy_as(p, g.whiten + (k * D + i) * D, i + 1);
-    *p = T(g.log_scale[k]);
-    exists_[k] = g.log_scale[k] > -1.7e308;
-  }
-
-  void whiten(const Block<T>& block, int k) {
+  void log_joint_of(int k, const T* x, int vectors, T* y, T* joint) const {
     const T* const p = parameters_ + D + k * stride;
-    T* const joint = block.joint + k * block.stride;
-    T* y = whitened_ + ptrdiff_t(k) * block.vectors * D * S::lanes;
-    const T* x = block.x;
-    for (int v = 0; v < block.vectors; ++v, x += D * S::lanes, y += D * S::lanes) {
+    for (int v = 0; v < vectors; ++v, x += D * S::lanes, y += D * S::lanes) {
       Real dx[D], square = S::zero();
       MIXFOLD_UNROLL
       for (int j = 0; j < D; ++j) dx[j] = S::load(x + j * S::lanes) - S::splat(p[j]);
@@ -66,14 +62,12 @@ template <class T, int D> class TriangularSmall : public NoBaseMeasure<T> {
     }
   }
 
-  void accumulate_component(const Block<T>& block, int k, double* result) const {
-    const T* const r = block.joint + k * block.stride;
-    const T* y = whitened_ + ptrdiff_t(k) * block.vectors * D * S::lanes;
+  void accumulate_of(int, const T* y, const T* r, int vectors, double* result) const {
     // The weight, the first and the second moments, in the order of the result.
     Real sums[1 + D + P];
     MIXFOLD_UNROLL
     for (int i = 0; i < 1 + D + P; ++i) sums[i] = S::zero();
-    for (int v = 0; v < block.vectors; ++v, y += D * S::lanes) {
+    for (int v = 0; v < vectors; ++v, y += D * S::lanes) {
       const Real rv = S::load(r + v * S::lanes);
       sums[0] += rv;
       Real yv[D];
@@ -90,6 +84,19 @@ template <class T, int D> class TriangularSmall : public NoBaseMeasure<T> {
     add_lane_sums<S>(sums, result);
   }
 
+ private:
+  using S = Simd<T>;
+  using Real = typename S::Real;
+  static constexpr int P = D * (D + 1) / 2, stride = D + P + 1;
+
+  void pack(const Gaussians& g, int k) {
+    T* p = copy_as(parameters_ + D + k * stride, g.means + k * D, D);
+    for (int i = 0; i < D; ++i) p = copy_as(p, g.whiten + (k * D + i) * D, i + 1);
+    *p = T(g.log_scale[k]);
+    exists_[k] = g.log_scale[k] > -1.7e308;
+  }
+
+  const Gaussians g_;
   int k_;
   T *parameters_, *whitened_;
   bool* exists_;

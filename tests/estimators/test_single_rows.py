@@ -96,6 +96,16 @@ def test_a_dict_is_a_row_of_a_table() -> None:
         model.score_one({**row, "colour": "green"})
 
 
+def test_scores_of_a_dict_are_those_of_its_row() -> None:
+    frame = table(300)
+    model = Mixture("auto", 2, random_state=0).fit(frame)
+    cells = frame.iloc[3].to_dict()
+    assert model.score_samples(cells).tolist() == [model.score_one(cells)]
+    for many in (frame.to_dict("list"), frame.to_dict("records")):
+        with pytest.raises(InvalidInputError, match="DataFrame"):
+            model.score_samples(many)
+
+
 def test_cells_that_a_dict_lacks_are_missing() -> None:
     frame = table(300)
     model = Mixture("auto", 2, random_state=0).fit(frame)

@@ -18,6 +18,13 @@ Fault = Callable[[str, str, range], int | None]
 DATE = "Wed, 21 Oct 2026 07:28:00 GMT"
 
 
+class QuietServer(ThreadingHTTPServer):
+    """A server that does not print errors of connections that its clients have closed."""
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        pass
+
+
 class S3Server:
     """Objects by "bucket/key"; `denied` ones are answered with 403, `busy` counts answers of 503.
 
@@ -30,7 +37,7 @@ class S3Server:
         self.busy = 0
         self.fault: Fault | None = None
         self.requests: list[tuple[str, str, range]] = []
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._server = QuietServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
         self.endpoint = f"http://127.0.0.1:{self._server.server_port}"
 

@@ -27,6 +27,10 @@ MASTER = "local[2,3]"
 
 SETTINGS = {
     "spark.driver.memory": "1g",
+    # less compilation, for jobs of a few rows
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
     "spark.sql.shuffle.partitions": "2",

@@ -222,7 +222,7 @@ def test_a_star_import_gives_public_names_and_nothing_else() -> None:
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     classes = {c.__name__ for p in PACKAGES for c in registry.find_all(p).values()}
-    others = {"CsvFiles", "Fixed", "Prior", "bootstrap_test", "datasets"}
+    others = {"CsvFiles", "Fixed", "Prior", "RemoteFiles", "bootstrap_test", "datasets"}
     others |= {"errors", "load", "merge"}
     assert set(done.stdout.split()) == classes | others
 

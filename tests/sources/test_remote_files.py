@@ -164,6 +164,17 @@ def test_s3_is_read_by_arrow_where_s3fs_is_not_installed(
     file_system.cache_clear()
 
 
+@pytest.mark.parametrize("library", ["libjvm", "libhdfs"])
+def test_hdfs_without_hadoop(library: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(address: str, **options: Any) -> Any:
+        raise OSError(f"Unable to load {library}")
+
+    monkeypatch.setattr("fsspec.core.url_to_fs", absent)
+    file_system.cache_clear()
+    with pytest.raises(SourceError, match=rf"hdfs://h/x.csv: Unable to load {library}; .*HADOOP"):
+        Mixture().fit("hdfs://h/x.csv")
+
+
 def test_addresses_that_cannot_be() -> None:
     with pytest.raises(SourceError, match=r"xyz://b/x.csv: Protocol not known: xyz"):
         Mixture().fit("xyz://b/x.csv")

@@ -45,7 +45,12 @@ class SingleRows(Streaming):
         return label if label < evaluator.model.k else -1
 
     def score_samples(self, X: Any) -> Any:
-        """Log-density of every row; a tensor if X is one on a device."""
+        """Log-density of every row; a tensor if X is one on a device.
+
+        A dict of columns is a single row, as in `score_one`.
+        """
+        if type(X) is dict and _is_row(X):
+            return np.array([self.score_one(X)])
         plain = type(X) is np.ndarray and X.dtype == FLOAT64 and X.ndim == 2
         if not plain or self.engine is not None or "feature_names_in_" in self.__dict__:
             return super().score_samples(X)
@@ -144,3 +149,8 @@ class SingleRows(Streaming):
         for name in ("_evaluator", "_on_stream"):
             state.pop(name, None)
         return state
+
+
+def _is_row(cells: dict[Any, Any]) -> bool:
+    """Whether a dict has a single value in every column."""
+    return not any(hasattr(x, "__len__") and not isinstance(x, str) for x in cells.values())

@@ -22,7 +22,7 @@ MANY = 256  # components, from which the search has a budget
 KINDS, OTHER = ("standardized-k-means", "sphered-k-means", "raw-k-means"), "narrow-groups"
 PILOT, PILOT_ROWS = 100, 8000  # components and rows with which kinds are compared
 PILOT_EM = EM(tol=1e-4, max_iter=8, accelerate=True, criterion="step")
-BUDGET = 2.5e10  # products of rows and parameters in passes of EM: about five seconds of one core
+BUDGET = 1.5e10  # products of rows and parameters in passes of EM: a few seconds of one core
 WORK_OF_MOVE = 3e7  # to judge a split of a component and unions of others, in the same unit
 FIRST_PASSES, PASSES, LAST_PASSES = 4, 6, 60  # of EM before moves, after each round, in the end
 PART, ROUNDS = 4, 20  # one component in so many is split in a round; the most rounds

@@ -73,8 +73,9 @@ def params_after_moves(
 ) -> tuple[MixtureParams, int]:
     """Parameters after at most so many moves, and how many there were.
 
-    Of components that are drawn at random, those are split that gain most, and others are merged
-    that lose least, as long as more than `least` nats are expected to be gained by both.
+    Of components that are drawn at random, heavy ones more often, those are split that gain most,
+    and others are merged that lose least, as long as more than `least` nats are expected to be
+    gained by both.
     """
     model = backend.model
     known = memberships(backend, params, rows)
@@ -98,10 +99,12 @@ def _splits(
     rng: np.random.Generator,
 ) -> list[Split]:
     """The best splits of some components that gain enough, those first that gain most."""
-    chosen = np.sort(rng.choice(backend.model.k, number, replace=False, p=params.weights))
+    probability = params.weights / params.weights.sum() + 1.0 / backend.model.k
+    chosen = rng.choice(backend.model.k, number, replace=False, p=probability / 2.0)
     splits = Splits(backend, rows)
     found = [
-        splits.split(k, params, known.of(k), known.log_density, None, rng) for k in chosen.tolist()
+        splits.split(k, params, known.of(k), known.log_density, None, rng)
+        for k in np.sort(chosen).tolist()
     ]
     gained = [each.split for each in found if each is not None and each.split.gain > least]
     return sorted(gained, key=lambda split: -split.gain)

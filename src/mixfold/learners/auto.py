@@ -61,7 +61,8 @@ class Auto(Learner[AutoState]):
         take turns, unless `init` names one. Every ten give one complete fit, which is kept if both
         the log-likelihood and its sum with the log prior, `lower_bound_`, are higher than before.
         So from ten on, more tens never end lower in either. From a sample of 8000 rows or more,
-        fewer than ten are drawn once four, or three kinds, agree on the best.
+        fewer than ten are drawn once four, or three kinds, agree on the best. From 256 components
+        on, every ten are one or two initialisations that are improved within a budget of work.
     sample_size : int, default=20000
         The number of rows on which they are compared. It grows in proportion where the default
         would be fewer than 200 rows per component or one per parameter, within 64 MiB. If it has

@@ -129,7 +129,7 @@ def unreachable(address: str, error: Exception) -> SourceError:
     """The error of a library for an address, with what can be done."""
     lines = str(error).strip().splitlines()
     what = f"cannot open {address}: {lines[0] if lines else type(error).__name__}"
-    if "hdfs" in what.lower() and "libhdfs" in what.lower():
+    if address.startswith("hdfs:") and ("libhdfs" in what or "libjvm" in what):
         return SourceError(what + HADOOP)
     known = remedy(error)
     return SourceError(

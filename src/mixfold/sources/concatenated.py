@@ -74,9 +74,12 @@ def difference(name: str, part: Source, other: str, first: Source) -> str:
     if part.columns is None or first.columns is None:
         return f"{name} has {part.d} columns, but {other} has {first.d}: all files need the same"
     missing = [column for column in first.columns if column not in part.columns]
-    if missing:
-        return f"{name} has no column {missing[0]!r}, which {other} has; {REMEDY}"
     more = [column for column in part.columns if column not in first.columns]
+    found = []
+    if missing:
+        found.append(f"no column {missing[0]!r}, which {other} has")
     if more:
-        return f"{name} has a column {more[0]!r}, which {other} has not; {REMEDY}"
-    return f"{name} has the columns of {other} in another order"
+        found.append(f"a column {more[0]!r}, which {other} has not")
+    if not found:
+        return f"{name} has the columns of {other} in another order"
+    return f"{name} has {' and '.join(found)}; {REMEDY}"
