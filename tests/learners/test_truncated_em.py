@@ -24,6 +24,7 @@ from mixfold.families.student_t import StudentT
 from mixfold.kernels.candidates import LEAST, Pairs, best_of
 from mixfold.kernels.native import is_compiled
 from mixfold.kernels.reference import ReferenceKernel
+from mixfold.learners import auto
 from mixfold.learners._few_components import Few, FewComponents, _allotted
 from mixfold.learners.em import EM
 from mixfold.learners.truncated_em import TruncatedEM
@@ -309,6 +310,28 @@ def test_history_is_that_of_the_bound() -> None:
     bound = model.history_.bound
     assert np.array_equal(bound, model.history_.log_likelihood)
     assert np.diff(bound).min() > -1e-9
+
+
+# auto
+
+
+def test_auto_searches_many_components(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, params, x = example(Poisson(), k=8)
+    backend = Threads(model, 1)
+    rows, kinds = Rows(x), []
+    for many, prior, of in ((8, None, 1), (9, None, 1), (8, 1.0, 1), (8, None, 2)):
+        monkeypatch.setattr(auto, "MANY", many)
+        learner = auto.Auto(prior_strength=prior)
+        state = learner.init(backend, params)
+        if of > 1:  # workers do not keep the components of rows
+            state = learner.branch(model, state, 0, of)
+        for _ in range(2):
+            state, _ = learner.step(backend, state, rows)
+            state, _ = learner.end_pass(backend, state)
+        learner.check_state(model, state)
+        learner.check_state(model, learner.compact(state))
+        kinds.append(type(state.inner).__name__)
+    assert kinds == ["TruncatedState", "EMState", "EMState", "EMState"]
 
 
 # refusals

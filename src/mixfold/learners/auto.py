@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from mixfold.core.backend import Backend, Model
+from mixfold.core.backend_capabilities import CandidateKernel
 from mixfold.core.checks import check_kind, check_least, check_whole
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.learner import Info, Learner
@@ -20,14 +21,19 @@ from mixfold.learners.em import EM, EMState
 from mixfold.learners.further_search import rows_to_compare
 from mixfold.learners.mini_batch_em import MiniBatchEM
 from mixfold.learners.reservoir_em import ReservoirEM
+from mixfold.learners.truncated_em import TruncatedEM, TruncatedState
+
+# Components from which TruncatedEM reaches the likelihood of accelerated EM in less time.
+MANY = 1000
 
 
 @value
 class AutoState:
-    """The state of the current stage."""
+    """The state of the current stage, and whether rows are shared out among workers."""
 
-    inner: EMState | StochasticState
+    inner: EMState | StochasticState | TruncatedState
     polishing: bool
+    shared: bool = False
 
     @property
     def params(self) -> Params:
@@ -44,8 +50,9 @@ class AutoState:
 class Auto(Learner[AutoState]):
     """The best of several initialisations, one pass of mini-batch EM, then accelerated EM.
 
-    Use it unless there is a reason not to. For `partial_fit`, `learn_one` and sources that can be
-    read only once it is `ReservoirEM`.
+    With 1000 components or more of families that it serves, and without `prior_strength`,
+    `TruncatedEM` takes the place of accelerated EM. Use it unless there is a reason not to. For
+    `partial_fit`, `learn_one` and sources that can be read only once it is `ReservoirEM`.
 
     Parameters
     ----------
@@ -158,7 +165,20 @@ class Auto(Learner[AutoState]):
             prior_strength=at_most(self.prior_strength),
         )
 
+    def _last(self, backend: Backend, state: AutoState) -> EM | TruncatedEM:
+        """The learner of the last stage: with many components, one that searches them.
+
+        It keeps the components of rows, which workers do not.
+        """
+        model, truncated = backend.model, TruncatedEM(max_iter=self.max_iter)
+        prior = bool(self.prior_strength) or getattr(model, "has_prior", False)
+        if state.shared or model.k < MANY or prior or not truncated.serves(model):
+            return self._polish()
+        return self._polish() if backend.capability(CandidateKernel) is None else truncated
+
     def _learner(self, state: AutoState) -> Any:
+        if isinstance(state.inner, TruncatedState):
+            return TruncatedEM(max_iter=self.max_iter)
         return self._polish() if state.polishing else self._fold()
 
     def init(self, backend: Backend, params: Params, seen: int = 0, seed: int = 0) -> AutoState:
@@ -166,30 +186,29 @@ class Auto(Learner[AutoState]):
 
     def step(self, backend: Backend, state: AutoState, rows: Rows) -> tuple[AutoState, list[Info]]:
         inner, infos = self._learner(state).step(backend, state.inner, rows)
-        return AutoState(inner, state.polishing), infos
+        return replace(state, inner=inner), infos
 
     def end_pass(self, backend: Backend, state: AutoState) -> tuple[AutoState, list[Info]]:
         inner, infos = self._learner(state).end_pass(backend, state.inner)
         if state.polishing:
-            return AutoState(inner, True), infos
-        params = self._fold().estimate(backend, inner)
-        polished = replace(self._polish().init(backend, params), n_degenerate=inner.n_degenerate)
-        return AutoState(polished, True), infos
+            return replace(state, inner=inner), infos
+        params, last = self._fold().estimate(backend, inner), self._last(backend, state)
+        polished = replace(last.init(backend, params), n_degenerate=inner.n_degenerate)
+        return replace(state, inner=polished, polishing=True), infos
 
     def flushed(self, backend: Backend, state: AutoState) -> AutoState:
         return self.flush(backend, state)[0]
 
     def flush(self, backend: Backend, state: AutoState) -> tuple[AutoState, list[Info]]:
         inner, infos = self._learner(state).flush(backend, state.inner)
-        return AutoState(inner, state.polishing), infos
+        return replace(state, inner=inner), infos
 
     def is_reduction(self, state: AutoState) -> bool:
         return bool(self._learner(state).is_reduction(state.inner))
 
     def branch(self, model: Model, state: AutoState, number: int, of: int) -> AutoState:
-        return AutoState(
-            self._learner(state).branch(model, state.inner, number, of), state.polishing
-        )
+        inner = self._learner(state).branch(model, state.inner, number, of)
+        return replace(state, inner=inner, shared=True)
 
     def merge(self, backend: Backend, before: AutoState, states: Sequence[AutoState]) -> AutoState:
         """Merge with the learner of the current stage."""
@@ -199,10 +218,11 @@ class Auto(Learner[AutoState]):
                 raise InvalidInputError(
                     "states of different stages of Auto cannot be merged: merge before a pass ends"
                 )
-        inner = [state.inner for state in states]
-        return AutoState(
-            self._learner(before).merge(backend, before.inner, inner), before.polishing
-        )
+        inner = self._learner(before).merge(backend, before.inner, [one.inner for one in states])
+        return replace(before, inner=inner, shared=any(one.shared for one in (before, *states)))
+
+    def compact(self, state: AutoState) -> AutoState:
+        return replace(state, inner=self._learner(state).compact(state.inner))
 
     def weight_learned(self, state: AutoState, rows: int) -> float:
         return float(self._learner(state).weight_learned(state.inner, rows))
