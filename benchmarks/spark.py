@@ -6,7 +6,8 @@ local[2], ROWS (1e6) rows of 28 columns in four partitions that are cached befor
 covariances, 20 passes, ROUNDS (2) of each in turn; with "speed" nothing else is measured. Both fits
 have their own starts, whose time counts. Processor seconds are those of the JVM, of its Python
 workers and of this process together, which other work on the machine does not change much. The
-log-likelihood of both is the mean over all rows. Bytes are those of the states that the driver receives in a pass.
+log-likelihood of both is the mean over all rows. Bytes are those of the states that the driver
+receives in a pass.
 """
 
 from __future__ import annotations
@@ -140,7 +141,7 @@ def received(spark: SparkSession, sizes: list[int]) -> None:
         sent.append(sum(len(row["state"]) for row in rows))
         return told(rows)
 
-    _spark_frame.told = counting
+    vars(_spark_frame)["told"] = counting
     for n in sizes:
         sent.clear()
         with tempfile.TemporaryDirectory() as folder:
@@ -150,7 +151,7 @@ def received(spark: SparkSession, sizes: list[int]) -> None:
             Mixture("gaussian", K, learner=EM(tol=0.0, max_iter=2), init=start).fit(data)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         print(f"{n:,} rows: sample {sent[0]:,}, passes {sent[1:]} bytes; driver {peak:.0f} MB")
-    _spark_frame.told = told
+    vars(_spark_frame)["told"] = told
 
 
 def main() -> None:
