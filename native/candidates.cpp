@@ -13,7 +13,6 @@ namespace {
 using S = Simd<double>;
 using Real = S::Real;
 constexpr int width = candidate_block, vectors = width / S::lanes;
-constexpr int best_heads = 8;  // heads of which all members are evaluated
 
 // One block of numbers, in registers.
 struct Numbers {
@@ -192,7 +191,11 @@ class Searching {
     Best best(s.numbers + ptrdiff_t(i) * s.kept, s.joint + ptrdiff_t(i) * s.kept, s.kept);
     best.clear();
     offer_all(start, s.given, best);
-    if (s.given > 0 && start[0] < 0) offer_heads(best);
+    const int* const listed = s.lists + ptrdiff_t(i) * s.listed;
+    for (int l = 0; l < s.listed; ++l)
+      if (const int at = listed[l]; unsigned(at) < unsigned(lists_.count))
+        offer_all(lists_.members + lists_.offsets[at], lists_.offsets[at + 1] - lists_.offsets[at],
+                  best);
     int expanded = -1;
     for (int step = 0; step < s.steps; ++step) {
       const int k = best.number(0);
@@ -210,28 +213,6 @@ class Searching {
       seen_[k] = row_;
       best.offer(k, densities_.log_joint(k, best.worst()));
     }
-  }
-
-  // The heads, and then the members of the best of them.
-  void offer_heads(Best& best) {
-    int places[best_heads];
-    double joint[best_heads];
-    Best heads(places, joint, best_heads);
-    heads.clear();
-    for (int h = 0; h < lists_.count; ++h) {
-      const int k = lists_.heads[h];
-      if (unsigned(k) >= unsigned(c_.components)) continue;
-      const double worst = heads.worst() < best.worst() ? heads.worst() : best.worst();
-      const double found = densities_.log_joint(k, worst);
-      heads.offer(h, found);
-      if (seen_[k] == row_) continue;
-      seen_[k] = row_;
-      best.offer(k, found);
-    }
-    for (int i = 0; i < best_heads; ++i)
-      if (const int h = heads.number(i); h >= 0)
-        offer_all(lists_.members + lists_.offsets[h], lists_.offsets[h + 1] - lists_.offsets[h],
-                  best);
   }
 
   const CandidateComponents& c_;

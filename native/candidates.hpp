@@ -52,18 +52,19 @@ struct CandidateComponents {
   const double *packed, *log_scale;
 };
 
-// `members[offsets[h] .. offsets[h + 1])` are those of head h; every component has `width`
-// neighbours. Numbers that are those of no component are left out.
+// `members[offsets[i] .. offsets[i + 1])` are those of list i; every component has `width`
+// neighbours. Numbers that are those of no component or list are left out.
 struct CandidateLists {
   int count, width;
-  const int *heads, *offsets, *members, *neighbours;
+  const int *offsets, *members, *neighbours;
 };
 
-// Every row has `given` components to start with; the `kept` best that are found go to `numbers`
-// and `joint`, the best first, and -1 and minus infinity where there are fewer.
+// Every row has `given` components, and those of `listed` lists, to start with; the `kept` best that
+// are found go to `numbers` and `joint`, the best first, and -1 and minus infinity where there are
+// fewer.
 struct CandidateSearch {
-  int given, kept, steps;
-  const int* start;
+  int given, listed, kept, steps;
+  const int *start, *lists;
   int* numbers;
   double* joint;
 };

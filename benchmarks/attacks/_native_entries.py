@@ -251,6 +251,35 @@ def fold_online(native: Any, **arguments: Any) -> tuple[Any, ...]:
     return (*folded, *mixture.state())
 
 
+def candidates(rng: np.random.Generator, s: Sizes, form: str) -> dict[str, Any]:
+    """Rows, and parameters in blocks of eight numbers."""
+    blocks = 8 * -(-s.d // 8)
+    columns = sum(min(s.d, last) for last in range(8, blocks + 8, 8))
+    second = {"triangular": 8 * columns, "diagonal": blocks, "linear": 0}[form]
+    return {
+        "rows": table(rng, s),
+        "form": form,
+        "packed": 0.1 * rng.normal(size=(s.k, blocks + second)),
+        "log_scale": rng.normal(size=s.k),
+    }
+
+
+def add_candidates(rng: np.random.Generator, s: Sizes, form: str) -> Made:
+    """Sums of rows by component, of rows that there may not be."""
+    counts = rng.integers(0, 4, size=s.k)
+    total, first = int(counts.sum()), int(rng.integers(s.k + 1))
+    second = {"triangular": s.d * (s.d + 1) // 2, "diagonal": s.d, "linear": 0}[form]
+    arguments = candidates(rng, s, form) | {
+        "offsets": np.concatenate([[0], np.cumsum(counts)]).astype(np.int32),
+        "members": rng.integers(-1, s.n + 1, size=total).astype(np.int32),
+        "weights": rng.random(total),
+        "first": first,
+        "last": int(rng.integers(first, s.k + 1)),
+        "table": np.zeros((s.k, 1 + s.d + second)),
+    }
+    return "add_candidates", arguments, [arguments["table"].shape], ("table",)
+
+
 ENTRIES: list[Entry] = [
     partial(expectation, task=task, form=form)
     for task in ("expect", "posterior", "moments")
@@ -264,6 +293,7 @@ ENTRIES += [
     for name in ("anneal_single", "anneal_double")
     for triangular in (False, True)
 ]
+ENTRIES += [partial(add_candidates, form=form) for form in ("triangular", "diagonal", "linear")]
 ENTRIES += [
     partial(online, kind=kind)
     for kind in ("full", "tied", "diag", "spherical", "poisson", "exponential")

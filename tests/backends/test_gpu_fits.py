@@ -12,7 +12,15 @@ from sklearn.base import clone
 
 import mixfold
 from gpu_rows import blobs, mixture, rng
-from mixfold import AnnealedSGD, Gaussian, GaussianMixture, MiniBatchEM, Mixture, OnlineEM
+from mixfold import (
+    AnnealedSGD,
+    BayesianGaussianMixture,
+    Gaussian,
+    GaussianMixture,
+    MiniBatchEM,
+    Mixture,
+    OnlineEM,
+)
 from mixfold.backends import gpu
 from mixfold.cli.main import main
 from mixfold.core.value import equal
@@ -104,15 +112,41 @@ def test_tensors_in_tensors_out(dtype: Any, device: str) -> None:
     assert isinstance(model.fit_predict(rows), torch.Tensor)
 
 
-def test_tensors_of_the_cpu_are_arrays_unless_an_engine_is_named() -> None:
+def test_tensors_of_the_cpu_are_computed_as_arrays_unless_an_engine_is_named() -> None:
     x = torch.tensor(blobs(), requires_grad=True)
     for estimator in (Mixture("gaussian", 3, random_state=0), GaussianMixture(3, random_state=0)):
         found = estimator.fit(x, sample_weight=torch.ones(len(x)))
-        assert isinstance(found.predict(x), np.ndarray)
+        for name in ("predict", "predict_proba", "score_samples"):
+            result = getattr(found, name)(x)
+            assert isinstance(result, torch.Tensor)
+            np.testing.assert_array_equal(result, getattr(found, name)(blobs()))
         expected = clone(found).fit(blobs(), sample_weight=np.ones(len(x)))
         assert equal(found.params_, expected.params_)
     half = Mixture("gaussian", 2, random_state=0).fit(torch.tensor(blobs()).bfloat16())
     assert half.means_.shape == (2, 2)
+
+
+@pytest.mark.parametrize("covariance", ["full", "tied", "diag", "spherical"])
+@pytest.mark.parametrize("estimator", [GaussianMixture, BayesianGaussianMixture])
+def test_the_estimators_of_scikit_learn(estimator: Any, covariance: str, device: str) -> None:
+    settings = {"n_components": 3, "covariance_type": covariance, "random_state": 0, "tol": 1e-6}
+    settings["max_iter"] = 500
+    engine = device if device == "cuda" else "torch:cpu"
+    here = estimator(**settings).fit(blobs())
+    there = estimator(**settings, engine=engine).fit(blobs())
+    np.testing.assert_allclose(there.means_, here.means_, rtol=1e-9, atol=1e-9)
+    assert there.n_iter_ == here.n_iter_
+    rows = torch.tensor(blobs(), device=device)
+    # the start is drawn from a sample, so that components may have another order
+    model = estimator(**settings, engine=engine).fit(rows)
+    found, expected = (m.means_[np.argsort(m.means_ @ [1.0, 2.0])] for m in (model, here))
+    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
+    for name in ("predict", "predict_proba", "score_samples"):
+        result = getattr(there, name)(rows)
+        assert result.device.type == device
+        np.testing.assert_allclose(result.cpu(), getattr(here, name)(blobs()), atol=1e-7)
+    assert there.score(rows) == pytest.approx(here.score(blobs()))
+    assert clone(there).engine == engine
 
 
 def test_blocks_may_be_tensors(device: str) -> None:

@@ -75,6 +75,29 @@ def test_rows_that_are_too_many_at_once_go_tile_by_tile(
     assert equal(found, expected)
 
 
+@pytest.mark.usefixtures("small_tiles")
+@pytest.mark.parametrize("method", ["predict", "predict_proba", "score_samples", "bic"])
+def test_predictions_of_rows_that_are_too_many_at_once(
+    method: str, device: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = mixture(device, learner="em").fit(blobs())
+    rows = torch.tensor(blobs(), device=device)
+    expected = getattr(model, method)(rows)
+    posterior, tile = GpuKernel.posterior, Gpu(MixtureModel(Gaussian(), 3, 2), device).tile
+
+    def scarce(kernel: Any, prepared: Any, some: Any, *others: Any) -> Any:
+        if len(some) > tile:
+            return short_of_memory()
+        return posterior(kernel, prepared, some, *others)
+
+    monkeypatch.setattr(GpuKernel, "posterior", scarce)
+    with pytest.warns(RuntimeWarning, match="too little memory") as said_once:
+        found = getattr(model, method)(rows)
+    assert len(said_once) == 1
+    np.testing.assert_allclose(found, expected)
+    getattr(model, method)(rows)
+
+
 # bad input
 
 

@@ -16,7 +16,12 @@ from sklearn.exceptions import NotFittedError
 import mixfold
 from mixfold import AnomalyDetector, Constant, Gaussian, Mixture, OnlineEM, Poisson, Product
 from mixfold.core.value import replace
-from mixfold.errors import InvalidInputError, MissingExtraError, ModelFileError
+from mixfold.errors import (
+    DegenerateComponentsWarning,
+    InvalidInputError,
+    MissingExtraError,
+    ModelFileError,
+)
 from mixfold.estimators._unlearned_scores import learned_scores
 from mixfold.fitting.files import write
 from mixfold.fitting.reading import read
@@ -80,6 +85,12 @@ def test_an_alarm_says_which_columns_made_it() -> None:
     assert alarm.score > alarm.threshold == found.threshold_
     assert alarm.row == 3000
     assert str(alarm).startswith("row 3000: score ")
+
+
+def test_rows_that_are_all_the_same_have_a_threshold() -> None:
+    with pytest.warns(DegenerateComponentsWarning):
+        fitted = AnomalyDetector(false_alarm_rate=0.01).fit(np.ones((100, 2)))
+    assert fitted.predict([[1.0, 1.0], [1.0, 2.0]]).tolist() == [1, -1]
 
 
 def test_the_columns_of_an_alarm_do_not_depend_on_units() -> None:

@@ -178,6 +178,7 @@ TABLES: dict[str, tuple[Callable[[], Any], str]] = {
     "no values": (lambda: FRAME.assign(o=None), "'o' has no values in 200 rows: leave it out"),
     "no rows": (lambda: FRAME[:0], "no rows"),
     "one column": (lambda: FRAME["age"], "use X.to_frame"),
+    "dicts": (lambda: FRAME.to_dict("records"), "X is a list of dicts: .*DataFrame.*score_one"),
     "a dict": (lambda: FRAME.to_dict("list"), "X is a dict: .*DataFrame"),
     "text in an array": (FRAME.to_numpy, "column 3 .* has 'f', which is not a number"),
     "a generator": (lambda: (FRAME for _ in range(2)), "read only once: .*partial_fit"),

@@ -20,6 +20,7 @@ from mixfold.core.expression import Expression
 from mixfold.core.rows import Array
 from mixfold.estimators._onnx_graph import OnnxGraph
 from mixfold.families import _gamma_expressions, _gamma_ratios
+from mixfold.families._gaussian_expressions import MOST_INCOMPLETE
 
 DAY = pd.Timedelta("1D")
 
@@ -141,16 +142,29 @@ def test_categories_that_are_numbers_and_names_that_are_not() -> None:
 # missing cells
 
 
-def test_missing_cells_of_joint_distributions_give_no_result() -> None:
-    x = groups().astype(np.float32)
+def test_missing_cells_of_joint_distributions() -> None:
+    holes = groups().astype(np.float32)
+    holes[:9, 1] = np.nan
+    model = Mixture("gaussian", 2, random_state=0).fit(holes)
+    assert_same(model, holes, {"X": holes})
+    model = Mixture("gaussian", 2, random_state=0).fit(holes[9:])
+    label, probabilities, score = session_of(model).run(None, {"X": holes})
+    assert (label[:9] == -1).all()
+    assert np.isnan([*score[:9], *probabilities[:9].ravel()]).all()
+    np.testing.assert_allclose(score[9:], model.score_samples(holes[9:]), rtol=1e-6)
+
+
+def test_missing_cells_of_many_joint_columns_give_no_result() -> None:
+    x = groups(d=MOST_INCOMPLETE + 1).astype(np.float32)
     x[0, 1] = np.nan
-    model = Mixture("gaussian", 2, random_state=0).fit(x)
-    label, probabilities, score = session_of(model).run(None, {"X": x})
-    assert label[0] == -1
-    assert np.isnan([score[0], *probabilities[0]]).all()
-    np.testing.assert_allclose(score[1:], model.score_samples(x[1:]), rtol=1e-6)
-    strict = Mixture("poisson", 2, missing="error", random_state=0).fit(abs(x[1:]).round())
-    assert np.isnan(session_of(strict).run(None, {"X": x[:1]})[2]).all()
+    score = session_of(Mixture("gaussian", 1, random_state=0).fit(x)).run(None, {"X": x})[2]
+    assert np.isnan(score).tolist() == [True] + [False] * (len(x) - 1)
+
+
+def test_missing_cells_that_are_refused_give_no_result() -> None:
+    x = groups().astype(np.float32)
+    model = Mixture("poisson", 2, missing="error", random_state=0).fit(abs(x).round())
+    assert np.isnan(session_of(model).run(None, {"X": np.full_like(x, np.nan)})[2]).all()
 
 
 # numbers

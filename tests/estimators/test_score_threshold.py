@@ -58,6 +58,9 @@ def test_levels_of_ties_are_finite() -> None:
     digest = ScoreDigest()
     digest.update(np.full(5000, 7.0))
     np.testing.assert_allclose(levels(digest, [0.1, 1e-5]), 7.0)
+    zeros = ScoreDigest()
+    zeros.update(np.zeros(5000))
+    np.testing.assert_allclose(levels(zeros, [0.1, 1e-5]), 0.0, atol=1e-300)
 
 
 def realised(draw: Draw, rate: float, n: int, leaves_out: bool = True) -> float:
@@ -99,6 +102,35 @@ def test_a_change_of_the_distribution_is_learned() -> None:
         alarms.append((scores > threshold.level).mean())
         threshold.update(scores, BLOCK)
     assert np.mean(alarms[-200:]) == pytest.approx(0.01, rel=0.2)
+
+
+@pytest.mark.parametrize("shock", [1e2, 1e5])
+def test_a_sudden_change_is_followed_within_some_blocks(shock: float) -> None:
+    rng, threshold = np.random.default_rng(0), ScoreThreshold(0.01, 100_000, True)
+    for _ in range(40):
+        threshold.update(exponential(rng, 0), BLOCK)
+    threshold.update(shock * (1.0 + exponential(rng, 0)), BLOCK)  # before the model has learned it
+    alarms = []
+    for _ in range(200):
+        scores = 3.0 * exponential(rng, 0) + 8.0
+        alarms.append((scores > threshold.level).mean())
+        threshold.update(scores, BLOCK)
+    assert np.mean(alarms[3:]) == pytest.approx(0.01, rel=0.25)
+
+
+def test_one_unusual_block_changes_no_threshold() -> None:
+    one, other = ScoreThreshold(1e-3, 100_000, True), ScoreThreshold(1e-3, 100_000, True)
+    rng = np.random.default_rng(0)
+    for i in range(60):
+        scores = exponential(rng, 0)
+        one.update(scores, BLOCK)
+        other.update(scores, BLOCK)
+        if i == 40:
+            other.update(scores + 1e4, BLOCK)
+            again = ScoreThreshold.from_state(other.state())
+            again.update(scores + 1e4, BLOCK)
+            assert again.level > 1e3
+    assert other.level == one.level
 
 
 def test_few_extreme_rows_are_left_out_and_many_are_not() -> None:

@@ -40,6 +40,23 @@ def test_a_row_is_a_row_of_an_array(model: Any) -> None:
         assert model.score_one(x.tolist()) == model.score_one(x[::-1].copy()[::-1])
 
 
+@pytest.mark.parametrize("family", ["gaussian", "poisson", "student-t"])
+def test_few_rows_are_evaluated_as_many(family: str) -> None:
+    x = np.abs(RNG.normal(size=(5000, 3)) * 3.0)
+    x = x.round() if family == "poisson" else x
+    model = Mixture(family, 2, random_state=0).fit(x)
+    few = np.concatenate([model.score_samples(part) for part in np.split(x, 50)])
+    np.testing.assert_allclose(few, model.score_samples(x), rtol=1e-12)
+    holes = x[:20].copy()
+    holes[3, 1] = np.nan
+    assert model.score_samples(holes)[3] == pytest.approx(model.score_one(holes[3]), rel=1e-12)
+    for bad in ([0, 0, np.inf], [0, 0, 1e61]) + (([0, 0, -1.0],) * (family == "poisson")):
+        with pytest.raises(InvalidInputError, match="row 2, column 3"):
+            model.score_samples(np.array([[1.0, 1.0, 1.0], bad]))
+    with pytest.raises(ValueError, match="2 features"):
+        model.score_samples(np.ones((4, 2)))
+
+
 def test_noise_is_minus_one() -> None:
     rows = np.concatenate([X, [[30.0, -30.0, 30.0], [-30.0, 30.0, 30.0]]])
     model = Mixture("gaussian", 2, noise=True, random_state=0).fit(rows)
@@ -77,6 +94,16 @@ def test_a_dict_is_a_row_of_a_table() -> None:
     np.testing.assert_allclose(model.predict_proba_one(row), model.predict_proba(one)[0])
     with pytest.raises(InvalidInputError, match="colour"):
         model.score_one({**row, "colour": "green"})
+
+
+def test_scores_of_a_dict_are_those_of_its_row() -> None:
+    frame = table(300)
+    model = Mixture("auto", 2, random_state=0).fit(frame)
+    cells = frame.iloc[3].to_dict()
+    assert model.score_samples(cells).tolist() == [model.score_one(cells)]
+    for many in (frame.to_dict("list"), frame.to_dict("records")):
+        with pytest.raises(InvalidInputError, match="DataFrame"):
+            model.score_samples(many)
 
 
 def test_cells_that_a_dict_lacks_are_missing() -> None:

@@ -93,7 +93,7 @@ class S3Server:
         some = data[wanted.start : wanted.stop]
         more = {
             "Last-Modified": DATE,
-            "ETag": f'"{self.tags.get(path, "0")}"',
+            "ETag": '"0"',
             "Accept-Ranges": "bytes",
         }
         if found:

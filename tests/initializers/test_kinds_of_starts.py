@@ -12,10 +12,11 @@ from mixfold.core.registry import find
 from mixfold.core.rows import Rows
 from mixfold.families.gaussian import Gaussian
 from mixfold.learners.em import EM
-from mixfold.models.clustering import lloyd, nearest, sphered, squared_distances, standardized
+from mixfold.models.clustering import lloyd, sphered, standardized
 from mixfold.models.directions import entropies, interesting_directions
 from mixfold.models.merged_groups import merged
 from mixfold.models.mixture_model import MixtureModel
+from mixfold.models.near_centers import NearCenters, nearest, squared_distances
 
 REAL = (
     "raw-k-means",
@@ -125,7 +126,7 @@ def test_lloyd_equals_its_definition() -> None:
     centers = x[:4]
     near = ((x[:, None] - centers) ** 2).sum(axis=2).argmin(axis=1)
     means = [np.average(x[near == k], axis=0, weights=weight[near == k]) for k in range(4)]
-    np.testing.assert_allclose(lloyd(x, weight, centers, 1)[0], means)
+    np.testing.assert_allclose(lloyd(NearCenters(x), weight, centers, 1)[0], means)
     for d in (2, 30):
         a, b = rng.normal(size=(20, d)), rng.normal(size=(5, d))
         half = 0.5 * ((a[:, None] - b) ** 2).sum(axis=2)

@@ -29,7 +29,8 @@ from mixfold.learners._moves import (
 )
 from mixfold.learners._splits import Split, Splits
 from mixfold.learners.auto import Auto
-from mixfold.learners.search import _finalists, draw
+from mixfold.learners.candidates import draw
+from mixfold.learners.search import _finalists
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from mixfold import AutoMixture, DriftAware, GaussianMixture, Mixture, datasets
 from mixfold.errors import InvalidInputError, MissingExtraError
 from mixfold.fitting.history import History
-from mixfold.plots.lines import Curve, draw_selection, windows
+from mixfold.plots.lines import Curve, draw_history, draw_selection, windows
 
 ROWS = datasets.load_faithful()
 
@@ -41,6 +41,20 @@ def test_history_is_drawn_by_pass(geyser: Mixture) -> None:
     np.testing.assert_array_equal(line.get_xdata(), np.arange(1, geyser.n_iter_ + 1))
     np.testing.assert_array_equal(line.get_ydata(), geyser.history_.log_likelihood)
     assert (drawn.get_xlabel(), drawn.get_ylabel()) == ("passes", "log-likelihood per row")
+
+
+def test_differences_by_rounding_do_not_look_like_learning() -> None:
+    flat = -11.78857873 + 1e-12 * np.arange(4.0)
+    ones = np.ones(4)
+    history = History(np.column_stack([ones, flat, ones, ones, np.full(4, np.nan)]))
+    low, high = draw_history(history, 4, axes()).get_ylim()
+    assert (low, high) == (pytest.approx(flat[0] - 5e-4), pytest.approx(flat[0] + 5e-4))
+
+
+def test_what_is_no_axes_is_refused(geyser: Mixture) -> None:
+    for kind in ("ellipses", "columns"):
+        with pytest.raises(InvalidInputError, match="ax is 3: give matplotlib Axes"):
+            geyser.plot(ax=3, kind=kind)
 
 
 def test_history_of_a_stream_is_drawn_by_rows() -> None:

@@ -9,7 +9,7 @@ from run_blocks import reasons, run_page
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-REASONS = {"needs a GPU", "installs packages", "needs Java", "needs a cluster"}
+REASONS = {"needs a GPU", "installs packages", "needs Java", "needs a cluster", "needs a server"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

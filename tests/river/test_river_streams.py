@@ -16,7 +16,7 @@ from sklearn.metrics import adjusted_rand_score
 import mixfold.river
 from mixfold.errors import InvalidInputError, MissingExtraError
 from mixfold.families.gaussian import Gaussian
-from mixfold.river import MixtureAnomaly, MixtureClusterer, MixtureDensity
+from mixfold.river import MixtureAnomaly, MixtureClusterer, MixtureDensity, _columns
 from mixfold.river._central_rows import CentralRows
 from mixfold.river._columns import NumberColumns
 from mixfold.river._stream_mixtures import stream_mixture
@@ -85,6 +85,24 @@ def test_rows_between_groups_are_found_by_the_mixture_alone() -> None:
         apart.append(model.score_one(between) - model.score_one(usual))
     assert apart[0] > 5.0
     assert abs(apart[1]) < 1.0
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_small_blocks_are_learned_as_large_ones(
+    missing: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(1500, 3)) + 8.0 * rng.integers(2, size=(1500, 1))
+    if missing:
+        rows[::40, 1] = np.nan
+    found = []
+    for few in (0, 64):
+        monkeypatch.setattr(_columns, "FEW_ROWS", few)
+        model = MixtureAnomaly(n_components=2, seed=0)
+        for row in rows.tolist():
+            model.learn_one(dict(enumerate(row)))
+        found.append(model.score_many(pd.DataFrame(rows[:200])))
+    np.testing.assert_array_equal(found[0], found[1])
 
 
 def test_a_filter_classifies_anomalies() -> None:

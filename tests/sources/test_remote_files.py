@@ -158,7 +158,7 @@ def test_s3_is_read_by_arrow_where_s3fs_is_not_installed(
         with pytest.raises(SourceError, match=says) as raised:
             Mixture().fit("s3://b/x.csv")
         assert "there is no file" not in str(raised.value)
-    Served.answer = pyarrow.fs.LocalFileSystem(), str(tmp_path / "x.csv")
+    Served.answer = pyarrow.fs.LocalFileSystem(), str(tmp_path)
     file_system.cache_clear()
     np.testing.assert_array_equal(join(list(open_source("s3://b/x.csv").blocks())).x, X)
     file_system.cache_clear()

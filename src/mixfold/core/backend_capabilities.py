@@ -116,12 +116,10 @@ class DeviceDensities(Capability, Protocol):
 class ComponentLists(NamedTuple):
     """Where the components of highest density are searched: see `kernels/candidates.py`.
 
-    Some components are heads, which are searched first. Every component is a member of the list of
-    one of them: those of head h are `members[offsets[h] : offsets[h + 1]]`. The `neighbours` of
-    each component are (K, G), -1 where there are fewer.
+    Every component is a member of a list: those of list i are `members[offsets[i] : offsets[i +
+    1]]`. The `neighbours` of each component are (K, G), -1 where there are fewer.
     """
 
-    heads: NDArray[np.int32]
     offsets: NDArray[np.int32]
     members: NDArray[np.int32]
     neighbours: NDArray[np.int32]
@@ -131,11 +129,11 @@ class Candidates(Protocol):
     """A mixture under some parameters, of which only a few components are evaluated for a row.
 
     `values` are the rows in the coordinates in which densities are evaluated, and `centres` the
-    means of components in them. Densities leave out `log_base_measure`. `lists` are those of the
-    last search, if there was one. If it is `sequential`, results do not depend on the blocks.
+    means of components in them. Densities leave out `log_base_measure`. If it is `sequential`,
+    results do not depend on the blocks. `known` may hold what was computed from it.
     """
 
-    lists: ComponentLists | None
+    known: Any
     sequential: bool
 
     @property
@@ -151,11 +149,19 @@ class Candidates(Protocol):
         self,
         values: NDArray[np.floating],
         start: NDArray[np.int32],
+        listed: NDArray[np.int32],
         lists: ComponentLists,
         kept: int,
         steps: int,
     ) -> tuple[NDArray[np.int32], Array]:
-        """The components of highest joint density found from `start`, and the logarithms of it."""
+        """The components of highest joint density that are found, and the logarithms of it.
+
+        Rows begin at the components in `start` (n, s) and the members of the lists in `listed`.
+        """
+        ...
+
+    def distances(self, centres: Array, scale: Array) -> Candidates:
+        """Centres in the coordinates of `values`, with minus half the squared scaled distance."""
         ...
 
     def add(

@@ -121,7 +121,12 @@ class Expression:
 
     def columns(self, chosen: Sequence[int] | NDArray[Any]) -> Expression:
         """Some of the columns, in this order."""
-        return Expression("Gather", self, np.asarray(chosen, dtype=np.int64), axis=1)
+        return self.part(1, np.asarray(chosen))
+
+    def part(self, axis: int, chosen: int | NDArray[Any]) -> Expression:
+        """Some of the entries along an axis, which stays."""
+        entries = np.atleast_1d(np.asarray(chosen, dtype=np.int64))
+        return Expression("Gather", self, entries, axis=axis)
 
     def shaped(self, *sizes: int) -> Expression:
         """The same numbers in another shape; one size can be -1."""
@@ -169,8 +174,8 @@ class DensityExpression(Capability, Protocol[ParamsT_contra]):
     ) -> Expression:
         """log p(x|k), (n, K), of rows (n, d).
 
-        With `marginalize`, missing cells are integrated out if the columns are independent. In all
-        other cases the result of a row with a missing cell is NaN.
+        With `marginalize`, missing cells are integrated out if that is possible. In all other cases
+        the result of a row with a missing cell is NaN.
         """
 
 

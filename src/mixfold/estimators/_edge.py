@@ -103,6 +103,11 @@ def check_table_shaped(data: Any) -> None:
             "X is a dict: a table is needed; use pandas.DataFrame(X) if it has columns, and "
             "pandas.DataFrame([X]) if it is a row"
         )
+    if isinstance(data, list | tuple) and data and isinstance(data[0], dict):
+        raise InvalidInputError(
+            "X is a list of dicts: a table is needed; use pandas.DataFrame(X), or the methods for "
+            "single rows, such as learn_one, score_one and predict_one"
+        )
     if hasattr(data, "to_frame") and not hasattr(data, "columns"):
         raise InvalidInputError(
             f"X is a {type(data).__name__} of one column: a table of rows and columns is needed; "

@@ -341,9 +341,10 @@ class Evaluation(DensityMixin, Guarded):  # type: ignore[misc]
         (n, 1) for each column: text for categories that are text, with "" for a missing one,
         days since 1970 in float64 for dates, and numbers for all others.
 
-        Missing cells (NaN) are integrated out where `missing="marginalize"` and the family has
-        independent columns. Results of rows with other missing cells, or with unknown categories,
-        are NaN, and their label is -1. The support of families is not checked.
+        With `missing="marginalize"`, missing cells (NaN) are integrated out of independent columns,
+        and of joint distributions of up to 16 Gaussian columns if the fit had missing cells too.
+        Results of rows with other missing cells, or with unknown categories, are NaN, and their
+        label is -1. The support of families is not checked.
 
         Parameters
         ----------

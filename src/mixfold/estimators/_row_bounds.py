@@ -36,7 +36,7 @@ class RowBounds:
     def contain(self, x: Array) -> bool:
         """Whether the row is inside; false for a NaN."""
         if self._intervals is None:
-            return self._contain_array(x)
+            return self.contain_all(x[None])
         if not self._has_support:
             for number in x.tolist():  # noqa: SIM110 - which takes twice as long
                 if not -LARGEST < number < LARGEST:
@@ -47,10 +47,11 @@ class RowBounds:
                 return False
         return True
 
-    def _contain_array(self, x: Array) -> bool:
-        if not np.maximum.reduce(np.abs(x)) < LARGEST:  # which is false for NaN
+    def contain_all(self, rows: Array) -> bool:
+        """Whether all rows (n, d) are inside; false for a NaN."""
+        if not np.abs(rows).max(initial=0.0) < LARGEST:  # which is false for NaN
             return False
-        outside = self._family.out_of_support(x[None]) if self._has_support else None
+        outside = self._family.out_of_support(rows) if self._has_support else None
         return outside is None or not outside.any()
 
 

@@ -4,7 +4,9 @@ The score of a row, less a running level and in units of a running spread, goes 
 digests one has the latest scores and the other those of the window before, so that old ones are
 forgotten. Probabilities that the data are too few for come from the generalised Pareto
 distribution of the excesses over a high quantile. The level follows a stream that drifts within
-some thousand rows, and the digests follow slower changes of the shape of the distribution.
+some thousand rows, and the digests follow slower changes of the shape of the distribution. A block
+most of whose scores are beyond nearly all before does not count, and after two of them in a row
+everything begins anew.
 
 Reference: Siffer et al. (2017), Anomaly detection in streams with extreme value theory (DSPOT).
 """
@@ -26,18 +28,23 @@ from mixfold.estimators._score_digest import Bytes, ScoreDigest
 FIRST_WINDOW = 1024  # scores; windows grow with the stream
 BLOCKS_IN_LEVEL = 32  # about how many of the latest blocks make the level and the spread
 SMALLEST_SPREAD = 1e-3  # nats
+SMALLEST_EXCESS = 1e-9  # in units of the spread; equal scores differ by rounding
 REFRESHED = 50  # times while the digests are filled once
 MOST_EXCESSES = 500
 EXTREME = 1000.0  # rows that are as many times less probable than alarms are extreme
 EXTREME_AT_ONCE = 50.0
+USUAL = (0.01, 0.99)  # quantiles between which the medians of blocks are
+UNUSUAL_IN_A_ROW = 2  # blocks whose medians are not, from which on the scores before are forgotten
 
 
 @value
 class ThresholdState:
     """What a threshold has learned.
 
-    `standard` are the level, the spread and the two levels of standardised scores beyond which rows
-    are alarms, and extreme; `allowed` is how many extreme rows may be left out now.
+    `standard` are the level, the spread and four levels of standardised scores: those beyond which
+    rows are alarms, and extreme, and those between which medians of blocks are usual. `allowed` is
+    how many extreme rows may be left out now, and `n_unusual` how many of the latest blocks were
+    unusual.
     """
 
     rate: float
@@ -47,6 +54,7 @@ class ThresholdState:
     n_blocks: int
     n_scores: int
     refreshed: int
+    n_unusual: int
     allowed: float
     recent: Bytes
     earlier: Bytes
@@ -55,9 +63,9 @@ class ThresholdState:
         """Raise an error for an invalid state."""
         check_above("rate", self.rate, 0.0, 1.0)
         check_whole("window", self.window)
-        for name in ("n_blocks", "n_scores", "refreshed"):
+        for name in ("n_blocks", "n_scores", "refreshed", "n_unusual"):
             check_count(name, getattr(self, name))
-        check_array("standard", np.clip(self.standard, -1e300, 1e300), (4,), -1e300, 1e300)
+        check_array("standard", np.clip(self.standard, -1e300, 1e300), (6,), -1e300, 1e300)
         if not self.standard[1] > 0.0 or not 0.0 <= self.allowed <= EXTREME_AT_ONCE:
             raise InvalidInputError("the spread of scores, or the number allowed, is out of range")
         ScoreDigest.from_bytes(self.recent)
@@ -73,12 +81,16 @@ class ScoreThreshold:
 
     def __init__(self, rate: float, window: int, leaves_out: bool) -> None:
         self.rate, self.window, self.leaves_out = rate, window, leaves_out
-        self._level, self._spread = 0.0, 1.0
         self._alarm, self._extreme = inf, inf
-        self._n_blocks = self._n_scores = self._refreshed = 0
         self._allowed = EXTREME_AT_ONCE
-        self._recent, self._earlier = ScoreDigest(), ScoreDigest()
+        self._begin()
         self._place()
+
+    def _begin(self) -> None:
+        """Forget all scores."""
+        self._level, self._spread, self._usual = 0.0, 1.0, (-inf, inf)
+        self._n_blocks = self._n_scores = self._refreshed = self._n_unusual = 0
+        self._recent, self._earlier = ScoreDigest(), ScoreDigest()
 
     def _place(self) -> None:
         """Compute both levels in units of scores."""
@@ -99,6 +111,13 @@ class ScoreThreshold:
             return
         level, high = np.quantile(scores, (0.5, 0.9)).tolist()
         spread = max(high - level, SMALLEST_SPREAD)
+        standard = (level - self._level) / self._spread
+        is_usual = self._usual[0] <= standard <= self._usual[1]
+        self._n_unusual = 0 if is_usual else self._n_unusual + 1
+        if self._n_unusual >= UNUSUAL_IN_A_ROW:
+            self._begin()
+        elif self._n_unusual:
+            return
         if self._n_blocks == 0:
             self._level, self._spread = level, spread
         self._add(scores)
@@ -140,6 +159,8 @@ class ScoreThreshold:
 
     def _refresh(self) -> None:
         known = self._earlier.joined(self._recent)
+        low, high = known.quantiles(np.array(USUAL)).tolist()
+        self._usual = low, high
         self._alarm, extreme = exceeded_levels(known, [self.rate, self.rate / EXTREME])
         # twice the alarm's level, for tails that end
         self._extreme = max(extreme, 2.0 * self._alarm) if self.leaves_out else inf
@@ -151,10 +172,11 @@ class ScoreThreshold:
             self.rate,
             self.window,
             self.leaves_out,
-            np.array([self._level, self._spread, self._alarm, self._extreme]),
+            np.array([self._level, self._spread, self._alarm, self._extreme, *self._usual]),
             self._n_blocks,
             self._n_scores,
             self._refreshed,
+            self._n_unusual,
             self._allowed,
             self._recent.to_bytes(),
             self._earlier.to_bytes(),
@@ -164,9 +186,12 @@ class ScoreThreshold:
     def from_state(state: ThresholdState) -> ScoreThreshold:
         """The threshold that continues from a state."""
         found = ScoreThreshold(state.rate, state.window, state.leaves_out)
-        found._level, found._spread, found._alarm, found._extreme = state.standard.tolist()
+        found._level, found._spread, found._alarm, found._extreme = state.standard[:4].tolist()
+        low, high = state.standard[4:].tolist()
+        found._usual = low, high
         found._n_blocks, found._n_scores = state.n_blocks, state.n_scores
-        found._refreshed, found._allowed = state.refreshed, state.allowed
+        found._refreshed, found._n_unusual = state.refreshed, state.n_unusual
+        found._allowed = state.allowed
         found._recent = ScoreDigest.from_bytes(state.recent)
         found._earlier = ScoreDigest.from_bytes(state.earlier)
         found._place()
@@ -184,7 +209,7 @@ def exceeded_levels(digest: ScoreDigest, rates: list[float]) -> list[float]:
     count = max(1, min(int(tail * n), MOST_EXCESSES))
     ranks = 1.0 - tail * (np.arange(count, 0, -1) - 0.5) / count
     excesses = digest.quantiles(ranks) - start
-    excesses = excesses[excesses > 0.0]
+    excesses = excesses[excesses > SMALLEST_EXCESS]
     distribution, tail = fit_excesses(excesses), tail * len(excesses) / count
     return [
         digest.exceeded(rate)

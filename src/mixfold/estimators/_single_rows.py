@@ -16,6 +16,8 @@ from mixfold.estimators._row_stream import FLOAT64, CompiledRowStream
 from mixfold.estimators._streaming import Streaming
 from mixfold.models.mixture_model import MixtureModel
 
+FEW_ROWS = 1024  # that are evaluated without the overhead of blocks
+
 
 class SingleRows(Streaming):
     """A mixture that evaluates one row in some microseconds."""
@@ -43,11 +45,23 @@ class SingleRows(Streaming):
         return label if label < evaluator.model.k else -1
 
     def score_samples(self, X: Any) -> Any:
-        """Log-density of every row; a tensor if X is one on a device."""
-        plain = type(X) is np.ndarray and X.dtype == FLOAT64 and X.ndim == 2 and len(X) == 1
+        """Log-density of every row; a tensor if X is one on a device.
+
+        A dict of columns is a single row, as in `score_one`.
+        """
+        if type(X) is dict and _is_row(X):
+            return np.array([self.score_one(X)])
+        plain = type(X) is np.ndarray and X.dtype == FLOAT64 and X.ndim == 2
         if not plain or self.engine is not None or "feature_names_in_" in self.__dict__:
             return super().score_samples(X)
-        return np.array([self.score_one(X[0])])
+        if len(X) == 1:
+            return np.array([self.score_one(X[0])])
+        few = 1 < len(X) <= FEW_ROWS
+        evaluator = self._row_evaluator() if few else None
+        if evaluator is None or X.shape[1] != evaluator.model.d:
+            return super().score_samples(X)
+        inside = evaluator.bounds.contain_all(X)
+        return evaluator.log_densities(X) if inside else super().score_samples(X)
 
     def _evaluated_one(self, x: Any) -> tuple[RowEvaluator | LiveRowEvaluator, Array]:
         """A row as numbers, and what evaluates it under the current parameters."""
@@ -135,3 +149,8 @@ class SingleRows(Streaming):
         for name in ("_evaluator", "_on_stream"):
             state.pop(name, None)
         return state
+
+
+def _is_row(cells: dict[Any, Any]) -> bool:
+    """Whether a dict has a single value in every column."""
+    return not any(hasattr(x, "__len__") and not isinstance(x, str) for x in cells.values())

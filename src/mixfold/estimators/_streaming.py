@@ -182,6 +182,12 @@ class Streaming(AppearingColumns):
         check_some(seen, weight)
         return learned
 
+    @property
+    def waits_for_rows(self) -> bool:
+        """Whether there are too few rows of a stream yet for initial parameters."""
+        learned = self.__dict__.get("_learned")
+        return learned is None or learned.stream.waiting is not None
+
     def learn_many(self, X: Any) -> Self:
         """The same as `partial_fit`, under the name used by streaming libraries."""
         return self.partial_fit(X)

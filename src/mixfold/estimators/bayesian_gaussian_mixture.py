@@ -40,9 +40,9 @@ class BayesianGaussianMixture(ScikitLearnMixture):
     """A drop-in for `sklearn.mixture.BayesianGaussianMixture`: change the import only.
 
     It has the same parameters, attributes, defaults and warnings, and gives the same fits for the
-    same `random_state`. It adds `sample_weight`, files as X, `n_threads` and `save`. `score`,
-    `score_samples` and `predict` use the expectations of the log densities, as scikit-learn's do.
-    Components that are not needed get weights near zero.
+    same `random_state`. It adds `sample_weight`, files as X, `engine` for GPUs, `n_threads` and
+    `save`. `score`, `score_samples` and `predict` use the expectations of the log densities, as
+    scikit-learn's do. Components that are not needed get weights near zero.
 
     Examples
     --------
@@ -60,6 +60,7 @@ class BayesianGaussianMixture(ScikitLearnMixture):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **Original._parameter_constraints,
+        "engine": [str, None],
         "n_threads": [Interval(Integral, 1, None, closed="left"), None],
     }
     _own_learner = "variational-learning"
@@ -85,6 +86,7 @@ class BayesianGaussianMixture(ScikitLearnMixture):
         warm_start: bool = False,
         verbose: int = 0,
         verbose_interval: int = 10,
+        engine: str | None = None,
         n_threads: int | None = None,
     ) -> None:
         self.n_components = n_components
@@ -104,6 +106,7 @@ class BayesianGaussianMixture(ScikitLearnMixture):
         self.warm_start = warm_start
         self.verbose = verbose
         self.verbose_interval = verbose_interval
+        self.engine = engine
         self.n_threads = n_threads
 
     partial_fit = available_if(_never)(ScikitLearnMixture.partial_fit)

@@ -31,8 +31,8 @@ class GaussianMixture(ScikitLearnMixture):
 
     It has the same parameters, attributes, defaults and warnings, and gives the same fits for the
     same `random_state`. It adds `partial_fit`, `sample_weight`, files and streams as X, `learner`
-    (the default "em" is scikit-learn's algorithm), `n_threads` and `save`. Where scikit-learn
-    raises on ill-conditioned data, variances are kept above a floor instead.
+    (the default "em" is scikit-learn's algorithm), `engine` for GPUs, `n_threads` and `save`. Where
+    scikit-learn raises on ill-conditioned data, variances are kept above a floor instead.
 
     Examples
     --------
@@ -50,6 +50,7 @@ class GaussianMixture(ScikitLearnMixture):
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **Original._parameter_constraints,
         "learner": [str, Learner],
+        "engine": [str, None],
         "n_threads": [Interval(Integral, 1, None, closed="left"), None],
     }
     _own_learner = "em"
@@ -73,6 +74,7 @@ class GaussianMixture(ScikitLearnMixture):
         verbose: int = 0,
         verbose_interval: int = 10,
         learner: str | Learner = "em",
+        engine: str | None = None,
         n_threads: int | None = None,
     ) -> None:
         self.n_components = n_components
@@ -90,6 +92,7 @@ class GaussianMixture(ScikitLearnMixture):
         self.verbose = verbose
         self.verbose_interval = verbose_interval
         self.learner = learner
+        self.engine = engine
         self.n_threads = n_threads
 
     def _learner(self) -> Learner:

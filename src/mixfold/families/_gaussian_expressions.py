@@ -6,11 +6,12 @@ from typing import Protocol
 
 import numpy as np
 
-from mixfold.core.expression import Expression, observed
+from mixfold.core.expression import Expression, observed, total
 from mixfold.core.rows import Array
 from mixfold.families._gaussian_params import GaussianParams
 from mixfold.families.factor_analysis import LOG_2PI
 
+MOST_INCOMPLETE = 16  # columns, for whose square there is memory in every row and component
 FAR = 1e3  # standard deviations from the common origin, whose square loses too many digits
 
 
@@ -64,3 +65,28 @@ def density_expression(
     logs: Array = np.log(np.diagonal(whiten, axis1=1, axis2=2)).sum(axis=1)
     constant: Array = logs - 0.5 * whiten.shape[1] * LOG_2PI
     return -0.5 * distances + constant
+
+
+def observed_density_expression(means: Array, covariances: Array, x: Expression) -> Expression:
+    """log p(x|k) of the observed cells, (n, K), by Cholesky's elimination column by column.
+
+    A missing cell has the covariance one with itself and zero with the others, and is at its mean,
+    so that it adds nothing. Covariances are (K, d, d).
+    """
+    d = means.shape[1]
+    there = x.is_missing().choose(0.0, 1.0)
+    rows, cells = there.with_axis(1), there.with_axis(1).with_axis(3)
+    left = covariances * (cells * there.with_axis(1).with_axis(1))
+    left = left + (1.0 - cells) * np.eye(d)
+    away = rows * (observed(x, x).with_axis(1) - means)
+    found = []
+    for j in range(d):
+        pivot, first = left.part(3, 0).part(2, 0), away.part(2, 0)  # of what is left
+        found += [pivot.log().sum(3).sum(2), (first.square() / pivot.sum(3)).sum(2)]
+        if j + 1 < d:
+            rest = np.arange(1, d - j)
+            slopes = left.part(3, 0).part(2, rest) / pivot  # (n, K, rest, 1)
+            away = away.part(2, rest) - (slopes * first.with_axis(3)).sum(3)
+            left = left.part(2, rest).part(3, rest) - slopes * left.part(2, 0).part(3, rest)
+    constant = there.sum(1, keepdims=True) * (-0.5 * LOG_2PI)
+    return constant - 0.5 * total(*found)

@@ -26,12 +26,12 @@ from mixfold.families.product import Product
 def density_expression(family: Family, params: Any, x: Expression, marginalize: bool) -> Expression:
     """log p(x|k), (n, K), of rows x (n, d).
 
-    With `marginalize`, missing cells of independent columns are integrated out; otherwise results
-    of rows with missing cells are NaN. Of an exponential family only t(x) and h(x) are needed:
+    With `marginalize`, missing cells are integrated out where columns are independent, or where the
+    family is one of Gaussian rows with missing cells; otherwise results of rows with missing cells
+    are NaN. Of an exponential family only t(x) and h(x) are needed:
 
         log p(x|k) = <eta_k, t(x)> - A(eta_k) + log h(x).
     """
-    family = family.for_complete_rows()
     if isinstance(family, Product):
         parts = family.grouped(params)
         found = (
@@ -39,8 +39,10 @@ def density_expression(family: Family, params: Any, x: Expression, marginalize: 
             for group, own in parts
         )
         return total(*found)
-    if isinstance(family, DensityExpression):
-        return family.density_expression(params, x, marginalize)
+    for form in (family, family.for_complete_rows()):
+        if isinstance(form, DensityExpression):
+            return form.density_expression(params, x, marginalize)
+    family = family.for_complete_rows()
     if isinstance(family, ExponentialFamily) and family.has_linear_form:
         if isinstance(family, LinearExpressions):
             t, h = family.statistics_expression(x), family.base_measure_expression(x)

@@ -7,12 +7,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mixfold.core.expression import Expression
 from mixfold.core.family import Family
 from mixfold.core.missing_cells import Pattern, patterns
 from mixfold.core.rows import Array
 from mixfold.core.statistics import pack
 from mixfold.core.value import replace, value
 from mixfold.families._covariance import lower_root
+from mixfold.families._gaussian_expressions import MOST_INCOMPLETE, observed_density_expression
 from mixfold.families.gaussian import LOG_2PI, Gaussian, GaussianParams
 from mixfold.families.patterned_rows import PatternedRows, Regressions
 
@@ -75,6 +77,15 @@ class ObservedGaussian(PatternedRows[Regression]):
         if params.scale.ndim == 2:
             return np.asarray(np.broadcast_to(params.scale, (k, d))[:, :, None] * np.eye(d))
         return np.broadcast_to(params.scale, (k, d, d))
+
+    def density_expression(
+        self, params: GaussianParams, x: Expression, marginalize: bool
+    ) -> Expression:
+        """That of the observed cells, if there are few enough columns."""
+        if not marginalize or params.scale.ndim == 2 or params.means.shape[1] > MOST_INCOMPLETE:
+            return self.complete.density_expression(params, x, marginalize)
+        scales = self._scales(params)
+        return observed_density_expression(params.means, scales @ scales.swapaxes(1, 2), x)
 
     def regressions(self, params: GaussianParams) -> Regressions[Regression]:
         scales = self._scales(params)

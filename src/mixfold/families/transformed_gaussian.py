@@ -131,16 +131,15 @@ class TransformedGaussian(MeansAreAttributes, Family[GaussianParams]):
     def density_expression(
         self, params: GaussianParams, x: Expression, marginalize: bool
     ) -> Expression:
-        normal, chosen = self.normal.for_complete_rows(), list(self.logs)
-        assert isinstance(normal, Gaussian)
+        chosen = list(self.logs)
         if not chosen:
-            return normal.density_expression(params, x, marginalize)
+            return self.normal.density_expression(params, x, marginalize)
         order, d = np.arange(params.means.shape[1]), params.means.shape[1]
         logs = x.columns(chosen).at_least(SMALLEST).log()
         order[chosen] = d + np.arange(len(chosen))
         y = side_by_side(x, logs).columns(order)
         volumes = observed(x.columns(chosen), logs) if marginalize else logs
-        density = normal.density_expression(params, y, marginalize)
+        density = self.normal.density_expression(params, y, marginalize)
         return density - volumes.sum(1, keepdims=True)
 
     def scipy_log_density(self, params: GaussianParams, x: Array) -> Array:

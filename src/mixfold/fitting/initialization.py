@@ -22,6 +22,7 @@ from mixfold.fitting.component_order import component_order, reorder
 from mixfold.fitting.from_params import FromParams
 from mixfold.fitting.loop import check_some
 from mixfold.fitting.under_constraints import UnderConstraints
+from mixfold.learners.candidates import draw, order_on
 from mixfold.learners.further_search import (
     MOST_BYTES,
     OF_LARGER,
@@ -29,7 +30,7 @@ from mixfold.learners.further_search import (
     with_light_components,
 )
 from mixfold.learners.prior_choice import with_chosen_prior
-from mixfold.learners.search import draw, order_on, search
+from mixfold.learners.search import search
 from mixfold.models.mixture_model import MixtureBackend, MixtureParams
 
 GROUP = 10

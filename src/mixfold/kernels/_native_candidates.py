@@ -11,6 +11,7 @@ from mixfold.core.backend_capabilities import Candidates, ComponentLists
 from mixfold.core.rows import Array
 from mixfold.kernels.candidates import (
     DiagonalPairs,
+    Distances,
     LinearPairs,
     Pairs,
     TriangularPairs,
@@ -28,11 +29,10 @@ def compiled(model: MixtureModel, params: MixtureParams, native: Any) -> Candida
     """The mixture in compiled form, if there is one, or in NumPy."""
     pairs = candidates_of(model, params)
     if isinstance(pairs, TriangularPairs):
-        known = pairs.known
-        numbers = np.hstack([_blocks(known.means), _triangles(known.whiten)])
+        numbers = np.hstack([_blocks(pairs.form.means), _triangles(pairs.form.whiten)])
         return NativeCandidates(pairs, native, "triangular", numbers, pairs.log_scale)
     if isinstance(pairs, DiagonalPairs):
-        numbers = np.hstack([_blocks(pairs.known.means), _blocks(pairs.known.whiten)])
+        numbers = np.hstack([_blocks(pairs.form.means), _blocks(pairs.form.whiten)])
         return NativeCandidates(pairs, native, "diagonal", numbers, pairs.log_scale)
     if isinstance(pairs, LinearPairs):
         return NativeCandidates(pairs, native, "linear", _blocks(pairs.eta), pairs.offset)
@@ -45,27 +45,37 @@ class NativeCandidates:
     def __init__(
         self, pairs: Pairs, native: Any, form: Form, packed: Array, log_scale: Array
     ) -> None:
-        self.lists: ComponentLists | None = None
+        self.known: Any = None
         self.sequential = form != "linear"  # whose values are computed in NumPy
         self.centres, self.nbytes = pairs.centres, packed.nbytes
         self.values, self.log_base_measure = pairs.values, pairs.log_base_measure
-        self._native, self._known = native, (form, packed, log_scale)
+        self._native, self._form = native, (form, packed, log_scale)
 
     def search(
         self,
         values: NDArray[np.floating],
         start: Numbers,
+        listed: Numbers,
         lists: ComponentLists,
         kept: int,
         steps: int,
     ) -> tuple[Numbers, Array]:
-        """The components of highest joint density found from `start`, and the logarithms of it."""
+        """The components of highest joint density that are found, and the logarithms of it."""
         numbers, joint = (
             np.empty((len(values), kept), dtype=np.int32),
             np.empty((len(values), kept)),
         )
-        self._native.search_candidates(values, *self._known, *lists, start, steps, numbers, joint)
+        self._native.search_candidates(
+            values, *self._form, *lists, start, listed, steps, numbers, joint
+        )
         return numbers, joint
+
+    def distances(self, centres: Array, scale: Array) -> Candidates:
+        """Centres in the coordinates of `values`, with minus half the squared scaled distance."""
+        wide = np.broadcast_to(scale, centres.shape)
+        packed = np.hstack([_blocks(centres), _blocks(wide)])
+        pairs = Distances(centres, scale)
+        return NativeCandidates(pairs, self._native, "diagonal", packed, np.zeros(len(centres)))
 
     def add(
         self,
@@ -77,7 +87,7 @@ class NativeCandidates:
     ) -> None:
         """Add rows to the sums of components first .. last - 1, row after row, in place."""
         rows = by_component.indptr, by_component.indices, by_component.data
-        self._native.add_candidates(values, *self._known, *rows, first, last, table)
+        self._native.add_candidates(values, *self._form, *rows, first, last, table)
 
 
 def _blocks(vectors: Array) -> Array:

@@ -1,9 +1,8 @@
 """E-steps in which a row belongs to a few components, in NumPy: the oracle and the fallback.
 
-For a row, the components of highest joint density are searched from some `start`. Those, and the
-neighbours of the best one, are evaluated, and then the neighbours of any better one that was found.
-A row without a start begins at the heads, and at the members of the best of them. So the cost of a
-row grows with the square root of the number of components, or not at all if it has a start.
+For a row, the components of highest joint density are searched from some components, or from all
+members of some lists. These are evaluated, and the neighbours of the best one, and then the
+neighbours of any better one that was found.
 """
 
 from __future__ import annotations
@@ -27,7 +26,6 @@ from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 Numbers = NDArray[np.int32]
 
-BEST_HEADS = 8  # heads of which all members are evaluated
 LEAST = -4.4e307  # stands for minus infinity, as in the compiled kernels
 ELEMENTS = 2**20  # numbers in memory for pairs of a row and a component
 
@@ -85,8 +83,8 @@ class Pairs(ABC):
     sequential = False  # NumPy may compute a row in another way if the block is of another length
 
     def __init__(self, model: MixtureModel, params: MixtureParams) -> None:
-        self.lists: ComponentLists | None = None
-        self.model, self.params = model, params
+        self.known: Any = None
+        self.model, self.params, self.count = model, params, model.k
         with np.errstate(divide="ignore"):
             self.log_weights = np.log(params.weights)
 
@@ -125,18 +123,15 @@ class Pairs(ABC):
         self,
         values: NDArray[np.floating],
         start: Numbers,
+        listed: Numbers,
         lists: ComponentLists,
         kept: int,
         steps: int,
     ) -> tuple[Numbers, Array]:
-        """The components of highest joint density found from `start`, and the logarithms of it."""
+        """The components of highest joint density that are found, and the logarithms of it."""
         wide = np.asarray(values, dtype=np.float64)
-        numbers, joint = self._best(wide, start, kept)
-        cold = np.flatnonzero(start[:, 0] < 0)
-        if len(cold):
-            more, their = self._from_heads(wide[cold], lists, kept)
-            together = np.hstack([numbers[cold], more]), np.hstack([joint[cold], their])
-            numbers[cold], joint[cold] = best_of(*together, kept)
+        members = _members(lists, listed)
+        numbers, joint = self._best(wide, np.hstack([start, members]), kept)
         expanded = np.full(len(values), -1, dtype=np.int32)
         for _ in range(steps):
             going = np.flatnonzero((numbers[:, 0] >= 0) & (numbers[:, 0] != expanded))
@@ -149,24 +144,14 @@ class Pairs(ABC):
             numbers[going], joint[going] = best_of(*together, kept)
         return numbers, joint
 
-    def _from_heads(self, values: Array, lists: ComponentLists, kept: int) -> tuple[Numbers, Array]:
-        """The best of the heads and of the members of the best heads."""
-        heads = np.broadcast_to(lists.heads, (len(values), len(lists.heads)))
-        numbers, joint = self._best(values, heads, max(kept, BEST_HEADS))
-        place = np.empty(self.model.k, dtype=np.intp)
-        place[lists.heads] = np.arange(len(lists.heads))
-        sizes = np.diff(lists.offsets)
-        padded = np.full((len(lists.heads), sizes.max(initial=1)), -1, dtype=np.int32)
-        padded[np.arange(padded.shape[1]) < sizes[:, None]] = lists.members
-        best = numbers[:, :BEST_HEADS]
-        members = np.where((best >= 0)[:, :, None], padded[place[best]], np.int32(-1))
-        more, their = self._best(values, members.reshape(len(values), -1), kept)
-        return best_of(np.hstack([numbers, more]), np.hstack([joint, their]), kept)
+    def distances(self, centres: Array, scale: Array) -> Candidates:
+        """Centres in the coordinates of `values`, with minus half the squared scaled distance."""
+        return Distances(centres, scale)
 
     def _best(self, values: Array, numbers: Numbers, kept: int) -> tuple[Numbers, Array]:
         """The best of some components of every row, (n, m); numbers outside 0 .. K-1 are none."""
         joint = np.full(numbers.shape, -np.inf)
-        rows, columns = np.nonzero((numbers >= 0) & (numbers < self.model.k))
+        rows, columns = np.nonzero((numbers >= 0) & (numbers < self.count))
         for some in self._chunks(len(rows)):
             i, j = rows[some], columns[some]
             with np.errstate(over="ignore", invalid="ignore"):
@@ -204,18 +189,49 @@ class Pairs(ABC):
         return (slice(first, first + length) for first in range(0, n, length))
 
 
+def _members(lists: ComponentLists, listed: Numbers) -> Numbers:
+    """All members of the lists of every row, filled up with -1."""
+    sizes = np.diff(lists.offsets)
+    padded = np.full((len(sizes) + 1, sizes.max(initial=0)), -1, dtype=np.int32)
+    padded[:-1][np.arange(padded.shape[1]) < sizes[:, None]] = lists.members
+    found = padded[np.where((listed >= 0) & (listed < len(sizes)), listed, len(sizes))]
+    return found.reshape(len(listed), -1)
+
+
+class Distances(Pairs):
+    """Minus half the squared distance of rows from centres, of coordinates times a scale."""
+
+    def __init__(self, centres: Array, scale: Array) -> None:
+        self._centres, self.scale, self.count = centres, scale, len(centres)
+
+    @property
+    def centres(self) -> Array:
+        return self._centres
+
+    @property
+    def width(self) -> int:
+        return 3 * len(self.scale)
+
+    def log_joint(self, values: Array, components: Numbers) -> Array:
+        away = (values - self._centres[components]) * self.scale
+        return np.asarray(-0.5 * np.square(away).sum(axis=1))
+
+    def statistics(self, values: Array, components: Numbers) -> Array:
+        raise AssertionError("centres have no statistics")
+
+
 class DiagonalPairs(Pairs):
     """Gaussians: y = (x - mu) / sigma, with the statistics y and y^2."""
 
     def __init__(self, model: MixtureModel, params: MixtureParams) -> None:
         super().__init__(model, params)
-        self.known = cast(WhitenedKernel[Params], model.family).whitened(params.components)
-        constant = -0.5 * model.d * LOG_2PI - self.known.log_determinant
+        self.form = cast(WhitenedKernel[Params], model.family).whitened(params.components)
+        constant = -0.5 * model.d * LOG_2PI - self.form.log_determinant
         self.log_scale = self.log_weights + constant
 
     @property
     def centres(self) -> Array:
-        return self.known.means
+        return self.form.means
 
     @property
     def width(self) -> int:
@@ -223,7 +239,7 @@ class DiagonalPairs(Pairs):
 
     def whitened(self, values: Array, components: Numbers) -> Array:
         """The distances of rows from the means of components, in standard deviations."""
-        return np.asarray((values - self.known.means[components]) * self.known.whiten[components])
+        return np.asarray((values - self.form.means[components]) * self.form.whiten[components])
 
     def log_joint(self, values: Array, components: Numbers) -> Array:
         square = np.square(self.whitened(values, components)).sum(axis=1)
@@ -242,8 +258,8 @@ class TriangularPairs(DiagonalPairs):
         return 2 * self.model.d**2
 
     def whitened(self, values: Array, components: Numbers) -> Array:
-        centred = (values - self.known.means[components])[:, :, None]
-        return np.asarray((self.known.whiten[components] @ centred)[:, :, 0])
+        centred = (values - self.form.means[components])[:, :, None]
+        return np.asarray((self.form.whiten[components] @ centred)[:, :, 0])
 
     def statistics(self, values: Array, components: Numbers) -> Array:
         y = self.whitened(values, components)
@@ -288,8 +304,8 @@ class FactorPairs(Pairs):
     def __init__(self, model: MixtureModel, params: MixtureParams) -> None:
         super().__init__(model, params)
         self.low_rank = cast(LowRankKernel, model.family).low_rank(params.components)
-        self.known = posterior(self.low_rank)
-        constant = -0.5 * model.d * LOG_2PI - self.known.half_log_determinant
+        self.form = posterior(self.low_rank)
+        constant = -0.5 * model.d * LOG_2PI - self.form.half_log_determinant
         self.log_scale = self.log_weights + constant
 
     @property
@@ -298,19 +314,19 @@ class FactorPairs(Pairs):
 
     @property
     def width(self) -> int:
-        _, q, d = self.known.reach.shape
+        _, q, d = self.form.reach.shape
         return int((3 * q + 4) * d)
 
     def log_joint(self, values: Array, components: Numbers) -> Array:
         centred = values - self.low_rank.means[components]
-        square = (np.square(centred) * self.known.precision[components]).sum(axis=1)
-        reached = (self.known.reach[components] @ centred[:, :, None])[:, :, 0]
+        square = (np.square(centred) * self.form.precision[components]).sum(axis=1)
+        reached = (self.form.reach[components] @ centred[:, :, None])[:, :, 0]
         square -= np.square(reached).sum(axis=1)
         return np.asarray(self.log_scale[components] - 0.5 * square)
 
     def statistics(self, values: Array, components: Numbers) -> Array:
         centred = values - self.low_rank.means[components]
-        factors = (self.known.beta[components] @ centred[:, :, None])[:, :, 0]
+        factors = (self.form.beta[components] @ centred[:, :, None])[:, :, 0]
         products = Moments(
             np.square(centred),
             factors[:, :, None] * centred[:, None, :],

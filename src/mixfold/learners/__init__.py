@@ -2,6 +2,7 @@
 
 # modules that register no learner
 HELPER_MODULES = (
+    "candidates",
     "changed_family",
     "further_search",
     "neighbouring_starts",

@@ -29,6 +29,7 @@ from mixfold.models.mixture_model import MixtureModel
 Numbers = NDArray[np.int32]
 
 NEGLIGIBLE = 1e-30  # responsibilities below change no statistic
+NEAREST_HEADS = 8  # whose members are tried for rows without components
 STEPS = 10  # how often the neighbours of a better component are tried
 LEAST_PART = 256  # rows
 PARTS = 16  # into which rows and components are divided among threads
@@ -72,6 +73,29 @@ class Shared(NamedTuple):
     responsibilities: Array
 
 
+class Index(NamedTuple):
+    """Centres of lists, their heads, and the lists of components that are near to each of them.
+
+    A row without components begins at the members of the nearest heads. There are about sqrt(K)
+    heads, each with about sqrt(K) members.
+    """
+
+    heads: Candidates
+    lists: ComponentLists
+    n_heads: int
+
+    def nearest(self, values: NDArray[np.floating]) -> Numbers:
+        """The heads nearest to every row."""
+        n, kept = len(values), min(NEAREST_HEADS, self.n_heads)
+        start = np.broadcast_to(np.arange(self.n_heads, dtype=np.int32), (n, self.n_heads))
+        nothing = np.empty((n, 0), dtype=np.int32)
+        lists = ComponentLists(
+            np.zeros(1, np.int32), nothing.ravel(), np.empty((self.n_heads, 0), dtype=np.int32)
+        )
+        start = np.ascontiguousarray(start)
+        return self.heads.search(values, start, nothing, lists, kept, 0)[0]
+
+
 class FewComponents:
     """The E-step under fixed parameters: s = sum over rows and over k in K_i of r_ik t(x_i)."""
 
@@ -111,7 +135,7 @@ class FewComponents:
         self, values: NDArray[np.floating], start: Numbers, uniforms: Array | None
     ) -> Shared:
         """The components of every row, searched on all threads."""
-        n, lists = len(values), self.lists()
+        n, lists = len(values), self.index.lists
         found = Shared(
             np.empty((n, self.kept), dtype=np.int32), np.empty(n), np.empty((n, self.kept))
         )
@@ -121,8 +145,10 @@ class FewComponents:
 
         def work(part: slice) -> None:
             rows = order[part] if self.form.nbytes > CACHE else part
-            tried = self._tried(start[rows], None if uniforms is None else uniforms[rows])
-            numbers, joint = self.form.search(values[rows], tried, lists, self.kept, STEPS)
+            some, known = values[rows], start[rows]
+            tried = self._tried(known, None if uniforms is None else uniforms[rows])
+            listed = self._listed(some, known)
+            numbers, joint = self.form.search(some, tried, listed, lists, self.kept, STEPS)
             found.numbers[rows] = numbers
             found.log_density[rows], found.responsibilities[rows] = _softmax(joint)
 
@@ -141,7 +167,7 @@ class FewComponents:
             return np.ascontiguousarray(np.broadcast_to(everyone, (len(start), self.k)))
         if uniforms is None:
             return start
-        neighbours, (_, count) = self.lists().neighbours, start.shape
+        neighbours, (_, count) = self.index.lists.neighbours, start.shape
         width = neighbours.shape[1]
         scaled = uniforms * (count + 1)
         which = scaled.astype(np.int32)
@@ -153,13 +179,14 @@ class FewComponents:
         drawn = np.where((which == count) | (own < 0), anywhere, drawn)
         return np.hstack([start, drawn])
 
-    def _search(self, start: Numbers, lists: ComponentLists, kept: int) -> Numbers:
-        """The best components for the mean of every component, searched on all threads."""
-        centres, search = self.form.centres, self.form.search
-        found = self.map(
-            lambda part: search(centres[part], start[part], lists, kept, STEPS)[0], _parts(self.k)
-        )
-        return np.concatenate(list(found))
+    def _listed(self, values: NDArray[np.floating], start: Numbers) -> Numbers:
+        """The lists at which rows without components begin, -1 for the others."""
+        if self.few.all_of(self.k) or not (start[:, 0] < 0).any():
+            return start[:, :0]
+        listed = np.full((len(start), min(NEAREST_HEADS, self.index.n_heads)), -1, dtype=np.int32)
+        cold = start[:, 0] < 0
+        listed[cold] = self.index.nearest(values[cold])
+        return listed
 
     def _add(
         self,
@@ -185,39 +212,79 @@ class FewComponents:
         ):
             pass
 
-    def lists(self) -> ComponentLists:
+    @property
+    def index(self) -> Index:
         """The lists of the components under these parameters."""
-        known, width = self.form.lists, self.few.neighbours
-        if known is not None and known.neighbours.shape[1] == width:
-            return known
-        self.form.lists = found = self._new_lists(width)
+        width = self.few.neighbours
+        if self.form.known is None or self.form.known.lists.neighbours.shape[1] != width:
+            self.form.known = self._new_index(width)
+        found: Index = self.form.known
         return found
 
-    def _new_lists(self, width: int) -> ComponentLists:
-        """Search the best head, and then the best other components, for the mean of each."""
-        k, everyone = self.k, np.arange(self.k, dtype=np.int32)
-        none = np.full((k, width), -1, dtype=np.int32)
+    def _new_index(self, width: int) -> Index:
+        """Search the nearest heads, and then the best other components, for the mean of each."""
+        k, centres = self.k, self.form.centres
+        everyone, none = np.arange(k, dtype=np.int32), np.full((k, width), -1, dtype=np.int32)
         if self.few.all_of(k):
-            return ComponentLists(everyone[:1], np.array([0, k], np.int32), everyone, none)
+            lists = ComponentLists(np.array([0, k], np.int32), everyone, none)
+            return Index(self.form, lists, 1)
         count = isqrt(k - 1) + 1
-        heads = (everyone[:count].astype(np.int64) * k // count).astype(np.int32)
-        lists = ComponentLists(heads, np.zeros(count + 1, np.int32), everyone[:0], none)
-        start = np.ascontiguousarray(np.broadcast_to(heads, (k, count)))
-        head = np.searchsorted(heads, self._search(start, lists, 1)[:, 0])
-        members = np.argsort(head, kind="stable").astype(np.int32)
+        chosen = everyone[:count].astype(np.int64) * k // count
+        spread = centres.std(axis=0)
+        scale = np.divide(1.0, spread, out=np.ones_like(spread), where=spread > 0.0)
+        heads = self.form.distances(np.ascontiguousarray(centres[chosen]), scale)
+        index = Index(heads, ComponentLists(np.zeros(1, np.int32), everyone[:0], none), count)
+        nearest = np.concatenate(
+            list(self.map(lambda part: index.nearest(centres[part]), _parts(k)))
+        )
+        head = _allotted(nearest.astype(np.intp), count)
         sizes = np.bincount(head, minlength=count)
         offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
-        lists = ComponentLists(heads, offsets, members, none)
-        start = np.full((k, 1), -1, dtype=np.int32)
+        members = np.argsort(head, kind="stable").astype(np.int32)
+        start, listed = none[:, :1], nearest
         for _ in range(2):  # from the heads, and then from the neighbours that these gave
-            start = self._search(start, lists, width + 1)
-            lists = ComponentLists(heads, offsets, members, _others(start, everyone, width))
-        return lists
+            lists = ComponentLists(offsets, members, none)
+            found = self._best_of(centres, start, listed, lists, width + 1)
+            none = _others(found, everyone, width)
+            start, listed = found, nearest[:, :0]
+        return Index(heads, ComponentLists(offsets, members, none), count)
+
+    def _best_of(
+        self, values: Array, start: Numbers, listed: Numbers, lists: ComponentLists, kept: int
+    ) -> Numbers:
+        """The best components of every row, searched on all threads."""
+        search = self.form.search
+        found = self.map(
+            lambda part: search(values[part], start[part], listed[part], lists, kept, STEPS)[0],
+            _parts(len(values)),
+        )
+        return np.concatenate(list(found))
 
 
 def _parts(n: int) -> list[slice]:
     """Divide n rows into parts for threads."""
     return list(stretches(n, max(LEAST_PART, -(-n // PARTS))))
+
+
+def _allotted(wanted: NDArray[np.intp], count: int) -> NDArray[np.intp]:
+    """The head of each component: the first of those that it wants, (K, m), that has room.
+
+    No head has more than twice its share, since a wide one would be wanted by most.
+    """
+    k, room = len(wanted), -(-2 * len(wanted) // count)
+    head, left = np.full(k, -1), np.full(count, room)
+    for choice in [*wanted.T, None]:
+        waiting = np.flatnonzero(head < 0)
+        if choice is None:  # whatever has room
+            head[waiting] = np.repeat(np.arange(count), left)[: len(waiting)]
+            break
+        waiting = waiting[np.argsort(choice[waiting], kind="stable")]
+        asked = choice[waiting]
+        place = np.arange(len(asked)) - np.searchsorted(asked, asked)
+        accepted = place < left[asked]
+        head[waiting[accepted]] = asked[accepted]
+        left -= np.bincount(asked[accepted], minlength=count)
+    return head
 
 
 def _others(found: Numbers, own: Numbers, width: int) -> Numbers:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mixfold.core.rows import Array, Rows
-from mixfold.core.statistics import Block, Statistics
+from mixfold.core.statistics import Block, Blocks, Statistics
 from mixfold.core.value import replace
 from mixfold.learners._em_in_memory import Found, learn, responsibilities_of
 from mixfold.learners._splits import MOST_ROWS, MOST_SPLITS, Split, Splits, members_of
@@ -151,19 +151,33 @@ def merges_of(
     blocks, found = model.expected(params).blocks, []
     for i, j in _close_pairs(responsibilities):
         both = responsibilities[:, i] + responsibilities[:, j]
-        members, weight = members_of(both, sample, MOST_ROWS, rng)
-        if not len(members):
-            found.append(Merge((i, j), 0.0))
-            continue
-        union, _ = model.family.maximize(tuple(take(b, [i]) + take(b, [j]) for b in blocks))
-        with np.errstate(divide="ignore"):
-            logs = np.log(both[members]) + log_density[members]
-        x = sample.x[members].astype(np.float64)
         total = np.log(params.weights[i] + params.weights[j])
-        loss = float(weight @ (logs - model.family.log_density(union, x)[:, 0] - total))
+        loss = union_loss(model, blocks, (i, j), total, sample, both, log_density, rng)
         if np.isfinite(loss):
             found.append(Merge((i, j), max(loss, 0.0)))
     return sorted(found, key=lambda merge: merge.loss)
+
+
+def union_loss(
+    model: MixtureModel,
+    blocks: Blocks,
+    pair: tuple[int, int],
+    log_weight: float,
+    sample: Rows,
+    both: Array,
+    log_density: Array,
+    rng: np.random.Generator,
+) -> float:
+    """What the union of two components loses, in nats; `both` is the sum of responsibilities."""
+    members, weight = members_of(both, sample, MOST_ROWS, rng)
+    if not len(members):
+        return 0.0
+    i, j = pair
+    union, _ = model.family.maximize(tuple(take(b, [i]) + take(b, [j]) for b in blocks))
+    with np.errstate(divide="ignore"):
+        logs = np.log(both[members]) + log_density[members]
+    x = sample.x[members].astype(np.float64)
+    return float(weight @ (logs - model.family.log_density(union, x)[:, 0] - log_weight))
 
 
 def left_out(params: MixtureParams, sample: Rows, responsibilities: Array) -> list[Merge]:

@@ -11,9 +11,10 @@ from mixfold.core.params import Params
 from mixfold.core.rows import Array, Rows, join, no_rows
 from mixfold.core.value import replace, value
 from mixfold.learners._em_in_memory import learn
+from mixfold.learners.candidates import best_first
 from mixfold.learners.em import EM
 from mixfold.learners.prior_choice import with_chosen_prior
-from mixfold.learners.search import best_first, kinds_for, search
+from mixfold.learners.search import kinds_for, search
 from mixfold.models.limits_from_data import limited
 from mixfold.models.mixture_model import MixtureBackend, MixtureParams
 

@@ -36,7 +36,7 @@ class Split(NamedTuple):
     blocks: Blocks
 
 
-class _Known(NamedTuple):
+class KnownSplit(NamedTuple):
     """The best split of a component with these responsibilities, and its two parts."""
 
     responsibilities: Array
@@ -56,7 +56,7 @@ class Splits:
         self.backend, self.model, self.sample = backend, backend.model, sample.on_host()
         self._two = backend.with_model(backend.model.of_components(2))
         self._most = max(MOST_ROWS, PER_PARAMETER * self.model.n_parameters() // self.model.k)
-        self._known: dict[int, _Known] = {}
+        self._known: dict[int, KnownSplit] = {}
 
     def best(
         self,
@@ -72,7 +72,7 @@ class Splits:
             change = np.inf if known is None else known.change(own)
             if change > SMALL_CHANGE:
                 parts = None if known is None or change > SOME_CHANGE else known.parts
-                known = self._split(k, params, own, log_density, parts, rng)
+                known = self.split(k, params, own, log_density, parts, rng)
             if known is not None:
                 self._known[k] = known
                 found.append(known.split)
@@ -87,7 +87,7 @@ class Splits:
         rest = rng.choice(order[half:], MOST_SPLITS - half, replace=False)
         return np.concatenate([order[:half], rest])
 
-    def _split(
+    def split(
         self,
         k: int,
         params: MixtureParams,
@@ -95,7 +95,7 @@ class Splits:
         log_density: Array,
         parts: MixtureParams | None,
         rng: np.random.Generator,
-    ) -> _Known | None:
+    ) -> KnownSplit | None:
         """The best split of a component, or the one that begins with two given parts.
 
         None if the component has too few rows.
@@ -116,7 +116,7 @@ class Splits:
         gain = float(weight @ (np.asarray(two.posterior(best, rows, False)[0]) - logs))
         if not np.isfinite(gain):
             return None
-        return _Known(own.copy(), Split(k, gain, two.model.expected(best).blocks), best)
+        return KnownSplit(own.copy(), Split(k, gain, two.model.expected(best).blocks), best)
 
     def _rows(self, members: np.ndarray, weight: Array) -> Rows:
         return Rows(np.ascontiguousarray(self.sample.x[members]), weight)

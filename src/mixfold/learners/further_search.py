@@ -12,8 +12,10 @@ from mixfold.core.value import replace
 from mixfold.learners._blas_threads import one_blas_thread
 from mixfold.learners._em_in_memory import learn
 from mixfold.learners._importance_sample import importance_sample
+from mixfold.learners._many_components import MANY
 from mixfold.learners._moves import improve
-from mixfold.learners.search import LONG, MIDDLE, SHORT, best_first, draw, order_on
+from mixfold.learners.candidates import best_first, draw, order_on
+from mixfold.learners.search import LONG, MIDDLE, SHORT
 from mixfold.models.mixture_model import MixtureBackend, MixtureParams
 
 CONTINUED, IMPROVED = 6, 2  # candidates after a few passes, and before moves of components
@@ -43,11 +45,12 @@ def with_light_components(
     """The parameters, or better ones if the sample has few rows of some component.
 
     A larger sample then gives as many of these as its memory holds. The search goes on among
-    about as many rows as before, drawn from it with more of light components, and weighted.
+    about as many rows as before, drawn from it with more of light components, and weighted. It does
+    not for many components, of which some are always light.
     """
     model, n = backend.model, len(sample)
     least = max(FEWEST_ROWS, model.n_parameters() / model.k)
-    if len(kinds) < 2 or params.weights.min() * n >= least:
+    if len(kinds) < 2 or model.k >= MANY or params.weights.min() * n >= least:
         return params
     rows = larger()
     if rows is None or len(rows) < 2 * n or not rows.total_weight() > 0.0:

@@ -16,8 +16,9 @@ from mixfold.learners._convergence import TOL
 from mixfold.learners._em_in_memory import Found, learn, responsibilities_of
 from mixfold.learners._moves import Merge, left_out, maximized, merges_of, put, take
 from mixfold.learners._splits import Splits
+from mixfold.learners.candidates import best_first
 from mixfold.learners.em import EM
-from mixfold.learners.search import LONG, MIDDLE, best_first
+from mixfold.learners.search import LONG, MIDDLE
 from mixfold.models.mixture_model import MixtureBackend, MixtureModel, MixtureParams
 
 TRIED = 3  # splits, merges and components left out that are tried

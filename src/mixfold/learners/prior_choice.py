@@ -12,8 +12,9 @@ from mixfold.core.initializer import Initializer
 from mixfold.core.rows import Rows, effective_number
 from mixfold.core.value import replace
 from mixfold.learners._em_in_memory import learn
+from mixfold.learners.candidates import distinct
 from mixfold.learners.em import EM
-from mixfold.learners.search import distinct, search
+from mixfold.learners.search import search
 from mixfold.models.limits_from_data import with_model
 from mixfold.models.mixture_model import MixtureBackend, MixtureParams
 

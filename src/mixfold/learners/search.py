@@ -4,29 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
-from mixfold.core.arrays import on_host
 from mixfold.core.capabilities import CommonSpread
 from mixfold.core.family import Family
 from mixfold.core.initializer import Initializer
-from mixfold.core.missing_cells import filled
-from mixfold.core.ranking import ranked
 from mixfold.core.registry import find
 from mixfold.core.rows import Rows
 from mixfold.core.value import replace
 from mixfold.learners._blas_threads import one_blas_thread
 from mixfold.learners._em_in_memory import Found, learn
+from mixfold.learners._many_components import MANY, search_many
 from mixfold.learners._moves import improve
+from mixfold.learners.candidates import best_first, distinct, draw, some_rows
 from mixfold.learners.em import EM
-from mixfold.models.assignment import row_order
 from mixfold.models.dense_rows import dense_rows
-from mixfold.models.mixture_model import (
-    MixtureBackend,
-    MixtureModel,
-    MixtureParams,
-    count_spurious,
-)
+from mixfold.models.mixture_model import MixtureBackend, MixtureModel, MixtureParams
 
 # candidate i of a group is of kind number i
 REAL = (
@@ -41,7 +32,6 @@ REAL = (
     "raw-k-means",
     "narrow-groups",
 )
-FIRST = EM(tol=0.0, max_iter=1)
 SHORT = EM(tol=1e-4, max_iter=8, accelerate=True, criterion="step")
 MIDDLE = EM(tol=1e-4, max_iter=20, accelerate=True, criterion="step")
 LONG = EM(tol=1e-5, max_iter=60, accelerate=True, criterion="step")
@@ -49,7 +39,6 @@ LONG = EM(tol=1e-5, max_iter=60, accelerate=True, criterion="step")
 # per row and column by which they may be below the best
 SECOND, THIRD, IMPROVED = (8, 0.2), (3, 0.01), (2, 0.004)
 SAME = 1e-3  # nats per row; candidates that differ by less count once among the finalists
-MOST_DISTINCT = 2**18  # numbers in a sample that is sorted
 # candidates, or different kinds of them, that agree on the best score, after which no more are
 # drawn from so many rows
 ENOUGH_ALIKE, ENOUGH_KINDS, FEW_ROWS = 4, 3, 8000
@@ -85,9 +74,12 @@ def search(
     best are then improved by moves of components, and candidates are drawn from and first fitted
     to a part of the sample that is large enough for that. From a large sample no more are drawn
     once several have reached the same highest score. For a mixture with noise, every other
-    candidate is drawn from rows that are not far from others.
+    candidate is drawn from rows that are not far from others. With many components the number of
+    candidates is not used: one is drawn and improved, see `search_many`.
     """
     with one_blas_thread(backend.model.d):
+        if backend.model.k >= MANY and len(kinds) > 1 and sample.total_weight() > 0.0:
+            return search_many(backend, kinds, sample, seed, prior_strength)
         return _best(backend, kinds, sample, seed, candidates, prior_strength)
 
 
@@ -162,58 +154,4 @@ def _some(model: MixtureModel, rows: Rows, seed: list[int]) -> Rows:
     n = max(FEWEST, min(wanted, MOST_NUMBERS // model.d), model.k)
     if len(rows) <= ENOUGH_MORE * n:
         return rows
-    if rows.weight is not None:
-        rows = rows.where(rows.weight > 0.0)
-    chosen = np.random.default_rng([*seed, OF_ROWS]).permutation(len(rows))[:n]
-    chosen.sort()
-    return Rows(rows.x[chosen], None if rows.weight is None else rows.weight[chosen])
-
-
-def distinct(rows: Rows) -> Rows:
-    """Rows in order with the weights of equal ones added, so that a weight of 2 is a row twice.
-
-    Large samples are returned as they are.
-    """
-    if rows.x.size > MOST_DISTINCT:
-        return rows
-    order = row_order(rows.x)
-    x, weight = rows.x[order], rows.weights()[order]
-    first = np.append(True, (x[1:] != x[:-1]).any(axis=1))
-    total = np.bincount(np.cumsum(first) - 1, weight).astype(np.float64)
-    return Rows(x[first], total).where(total > 0.0)
-
-
-def draw(
-    backend: MixtureBackend, start: Initializer, sample: Rows, seed: list[int]
-) -> MixtureParams:
-    """One draw of initial parameters.
-
-    Missing cells are filled at random for it, and a step of EM then counts the observed ones alone.
-    """
-    model, rows, rng = backend.model, sample.on_host(), np.random.default_rng(seed)
-    params: MixtureParams
-    if not model.family.accepts_missing:
-        params = model.initial(start.draw(model, rows, rng))
-        return params
-    complete = replace(model, family=model.family.for_complete_rows())
-    params = model.initial(start.draw(complete, Rows(filled(rows.x, rng), rows.weight), rng))
-    if not start.random or not rows.total_weight() > 0.0:
-        return params
-    return learn(FIRST, backend, params, sample)[0]
-
-
-def best_first(backend: MixtureBackend, found: list[Found], sample: Rows) -> list[int]:
-    """Indices of candidates by score, those with the fewest spurious components first.
-
-    The likelihood of a component that shrinks onto a few rows is unbounded, so it is not
-    comparable.
-    """
-    order = ranked([score for _, score in found])
-    return sorted(order, key=lambda i: count_spurious(backend.model, found[i][0], [sample]))
-
-
-def order_on(backend: MixtureBackend, drawn: list[MixtureParams], sample: Rows) -> list[int]:
-    """Indices of parameters by likelihood, those with the fewest spurious components first."""
-    weight = sample.weights()
-    scores = [weight @ on_host(backend.posterior(params, sample, False)[0]) for params in drawn]
-    return best_first(backend, list(zip(drawn, map(float, scores), strict=True)), sample)
+    return some_rows(rows, n, [*seed, OF_ROWS])

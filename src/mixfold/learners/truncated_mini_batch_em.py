@@ -36,9 +36,20 @@ class TruncatedMiniBatchEM(MiniBatchEM):
     batch_size : float or None, default=None
         Rows per update; below 1 a fraction of all rows. None is 8192. An update costs some K
         sqrt(K) densities, so that batches should have many rows.
-
-    sampling, schedule, max_iter, warmup, average_from, truncation :
-        As in `MiniBatchEM`.
+    sampling : {"auto", "with-replacement", "without-replacement", "stream"}, default="auto"
+        How batches are drawn; "auto" shuffles what can be indexed and takes the rest in order.
+    schedule : schedule, default=Power(0.6)
+        The step size of every update, such as `Power(0.6)` or `Constant(0.01)`.
+    max_iter : int, default=10
+        The largest number of passes over the data.
+    warmup : int or None, default=0
+        The number of rows at the beginning that update the statistics but not the parameters. None
+        is ten rows per free direction of the data.
+    average_from : int or None, default=None
+        The estimate is the mean of the parameters from this update on (Polyak averaging). None
+        takes the parameters of the last update.
+    truncation : float or None, default=None
+        As in `MiniBatchEM`: learning returns to its initial parameters when they leave a region.
 
     Examples
     --------

@@ -23,6 +23,7 @@ HELPER_MODULES = (
     "merged_components",
     "merged_groups",
     "narrow_groups",
+    "near_centers",
     "newton_steps",
     "penalized_mixture",
     "profiled_deviance",

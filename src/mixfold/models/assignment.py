@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,13 +11,15 @@ from mixfold.core.capabilities import CommonSpread
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Array, Rows
 from mixfold.core.source import block_length
-from mixfold.core.statistics import Statistics
+from mixfold.core.statistics import Block, Statistics
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 Divergence = Callable[[Array, Array, Array], Array]
 
 MEAN_SHRINKAGE = 0.2
 ENOUGH_FOR_CENTERS = 5000
+MOST_NUMBERS = 2**24  # of rows and components that are compared at once; above, so many components
+COMPONENTS_TOGETHER = 64
 
 
 def statistics_of(model: MixtureModel, rows: Rows, responsibilities: Array) -> Statistics:
@@ -25,6 +27,42 @@ def statistics_of(model: MixtureModel, rows: Rows, responsibilities: Array) -> S
     x = rows.x.astype(np.float64, copy=False)
     r = responsibilities if rows.weight is None else responsibilities * weights_of(rows)[:, None]
     return Statistics.of(model.family.blocks_of(x, r), r.sum(axis=0))
+
+
+def statistics_of_groups(model: MixtureModel, rows: Rows, labels: np.ndarray) -> Statistics:
+    """Statistics of groups of rows, which belong to the components of these numbers.
+
+    Of many rows and components only those of some components are compared at a time.
+    """
+    if len(rows) * model.k <= MOST_NUMBERS:
+        return statistics_of(model, rows, _indicators(labels, model.k))
+    weight = rows.weights()
+    order, counts = np.argsort(labels, kind="stable"), np.bincount(labels, minlength=model.k)
+    ends, any_row, parts = np.append(0, np.cumsum(counts)), weight.argmax(), []
+    for first in range(0, model.k, COMPONENTS_TOGETHER):
+        number = min(COMPONENTS_TOGETHER, model.k - first)
+        own = order[ends[first] : ends[first + number]]
+        # one component more, so that there are rows, which is left out again
+        own, there = np.append(own, any_row), np.append(labels[own] - first, number)
+        found = statistics_of(model, Rows(rows.x[own], weight[own]), _indicators(there, number + 1))
+        parts.append([Block(b.weight[:-1], b.mean[:-1], b.scatter[:-1]) for b in found.blocks])
+    total = np.bincount(labels, weight, model.k).astype(np.float64)
+    return Statistics.of(tuple(map(_joined, zip(*parts, strict=True))), total)
+
+
+def _indicators(labels: np.ndarray, k: int) -> Array:
+    return np.asarray(np.equal.outer(labels, np.arange(k)), dtype=np.float64)
+
+
+def _joined(parts: Sequence[Block]) -> Block:
+    """The components of all parts; those without rows have the mean of all rows."""
+    weight, mean, scatter = (
+        np.concatenate([getattr(part, name) for part in parts])
+        for name in ("weight", "mean", "scatter")
+    )
+    block = Block(weight, mean, scatter)
+    filled = weight > 0.0 if weight.ndim == 2 else (weight > 0.0)[:, None]
+    return replace(block, mean=np.where(filled, mean, block.together().mean))
 
 
 def from_labels(
@@ -40,7 +78,7 @@ def from_labels(
     if rows.weight is not None:
         weight = weights_of(rows)
         rows = Rows(rows.x, weight / weight[weight > 0.0].min())
-    found = statistics_of(model, rows, np.equal.outer(labels, np.arange(model.k)).astype(float))
+    found = statistics_of_groups(model, rows, labels)
     more = found.count / (found.count + model.k) / model.k
     blocks = []
     for block in found.blocks:
@@ -53,14 +91,27 @@ def from_labels(
 
 def from_centers(model: MixtureModel, rows: Rows, centers: Array) -> MixtureParams:
     """Parameters of the groups of rows nearest to each centre."""
-    x = rows.x.astype(np.float64, copy=False)
-    labels = model.family.divergence(x, centers, weights_of(rows)).argmin(axis=1)
+    labels = _nearest_center(model, rows, centers)
     # a group of zeros would remain a point mass if the mean is the only parameter
     params = from_labels(model, rows, labels, MEAN_SHRINKAGE)
     empty = np.bincount(labels, minlength=model.k) == 0
     if not empty.any():
         return params
     return moved_to_centers(model, params, centers, empty)
+
+
+def _nearest_center(model: MixtureModel, rows: Rows, centers: Array) -> np.ndarray:
+    """The number of the centre of least divergence from every row, some centres at a time."""
+    x, weight = rows.x.astype(np.float64, copy=False), weights_of(rows)
+    least, labels = np.full(len(x), np.inf), np.zeros(len(x), np.intp)
+    step = max(1, MOST_NUMBERS // len(x))
+    for first in range(0, len(centers), step):
+        divergence = model.family.divergence(x, centers[first : first + step], weight)
+        found = divergence.argmin(axis=1)
+        smallest = divergence[np.arange(len(x)), found]
+        closer = smallest < least
+        least[closer], labels[closer] = smallest[closer], found[closer] + first
+    return labels
 
 
 def from_groups(model: MixtureModel, rows: Rows, labels: np.ndarray) -> MixtureParams:
@@ -71,7 +122,7 @@ def from_groups(model: MixtureModel, rows: Rows, labels: np.ndarray) -> MixtureP
     """
     weight = weights_of(rows)
     rows = Rows(rows.x, weight / weight[weight > 0.0].min())
-    found = statistics_of(model, rows, np.equal.outer(labels, np.arange(model.k)).astype(float))
+    found = statistics_of_groups(model, rows, labels)
     more, between = found.count / (found.count + model.k) / model.k, model.k / found.count
     blocks = []
     for block in found.blocks:
@@ -113,8 +164,9 @@ def spread_centers(divergence: Divergence, k: int, rows: Rows, rng: np.random.Ge
     Of a few candidates the one with the smallest total divergence is taken, as in scikit-learn,
     since a single draw often puts two centres into one cluster.
     """
-    if len(rows) > ENOUGH_FOR_CENTERS:
-        chosen_rows = np.sort(rng.choice(len(rows), ENOUGH_FOR_CENTERS, replace=False))
+    enough = max(ENOUGH_FOR_CENTERS, 2 * k)
+    if len(rows) > enough:
+        chosen_rows = np.sort(rng.choice(len(rows), enough, replace=False))
         rows = Rows(rows.x[chosen_rows], weights_of(rows)[chosen_rows])
     # sorted, so that draws depend neither on the order of rows nor on repeated rows
     order = row_order(rows.x)

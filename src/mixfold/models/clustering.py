@@ -4,42 +4,23 @@ from __future__ import annotations
 
 import numpy as np
 from scipy.sparse import csr_matrix
-from scipy.spatial import cKDTree
-from scipy.spatial.distance import cdist
 
 from mixfold.core.rows import Array, Rows
 from mixfold.models.assignment import spread_centers, weights_of
+from mixfold.models.near_centers import (
+    FEW_COLUMNS,
+    MANY_CENTERS,
+    Cells,
+    NearCenters,
+    squared_distances,
+)
 
 ENOUGH_ROWS, ROWS_PER_CENTER = 2000, 25
-FEW_COLUMNS = 16  # for which direct sums are faster than products of matrices
 ITERATIONS = 8  # Lloyd's, which learning continues
-MOST_MOVES = 8
-MANY_CENTERS, TREE_COLUMNS = 64, 4  # from and up to which a tree finds the nearest faster
+MOST_MOVES = 16
+ROWS_PER_CELL = 50  # on which cells are found
 MOST_DIRECTIONS = 50
 SMALLEST_EIGENVALUE = 1e-8  # of standardised rows; below it they have no spread in the direction
-
-
-def squared_distances(x: Array, centers: Array) -> Array:
-    """Half the squared distances (n, c)."""
-    if x.shape[1] <= FEW_COLUMNS:
-        return np.asarray(0.5 * cdist(x, centers, "sqeuclidean"))
-    squares = 0.5 * np.square(x).sum(axis=1)[:, None] + 0.5 * np.square(centers).sum(axis=1)
-    return np.asarray(np.maximum(squares - x @ centers.T, 0.0))
-
-
-def nearest(x: Array, centers: Array, number: int = 1) -> tuple[Array, np.ndarray]:
-    """Half the squared distances to the one or two nearest centres (n, number), and which."""
-    if len(centers) >= MANY_CENTERS and x.shape[1] <= TREE_COLUMNS:
-        found, labels = cKDTree(centers).query(x, np.arange(1, number + 1))
-        return 0.5 * np.square(found), labels
-    distances, row = squared_distances(x, centers), np.arange(len(x))
-    found, labels = np.empty((len(x), number)), np.empty((len(x), number), np.intp)
-    for i in range(number):
-        labels[:, i] = distances.argmin(axis=1)
-        found[:, i] = distances[row, labels[:, i]]
-        if i + 1 < number:
-            distances[row, labels[:, i]] = np.inf
-    return found, labels
 
 
 def _distances(x: Array, centers: Array, weight: Array) -> Array:
@@ -84,37 +65,49 @@ def sphered(rows: Rows, most: int = MOST_DIRECTIONS) -> Array:
 
 def k_means(x: Array, weight: Array, k: int, rng: np.random.Generator) -> np.ndarray:
     """Labels of all rows after k-means++, Lloyd's iterations and moves of centres on some rows."""
-    points, mass, centers = _seeded(x, weight, k, max(ENOUGH_ROWS, ROWS_PER_CENTER * k), rng)
-    centers = _with_moves(points, mass, lloyd(points, mass, centers, ITERATIONS)[0])
-    return nearest(x, centers)[1][:, 0]
+    rows, mass, centers = _seeded(x, weight, k, max(ENOUGH_ROWS, ROWS_PER_CENTER * k), rng)
+    centers = _with_moves(rows, mass, lloyd(rows, mass, centers, ITERATIONS)[0])
+    return rows.others(x).nearest(centers)[1][:, 0]
 
 
 def small_groups(x: Array, weight: Array, k: int, rng: np.random.Generator) -> np.ndarray:
     """Labels of all rows after k-means++ and few of Lloyd's iterations."""
-    points, mass, centers = _seeded(x, weight, k, ROWS_PER_CENTER * k, rng)
-    return nearest(x, lloyd(points, mass, centers, 3)[0])[1][:, 0]
+    rows, mass, centers = _seeded(x, weight, k, ROWS_PER_CENTER * k, rng)
+    return rows.others(x).nearest(lloyd(rows, mass, centers, 3)[0])[1][:, 0]
 
 
 def _seeded(
     x: Array, weight: Array, k: int, most: int, rng: np.random.Generator
-) -> tuple[Array, Array, Array]:
+) -> tuple[NearCenters, Array, Array]:
     """At most so many rows with their weights, and centres drawn from them by k-means++."""
     some = some_of(Rows(x), most, rng)
     points, mass = x[some], weight[some]
-    return points, mass, spread_centers(_distances, k, Rows(points, mass), rng)
+    if k < MANY_CENTERS:
+        return NearCenters(points), mass, spread_centers(_distances, k, Rows(points, mass), rng)
+    cells = cells_of(points, mass, k, rng)
+    return cells, mass, cells.draw(mass, k, rng)
 
 
-def lloyd(x: Array, weight: Array, centers: Array, most: int) -> tuple[Array, float]:
+def cells_of(x: Array, weight: Array, k: int, rng: np.random.Generator) -> Cells:
+    """Rows divided into about sqrt(K) cells by k-means on some of them."""
+    number = int(np.sqrt(k))
+    some = some_of(Rows(x), ROWS_PER_CELL * number, rng)
+    rows, mass = NearCenters(x[some]), weight[some]
+    coarse = spread_centers(_distances, number, Rows(rows.x, mass), rng)
+    return Cells(x, lloyd(rows, mass, coarse, 3)[0])
+
+
+def lloyd(rows: NearCenters, weight: Array, centers: Array, most: int) -> tuple[Array, float]:
     """Centres after Lloyd's iterations, and the weighted sum of squared distances before them.
 
     A group without any weight keeps its centre.
     """
     error = np.inf
     for _ in range(most):
-        distances, labels = (part[:, 0] for part in nearest(x, centers))
+        distances, labels = (part[:, 0] for part in rows.nearest(centers))
         now = float(weight @ distances)
         total = np.bincount(labels, weight, len(centers))
-        sums = _sums(x, weight, labels, len(centers))
+        sums = _sums(rows.x, weight, labels, len(centers))
         centers = np.where(total[:, None] > 0.0, sums / np.maximum(total, 1e-300)[:, None], centers)
         if not now < error * (1.0 - 1e-4):
             break
@@ -130,18 +123,18 @@ def _sums(x: Array, weight: Array, labels: np.ndarray, k: int) -> Array:
     return np.asarray(members.T @ x)
 
 
-def _with_moves(x: Array, weight: Array, centers: Array) -> Array:
+def _with_moves(rows: NearCenters, weight: Array, centers: Array) -> Array:
     """Move the centres that are needed least to the groups with the largest error, while it helps.
 
     Half as many are moved after a move that did not help. Reference: Fritzke (2021), The
     breathing k-means algorithm; Fränti (2018), Efficiency of random swap clustering.
     """
-    centers, error = lloyd(x, weight, centers, 2)
+    centers, error = lloyd(rows, weight, centers, 2)
     number = len(centers) // 3
     for _ in range(MOST_MOVES):
         if not number:
             break
-        tried, now = lloyd(x, weight, _moved(x, weight, centers, number), ITERATIONS // 2)
+        tried, now = lloyd(rows, weight, _moved(rows, weight, centers, number), ITERATIONS // 2)
         if now < error * (1.0 - 1e-3):
             centers, error = tried, now
         else:
@@ -149,20 +142,30 @@ def _with_moves(x: Array, weight: Array, centers: Array) -> Array:
     return centers
 
 
-def _moved(x: Array, weight: Array, centers: Array, number: int) -> Array:
+def _moved(rows: NearCenters, weight: Array, centers: Array, number: int) -> Array:
     """Centres of which so many are placed at rows of other groups, half a deviation away."""
-    (least, second), (own, _), k = *(part.T for part in nearest(x, centers, 2)), len(centers)
+    (least, second), (own, _) = (part.T for part in rows.nearest(centers, 2))
+    k = len(centers)
     error = np.bincount(own, weight * least, k)
     needed = np.bincount(own, weight * (second - least), k)
     largest = np.argsort(-error, kind="stable")[:number]
     needed[largest] = np.inf
     total = np.maximum(np.bincount(own, weight, k), 1e-300)
+    farthest = _farthest(least, own, k)
     after = centers.copy()
     for source, target in zip(np.argsort(needed, kind="stable"), largest, strict=False):
-        far = np.flatnonzero(own == target)
-        if len(far) and np.isfinite(needed[source]):
-            axis = x[far[least[far].argmax()]] - centers[target]
+        if farthest[target] >= 0 and np.isfinite(needed[source]):
+            axis = rows.x[farthest[target]] - centers[target]
             length = np.sqrt(2.0 * error[target] / total[target])
             size = np.sqrt(axis @ axis)
             after[source] = centers[target] + 0.5 * length * axis / (size if size > 0.0 else 1.0)
     return after
+
+
+def _farthest(distances: Array, labels: np.ndarray, k: int) -> np.ndarray:
+    """The first row of every group that is farthest from its centre, -1 for empty groups."""
+    order = np.lexsort((-distances, labels))
+    groups, first = np.unique(labels[order], return_index=True)
+    found = np.full(k, -1)
+    found[groups] = order[first]
+    return found

@@ -20,6 +20,11 @@ def pyplot() -> Any:
     return plt
 
 
+def _check_axes(ax: Any) -> None:
+    if ax is not None and not hasattr(ax, "get_subplotspec"):
+        raise InvalidInputError(f"ax is {ax!r}: give matplotlib Axes, such as those of plt.gca()")
+
+
 def axes_for(ax: Any) -> Any:
     """The given axes, or the current ones of pyplot."""
     plt = pyplot()
@@ -27,6 +32,7 @@ def axes_for(ax: Any) -> Any:
         plt.figure(figsize=(WIDTH, HEIGHT), layout="constrained")
     if isinstance(ax, np.ndarray | list | tuple):
         return panels_for(ax, 1, 1)[0, 0]
+    _check_axes(ax)
     return plt.gca() if ax is None else ax
 
 
@@ -52,6 +58,7 @@ def panels_for(ax: Any, rows: int, columns: int, size: tuple[float, float] = (2.
                 "of that many, a single one, or none"
             )
         return given.reshape(rows, columns)
+    _check_axes(ax)
     place = ax.get_subplotspec()
     if place is None:
         raise InvalidInputError(

@@ -17,6 +17,7 @@ MOST_WINDOWS = 200
 MOST_POINTS = 60  # that have markers
 FEW = 12  # candidates, which are all shown
 GREY = "#777777"
+LEAST_SPAN = 1e-3  # nats per row, of the axis of a history
 QUARTILES = (0.25, 0.75)
 
 Curve: TypeAlias = tuple[Sequence[float], Sequence[float] | Array]
@@ -108,9 +109,19 @@ def draw_history(history: History, n_passes: int = 0, ax: Any = None) -> Any:
         axes.plot(x, history.bound, color=colour_of(1), linestyle="--", label="bound", **look)
         axes.legend(fontsize="small")
     axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+    _widen(axes)
     axes.set_xlabel("passes" if by_pass else "rows read")
     axes.set_ylabel("log-likelihood per row")
     return axes
+
+
+def _widen(axes: Any) -> None:
+    """Give the axis a least length, so that rounding does not look like learning."""
+    low, high = axes.get_ylim()
+    if high - low < LEAST_SPAN:
+        middle = 0.5 * (low + high)
+        axes.set_ylim(middle - 0.5 * LEAST_SPAN, middle + 0.5 * LEAST_SPAN)
+        axes.ticklabel_format(axis="y", useOffset=False)
 
 
 def draw_drift(history: History, drifts: Array, ax: Any = None) -> Any:

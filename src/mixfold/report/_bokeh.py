@@ -8,6 +8,7 @@ from mixfold.core.errors import MissingExtraError
 
 TOOLS = "box_zoom,pan,zoom_in,zoom_out,reset"
 HEIGHT = 340
+MOST_TICKS = 4  # across, about so many; labels of more overlap on a phone
 
 
 def check_bokeh() -> None:
@@ -52,6 +53,8 @@ def new_figure(
     )
     made.toolbar.logo, made.toolbar.group = None, False
     made.xaxis.axis_label, made.yaxis.axis_label = plain(x_label), plain(y_label)
+    if hasattr(made.xaxis.ticker, "desired_num_ticks"):
+        made.xaxis.ticker.desired_num_ticks = MOST_TICKS
     for axis in made.axis:
         axis.axis_label_text_font_style = "normal"
         axis.minor_tick_line_color = None

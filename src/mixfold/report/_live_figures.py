@@ -110,7 +110,7 @@ class LiveFigures:
         more = {} if x_range is None else {"x_range": x_range}
         made = new_figure("", label, height=HEIGHT, tools=TOOLS, x_axis_type="datetime", **more)
         made.xaxis.axis_label = None
-        made.xaxis.ticker.desired_num_ticks = 4
+        made.xaxis.ticker.desired_num_ticks = 3  # that fit on a phone
         return made
 
     def _likelihood(self) -> Any:

@@ -42,7 +42,7 @@ class CentralRows:
         self._recent = np.concatenate([self._recent, found])[-RECENT:]
         usual = found >= np.quantile(self._recent, self._left_out)
         if usual.any():
-            self.mixture.partial_fit(columns.chosen(block, usual))
+            columns.learn(self.mixture, columns.chosen(block, usual))
 
     def _begin(self, columns: Columns, block: Any) -> None:
         """Initial parameters from the first rows."""

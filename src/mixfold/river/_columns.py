@@ -13,10 +13,15 @@ import numpy as np
 
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.limits import LARGEST
+from mixfold.core.missing_cells import has_missing
 from mixfold.core.rows import Array
+from mixfold.estimators.mixture import Mixture
+from mixfold.sources.array_source import ArraySource
 from mixfold.sources.optional_arrow import arrow
 
 Cells = Mapping[Any, Any]
+FLOAT64 = np.dtype(np.float64)
+FEW_ROWS = 64  # a block of at most so many is learned row by row
 _PLAIN = frozenset((float, int))  # types of cells that are taken as they are
 
 
@@ -33,6 +38,10 @@ class Columns(ABC):
     @abstractmethod
     def block(self, rows: Sequence[Any]) -> Any:
         """Such rows as data of a mixture."""
+
+    def learn(self, mixture: Mixture, block: Any) -> None:
+        """Let a mixture learn a block."""
+        mixture.partial_fit(block)
 
     @abstractmethod
     def table(self, frame: Any) -> Any:
@@ -66,7 +75,16 @@ class NumberColumns(Columns):
     def block(self, rows: Sequence[Array]) -> Array:
         return np.array(rows, dtype=np.float64)
 
+    def learn(self, mixture: Mixture, block: Array) -> None:
+        if len(block) > FEW_ROWS or mixture.waits_for_rows or has_missing(block):
+            mixture.partial_fit(ArraySource(block, None, None))
+            return
+        for row in block:  # which gives the same model in less time
+            mixture.learn_one(row)
+
     def table(self, frame: Any) -> Array:
+        if [*frame.columns] == [*self.names] and all(kind == FLOAT64 for kind in frame.dtypes):
+            return np.ascontiguousarray(frame.to_numpy())
         found = frame.reindex(columns=list(self.names))
         if all(map(_is_real, (kind.type for kind in found.dtypes))):
             return np.asarray(found, dtype=np.float64)

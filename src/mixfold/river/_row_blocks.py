@@ -12,6 +12,7 @@ from mixfold.river._columns import Cells, Columns, checked
 
 LEAST_BLOCK, LARGEST_BLOCK = 8, 512
 FRACTION = 8  # a block is an eighth of the rows before it
+FRACTION_AT_FIRST = 4  # while every block gives initial parameters anew, which takes longer
 
 
 class Member(Protocol):
@@ -42,7 +43,7 @@ class AllRows:
         return self.mixture.score_samples(block)
 
     def learn(self, columns: Columns, block: Any) -> None:
-        self.mixture.partial_fit(block)
+        columns.learn(self.mixture, block)
 
 
 class FittedRows(AllRows):
@@ -118,4 +119,6 @@ class RowBlocks:
         for member in self.members:
             member.learn(columns, block)
         self.columns = columns
-        self._size = max(LEAST_BLOCK, min(LARGEST_BLOCK, self.n_rows // FRACTION))
+        waits = any(member.mixture.waits_for_rows for member in self.members)
+        fraction = FRACTION_AT_FIRST if waits else FRACTION
+        self._size = max(LEAST_BLOCK, min(LARGEST_BLOCK, self.n_rows // fraction))

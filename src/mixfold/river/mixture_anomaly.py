@@ -33,7 +33,8 @@ class MixtureAnomaly(base.AnomalyDetector):
     Columns are those of the first `grace_period` rows, for which the score is 0. Later columns
     are ignored, and those that a row lacks are missing cells, which are integrated out.
 
-    Rows are learned in blocks, an eighth of the rows before and at most 512.
+    Rows are learned in blocks, a fourth of the first rows, later an eighth of the rows before and
+    at most 512.
 
     Parameters
     ----------

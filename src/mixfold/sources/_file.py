@@ -11,7 +11,7 @@ from mixfold.core.fingerprint import FULL_BYTES, PIECE, Fingerprint, weight_fing
 from mixfold.core.rows import Rows
 from mixfold.core.source import Source, block_length
 from mixfold.sources._reading import reading
-from mixfold.sources._retries import Retries
+from mixfold.sources._retries import Retries, retried
 from mixfold.sources.location import Location, RemoteFile, location_fingerprint
 from mixfold.sources.table import Codes, Selection, StoredColumns
 
@@ -24,6 +24,7 @@ class Batches(Source):
 
     place: Location | str
     selection: Selection
+    in_parallel: ClassVar[bool] = False  # whether remote files are read by many requests at once
 
     @property
     def d(self) -> int:
@@ -39,7 +40,7 @@ class Batches(Source):
     def blocks(self, start: int = 0, length: int | None = None) -> Iterator[Rows]:
         length = length or block_length(self.d)
         with reading(self.place):
-            if isinstance(self.place, RemoteFile):
+            if self.in_parallel and isinstance(self.place, RemoteFile):
                 yield from self._resumed_blocks(self.place, start, length)
             else:
                 yield from self._blocks(start, length)
@@ -79,7 +80,8 @@ class TableFile(Batches):
     ) -> None:
         self.path = self.place = path
         with reading(path):
-            self.selection = self.select(self.open(), columns, weight, codes)
+            schema = retried(self.open) if self.in_parallel else self.open()
+            self.selection = self.select(schema, columns, weight, codes)
         self.columns = self.selection.columns
 
     def select(

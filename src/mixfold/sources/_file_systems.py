@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
@@ -23,6 +24,7 @@ PACKAGES = {
     "hf": "huggingface_hub",
     "sftp": "paramiko",
 }
+IN_ADDRESS = re.compile(r"\?\w+=")  # settings of Arrow in an address
 S3_OPTIONS = {
     "key": "access_key",
     "secret": "secret_key",
@@ -96,9 +98,14 @@ def _through_fsspec(address: str, options: Options) -> tuple[Any, str]:
 def _s3_of_arrow(address: str, options: Options) -> tuple[Any, str]:
     from pyarrow import fs
 
+    bucket, _, key = address.partition("://")[2].partition("/")
     if not options.given:
-        system, path = fs.FileSystem.from_uri(address)
-        return system, str(path)
+        if IN_ADDRESS.search(key):
+            system, path = fs.FileSystem.from_uri(address)
+            return system, str(path)
+        # the rest may be a pattern or have spaces, which from_uri does not parse
+        system, path = fs.FileSystem.from_uri(f"s3://{bucket}")
+        return system, f"{path}/{key}".rstrip("/")
     unknown = sorted(set(options.given) - set(S3_OPTIONS))
     if unknown:
         raise SourceError(

@@ -9,6 +9,11 @@ from mixfold.core.fingerprint import FULL_BYTES, Fingerprint
 from mixfold.core.rows import Rows
 from mixfold.core.source import Source
 
+REMEDY = (
+    "all files of a fit need the same columns: choose those that all have with columns=[...] "
+    "(--columns)"
+)
+
 
 class Concatenated(Source):
     """Parts with the same columns in the same order."""
@@ -17,10 +22,7 @@ class Concatenated(Source):
         first = parts[0]
         for part, name in zip(parts, names, strict=True):
             if part.d != first.d or part.columns != first.columns:
-                raise SourceError(
-                    f"{name} has columns {part.columns or part.d}, "
-                    f"but {names[0]} has {first.columns or first.d}"
-                )
+                raise SourceError(difference(name, part, names[0], first))
         self.parts = list(parts)
         self.columns = first.columns
 
@@ -65,3 +67,19 @@ class Concatenated(Source):
                 if skip < len(rows):
                     yield rows.cut(skip, len(rows))
             start = 0 if part.length is not None else start
+
+
+def difference(name: str, part: Source, other: str, first: Source) -> str:
+    """What distinguishes the columns of a file from those of the first one."""
+    if part.columns is None or first.columns is None:
+        return f"{name} has {part.d} columns, but {other} has {first.d}: all files need the same"
+    missing = [column for column in first.columns if column not in part.columns]
+    more = [column for column in part.columns if column not in first.columns]
+    found = []
+    if missing:
+        found.append(f"no column {missing[0]!r}, which {other} has")
+    if more:
+        found.append(f"a column {more[0]!r}, which {other} has not")
+    if not found:
+        return f"{name} has the columns of {other} in another order"
+    return f"{name} has {' and '.join(found)}; {REMEDY}"

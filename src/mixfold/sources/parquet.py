@@ -22,6 +22,7 @@ class Parquet(TableFile):
     """
 
     suffixes: ClassVar[tuple[str, ...]] = (".parquet", ".pq")
+    in_parallel: ClassVar[bool] = True
 
     def __init__(
         self,

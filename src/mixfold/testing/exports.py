@@ -10,7 +10,9 @@ from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
 from mixfold.core.independent_columns import separable
 from mixfold.estimators.onnx_model import onnx_model
+from mixfold.families.gaussian import Gaussian
 from mixfold.families.incomplete_rows import with_missing
+from mixfold.families.transformed_gaussian import TransformedGaussian
 from mixfold.kernels.reference import ReferenceKernel
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
@@ -76,7 +78,10 @@ def export_agrees_in_float64(family: Family, k: int, d: int, rng: np.random.Gene
 def export_integrates_missing_cells(
     family: Family, k: int, d: int, rng: np.random.Generator
 ) -> None:
-    """Missing cells of independent columns are integrated out; others give NaN and label -1."""
+    """Missing cells are integrated out in independent columns, and by Gaussians fitted with some.
+
+    Others give NaN and label -1.
+    """
     model, params = mixture_of(family, k, d, rng)
     session = exported(model, params, True, "float64")
     if session is None:
@@ -88,6 +93,11 @@ def export_integrates_missing_cells(
         x[missing] = np.nan
         agree(session, MixtureModel(with_missing(family), k, d), params, x, 1e-9)
         return
+    if isinstance(family, Gaussian | TransformedGaussian):
+        incomplete = MixtureModel(with_missing(family), k, d)
+        missing[0] = True
+        holes = np.where(missing, np.nan, x)
+        agree(exported(incomplete, params, True, "float64"), incomplete, params, holes, 1e-9)
     x[0] = np.nan
     label, probabilities, score = session.run(None, {"X": x[:2]})
     if np.isfinite(score[0]):  # it has only columns that are independent
