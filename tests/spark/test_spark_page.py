@@ -18,7 +18,9 @@ def test_blocks_run_and_show_what_they_give(tmp_path: Path) -> None:
     text = PAGE.read_text(encoding="utf-8")
     assert text.count(MARK) > 5
     page = tmp_path / "spark.md"
-    page.write_text(text.replace(MARK, ""), encoding="utf-8")
+    # Spark writes to the folder in which it was started
+    text = text.replace(MARK, "").replace('"pipeline"', repr(str(tmp_path / "pipeline")))
+    page.write_text(text, encoding="utf-8")
     with unclosed_threads():
         mismatches = run_page(page)
     assert not mismatches, "\n\n".join(map(str, mismatches))
