@@ -77,6 +77,7 @@ def few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
         if hasattr(kind, "ROWS"):
             monkeypatch.setattr(kind, "ROWS", 32)
     monkeypatch.setattr(_triton_responsibilities, "ROWS", 32)
+    monkeypatch.setattr(_triton_diagonal, "JOINT", ((32, 32, 32), (32, 16, 32)))
     for made in (SMALL, QUADRATIC, PAIRS, DIAGONAL):
         monkeypatch.setattr(made, "span", 64)
     monkeypatch.setattr(_triton_small, "LANES", 32)

@@ -37,6 +37,7 @@ TILE_ELEMENTS = 2**25
 BLOCK_ELEMENTS = 2**25
 PIECE_ELEMENTS = 2**31
 MOST_FAILURES = 3
+FEW_SUMS = 2**26  # numbers that are added up in some milliseconds
 
 
 def device_tile(d: int) -> int:
@@ -207,6 +208,10 @@ class Gpu:
         """Parameters on the device, if float32 can hold them."""
         there = self._upload(params)
         return None if there.fused is None else there.form
+
+    def for_host_rows(self, n: int) -> Any:
+        """The processor where its sums take less time than sending rows and reading results."""
+        return self.cpu if n * self.model.n_sums <= FEW_SUMS else self
 
     def forget(self) -> None:
         """Free the rows and buffers on the device."""

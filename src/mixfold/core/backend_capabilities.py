@@ -59,6 +59,21 @@ class FusedPasses(Capability, Protocol):
         ...
 
 
+@runtime_checkable
+class DelegatesFewRows(Capability, Protocol):
+    """A device on which passes over few rows take longer than on the processor."""
+
+    def for_host_rows(self, n: int) -> Any:
+        """The backend, with the same model, for passes over so many rows in the host's memory."""
+        ...
+
+
+def for_host_rows(backend: Backend[Any], n: int) -> Backend[Any]:
+    """The backend that makes passes over so many rows in the host's memory sooner."""
+    found = backend.capability(DelegatesFewRows)
+    return backend if found is None else found.for_host_rows(n)
+
+
 class RowUpdater(Protocol):
     """A working copy of statistics and parameters for one update per row."""
 

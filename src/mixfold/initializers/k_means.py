@@ -8,8 +8,7 @@ from mixfold.core.checks import check_whole
 from mixfold.core.initializer import Initializer
 from mixfold.core.rows import Array, Rows
 from mixfold.core.value import value
-from mixfold.families.gaussian import Gaussian
-from mixfold.models.assignment import from_centers, spread_centers, weights_of
+from mixfold.models.assignment import ScaledDistances, from_centers, spread_centers, weights_of
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 
@@ -28,14 +27,14 @@ class KMeans(Initializer[MixtureModel, MixtureParams]):
         check_whole("max_iter", self.max_iter)
 
     def draw(self, model: MixtureModel, rows: Rows, rng: np.random.Generator) -> MixtureParams:
-        centers = spread_centers(Gaussian().divergence, model.k, rows, rng)
+        centers = spread_centers(ScaledDistances(), model.k, rows, rng)
         return from_centers(model, rows, self._iterate(rows, centers))
 
     def _iterate(self, rows: Rows, centers: Array) -> Array:
         x, weight = rows.x.astype(np.float64, copy=False), weights_of(rows)
-        before = np.full(len(x), -1)
+        before, distances = np.full(len(x), -1), ScaledDistances()
         for _ in range(self.max_iter):
-            labels = Gaussian().divergence(x, centers, weight).argmin(axis=1)
+            labels = distances(x, centers, weight).argmin(axis=1)
             if np.array_equal(labels, before):
                 break
             centers, before = _means(x, weight, labels, centers), labels

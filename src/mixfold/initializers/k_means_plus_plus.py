@@ -7,8 +7,7 @@ import numpy as np
 from mixfold.core.initializer import Initializer
 from mixfold.core.rows import Rows
 from mixfold.core.value import value
-from mixfold.families.gaussian import Gaussian
-from mixfold.models.assignment import from_centers, spread_centers
+from mixfold.models.assignment import ScaledDistances, from_centers, spread_centers
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 
@@ -20,4 +19,4 @@ class KMeansPlusPlus(Initializer[MixtureModel, MixtureParams]):
     """
 
     def draw(self, model: MixtureModel, rows: Rows, rng: np.random.Generator) -> MixtureParams:
-        return from_centers(model, rows, spread_centers(Gaussian().divergence, model.k, rows, rng))
+        return from_centers(model, rows, spread_centers(ScaledDistances(), model.k, rows, rng))

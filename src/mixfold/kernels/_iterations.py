@@ -142,7 +142,8 @@ class SmallIterations(Iterations):
 
     def step(self, i: int) -> None:
         k, d = self.model.k, self.model.d
-        sums = self.fused.sums(self.theta, self.x, self.weight, self.tile)
+        tiles = self.fused.sums(self.theta, self.x, self.weight, self.tile)
+        sums = tiles.sum(dim=0, keepdim=True)  # sooner than one by one in a single program
         slots = self.slots[i], self.slots[i + 1], self.theta
         found = self.log_likelihood[i:], self.healthy[i:], self.limits
         sizes: Any = d, k, max(2, triton.next_power_of_2(k))
@@ -223,13 +224,13 @@ class SphericalIterations(Iterations):
 
     def _moments(self, theta: Theta) -> list[Tensor]:
         """Log-likelihood, weights, first moments and squared distances about the origin."""
-        given, k = (theta, self.x, self.weight, self.tile), self.model.k
-        if not self.wide:
-            total, *found = (tiles.sum(dim=0) for tiles in self.spherical.moments(*given))
-            return [total, *(part[:k] for part in found)]
-        sums, moments = (tiles.sum(dim=0) for tiles in self.fused.moments(*given))
-        first, second = moments[:k].unbind(1)
-        return [sums[0], sums[1 : 1 + k], first, second.sum(dim=1)]
+        fused, k = self.fused if self.wide else self.spherical, self.model.k
+        tiles = fused.moments(theta, self.x, self.weight, self.tile)
+        sums, *moments = (several.sum(dim=0) for several in tiles)
+        if self.wide:
+            first, squares = moments[0].unbind(1)
+            moments = [first, squares.sum(dim=1)]
+        return [sums[0], sums[1 : 1 + k], *(part[:k] for part in moments)]
 
 
 class FullIterations(Iterations):

@@ -10,7 +10,6 @@ from mixfold.kernels._forms import form_of
 from mixfold.kernels.optional_torch import Tensor, torch
 from mixfold.models.mixture_model import MixtureModel
 
-
 FAR = 3.0  # deviations from the origin; beyond, float32 products would lose more than a digit
 LARGEST = 1e15  # of what is squared
 
@@ -76,9 +75,3 @@ def in_stretches(
     if len(parts) == 1:
         return parts[0]
     return tuple(torch().cat(several) for several in zip(*parts, strict=True))
-
-
-def buffers(x: Tensor, programs: int, kp: int) -> tuple[Tensor, Tensor]:
-    """Buffers for responsibilities, (KP, n), and for their sums and log-likelihood by program."""
-    responsibilities = x.new_empty((kp, len(x)))
-    return responsibilities, x.new_empty((programs, 1 + kp), dtype=torch().float64)

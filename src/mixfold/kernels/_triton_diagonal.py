@@ -17,12 +17,12 @@ from mixfold.kernels._products import Whitened
 from mixfold.kernels._triton_columns import Theta
 from mixfold.kernels._triton_responsibilities import (
     MOST_LANES,
-    Joint,
-    Responsibilities,
+    block_of,
     joint_buffers,
     lanes,
-    responsibilities_at,
+    responsibility_buffers,
     store_joint,
+    store_responsibilities,
 )
 from mixfold.kernels._triton_sums import grouped
 from mixfold.kernels.optional_torch import Tensor, torch
@@ -31,7 +31,10 @@ from mixfold.models.mixture_model import MixtureModel
 MOST_COMPONENTS = 2**14
 MOST_COLUMNS = 2**15
 MOST_AT_ONCE = 64
-ROWS = 128
+FEW_COLUMNS = 32
+# rows and columns that products take at once, and rows where columns are few; then for float64
+JOINT = (64, 32, 128), (64, 16, 32)
+ADDED = (32, 64), (16, 32)
 SPAN = 1024
 SHARE_ELEMENTS = 2**28  # responsibilities of the rows that are taken at once
 
@@ -96,13 +99,44 @@ def diagonal_joint(
 
 @triton.jit(do_not_specialize=["n"])
 @no_type_check
+def diagonal_responsibilities(
+    x,
+    weight,
+    origin,
+    constant,
+    linear,
+    square,
+    responsibilities,
+    partial,
+    n,
+    stride,
+    D,
+    K,
+    KP: tl.constexpr,
+    WEIGHTED: tl.constexpr,
+    WIDE: tl.constexpr,
+    B: tl.constexpr,
+    C: tl.constexpr,
+):
+    """Responsibilities of B rows, C columns at a time."""
+    number = tl.program_id(0).to(tl.int64) * B + tl.arange(0, B)
+    inside = number < n
+    lane = tl.arange(0, KP)
+    joint = polynomials(x, number, inside, origin, linear, square, lane, D, WIDE, C)
+    # a row too far for float32 is as far as that can say
+    joint = tl.maximum(joint + tl.load(constant + lane)[None, :], -1e38)
+    joint = tl.where((lane < K)[None, :], joint, float("-inf"))
+    store_responsibilities(
+        joint, number, inside, weight, responsibilities, partial, stride, WEIGHTED, KP
+    )
+
+
+@triton.jit(do_not_specialize=["n"])
+@no_type_check
 def add_diagonal(
     x,
     origin,
-    joint,
-    best,
-    share,
-    weights,
+    responsibilities,
     out,
     n,
     stride,
@@ -114,25 +148,22 @@ def add_diagonal(
     B: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Weights of KB components over SPAN rows, and first and second moments in C columns."""
+    """First and second moments of SPAN rows, in C columns and of KB components."""
     span = tl.program_id(0).to(tl.int64)
     column = tl.program_id(1) * C + tl.arange(0, C)
     real = column < D
     lane = tl.program_id(2) * KB + tl.arange(0, KB)
     kind: tl.constexpr = tl.float64 if WIDE else tl.float32
     centre = tl.load(origin + column, real, other=0.0).to(kind)[:, None]
-    total = tl.zeros((KB,), tl.float64)
     ones = tl.zeros((C, KB), kind)
     twos = tl.zeros((C, KB), kind)
     for start in range(0, SPAN, B):
         number = span * SPAN + start + tl.arange(0, B)
         inside = number < n
-        at = number[:, None] + lane[None, :].to(tl.int64) * stride
-        r = responsibilities_at(at, joint, best, share, number[:, None], inside[:, None]).to(kind)
+        at = responsibilities + number[:, None] + lane[None, :].to(tl.int64) * stride
+        r = tl.load(at, inside[:, None], other=0.0).to(kind)
         at = x + number[None, :] * D + column[:, None]
         delta = tl.load(at, inside[None, :] & real[:, None], other=0.0).to(kind) - centre
-        if tl.program_id(1) == 0:  # as exact as moments, from which they are subtracted
-            total += tl.sum(r, 0).to(tl.float64)
         # sums of products of few rows, so that no accumulator of float32 is rounded often
         if WIDE:
             ones += tl.dot(delta, r, out_dtype=tl.float64)
@@ -143,8 +174,6 @@ def add_diagonal(
     at = out + (span * KP + lane[None, :]) * 2 * D + column[:, None]
     tl.store(at, ones, real[:, None])
     tl.store(at + D, twos, real[:, None])
-    if tl.program_id(1) == 0:
-        tl.store(weights + span * KP + lane, total)
 
 
 def near_columns(centred: Tensor, whiten: Tensor) -> Tensor:
@@ -225,33 +254,49 @@ class Diagonal:
     def _some(
         self, theta: Theta, x: Tensor, weight: Tensor | None, tile: int
     ) -> tuple[Tensor, ...]:
-        found, log_likelihood = self._joint(theta, x).combined(weight, len(x), tile)
-        weights, moments = self._added(theta, x, found)
-        sums = torch().cat([log_likelihood[:, None], grouped(weights, tile // SPAN)], dim=1)
-        return sums, grouped(moments, tile // SPAN)
+        find = self._in_blocks if self.kp > MOST_LANES else self._at_once
+        responsibilities, sums = find(theta, x, weight, tile)
+        return sums, grouped(self._added(theta, x, responsibilities), tile // SPAN)
 
-    def _joint(self, theta: Theta, x: Tensor) -> Joint:
-        n, several = len(x), min(self.kp, MOST_LANES)
-        found = joint_buffers(x, self.kp, theta.linear.dtype)
-        grid = triton.cdiv(n, ROWS), self.kp // several
-        sizes: Any = n, found.stride, self.d, self.k, several, theta.wide, ROWS
-        columns = min(_columns(theta), self.columns)
-        diagonal_joint[grid](x, *theta, *found, *sizes, columns, num_warps=8, num_stages=3)
-        return found
-
-    def _added(self, theta: Theta, x: Tensor, found: Responsibilities) -> tuple[Tensor, Tensor]:
-        n, spans, several = len(x), triton.cdiv(len(x), SPAN), min(self.kp, MOST_LANES)
-        weights = x.new_empty((spans, self.kp), dtype=torch().float64)
-        out = x.new_empty((spans, self.kp, 2, self.d), dtype=theta.linear.dtype)
-        grid = spans, triton.cdiv(self.d, self.columns), self.kp // several
-        sizes: Any = n, found.stride, self.d, self.kp, several, theta.wide, SPAN
-        rows = _columns(theta), self.columns
-        add_diagonal[grid](
-            x, theta.origin, *found, weights, out, *sizes, *rows, num_warps=4, num_stages=3
+    def _at_once(
+        self, theta: Theta, x: Tensor, weight: Tensor | None, tile: int
+    ) -> tuple[Tensor, Tensor]:
+        """Responsibilities (KP, stride), and log-likelihood and weights of tiles, (T, 1 + KP)."""
+        rows, columns, _ = JOINT[theta.wide]
+        out = responsibilities, partial = responsibility_buffers(x, self.kp, rows)
+        stride, weights = responsibilities.shape[1], x if weight is None else weight
+        sizes: Any = len(x), stride, self.d, self.k, self.kp, weight is not None, theta.wide
+        diagonal_responsibilities[(len(partial),)](
+            x, weights, *theta, *out, *sizes, rows, columns, num_warps=4, num_stages=3
         )
-        return weights, out
+        return responsibilities, grouped(partial, tile // rows)
 
+    def _in_blocks(
+        self, theta: Theta, x: Tensor, weight: Tensor | None, tile: int
+    ) -> tuple[Tensor, Tensor]:
+        """The same, from log joint densities of blocks of components."""
+        found = joint_buffers(x, self.kp, theta.linear.dtype)
+        rows, columns, few_rows = JOINT[theta.wide]
+        stages = 3
+        if self.d <= FEW_COLUMNS:
+            rows, stages = few_rows, 2
+        sizes: Any = len(x), found.stride, self.d, self.k, MOST_LANES, theta.wide
+        grid = triton.cdiv(len(x), rows), self.kp // MOST_LANES
+        columns = min(columns, self.columns)
+        diagonal_joint[grid](
+            x, *theta, *found, *sizes, rows, columns, num_warps=4, num_stages=stages
+        )
+        return found.normalized(weight, len(x), tile)
 
-def _columns(theta: Theta) -> int:
-    """How many columns, or rows, products take at once."""
-    return 32 if theta.wide else MOST_AT_ONCE
+    def _added(self, theta: Theta, x: Tensor, responsibilities: Tensor) -> Tensor:
+        spans, several = triton.cdiv(len(x), SPAN), block_of(self.kp)
+        out = x.new_empty((spans, self.kp, 2, self.d), dtype=theta.linear.dtype)
+        rows, columns = ADDED[theta.wide]
+        columns = min(columns, self.columns)
+        grid = spans, triton.cdiv(self.d, columns), self.kp // several
+        sizes: Any = len(x), responsibilities.shape[1], self.d, self.kp, several, theta.wide, SPAN
+        add_diagonal[grid](
+            x, theta.origin, responsibilities, out, *sizes, rows, columns, num_warps=4,
+            num_stages=3,
+        )  # fmt: skip
+        return out

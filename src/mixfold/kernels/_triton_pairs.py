@@ -17,12 +17,11 @@ from mixfold.kernels._products import Whitened
 from mixfold.kernels._triton_halves import UPPER_BITS, halves, product
 from mixfold.kernels._triton_responsibilities import (
     MOST_LANES,
-    Joint,
-    Responsibilities,
     joint_buffers,
     lanes,
-    responsibilities_at,
+    responsibility_buffers,
     store_joint,
+    store_responsibilities,
 )
 from mixfold.kernels._triton_sums import grouped
 from mixfold.kernels.optional_torch import Tensor, torch
@@ -42,6 +41,91 @@ MOST_RESPONSIBILITIES = 2**29  # of the rows that are taken at once
 def whitened(rows, high, low, at, sums, UPPER_BITS: tl.constexpr):
     """sums + the product of rows with a block of a whitening matrix, given as two halves."""
     return product(rows, tl.load(high + at), tl.load(low + at), sums, UPPER_BITS)
+
+
+@triton.jit
+@no_type_check
+def log_joint(
+    x,
+    constant,
+    mean,
+    mean_rest,
+    whiten,
+    whiten_rest,
+    number,
+    inside,
+    first,
+    count,
+    D: tl.constexpr,
+    DP: tl.constexpr,
+    KB: tl.constexpr,
+    UPPER_BITS: tl.constexpr,
+):
+    """log w_k p(x | k) of rows and `count` components from `first` on, -inf in other lanes.
+
+    Whitening matrices are triangular: of four products of halves of their columns one is zero."""
+    HALVES: tl.constexpr = DP >= 32
+    H: tl.constexpr = DP // 2 if HALVES else DP
+    column = tl.arange(0, H)
+    cells = x + number[:, None] * D + column[None, :]
+    left = tl.load(cells, inside[:, None] & (column < D)[None, :], other=0.0)
+    if HALVES:
+        right = tl.load(cells + H, inside[:, None] & (column + H < D)[None, :], other=0.0)
+    lane = tl.arange(0, KB)
+    zero = tl.zeros((number.shape[0], H), tl.float32)
+    found = tl.full((number.shape[0], KB), float("-inf"), tl.float32)
+    for i in range(count):
+        k = first + i
+        place = k * DP + column
+        delta = left - tl.load(mean + place)[None, :]
+        delta = delta - tl.load(mean_rest + place)[None, :]
+        at = k * DP * DP + column[None, :] * DP + column[:, None]
+        y = whitened(delta, whiten, whiten_rest, at, zero, UPPER_BITS)
+        square = tl.sum(y * y, 1)
+        if HALVES:
+            other = right - tl.load(mean + place + H)[None, :]
+            other = other - tl.load(mean_rest + place + H)[None, :]
+            y = whitened(delta, whiten, whiten_rest, at + H * DP, zero, UPPER_BITS)
+            y = whitened(other, whiten, whiten_rest, at + H * DP + H, y, UPPER_BITS)
+            square += tl.sum(y * y, 1)
+        # a row too far for float32 is as far as that can say
+        value = tl.load(constant + k) - 0.5 * tl.minimum(square, 1e38)
+        found = tl.where((lane == i)[None, :], value[:, None], found)
+    return found
+
+
+@triton.jit(do_not_specialize=["n"])
+@no_type_check
+def full_responsibilities(
+    x,
+    weight,
+    constant,
+    mean,
+    mean_rest,
+    whiten,
+    whiten_rest,
+    responsibilities,
+    partial,
+    n,
+    stride,
+    K,
+    D: tl.constexpr,
+    DP: tl.constexpr,
+    KP: tl.constexpr,
+    WEIGHTED: tl.constexpr,
+    UPPER_BITS: tl.constexpr,
+    B: tl.constexpr,
+):
+    """Responsibilities of B rows."""
+    number = tl.program_id(0).to(tl.int64) * B + tl.arange(0, B)
+    inside = number < n
+    joint = log_joint(
+        x, constant, mean, mean_rest, whiten, whiten_rest, number, inside, 0, K, D, DP, KP,
+        UPPER_BITS,
+    )  # fmt: skip
+    store_responsibilities(
+        joint, number, inside, weight, responsibilities, partial, stride, WEIGHTED, KP
+    )
 
 
 @triton.jit(do_not_specialize=["n"])
@@ -65,39 +149,15 @@ def full_joint(
     UPPER_BITS: tl.constexpr,
     B: tl.constexpr,
 ):
-    """Log joint densities of B rows and KB components, -inf for those beyond K. Whitening matrices
-    are triangular: of the four products of halves of columns one is zero."""
-    HALVES: tl.constexpr = DP >= 32
-    H: tl.constexpr = DP // 2 if HALVES else DP
+    """Log joint densities of B rows and KB components."""
     number = tl.program_id(0).to(tl.int64) * B + tl.arange(0, B)
     inside = number < n
     block = tl.program_id(1)
     first = block * KB
-    column = tl.arange(0, H)
-    cells = x + number[:, None] * D + column[None, :]
-    left = tl.load(cells, inside[:, None] & (column < D)[None, :], other=0.0)
-    if HALVES:
-        right = tl.load(cells + H, inside[:, None] & (column + H < D)[None, :], other=0.0)
-    lane = tl.arange(0, KB)
-    zero = tl.zeros((B, H), tl.float32)
-    found = tl.full((B, KB), float("-inf"), tl.float32)
-    for i in range(tl.minimum(KB, K - first)):
-        k = first + i
-        place = k * DP + column
-        delta = left - tl.load(mean + place)[None, :]
-        delta = delta - tl.load(mean_rest + place)[None, :]
-        at = k * DP * DP + column[None, :] * DP + column[:, None]
-        y = whitened(delta, whiten, whiten_rest, at, zero, UPPER_BITS)
-        square = tl.sum(y * y, 1)
-        if HALVES:
-            other = right - tl.load(mean + place + H)[None, :]
-            other = other - tl.load(mean_rest + place + H)[None, :]
-            y = whitened(delta, whiten, whiten_rest, at + H * DP, zero, UPPER_BITS)
-            y = whitened(other, whiten, whiten_rest, at + H * DP + H, y, UPPER_BITS)
-            square += tl.sum(y * y, 1)
-        # a row too far for float32 is as far as that can say
-        value = tl.load(constant + k) - 0.5 * tl.minimum(square, 1e38)
-        found = tl.where((lane == i)[None, :], value[:, None], found)
+    found = log_joint(
+        x, constant, mean, mean_rest, whiten, whiten_rest, number, inside, first,
+        tl.minimum(KB, K - first), D, DP, KB, UPPER_BITS,
+    )  # fmt: skip
     store_joint(found, number, inside, block, joint, peaks, norms, stride, KB)
 
 
@@ -106,10 +166,7 @@ def full_joint(
 def add_pairs(
     x,
     origin,
-    joint,
-    best,
-    share,
-    weights,
+    responsibilities,
     first,
     second,
     n,
@@ -136,16 +193,13 @@ def add_pairs(
     right = q * SIDE + tl.arange(0, SIDE)
     from_left = tl.load(origin + left, left < D, other=0.0).to(kind)[None, :]
     from_right = tl.load(origin + right, right < D, other=0.0).to(kind)[None, :]
-    total = tl.zeros((KB,), tl.float64)
     ones = tl.zeros((KB, SIDE), kind)
     twos = tl.zeros((KB, SIDE * SIDE), kind)
     for start in range(0, SPAN, B):
         number = span * SPAN + start + tl.arange(0, B)
         inside = number < n
-        at = lane[:, None].to(tl.int64) * stride + number[None, :]
-        r = responsibilities_at(at, joint, best, share, number[None, :], inside[None, :]).to(kind)
-        if pair == 0:  # as exact as moments, from which they are subtracted
-            total += tl.sum(r, 1).to(tl.float64)
+        at = responsibilities + lane[:, None].to(tl.int64) * stride + number[None, :]
+        r = tl.load(at, inside[None, :], other=0.0).to(kind)
         at = x + number[:, None] * D
         a = tl.load(at + left[None, :], inside[:, None] & (left < D)[None, :], other=0.0)
         b = tl.load(at + right[None, :], inside[:, None] & (right < D)[None, :], other=0.0)
@@ -170,8 +224,6 @@ def add_pairs(
         blocks = (D + SIDE - 1) // SIDE
         offset = ((span * KP + lane[:, None]) * blocks + q) * SIDE
         tl.store(first + offset + tl.arange(0, SIDE)[None, :], ones)
-    if pair == 0:
-        tl.store(weights + span * KP + lane, total)
 
 
 class PairParams(NamedTuple):
@@ -187,6 +239,11 @@ class PairParams(NamedTuple):
     whiten: Tensor
     wide: bool
 
+    @property
+    def arrays(self) -> tuple[Tensor, ...]:
+        """What E-steps read."""
+        return self.constant, self.mean, self.mean_rest, self.root, self.root_rest
+
 
 class Pairs:
     """Sums of models with full matrices."""
@@ -199,6 +256,8 @@ class Pairs:
         self.kp, self.dp = lanes(model.k), max(SIDE, triton.next_power_of_2(model.d))
         self.blocks = triton.cdiv(model.d, SIDE)
         self.pairs = self.blocks * (self.blocks + 1) // 2
+        # the next component's matrix is loaded meanwhile, where it is large
+        self.options = {"num_warps": 4, "num_stages": 2 if self.dp >= 32 else 1}
 
     @staticmethod
     def supports(model: MixtureModel) -> bool:
@@ -245,38 +304,46 @@ class Pairs:
         return Moments(*found)
 
     def _some(self, given: PairParams, x: Tensor, weight: Tensor | None, tile: int) -> Moments:
-        found, log_likelihood = self._joint(given, x).combined(weight, len(x), tile)
-        weights, first, second = self._added(given, x, found)
+        find = self._in_blocks if self.kp > MOST_LANES else self._at_once
+        responsibilities, sums = find(given, x, weight, tile)
+        first, second = self._added(given, x, responsibilities)
         return Moments(
-            log_likelihood,
-            grouped(weights, tile // SPAN)[:, : self.k],
+            sums[:, 0],
+            sums[:, 1 : 1 + self.k],
             grouped(first, tile // SPAN).flatten(2)[:, : self.k, : self.d],
             self._square(grouped(second, tile // SPAN)),
         )
 
-    def _joint(self, given: PairParams, x: Tensor) -> Joint:
-        n, several = len(x), min(self.kp, MOST_LANES)
-        found = joint_buffers(x, self.kp, torch().float32)
-        grid = triton.cdiv(n, ROWS), self.kp // several
-        sizes: Any = n, found.stride, self.k, self.d, self.dp, several, UPPER_BITS, ROWS
-        params = given.constant, given.mean, given.mean_rest, given.root, given.root_rest
-        full_joint[grid](x, *params, *found, *sizes, num_warps=4, num_stages=1)
-        return found
+    def _at_once(
+        self, given: PairParams, x: Tensor, weight: Tensor | None, tile: int
+    ) -> tuple[Tensor, Tensor]:
+        """Responsibilities (KP, stride), and log-likelihood and weights of tiles, (T, 1 + KP)."""
+        out = responsibilities, partial = responsibility_buffers(x, self.kp, ROWS)
+        stride, weights = responsibilities.shape[1], x if weight is None else weight
+        sizes: Any = len(x), stride, self.k, self.d, self.dp, self.kp, weight is not None
+        grid, rest = (len(partial),), (*sizes, UPPER_BITS, ROWS)
+        full_responsibilities[grid](x, weights, *given.arrays, *out, *rest, **self.options)
+        return responsibilities, grouped(partial, tile // ROWS)
 
-    def _added(
-        self, given: PairParams, x: Tensor, found: Responsibilities
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        n, spans, wide = len(x), triton.cdiv(len(x), SPAN), torch().float64
-        kind = wide if given.wide else torch().float32
-        weights = x.new_empty((spans, self.kp), dtype=wide)
+    def _in_blocks(
+        self, given: PairParams, x: Tensor, weight: Tensor | None, tile: int
+    ) -> tuple[Tensor, Tensor]:
+        """The same, from log joint densities of blocks of components."""
+        found = joint_buffers(x, self.kp, torch().float32)
+        sizes: Any = len(x), found.stride, self.k, self.d, self.dp, MOST_LANES, UPPER_BITS, ROWS
+        grid = triton.cdiv(len(x), ROWS), self.kp // MOST_LANES
+        full_joint[grid](x, *given.arrays, *found, *sizes, **self.options)
+        return found.normalized(weight, len(x), tile)
+
+    def _added(self, given: PairParams, x: Tensor, found: Tensor) -> tuple[Tensor, Tensor]:
+        spans, kind = triton.cdiv(len(x), SPAN), torch().float64 if given.wide else torch().float32
         first = x.new_empty((spans, self.kp, self.blocks, SIDE), dtype=kind)
         second = x.new_empty((spans, self.pairs, self.kp, SIDE, SIDE), dtype=kind)
         several, warps = (64, 8) if self.kp >= 64 else (16, 4)
         grid = spans, self.pairs, self.kp // several
-        sizes: Any = n, found.stride, self.d, self.kp, several, given.wide, SIDE, SPAN, 32
-        out = weights, first, second
-        add_pairs[grid](x, given.origin, *found, *out, *sizes, num_warps=warps)
-        return out
+        sizes: Any = len(x), found.shape[1], self.d, self.kp, several, given.wide, SIDE, SPAN, 32
+        add_pairs[grid](x, given.origin, found, first, second, *sizes, num_warps=warps)
+        return first, second
 
     def _square(self, pairs: Tensor) -> Tensor:
         """(T, K, d, d) from blocks of the lower triangle."""

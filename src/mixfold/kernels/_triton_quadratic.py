@@ -19,6 +19,7 @@ from mixfold.kernels.optional_torch import Tensor, torch
 from mixfold.models.mixture_model import MixtureModel
 
 MOST_TERMS = 64
+WIDTH = 16  # of rows in memory
 ROWS = 32
 SPAN = 1024
 PARTIAL_ELEMENTS = 2**27
@@ -38,6 +39,7 @@ def expect_quadratic(
     n,
     K,
     D: tl.constexpr,
+    DP: tl.constexpr,
     KP: tl.constexpr,
     TP: tl.constexpr,
     WEIGHTED: tl.constexpr,
@@ -47,23 +49,24 @@ def expect_quadratic(
     """Sums of r t' over SPAN rows, with terms t: the products of columns `left` and `right` about
     the origin, where column D is 1 and column D + 1 is 0; and their log-likelihood."""
     span = tl.program_id(0).to(tl.int64)
+    column = tl.arange(0, DP)
     term = tl.arange(0, TP)
     lane = tl.arange(0, KP)
-    i = tl.load(left + term)
-    j = tl.load(right + term)
-    # what masked columns hold: 1, or 0
-    from_i = tl.load(origin + i, i < D, other=0.0).to(tl.float64) - tl.where(i == D, 1.0, 0.0).to(tl.float64)
-    from_j = tl.load(origin + j, j < D, other=0.0).to(tl.float64) - tl.where(j == D, 1.0, 0.0).to(tl.float64)
+    i = tl.broadcast_to(tl.load(left + term)[None, :], (B, TP))
+    j = tl.broadcast_to(tl.load(right + term)[None, :], (B, TP))
+    # what is subtracted from columns that are not loaded, which are zero
+    empty = tl.where(column == D, -1.0, 0.0).to(tl.float64)
+    centre = tl.load(origin + column, column < D, other=0.0).to(tl.float64) + empty
     theta = tl.load(coefficients + term[:, None] * KP + lane[None, :])
     sums = tl.zeros((TP, KP), tl.float64)
     total = tl.zeros((B,), tl.float64)
     for start in range(0, SPAN, B):
         number = span * SPAN + start + tl.arange(0, B)
         inside = number < n
-        at = x + span * SPAN * D + (start + tl.arange(0, B))[:, None] * D
-        a = tl.load(at + i[None, :], inside[:, None] & (i < D)[None, :], other=0.0)
-        b = tl.load(at + j[None, :], inside[:, None] & (j < D)[None, :], other=0.0)
-        terms = (a.to(tl.float64) - from_i[None, :]) * (b.to(tl.float64) - from_j[None, :])
+        at = x + span * SPAN * D + (start + tl.arange(0, B))[:, None] * D + column[None, :]
+        row = tl.load(at, inside[:, None] & (column < D)[None, :], other=0.0).to(tl.float64)
+        row = row - centre[None, :]
+        terms = tl.gather(row, i, 1) * tl.gather(row, j, 1)
         joint = tl.dot(terms, theta, out_dtype=tl.float64)
         joint = tl.where((lane < K)[None, :], tl.maximum(joint, -1e300), float("-inf"))
         best = tl.max(joint, 1)
@@ -177,10 +180,18 @@ class Quadratic:
         log_likelihood = x.new_empty((spans, 1), dtype=wide)
         left, right = self._columns(x)
         weights = x if weight is None else weight
-        sizes: Any = n, self.k, self.d, self.kp, self.tp, weight is not None, SPAN, ROWS
+        sizes: Any = n, self.k, self.d, WIDTH, self.kp, self.tp, weight is not None, SPAN, ROWS
         out = moments, log_likelihood
         expect_quadratic[(spans,)](
-            x, weights, given.origin, left, right, given.coefficients, *out, *sizes, num_warps=2
+            x,
+            weights,
+            given.origin,
+            left.int(),
+            right.int(),
+            given.coefficients,
+            *out,
+            *sizes,
+            num_warps=2,
         )
         d, pairs = self.d, n_terms(self.d) - self.d - 1
         total = grouped(moments, tile // SPAN)[:, :, : self.k].transpose(1, 2)

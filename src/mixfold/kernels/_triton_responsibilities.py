@@ -23,23 +23,25 @@ def store_responsibilities(
     weight,
     responsibilities,
     partial,
-    n,
+    stride,
     WEIGHTED: tl.constexpr,
     KP: tl.constexpr,
 ):
-    """Weighted responsibilities into `responsibilities`, (KP, n), whose type is that of weights;
-    log-likelihood and their sums into a row of `partial`, (programs, 1 + KP)."""
+    """Weighted responsibilities into `responsibilities`, (KP, stride), whose type is that of
+    weights; log-likelihood and their sums into a row of `partial`, (programs, 1 + KP)."""
     kind: tl.constexpr = responsibilities.dtype.element_ty
     lane = tl.arange(0, KP)
     best = tl.max(joint, 1)
-    odds = tl.exp(joint - best[:, None])
+    odds = tl.exp((joint - best[:, None]).to(kind))
     norm = tl.sum(odds, 1)
     w = inside.to(kind)
     if WEIGHTED:
         w = tl.load(weight + number, inside, other=0.0).to(kind)
     r = (odds * (w / norm)[:, None]).to(kind)
     tl.store(
-        responsibilities + number[:, None] + lane[None, :].to(tl.int64) * n, r, inside[:, None]
+        responsibilities + number[:, None] + lane[None, :].to(tl.int64) * stride,
+        r,
+        inside[:, None],
     )
     at = partial + tl.program_id(0).to(tl.int64) * (1 + KP)
     tl.store(at, tl.sum((w * (best + tl.log(norm))).to(tl.float64), 0))
@@ -63,25 +65,28 @@ def store_joint(found, number, inside, block, joint, peaks, norms, stride, KB: t
 
 @triton.jit(do_not_specialize=["n"])
 @no_type_check
-def combine(
+def normalize(
+    joint,
     peaks,
     norms,
     weight,
-    share,
-    log_likelihood,
+    responsibilities,
+    partial,
     n,
     stride,
-    blocks,
+    KP: tl.constexpr,
+    KB: tl.constexpr,
     WEIGHTED: tl.constexpr,
     B: tl.constexpr,
+    C: tl.constexpr,
 ):
-    """The largest log joint density of B rows into the first row of `peaks`, and into `share` what
-    ratios to it are multiplied by to be weighted responsibilities; their log-likelihood."""
+    """The same as `store_responsibilities` from what `store_joint` has stored of B rows, C
+    components at a time."""
     number = tl.program_id(0).to(tl.int64) * B + tl.arange(0, B)
     inside = number < n
     best = tl.load(peaks + number, inside, other=0.0)
     norm = tl.load(norms + number, inside, other=1.0)
-    for block in range(1, blocks):
+    for block in range(1, KP // KB):
         at = number + block * stride
         peak = tl.load(peaks + at, inside, other=0.0)
         larger = tl.maximum(best, peak)
@@ -91,38 +96,22 @@ def combine(
     w = inside.to(tl.float32)
     if WEIGHTED:
         w = tl.load(weight + number, inside, other=0.0).to(tl.float32)
-    tl.store(peaks + number, best, inside)
-    tl.store(share + number, w / norm, inside)
-    total = tl.sum(w.to(tl.float64) * (best.to(tl.float64) + tl.log(norm).to(tl.float64)), 0)
-    tl.store(log_likelihood + tl.program_id(0), total)
-
-
-@triton.jit
-@no_type_check
-def responsibilities_at(at, joint, best, share, number, inside):
-    """Weighted responsibilities `at` these places, of rows of these numbers; 0 outside."""
-    value = tl.load(joint + at, inside, other=0.0)
-    peak = tl.load(best + number, inside, other=0.0)
-    ratio = tl.exp((value - peak).to(tl.float32))
-    return ratio * tl.load(share + number, inside, other=0.0)
-
-
-class Responsibilities(NamedTuple):
-    """Log joint densities (KP, stride) of rows; of every row, the largest, and what ratios to it
-    are multiplied by, in float32."""
-
-    joint: Tensor
-    best: Tensor
-    share: Tensor
-
-    @property
-    def stride(self) -> int:
-        """From one component to the next."""
-        return int(self.joint.shape[1])
+    share = w / norm
+    total = w.to(tl.float64) * (best.to(tl.float64) + tl.log(norm).to(tl.float64))
+    out = partial + tl.program_id(0).to(tl.int64) * (1 + KP)
+    tl.store(out, tl.sum(total, 0))
+    for first in range(0, KP, C):
+        lane = first + tl.arange(0, C)
+        at = lane[:, None].to(tl.int64) * stride + number[None, :]
+        value = tl.load(joint + at, inside[None, :], other=0.0)
+        r = tl.exp((value - best[None, :]).to(tl.float32)) * share[None, :]
+        tl.store(responsibilities + at, r, inside[None, :])
+        tl.store(out + 1 + lane, tl.sum(r.to(tl.float64), 1))
 
 
 class Joint(NamedTuple):
-    """Buffers of a kernel that computes log joint densities, in blocks of components."""
+    """Log joint densities of rows, (KP, stride), and by block of components, (blocks, stride),
+    their largest, and the sum of their ratios to it."""
 
     joint: Tensor
     peaks: Tensor
@@ -133,25 +122,45 @@ class Joint(NamedTuple):
         """From one component to the next."""
         return int(self.joint.shape[1])
 
-    def combined(self, weight: Tensor | None, n: int, tile: int) -> tuple[Responsibilities, Tensor]:
-        """Responsibilities, and the log-likelihood of each tile."""
-        (blocks, stride), programs = self.peaks.shape, triton.cdiv(n, ROWS)
-        share = torch().empty_like(self.norms[0])
-        log_likelihood = self.joint.new_empty((programs, 1), dtype=torch().float64)
+    def normalized(self, weight: Tensor | None, n: int, tile: int) -> tuple[Tensor, Tensor]:
+        """Weighted responsibilities of n rows (KP, stride), and the log-likelihood and the sums of
+        responsibilities of every tile, (T, 1 + KP)."""
+        kp, programs = len(self.joint), triton.cdiv(n, ROWS)
+        wide = torch().float64
+        found = self.joint
+        if found.dtype == wide:
+            found = torch().empty_like(found, dtype=torch().float32)
+        partial = self.joint.new_empty((programs, 1 + kp), dtype=wide)
         weights = self.joint if weight is None else weight
-        out = weights, share, log_likelihood
-        sizes: Any = n, stride, blocks, weight is not None, ROWS
-        combine[(programs,)](self.peaks, self.norms, *out, *sizes, num_warps=4)
-        found = Responsibilities(self.joint, self.peaks[0], share)
-        return found, grouped(log_likelihood, tile // ROWS)[:, 0]
+        sizes: Any = n, self.stride, kp, block_of(kp), weight is not None, ROWS, 16
+        normalize[(programs,)](*self, weights, found, partial, *sizes, num_warps=4)
+        return found, grouped(partial, tile // ROWS)
+
+
+def block_of(kp: int) -> int:
+    """The number of components of one program."""
+    return min(kp, MOST_LANES)
+
+
+def stride_of(n: int) -> int:
+    """From one component to the next, for n rows: a multiple of the rows of a program, so that
+    kernels for any number of rows are the same, as are their bits."""
+    return int(ROWS * triton.cdiv(n, ROWS))
 
 
 def joint_buffers(x: Tensor, kp: int, dtype: Any) -> Joint:
-    """Buffers for rows; kernels for any number of them are the same, as are their bits."""
-    stride = ROWS * triton.cdiv(len(x), ROWS)
-    blocks = triton.cdiv(kp, MOST_LANES)
+    """Buffers for the log joint densities of rows."""
+    stride, blocks = stride_of(len(x)), kp // block_of(kp)
     joint, peaks = (x.new_empty((rows, stride), dtype=dtype) for rows in (kp, blocks))
     return Joint(joint, peaks, x.new_empty((blocks, stride), dtype=torch().float32))
+
+
+def responsibility_buffers(x: Tensor, kp: int, rows: int) -> tuple[Tensor, Tensor]:
+    """Buffers for responsibilities, (KP, stride), and for their sums and log-likelihood by program
+    of so many rows."""
+    wide = torch().float64
+    partial = x.new_empty((triton.cdiv(len(x), rows), 1 + kp), dtype=wide)
+    return x.new_empty((kp, stride_of(len(x)))), partial
 
 
 def lanes(k: int) -> int:

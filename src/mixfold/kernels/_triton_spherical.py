@@ -14,21 +14,18 @@ import triton.language as tl
 
 from mixfold.kernels._moments import in_stretches
 from mixfold.kernels._triton_columns import Theta
-from mixfold.kernels._triton_diagonal import MOST_AT_ONCE, SHARE_ELEMENTS
+from mixfold.kernels._triton_diagonal import SHARE_ELEMENTS
 from mixfold.kernels._triton_halves import UPPER_BITS, halves, product
 from mixfold.kernels._triton_responsibilities import (
-    MOST_LANES,
-    ROWS,
-    Joint,
-    Responsibilities,
+    block_of,
     joint_buffers,
     lanes,
-    responsibilities_at,
     store_joint,
 )
 from mixfold.kernels._triton_sums import grouped
 from mixfold.kernels.optional_torch import Tensor, torch
 
+ROWS = 64
 SPAN = 1024
 
 
@@ -100,10 +97,7 @@ def add_spherical(
     x,
     distance,
     origin,
-    joint,
-    best,
-    share,
-    weights,
+    responsibilities,
     first,
     second,
     n,
@@ -115,26 +109,24 @@ def add_spherical(
     B: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Weights and squared distances of KB components over SPAN rows, first moments in C columns."""
+    """Squared distances of KB components over SPAN rows, and first moments in C columns."""
     span = tl.program_id(0).to(tl.int64)
     part = tl.program_id(1)
     column = part * C + tl.arange(0, C)
     real = column < D
     lane = tl.program_id(2) * KB + tl.arange(0, KB)
     centre = tl.load(origin + column, real, other=0.0)[:, None]
-    total = tl.zeros((KB,), tl.float64)
     ones = tl.zeros((C, KB), tl.float32)
     twos = tl.zeros((KB,), tl.float64)
     for start in range(0, SPAN, B):
         number = span * SPAN + start + tl.arange(0, B)
         inside = number < n
-        at = number[:, None] + lane[None, :].to(tl.int64) * stride
-        r = responsibilities_at(at, joint, best, share, number[:, None], inside[:, None])
+        at = responsibilities + number[:, None] + lane[None, :].to(tl.int64) * stride
+        r = tl.load(at, inside[:, None], other=0.0)
         at = x + number[None, :] * D + column[:, None]
         delta = tl.load(at, inside[None, :] & real[:, None], other=0.0)
         delta = tl.where(real[:, None], delta - centre, 0.0)
         if part == 0:
-            total += tl.sum(r, 0).to(tl.float64)
             away = tl.load(distance + number, inside, other=0.0)
             twos += tl.sum(r * away[:, None], 0).to(tl.float64)
         # sums of products of few rows, so that no accumulator of float32 is rounded often
@@ -142,7 +134,6 @@ def add_spherical(
     tl.store(first + (span * KP + lane[None, :]) * D + column[:, None], ones, real[:, None])
     if part == 0:
         tl.store(second + span * KP + lane, twos)
-        tl.store(weights + span * KP + lane, total)
 
 
 class Spherical:
@@ -150,12 +141,13 @@ class Spherical:
 
     def __init__(self, k: int, d: int) -> None:
         self.k, self.d, self.kp = k, d, lanes(k)
-        self.columns = min(MOST_AT_ONCE, max(16, triton.next_power_of_2(d)))
+        self.block = block_of(self.kp)
+        self.columns = min(128, max(16, triton.next_power_of_2(d)))
 
     def moments(
         self, theta: Theta, x: Tensor, weight: Tensor | None, tile: int
     ) -> tuple[Tensor, ...]:
-        """Of T tiles: log-likelihood (T,), weights (T, KP), first moments (T, KP, D) and squared
+        """Of T tiles: log-likelihood and weights (T, 1 + KP), first moments (T, KP, D) and squared
         distances (T, KP) about the origin."""
         length = tile * max(1, SHARE_ELEMENTS // (tile * self.kp))
         return in_stretches(lambda a, w: self._some(theta, a, w, tile), x, weight, length)
@@ -163,35 +155,26 @@ class Spherical:
     def _some(
         self, theta: Theta, x: Tensor, weight: Tensor | None, tile: int
     ) -> tuple[Tensor, ...]:
-        distance = x.new_empty(len(x))
-        sizes: Any = len(x), self.d, ROWS, 32
-        squared_distances[(triton.cdiv(len(x), ROWS),)](x, theta.origin, distance, *sizes)
-        joint = self._joint(theta, x, distance)
-        found, log_likelihood = joint.combined(weight, len(x), tile)
-        sums = self._added(theta, x, distance, found)
-        return log_likelihood, *(grouped(part, tile // SPAN) for part in sums)
-
-    def _joint(self, theta: Theta, x: Tensor, distance: Tensor) -> Joint:
-        n, several = len(x), min(self.kp, MOST_LANES)
+        n, distance = len(x), x.new_empty(len(x))
+        squared_distances[(triton.cdiv(n, ROWS),)](x, theta.origin, distance, n, self.d, ROWS, 32)
         found = joint_buffers(x, self.kp, torch().float32)
-        grid = triton.cdiv(n, ROWS), self.kp // several
-        square = theta.square[:, 0].contiguous()
+        grid = triton.cdiv(n, ROWS), self.kp // self.block
+        square, columns = theta.square[:, 0].contiguous(), min(32, self.columns)
         params = theta.origin, theta.constant, *halves(theta.linear), square
-        sizes: Any = n, found.stride, self.d, self.k, several, UPPER_BITS, ROWS, self.columns
-        spherical_joint[grid](x, distance, *params, *found, *sizes, num_warps=8, num_stages=2)
-        return found
+        sizes: Any = n, found.stride, self.d, self.k, self.block, UPPER_BITS, ROWS, columns
+        spherical_joint[grid](x, distance, *params, *found, *sizes, num_warps=4, num_stages=3)
+        responsibilities, sums = found.normalized(weight, n, tile)
+        added = self._added(theta, x, distance, responsibilities)
+        return sums, *(grouped(part, tile // SPAN) for part in added)
 
     def _added(
-        self, theta: Theta, x: Tensor, distance: Tensor, found: Responsibilities
-    ) -> tuple[Tensor, ...]:
-        n, spans, several = len(x), triton.cdiv(len(x), SPAN), min(self.kp, MOST_LANES)
-        wide = torch().float64
-        weights, second = (x.new_empty((spans, self.kp), dtype=wide) for _ in range(2))
+        self, theta: Theta, x: Tensor, distance: Tensor, responsibilities: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        spans = triton.cdiv(len(x), SPAN)
         first = x.new_empty((spans, self.kp, self.d))
-        out = weights, first, second
-        grid = spans, triton.cdiv(self.d, self.columns), self.kp // several
-        sizes: Any = n, found.stride, self.d, self.kp, several, SPAN, 32, self.columns
-        add_spherical[grid](
-            x, distance, theta.origin, *found, *out, *sizes, num_warps=4, num_stages=3
-        )
-        return out
+        second = x.new_empty((spans, self.kp), dtype=torch().float64)
+        grid = spans, triton.cdiv(self.d, self.columns), self.kp // self.block
+        sizes: Any = len(x), responsibilities.shape[1], self.d, self.kp, self.block, SPAN, 32
+        given = x, distance, theta.origin, responsibilities
+        add_spherical[grid](*given, first, second, *sizes, self.columns, num_warps=4, num_stages=3)
+        return first, second

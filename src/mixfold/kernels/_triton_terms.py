@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, no_type_check
 import triton
 import triton.language as tl
 
-from mixfold.kernels._moments import buffers, in_stretches
+from mixfold.kernels._moments import in_stretches
 from mixfold.kernels._term_values import COLUMN, LEVEL, OBSERVED
 from mixfold.kernels._terms import Terms
 from mixfold.kernels._triton_responsibilities import lanes, store_responsibilities
@@ -254,7 +254,8 @@ class TermSums:
         """Log-likelihood and weights, (T, 1 + KP), and sums of values, (T, KP, p), of T tiles."""
         n, d = x.shape
         programs, p = triton.cdiv(n, ROWS), given.coefficients.shape[1]
-        responsibilities, partial = buffers(x, programs, self.kp)
+        responsibilities = x.new_empty((self.kp, n))
+        partial = x.new_empty((programs, 1 + self.kp), dtype=torch().float64)
         counts = given.terms.places.counts
         kinds: Any = LEVEL, OBSERVED, SQUARE
         sizes: Any = n, d, p, len(counts), self.k, self.kp, weight is not None

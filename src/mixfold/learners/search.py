@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mixfold.core.backend_capabilities import for_host_rows
 from mixfold.core.capabilities import CommonSpread
 from mixfold.core.family import Family
 from mixfold.core.initializer import Initializer
@@ -77,6 +78,9 @@ def search(
     candidate is drawn from rows that are not far from others. With many components the number of
     candidates is not used: one is drawn and improved, see `search_many`.
     """
+    nearby = for_host_rows(backend, len(sample))
+    if nearby is not backend:
+        backend, sample = nearby, sample.on_host()
     with one_blas_thread(backend.model.d):
         if backend.model.k >= MANY and len(kinds) > 1 and sample.total_weight() > 0.0:
             return search_many(backend, kinds, sample, seed, prior_strength)

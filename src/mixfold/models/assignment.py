@@ -12,7 +12,9 @@ from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Array, Rows
 from mixfold.core.source import block_length
 from mixfold.core.statistics import Block, Statistics
+from mixfold.families.gaussian import Gaussian
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
+from mixfold.models.near_centers import squared_distances
 
 Divergence = Callable[[Array, Array, Array], Array]
 
@@ -180,6 +182,24 @@ def spread_centers(divergence: Divergence, k: int, rows: Rows, rng: np.random.Ge
         chosen.append(drawn[best])
         nearest = left[:, best]
     return np.asarray(x[chosen])
+
+
+class ScaledDistances:
+    """Half the squared distances of rows from centres, in columns divided by their deviations.
+
+    The rows of a call are scaled once for it and those that follow with the same rows.
+    """
+
+    def __init__(self) -> None:
+        self._rows: Array | None = None
+        self._scaled = self._origin = self._scale = np.empty(0)
+
+    def __call__(self, x: Array, centers: Array, weight: Array) -> Array:
+        if x is not self._rows:
+            self._rows, self._origin = x, x[0]  # subtracted, so that far rows lose no digits
+            self._scale = Gaussian().deviations_of(x, weight)
+            self._scaled = (x - self._origin) / self._scale
+        return squared_distances(self._scaled, (centers - self._origin) / self._scale)
 
 
 def row_order(x: Array) -> np.ndarray:
