@@ -10,13 +10,14 @@ from mixfold import Mixture
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.registry import find
 from mixfold.core.rows import Rows
+from mixfold.families.distances import squared_distances
 from mixfold.families.gaussian import Gaussian
 from mixfold.learners.em import EM
 from mixfold.models.clustering import lloyd, sphered, standardized
 from mixfold.models.directions import entropies, interesting_directions
 from mixfold.models.merged_groups import merged
 from mixfold.models.mixture_model import MixtureModel
-from mixfold.models.near_centers import NearCenters, nearest, squared_distances
+from mixfold.models.near_centers import NearCenters, nearest
 
 REAL = (
     "raw-k-means",

@@ -217,7 +217,7 @@ def test_passes_of_many_components_are_those_of_the_cpu(
     """More than one program of Triton holds; all are near all rows."""
     k, d = 66, 2
     model, x = MixtureModel(Gaussian(covariance), k, d), rng().normal(size=(240, d))
-    components = GaussianParams(rng().normal(size=(k, d)), unit_scale(covariance, k, d))
+    components = GaussianParams(0.5 * rng().normal(size=(k, d)), unit_scale(covariance, k, d))
     start = MixtureParams(np.full(k, 1.0 / k), components)
     x = x.astype(np.float32)
     made = backend(model, device).run_passes(start, Rows(torch.tensor(x, device=device)))
@@ -330,16 +330,14 @@ def test_a_row_beyond_float32_spoils_nothing(
     assert weights.sum() == pytest.approx(n)
 
 
-@pytest.mark.parametrize(("covariance", "d"), [("full", 12), ("diag", 4), ("spherical", 4)])
-def test_passes_that_need_more_digits_get_them(
-    covariance: str, d: int, device: torch.device
-) -> None:
+@pytest.mark.parametrize("covariance", ["diag", "spherical"])
+def test_passes_that_need_more_digits_get_them(covariance: str, device: torch.device) -> None:
     """Components part while many passes are made at once: those of few digits end there."""
-    model, _, x = example(covariance, 2, d, 100)
-    x = (rng().normal(size=(100, d)) + np.repeat([0.0, 40.0], 50)[:, None]).astype(np.float32)
+    model, _, x = example(covariance, 2, 4, 100)
+    x = (rng().normal(size=(100, 4)) + np.repeat([0.0, 40.0], 50)[:, None]).astype(np.float32)
     rows = Rows(torch.tensor(x, device=device))
     components = GaussianParams(
-        np.repeat([[0.0], [40.0]], d, axis=1), 10.0 * unit_scale(covariance, 2, d)
+        np.repeat([[0.0], [40.0]], 4, axis=1), 10.0 * unit_scale(covariance, 2, 4)
     )
     start = MixtureParams(np.full(2, 0.5), components)
     kernel = backend(model, device)

@@ -5,6 +5,7 @@ HELPER_MODULES = (
     "column_groups",
     "conditional_cells",
     "density_expressions",
+    "distances",
     "factor",
     "factor_analysis",
     "incomplete_rows",

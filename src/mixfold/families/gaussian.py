@@ -8,7 +8,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial.distance import cdist
 
 from mixfold.core.checks import check_above, check_array, check_kind, check_least
 from mixfold.core.conjugate import Conjugate
@@ -37,6 +36,7 @@ from mixfold.families._gaussian_expressions import density_expression
 from mixfold.families._gaussian_params import GaussianParams, scipy_log_density
 from mixfold.families._normal_gamma import NormalGamma
 from mixfold.families._normal_wishart import NormalWishart
+from mixfold.families.distances import squared_distances
 from mixfold.families.factor_analysis import LOG_2PI, FactorParams
 
 __all__ = ["LOG_2PI", "FactorGaussian", "FactorParams", "Gaussian", "GaussianParams"]
@@ -298,7 +298,7 @@ class Gaussian(GaussianCapabilities):
         scale = self.deviations_of(x, weight)
         origin = centers[0]  # subtracted, so that rows far from zero lose no digits
         rows, scaled = (x - origin) / scale, (centers - origin) / scale
-        return np.asarray(0.5 * cdist(rows, scaled, "sqeuclidean"))
+        return squared_distances(rows, scaled)
 
     def symmetric_kl(self, a: GaussianParams, b: GaussianParams) -> Array:
         """The same as the general form, without its cancellation far from zero."""

@@ -20,7 +20,7 @@ from mixfold.core.rows import stretches
 from mixfold.core.variance_floors import ROUNDING
 from mixfold.families.gaussian import LOG_2PI
 from mixfold.kernels._graphs import recorded, restored
-from mixfold.kernels._moments import Moments, near, of_form
+from mixfold.kernels._moments import Moments, of_form
 from mixfold.kernels._products import Whitened
 from mixfold.kernels._triton_columns import Columns, Theta
 from mixfold.kernels._triton_diagonal import Diagonal, near_columns
@@ -237,20 +237,17 @@ class FullIterations(Iterations):
     """The M-step is written in torch. The input of a pass is computed from its slot."""
 
     def prepare(self, form: Whitened) -> None:
-        self.wide = self.fused.wide_for(form)
+        pass
 
     def step(self, i: int) -> None:
         flat = self.slots[i].split(self.sizes)
         weights, means, tril = (p.view(s) for p, s in zip(flat, self.shapes, strict=True))
-        diagonal, whiten = tril.diagonal(dim1=1, dim2=2), whitened(tril)
+        diagonal = tril.diagonal(dim1=1, dim2=2)
         offset = weights.log() - 0.5 * self.model.d * LOG_2PI - diagonal.log().sum(dim=1)
-        given = self.fused.arranged(means, whiten, offset, self.wide)
+        given = self.fused.arranged(means, whitened(tril), offset)
         tiles = self.fused.moments(given, self.x, self.weight, self.tile)
         total = Moments(*(several.sum(dim=0) for several in tiles))
-        *params, good = maximized(self.limits, given.origin.double(), total)
-        if not self.wide:
-            good = good & near(given.centred, whiten)
-        self.healthy[i] = good
+        *params, self.healthy[i] = maximized(self.limits, given.origin.double(), total)
         self.slots[i + 1] = torch().cat([part.ravel() for part in params])
         self.log_likelihood[i] = total.log_likelihood / total.weight.sum()
 

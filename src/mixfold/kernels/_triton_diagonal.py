@@ -12,9 +12,9 @@ from typing import Any, NamedTuple, no_type_check
 import triton
 import triton.language as tl
 
-from mixfold.kernels._moments import FAR, LARGEST, in_stretches, of_form
+from mixfold.kernels._moments import in_stretches, of_form
 from mixfold.kernels._products import Whitened
-from mixfold.kernels._triton_columns import Theta
+from mixfold.kernels._triton_columns import FAR, LARGEST, Theta
 from mixfold.kernels._triton_responsibilities import (
     MOST_LANES,
     block_of,
@@ -34,7 +34,7 @@ MOST_AT_ONCE = 64
 FEW_COLUMNS = 32
 # rows and columns that products take at once, and rows where columns are few; then for float64
 JOINT = (64, 32, 128), (64, 16, 32)
-ADDED = (32, 64), (16, 32)
+ADDED = (64, 64), (32, 64)
 SPAN = 1024
 SHARE_ELEMENTS = 2**28  # responsibilities of the rows that are taken at once
 

@@ -1,8 +1,8 @@
 """Gaussians with full matrices in up to 64 columns: products with whitening matrices give
 responsibilities, products of responsibilities with all pairs of columns the second moments.
 
-Moments are summed about a common origin. If components lie many deviations from it that loses
-digits: then products are made in float64, else as three products of halves of float32 numbers.
+Moments are summed in float64 about a common origin: of float32 rows no digits that count are lost,
+however far components lie from it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, no_type_check
 import triton
 import triton.language as tl
 
-from mixfold.kernels._moments import Moments, in_stretches, is_far, localized_tiles, of_form
+from mixfold.kernels._moments import Moments, in_stretches, localized_tiles, of_form
 from mixfold.kernels._products import Whitened
 from mixfold.kernels._triton_halves import UPPER_BITS, halves, product
 from mixfold.kernels._triton_responsibilities import (
@@ -174,13 +174,11 @@ def add_pairs(
     D: tl.constexpr,
     KP: tl.constexpr,
     KB: tl.constexpr,
-    WIDE: tl.constexpr,
     SIDE: tl.constexpr,
     SPAN: tl.constexpr,
     B: tl.constexpr,
 ):
     """Moments of SPAN rows: of a pair of blocks of columns, and of a block of components."""
-    kind: tl.constexpr = tl.float64 if WIDE else tl.float32
     span = tl.program_id(0).to(tl.int64)
     pair = tl.program_id(1)
     p = 0
@@ -191,31 +189,24 @@ def add_pairs(
     lane = tl.program_id(2) * KB + tl.arange(0, KB)
     left = p * SIDE + tl.arange(0, SIDE)
     right = q * SIDE + tl.arange(0, SIDE)
-    from_left = tl.load(origin + left, left < D, other=0.0).to(kind)[None, :]
-    from_right = tl.load(origin + right, right < D, other=0.0).to(kind)[None, :]
-    ones = tl.zeros((KB, SIDE), kind)
-    twos = tl.zeros((KB, SIDE * SIDE), kind)
+    from_left = tl.load(origin + left, left < D, other=0.0).to(tl.float64)[None, :]
+    from_right = tl.load(origin + right, right < D, other=0.0).to(tl.float64)[None, :]
+    ones = tl.zeros((KB, SIDE), tl.float64)
+    twos = tl.zeros((KB, SIDE * SIDE), tl.float64)
     for start in range(0, SPAN, B):
         number = span * SPAN + start + tl.arange(0, B)
         inside = number < n
         at = responsibilities + lane[:, None].to(tl.int64) * stride + number[None, :]
-        r = tl.load(at, inside[None, :], other=0.0).to(kind)
+        r = tl.load(at, inside[None, :], other=0.0).to(tl.float64)
         at = x + number[:, None] * D
         a = tl.load(at + left[None, :], inside[:, None] & (left < D)[None, :], other=0.0)
         b = tl.load(at + right[None, :], inside[:, None] & (right < D)[None, :], other=0.0)
-        a = a.to(kind) - from_left
-        b = b.to(kind) - from_right
+        a = a.to(tl.float64) - from_left
+        b = b.to(tl.float64) - from_right
         products = tl.reshape(a[:, :, None] * b[:, None, :], (B, SIDE * SIDE))
-        # sums of products of few rows, so that no accumulator of float32 is rounded often
-        if WIDE:
-            twos = tl.dot(r, products, twos, out_dtype=tl.float64)
-        else:
-            twos += tl.dot(r, products, input_precision="tf32x3")
+        twos = tl.dot(r, products, twos, out_dtype=tl.float64)
         if p == q:
-            if WIDE:
-                ones = tl.dot(r, b, ones, out_dtype=tl.float64)
-            else:
-                ones += tl.dot(r, b, input_precision="tf32x3")
+            ones = tl.dot(r, b, ones, out_dtype=tl.float64)
     pairs = tl.num_programs(1)
     product = tl.arange(0, SIDE * SIDE)
     place = ((span * pairs + pair) * KP + lane[:, None]) * SIDE * SIDE
@@ -237,7 +228,6 @@ class PairParams(NamedTuple):
     root_rest: Tensor
     centred: Tensor
     whiten: Tensor
-    wide: bool
 
     @property
     def arrays(self) -> tuple[Tensor, ...]:
@@ -267,15 +257,10 @@ class Pairs:
 
     def prepare(self, form: Whitened) -> PairParams:
         """Convert parameters for the kernels; the origin is the mean of the means."""
-        means, wide = form.means[:, 0], self.wide_for(form)
-        return self.arranged(means, form.whiten, form.offset[:, 0], wide)
+        return self.arranged(form.means[:, 0], form.whiten, form.offset[:, 0])
 
-    def wide_for(self, form: Whitened) -> bool:
-        """Whether moments must be summed in float64."""
-        return is_far(form.means[:, 0], form.whiten)
-
-    def arranged(self, means: Tensor, whiten: Tensor, offset: Tensor, wide: bool) -> PairParams:
-        """Convert parameters for the kernels, for moments in float64 if `wide`."""
+    def arranged(self, means: Tensor, whiten: Tensor, offset: Tensor) -> PairParams:
+        """Convert parameters for the kernels."""
         origin, high = means.mean(dim=0).float(), means.float()
         low = (means - high.double()).float()
         more = self.dp - self.d
@@ -288,7 +273,6 @@ class Pairs:
             *halves(pad(whiten.float(), (0, more, 0, more))),
             means - origin.double(),
             whiten,
-            wide,
         )
 
     def sums(self, given: PairParams, x: Tensor, weight: Tensor | None, tile: int) -> Tensor:
@@ -336,13 +320,14 @@ class Pairs:
         return found.normalized(weight, len(x), tile)
 
     def _added(self, given: PairParams, x: Tensor, found: Tensor) -> tuple[Tensor, Tensor]:
-        spans, kind = triton.cdiv(len(x), SPAN), torch().float64 if given.wide else torch().float32
-        first = x.new_empty((spans, self.kp, self.blocks, SIDE), dtype=kind)
-        second = x.new_empty((spans, self.pairs, self.kp, SIDE, SIDE), dtype=kind)
-        several, warps = (64, 8) if self.kp >= 64 else (16, 4)
+        spans, wide = triton.cdiv(len(x), SPAN), torch().float64
+        first = x.new_empty((spans, self.kp, self.blocks, SIDE), dtype=wide)
+        second = x.new_empty((spans, self.pairs, self.kp, SIDE, SIDE), dtype=wide)
+        several, rows = min(self.kp, 32), 16
         grid = spans, self.pairs, self.kp // several
-        sizes: Any = len(x), found.shape[1], self.d, self.kp, several, given.wide, SIDE, SPAN, 32
-        add_pairs[grid](x, given.origin, found, first, second, *sizes, num_warps=warps)
+        sizes: Any = len(x), found.shape[1], self.d, self.kp, several, SIDE, SPAN, rows
+        out = first, second
+        add_pairs[grid](x, given.origin, found, *out, *sizes, num_warps=4, num_stages=3)
         return first, second
 
     def _square(self, pairs: Tensor) -> Tensor:

@@ -129,15 +129,9 @@ class Quadratic:
 
     def prepare(self, form: Whitened) -> QuadraticParams:
         """Convert parameters for the kernels; the origin is the mean of the means."""
-        return self.arranged(form.means[:, 0], form.whiten, form.offset[:, 0], True)
+        return self.arranged(form.means[:, 0], form.whiten, form.offset[:, 0])
 
-    def wide_for(self, form: Whitened) -> bool:
-        """Whether moments must be summed in float64: they are in any case."""
-        return True
-
-    def arranged(
-        self, means: Tensor, whiten: Tensor, offset: Tensor, wide: bool
-    ) -> QuadraticParams:
+    def arranged(self, means: Tensor, whiten: Tensor, offset: Tensor) -> QuadraticParams:
         """Convert parameters for the kernels."""
         origin = means.mean(dim=0).float()
         centred = means - origin.double()

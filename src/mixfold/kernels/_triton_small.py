@@ -18,7 +18,7 @@ from mixfold.kernels._triton_sums import grouped
 from mixfold.kernels.optional_torch import Tensor, torch
 from mixfold.models.mixture_model import MixtureModel
 
-SPAN = 2048
+SPAN = 4096
 LANES = 32  # of one warp, whose sums need no memory
 MOST_SUMS = 52  # with more of them registers overflow, and compilers take minutes
 

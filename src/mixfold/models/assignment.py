@@ -12,9 +12,9 @@ from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Array, Rows
 from mixfold.core.source import block_length
 from mixfold.core.statistics import Block, Statistics
+from mixfold.families.distances import squared_distances
 from mixfold.families.gaussian import Gaussian
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
-from mixfold.models.near_centers import squared_distances
 
 Divergence = Callable[[Array, Array, Array], Array]
 

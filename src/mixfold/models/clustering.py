@@ -6,13 +6,12 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from mixfold.core.rows import Array, Rows
+from mixfold.families.distances import FEW_COLUMNS, squared_distances
 from mixfold.models.assignment import spread_centers, weights_of
 from mixfold.models.near_centers import (
-    FEW_COLUMNS,
     MANY_CENTERS,
     Cells,
     NearCenters,
-    squared_distances,
 )
 
 ENOUGH_ROWS, ROWS_PER_CENTER = 2000, 25

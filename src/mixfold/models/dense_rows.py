@@ -10,8 +10,8 @@ import numpy as np
 
 from mixfold.core.missing_cells import filled, has_missing
 from mixfold.core.rows import Array, Rows
+from mixfold.families.distances import squared_distances
 from mixfold.models.clustering import some_of
-from mixfold.models.near_centers import squared_distances
 
 NEIGHBOURS, COMPARED = 10, 1000  # the neighbour whose distance counts, among so many rows
 KEPT = 0.85  # the part of the rows, those with the nearest neighbours

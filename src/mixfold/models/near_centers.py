@@ -7,11 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
-from scipy.spatial.distance import cdist
 
 from mixfold.core.rows import Array
+from mixfold.families.distances import squared_distances
 
-FEW_COLUMNS = 16  # for which direct sums are faster than products of matrices
 # from how many centres and up to how many columns a tree finds the nearest faster
 TREES = ((64, 4), (2000, 8))
 NUMBERS_TOGETHER = 2**20  # distances in memory at a time
@@ -19,14 +18,6 @@ MANY_CENTERS = 256  # from which rows are divided into cells to draw centres
 MANY_TO_COMPARE = 2000  # centres, from which each row is compared with those near its cell alone
 NEAR_CELLS = 6  # as many centres are near a cell as so many cells have
 CANDIDATES = 3  # rows that are drawn for a centre, of which the best is taken
-
-
-def squared_distances(x: Array, centers: Array) -> Array:
-    """Half the squared distances (n, c)."""
-    if x.shape[1] <= FEW_COLUMNS:
-        return np.asarray(0.5 * cdist(x, centers, "sqeuclidean"))
-    squares = 0.5 * np.square(x).sum(axis=1)[:, None] + 0.5 * np.square(centers).sum(axis=1)
-    return np.asarray(np.maximum(squares - x @ centers.T, 0.0))
 
 
 def has_tree(centers: Array) -> bool:
