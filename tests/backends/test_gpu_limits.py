@@ -94,7 +94,7 @@ def test_predictions_of_rows_that_are_too_many_at_once(
     with pytest.warns(RuntimeWarning, match="too little memory") as said_once:
         found = getattr(model, method)(rows)
     assert len(said_once) == 1
-    np.testing.assert_allclose(found, expected)
+    torch.testing.assert_close(found, expected)
     getattr(model, method)(rows)
 
 

@@ -23,6 +23,7 @@ from mixfold.kernels import (
     _triton_quadratic,
     _triton_responsibilities,
     _triton_small,
+    _triton_spherical,
     reference,
 )
 from mixfold.kernels.gpu import GpuKernel
@@ -70,6 +71,7 @@ def few_rows(monkeypatch: pytest.MonkeyPatch) -> None:
         (_triton_quadratic, 32),
         (_triton_pairs, 32),
         (_triton_diagonal, 64),
+        (_triton_spherical, 64),
     ):
         monkeypatch.setattr(kind, "SPAN", rows)
         if hasattr(kind, "ROWS"):
@@ -166,7 +168,14 @@ def test_rows_taken_in_stretches_give_the_same_bits(
 
 @pytest.mark.parametrize(
     ("covariance", "k", "d"),
-    [("full", 3, 2), ("full", 2, 5), ("diag", 4, 9), ("diag", 2, 40)],
+    [
+        ("full", 3, 2),
+        ("full", 2, 5),
+        ("full", 2, 12),
+        ("diag", 4, 9),
+        ("diag", 2, 40),
+        ("spherical", 3, 20),
+    ],
 )
 def test_passes_on_the_device_are_those_of_the_cpu(
     covariance: str, k: int, d: int, device: torch.device
@@ -200,15 +209,15 @@ def test_passes_on_the_device_are_those_of_the_cpu(
     np.testing.assert_allclose(again.after(1).weights, expected[1].weights, atol=1e-6)
 
 
-@pytest.mark.parametrize("covariance", ["full", "diag"])
+@pytest.mark.parametrize("covariance", ["full", "diag", "spherical"])
 def test_passes_of_many_components_are_those_of_the_cpu(
     covariance: str, device: torch.device
 ) -> None:
     """More than one program of Triton holds; all are near all rows."""
     k, d = 66, 2
     model, x = MixtureModel(Gaussian(covariance), k, d), rng().normal(size=(240, d))
-    scale = np.tile(np.eye(d), (k, 1, 1)) if covariance == "full" else np.ones((k, d))
-    start = MixtureParams(np.full(k, 1.0 / k), GaussianParams(rng().normal(size=(k, d)), scale))
+    components = GaussianParams(rng().normal(size=(k, d)), unit_scale(covariance, k, d))
+    start = MixtureParams(np.full(k, 1.0 / k), components)
     x = x.astype(np.float32)
     made = backend(model, device).run_passes(start, Rows(torch.tensor(x, device=device)))
     assert made is not None
@@ -320,12 +329,17 @@ def test_a_row_beyond_float32_spoils_nothing(
     assert weights.sum() == pytest.approx(n)
 
 
-def test_passes_that_need_more_digits_get_them(device: torch.device) -> None:
+@pytest.mark.parametrize(("covariance", "d"), [("full", 12), ("diag", 4), ("spherical", 4)])
+def test_passes_that_need_more_digits_get_them(
+    covariance: str, d: int, device: torch.device
+) -> None:
     """Components part while many passes are made at once: those of few digits end there."""
-    model, _, x = example("diag", 2, 4, 100)
-    x = (rng().normal(size=(100, 4)) + np.repeat([0.0, 40.0], 50)[:, None]).astype(np.float32)
+    model, _, x = example(covariance, 2, d, 100)
+    x = (rng().normal(size=(100, d)) + np.repeat([0.0, 40.0], 50)[:, None]).astype(np.float32)
     rows = Rows(torch.tensor(x, device=device))
-    components = GaussianParams(np.repeat([[0.0], [40.0]], 4, axis=1), np.full((2, 4), 10.0))
+    components = GaussianParams(
+        np.repeat([[0.0], [40.0]], d, axis=1), 10.0 * unit_scale(covariance, 2, d)
+    )
     start = MixtureParams(np.full(2, 0.5), components)
     kernel = backend(model, device)
     made = kernel.run_passes(start, rows)
@@ -337,6 +351,13 @@ def test_passes_that_need_more_digits_get_them(device: torch.device) -> None:
     assert len(again.log_likelihood) == 3
     found, exact = again.after(3), home_after(model, after, x, 3)
     np.testing.assert_allclose(found.components.scale, exact.components.scale, rtol=1e-6)
+
+
+def unit_scale(covariance: str, k: int, d: int) -> np.ndarray:
+    """Scales of components with unit covariances."""
+    if covariance == "full":
+        return np.tile(np.eye(d), (k, 1, 1))
+    return np.ones((k, d if covariance == "diag" else 1))
 
 
 def home_after(model: MixtureModel, params: MixtureParams, x: Any, passes: int) -> MixtureParams:

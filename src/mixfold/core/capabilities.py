@@ -343,8 +343,12 @@ class CompiledRowUpdates(Capability, Protocol[ParamsT]):
 
 
 class DevicePasses(NamedTuple):
-    """Constants of a family for M-steps on a device."""
+    """Constants of a family for M-steps on a device.
 
+    `structure` of the covariances is "full", "diag" or "spherical".
+    """
+
+    structure: str
     floor: float
     reg_covar: float
     lowest_variances: Callable[[int], Array]

@@ -31,7 +31,7 @@ PRIOR_ROWS = 2.0
 # rows of it cost 0.4 nats per row and 2% of the held-out gain.
 SMALL_TABLE = 1000.0
 TIMES_ROBUST = 10.0  # the largest multiple of robust variances in the prior
-ON_DEVICES = ("full", "diag")  # structures whose M-steps can be made on a device
+ON_DEVICES = ("full", "diag", "spherical")  # structures whose M-steps can be made on a device
 SMALLEST = 1e-300  # weight of a component without rows
 
 
@@ -256,7 +256,8 @@ class GaussianCapabilities(
     def device_passes(self) -> DevicePasses | None:
         if self.structure_name not in ON_DEVICES or self.cap is not None:
             return None
-        return DevicePasses(self.floor_share, self.reg_covar, self.lowest_variances)
+        limits = self.floor_share, self.reg_covar, self.lowest_variances
+        return DevicePasses(self.structure_name, *limits)
 
     def to_arrays(self, params: GaussianParams) -> tuple[Array, Array]:
         return params.means, params.scale

@@ -16,16 +16,18 @@ import triton
 from mixfold.core.backend_capabilities import Passes
 from mixfold.core.capabilities import DevicePasses, MaximizedOnDevice
 from mixfold.core.limits import LEAST_VARIANCE
+from mixfold.core.rows import stretches
 from mixfold.core.variance_floors import ROUNDING
 from mixfold.families.gaussian import LOG_2PI
 from mixfold.kernels._graphs import recorded, restored
-from mixfold.kernels._moments import Moments, of_form
+from mixfold.kernels._moments import Moments, near, of_form
 from mixfold.kernels._products import Whitened
-from mixfold.kernels._triton_columns import Columns
-from mixfold.kernels._triton_diagonal import Diagonal, near
+from mixfold.kernels._triton_columns import Columns, Theta
+from mixfold.kernels._triton_diagonal import Diagonal, near_columns
 from mixfold.kernels._triton_maximize import maximize_small
 from mixfold.kernels._triton_responsibilities import MOST_LANES
 from mixfold.kernels._triton_small import Small
+from mixfold.kernels._triton_spherical import Spherical
 from mixfold.kernels.optional_torch import Tensor, torch
 from mixfold.models.mixture_model import MixtureParams
 
@@ -48,8 +50,8 @@ class Iterations(ABC):
         self.known = self.family.device_passes
         self.x, self.weight, self.tile = x, weight, tile
         k, d = self.model.k, self.model.d
-        self.full = of_form(self.model, "triangular")
-        self.shapes = [(k,), (k, d), (k, d, d) if self.full else (k, d)]
+        scales = {"full": (k, d, d), "diag": (k, d), "spherical": (k, 1)}[self.known.structure]
+        self.shapes = [(k,), (k, d), scales]
         self.sizes = [int(np.prod(shape)) for shape in self.shapes]
         self.passes = max(1, min(MOST_PASSES, WORK // (len(x) * self.model.n_sums)))
         size, wide = sum(self.sizes), torch().float64
@@ -181,28 +183,73 @@ class ManyDiagonalIterations(Iterations):
         origin = theta.origin.double()
         *params, good = maximized_columns(self.limits, origin, weight, first, second)
         if not self.wide:
-            good = good & near(means - origin, 1.0 / std)
+            good = good & near_columns(means - origin, 1.0 / std)
         self.healthy[i] = good
         self.slots[i + 1] = torch().cat([part.ravel() for part in params])
         self.log_likelihood[i] = total[0] / weight.sum()
+
+
+class SphericalIterations(Iterations):
+    """One variance per component, whose floor does not depend on the parameters."""
+
+    def __init__(self, fused: Any, x: Tensor, weight: Tensor | None, tile: int) -> None:
+        super().__init__(fused, x, weight, tile)
+        self.spherical = Spherical(self.model.k, self.model.d)
+        self.floor = floor_of_data(self.limits, x, weight, tile)
+
+    def prepare(self, form: Whitened) -> None:
+        self.wide = self.fused.wide_for(form)
+
+    def step(self, i: int) -> None:
+        k, d = self.model.k, self.model.d
+        flat = self.slots[i].split(self.sizes)
+        weights, means, std = (p.view(s) for p, s in zip(flat, self.shapes, strict=True))
+        offset = weights.log() - d * (0.5 * LOG_2PI + std.log()[:, 0])
+        whiten = (1.0 / std).expand(k, d)
+        theta = self.fused.theta(means, whiten, offset, self.wide)
+        total, weight, first, second = self._moments(theta)
+        origin, good = theta.origin.double(), (weight > 0).all()
+        centred = first / weight[:, None]
+        variance = second / weight - centred.square().sum(dim=1)
+        pivots = variance / d + self.limits[1]
+        good = good & (pivots > self.floor).all()
+        if not self.wide:
+            good = good & near_columns(means - origin, whiten)
+        self.healthy[i] = good
+        std = pivots.clamp(min=LEAST_VARIANCE).sqrt()
+        parts = weight / weight.sum(), (origin + centred).ravel(), std
+        self.slots[i + 1] = torch().cat(parts)
+        self.log_likelihood[i] = total / weight.sum()
+
+    def _moments(self, theta: Theta) -> list[Tensor]:
+        """Log-likelihood, weights, first moments and squared distances about the origin."""
+        given, k = (theta, self.x, self.weight, self.tile), self.model.k
+        if not self.wide:
+            total, *found = (tiles.sum(dim=0) for tiles in self.spherical.moments(*given))
+            return [total, *(part[:k] for part in found)]
+        sums, moments = (tiles.sum(dim=0) for tiles in self.fused.moments(*given))
+        first, second = moments[:k].unbind(1)
+        return [sums[0], sums[1 : 1 + k], first, second.sum(dim=1)]
 
 
 class FullIterations(Iterations):
     """The M-step is written in torch. The input of a pass is computed from its slot."""
 
     def prepare(self, form: Whitened) -> None:
-        pass
+        self.wide = self.fused.wide_for(form)
 
     def step(self, i: int) -> None:
         flat = self.slots[i].split(self.sizes)
         weights, means, tril = (p.view(s) for p, s in zip(flat, self.shapes, strict=True))
-        diagonal = tril.diagonal(dim1=1, dim2=2)
+        diagonal, whiten = tril.diagonal(dim1=1, dim2=2), whitened(tril)
         offset = weights.log() - 0.5 * self.model.d * LOG_2PI - diagonal.log().sum(dim=1)
-        origin = means.mean(dim=0).float()
-        given = self.fused.arranged(origin, means, whitened(tril), offset)
+        given = self.fused.arranged(means, whiten, offset, self.wide)
         tiles = self.fused.moments(given, self.x, self.weight, self.tile)
         total = Moments(*(several.sum(dim=0) for several in tiles))
-        *params, self.healthy[i] = maximized(self.limits, origin.double(), total)
+        *params, good = maximized(self.limits, given.origin.double(), total)
+        if not self.wide:
+            good = good & near(given.centred, whiten)
+        self.healthy[i] = good
         self.slots[i + 1] = torch().cat([part.ravel() for part in params])
         self.log_likelihood[i] = total.log_likelihood / total.weight.sum()
 
@@ -214,6 +261,21 @@ def limits_of(family: DevicePasses, x: Tensor) -> Tensor:
     lowest = family.lowest_variances(x.shape[1])
     numbers = [family.floor, family.reg_covar, ROUNDING**2, *lowest]
     return x.new_tensor(numbers, dtype=torch().float64)
+
+
+def floor_of_data(limits: Tensor, x: Tensor, weight: Tensor | None, tile: int) -> Tensor:
+    """The mean over columns of the smallest variances, from the variances of the rows."""
+    wide = torch().float64
+    count, first, second = (limits.new_zeros(size) for size in ((), x.shape[1], x.shape[1]))
+    origin = x[0].to(wide)
+    for cut in stretches(len(x), tile):
+        delta = x[cut].to(wide) - origin
+        w = delta.new_ones(len(delta)) if weight is None else weight[cut].to(wide)
+        count, first = count + w.sum(), first + w @ delta
+        second = second + w @ delta.square()
+    one = (first / count)[None]
+    spread = second[None] / count - one.square()
+    return floors(limits, origin, limits.new_ones(1), one, spread).mean()
 
 
 def whitened(tril: Tensor) -> Tensor:
@@ -270,6 +332,8 @@ def iterations(fused: Any, x: Tensor, weight: Tensor | None, tile: int) -> Itera
         return None
     if of_form(model, "diagonal"):
         diagonal = Diagonal(model)
+        if model.family.device_passes.structure == "spherical":
+            return SphericalIterations(diagonal, x, weight, tile)
         few = diagonal.kp <= MOST_LANES
         return (DiagonalIterations if few else ManyDiagonalIterations)(diagonal, x, weight, tile)
     kind = SmallIterations if isinstance(fused, Small) else FullIterations

@@ -11,6 +11,10 @@ from mixfold.kernels.optional_torch import Tensor, torch
 from mixfold.models.mixture_model import MixtureModel
 
 
+FAR = 3.0  # deviations from the origin; beyond, float32 products would lose more than a digit
+LARGEST = 1e15  # of what is squared
+
+
 class Moments(NamedTuple):
     """Of each tile, about the origin: (T,), (T, K), (T, K, d), (T, K, d, d)."""
 
@@ -24,6 +28,18 @@ def of_form(model: MixtureModel, form: str) -> bool:
     """Whether the components are Gaussians with "triangular" or "diagonal" scales."""
     gaussians = form_of(model.family).gaussians
     return gaussians is not None and gaussians.form == form
+
+
+def near(centred: Tensor, whiten: Tensor) -> Tensor:
+    """Whether float32 moments about the origin keep enough digits, and stay in their range."""
+    few = (whiten @ centred[:, :, None]).abs().amax() <= FAR
+    scales = whiten.diagonal(dim1=1, dim2=2)
+    return few & (whiten.abs().amax() < LARGEST) & (scales.amin() > 1.0 / LARGEST)
+
+
+def is_far(means: Tensor, whiten: Tensor) -> bool:
+    """Whether moments about the mean of the means must be summed in float64."""
+    return not bool(near(means - means.mean(dim=0), whiten))
 
 
 def localized_tiles(centred: Tensor, whiten: Tensor, found: Moments) -> Tensor:

@@ -13,12 +13,11 @@ import triton.language as tl
 
 from mixfold.core.limits import LEAST_VARIANCE
 from mixfold.families.gaussian import LOG_2PI
+from mixfold.kernels._moments import FAR, LARGEST
 from mixfold.kernels.optional_torch import Tensor, torch
 from mixfold.models.mixture_model import SMALLEST_WEIGHT
 
 COLUMNS = 16
-FAR = 4.0  # deviations from the origin; beyond, float32 products would lose more than a digit
-LARGEST = 1e15  # of what is squared
 
 
 @triton.jit

@@ -12,14 +12,17 @@ from typing import Any, NamedTuple, no_type_check
 import triton
 import triton.language as tl
 
-from mixfold.kernels._moments import buffers, in_stretches, of_form
+from mixfold.kernels._moments import FAR, LARGEST, in_stretches, of_form
 from mixfold.kernels._products import Whitened
-from mixfold.kernels._triton_columns import FAR, LARGEST, Theta
+from mixfold.kernels._triton_columns import Theta
 from mixfold.kernels._triton_responsibilities import (
     MOST_LANES,
+    Joint,
+    Responsibilities,
+    joint_buffers,
     lanes,
-    normalized,
-    store_responsibilities,
+    responsibilities_at,
+    store_joint,
 )
 from mixfold.kernels._triton_sums import grouped
 from mixfold.kernels.optional_torch import Tensor, torch
@@ -59,7 +62,7 @@ def polynomials(
     return joint
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["n"])
 @no_type_check
 def diagonal_joint(
     x,
@@ -68,7 +71,10 @@ def diagonal_joint(
     linear,
     square,
     joint,
+    peaks,
+    norms,
     n,
+    stride,
     D,
     K,
     KB: tl.constexpr,
@@ -76,59 +82,30 @@ def diagonal_joint(
     B: tl.constexpr,
     C: tl.constexpr,
 ):
-    """Log joint densities of B rows and KB components, into (KP, n)."""
+    """Log joint densities of B rows and KB components, C columns at a time."""
     number = tl.program_id(0).to(tl.int64) * B + tl.arange(0, B)
     inside = number < n
-    lane = tl.program_id(1) * KB + tl.arange(0, KB)
+    block = tl.program_id(1)
+    lane = block * KB + tl.arange(0, KB)
     found = polynomials(x, number, inside, origin, linear, square, lane, D, WIDE, C)
     # a row too far for float32 is as far as that can say
     found = tl.maximum(found + tl.load(constant + lane)[None, :], -1e38)
     found = tl.where((lane < K)[None, :], found, float("-inf"))
-    at = joint + number[:, None] + lane[None, :].to(tl.int64) * n
-    tl.store(at, found.to(joint.dtype.element_ty), inside[:, None])
+    store_joint(found, number, inside, block, joint, peaks, norms, stride, KB)
 
 
-@triton.jit
-@no_type_check
-def diagonal_responsibilities(
-    x,
-    weight,
-    origin,
-    constant,
-    linear,
-    square,
-    responsibilities,
-    partial,
-    n,
-    D,
-    K,
-    KP: tl.constexpr,
-    WEIGHTED: tl.constexpr,
-    WIDE: tl.constexpr,
-    B: tl.constexpr,
-    C: tl.constexpr,
-):
-    """Responsibilities of B rows, C columns at a time."""
-    number = tl.program_id(0).to(tl.int64) * B + tl.arange(0, B)
-    inside = number < n
-    lane = tl.arange(0, KP)
-    joint = polynomials(x, number, inside, origin, linear, square, lane, D, WIDE, C)
-    # a row too far for float32 is as far as that can say
-    joint = tl.maximum(joint + tl.load(constant + lane)[None, :], -1e38)
-    joint = tl.where((lane < K)[None, :], joint, float("-inf"))
-    store_responsibilities(
-        joint, number, inside, weight, responsibilities, partial, n, WEIGHTED, KP
-    )
-
-
-@triton.jit
+@triton.jit(do_not_specialize=["n"])
 @no_type_check
 def add_diagonal(
     x,
     origin,
-    responsibilities,
+    joint,
+    best,
+    share,
+    weights,
     out,
     n,
+    stride,
     D,
     KP,
     KB: tl.constexpr,
@@ -137,34 +114,40 @@ def add_diagonal(
     B: tl.constexpr,
     C: tl.constexpr,
 ):
-    """First and second moments of SPAN rows, in C columns and of KB components."""
+    """Weights of KB components over SPAN rows, and first and second moments in C columns."""
     span = tl.program_id(0).to(tl.int64)
     column = tl.program_id(1) * C + tl.arange(0, C)
     real = column < D
     lane = tl.program_id(2) * KB + tl.arange(0, KB)
     kind: tl.constexpr = tl.float64 if WIDE else tl.float32
     centre = tl.load(origin + column, real, other=0.0).to(kind)[:, None]
+    total = tl.zeros((KB,), tl.float64)
     ones = tl.zeros((C, KB), kind)
     twos = tl.zeros((C, KB), kind)
     for start in range(0, SPAN, B):
         number = span * SPAN + start + tl.arange(0, B)
         inside = number < n
-        at = responsibilities + number[:, None] + lane[None, :].to(tl.int64) * n
-        r = tl.load(at, inside[:, None], other=0.0).to(kind)
+        at = number[:, None] + lane[None, :].to(tl.int64) * stride
+        r = responsibilities_at(at, joint, best, share, number[:, None], inside[:, None]).to(kind)
         at = x + number[None, :] * D + column[:, None]
         delta = tl.load(at, inside[None, :] & real[:, None], other=0.0).to(kind) - centre
+        if tl.program_id(1) == 0:  # as exact as moments, from which they are subtracted
+            total += tl.sum(r, 0).to(tl.float64)
+        # sums of products of few rows, so that no accumulator of float32 is rounded often
         if WIDE:
-            ones = tl.dot(delta, r, ones, out_dtype=tl.float64)
-            twos = tl.dot(delta * delta, r, twos, out_dtype=tl.float64)
+            ones += tl.dot(delta, r, out_dtype=tl.float64)
+            twos += tl.dot(delta * delta, r, out_dtype=tl.float64)
         else:
-            ones = tl.dot(delta, r, ones, input_precision="tf32x3")
-            twos = tl.dot(delta * delta, r, twos, input_precision="tf32x3")
+            ones += tl.dot(delta, r, input_precision="tf32x3")
+            twos += tl.dot(delta * delta, r, input_precision="tf32x3")
     at = out + (span * KP + lane[None, :]) * 2 * D + column[:, None]
     tl.store(at, ones, real[:, None])
     tl.store(at + D, twos, real[:, None])
+    if tl.program_id(1) == 0:
+        tl.store(weights + span * KP + lane, total)
 
 
-def near(centred: Tensor, whiten: Tensor) -> Tensor:
+def near_columns(centred: Tensor, whiten: Tensor) -> Tensor:
     """Whether float32 products about the origin keep enough digits, and stay in their range."""
     few = (centred.abs() * whiten).amax() <= FAR
     return few & (whiten.amax() < LARGEST) & (whiten.amin() > 1.0 / LARGEST)
@@ -219,7 +202,7 @@ class Diagonal:
     def wide_for(self, form: Whitened) -> bool:
         """Whether products must be made in float64."""
         means, whiten = form.means[:, 0], form.whiten[:, 0]
-        return not bool(near(means - means.mean(dim=0), whiten))
+        return not bool(near_columns(means - means.mean(dim=0), whiten))
 
     def sums(self, given: DiagonalParams, x: Tensor, weight: Tensor | None, tile: int) -> Tensor:
         """The sums of each tile, (tiles, n_sums)."""
@@ -242,47 +225,31 @@ class Diagonal:
     def _some(
         self, theta: Theta, x: Tensor, weight: Tensor | None, tile: int
     ) -> tuple[Tensor, ...]:
-        find = self._in_blocks if self.kp > MOST_LANES else self._at_once
-        responsibilities, sums = find(theta, x, weight, tile)
-        return sums, grouped(self._added(theta, x, responsibilities), tile // SPAN)
+        found, log_likelihood = self._joint(theta, x).combined(weight, len(x), tile)
+        weights, moments = self._added(theta, x, found)
+        sums = torch().cat([log_likelihood[:, None], grouped(weights, tile // SPAN)], dim=1)
+        return sums, grouped(moments, tile // SPAN)
 
-    def _at_once(
-        self, theta: Theta, x: Tensor, weight: Tensor | None, tile: int
-    ) -> tuple[Tensor, Tensor]:
-        """Responsibilities (KP, n), and log-likelihood and weights of tiles, (T, 1 + KP)."""
-        n, programs = len(x), triton.cdiv(len(x), ROWS)
-        responsibilities, partial = buffers(x, programs, self.kp)
-        weights = x if weight is None else weight
-        sizes: Any = n, self.d, self.k, self.kp, weight is not None, theta.wide, ROWS
-        out = responsibilities, partial
-        diagonal_responsibilities[(programs,)](
-            x, weights, *theta, *out, *sizes, _columns(theta), num_warps=8, num_stages=3
-        )
-        return responsibilities, grouped(partial, tile // ROWS)
-
-    def _in_blocks(
-        self, theta: Theta, x: Tensor, weight: Tensor | None, tile: int
-    ) -> tuple[Tensor, Tensor]:
-        """The same, from log joint densities of blocks of components."""
-        n = len(x)
-        joint = x.new_empty((self.kp, n), dtype=theta.linear.dtype)
-        grid = triton.cdiv(n, ROWS), self.kp // MOST_LANES
+    def _joint(self, theta: Theta, x: Tensor) -> Joint:
+        n, several = len(x), min(self.kp, MOST_LANES)
+        found = joint_buffers(x, self.kp, theta.linear.dtype)
+        grid = triton.cdiv(n, ROWS), self.kp // several
+        sizes: Any = n, found.stride, self.d, self.k, several, theta.wide, ROWS
         columns = min(_columns(theta), self.columns)
-        sizes: Any = n, self.d, self.k, MOST_LANES, theta.wide, ROWS, columns
-        diagonal_joint[grid](x, *theta, joint, *sizes, num_warps=8, num_stages=3)
-        return joint, normalized(joint, weight, tile)
+        diagonal_joint[grid](x, *theta, *found, *sizes, columns, num_warps=8, num_stages=3)
+        return found
 
-    def _added(self, theta: Theta, x: Tensor, responsibilities: Tensor) -> Tensor:
-        n, spans = len(x), triton.cdiv(len(x), SPAN)
+    def _added(self, theta: Theta, x: Tensor, found: Responsibilities) -> tuple[Tensor, Tensor]:
+        n, spans, several = len(x), triton.cdiv(len(x), SPAN), min(self.kp, MOST_LANES)
+        weights = x.new_empty((spans, self.kp), dtype=torch().float64)
         out = x.new_empty((spans, self.kp, 2, self.d), dtype=theta.linear.dtype)
-        several = min(self.kp, MOST_LANES)
-        columns = self.columns if self.kp > MOST_LANES else MOST_AT_ONCE
-        grid = spans, triton.cdiv(self.d, columns), self.kp // several
-        sizes: Any = n, self.d, self.kp, several, theta.wide, SPAN, _columns(theta), columns
+        grid = spans, triton.cdiv(self.d, self.columns), self.kp // several
+        sizes: Any = n, found.stride, self.d, self.kp, several, theta.wide, SPAN
+        rows = _columns(theta), self.columns
         add_diagonal[grid](
-            x, theta.origin, responsibilities, out, *sizes, num_warps=4, num_stages=3
+            x, theta.origin, *found, weights, out, *sizes, *rows, num_warps=4, num_stages=3
         )
-        return out
+        return weights, out
 
 
 def _columns(theta: Theta) -> int:

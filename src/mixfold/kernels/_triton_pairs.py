@@ -1,8 +1,8 @@
 """Gaussians with full matrices in up to 64 columns: products with whitening matrices give
 responsibilities, products of responsibilities with all pairs of columns the second moments.
 
-Moments are summed in float64 about a common origin: of float32 rows no digits that count are lost,
-however far components lie from it.
+Moments are summed about a common origin. If components lie many deviations from it that loses
+digits: then products are made in float64, else as three products of halves of float32 numbers.
 """
 
 from __future__ import annotations
@@ -12,13 +12,17 @@ from typing import Any, NamedTuple, no_type_check
 import triton
 import triton.language as tl
 
-from mixfold.kernels._moments import Moments, buffers, in_stretches, localized_tiles, of_form
+from mixfold.kernels._moments import Moments, in_stretches, is_far, localized_tiles, of_form
 from mixfold.kernels._products import Whitened
+from mixfold.kernels._triton_halves import UPPER_BITS, halves, product
 from mixfold.kernels._triton_responsibilities import (
     MOST_LANES,
+    Joint,
+    Responsibilities,
+    joint_buffers,
     lanes,
-    normalized,
-    store_responsibilities,
+    responsibilities_at,
+    store_joint,
 )
 from mixfold.kernels._triton_sums import grouped
 from mixfold.kernels.optional_torch import Tensor, torch
@@ -35,101 +39,91 @@ MOST_RESPONSIBILITIES = 2**29  # of the rows that are taken at once
 
 @triton.jit
 @no_type_check
-def log_joint(
-    row, column, first, count, constant, high, low, whiten, DP: tl.constexpr, KB: tl.constexpr
-):
-    """log w_k p(x | k) of rows and `count` components from `first` on, -inf in other lanes."""
-    lane = tl.arange(0, KB)
-    joint = tl.full((row.shape[0], KB), float("-inf"), tl.float32)
-    for i in range(count):
-        k = first + i
-        delta = row - tl.load(high + k * DP + column)[None, :]
-        delta = delta - tl.load(low + k * DP + column)[None, :]
-        root = tl.load(whiten + k * DP * DP + column[None, :] * DP + column[:, None])
-        y = tl.dot(delta, root, input_precision="tf32x3")
-        # a row too far for float32 is as far as that can say
-        value = tl.load(constant + k) - 0.5 * tl.minimum(tl.sum(y * y, 1), 1e38)
-        joint = tl.where((lane == i)[None, :], value[:, None], joint)
-    return joint
+def whitened(rows, high, low, at, sums, UPPER_BITS: tl.constexpr):
+    """sums + the product of rows with a block of a whitening matrix, given as two halves."""
+    return product(rows, tl.load(high + at), tl.load(low + at), sums, UPPER_BITS)
 
 
-@triton.jit
-@no_type_check
-def full_responsibilities(
-    x,
-    weight,
-    constant,
-    high,
-    low,
-    whiten,
-    responsibilities,
-    partial,
-    n,
-    K,
-    D: tl.constexpr,
-    DP: tl.constexpr,
-    KP: tl.constexpr,
-    WEIGHTED: tl.constexpr,
-    B: tl.constexpr,
-):
-    """Responsibilities of B rows."""
-    number = tl.program_id(0).to(tl.int64) * B + tl.arange(0, B)
-    column = tl.arange(0, DP)
-    inside = number < n
-    at = x + number[:, None] * D + column[None, :]
-    row = tl.load(at, inside[:, None] & (column < D)[None, :], other=0.0)
-    joint = log_joint(row, column, 0, K, constant, high, low, whiten, DP, KP)
-    store_responsibilities(
-        joint, number, inside, weight, responsibilities, partial, n, WEIGHTED, KP
-    )
-
-
-@triton.jit
+@triton.jit(do_not_specialize=["n"])
 @no_type_check
 def full_joint(
     x,
     constant,
-    high,
-    low,
+    mean,
+    mean_rest,
     whiten,
+    whiten_rest,
     joint,
+    peaks,
+    norms,
     n,
+    stride,
     K,
     D: tl.constexpr,
     DP: tl.constexpr,
     KB: tl.constexpr,
+    UPPER_BITS: tl.constexpr,
     B: tl.constexpr,
 ):
-    """Log joint densities of B rows and KB components, into (KP, n)."""
+    """Log joint densities of B rows and KB components, -inf for those beyond K. Whitening matrices
+    are triangular: of the four products of halves of columns one is zero."""
+    HALVES: tl.constexpr = DP >= 32
+    H: tl.constexpr = DP // 2 if HALVES else DP
     number = tl.program_id(0).to(tl.int64) * B + tl.arange(0, B)
-    column = tl.arange(0, DP)
     inside = number < n
-    at = x + number[:, None] * D + column[None, :]
-    row = tl.load(at, inside[:, None] & (column < D)[None, :], other=0.0)
-    first = tl.program_id(1) * KB
-    count = tl.minimum(KB, K - first)
-    found = log_joint(row, column, first, count, constant, high, low, whiten, DP, KB)
-    lane = first + tl.arange(0, KB)
-    tl.store(joint + number[:, None] + lane[None, :].to(tl.int64) * n, found, inside[:, None])
+    block = tl.program_id(1)
+    first = block * KB
+    column = tl.arange(0, H)
+    cells = x + number[:, None] * D + column[None, :]
+    left = tl.load(cells, inside[:, None] & (column < D)[None, :], other=0.0)
+    if HALVES:
+        right = tl.load(cells + H, inside[:, None] & (column + H < D)[None, :], other=0.0)
+    lane = tl.arange(0, KB)
+    zero = tl.zeros((B, H), tl.float32)
+    found = tl.full((B, KB), float("-inf"), tl.float32)
+    for i in range(tl.minimum(KB, K - first)):
+        k = first + i
+        place = k * DP + column
+        delta = left - tl.load(mean + place)[None, :]
+        delta = delta - tl.load(mean_rest + place)[None, :]
+        at = k * DP * DP + column[None, :] * DP + column[:, None]
+        y = whitened(delta, whiten, whiten_rest, at, zero, UPPER_BITS)
+        square = tl.sum(y * y, 1)
+        if HALVES:
+            other = right - tl.load(mean + place + H)[None, :]
+            other = other - tl.load(mean_rest + place + H)[None, :]
+            y = whitened(delta, whiten, whiten_rest, at + H * DP, zero, UPPER_BITS)
+            y = whitened(other, whiten, whiten_rest, at + H * DP + H, y, UPPER_BITS)
+            square += tl.sum(y * y, 1)
+        # a row too far for float32 is as far as that can say
+        value = tl.load(constant + k) - 0.5 * tl.minimum(square, 1e38)
+        found = tl.where((lane == i)[None, :], value[:, None], found)
+    store_joint(found, number, inside, block, joint, peaks, norms, stride, KB)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["n"])
 @no_type_check
 def add_pairs(
     x,
     origin,
-    responsibilities,
+    joint,
+    best,
+    share,
+    weights,
     first,
     second,
     n,
+    stride,
     D: tl.constexpr,
     KP: tl.constexpr,
     KB: tl.constexpr,
+    WIDE: tl.constexpr,
     SIDE: tl.constexpr,
     SPAN: tl.constexpr,
     B: tl.constexpr,
 ):
     """Moments of SPAN rows: of a pair of blocks of columns, and of a block of components."""
+    kind: tl.constexpr = tl.float64 if WIDE else tl.float32
     span = tl.program_id(0).to(tl.int64)
     pair = tl.program_id(1)
     p = 0
@@ -140,28 +134,34 @@ def add_pairs(
     lane = tl.program_id(2) * KB + tl.arange(0, KB)
     left = p * SIDE + tl.arange(0, SIDE)
     right = q * SIDE + tl.arange(0, SIDE)
-    from_left = tl.load(origin + left, left < D, other=0.0).to(tl.float64)[None, :]
-    from_right = tl.load(origin + right, right < D, other=0.0).to(tl.float64)[None, :]
-    ones = tl.zeros((KB, SIDE), tl.float64)
-    twos = tl.zeros((KB, SIDE * SIDE), tl.float64)
+    from_left = tl.load(origin + left, left < D, other=0.0).to(kind)[None, :]
+    from_right = tl.load(origin + right, right < D, other=0.0).to(kind)[None, :]
+    total = tl.zeros((KB,), tl.float64)
+    ones = tl.zeros((KB, SIDE), kind)
+    twos = tl.zeros((KB, SIDE * SIDE), kind)
     for start in range(0, SPAN, B):
         number = span * SPAN + start + tl.arange(0, B)
-        inside = (number < n)[:, None]
-        r = tl.load(
-            responsibilities + lane[:, None].to(tl.int64) * n + number[None, :],
-            (number < n)[None, :],
-            other=0.0,
-        )
-        r = r.to(tl.float64)
+        inside = number < n
+        at = lane[:, None].to(tl.int64) * stride + number[None, :]
+        r = responsibilities_at(at, joint, best, share, number[None, :], inside[None, :]).to(kind)
+        if pair == 0:  # as exact as moments, from which they are subtracted
+            total += tl.sum(r, 1).to(tl.float64)
         at = x + number[:, None] * D
-        a = tl.load(at + left[None, :], inside & (left < D)[None, :], other=0.0)
-        b = tl.load(at + right[None, :], inside & (right < D)[None, :], other=0.0)
-        a = a.to(tl.float64) - from_left
-        b = b.to(tl.float64) - from_right
+        a = tl.load(at + left[None, :], inside[:, None] & (left < D)[None, :], other=0.0)
+        b = tl.load(at + right[None, :], inside[:, None] & (right < D)[None, :], other=0.0)
+        a = a.to(kind) - from_left
+        b = b.to(kind) - from_right
         products = tl.reshape(a[:, :, None] * b[:, None, :], (B, SIDE * SIDE))
-        twos = tl.dot(r, products, twos, out_dtype=tl.float64)
+        # sums of products of few rows, so that no accumulator of float32 is rounded often
+        if WIDE:
+            twos = tl.dot(r, products, twos, out_dtype=tl.float64)
+        else:
+            twos += tl.dot(r, products, input_precision="tf32x3")
         if p == q:
-            ones = tl.dot(r, b, ones, out_dtype=tl.float64)
+            if WIDE:
+                ones = tl.dot(r, b, ones, out_dtype=tl.float64)
+            else:
+                ones += tl.dot(r, b, input_precision="tf32x3")
     pairs = tl.num_programs(1)
     product = tl.arange(0, SIDE * SIDE)
     place = ((span * pairs + pair) * KP + lane[:, None]) * SIDE * SIDE
@@ -170,6 +170,8 @@ def add_pairs(
         blocks = (D + SIDE - 1) // SIDE
         offset = ((span * KP + lane[:, None]) * blocks + q) * SIDE
         tl.store(first + offset + tl.arange(0, SIDE)[None, :], ones)
+    if pair == 0:
+        tl.store(weights + span * KP + lane, total)
 
 
 class PairParams(NamedTuple):
@@ -177,11 +179,13 @@ class PairParams(NamedTuple):
 
     origin: Tensor
     constant: Tensor
-    high: Tensor
-    low: Tensor
+    mean: Tensor
+    mean_rest: Tensor
     root: Tensor
+    root_rest: Tensor
     centred: Tensor
     whiten: Tensor
+    wide: bool
 
 
 class Pairs:
@@ -204,12 +208,16 @@ class Pairs:
 
     def prepare(self, form: Whitened) -> PairParams:
         """Convert parameters for the kernels; the origin is the mean of the means."""
-        means = form.means[:, 0]
-        return self.arranged(means.mean(dim=0).float(), means, form.whiten, form.offset[:, 0])
+        means, wide = form.means[:, 0], self.wide_for(form)
+        return self.arranged(means, form.whiten, form.offset[:, 0], wide)
 
-    def arranged(self, origin: Tensor, means: Tensor, whiten: Tensor, offset: Tensor) -> PairParams:
-        """Convert parameters for the kernels, with a given origin."""
-        high = means.float()
+    def wide_for(self, form: Whitened) -> bool:
+        """Whether moments must be summed in float64."""
+        return is_far(form.means[:, 0], form.whiten)
+
+    def arranged(self, means: Tensor, whiten: Tensor, offset: Tensor, wide: bool) -> PairParams:
+        """Convert parameters for the kernels, for moments in float64 if `wide`."""
+        origin, high = means.mean(dim=0).float(), means.float()
         low = (means - high.double()).float()
         more = self.dp - self.d
         pad = torch().nn.functional.pad
@@ -218,9 +226,10 @@ class Pairs:
             offset.float(),
             pad(high, (0, more)).contiguous(),
             pad(low, (0, more)).contiguous(),
-            pad(whiten.float(), (0, more, 0, more)).contiguous(),
+            *halves(pad(whiten.float(), (0, more, 0, more))),
             means - origin.double(),
             whiten,
+            wide,
         )
 
     def sums(self, given: PairParams, x: Tensor, weight: Tensor | None, tile: int) -> Tensor:
@@ -236,54 +245,38 @@ class Pairs:
         return Moments(*found)
 
     def _some(self, given: PairParams, x: Tensor, weight: Tensor | None, tile: int) -> Moments:
-        find = self._in_blocks if self.kp > MOST_LANES else self._at_once
-        responsibilities, sums = find(given, x, weight, tile)
-        first, second = self._added(given.origin, x, responsibilities, len(x))
+        found, log_likelihood = self._joint(given, x).combined(weight, len(x), tile)
+        weights, first, second = self._added(given, x, found)
         return Moments(
-            sums[:, 0],
-            sums[:, 1 : 1 + self.k],
+            log_likelihood,
+            grouped(weights, tile // SPAN)[:, : self.k],
             grouped(first, tile // SPAN).flatten(2)[:, : self.k, : self.d],
             self._square(grouped(second, tile // SPAN)),
         )
 
-    def _at_once(
-        self, given: PairParams, x: Tensor, weight: Tensor | None, tile: int
-    ) -> tuple[Tensor, Tensor]:
-        """Responsibilities (KP, n), and log-likelihood and weights of tiles, (T, 1 + KP)."""
-        n, programs = len(x), triton.cdiv(len(x), ROWS)
-        responsibilities, partial = buffers(x, programs, self.kp)
-        sizes: Any = n, self.k, self.d, self.dp, self.kp, weight is not None, ROWS
-        params = given.constant, given.high, given.low, given.root
-        weights = x if weight is None else weight
-        out = responsibilities, partial
-        full_responsibilities[(programs,)](
-            x, weights, *params, *out, *sizes, num_warps=4, num_stages=1
-        )
-        return responsibilities, grouped(partial, tile // ROWS)
-
-    def _in_blocks(
-        self, given: PairParams, x: Tensor, weight: Tensor | None, tile: int
-    ) -> tuple[Tensor, Tensor]:
-        """The same, from log joint densities of blocks of components."""
-        n = len(x)
-        joint = x.new_empty((self.kp, n))
-        grid = triton.cdiv(n, ROWS), self.kp // MOST_LANES
-        sizes: Any = n, self.k, self.d, self.dp, MOST_LANES, ROWS
-        params = given.constant, given.high, given.low, given.root
-        full_joint[grid](x, *params, joint, *sizes, num_warps=4, num_stages=1)
-        return joint, normalized(joint, weight, tile)
+    def _joint(self, given: PairParams, x: Tensor) -> Joint:
+        n, several = len(x), min(self.kp, MOST_LANES)
+        found = joint_buffers(x, self.kp, torch().float32)
+        grid = triton.cdiv(n, ROWS), self.kp // several
+        sizes: Any = n, found.stride, self.k, self.d, self.dp, several, UPPER_BITS, ROWS
+        params = given.constant, given.mean, given.mean_rest, given.root, given.root_rest
+        full_joint[grid](x, *params, *found, *sizes, num_warps=4, num_stages=1)
+        return found
 
     def _added(
-        self, origin: Tensor, x: Tensor, responsibilities: Tensor, n: int
-    ) -> tuple[Tensor, Tensor]:
-        spans, wide = triton.cdiv(n, SPAN), torch().float64
-        first = x.new_empty((spans, self.kp, self.blocks, SIDE), dtype=wide)
-        second = x.new_empty((spans, self.pairs, self.kp, SIDE, SIDE), dtype=wide)
+        self, given: PairParams, x: Tensor, found: Responsibilities
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        n, spans, wide = len(x), triton.cdiv(len(x), SPAN), torch().float64
+        kind = wide if given.wide else torch().float32
+        weights = x.new_empty((spans, self.kp), dtype=wide)
+        first = x.new_empty((spans, self.kp, self.blocks, SIDE), dtype=kind)
+        second = x.new_empty((spans, self.pairs, self.kp, SIDE, SIDE), dtype=kind)
         several, warps = (64, 8) if self.kp >= 64 else (16, 4)
         grid = spans, self.pairs, self.kp // several
-        sizes: Any = self.d, self.kp, several, SIDE, SPAN, 32
-        add_pairs[grid](x, origin, responsibilities, first, second, n, *sizes, num_warps=warps)
-        return first, second
+        sizes: Any = n, found.stride, self.d, self.kp, several, given.wide, SIDE, SPAN, 32
+        out = weights, first, second
+        add_pairs[grid](x, given.origin, *found, *out, *sizes, num_warps=warps)
+        return out
 
     def _square(self, pairs: Tensor) -> Tensor:
         """(T, K, d, d) from blocks of the lower triangle."""

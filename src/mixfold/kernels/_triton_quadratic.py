@@ -19,12 +19,12 @@ from mixfold.kernels.optional_torch import Tensor, torch
 from mixfold.models.mixture_model import MixtureModel
 
 MOST_TERMS = 64
-ROWS = 64
-SPAN = 4096
+ROWS = 32
+SPAN = 1024
 PARTIAL_ELEMENTS = 2**27
 
 
-@triton.jit
+@triton.jit(do_not_specialize=["n"])
 @no_type_check
 def expect_quadratic(
     x,
@@ -51,23 +51,19 @@ def expect_quadratic(
     lane = tl.arange(0, KP)
     i = tl.load(left + term)
     j = tl.load(right + term)
-    from_i = tl.load(origin + i, i < D, other=0.0)
-    from_j = tl.load(origin + j, j < D, other=0.0)
     # what masked columns hold: 1, or 0
-    empty_i = tl.where(i == D, 1.0, 0.0).to(tl.float32)
-    empty_j = tl.where(j == D, 1.0, 0.0).to(tl.float32)
+    from_i = tl.load(origin + i, i < D, other=0.0).to(tl.float64) - tl.where(i == D, 1.0, 0.0).to(tl.float64)
+    from_j = tl.load(origin + j, j < D, other=0.0).to(tl.float64) - tl.where(j == D, 1.0, 0.0).to(tl.float64)
     theta = tl.load(coefficients + term[:, None] * KP + lane[None, :])
-    sums = tl.zeros((KP, TP), tl.float64)
+    sums = tl.zeros((TP, KP), tl.float64)
     total = tl.zeros((B,), tl.float64)
     for start in range(0, SPAN, B):
         number = span * SPAN + start + tl.arange(0, B)
         inside = number < n
-        at = x + number[:, None] * D
+        at = x + span * SPAN * D + (start + tl.arange(0, B))[:, None] * D
         a = tl.load(at + i[None, :], inside[:, None] & (i < D)[None, :], other=0.0)
         b = tl.load(at + j[None, :], inside[:, None] & (j < D)[None, :], other=0.0)
-        a = (a + empty_i[None, :]).to(tl.float64) - from_i.to(tl.float64)[None, :]
-        b = (b + empty_j[None, :]).to(tl.float64) - from_j.to(tl.float64)[None, :]
-        terms = a * b
+        terms = (a.to(tl.float64) - from_i[None, :]) * (b.to(tl.float64) - from_j[None, :])
         joint = tl.dot(terms, theta, out_dtype=tl.float64)
         joint = tl.where((lane < K)[None, :], tl.maximum(joint, -1e300), float("-inf"))
         best = tl.max(joint, 1)
@@ -78,8 +74,8 @@ def expect_quadratic(
             w = tl.load(weight + number, inside, other=0.0).to(tl.float32)
         total += w.to(tl.float64) * (best + tl.log(norm).to(tl.float64))
         r = (odds * (w / norm)[:, None]).to(tl.float64)
-        sums = tl.dot(tl.trans(r), terms, sums, out_dtype=tl.float64)
-    tl.store(moments + (span * KP + lane[:, None]) * TP + term[None, :], sums)
+        sums = tl.dot(tl.trans(terms), r, sums, out_dtype=tl.float64)
+    tl.store(moments + (span * TP + term[:, None]) * KP + lane[None, :], sums)
     tl.store(log_likelihood + span, tl.sum(total, 0))
 
 
@@ -130,13 +126,17 @@ class Quadratic:
 
     def prepare(self, form: Whitened) -> QuadraticParams:
         """Convert parameters for the kernels; the origin is the mean of the means."""
-        means = form.means[:, 0]
-        return self.arranged(means.mean(dim=0).float(), means, form.whiten, form.offset[:, 0])
+        return self.arranged(form.means[:, 0], form.whiten, form.offset[:, 0], True)
+
+    def wide_for(self, form: Whitened) -> bool:
+        """Whether moments must be summed in float64: they are in any case."""
+        return True
 
     def arranged(
-        self, origin: Tensor, means: Tensor, whiten: Tensor, offset: Tensor
+        self, means: Tensor, whiten: Tensor, offset: Tensor, wide: bool
     ) -> QuadraticParams:
-        """Convert parameters for the kernels, with a given origin."""
+        """Convert parameters for the kernels."""
+        origin = means.mean(dim=0).float()
         centred = means - origin.double()
         precision = whiten.transpose(1, 2) @ whiten
         linear = (precision @ centred[:, :, None])[:, :, 0]
@@ -173,17 +173,17 @@ class Quadratic:
         self, given: QuadraticParams, x: Tensor, weight: Tensor | None, tile: int
     ) -> tuple[Tensor, ...]:
         n, spans, wide = len(x), triton.cdiv(len(x), SPAN), torch().float64
-        moments = x.new_empty((spans, self.kp, self.tp), dtype=wide)
+        moments = x.new_empty((spans, self.tp, self.kp), dtype=wide)
         log_likelihood = x.new_empty((spans, 1), dtype=wide)
         left, right = self._columns(x)
         weights = x if weight is None else weight
         sizes: Any = n, self.k, self.d, self.kp, self.tp, weight is not None, SPAN, ROWS
         out = moments, log_likelihood
         expect_quadratic[(spans,)](
-            x, weights, given.origin, left, right, given.coefficients, *out, *sizes, num_warps=4
+            x, weights, given.origin, left, right, given.coefficients, *out, *sizes, num_warps=2
         )
         d, pairs = self.d, n_terms(self.d) - self.d - 1
-        total = grouped(moments, tile // SPAN)[:, : self.k]
+        total = grouped(moments, tile // SPAN)[:, :, : self.k].transpose(1, 2)
         second = total.new_empty((len(total), self.k, d, d))
         second[:, :, left[:pairs], right[:pairs]] = total[:, :, :pairs]
         second[:, :, right[:pairs], left[:pairs]] = total[:, :, :pairs]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, no_type_check
+from typing import Any, NamedTuple, no_type_check
 
 import triton
 import triton.language as tl
@@ -48,50 +48,110 @@ def store_responsibilities(
 
 @triton.jit
 @no_type_check
-def normalize(
-    joint, weight, partial, n, KP: tl.constexpr, WEIGHTED: tl.constexpr, B: tl.constexpr,
-    C: tl.constexpr,
-):  # fmt: skip
-    """The same as `store_responsibilities` for B rows of `joint`, (KP, n), C components at a time:
-    first the largest log joint density and the norm of every row, then its responsibilities."""
-    kind: tl.constexpr = joint.dtype.element_ty
+def store_joint(found, number, inside, block, joint, peaks, norms, stride, KB: tl.constexpr):
+    """Log joint densities of rows and a block of components into `joint`, (KP, stride), their
+    largest, and the sum of their ratios to it, into `peaks` and `norms`, (blocks, stride)."""
+    lane = block * KB + tl.arange(0, KB)
+    tl.store(joint + number[:, None] + lane[None, :].to(tl.int64) * stride, found, inside[:, None])
+    # components of no weight alone: -inf less -inf would be no number
+    peak = tl.maximum(tl.max(found, 1), -1e38)
+    at = number + block.to(tl.int64) * stride
+    tl.store(peaks + at, peak, inside)
+    ratio = tl.exp((found - peak[:, None]).to(tl.float32))
+    tl.store(norms + at, tl.sum(ratio, 1), inside)
+
+
+@triton.jit(do_not_specialize=["n"])
+@no_type_check
+def combine(
+    peaks,
+    norms,
+    weight,
+    share,
+    log_likelihood,
+    n,
+    stride,
+    blocks,
+    WEIGHTED: tl.constexpr,
+    B: tl.constexpr,
+):
+    """The largest log joint density of B rows into the first row of `peaks`, and into `share` what
+    ratios to it are multiplied by to be weighted responsibilities; their log-likelihood."""
     number = tl.program_id(0).to(tl.int64) * B + tl.arange(0, B)
     inside = number < n
-    best = tl.full((B,), float("-inf"), kind)
-    norm = tl.zeros((B,), kind)
-    for first in range(0, KP, C):
-        lane = first + tl.arange(0, C)
-        at = joint + lane[:, None].to(tl.int64) * n + number[None, :]
-        value = tl.load(at, inside[None, :], other=0.0)
-        larger = tl.maximum(best, tl.max(value, 0))
-        norm = norm * tl.exp(best - larger) + tl.sum(tl.exp(value - larger[None, :]), 0)
+    best = tl.load(peaks + number, inside, other=0.0)
+    norm = tl.load(norms + number, inside, other=1.0)
+    for block in range(1, blocks):
+        at = number + block * stride
+        peak = tl.load(peaks + at, inside, other=0.0)
+        larger = tl.maximum(best, peak)
+        more = tl.load(norms + at, inside, other=0.0) * tl.exp((peak - larger).to(tl.float32))
+        norm = norm * tl.exp((best - larger).to(tl.float32)) + more
         best = larger
-    w = inside.to(kind)
+    w = inside.to(tl.float32)
     if WEIGHTED:
-        w = tl.load(weight + number, inside, other=0.0).to(kind)
-    share = w / norm
-    out = partial + tl.program_id(0).to(tl.int64) * (1 + KP)
-    tl.store(out, tl.sum((w * (best + tl.log(norm))).to(tl.float64), 0))
-    for first in range(0, KP, C):
-        lane = first + tl.arange(0, C)
-        at = joint + lane[:, None].to(tl.int64) * n + number[None, :]
-        value = tl.load(at, inside[None, :], other=0.0)
-        r = tl.exp(value - best[None, :]) * share[None, :]
-        tl.store(at, r, inside[None, :])
-        tl.store(out + 1 + lane, tl.sum(r.to(tl.float64), 1))
+        w = tl.load(weight + number, inside, other=0.0).to(tl.float32)
+    tl.store(peaks + number, best, inside)
+    tl.store(share + number, w / norm, inside)
+    total = tl.sum(w.to(tl.float64) * (best.to(tl.float64) + tl.log(norm).to(tl.float64)), 0)
+    tl.store(log_likelihood + tl.program_id(0), total)
 
 
-def normalized(joint: Tensor, weight: Tensor | None, tile: int) -> Tensor:
-    """Turn log joint densities (KP, n) into weighted responsibilities.
+@triton.jit
+@no_type_check
+def responsibilities_at(at, joint, best, share, number, inside):
+    """Weighted responsibilities `at` these places, of rows of these numbers; 0 outside."""
+    value = tl.load(joint + at, inside, other=0.0)
+    peak = tl.load(best + number, inside, other=0.0)
+    ratio = tl.exp((value - peak).to(tl.float32))
+    return ratio * tl.load(share + number, inside, other=0.0)
 
-    Returns the log-likelihood and the sums of responsibilities of every tile, (T, 1 + KP).
-    """
-    (kp, n), programs = joint.shape, triton.cdiv(joint.shape[1], ROWS)
-    partial = joint.new_empty((programs, 1 + kp), dtype=torch().float64)
-    weights = joint if weight is None else weight
-    sizes: Any = n, kp, weight is not None, ROWS, 16
-    normalize[(programs,)](joint, weights, partial, *sizes, num_warps=4)
-    return grouped(partial, tile // ROWS)
+
+class Responsibilities(NamedTuple):
+    """Log joint densities (KP, stride) of rows; of every row, the largest, and what ratios to it
+    are multiplied by, in float32."""
+
+    joint: Tensor
+    best: Tensor
+    share: Tensor
+
+    @property
+    def stride(self) -> int:
+        """From one component to the next."""
+        return int(self.joint.shape[1])
+
+
+class Joint(NamedTuple):
+    """Buffers of a kernel that computes log joint densities, in blocks of components."""
+
+    joint: Tensor
+    peaks: Tensor
+    norms: Tensor
+
+    @property
+    def stride(self) -> int:
+        """From one component to the next."""
+        return int(self.joint.shape[1])
+
+    def combined(self, weight: Tensor | None, n: int, tile: int) -> tuple[Responsibilities, Tensor]:
+        """Responsibilities, and the log-likelihood of each tile."""
+        (blocks, stride), programs = self.peaks.shape, triton.cdiv(n, ROWS)
+        share = torch().empty_like(self.norms[0])
+        log_likelihood = self.joint.new_empty((programs, 1), dtype=torch().float64)
+        weights = self.joint if weight is None else weight
+        out = weights, share, log_likelihood
+        sizes: Any = n, stride, blocks, weight is not None, ROWS
+        combine[(programs,)](self.peaks, self.norms, *out, *sizes, num_warps=4)
+        found = Responsibilities(self.joint, self.peaks[0], share)
+        return found, grouped(log_likelihood, tile // ROWS)[:, 0]
+
+
+def joint_buffers(x: Tensor, kp: int, dtype: Any) -> Joint:
+    """Buffers for rows; kernels for any number of them are the same, as are their bits."""
+    stride = ROWS * triton.cdiv(len(x), ROWS)
+    blocks = triton.cdiv(kp, MOST_LANES)
+    joint, peaks = (x.new_empty((rows, stride), dtype=dtype) for rows in (kp, blocks))
+    return Joint(joint, peaks, x.new_empty((blocks, stride), dtype=torch().float32))
 
 
 def lanes(k: int) -> int:

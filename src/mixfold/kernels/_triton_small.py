@@ -19,7 +19,7 @@ from mixfold.kernels.optional_torch import Tensor, torch
 from mixfold.models.mixture_model import MixtureModel
 
 SPAN = 2048
-LANES = 128
+LANES = 32  # of one warp, whose sums need no memory
 MOST_SUMS = 52  # with more of them registers overflow, and compilers take minutes
 
 
@@ -61,6 +61,16 @@ def moments_added(total, r, local, AT: tl.constexpr, D: tl.constexpr, FULL: tl.c
 
 @triton.jit
 @no_type_check
+def row_at(x, number, inside, D: tl.constexpr):
+    """The columns of a row in each lane, 0 outside."""
+    row = ()
+    for j in tl.static_range(D):
+        row = row + (tl.load(x + number * D + j, inside, other=0.0),)
+    return row
+
+
+@triton.jit
+@no_type_check
 def expect_small(
     x,
     weight,
@@ -85,12 +95,14 @@ def expect_small(
     total = ()
     for _ in tl.static_range(1 + K * S):
         total = total + (tl.zeros((B,), tl.float32),)
+    number = first + tl.arange(0, B)
+    following = row_at(x, number, number < n, D)
     for start in range(0, SPAN, B):
         number = first + start + tl.arange(0, B)
         inside = number < n
-        row = ()
-        for j in tl.static_range(D):
-            row = row + (tl.load(x + number * D + j, inside, other=0.0),)
+        row = following
+        # on its way while this row is computed with
+        following = row_at(x, number + B, number + B < n, D)
         local = ()
         joint = ()
         best = tl.full((B,), float("-inf"), tl.float32)
@@ -154,5 +166,7 @@ class Small:
         partial = theta.new_empty((programs, self.model.n_sums), dtype=torch().float64)
         sizes: Any = n, d, self.model.k, self.full, weight is not None, SPAN, LANES
         given = x if weight is None else weight
-        expect_small[(programs,)](x.contiguous(), given, theta, partial, *sizes, num_warps=4)
+        expect_small[(programs,)](
+            x.contiguous(), given, theta, partial, *sizes, num_warps=LANES // 32
+        )
         return grouped(partial, tile // SPAN)
