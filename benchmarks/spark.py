@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -29,10 +30,9 @@ import pyarrow.parquet as pq
 from pyspark.ml.clustering import GaussianMixture
 from pyspark.ml.feature import VectorAssembler
 from pyspark.sql import SparkSession
+from pyspark.sql.classic.dataframe import DataFrame
 
 from mixfold import EM, Mixture
-from mixfold.engines import _spark_frame
-from mixfold.engines._spark_tasks import told
 
 D, K, PASSES, PARTS = 28, 4, 20, 4
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -136,22 +136,25 @@ def received(spark: SparkSession, sizes: list[int]) -> None:
     """Bytes that the driver receives in a pass, and its largest memory."""
     sent: list[int] = []
 
-    def counting(rows: Any) -> Any:
-        rows = list(rows)
-        sent.append(sum(len(row["state"]) for row in rows))
-        return told(rows)
+    collect = DataFrame.collect
 
-    vars(_spark_frame)["told"] = counting
+    def counting(frame: Any) -> Any:
+        rows = collect(frame)
+        if "state" in frame.columns:
+            sent.append(sum(len(row["state"]) for row in rows))
+        return rows
+
     for n in sizes:
         sent.clear()
         with tempfile.TemporaryDirectory() as folder:
             write_elsewhere(folder, n)
             data = spark.read.parquet(folder).repartition(PARTS)
             start = np.random.default_rng(1).normal(size=(K, D))
-            Mixture("gaussian", K, learner=EM(tol=0.0, max_iter=2), init=start).fit(data)
+            model = Mixture("gaussian", K, learner=EM(tol=0.0, max_iter=2), init=start)
+            with patch.object(DataFrame, "collect", counting):
+                model.fit(data)
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         print(f"{n:,} rows: sample {sent[0]:,}, passes {sent[1:]} bytes; driver {peak:.0f} MB")
-    vars(_spark_frame)["told"] = told
 
 
 def main() -> None:

@@ -94,7 +94,10 @@ MISTAKES: dict[str, tuple[tuple[str, ...], str]] = {
     "infinite": (("fit", "infinite.csv", *FIT), "row 2 (counted from 1), column 'a' is inf"),
     "negative": (("fit", "negative.csv", *FIT, "--family", "poisson"), "whole numbers >= 0"),
     "truncated": (("fit", "cut.parquet", *FIT), "cannot read cut.parquet"),
-    "different columns": (("fit", "rows.parquet", "other.csv", *FIT), "other.csv has columns"),
+    "different columns": (
+        ("fit", "rows.parquet", "other.csv", *FIT),
+        "other.csv has no column 'length', which rows.parquet has, and a column 'a', which",
+    ),
     "resume from nothing": (("fit", "rows.parquet", *FIT, "--resume"), "--resume needs"),
     "resume from a model": (
         ("fit", "rows.parquet", *FIT, "--checkpoint", "a.mixfold", "--resume"),

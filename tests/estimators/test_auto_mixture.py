@@ -372,6 +372,7 @@ def test_all_fitted_methods_of_mixture_are_there() -> None:
         "open_training",
         "learn_many",
         "progress",
+        "waits_for_rows",
         "set_partial_fit_request",
     }
     names = {name for name in dir(Mixture) if name[0] != "_" and name[-1] != "_"} - learning

@@ -188,6 +188,9 @@ def test_attributes_assigned_by_hand(covariance: str) -> None:
             np.testing.assert_allclose(mine, other, rtol=1e-8, atol=1e-8)
         for method in ("score", "bic", "aic"):
             assert getattr(ours, method)(NEW) == pytest.approx(getattr(theirs, method)(NEW))
+        for row in NEW[:2]:
+            assert ours.score_one(row) == pytest.approx(theirs.score_samples(row[None])[0])
+            assert ours.predict_one(row) == theirs.predict(row[None])[0]
         np.testing.assert_allclose(ours.sample(50)[0], theirs.sample(50)[0], atol=1e-6)
 
 

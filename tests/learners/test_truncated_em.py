@@ -88,7 +88,7 @@ def test_with_all_components_it_is_em(family: Family) -> None:
     model, _, x = example(family, k=7)
     rows = Rows(x, np.random.default_rng(0).uniform(0.5, 2.0, len(x)))
     found = passes(Threads(model, 1), TruncatedEM(n_candidates=7), start(model), rows, 4)
-    expected = EM().init(Threads(model, 1), start(model))
+    expected: Any = EM().init(Threads(model, 1), start(model))
     for i in range(4):
         expected, _ = EM().step(Threads(model, 1), expected, rows)
         expected, infos = EM().end_pass(Threads(model, 1), expected)
@@ -186,8 +186,8 @@ def test_compiled_and_numpy_searches_find_the_same(family: Family, d: int, singl
         again, warm = steps.fold(rows, sums, found, uniforms(0, 0, len(x), 2))
         ends.append((sums, again, found, warm, *steps.index.lists))
     (sums, again, *exact), (sums_in_numpy, again_in_numpy, *exact_in_numpy) = ends
-    for one, other in zip(exact, exact_in_numpy, strict=True):
-        np.testing.assert_array_equal(one, other)
+    for compiled, in_numpy in zip(exact, exact_in_numpy, strict=True):
+        np.testing.assert_array_equal(compiled, in_numpy)
     for one, other in ((sums, sums_in_numpy), (again, again_in_numpy)):
         np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9 * np.abs(other).max())
 

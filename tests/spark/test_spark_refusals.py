@@ -51,7 +51,7 @@ def test_rows_and_columns_that_cannot_be_learned(rows: Any) -> None:
     gaps = rows.selectExpr("a", "if(b > 9, null, b) as b")
     strict = mixture(missing="error")
     untouched(strict, SourceError, r"partition \d: .*'b' has a missing value", gaps)
-    with pytest.raises(InvalidInputError, match=r"X\.toPandas\(\) if it fits in memory"):
+    with pytest.raises(InvalidInputError, match=r"X\.toPandas\(\) if it fits.*write\.parquet"):
         LinearMixedModel("a ~ 1", group="b").fit(rows)
     with pytest.raises(InvalidInputError, match="whose rows are with workers"):
         model.fit(rows, labels="b")
@@ -67,9 +67,15 @@ def test_partitions_that_differ_whenever_they_are_computed(rows: Any) -> None:
 
 
 def test_executors_without_mixfold(spark: SparkSession, rows: Any, tmp_path: Path) -> None:
-    """Their Python finds a package of this name that cannot be imported."""
-    (tmp_path / "mixfold.py").write_text(
-        "raise ModuleNotFoundError(\"No module named 'mixfold'\", name='mixfold')\n"
+    """Their Python does not find it, not even where it is installed for development."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "import sys\n"
+        "class Finder:\n"
+        "    @staticmethod\n"
+        "    def find_spec(name, path=None, target=None):\n"
+        "        if name == 'mixfold':\n"
+        "            raise ModuleNotFoundError(f'No module named {name!r}', name=name)\n"
+        "sys.meta_path.insert(0, Finder)\n"
     )
     python = tmp_path / "python"
     python.write_text(f'#!/bin/sh\nPYTHONPATH={tmp_path}:$PYTHONPATH exec {sys.executable} "$@"\n')

@@ -88,6 +88,10 @@ class DataHolder(Protocol):
         """How users bring a collection X to the memory of this process."""
 
     @classmethod
+    def in_sorted_files(cls) -> str:
+        """How users write a collection X to Parquet files, sorted by a column called group."""
+
+    @classmethod
     def typed_table(cls, data: Any) -> Any:
         """An Arrow table, with or without rows, that tells the types of all columns."""
 
@@ -145,8 +149,8 @@ def refuse_partitions(data: object) -> None:
         raise InvalidInputError(
             f"X is a {kind.__name__} {type(data).__name__}, which mixed-effects models do not "
             "read, since a group must not be spread over partitions: give "
-            f"{kind.in_memory()} if it fits in memory, else write it to Parquet files sorted by "
-            "group, and give the path"
+            f"{kind.in_memory()} if it fits in memory, else write it sorted by group, "
+            f"{kind.in_sorted_files()}, and give the path"
         )
 
 

@@ -68,6 +68,10 @@ class Dask(Engine):
         return "X.compute()"
 
     @classmethod
+    def in_sorted_files(cls) -> str:
+        return "X.sort_values(group).to_parquet(...)"
+
+    @classmethod
     def typed_table(cls, data: Any) -> Any:
         return first_values(data)
 

@@ -57,6 +57,10 @@ class Spark(Engine):
         return "X.toPandas()"
 
     @classmethod
+    def in_sorted_files(cls) -> str:
+        return "X.sort(group).write.parquet(...)"
+
+    @classmethod
     def typed_table(cls, data: Any) -> Any:
         with on_spark():
             return empty_table(data)

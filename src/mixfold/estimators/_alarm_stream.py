@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from copy import copy
 from math import inf
+from threading import Lock
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -104,16 +105,24 @@ def unusual_columns(
 
 
 class AlarmStream:
-    """Learns rows and says which of them are unusual."""
+    """Learns rows and says which of them are unusual.
+
+    One thread learns; others may read `moment`, and get what was learned after some row.
+    """
 
     def __init__(self, mixture: Mixture, threshold: ScoreThreshold) -> None:
         self.mixture, self.threshold = mixture, threshold
+        self._lock = Lock()  # a row changes the mixture, the threshold and the counts
         self.evaluator: RowEvaluator | None = None
         self._scores: list[float] = []
         self._in_block = self.n_rows = self.n_scored = self.n_alarms = 0
 
     def learn_one(self, x: Any) -> ScoredRows | None:
         """Learn one row; it is returned if it raises an alarm."""
+        with self._lock:
+            return self._learn_row(x)
+
+    def _learn_row(self, x: Any) -> ScoredRows | None:
         evaluator, threshold = self.evaluator, self.threshold
         if evaluator is None:
             self.mixture.learn_one(x)
@@ -132,6 +141,11 @@ class AlarmStream:
             found = ScoredRows(self.n_rows, row[None], np.array([score]), level, evaluator)
         self._count(1, level, int(score > level))
         return found
+
+    def is_alarm(self, x: Any) -> bool:
+        """Whether a row would raise an alarm."""
+        with self._lock:
+            return self.score_one(x) > self.threshold.level
 
     def score_one(self, x: Any) -> float:
         """The score of a row; 0 before the first block is full."""
@@ -190,15 +204,20 @@ class AlarmStream:
 
     def twin(self) -> AlarmStream:
         """A stream that continues to learn in blocks of rows while this one stays as it is."""
-        found = AlarmStream.from_state(self.mixture._twin(), self.state())
-        found.evaluator = self.evaluator
+        with self._lock:
+            found = AlarmStream.from_state(self.mixture._twin(), self._state())
+            found.evaluator = self.evaluator
         return found
 
     def __reduce__(self) -> Any:
-        return AlarmStream.from_state, (copy(self.mixture), self.state())
+        return AlarmStream.from_state, self.moment()
 
-    def state(self) -> AlarmStreamState:
-        """What was learned besides the mixture, as a value."""
+    def moment(self) -> tuple[Mixture, AlarmStreamState]:
+        """A copy of the mixture and what was learned besides it, both after the same row."""
+        with self._lock:
+            return copy(self.mixture), self._state()
+
+    def _state(self) -> AlarmStreamState:
         evaluator = self.evaluator
         return AlarmStreamState(
             self.threshold.state(),

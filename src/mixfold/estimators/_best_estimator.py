@@ -38,6 +38,7 @@ class BestEstimator(DensityMixin, Guarded):  # type: ignore[misc]
     score_one = _of_best(Mixture.score_one)
     predict_one = _of_best(Mixture.predict_one)
     predict_proba_one = _of_best(Mixture.predict_proba_one)
+    for_evaluation = _of_best(Mixture.for_evaluation)
     iter_posteriors = _of_best(Mixture.iter_posteriors)
     bic = _of_best(Mixture.bic)
     aic = _of_best(Mixture.aic)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from copy import copy
-
 from mixfold.core.checks import check_kind
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.value import value
@@ -36,7 +34,8 @@ class LearnedAlarms:
     @staticmethod
     def of(stream: AlarmStream) -> LearnedAlarms:
         """What a stream has learned."""
-        return LearnedAlarms(taken_apart(copy(stream.mixture)), stream.state())
+        mixture, state = stream.moment()
+        return LearnedAlarms(taken_apart(mixture), state)
 
     def to_stream(self) -> AlarmStream:
         """The stream that continues."""

@@ -77,10 +77,11 @@ class RowStream(ABC):
 
     def current(self) -> Learned | None:
         """The same with all rows counted, but the state of the stream lacks the latest ones."""
-        known, done, before = self.unchanged(), self.done, self._from
-        if known is None:
+        kept, before = self._settled, self._from
+        done = self.done  # read once, and last: another thread may learn rows meanwhile
+        if kept is None or done >= kept.until:
             return None
-        return replace(known, n_seen=before.n_seen + done, n_rows=before.n_rows + done)
+        return replace(kept.learned, n_seen=before.n_seen + done, n_rows=before.n_rows + done)
 
     def params(self) -> Any:
         """Up-to-date parameters."""
@@ -202,10 +203,11 @@ class CompiledRowStream(RowStream):
 
     def params(self) -> Any:
         """Up-to-date parameters; without what `settled` computes besides, as scores need these."""
-        if self._last[0] != self.done:
+        last = self._last  # read once: another thread may replace it by earlier ones
+        if last[0] != self.done:
             state, done = self.moment()
-            self._last = done, self._from.learner.estimate(self.backend, state)
-        return self._last[1]
+            self._last = last = done, self._from.learner.estimate(self.backend, state)
+        return last[1]
 
     def evaluate(self, x: Array, responsibilities: bool) -> tuple[Array, Array | None]:
         """log p of every row under the current parameters and, if wanted, responsibilities."""

@@ -136,13 +136,11 @@ class SingleRows(Streaming):
         """The learned state, which may lack rows that have not changed the parameters."""
         here = self.__dict__  # read once: another thread may replace it
         live = here.get("_live")
-        if live is None:
-            learned = here.get("_learned")
-            if learned is None:
-                check_is_fitted(self)
-            assert isinstance(learned, Learned)
-            return learned
-        return live.unchanged() or self._twin()._now()
+        if live is not None:
+            return live.unchanged() or self._twin()._now()
+        if "_learned" not in here:
+            check_is_fitted(self)
+        return self._now()
 
     def __getstate__(self) -> Any:
         state = super().__getstate__()

@@ -284,7 +284,8 @@ class Streaming(AppearingColumns):
 
     def _follow(self, learned: Learned, live: RowStream) -> None:
         """Compute fitted attributes when they are accessed."""
-        kept = {name: part for name, part in self.__dict__.items() if name not in self._shows}
+        here = self.__dict__.copy()  # another thread may store what evaluates rows meanwhile
+        kept = {name: part for name, part in here.items() if name not in self._shows}
         kept.setdefault("_copies", deque[Snapshot](maxlen=MOST))
         kept.setdefault("_warned", list[bool]())  # whether degenerate components were reported
         self.__dict__ = kept | {"_learned": learned, "_live": live}

@@ -214,7 +214,7 @@ class AnomalyDetector(OutlierMixin, Guarded):  # type: ignore[misc]
     def predict_one(self, x: Any) -> bool:
         """Whether one row raises an alarm."""
         stream = self.__dict__.get("_stream")
-        return stream is not None and stream.score_one(x) > stream.threshold.level
+        return stream is not None and stream.is_alarm(x)
 
     def explain_one(self, x: Any) -> dict[Any, float]:
         """How unusual the value of every column of a row is, given the others, the largest first.

@@ -25,6 +25,8 @@ from mixfold.fitting.stream import Stream
 from mixfold.learners.em import EM
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
+ASSIGNED = ("weights_", "means_", "precisions_cholesky_")  # what evaluation uses
+
 
 class GaussianMixture(ScikitLearnMixture):
     """A drop-in for `sklearn.mixture.GaussianMixture`: change the import, keep the program.
@@ -118,26 +120,16 @@ class GaussianMixture(ScikitLearnMixture):
 
     def _attributes(self, learned: Learned) -> dict[str, Any]:
         shown = super()._attributes(learned)
-        names = ("weights_", "means_", "precisions_cholesky_")
-        return shown | {"_shown": tuple(shown[name] for name in names)}
+        return shown | {"_shown": [(name, shown[name]) for name in ASSIGNED]}
 
     def __sklearn_is_fitted__(self) -> bool:
         return super().__sklearn_is_fitted__() or "precisions_cholesky_" in self.__dict__
 
     def _now(self) -> Learned:
-        model = self._twin()  # a consistent copy of the assigned and the learned attributes
-        if "_learned" in model.__dict__ and not model._by_hand():
-            return super(GaussianMixture, model)._now()
-        return model._adopt()
-
-    def _by_hand(self) -> bool:
-        """Whether the user has assigned fitted attributes, as scikit-learn allows."""
-        if self._live is not None:
-            return False
-        now = (self.weights_, self.means_, self.precisions_cholesky_)
-        pairs = zip(now, self._shown, strict=True)
-        # joblib may copy an array, so a different object can still hold the same values
-        return any(a is not b and not np.array_equal(a, b) for a, b in pairs)
+        here = self.__dict__  # read once: another thread may replace it
+        if "_learned" in here and not _by_hand(here):
+            return super()._now()
+        return self._twin()._adopt()
 
     def _adopt(self) -> Learned:
         """Use the attributes that the user has assigned."""
@@ -154,3 +146,14 @@ class GaussianMixture(ScikitLearnMixture):
         return Learned(
             model, learner, stream, params, 0, 0, 0, no_history(), False, 0, seed, streaming=False
         )
+
+
+def _by_hand(state: dict[str, Any]) -> bool:
+    """Whether the user has assigned fitted attributes, as scikit-learn allows."""
+    if state.get("_live") is not None:
+        return False
+    # joblib may copy an array, so a different object can still hold the same values
+    return any(
+        state[name] is not shown and not np.array_equal(state[name], shown)
+        for name, shown in state["_shown"]
+    )

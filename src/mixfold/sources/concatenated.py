@@ -82,4 +82,4 @@ def difference(name: str, part: Source, other: str, first: Source) -> str:
         found.append(f"a column {more[0]!r}, which {other} has not")
     if not found:
         return f"{name} has the columns of {other} in another order"
-    return f"{name} has {' and '.join(found)}; {REMEDY}"
+    return f"{name} has {', and '.join(found)}; {REMEDY}"
