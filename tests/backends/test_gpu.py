@@ -11,11 +11,10 @@ import pytest
 import torch
 
 from gpu_rows import blobs, mixture, rng
-from mixfold import AnnealedSGD, Gaussian, MiniBatchEM, OnlineEM
+from mixfold import AnnealedSGD, Gaussian, MiniBatchEM, Mixture, OnlineEM
 from mixfold.backends import _feeding
 from mixfold.backends.gpu import Gpu, device_tile
 from mixfold.core.backend_capabilities import Annealer, required
-from mixfold.core.capabilities import LatentFactors
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
 from mixfold.core.learner import Learner
@@ -32,7 +31,6 @@ FAMILIES: list[Family] = [
     variant
     for name in ("gaussian", "poisson", "exponential", "bernoulli", "geometric")
     for variant in find_all("families")[name].variants()
-    if not isinstance(variant, LatentFactors)
 ]
 LEARNERS: list[Learner] = [
     EM(),
@@ -81,9 +79,17 @@ def test_engine(
 
 
 def test_families_without_a_kernel_are_refused(device: str) -> None:
-    for learner in ("em", AnnealedSGD(batch_size=10)):
-        with pytest.raises(InvalidInputError, match="engine='cpu'"):
-            mixture(device, family=Gaussian("factor", rank=1), learner=learner).fit(blobs())
+    with pytest.raises(InvalidInputError, match=r"Gamma.*engine='cpu'"):
+        mixture(device, family="gamma", learner="em").fit(1.0 + blobs() ** 2)
+
+
+def test_factor_analysers_are_those_of_the_cpu(device: str) -> None:
+    x = rng().normal(size=(400, 3)) @ rng().normal(size=(3, 6)) + rng().normal(size=(400, 6))
+    family = Gaussian("factor", rank=2)
+    there = mixture(device, n_components=2, family=family, learner="em", max_iter=5).fit(x)
+    here = Mixture(n_components=2, family=family, learner="em", max_iter=5, random_state=0).fit(x)
+    np.testing.assert_allclose(there.means_, here.means_, rtol=1e-9)
+    np.testing.assert_allclose(there.score_samples(x), here.score_samples(x), rtol=1e-9)
 
 
 def test_no_rows(device: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mixfold.core.backend import Model
-from mixfold.core.capabilities import IdentityKernel, WhitenedKernel
+from mixfold.core.capabilities import IdentityKernel, LowRankKernel, WhitenedKernel
 from mixfold.core.family import Family
 from mixfold.families.categorical import Categorical
 from mixfold.families.observed_columns import Incomplete, ObservedColumns
@@ -22,7 +22,11 @@ def why_unsupported(model: Model) -> str | None:
     family: Any = getattr(model, "family", model)
     if isinstance(model, NoiseMixture):
         return "a mixture with noise has no kernel for GPUs: use engine='cpu'"
-    if has_form(model) or (isinstance(model, MixtureModel) and _has_terms(family)):
+    if has_form(model):
+        return None
+    if isinstance(model, MixtureModel) and (
+        isinstance(family, LowRankKernel) or _has_terms(family)
+    ):
         return None
     if not isinstance(family, Product):
         return f"{_described(family)} has no kernel for GPUs: use engine='cpu'"

@@ -6,9 +6,11 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from mixfold.core.capabilities import LowRankKernel
 from mixfold.core.exponential_family import ExponentialFamily
 from mixfold.core.rows import Array, stretches
 from mixfold.families.gaussian import LOG_2PI
+from mixfold.kernels._device_factors import Factors, factors_on
 from mixfold.kernels._factors import Division
 from mixfold.kernels._forms import form_of, has_form
 from mixfold.kernels._term_values import term_values
@@ -75,7 +77,7 @@ class Linear(NamedTuple):
         return torch().cat([r.sum(dim=1)[:, None], (r[:, None] @ local)[:, 0]], dim=1)
 
 
-Form = Whitened | Linear | Terms
+Form = Whitened | Linear | Terms | Factors
 
 
 def upload(array: Array, device: Any) -> Tensor:
@@ -98,7 +100,8 @@ class Products:
     def __init__(self, model: MixtureModel, device: Any) -> None:
         self.model, self.device = model, device
         self._gaussians, self._factorial = form_of(model.family)
-        self._is_product = not has_form(model)
+        self._low_rank = model.family if isinstance(model.family, LowRankKernel) else None
+        self._is_product = self._low_rank is None and not has_form(model)
         self._places: Places | None = None
         self._division = Division(model)
         width = model.k * model.d
@@ -109,6 +112,8 @@ class Products:
     def prepare(self, params: MixtureParams) -> Form:
         """Parameters on the device."""
         family, logs = cast(ExponentialFamily, self.model.family), np.log(params.weights)
+        if self._low_rank is not None:
+            return factors_on(self.device, self._low_rank.low_rank(params.components), logs)
         if self._is_product:
             return self._terms(params.components, logs)
         if self._gaussians is not None:

@@ -6,6 +6,7 @@ from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 from mixfold.core.backend import Model
+from mixfold.core.capabilities import LowRankKernel
 from mixfold.core.errors import InvalidInputError
 from mixfold.kernels._annealing import anneal
 from mixfold.kernels._device_families import why_unsupported
@@ -20,8 +21,10 @@ from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
 def fused_kernel(model: MixtureModel) -> Any:
     """Fused kernels, which read float32 rows once or twice; None if not supported."""
+    if find_spec("triton") is None or isinstance(model.family, LowRankKernel):
+        return None
     is_product = not has_form(model)
-    if find_spec("triton") is None or not (is_product or form_of(model.family).gaussians):
+    if not (is_product or form_of(model.family).gaussians):
         return None
     from mixfold.kernels._triton_diagonal import Diagonal
     from mixfold.kernels._triton_pairs import Pairs
