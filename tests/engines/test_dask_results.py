@@ -120,6 +120,16 @@ def test_errors_name_the_partition() -> None:
         NAMED.predict(dd.from_pandas(FRAME[["a"]], npartitions=2))
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_another_number_of_columns_is_refused_at_once(method: str) -> None:
+    for data in (
+        da.from_array(X[:, :1], chunks=(1000, 1)),
+        dd.from_pandas(FRAME[["a"]], npartitions=2),
+    ):
+        with pytest.raises(InvalidInputError, match="has 1 columns, but Mixture was fitted with 2"):
+            getattr(MODEL, method)(data)
+
+
 def test_a_result_is_that_of_the_model_as_it_was() -> None:
     model = mixture("online-em").partial_fit(X[:1000])
     data = da.from_array(X, chunks=(3000, 2))

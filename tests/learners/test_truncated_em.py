@@ -347,7 +347,7 @@ def test_other_families_are_refused(learner: Any, family: Family) -> None:
 def test_missing_cells_are_refused() -> None:
     x = blobs(50, 3, 2)
     x[3, 1] = np.nan
-    with pytest.raises(InvalidInputError, match=r"TruncatedEM.*complete rows.*use 'em'"):
+    with pytest.raises(InvalidInputError, match=r"missing cells.* Gaussian.*fill.*use 'em'"):
         Mixture(Gaussian("diag"), 3, learner="truncated-em", missing="marginalize").fit(x)
 
 

@@ -15,12 +15,15 @@ import pyarrow.feather
 import pyarrow.fs
 import pyarrow.parquet
 import pytest
+from fsspec import AbstractFileSystem
+from fsspec.implementations.memory import MemoryFileSystem
 
 from mixfold import CsvFiles, Mixture, load
 from mixfold.cli.main import main
 from mixfold.core.errors import SourceError
 from mixfold.core.rows import join
 from mixfold.sources._file_systems import file_system
+from mixfold.sources.location import RemoteFile
 from mixfold.sources.opening import open_source
 from mixfold.sources.paths import expand
 from mixfold.testing import sources
@@ -82,6 +85,63 @@ def test_folders_and_patterns(memory: str) -> None:
         expand(f"{memory}/*.xyz")
     with pytest.raises(SourceError, match=r"there is no file 'memory://bucket/none.csv'"):
         expand(f"{memory}/none.csv")
+
+
+class Remembering(MemoryFileSystem):  # type: ignore[misc]
+    """Remembers its listings, as s3fs and gcsfs do, while other processes change the files."""
+
+    protocol = "remembering"
+    cachable = True
+    find = AbstractFileSystem.find  # by `ls`
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> str:
+        return str(super()._strip_protocol(path.replace("remembering://", "memory://")))
+
+    def ls(self, path: str, detail: bool = True, **kwargs: Any) -> Any:
+        if path not in self.dircache:
+            self.dircache[path] = super().ls(path, detail=True)
+        found = self.dircache[path]
+        return found if detail else [one["name"] for one in found]
+
+    def info(self, path: str, **kwargs: Any) -> Any:
+        known = self.dircache.get(self._parent(path), [])
+        names = [one for one in known if one["name"] == self._strip_protocol(path)]
+        return names[0] if names else super().info(path)
+
+    def invalidate_cache(self, path: str | None = None) -> None:
+        self.dircache.clear()
+
+
+@pytest.fixture
+def remembering(memory: str) -> str:
+    fsspec.register_implementation("remembering", Remembering, clobber=True)
+    return memory.replace("memory", "remembering")
+
+
+@pytest.mark.parametrize("ending", ["/*.csv", ""])
+def test_files_that_come_and_change_between_fits(remembering: str, ending: str) -> None:
+    system, model = fsspec.filesystem("memory"), Mixture(n_components=1)
+    some = FRAME[:100].to_csv(index=False).encode()
+    system.pipe("/bucket/live/0.csv", some)
+    assert model.fit(f"{remembering}/live{ending}").n_rows_ == 100
+    system.pipe("/bucket/live/1.csv", some)
+    assert model.fit(f"{remembering}/live{ending}").n_rows_ == 200
+    system.pipe("/bucket/live/0.csv", FRAME.to_csv(index=False).encode())
+    assert model.fit(f"{remembering}/live{ending}").n_rows_ == 433
+    assert model.fit(f"{remembering}/live/0.csv").n_rows_ == 333
+    system.rm("/bucket/live/0.csv")
+    assert model.fit(f"{remembering}/live{ending}").n_rows_ == 100
+
+
+def test_a_file_that_is_replaced_while_it_is_read(remembering: str) -> None:
+    file = expand(f"{remembering}/days/*.parquet")[0]
+    assert isinstance(file, RemoteFile)
+    check = file.change_check()
+    check()
+    fsspec.filesystem("memory").pipe("/bucket/days/0.parquet", b"other")
+    with pytest.raises(SourceError, match="has changed while it was read"):
+        check()
 
 
 def test_learning_scoring_and_checkpoints(memory: str, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from mixfold.core.arrays import is_foreign, is_tensor
 from mixfold.core.engine import LazyRows, RowResult, engine_holding
 from mixfold.core.source import Source
+from mixfold.estimators._edge import remember_columns
 from mixfold.estimators._foreign import as_given, as_rows_here
 from mixfold.estimators._xarray import CELLS, XArray, is_xarray
 
@@ -42,7 +43,11 @@ def in_form_of_x(
                 given = X if lazy else X.load()
                 return XArray(given, known_names(model)).results(work, result(model))
             names, codes = known_names(model), codes_of(model)
-            return _holder(X).map_rows(X, work, result(model), names, codes)
+            found = _holder(X).map_rows(X, work, result(model), names, codes)
+            if names is None:  # else all of them have been found in the data
+                width = len(X.columns) if hasattr(X, "columns") else X.shape[1]
+                remember_columns(model, None, width, reset=False)
+            return found
 
         return called
 

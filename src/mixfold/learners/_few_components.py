@@ -58,10 +58,17 @@ def not_searchable(learner: Learner, model: Model) -> str | None:
         )
     if has_candidates(model.family):
         return None
+    complete = model.family.for_complete_rows()
+    if has_candidates(complete):
+        return (
+            f"learner is {type(learner).__name__}, which needs complete rows, and here "
+            f"missing cells are integrated out of {complete!r}: fill them or leave out their rows, "
+            "or use 'em', 'auto' or 'mini-batch-em'"
+        )
     return (
         f"learner is {type(learner).__name__}, which needs Gaussians, or an exponential family "
-        f"that is linear in statistics of complete rows, and not {model.family!r}: use 'em', "
-        "'auto' or 'mini-batch-em'"
+        f"that is linear in statistics of complete rows, and not {complete!r}: use 'em', 'auto' "
+        "or 'mini-batch-em'"
     )
 
 

@@ -95,6 +95,16 @@ def _through_fsspec(address: str, options: Options) -> tuple[Any, str]:
     return PyFileSystem(FSSpecHandler(system)), str(path)
 
 
+def forget_listings(system: Any) -> None:
+    """Have an Arrow file system ask again which files there are, and how large they are.
+
+    fsspec's file systems remember that, as s3fs and gcsfs do, for as long as the process runs.
+    """
+    inner = getattr(getattr(system, "handler", None), "fs", None)
+    if inner is not None:
+        inner.invalidate_cache()
+
+
 def _s3_of_arrow(address: str, options: Options) -> tuple[Any, str]:
     from pyarrow import fs
 

@@ -7,6 +7,7 @@ from io import SEEK_CUR, SEEK_END, SEEK_SET, RawIOBase
 from typing import Any
 
 from mixfold.core.errors import SourceError
+from mixfold.sources._file_systems import forget_listings
 from mixfold.sources._retries import Retries, retried
 
 
@@ -58,7 +59,7 @@ class ResumedFile(RawIOBase):
 
     def _read(self, size: int) -> bytes:
         if self._file is None:
-            check_unchanged(self._version, version(self._system, self._path), self._name)
+            check_unchanged(self._version, latest_version(self._system, self._path), self._name)
             self._file = self._opened()
         if not self._stream or self._file.seekable():
             self._file.seek(self._at)
@@ -85,6 +86,12 @@ def version(system: Any, path: str) -> tuple[int, Any]:
     return int(info.size or 0), info.mtime_ns
 
 
+def latest_version(system: Any, path: str) -> tuple[int, Any]:
+    """The version that a file has now, and not when its folder was listed."""
+    forget_listings(system)
+    return version(system, path)
+
+
 def check_unchanged(before: tuple[int, Any], now: tuple[int, Any], name: str) -> None:
     """Refuse to continue with a file that is another one than before."""
     if before != now:
@@ -94,7 +101,7 @@ def check_unchanged(before: tuple[int, Any], now: tuple[int, Any], name: str) ->
         )
 
 
-def unchanged(read: Callable[[], tuple[int, Any]], name: str) -> Callable[[], None]:
+def unchanged(system: Any, path: str, name: str) -> Callable[[], None]:
     """A check that a file is still what it is now."""
-    before = retried(read)
-    return lambda: check_unchanged(before, read(), name)
+    before = retried(lambda: version(system, path))
+    return lambda: check_unchanged(before, latest_version(system, path), name)

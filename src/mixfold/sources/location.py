@@ -14,8 +14,14 @@ from urllib.parse import urlsplit
 
 from mixfold.core.errors import SourceError
 from mixfold.core.fingerprint import Fingerprint, digest, file_fingerprint
-from mixfold.sources._file_systems import NO_OPTIONS, Options, file_system, unreachable
-from mixfold.sources._resumed_file import ResumedFile, unchanged, version
+from mixfold.sources._file_systems import (
+    NO_OPTIONS,
+    Options,
+    file_system,
+    forget_listings,
+    unreachable,
+)
+from mixfold.sources._resumed_file import ResumedFile, unchanged
 from mixfold.sources._retries import retried
 from mixfold.sources.optional_arrow import arrow
 
@@ -78,7 +84,7 @@ class RemoteFile:
 
     def change_check(self) -> Callable[[], None]:
         """A function that raises an error once the file is another one than now."""
-        return unchanged(lambda: version(self._system, self.path), str(self))
+        return unchanged(self._system, self.path, str(self))
 
 
 Location = Path | RemoteFile
@@ -125,6 +131,7 @@ def expand_address(
 ) -> list[RemoteFile]:
     """The files that an address, a folder or a pattern behind one names."""
     system, path = file_system(address, options)
+    forget_listings(system)
     from pyarrow.fs import FileType
 
     try:
