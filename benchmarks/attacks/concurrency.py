@@ -23,7 +23,7 @@ import numpy as np
 import mixfold
 from attacks import Attack
 from mixfold import AnnealedSGD, DriftAware, Gaussian, GaussianMixture, Mixture, OnlineEM
-from mixfold.core.value import equal, replace
+from mixfold.core.value import equal, field_names, is_value, replace
 
 PATIENCE = 60.0  # seconds after which a thread counts as stuck
 
@@ -80,6 +80,25 @@ def history_of(model: Any, rows: np.ndarray) -> list[list[Any]]:
         model.learn_one(row)
         found.append(learned(model))
     return found
+
+
+def differences(a: Any, b: Any, path: str = "learned") -> list[str]:
+    """Where two learned states are not the same, by name."""
+    if equal(a, b):
+        return []
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple) and len(a) == len(b):
+        pairs = [(f"{path}[{i}]", *pair) for i, pair in enumerate(zip(a, b, strict=True))]
+    elif is_value(a) and type(a) is type(b):
+        pairs = [(f"{path}.{n}", getattr(a, n), getattr(b, n)) for n in field_names(a)]
+    else:
+        return [f"{path}: {a!r} is not {b!r}"]
+    return [found for name, one, other in pairs for found in differences(one, other, name)]
+
+
+def check_same(found: list[Any], expected: list[Any], what: str) -> None:
+    """Raise an error that says what differs."""
+    if not equal(found, expected):
+        raise AssertionError("\n".join([what, *differences(found, expected)]))
 
 
 def through_a_file(model: Any, file: Path) -> Any:
@@ -166,11 +185,11 @@ def read_while_learning(
 
     reading = [Reader(model, first[:20], folder / f"{i}.mixfold", i) for i in range(readers)]
     together(write, *(partial(reader.read, done) for reader in reading))
-    assert equal(learned(model), known[-1]), "readers have changed what was learned"
+    check_same(learned(model), known[-1], "readers have changed what was learned")
     for reader in reading:
         for one in reader.copies:
             n = one._now().n_rows - len(first)
-            assert equal(learned(one), known[n]), f"a copy is not the model after {n} rows"
+            check_same(learned(one), known[n], f"a copy is not the model after {n} rows")
 
 
 def write_together(make: Callable[[], Any], x: np.ndarray, each: int, writers: int = 3) -> None:
@@ -189,7 +208,7 @@ def write_together(make: Callable[[], Any], x: np.ndarray, each: int, writers: i
 
     together(*(partial(write, i % 3 == 2) for i in range(writers)))
     assert model.n_seen_ == expected.n_seen_, f"{model.n_seen_} rows of {expected.n_seen_}"
-    assert equal(learned(model), learned(expected)), "the order of calls shows"
+    check_same(learned(model), learned(expected), "the order of calls shows")
 
 
 def fit_while_predicting(x: np.ndarray, readers: int = 2) -> None:
@@ -275,7 +294,7 @@ def interrupt_learning(make: Callable[[], Any], x: np.ndarray, pauses: np.ndarra
     assert not thread.is_alive(), "a lock is held for ever"
     assert not wrong, wrong[0]
     go_on()
-    assert equal(learned(model), known[-1]), "an interrupt has changed what was learned"
+    check_same(learned(model), known[-1], "an interrupt has changed what was learned")
 
 
 def attacks(rng: np.random.Generator, folder: Path) -> Iterator[Attack]:

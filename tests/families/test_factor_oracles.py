@@ -272,7 +272,8 @@ def test_components_at_their_cap(covariance: str) -> None:
     assert (own.row_updates is None) == triangular
     assert Gaussian(covariance).row_updates is not None
     assert own.device_passes is None
-    assert (Gaussian(covariance).device_passes is not None) == (covariance in ("full", "diag"))
+    on_devices = covariance in ("full", "diag", "spherical")
+    assert (Gaussian(covariance).device_passes is not None) == on_devices
     assert own.conjugate is None
     assert (Gaussian(covariance).conjugate is not None) == (covariance in ("full", "diag"))
 

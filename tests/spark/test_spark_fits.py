@@ -6,6 +6,7 @@ import os
 import pickle
 import signal
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -176,13 +177,15 @@ def test_files_are_read_by_executors(spark: SparkSession, tmp_path: Path) -> Non
 
 
 def test_a_worker_that_is_killed_costs_nothing_but_time(rows: Any, tmp_path: Path) -> None:
-    made = tmp_path / "made"
+    made, killed = tmp_path / "made", tmp_path / "killed"
 
     def dying(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         with made.open("a") as counts:
             counts.write("x")
-        if made.stat().st_size == 2:
-            os.kill(os.getpid(), signal.SIGKILL)
+        if made.stat().st_size >= 2:
+            with suppress(FileExistsError):
+                killed.touch(exist_ok=False)  # by one of two tasks that may be here at once
+                os.kill(os.getpid(), signal.SIGKILL)
         yield from batches
 
     data = rows.mapInArrow(dying, rows.schema)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from math import sqrt
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
 
@@ -16,10 +16,19 @@ from mixfold.core.rows import Rows
 from mixfold.core.source import Drawn, Source
 from mixfold.engines._spark_columns import PLACE, Reader, quoted, reader_of
 from mixfold.engines._spark_errors import on_spark
+from mixfold.engines._spark_files import (
+    FILES,
+    BlocksElsewhereError,
+    read_files,
+    remove_files,
+    send_files,
+    write_files,
+)
 from mixfold.engines._spark_tasks import (
     BLOCKS,
     MERGED,
     STATES,
+    ReadBlocks,
     block,
     draw_blocks,
     fold_blocks,
@@ -32,17 +41,35 @@ from mixfold.engines._spark_tasks import (
 )
 from mixfold.sources.table import Codes
 
+T = TypeVar("T")
+
 MOST_TO_DRIVER = 32
 """States that the driver receives and merges; executors merge more than these among themselves."""
 
 DEVIATIONS = 10.0  # more rows are drawn than expected, so that there are never too few
 
 
+class Blocks(NamedTuple):
+    """Where blocks are: the rows of a frame, from which tasks read them by `read`.
+
+    `send` makes them rows of Spark.
+    """
+
+    frame: Any
+    read: ReadBlocks
+    send: ReadBlocks
+
+    def sent(self, frame: Any) -> Any:
+        """The blocks of some rows of the frame, as rows of Spark."""
+        return frame if self.send is iter else frame.mapInArrow(self.send, BLOCKS)
+
+
 class Collection(Source):
     """The partitions of a DataFrame.
 
-    Rows are read from blocks of numbers, which are computed once and cached while a model is
-    fitted, so that the cost of a pass does not depend on how the DataFrame is computed.
+    Rows are read from blocks of numbers, which are computed once and kept while a model is fitted,
+    so that the cost of a pass does not depend on how the DataFrame is computed. They are kept in
+    files of the executors or, where that does not work, by Spark.
     """
 
     engine = "spark"
@@ -50,8 +77,9 @@ class Collection(Source):
 
     def __init__(self, data: Any, reader: Reader) -> None:
         self.reader, self.columns = reader, reader.names
-        some = data.select(*map(quoted, reader.read))
-        self.packed = some.mapInArrow(partial(pack, reader), BLOCKS)
+        self._data = data.select(*map(quoted, reader.read))
+        self._packed = self._data.mapInArrow(partial(pack, reader), BLOCKS)
+        self._blocks = Blocks(self._packed, iter, iter)
         self._lengths: dict[int, int] | None = None
 
     @property
@@ -69,45 +97,75 @@ class Collection(Source):
     @contextmanager
     def kept(self) -> Iterator[None]:
         with on_spark():
-            self.packed = self.packed.persist()
+            files = self._data.mapInArrow(partial(write_files, self.reader), FILES)
+            self._blocks = Blocks(files.persist(), read_files, send_files)
         try:
             self.lengths()
             yield
         finally:
-            with on_spark():
-                self.packed.unpersist()
+            self._forget()
+
+    def _forget(self) -> None:
+        """Keep no blocks any more."""
+        blocks, self._blocks = self._blocks, Blocks(self._packed, iter, iter)
+        if blocks.read is read_files:
+            with suppress(Exception):  # then Spark removes them with the application
+                blocks.frame.mapInArrow(remove_files, FILES).collect()
+        with on_spark():
+            blocks.frame.unpersist()
+
+    def _keep_by_spark(self) -> None:
+        """Have Spark keep the blocks from now on."""
+        self._forget()
+        with on_spark():
+            self._blocks = Blocks(self._packed.persist(), iter, iter)
+
+    def _on_blocks(self, work: Callable[[], T]) -> T:
+        """The result of work on the blocks, wherever they can be kept."""
+        try:
+            return work()
+        except BlocksElsewhereError:
+            self._keep_by_spark()
+            return work()
 
     def lengths(self) -> dict[int, int]:
         """The number of rows of each partition that has any."""
         if self._lengths is None:
-            from pyspark.sql import functions as f
-
-            with on_spark():
-                found = (
-                    self.packed.groupBy("part")
-                    .agg(f.sum("n").alias("n"), f.first("error", True).alias("error"))
-                    .collect()
-                )
-            raise_first(row["error"] for row in found)
-            self._lengths = {row["part"]: row["n"] for row in sorted(found) if row["n"]}
+            self._lengths = self._on_blocks(self._count)
         if not self._lengths:
             raise InvalidInputError(f"{PLACE} has no rows: at least one is needed")
         return self._lengths
+
+    def _count(self) -> dict[int, int]:
+        from pyspark.sql import functions as f
+
+        with on_spark():
+            total, error = f.sum("n").alias("n"), f.first("error", True).alias("error")
+            found = self._blocks.frame.groupBy("part").agg(total, error).collect()
+        raise_first(row["error"] for row in found)
+        return {row["part"]: row["n"] for row in sorted(found) if row["n"]}
 
     def partitions(self, length: int | None = None) -> Sequence[Source]:
         return [Partition(self, number) for number in self.lengths()]
 
     def blocks(self, start: int = 0, length: int | None = None) -> Iterator[Rows]:
         with on_spark():
-            packed = self.packed.toLocalIterator()
-        for rows in self.read(packed):
+            packed = self._blocks.sent(self._blocks.frame).toLocalIterator()
+        for rows in self._read(packed):
             skip = min(start, len(rows))
             start -= skip
             if skip < len(rows):
                 yield rows.cut(skip, len(rows))
 
-    def read(self, packed: Iterable[Any]) -> Iterator[Rows]:
-        """The rows of blocks, in the memory of the driver."""
+    def blocks_of(self, number: int) -> Iterator[Rows]:
+        """The rows of one partition, in the memory of the driver."""
+        with on_spark():
+            some = self._blocks.frame.where(f"part = {number}")
+            packed = self._blocks.sent(some).collect()
+        return self._read(packed)
+
+    def _read(self, packed: Iterable[Any]) -> Iterator[Rows]:
+        """The rows of blocks that Spark has sent."""
         with on_spark():
             for row in packed:
                 raise_first([row["error"]])
@@ -133,7 +191,11 @@ class Collection(Source):
         return {number: shard for shard, number in enumerate(self.lengths())}
 
     def _merged(self, task: Any, join: Any) -> Any:
-        return merged(self.packed.mapInArrow(task, STATES), len(self.lengths()), join)
+        def work() -> Any:
+            results = self._blocks.frame.mapInArrow(partial(task, self._blocks.read), STATES)
+            return merged(results, len(self.lengths()), join)
+
+        return self._on_blocks(work)
 
 
 class Partition(Source):
@@ -156,9 +218,7 @@ class Partition(Source):
 
     def blocks(self, start: int = 0, length: int | None = None) -> Iterator[Rows]:
         assert start == 0
-        with on_spark():
-            packed = self.collection.packed.where(f"part = {self.number}").collect()
-        yield from self.collection.read(packed)
+        return self.collection.blocks_of(self.number)
 
 
 def open_frame(

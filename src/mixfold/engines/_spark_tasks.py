@@ -29,11 +29,12 @@ MERGED = FAN_IN**2
 BLOCK_ELEMENTS = 2**17
 
 Batches = Iterable[Any]
+ReadBlocks = Callable[[Batches], Batches]
 Found = Iterator[tuple[int, Any]]
 
 
 def pack(read: Callable[[Any], Source], batches: Batches) -> Iterator[Any]:
-    """The rows of a partition as blocks of numbers, which are cached and read quickly."""
+    """The rows of a partition as blocks of numbers, which are kept and read quickly."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -44,7 +45,7 @@ def pack(read: Callable[[Any], Source], batches: Batches) -> Iterator[Any]:
             for rows in read(batch).blocks():
                 yield from _packed(part, rows)
     except MixfoldError as error:
-        yield _batch(BLOCKS, [part, 0, False, None, None, _told(part, error)])
+        yield batch_of(BLOCKS, [part, 0, False, None, None, _told(part, error)])
 
 
 def _packed(part: int, rows: Rows) -> Iterator[Any]:
@@ -54,11 +55,11 @@ def _packed(part: int, rows: Rows) -> Iterator[Any]:
         x = some.x if some.x.dtype == np.float32 else np.asarray(some.x, dtype=np.float64)
         weight = None if some.weight is None else np.asarray(some.weight, np.float64).tobytes()
         narrow = x.dtype == np.float32
-        yield _batch(BLOCKS, [part, len(some), narrow, x.T.tobytes(), weight, None])
+        yield batch_of(BLOCKS, [part, len(some), narrow, x.T.tobytes(), weight, None])
 
 
 def unpacked(d: int, batches: Batches) -> Iterator[tuple[int, Rows]]:
-    """The rows of cached blocks, with the numbers of their partitions."""
+    """The rows of blocks, with the numbers of their partitions."""
     for batch in batches:
         part, n, narrow, x, weight = (batch.column(i) for i in range(5))
         for i in range(batch.num_rows):
@@ -70,7 +71,7 @@ def unpacked(d: int, batches: Batches) -> Iterator[tuple[int, Rows]]:
 
 
 def block(d: int, n: int, narrow: bool, x: Any, weight: Any) -> Rows:
-    """The rows of a cached block."""
+    """The rows of a block."""
     cells = np.frombuffer(x, dtype=np.float32 if narrow else np.float64).reshape(d, n)
     return Rows(cells.T, None if weight is None else np.frombuffer(weight, dtype=np.float64))
 
@@ -98,12 +99,17 @@ def partitions_in(d: int, batches: Batches) -> Iterator[tuple[int, Iterator[Rows
 
 
 def fold_blocks(
-    work: Work[Any], before: object, d: int, numbers: dict[int, int], batches: Batches
+    work: Work[Any],
+    before: object,
+    d: int,
+    numbers: dict[int, int],
+    read: ReadBlocks,
+    batches: Batches,
 ) -> Iterator[Any]:
     """The state after each partition; `numbers` are those of the shards."""
 
     def found() -> Found:
-        for part, blocks in partitions_in(d, batches):
+        for part, blocks in partitions_in(d, read(batches)):
             number = numbers.get(part, -1)
             first = work.begin(before, number)
             yield number, work.fold(first, part, Stream, d, blocks)
@@ -129,12 +135,18 @@ def fold_shards(
 
 
 def draw_blocks(
-    n: int, most: float, seed: int, d: int, numbers: dict[int, int], batches: Batches
+    n: int,
+    most: float,
+    seed: int,
+    d: int,
+    numbers: dict[int, int],
+    read: ReadBlocks,
+    batches: Batches,
 ) -> Iterator[Any]:
     """The rows with the n smallest of random numbers, of each partition."""
 
     def found() -> Found:
-        for part, blocks in partitions_in(d, batches):
+        for part, blocks in partitions_in(d, read(batches)):
             rng = np.random.default_rng([seed, part])
             yield numbers.get(part, -1), draw_rows(blocks, n, rng, d, most)
 
@@ -169,9 +181,9 @@ def states(found: Found) -> Iterator[Any]:
     """Numbered results as rows; an error that is raised on purpose is the last row."""
     try:
         for number, state in found:
-            yield _batch(STATES, [number, pickle.dumps(state), None])
+            yield batch_of(STATES, [number, pickle.dumps(state), None])
     except MixfoldError as error:
-        yield _batch(STATES, [-1, None, pickle.dumps(error)])
+        yield batch_of(STATES, [-1, None, pickle.dumps(error)])
 
 
 def told(rows: Iterable[Any]) -> list[tuple[int, Any]]:
@@ -198,15 +210,22 @@ def _told(part: int, error: MixfoldError) -> bytes:
         return pickle.dumps(placed)
 
 
-def _batch(schema: str, row: Sequence[Any]) -> Any:
+def batch_of(schema: str, row: Sequence[Any]) -> Any:
     """An Arrow batch of one row, with the columns of a Spark schema."""
+    pa, known = arrow(), schema_of(schema)
+    arrays = [pa.array([cell], field.type) for cell, field in zip(row, known, strict=True)]
+    return pa.record_batch(arrays, schema=known)
+
+
+def schema_of(schema: str) -> Any:
+    """A Spark schema as one of Arrow."""
     pa = arrow()
     kinds = {
         "int": pa.int32(),
         "bigint": pa.int64(),
         "boolean": pa.bool_(),
         "binary": pa.binary(),
+        "string": pa.string(),
     }
-    fields = [field.split() for field in schema.split(", ")]
-    arrays = [pa.array([cell], kinds[kind]) for cell, (_, kind) in zip(row, fields, strict=True)]
-    return pa.record_batch(arrays, names=[name for name, _ in fields])
+    fields = (field.split() for field in schema.split(", "))
+    return pa.schema([(name, kinds[kind]) for name, kind in fields])
