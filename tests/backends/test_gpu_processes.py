@@ -35,8 +35,10 @@ def test_passes_of_two_processes_are_those_of_one(device: str, tmp_path: Path) -
     for _ in range(2):
         started = [
             subprocess.Popen(
-                [sys.executable, "-c", ONE_PASS, f"{i}.npy", "merged.mixfold", f"{i}.mixfold"]
-                + [f"torch:{device}"],
+                [
+                    *(sys.executable, "-c", ONE_PASS, f"{i}.npy"),
+                    *("merged.mixfold", f"{i}.mixfold", f"torch:{device}"),
+                ],
                 cwd=tmp_path,
             )
             for i in range(2)

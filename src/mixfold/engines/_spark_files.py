@@ -33,14 +33,15 @@ def write_files(read: Callable[[Any], Source], batches: Batches) -> Iterator[Any
     try:
         written = _write(file, pack(read, batches))
     except OSError as error:
-        file.unlink(missing_ok=True)
         written = [-1, 0, None, pickle.dumps(BlocksElsewhereError(str(error)))]
+    if not written[1]:
+        file.unlink(missing_ok=True)
     if written[0] is not None:
         yield batch_of(FILES, written)
 
 
 def _write(file: Path, blocks: Batches) -> list[Any]:
-    """Write blocks to a file; a row of `FILES`."""
+    """Write blocks to a file; a row of `FILES`, without a partition if there are no blocks."""
     pa, part, n = arrow(), None, 0
     with pa.OSFile(str(file), "wb") as sink, pa.ipc.new_stream(sink, schema_of(BLOCKS)) as stream:
         for block in blocks:

@@ -24,6 +24,7 @@ from mixfold.engines._spark_files import (
     send_files,
     write_files,
 )
+from mixfold.engines._spark_session import n_slots
 from mixfold.engines._spark_tasks import (
     BLOCKS,
     MERGED,
@@ -149,6 +150,16 @@ class Collection(Source):
         return [Partition(self, number) for number in self.lengths()]
 
     def blocks(self, start: int = 0, length: int | None = None) -> Iterator[Rows]:
+        while True:
+            try:
+                for rows in self._blocks_from(start):
+                    start += len(rows)
+                    yield rows
+                return
+            except BlocksElsewhereError:
+                self._keep_by_spark()
+
+    def _blocks_from(self, start: int) -> Iterator[Rows]:
         with on_spark():
             packed = self._blocks.sent(self._blocks.frame).toLocalIterator()
         for rows in self._read(packed):
@@ -157,12 +168,15 @@ class Collection(Source):
             if skip < len(rows):
                 yield rows.cut(skip, len(rows))
 
-    def blocks_of(self, number: int) -> Iterator[Rows]:
+    def blocks_of(self, number: int) -> list[Rows]:
         """The rows of one partition, in the memory of the driver."""
-        with on_spark():
-            some = self._blocks.frame.where(f"part = {number}")
-            packed = self._blocks.sent(some).collect()
-        return self._read(packed)
+
+        def work() -> list[Rows]:
+            with on_spark():
+                some = self._blocks.frame.where(f"part = {number}")
+                return list(self._read(self._blocks.sent(some).collect()))
+
+        return self._on_blocks(work)
 
     def _read(self, packed: Iterable[Any]) -> Iterator[Rows]:
         """The rows of blocks that Spark has sent."""
@@ -192,8 +206,11 @@ class Collection(Source):
 
     def _merged(self, task: Any, join: Any) -> Any:
         def work() -> Any:
-            results = self._blocks.frame.mapInArrow(partial(task, self._blocks.read), STATES)
-            return merged(results, len(self.lengths()), join)
+            frame, read = self._blocks.frame, self._blocks.read
+            slots, n = n_slots(frame.sparkSession), len(self.lengths())
+            if read is read_files and slots is not None:
+                frame = frame.coalesce(slots)  # a task is slow to start, and can read several files
+            return merged(frame.mapInArrow(partial(task, read), STATES), n, join)
 
         return self._on_blocks(work)
 
@@ -218,7 +235,7 @@ class Partition(Source):
 
     def blocks(self, start: int = 0, length: int | None = None) -> Iterator[Rows]:
         assert start == 0
-        return self.collection.blocks_of(self.number)
+        yield from self.collection.blocks_of(self.number)
 
 
 def open_frame(

@@ -21,6 +21,7 @@ INSTALL = (
     "set JAVA_HOME if it is not on the PATH"
 )
 CONNECT = "sc://"
+UNIX_SOCKETS = "spark.python.unix.domain.socket.enabled"  # else a task waits 40 ms for a packet
 
 
 def pyspark() -> Any:
@@ -40,6 +41,13 @@ def is_session(thing: object) -> bool:
 def is_dataframe(thing: object) -> bool:
     """Whether `thing` is a Spark DataFrame, without importing pyspark."""
     return _is_of_spark(thing, "DataFrame")
+
+
+def n_slots(session: Any) -> int | None:
+    """The number of tasks that run at a time; None with Spark Connect, which does not say."""
+    if type(session).__module__.startswith("pyspark.sql.connect."):
+        return None
+    return int(session.sparkContext.defaultParallelism)
 
 
 def _is_of_spark(thing: object, name: str) -> bool:
@@ -94,7 +102,7 @@ def _check_same(session: Any, address: str | None) -> None:
 def _new(address: str | None) -> Any:
     from pyspark.sql import SparkSession
 
-    builder = SparkSession.builder.appName("mixfold")
+    builder = SparkSession.builder.appName("mixfold").config(UNIX_SOCKETS, "true")
     if address is not None and address.startswith(CONNECT):
         try:
             return builder.remote(address).getOrCreate()
