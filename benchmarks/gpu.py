@@ -109,7 +109,7 @@ def of_engine(model: Mixture, x: torch.Tensor, covariance: str) -> float:
     made = backend.run_passes(model.params_, rows)
     assert made is not None, "no passes on the device"
     number = len(made.log_likelihood)
-    assert number, "a component was to be mended"
+    assert number, "a component was degenerate"
 
     def run() -> None:
         nonlocal made

@@ -29,7 +29,7 @@ BLOCK, LONG = 100_000, 10_000_000
 
 
 def example(covariance: str, n: int, d: int, k: int) -> tuple[Threads, MixturePosterior, Rows]:
-    """Rows of a mixture and beliefs around its parameters."""
+    """Rows of a mixture and posteriors around its parameters."""
     rng = np.random.default_rng(0)
     model = MixtureModel(Gaussian(covariance), k, d)
     params = MixtureParams(np.full(k, 1.0 / k), model.family.example(k, d, rng))

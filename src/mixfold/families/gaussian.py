@@ -290,15 +290,17 @@ class Gaussian(GaussianCapabilities):
 
     def deviations_of(self, x: Array, weight: Array) -> Array:
         normalized = weight / weight.sum()
-        spread = np.sqrt(normalized @ np.square(x - normalized @ x))
+        away = x - normalized @ x
+        spread = np.sqrt(normalized @ np.square(away, out=away))
         return np.where(spread > 0, spread, 1.0)
 
     def divergence(self, x: Array, centers: Array, weight: Array) -> Array:
         """Half the squared distance: all components share one covariance before learning."""
         scale = self.deviations_of(x, weight)
         origin = centers[0]  # subtracted, so that rows far from zero lose no digits
-        rows, scaled = (x - origin) / scale, (centers - origin) / scale
-        return squared_distances(rows, scaled)
+        rows = x - origin
+        rows /= scale
+        return squared_distances(rows, (centers - origin) / scale)
 
     def symmetric_kl(self, a: GaussianParams, b: GaussianParams) -> Array:
         """The same as the general form, without its cancellation far from zero."""

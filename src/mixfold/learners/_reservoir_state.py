@@ -87,7 +87,7 @@ def united(before: ReservoirState, states: Sequence[ReservoirState]) -> tuple[Ke
 
 
 def common_rows(before: ReservoirState, states: Sequence[ReservoirState]) -> KeptRows:
-    """The rows learned before the states parted, as far as one of them has kept them."""
+    """The rows that all states have learned as one, as far as one of them has kept them."""
     most = max(states, key=lambda state: state.kept.below)
     return nothing_kept(most.kept.below).joined(most.kept.until(before.rows))
 

@@ -12,7 +12,7 @@ from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Array, Rows
 from mixfold.core.source import block_length
 from mixfold.core.statistics import Block, Statistics
-from mixfold.families.distances import squared_distances
+from mixfold.families.distances import half_squares, squared_distances
 from mixfold.families.gaussian import Gaussian
 from mixfold.models.mixture_model import MixtureModel, MixtureParams
 
@@ -193,13 +193,16 @@ class ScaledDistances:
     def __init__(self) -> None:
         self._rows: Array | None = None
         self._scaled = self._origin = self._scale = np.empty(0)
+        self._squares: Array | None = None
 
     def __call__(self, x: Array, centers: Array, weight: Array) -> Array:
         if x is not self._rows:
             self._rows, self._origin = x, x[0]  # subtracted, so that far rows lose no digits
             self._scale = Gaussian().deviations_of(x, weight)
             self._scaled = (x - self._origin) / self._scale
-        return squared_distances(self._scaled, (centers - self._origin) / self._scale)
+            self._squares = half_squares(self._scaled)
+        scaled = (centers - self._origin) / self._scale
+        return squared_distances(self._scaled, scaled, self._squares)
 
 
 def row_order(x: Array) -> np.ndarray:

@@ -30,7 +30,7 @@ def exported(model: MixtureModel, params: Any, missing: bool, dtype: str) -> Any
         made = onnx_model(model, params, dtype, missing)
     except InvalidInputError as error:
         if repr(model.family) not in str(error):
-            raise AssertionError(f"the refusal does not name the family: {error}") from error
+            raise AssertionError(f"the error does not name the family: {error}") from error
         return None
     return InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
 
