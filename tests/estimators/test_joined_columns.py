@@ -131,3 +131,11 @@ def test_a_column_may_have_a_tied_variance() -> None:
     np.testing.assert_allclose(model.means_[:, :1], alone.means_, atol=1.0)
     variances = model.parameters_["height"]["covariances"]
     np.testing.assert_allclose(np.unique(variances), alone.covariances_.ravel(), rtol=0.1)
+
+
+@pytest.mark.parametrize(("n", "d"), [(20, 10), (50, 20), (60, 40)])
+def test_independent_columns_of_few_rows_are_not_joined(n: int, d: int) -> None:
+    x = np.random.default_rng(0).normal(size=(n + 500, d))
+    model = Mixture("auto", 2, random_state=0).fit(x[:n])
+    assert not [one for one in model.chosen_families_ if isinstance(one.column, tuple)]
+    assert model.score(x[n:]) > -1.8 * d  # the entropy is 1.42 in each column
