@@ -148,6 +148,13 @@ def test_times_of_day_in_nanoseconds_are_drawn_in_microseconds() -> None:
     assert found.cast(pa.int64()).to_pylist() == [10_666_666_580_000, None]
 
 
+def test_texts_in_the_place_of_dates_are_refused_with_a_remedy(model: Mixture) -> None:
+    remedy = "'date' has '2026-03-01', which is no date or time: give one, such as datetime.date"
+    for call in (model.conditional, model.score_one):
+        with pytest.raises(InvalidInputError, match=remedy):
+            call({"date": "2026-03-01"})
+
+
 def test_dates_are_rounded_to_days() -> None:
     found = from_days(np.array([19.4, 19.6, -0.6]), pa.date32())
     assert found.to_pylist() == [datetime.date(1970, 1, d) for d in (20, 21)] + [
