@@ -156,3 +156,18 @@ def test_columns_are_a_list_of_text() -> None:
         Mixture(columns="a").fit(FRAME)
     with pytest.raises(ValueError, match=r"no column '0'.*text"):
         Mixture(columns=["0"]).fit(pd.DataFrame(X))
+
+
+def test_columns_of_frames_may_be_whole_numbers() -> None:
+    counts = np.random.default_rng(1).poisson(3.0, size=120)
+    frame = pd.DataFrame(np.column_stack([X, counts]), columns=[7, 2, 0])
+    model = Mixture("auto", 2, overrides={0: "geometric"}, random_state=0).fit(frame)
+    assert "Geometric" in str(model.chosen_families_[-1].family)
+    by_number = Mixture("auto", 2, overrides={2: "geometric"}, random_state=0).fit(frame.to_numpy())
+    assert by_number.score(frame.to_numpy()) == pytest.approx(model.score(frame))
+    for column in frame.columns:  # NumPy's numbers
+        assert model.marginal([column]).feature_names_in_.tolist() == [str(column)]
+        given = model.conditional({column: 1.0})
+        assert str(column) not in given.feature_names_in_
+    with pytest.raises(InvalidInputError, match="column 3"):
+        model.marginal([3])

@@ -135,6 +135,26 @@ def test_numbers_outside_the_type_become_its_ends(kind: Any) -> None:
         assert 0.0 <= low < high < 1.0
 
 
+def test_times_of_day_in_nanoseconds_are_drawn_in_microseconds() -> None:
+    clock = pl.Series("clock", [datetime.time(i % 24, 3, 7, 11 * i) for i in range(90)])
+    frame = pl.DataFrame({"x": np.random.default_rng(0).normal(size=90), "clock": clock})
+    model = Mixture("auto", 1, random_state=0).fit(frame)
+    drawn, _ = model.sample(20)
+    assert all(isinstance(one, datetime.time) for one in drawn["clock"])
+    holes = frame.with_columns(clock=pl.when(pl.col("x") > 0.0).then("clock"))
+    assert model.impute(holes).schema == frame.schema
+    assert model.impute(pd.DataFrame(holes.to_dict(as_series=False))).notna().all(axis=None)
+    found = from_days(np.array([0.123456789123, np.nan]), pa.time64("ns"))
+    assert found.cast(pa.int64()).to_pylist() == [10_666_666_580_000, None]
+
+
+def test_texts_in_the_place_of_dates_are_refused_with_a_remedy(model: Mixture) -> None:
+    remedy = "'date' has '2026-03-01', which is no date or time: give one, such as datetime.date"
+    for call in (model.conditional, model.score_one):
+        with pytest.raises(InvalidInputError, match=remedy):
+            call({"date": "2026-03-01"})
+
+
 def test_dates_are_rounded_to_days() -> None:
     found = from_days(np.array([19.4, 19.6, -0.6]), pa.date32())
     assert found.to_pylist() == [datetime.date(1970, 1, d) for d in (20, 21)] + [

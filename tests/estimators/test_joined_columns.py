@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mixfold import Gaussian, Mixture
+from mixfold import Gaussian, Mixture, Product
 from mixfold.families.transformed_gaussian import TransformedGaussian
 
 
@@ -107,3 +107,35 @@ def test_the_choice_does_not_depend_on_the_order_of_columns() -> None:
 def test_few_rows_are_enough(n: int) -> None:
     model = Mixture("auto", 1, learner="em").fit(bodies(n))
     assert np.isfinite(model.score(bodies(n)))
+
+
+def test_mixtures_of_one_joined_column_are_those_of_the_whole() -> None:
+    frame = bodies()
+    model = Mixture("auto", 2, learner="em", random_state=0).fit(frame)
+    for columns in (["weight"], ["weight", "group"]):
+        others = frame.drop(columns=columns).columns
+        small, holes = model.marginal(columns), frame.copy()
+        holes[others] = None
+        expected = model.score_samples(holes)
+        np.testing.assert_allclose(small.score_samples(frame[columns]), expected)
+        assert small.partial_fit(frame[columns]).score(frame[columns]) > expected.mean()
+    given = model.conditional({"height": 170.0, "group": "a"})
+    assert np.isfinite(given.score(frame[["weight", "score"]]))
+
+
+def test_a_column_may_have_a_tied_variance() -> None:
+    rows = bodies()
+    tied = Product({"height": Gaussian("tied"), "group": "categorical"})
+    model = Mixture(tied, 2, learner="em", random_state=0).fit(rows[["height", "group"]])
+    alone = Mixture(Gaussian("tied"), 2, learner="em", random_state=0).fit(rows[["height"]])
+    np.testing.assert_allclose(model.means_[:, :1], alone.means_, atol=1.0)
+    variances = model.parameters_["height"]["covariances"]
+    np.testing.assert_allclose(np.unique(variances), alone.covariances_.ravel(), rtol=0.1)
+
+
+@pytest.mark.parametrize(("n", "d"), [(20, 10), (50, 20), (60, 40)])
+def test_independent_columns_of_few_rows_are_not_joined(n: int, d: int) -> None:
+    x = np.random.default_rng(0).normal(size=(n + 500, d))
+    model = Mixture("auto", 2, random_state=0).fit(x[:n])
+    assert not [one for one in model.chosen_families_ if isinstance(one.column, tuple)]
+    assert model.score(x[n:]) > -1.8 * d  # the entropy is 1.42 in each column

@@ -211,3 +211,16 @@ def test_families_without_scores_say_so() -> None:
 def test_unfitted_models_are_refused() -> None:
     with pytest.raises(NotFittedError):
         Mixture().standard_errors(counts())
+
+
+@pytest.mark.parametrize("seed", [0, 2])
+def test_shares_of_zeros_of_two_components_are_not_identified(seed: int) -> None:
+    """Only the weight of all zeros is, and so many of each component as are not zero."""
+    rng = np.random.default_rng(seed)
+    counts = np.where(rng.random(400) < 0.3, 0, rng.poisson(rng.choice([12.0, 3.0], 400)))
+    x = counts[:, None].astype(float)
+    learner = EM(tol=1e-13, max_iter=5000)
+    model = Mixture("zero-inflated-poisson", 2, learner=learner, random_state=0).fit(x)
+    with pytest.warns(LearningWarning, match=r"cannot tell apart weights\[0\], weights\[1\]"):
+        found = model.estimates(x)
+    assert np.isnan(found.errors[:2]).all()

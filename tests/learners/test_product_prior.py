@@ -83,6 +83,28 @@ def test_the_bound_never_falls() -> None:
     assert (np.diff(bound) > -1e-12).all()
 
 
+@pytest.mark.parametrize("share", [0.0, 0.2])
+def test_a_row_of_large_counts_counts_less(share: float) -> None:
+    rng = np.random.default_rng(0)
+    z = rng.integers(K, size=N)
+    x = rng.poisson(np.column_stack([1e5 * (1 + z), 1.0 + 3.0 * z])).astype(float)
+    x[rng.random(x.shape) < share] = np.nan
+    learner = EM(tol=0.0, max_iter=30, prior_strength=1.0)
+    settings: Any = {"learner": learner, "random_state": 0}
+    model = Mixture(Product({0: Poisson(), 1: Poisson()}), K, **settings).fit(x)
+    for j in range(2):
+        counts = x[:, j]
+        overall, found = np.nanmean(counts), model.means_[:, j]
+        worth = min(1.0, 10.0 / overall)
+        for k in range(K):
+            own = counts[(z == k) & ~np.isnan(counts)]
+            expected = (own.sum() + worth * overall) / (len(own) + worth)
+            if not share or j == 0:
+                np.testing.assert_allclose(found[k], expected, rtol=1e-3 if share else 1e-9)
+    bound = np.asarray(model.history_.bound)
+    assert (np.diff(bound) > -1e-9).all()  # log x! of large counts loses digits
+
+
 def test_a_column_that_a_component_never_has_is_distributed_as_in_all_rows() -> None:
     x = rows()
     x[:, 0] = np.where(np.arange(N) < 40, 0.0, 50.0) + np.random.default_rng(1).normal(size=N)

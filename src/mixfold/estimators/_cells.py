@@ -92,9 +92,12 @@ class Cells:
         try:
             return float(found)
         except (TypeError, ValueError):
+            kind = "not a number: give one"
+            if column in self.types:
+                kind = "no date or time: give one, such as datetime.date or numpy.datetime64"
             raise InvalidInputError(
-                f"column {column!r} has {found!r}, which is not a number: give one, or None if "
-                "the value is not known"
+                f"column {column!r} has {found!r}, which is {kind}, or None if the value is not "
+                "known"
             ) from None
 
 

@@ -18,7 +18,7 @@ from mixfold.estimators._joined_columns import Member, can_join, chosen_scales, 
 from mixfold.families.bernoulli import Bernoulli
 from mixfold.families.beta import Beta
 from mixfold.families.categorical import Categorical
-from mixfold.families.factor import Factor
+from mixfold.families.factor import Factor, Name
 from mixfold.families.gamma import Gamma
 from mixfold.families.gaussian import Gaussian
 from mixfold.families.log_normal import LogNormal
@@ -156,8 +156,8 @@ def chosen_product(
     Those in `overrides` take the place of chosen ones. With `groups`, columns that depend on one
     another may have a joint distribution.
     """
-    given = [] if overrides is None else list(overrides.factors)
     names = [one.name for one in facts]
+    given = [] if overrides is None else [_named(one, names) for one in overrides.factors]
     for factor in given:
         unknown = [name for name in factor.columns if name not in names]
         if unknown:
@@ -172,6 +172,14 @@ def chosen_product(
     given = [_with_levels(factor, facts, other) for factor in given]
     reasons = [*(choice.reason for choice in choices), *(GIVEN for _ in given)]
     return Product((*factors, *given)), tuple(reasons)
+
+
+def _named(factor: Factor, names: Sequence[Name]) -> Factor:
+    """The factor with names of columns; those of a frame whose columns are numbered are text."""
+    found = (
+        name if name in names or str(name) not in names else str(name) for name in factor.columns
+    )
+    return replace(factor, columns=tuple(found))
 
 
 def _with_group(chosen: Sequence[tuple[ColumnFacts, Choice]]) -> list[Choice]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -113,10 +114,12 @@ class Conditioning(Density):
     def _number(self, column: str | int) -> int:
         """The number of a column."""
         names = list(getattr(self, "feature_names_in_", range(self.n_features_in_)))
+        if isinstance(column, Integral) and str(column) in names:  # of a frame of numbered columns
+            column = str(column)
         if column in names:
             return names.index(column)
-        if isinstance(column, int) and 0 <= column < len(names):
-            return column
+        if isinstance(column, Integral) and 0 <= column < len(names):
+            return int(column)
         raise InvalidInputError(
             f"column {column!r} is none of the model's: they are {', '.join(map(repr, names))}"
         )

@@ -106,7 +106,11 @@ class _Trial:
     ) -> tuple[float, Array]:
         """The likelihood less the penalty, and responsibilities."""
         family = self._family(scales, covariance)
-        return fitted_likelihood(family, self.x, first, steps, family.log_density)
+        score, r = fitted_likelihood(family, self.x, first, steps, family.log_density)
+        width = sum(scale != "own" for scale in scales) if covariance == "full" else 0
+        if r.sum(axis=0).min() <= width:  # of so few rows the likelihood has no bound
+            score = -np.inf
+        return score, r
 
     def _family(self, scales: Sequence[Scale], covariance: str) -> Family:
         group = [j for j, scale in enumerate(scales) if scale != "own"]

@@ -4,9 +4,12 @@ A prior is worth some rows in every component. Those of Gaussians have the compo
 a covariance in proportion to that of all rows, and a joint distribution of several columns has as
 many times more of them as it has columns. Those of other exponential families are distributed as
 the column is in all rows, so that a component that has no row in which a column is observed has the
-column's overall distribution. The logarithm of the density of a prior is minus the number of rows
-times the Kullback-Leibler divergence of a component from the prior's distribution. Other families
-have none.
+column's overall distribution. A row of counts with mean m says as much about the logarithm of the
+mean as m rows of ones, so that above LARGE_COUNT a row counts in inverse proportion to its mean;
+otherwise it would pull the components of large counts far from their rows.
+
+The logarithm of the density of a prior is minus the number of rows times the Kullback-Leibler
+divergence of a component from the prior's distribution. Other families have none.
 """
 
 from __future__ import annotations
@@ -22,7 +25,11 @@ from mixfold.core.statistics import Block, Blocks, outer_like
 from mixfold.core.value import replace
 from mixfold.families.column_groups import Group, ProductParams
 from mixfold.families.gaussian import Gaussian
+from mixfold.families.mean_params import MeanParams
+from mixfold.families.poisson import Poisson
 from mixfold.families.transformed_gaussian import TransformedGaussian
+
+LARGE_COUNT = 10.0  # the mean of counts up to which the prior has a whole row of them
 
 
 class Grouped(Protocol):
@@ -78,6 +85,8 @@ def _shrunk(family: Family, blocks: Blocks, prior: Any, rows: float) -> Blocks:
         return gaussian.shrunk(blocks, prior, rows * _times(gaussian, prior))
     assert known is not None
     more = known.expected(prior, np.ones(len(blocks[0].weight)))
+    if isinstance(known, Poisson):
+        return (_with_counts(blocks[0], more[0], rows * _worth(prior)),)
     return tuple(
         block + replace(other, weight=np.full_like(block.weight, rows))
         for block, other in zip(blocks, more, strict=True)
@@ -91,9 +100,25 @@ def _divergence(family: Family, prior: Any, params: Any) -> Array | float:
     if gaussian is not None:
         return _times(gaussian, prior) * gaussian.prior_divergence(prior, params)
     assert known is not None
+    if isinstance(known, Poisson):
+        m, rate = prior.means, params.means
+        return np.asarray((m * np.log(m / rate) - m + rate) @ _worth(prior))
     own, eta = known.to_natural(prior), known.to_natural(params)
     rise = known.log_normalizer(eta) - known.log_normalizer(own)
     return np.asarray(((own - eta) * known.mean(prior)).sum(axis=1) + rise)
+
+
+def _worth(prior: MeanParams) -> Array:
+    """How many rows the prior has in every column of counts for one of other families, (d,)."""
+    return np.asarray(LARGE_COUNT / np.maximum(prior.means[0], LARGE_COUNT))
+
+
+def _with_counts(block: Block, other: Block, rows: Array) -> Block:
+    """A block of counts and rows of another, whose number differs among the columns."""
+    by_cell = block.weight.ndim == 2
+    weight = block.weight if by_cell else block.weight[:, None]
+    mean = block.mean + rows / (weight + rows) * (other.mean - block.mean)
+    return Block.of_means(block.weight + (rows if by_cell else rows.max()), mean)
 
 
 def _times(gaussian: Gaussian, prior: Any) -> int:

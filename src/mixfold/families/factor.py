@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.family import Family
@@ -85,3 +87,10 @@ def factors_of(columns: Any, given: Any) -> Iterator[Factor]:
     else:
         for i, name in enumerate(names):
             yield Factor((name,), apart.of_columns([i]))
+
+
+def columns_in_order(factors: Sequence[Factor]) -> list[Name]:
+    """The columns of all factors, in the order of the rows if it is known."""
+    columns = [name for factor in factors for name in factor.columns]
+    places = [place for factor in factors for place in factor.positions or ()]
+    return [columns[i] for i in np.argsort(places)] if places else columns

@@ -32,7 +32,7 @@ from mixfold.families.column_groups import (
     groups_of,
     weight_columns,
 )
-from mixfold.families.factor import Factor, Name, Placed, factors_of
+from mixfold.families.factor import Factor, Name, Placed, columns_in_order, factors_of
 from mixfold.families.gaussian import Gaussian
 from mixfold.families.poisson import Poisson
 
@@ -110,8 +110,8 @@ class Product(GroupPriors, Family[ProductParams]):
 
     @property
     def names(self) -> list[str] | None:
-        """The names of the columns; None if some have none."""
-        found = [name for factor in self.factors for name in factor.columns]
+        """The names of the columns, in the order of the rows if it is known; None without names."""
+        found = columns_in_order(self.factors)
         return None if any(isinstance(name, int) for name in found) else list(map(str, found))
 
     def bound(self, names: Sequence[Any] | None) -> Product:

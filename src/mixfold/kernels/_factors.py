@@ -132,13 +132,12 @@ def factors_of(group: Group, term: KernelTerm) -> list[Factor]:
     missing = isinstance(group.family, ObservedColumns)
     known = group.family.complete if isinstance(group.family, ObservedColumns) else group.family
     apart = separable(known)
+    each = term.parameters.shape[1] if apart is None else term.parameters.shape[1] // n
+    size = {"normal": 1, "linear": each - 1, "levels": each}[term.kind]
     if apart is None:
-        size = term.parameters.shape[1] - 1
         positions = np.arange(first + 1, group.sums.stop)
         fixed = (term.kind, term.transformed, term.base_measure, size, False)
         return [Factor(known, group.places, *fixed, positions)]
-    each = term.parameters.shape[1] // n
-    size = {"normal": 1, "linear": each - 1, "levels": each}[term.kind]
     columns = apart.columns_of_statistics(n)
     if missing:
         columns = np.concatenate([np.arange(n), columns])

@@ -17,7 +17,7 @@ from mixfold.models.information import InformationSums, MixtureScores
 from mixfold.models.mixture_model import MixtureParams
 
 KINDS = ("observed", "empirical", "sandwich")
-LEAST_SHARE = 1e-9  # of the information that rows would have if their components were known
+LEAST_SHARE = 1e-7  # of the information that rows would have if their components were known
 TOUCHED = 1e-3  # the share of a parameter's own direction that is not identified
 
 

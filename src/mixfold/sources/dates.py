@@ -65,9 +65,12 @@ def temporal_type(text: str) -> Any:
 def from_days(found: np.ndarray, kind: Any) -> Any:
     """An Arrow array of dates or times, rounded to the unit of the type; NaN are nulls.
 
-    Dates are within the years 1 to 9999, and times of day within a day.
+    Dates are within the years 1 to 9999, and times of day within a day. Times of day in nanoseconds
+    are rounded to microseconds, which Python's have.
     """
     pa, missing = arrow(), np.isnan(found)
+    if kind == pa.time64("ns"):
+        return from_days(found, pa.time64("us")).cast(kind)
     whole = pa.types.is_date(kind)
     each = 1.0 if whole else TICKS[kind.unit] * SECONDS
     low, high = (0.0, 1.0 - 1.0 / each) if pa.types.is_time(kind) else (FIRST, LAST)
