@@ -132,9 +132,11 @@ def _open(
         return _open_typed(estimator, data, sample_weight, columns, reset, cells)
     if is_source(data):
         if sample_weight is not None and not isinstance(sample_weight, str):
+            kind = type(sample_weight).__name__
             raise InvalidInputError(
-                "sample_weight for files and streams is the name of a column, "
-                f"not a {type(sample_weight).__name__}"
+                f"sample_weight is {'an' if kind[0] in 'aA' else 'a'} {kind}: the weights of "
+                "files, streams and Dask collections are a column of them, so give the name of "
+                "the column; dask.dataframe.from_dask_array(X, columns=names) makes an array a table"
             )
         known = None if reset else getattr(estimator, "feature_names_in_", None)
         names = columns if columns is not None or known is None else list(known)
