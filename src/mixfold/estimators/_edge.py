@@ -134,9 +134,9 @@ def _open(
         if sample_weight is not None and not isinstance(sample_weight, str):
             kind = type(sample_weight).__name__
             raise InvalidInputError(
-                f"sample_weight is {'an' if kind[0] in 'aA' else 'a'} {kind}: the weights of "
-                "files, streams and Dask collections are a column of them, so give the name of "
-                "the column; dask.dataframe.from_dask_array(X, columns=names) makes an array a table"
+                "sample_weight for files, streams and Dask collections is the name of a column, "
+                f"not of type {kind}: add such a column; dask.dataframe.from_dask_array(X, "
+                "columns=names) makes a table of a Dask array"
             )
         known = None if reset else getattr(estimator, "feature_names_in_", None)
         names = columns if columns is not None or known is None else list(known)
