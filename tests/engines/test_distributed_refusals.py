@@ -56,6 +56,13 @@ def test_partitions_that_are_empty() -> None:
     assert online.n_seen_ == 300
 
 
+def test_weights_of_an_array_say_how_they_are_given() -> None:
+    for weight in (da.ones(len(X)), np.ones(len(X))):
+        words = "sample_weight for .* is the name of a column, .*from_dask_array"
+        with pytest.raises(InvalidInputError, match=words):
+            mixture(cluster="serial").fit(da.from_array(X), sample_weight=weight)
+
+
 def test_partitions_with_other_columns(address: str) -> None:
     other = FRAME.rename(columns={"b": "c"})
     model = mixture(cluster="serial").fit(FRAME)

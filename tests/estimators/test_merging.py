@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 import mixfold
-from mixfold import GaussianMixture, Mixture
+from mixfold import AnnealedSGD, GaussianMixture, Mixture
 from mixfold.cli.main import main
 from mixfold.core.capabilities import LatentFactors
 from mixfold.core.errors import InvalidInputError
@@ -161,6 +161,37 @@ def test_an_original_and_its_copy(copier: Any) -> None:
     model.partial_fit(X[1000:1500])
     other.partial_fit(X[1500:])
     assert mixfold.merge([model, other]).n_seen_ == 3000
+
+
+@pytest.mark.parametrize("learner", ["online-em", "moment-matching", MiniBatchEM(batch_size=64)])
+def test_an_original_that_learned_nothing_more_adds_nothing(learner: Any) -> None:
+    model = mixture(learner=learner).partial_fit(X[:1000])
+    sites = [copy.deepcopy(model).partial_fit(rows) for rows in (X[1000:2000], X[2000:])]
+    merged, expected = mixfold.merge([model, *sites]), mixfold.merge(sites)
+    assert (merged.n_seen_, merged.n_rows_) == (3000, 3000)
+    near(merged, expected, 1e-9)
+
+
+@pytest.mark.parametrize("learner", ["auto", "split-merge-em"])
+def test_sites_that_save_after_as_many_rows_keep_what_they_learned(learner: str) -> None:
+    """What a site has learned when it is saved is not what another one of as many rows has."""
+    base = mixture(learner=learner, init="auto").partial_fit(X[:500])
+    sites = [copy.deepcopy(base).partial_fit(rows) for rows in (X[500:1000], X[1000:1500])]
+    sites = [copy.deepcopy(site) for site in sites]
+    for site, rows in zip(sites, (X[1500:2000], X[2000:2500]), strict=True):
+        site.partial_fit(rows)
+    merged = mixfold.merge(sites)
+    assert (merged.n_seen_, merged.n_rows_) == (2500, 2500)
+    near(merged, copy.deepcopy(base).partial_fit(X[500:2500]), 0.05)
+
+
+def test_averaged_copies_count_what_they_share_once() -> None:
+    learner = AnnealedSGD(scale=True)
+    base = Mixture(Gaussian("diag"), 4, learner=learner, random_state=0).fit(X[:1000])
+    sites = [copy.deepcopy(base).partial_fit(rows) for rows in (X[1000:2000], X[2000:])]
+    merged = mixfold.merge(sites)
+    assert merged.n_rows_ == 3000
+    assert merged.n_seen_ == base.n_seen_ + 2000
 
 
 def test_a_site_that_saves_and_loads_stays_in_the_family(tmp_path: Path) -> None:

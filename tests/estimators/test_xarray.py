@@ -159,6 +159,23 @@ def test_the_estimators_of_scikit_learn() -> None:
     assert model.predict(SEA).dims == ("time", "lat", "lon")
 
 
+def test_one_point_has_one_result() -> None:
+    model, point = fitted(SEA), {"time": 0, "lat": 0, "lon": 0}
+    for data in (SEA, SEA.chunk(CHUNKS)):
+        found = model.predict(data.isel(point)), model.predict_proba(data.isel(point))
+        assert (found[0].dims, found[1].dims) == ((), ("component",))
+        assert int(found[0]) == int(model.predict(data)[0, 0, 0])
+    assert np.isnan(model.score_samples(SEA.isel(time=0, lat=1, lon=2)))
+
+
+def test_a_dimension_of_rows_called_component() -> None:
+    data = SEA.rename(time="component")
+    model = fitted(SEA)
+    assert model.predict(data).dims == ("component", "lat", "lon")
+    with pytest.raises(InvalidInputError, match=r"X has a dimension 'component'.*X.rename"):
+        model.predict_proba(data)
+
+
 def test_what_cannot_be_rows() -> None:
     with pytest.raises(InvalidInputError, match=r"dimensions time, lat, lon: one of them must"):
         Mixture().fit(SEA["salinity"])

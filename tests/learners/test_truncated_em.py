@@ -389,7 +389,7 @@ def test_backends_without_the_search_say_so() -> None:
         def capability(self, kind: Any) -> None:
             return None
 
-    with pytest.raises(InvalidInputError, match="Plain has no PartMapper"):
+    with pytest.raises(InvalidInputError, match="on the CPU, and not by Plain: use engine='cpu'"):
         FewComponents(Plain(), None, Few(1, 1, 1))  # type: ignore[arg-type]
 
 

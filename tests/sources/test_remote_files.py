@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -69,6 +70,29 @@ def test_files_of_this_machine_have_addresses_too(tmp_path: Path) -> None:
     FRAME.to_parquet(tmp_path / "x.parquet", index=False)
     source = open_source(f"file://{tmp_path}/x.parquet", ["b"])
     np.testing.assert_array_equal(join(list(source.blocks())).x, X[:, 1:])
+
+
+ODD = ["a#1.csv", "a?b.csv", "a b.csv", "x[1].csv", "\u00fc.csv", "100%.csv"]
+
+
+def test_names_with_marks_of_addresses(memory: str) -> None:
+    """A folder has all of its files, whatever their names are."""
+    for name in ODD:
+        fsspec.filesystem("memory").pipe(f"/bucket/odd/{name}", b"a,b\n1,2\n3,5\n")
+        assert open_source(f"{memory}/odd/{name}").d == 2
+    assert [file.name for file in expand(f"{memory}/odd")] == sorted(ODD)
+    http = RemoteFile("http://server/x.csv?key=1", "http://server/x.csv?key=1")
+    assert http.name == "x.csv"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="? is in no name there")
+def test_names_with_marks_of_addresses_on_this_machine(tmp_path: Path) -> None:
+    for name in ODD:
+        (tmp_path / name).write_text("a,b\n1,2\n3,5\n")
+        assert open_source(f"file://{tmp_path}/{name}").d == 2
+    found = expand(f"file://{tmp_path}/[ax]*.csv")
+    assert (len(found), str(found[0])) == (4, f"file://{tmp_path}/a b.csv")
+    assert open_source(f"file://{tmp_path}/a%20b.csv").d == 2
 
 
 def test_folders_and_patterns(memory: str) -> None:

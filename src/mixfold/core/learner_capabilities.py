@@ -32,6 +32,15 @@ class Mergeable(Capability, Protocol[StateT]):
 
 
 @runtime_checkable
+class StateOfRows(Protocol):
+    """The state of a learner that keeps rows, which states for merging lack."""
+
+    def same_rows(self, states: Sequence[Any]) -> bool:
+        """Whether all states have kept the same rows of those that this one had learned."""
+        ...
+
+
+@runtime_checkable
 class MonitorsDrift(Capability, Protocol[StateT]):
     """A learner that monitors windows of rows while another one learns them."""
 

@@ -132,9 +132,11 @@ def _open(
         return _open_typed(estimator, data, sample_weight, columns, reset, cells)
     if is_source(data):
         if sample_weight is not None and not isinstance(sample_weight, str):
+            kind = type(sample_weight).__name__
             raise InvalidInputError(
-                "sample_weight for files and streams is the name of a column, "
-                f"not a {type(sample_weight).__name__}"
+                "sample_weight for files, streams and Dask collections is the name of a column, "
+                f"not of type {kind}: add such a column; dask.dataframe.from_dask_array(X, "
+                "columns=names) makes a table of a Dask array"
             )
         known = None if reset else getattr(estimator, "feature_names_in_", None)
         names = columns if columns is not None or known is None else list(known)

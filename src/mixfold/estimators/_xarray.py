@@ -85,6 +85,11 @@ class XArray:
             made, labels = (dimension,), None
         else:
             made, labels = (COMPONENT,), range(len(result.names))
+            if COMPONENT in array.dims:
+                raise InvalidInputError(
+                    f"X has a dimension {COMPONENT!r}, which is the name of that of the "
+                    f"components in results: use X.rename({COMPONENT}='another name')"
+                )
         return self._in_place(array, cells, made, labels, result)
 
     def _in_place(
@@ -118,7 +123,7 @@ class XArray:
                 _check_numbers(variable, one)
             data = self.data.to_dataarray(name)
         data = data.transpose(..., name)
-        return data.chunk({name: -1}) if self.is_lazy else data
+        return data.chunk({name: -1}) if data.chunks else data
 
     def _names(self) -> list[str] | None:
         """The names of the columns: variables, or labels of their dimension that are text."""
@@ -160,7 +165,7 @@ class OnCells:
         known = _known(x)
         if known.any():
             found[known] = self.work(self._named(x[known]))
-        return found.reshape(*array.shape[:-1], *width)
+        return found.reshape((*array.shape[:-1], *width))
 
     def _named(self, x: Any) -> Any:
         if self.names is None:

@@ -12,7 +12,7 @@ from mixfold.backends.threads import Threads
 from mixfold.core.capabilities import LatentFactors
 from mixfold.core.data_limits import LimitsFromData, without_limits
 from mixfold.core.errors import InvalidInputError
-from mixfold.core.learner_capabilities import Mergeable, row_keeping
+from mixfold.core.learner_capabilities import Mergeable, StateOfRows, row_keeping
 from mixfold.core.statistics import Statistics
 from mixfold.core.value import digest, equal, field_names
 from mixfold.estimators._cells import cells_of
@@ -46,7 +46,7 @@ def merge(models: Sequence[Any], align: bool = False) -> Any:
     [55.0, 80.0]
     """
     models, learned = _checked(models)
-    learned = _with_common_limits(learned)
+    learned = _with_common_limits(_without_originals(learned))
     together = _aligned(learned) if align else _of_one_lineage(learned)
     merged = type(models[0])(**models[0].get_params(deep=False))
     merged.n_features_in_ = models[0].n_features_in_
@@ -164,12 +164,38 @@ def _common(learned: Sequence[Learned], key: Callable[[Learned, Any], Any]) -> S
     lineages = [{digest(key(one, a.state)): a for a in one.stream.snapshots} for one in learned]
     for name in reversed(lineages[0]):
         if all(name in lineage for lineage in lineages):
-            return lineages[0][name]
+            found = lineages[0][name]
+            if _same_rows(found, learned):
+                return found
     raise InvalidInputError(
         "the models have no common state: they did not start from the same parameters, so it is "
         "not known which components correspond; give all of them the same init, such as "
         "one model or its params_, or merge with align=True"
     )
+
+
+def _same_rows(before: Snapshot, learned: Sequence[Learned]) -> bool:
+    """Whether the rows that models have kept from before a snapshot, which lacks them, agree."""
+    if not isinstance(before.state, StateOfRows):
+        return True
+    states = [one.stream.state for one in learned]
+    kind = type(before.state)
+    return all(isinstance(state, kind) for state in states) and before.state.same_rows(states)
+
+
+def _without_originals(learned: Sequence[Learned]) -> list[Learned]:
+    """The models but those from which others have continued, and which have learned no more."""
+    return [one for one in learned if not any(_continues(other, one) for other in learned)]
+
+
+def _continues(other: Learned, one: Learned) -> bool:
+    """Whether a model began as another one is now, so that it has learned all of its rows."""
+    for now in one.present() if other is not one else ():
+        name = digest(now)
+        for found in other.stream.snapshots:
+            if found.n_seen == now.n_seen and digest(found) == name:
+                return _same_rows(found, [one, other])
+    return False
 
 
 def _aligned(learned: Sequence[Learned]) -> Learned:
@@ -204,12 +230,13 @@ def _averaged(
     for one, statistics in zip(learned[1:], expected[1:], strict=True):
         total = total + statistics * one.n_rows
     params, _ = first.model.maximize(total.normalized())
+    seen, rows = (base.n_seen, base.n_rows) if base else (0, 0)
     return replace(
         first,
         stream=Stream(None, None, [base] if base else []),
         params=params,
-        n_seen=sum(one.n_seen for one in learned),
-        n_rows=sum(one.n_rows for one in learned),
+        n_seen=seen + sum(one.n_seen - seen for one in learned),
+        n_rows=rows + sum(one.n_rows - rows for one in learned),
         history=no_history(),
         converged=all(one.converged for one in learned),
         n_degenerate=count_degenerate(first.model, params),

@@ -108,7 +108,13 @@ class FewComponents:
 
     def __init__(self, backend: Backend, params: Params, few: Few) -> None:
         self.few, self.k, self.tile = few, backend.model.k, backend.tile
-        self.map = required(backend, PartMapper).map
+        mapper = backend.capability(PartMapper)
+        if mapper is None:
+            raise InvalidInputError(
+                "the components of rows are searched on the CPU, and not by "
+                f"{type(backend).__name__}: use engine='cpu', or learner 'em' or 'mini-batch-em'"
+            )
+        self.map = mapper.map
         form = required(backend, CandidateKernel).candidates(params)
         if form is None:
             raise InvalidInputError(f"{backend.model!r} has no densities of single components")

@@ -121,6 +121,10 @@ class KeptRows:
         """The rows before a number."""
         return [block.where(block.numbers < number) for block in self.blocks]
 
+    def among(self, number: int, below: float) -> KeptBlock:
+        """The rows before a number whose keys are below a threshold."""
+        return _joined([block.where(block.keys < below) for block in self.until(number)])
+
     def between(self, start: int, stop: int) -> list[Rows]:
         """Kept rows start..stop-1 of the sample."""
         found, first = [], 0
@@ -158,6 +162,15 @@ class KeptRows:
 def nothing_kept(below: float = 1.0) -> KeptRows:
     """An empty sample."""
     return KeptRows((), below)
+
+
+def same_rows(one: KeptBlock, other: KeptBlock) -> bool:
+    """Whether two blocks have the same rows with the same weights and numbers."""
+    return (
+        np.array_equal(one.numbers, other.numbers)
+        and np.array_equal(one.rows.x, other.rows.x, equal_nan=True)
+        and np.array_equal(one.rows.weights(), other.rows.weights())
+    )
 
 
 def power_of_two(n: int) -> int:

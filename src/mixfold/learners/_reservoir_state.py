@@ -12,7 +12,7 @@ from mixfold.core.statistics import Statistics
 from mixfold.core.value import replace, value
 from mixfold.learners._gathering import Gathered
 from mixfold.learners._kept_estimates import KeptFit, check_family
-from mixfold.learners._kept_rows import KeptRows, nothing_kept
+from mixfold.learners._kept_rows import KeptRows, nothing_kept, same_rows
 from mixfold.models.mixture_model import MixtureParams
 
 LEAST_KEPT = 512  # rows, whatever the memory
@@ -62,6 +62,12 @@ class ReservoirState:
         latest = [block.renumbered(-first) for block in self.kept.since(first)]
         kept = nothing_kept(self.kept.below).joined(latest)
         return replace(self, kept=kept, rows=self.rows - first, fit=None)
+
+    def same_rows(self, states: Sequence[ReservoirState]) -> bool:
+        """Whether all states have kept the same rows of those that this one had learned."""
+        below = min(state.kept.below for state in states)
+        first, *others = (state.kept.among(self.rows, below) for state in states)
+        return all(same_rows(first, other) for other in others)
 
     @property
     def weight(self) -> float:

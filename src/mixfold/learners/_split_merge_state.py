@@ -42,6 +42,10 @@ class SplitMergeState:
         """Parameters of the last decision."""
         return self.inner.params
 
+    def same_rows(self, states: Sequence[SplitMergeState]) -> bool:
+        """Whether all states have kept the same rows of those that this one had learned."""
+        return self.inner.same_rows([state.inner for state in states])
+
     @property
     def n_degenerate(self) -> int:
         """The number of degenerate components."""

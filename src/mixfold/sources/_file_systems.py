@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
+from urllib.parse import quote
 
 from mixfold.core.errors import SourceError
 from mixfold.sources._retries import remedy
@@ -25,6 +26,7 @@ PACKAGES = {
     "sftp": "paramiko",
 }
 IN_ADDRESS = re.compile(r"\?\w+=")  # settings of Arrow in an address
+UNENCODED = re.compile(r"%(?![0-9a-fA-F]{2})")  # signs of percent that encode nothing
 S3_OPTIONS = {
     "key": "access_key",
     "secret": "secret_key",
@@ -66,7 +68,7 @@ def file_system(address: str, options: Options = NO_OPTIONS) -> tuple[Any, str]:
         if protocol == "file":
             from pyarrow import fs
 
-            system, path = fs.FileSystem.from_uri(address)
+            system, path = fs.FileSystem.from_uri(_quoted(address))
             return system, str(path)
         return _through_fsspec(address, options)
     except ImportError as error:
@@ -85,6 +87,12 @@ def file_system(address: str, options: Options = NO_OPTIONS) -> tuple[Any, str]:
         raise
     except Exception as error:
         raise unreachable(address, error) from error
+
+
+def _quoted(address: str) -> str:
+    """The address of a local file or a pattern, as Arrow parses it: spaces and [#? are encoded."""
+    protocol, path = address.split("://", 1)
+    return f"{protocol}://{quote(UNENCODED.sub('%25', path), safe='/:%')}"
 
 
 def _through_fsspec(address: str, options: Options) -> tuple[Any, str]:

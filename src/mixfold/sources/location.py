@@ -47,13 +47,14 @@ class RemoteFile:
     def __str__(self) -> str:
         protocol, rest = self.address.split("://", 1)
         if self.path != file_system(self.address, self.options)[1]:
-            rest = self.path.lstrip("/")
+            rest = self.path if protocol == "file" else self.path.lstrip("/")
         return f"{protocol}://{rest.rpartition('@')[2] if '@' in rest.split('/')[0] else rest}"
 
     @property
     def name(self) -> str:
-        """The last part of the path."""
-        return urlsplit(self.path).path.rstrip("/").rpartition("/")[2]
+        """The last part of the path, which is a whole address on web servers."""
+        path = urlsplit(self.path).path if is_address(self.path) else self.path
+        return path.rstrip("/").rpartition("/")[2]
 
     def absolute(self) -> RemoteFile:
         """The file itself: addresses are absolute."""
