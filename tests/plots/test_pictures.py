@@ -12,6 +12,7 @@ import pytest
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Ellipse
+from matplotlib.text import Text
 from scipy.stats import norm
 
 from mixfold import Categorical, Gaussian, Mixture, Product, datasets
@@ -154,6 +155,25 @@ def test_a_mixed_table_has_a_panel_for_each_column() -> None:
     assert [tick.get_text() for tick in panels["kind"].get_xticklabels()] == ["a", "b", "c"]
     days = panels["day"].xaxis.get_major_formatter().format_ticks([20513.0])  # in days since 1970
     assert days != ["20513"]
+
+
+def test_dollars_in_names_are_no_formulas() -> None:
+    rng = np.random.default_rng(0)
+    names = ["from $ to $", "$x^$"]
+    rows = pd.DataFrame(rng.normal(size=(60, 2)), columns=names)
+    pair = Mixture(random_state=0).fit(rows)
+    mixed = Mixture("auto", random_state=0).fit(rows.assign(pay=["$0^ to $9", "$9 to $99"] * 30))
+    for panels in (
+        pair.plot(rows, kind="ellipses"),
+        pair.plot(rows, kind="profiles"),
+        mixed.plot(rows.assign(pay="$9 to $99")),
+    ):
+        figure = np.ravel(panels)[0].figure
+        figure.canvas.draw()
+        shown = [text for text in figure.findobj(Text) if "$" in text.get_text()]
+        assert shown
+        assert not any(text.get_parse_math() for text in shown)
+        plt.close(figure)
 
 
 def test_many_levels_are_a_table_of_colours() -> None:

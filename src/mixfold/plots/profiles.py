@@ -133,6 +133,6 @@ def _name_columns(axes: Any, names: list[str]) -> None:
     if len(names) > 20:
         turned = {"rotation": 90}
     shown = [shortened(name, 18) for name in names]
-    axes.set_xticks(np.arange(len(names)), shown, fontsize="small", **turned)
+    axes.set_xticks(np.arange(len(names)), shown, fontsize="small", parse_math=False, **turned)
     axes.grid(axis="x", color="#EEEEEE")
     axes.set_axisbelow(True)
