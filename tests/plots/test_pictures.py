@@ -9,6 +9,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Ellipse
@@ -265,6 +266,17 @@ def test_profiles_are_standardized_means() -> None:
     assert len(drawn.get_xticklabels()) == 9
     alone = line_of(model.plot(ax=axes()), "0")[1]  # the mixture has nearly the moments of the rows
     np.testing.assert_allclose(alone, line_of(drawn, "0")[1], atol=0.02)
+
+
+def test_profiles_of_rows_with_missing_cells_have_deviations() -> None:
+    x = np.random.default_rng(0).normal(size=(400, 9)) * np.arange(1, 10) + 5.0
+    x[::2] += 20.0
+    x[::5, 3] = np.nan
+    model = Mixture(Gaussian("diag"), 2, random_state=0).fit(x)
+    drawn, alone = model.plot(x, axes()), model.plot(ax=axes())
+    np.testing.assert_allclose(line_of(alone, "0")[1], line_of(drawn, "0")[1], atol=0.02)
+    bands = [one for one in drawn.collections if isinstance(one, PolyCollection)]
+    assert len(bands) == 2
 
 
 def test_images_are_means_in_the_shape_of_rows() -> None:

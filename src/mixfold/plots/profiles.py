@@ -77,7 +77,7 @@ def component_means(fitted: FittedMixture) -> tuple[Array, list[int]]:
 
 
 def _deviations(fitted: FittedMixture) -> Array | None:
-    family = fitted.model.family
+    family = fitted.family
     if isinstance(family, StandardDeviations):
         return family.standard_deviations(fitted.params.components)
     return None
