@@ -89,6 +89,13 @@ def test_an_alarm_says_which_columns_made_it() -> None:
     assert str(alarm).startswith("row 3000: score ")
 
 
+def test_an_alarm_of_a_huge_value_is_one_short_line() -> None:
+    found = detector().partial_fit(rows(1000)).process_one([1e40, 0.0, 0.0])
+    assert found is not None
+    assert "e+" in str(found)
+    assert len(str(found)) < 100
+
+
 def test_rows_that_are_all_the_same_have_a_threshold() -> None:
     with pytest.warns(DegenerateComponentsWarning):
         fitted = AnomalyDetector(false_alarm_rate=0.01).fit(np.ones((100, 2)))
