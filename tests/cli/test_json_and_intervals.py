@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,18 @@ def test_fit_and_inspect(run: Run) -> None:
     assert inspected["columns"] == ["eruptions", "waiting"]
     assert inspected["n_parameters"] == 11
     assert "intervals" not in inspected
+
+
+def test_models_of_rows_with_missing_cells_have_spreads(run: Run, tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=(200, 2))
+    x[::5, 1] = np.nan
+    np.save(tmp_path / "gaps.npy", x)
+    fit = found(run, "fit", "gaps.npy", "-k", "1", "-o", "m.mixfold")
+    (one,) = fit["components"]
+    covariance = mixfold.load("m.mixfold").covariances_[0]
+    _, second = one["columns"].values()
+    assert second["standard_deviation"] == pytest.approx(np.sqrt(covariance[1, 1]))
+    assert "±" in run("inspect", "m.mixfold")[1]
 
 
 def test_tables_of_mixed_columns(run: Run) -> None:

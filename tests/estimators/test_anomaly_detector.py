@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from mixfold.core.value import replace
 from mixfold.errors import (
     DegenerateComponentsWarning,
     InvalidInputError,
+    LearningWarning,
     MissingExtraError,
     ModelFileError,
 )
@@ -87,6 +89,13 @@ def test_an_alarm_says_which_columns_made_it() -> None:
     assert str(alarm).startswith("row 3000: score ")
 
 
+def test_an_alarm_of_a_huge_value_is_one_short_line() -> None:
+    found = detector().partial_fit(rows(1000)).process_one([1e40, 0.0, 0.0])
+    assert found is not None
+    assert "e+" in str(found)
+    assert len(str(found)) < 100
+
+
 def test_rows_that_are_all_the_same_have_a_threshold() -> None:
     with pytest.warns(DegenerateComponentsWarning):
         fitted = AnomalyDetector(false_alarm_rate=0.01).fit(np.ones((100, 2)))
@@ -137,6 +146,40 @@ def test_a_row_that_lacks_columns_is_learned_and_its_columns_are_named(family: s
     before = found.estimator_.n_rows_
     assert found.process_one({"b": 0.1, "c": 0.1}) is None
     assert found.estimator_.n_rows_ == before + 1
+
+
+@pytest.mark.parametrize("as_table", [False, True])
+def test_new_columns_of_a_scored_stream_are_refused_or_ignored_aloud(as_table: bool) -> None:
+    x = pd.DataFrame(rows(600), columns=["a", "b", "c"])
+    row = {"a": 0.0, "b": 0.0, "c": 0.0, "later": 1.0}
+
+    def learn(found: AnomalyDetector) -> None:
+        found.partial_fit(pd.DataFrame([row])) if as_table else found.learn_one(row)
+
+    mixture = Mixture(n_components=2, new_columns="learn", random_state=0)
+    strict = AnomalyDetector(mixture).partial_fit(x)
+    with pytest.raises(InvalidInputError, match=r"\['later'\].* no row is scored yet.*columns="):
+        learn(strict)
+    assert strict.estimator_.n_rows_ == 600
+    ignoring = AnomalyDetector(mixture.set_params(new_columns="ignore")).partial_fit(x)
+    with pytest.warns(LearningWarning, match=r"ignored: \['later'\]"):
+        learn(ignoring)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        learn(ignoring)
+    assert ignoring.estimator_.n_rows_ == 602
+
+
+@pytest.mark.filterwarnings("ignore::mixfold.errors.DegenerateComponentsWarning")
+def test_new_columns_are_learned_before_rows_are_scored() -> None:
+    x = pd.DataFrame(rows(400), columns=["a", "b", "c"])
+    mixture = Mixture(n_components=2, new_columns="learn", random_state=0)
+    blocks, single = AnomalyDetector(mixture), AnomalyDetector(mixture)
+    blocks.partial_fit(x[["a", "b"]][:100]).partial_fit(x[100:])
+    for i, row in enumerate(x.to_dict("records")):
+        single.learn_one(row if i >= 100 else {"a": row["a"], "b": row["b"]})
+    assert [*blocks.feature_names_in_] == [*single.feature_names_in_] == ["a", "b", "c"]
+    assert blocks.score_one(x.iloc[0].to_dict()) == single.score_one(x.iloc[0].to_dict())
 
 
 def test_the_score_is_that_before_the_row_is_learned() -> None:
@@ -349,6 +392,8 @@ def test_without_a_fit_errors_say_so() -> None:
     for name in ("threshold_", "estimator_", "n_features_in_", "labels_"):
         with pytest.raises(AttributeError, match=name):
             getattr(AnomalyDetector(), name)
+    with pytest.raises(AttributeError, match="call fit first"):
+        _ = AnomalyDetector().threshold_
     for call in ("predict", "score_samples", "explain_one"):
         with pytest.raises(NotFittedError):
             getattr(AnomalyDetector(), call)(rows(3))

@@ -60,7 +60,7 @@ def test_levels_of_ties_are_finite() -> None:
     np.testing.assert_allclose(levels(digest, [0.1, 1e-5]), 7.0)
     zeros = ScoreDigest()
     zeros.update(np.zeros(5000))
-    np.testing.assert_allclose(levels(zeros, [0.1, 1e-5]), 0.0, atol=1e-300)
+    np.testing.assert_allclose(levels(zeros, [0.1, 1e-5]), 0.0, atol=2e-9)
 
 
 def realised(draw: Draw, rate: float, n: int, leaves_out: bool = True) -> float:
@@ -90,6 +90,26 @@ def rising(rng: np.random.Generator, first: int) -> np.ndarray:
 @pytest.mark.parametrize(("rate", "within"), [(1e-2, 1.1), (1e-3, 1.25)])
 def test_the_realised_rate_is_the_promised_one(draw: Draw, rate: float, within: float) -> None:
     assert 1.0 / within < realised(draw, rate, 300_000) < within
+
+
+def equal_but_for_rounding(rng: np.random.Generator, first: int) -> np.ndarray:
+    return np.full(BLOCK, -9.78 * (1.0 + 2.2e-16 * rng.integers(-2, 3)))
+
+
+def two_values(rng: np.random.Generator, first: int) -> np.ndarray:
+    return np.where(rng.random(BLOCK) < 0.5, -0.7, -2.8)
+
+
+def four_values(rng: np.random.Generator, first: int) -> np.ndarray:
+    return np.asarray(rng.choice([-3.0, -2.5, -1.0, 0.0], BLOCK))
+
+
+@pytest.mark.parametrize("rate", [0.01, 1e-4])
+@pytest.mark.parametrize(
+    "draw", [equal_but_for_rounding, two_values, four_values], ids=lambda draw: draw.__name__
+)
+def test_frequent_values_raise_no_alarms(draw: Draw, rate: float) -> None:
+    assert realised(draw, rate, 50_000) <= 1.0
 
 
 def test_a_change_of_the_distribution_is_learned() -> None:

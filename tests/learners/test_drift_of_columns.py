@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from sklearn.base import clone
 
 import mixfold
 from mixfold import DriftAware, Gaussian, Mixture, OnlineEM, SelfStartingCusum
-from mixfold.core.errors import InvalidInputError, ModelFileError
+from mixfold.core.errors import DegenerateComponentsWarning, InvalidInputError, ModelFileError
 from mixfold.core.rows import Array
 from mixfold.core.value import equal, replace
 from river import drift as river
@@ -172,6 +173,15 @@ def test_missing_cells_counts_and_categories_are_compared_too() -> None:
     (row,), (moved,) = model.drifts_, model.drift_columns_
     assert n < row <= n + 8 * 64
     assert next(iter(moved)) == "visits"
+
+
+@pytest.mark.parametrize("family", ["gaussian", "poisson", "categorical"])
+def test_rows_that_are_all_the_same_have_no_drift(family: str) -> None:
+    model = Mixture(family, 2, learner="drift-aware", random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DegenerateComponentsWarning)
+        model.partial_fit(np.ones((6000, 2)))
+        assert not len(model.drifts_)
 
 
 def test_a_state_for_other_numbers_is_refused() -> None:

@@ -9,9 +9,11 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.patches import Ellipse
+from matplotlib.text import Text
 from scipy.stats import norm
 
 from mixfold import Categorical, Gaussian, Mixture, Product, datasets
@@ -156,6 +158,25 @@ def test_a_mixed_table_has_a_panel_for_each_column() -> None:
     assert days != ["20513"]
 
 
+def test_dollars_in_names_are_no_formulas() -> None:
+    rng = np.random.default_rng(0)
+    names = ["from $ to $", "$x^$"]
+    rows = pd.DataFrame(rng.normal(size=(60, 2)), columns=names)
+    pair = Mixture(random_state=0).fit(rows)
+    mixed = Mixture("auto", random_state=0).fit(rows.assign(pay=["$0^ to $9", "$9 to $99"] * 30))
+    for panels in (
+        pair.plot(rows, kind="ellipses"),
+        pair.plot(rows, kind="profiles"),
+        mixed.plot(rows.assign(pay="$9 to $99")),
+    ):
+        figure = np.ravel(panels)[0].figure
+        figure.canvas.draw()
+        shown = [text for text in figure.findobj(Text) if "$" in text.get_text()]
+        assert shown
+        assert not any(text.get_parse_math() for text in shown)
+        plt.close(figure)
+
+
 def test_many_levels_are_a_table_of_colours() -> None:
     x = np.random.default_rng(0).integers(30, size=(600, 1))
     model = Mixture(Categorical(30), 3, random_state=0).fit(x)
@@ -245,6 +266,17 @@ def test_profiles_are_standardized_means() -> None:
     assert len(drawn.get_xticklabels()) == 9
     alone = line_of(model.plot(ax=axes()), "0")[1]  # the mixture has nearly the moments of the rows
     np.testing.assert_allclose(alone, line_of(drawn, "0")[1], atol=0.02)
+
+
+def test_profiles_of_rows_with_missing_cells_have_deviations() -> None:
+    x = np.random.default_rng(0).normal(size=(400, 9)) * np.arange(1, 10) + 5.0
+    x[::2] += 20.0
+    x[::5, 3] = np.nan
+    model = Mixture(Gaussian("diag"), 2, random_state=0).fit(x)
+    drawn, alone = model.plot(x, axes()), model.plot(ax=axes())
+    np.testing.assert_allclose(line_of(alone, "0")[1], line_of(drawn, "0")[1], atol=0.02)
+    bands = [one for one in drawn.collections if isinstance(one, PolyCollection)]
+    assert len(bands) == 2
 
 
 def test_images_are_means_in_the_shape_of_rows() -> None:

@@ -213,7 +213,7 @@ def test_columns_can_be_chosen_and_browsers_come_and_go(show: Show, watched: Wat
     menu.select_option(LONG)
     first.page.locator("select[data-choice=y]").select_option(LONG)
     label = "Bokeh.documents[0].get_model_by_name('pair').left[0].axis_label.text"
-    until(first, f"{label} === '{LONG}'")
+    until(first, f"{label} === '{LONG[:27]}…'")  # as much as there is room for on a phone
     second.page.close()
     row: dict[str, list[Any]] = {NASTY: [0.5], "kind": ["$$two$$"], LONG: [0.5]}
     watched.items.append(pa.table(row))

@@ -129,6 +129,9 @@ def test_menus_choose_what_pictures_show(found: Shown) -> None:
         cells = f"Array.from({source})"
         before = found.page.evaluate(cells)
         menu = found.page.get_by_label(name, exact=True).first
+        menu.select_option(label="a rather long name of a column of numbers")
+        label = found.page.evaluate(f"{model}('{axis}').axis_label.text")
+        assert label == "a rather long name of a col…"  # as there is room for on a phone
         menu.select_option(label="wages")
         label = found.page.evaluate(f"{model}('{axis}').axis_label.text")
         assert label == "wages"

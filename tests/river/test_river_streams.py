@@ -270,7 +270,9 @@ def test_bad_settings_are_refused() -> None:
 
 def test_rows_without_numbers_are_refused() -> None:
     model = MixtureAnomaly(grace_period=3, seed=0)
-    with pytest.raises(InvalidInputError, match=r"no column .* \['kind'\]: family='auto'"):
+    with pytest.raises(
+        InvalidInputError, match=r"columns \['kind'\], none .* only numbers: family='auto'"
+    ):
         learned(model, [{"kind": "u"}] * 3)
 
 

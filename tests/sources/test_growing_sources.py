@@ -163,6 +163,17 @@ def test_half_a_line_waits_for_its_other_half(tmp_path: Path) -> None:
     assert source.waiting() == f"line 6 of {path} has begun, but has no end yet"
 
 
+def test_a_header_waits_for_the_first_row(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("a,b,c\n")
+    source = follow(path)
+    assert polled(source) == []
+    assert source.waiting() == f"the first row of {path} has not come yet"
+    append(path, "1,2")
+    assert polled(source) == []
+    assert source.waiting() == f"the first row of {path} has not come yet"
+
+
 def test_lines_that_do_not_parse_are_told_one_by_one(tmp_path: Path) -> None:
     path = tmp_path / "x.csv"
     lines = text_of(X[:40]).splitlines()

@@ -60,7 +60,7 @@ def facts(rows: Sequence[tuple[str, str]]) -> Table:
 
 def standard_deviations(model: Any) -> np.ndarray | None:
     """Standard deviations (K, d); None if the family has no scale parameter."""
-    family = model.model_.family
+    family = model.model_.family.for_complete_rows()
     if not isinstance(family, StandardDeviations):
         return None
     return family.standard_deviations(model.params_.components)

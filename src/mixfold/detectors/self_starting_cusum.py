@@ -122,7 +122,8 @@ class SelfStartingCusum(Detector[SelfStartingCusumState]):
         after = self._with(state, np.clip(off, -most, most))  # outliers do not hide what follows
         sums = np.stack([above, below])
         runs = np.where(sums > 0.0, state.runs + 1.0, 0.0)
-        largest, since = float(sums.max(initial=0.0)), int(runs.flat[sums.argmax()])
+        largest = float(sums.max(initial=0.0))
+        since = int(runs.flat[sums.argmax()]) if len(numbers) else 0
         found = largest > self.threshold(len(numbers))
         return replace(
             after, above=above, below=below, runs=runs, since=since, drift_detected=found

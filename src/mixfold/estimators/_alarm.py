@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+LARGE = 1e9  # numbers from which on no decimals are shown
+
 
 @dataclass(frozen=True)
 class Alarm:
@@ -29,5 +31,10 @@ class Alarm:
     columns: dict[Any, float]
 
     def __str__(self) -> str:
-        parts = ", ".join(f"{name} {number:.1f}" for name, number in self.columns.items())
-        return f"row {self.row}: score {self.score:.1f} > {self.threshold:.1f} ({parts})"
+        parts = ", ".join(f"{name} {_shown(number)}" for name, number in self.columns.items())
+        return f"row {self.row}: score {_shown(self.score)} > {_shown(self.threshold)} ({parts})"
+
+
+def _shown(number: float) -> str:
+    """A number with one decimal, or in the notation of powers of ten if it is very large."""
+    return f"{number:.1f}" if abs(number) < LARGE else f"{number:.3e}"

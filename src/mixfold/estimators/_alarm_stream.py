@@ -22,6 +22,7 @@ from mixfold.core.rows import Array, Rows
 from mixfold.core.value import value
 from mixfold.estimators._alarm import Alarm
 from mixfold.estimators._edge import check_rows
+from mixfold.estimators._new_columns import IGNORE, LEARN, names_in
 from mixfold.estimators._noise import check_no_noise
 from mixfold.estimators._row_evaluator import RowEvaluator
 from mixfold.estimators._score_threshold import ScoreThreshold, ThresholdState
@@ -31,6 +32,7 @@ from mixfold.models.mixture_model import MixtureModel
 from mixfold.sources.array_source import ArraySource
 
 BLOCK = 256  # rows
+UNSCORED = "a stream of which no row is scored yet"  # to learn new columns
 
 
 @value
@@ -129,6 +131,8 @@ class AlarmStream:
             self._count(1)
             return None
         found = None
+        if isinstance(x, dict) and self.mixture._has_new_columns(x):
+            self.mixture._take_in(x, UNSCORED)
         row = self.mixture._row_as_numbers(evaluator, x)
         own, _ = self.mixture._evaluated_by(evaluator, row)
         if own is not evaluator:  # not the distribution of the observed columns, as in blocks
@@ -153,6 +157,11 @@ class AlarmStream:
             return 0.0
         evaluator, row = self.mixture._evaluated_by(self.evaluator, x)
         return -evaluator.log_density(row)
+
+    def take_in(self, data: Any) -> None:
+        """Learn, refuse or ignore columns of a table that were not there before."""
+        if self.mixture.new_columns in (IGNORE, LEARN):
+            self.mixture._take_in(names_in(data), "" if self.evaluator is None else UNSCORED)
 
     def learn(self, rows: Rows, columns: Any, number: int) -> Iterator[ScoredRows]:
         """Learn rows, and iterate over those that are scored before, block by block.

@@ -59,15 +59,18 @@ class AppearingColumns(LabelledLearning):
             self._expected = expected = names, frozenset(names) | self._ignored
         return not row.keys() <= expected[1]
 
-    def _take_in(self, columns: Iterable[str]) -> None:
-        """Learn columns that were not there before, or warn once that they are ignored."""
+    def _take_in(self, columns: Iterable[str], needed: str = "") -> None:
+        """Learn columns that were not there before, or warn once that they are ignored.
+
+        `needed` is what learning them would need, if the caller does not have it.
+        """
         known = getattr(self, "feature_names_in_", None)
         if known is None or self.columns is not None:
             return
         new = [name for name in columns if name not in self._ignored and name not in known]
         if not new:
             return
-        why = "" if self.new_columns == IGNORE else self._why_not_learned()
+        why = "" if self.new_columns == IGNORE else needed or self._why_not_learned()
         if why and self.new_columns == LEARN:
             raise InvalidInputError(
                 f"there are new columns, {new}, and new_columns='learn' needs {why}: {REMEDY}, or "

@@ -16,6 +16,7 @@ from mixfold.core.errors import InvalidInputError, MissingExtraError
 from mixfold.core.rows import Array
 
 SIZE = 500  # about half the largest number of centroids
+ROUNDING = 1e-9  # by which equal numbers differ
 Bytes = NDArray[np.uint8]
 
 
@@ -48,9 +49,15 @@ class ScoreDigest:
         return found
 
     def exceeded(self, probability: float) -> float:
-        """The level that a fraction of the numbers exceeds."""
-        # of few numbers the result is one of them, and is to be exceeded by itself
+        """The level that a fraction of the numbers exceeds; equal numbers differ by rounding.
+
+        If many more numbers are equal to the level, none of them exceeds it.
+        """
         found = self._digest.get_quantile(min(1.0 - probability + 1e-12, 1.0))
+        reached = 1.0 - self._digest.get_rank(found - ROUNDING)
+        if reached > 2.0 * probability + 1.0 / len(self):
+            return float(found + ROUNDING)
+        # of few numbers the result is one of them, and is to be exceeded by itself
         return float(np.nextafter(found, -np.inf))
 
     def quantiles(self, ranks: Array) -> Array:

@@ -109,8 +109,7 @@ class ScoreThreshold:
         self._allowed = min(self._allowed + self.rate * n_rows, EXTREME_AT_ONCE)
         if not len(scores):
             return
-        level, high = np.quantile(scores, (0.5, 0.9)).tolist()
-        spread = max(high - level, SMALLEST_SPREAD)
+        level, spread = level_and_spread(scores)
         standard = (level - self._level) / self._spread
         is_usual = self._usual[0] <= standard <= self._usual[1]
         self._n_unusual = 0 if is_usual else self._n_unusual + 1
@@ -132,8 +131,7 @@ class ScoreThreshold:
 
     def learn_all(self, sample: Array, blocks: Iterable[Array]) -> None:
         """Learn the scores of all rows of a fit, of which `sample` gives level and spread."""
-        self._level, high = np.quantile(sample, (0.5, 0.9)).tolist()
-        self._spread = max(high - self._level, SMALLEST_SPREAD)
+        self._level, self._spread = level_and_spread(sample)
         self._n_blocks = BLOCKS_IN_LEVEL
         for scores in blocks:
             self._recent.update((scores - self._level) / self._spread)
@@ -196,6 +194,17 @@ class ScoreThreshold:
         found._earlier = ScoreDigest.from_bytes(state.earlier)
         found._place()
         return found
+
+
+def level_and_spread(scores: Array) -> tuple[float, float]:
+    """The median, and how far the high scores are above it.
+
+    Where half of the scores are equal and the largest, low scores take the place of the median.
+    """
+    low, level, high = np.quantile(scores, (0.1, 0.5, 0.9)).tolist()
+    if high - level <= SMALLEST_SPREAD:
+        level = low
+    return level, max(high - level, SMALLEST_SPREAD)
 
 
 def exceeded_levels(digest: ScoreDigest, rates: list[float]) -> list[float]:

@@ -278,7 +278,8 @@ class AnomalyDetector(OutlierMixin, Guarded):  # type: ignore[misc]
     def __getattr__(self, name: str) -> Any:
         if name in ("n_features_in_", "feature_names_in_") and "_stream" in self.__dict__:
             return getattr(self.estimator_, name)
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        hint = ": call fit first" if isinstance(getattr(type(self), name, None), property) else ""
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint}")
 
     def __sklearn_is_fitted__(self) -> bool:
         return "_stream" in self.__dict__ and self.estimator_.__sklearn_is_fitted__()
@@ -356,6 +357,7 @@ class AnomalyDetector(OutlierMixin, Guarded):  # type: ignore[misc]
     def _open(self, X: Any) -> Source:
         """The rows of data, the first of a stream or later ones."""
         mixture = self.estimator_
+        self._stream.take_in(X)
         fitted = mixture.__sklearn_is_fitted__()
         source: Source = mixture.open_rows(X) if fitted else mixture.open_training(X)
         if source.engine is not None:

@@ -214,8 +214,9 @@ def _draw_levels(axes: Any, fitted: FittedMixture, column: int, marginal: Margin
         rotation=90 if len(shown) > 8 else 30 if steep else 0,
         ha="right" if steep and len(shown) <= 8 else "center",
         fontsize="small",
+        parse_math=False,
     )
-    axes.set_xlabel(label)
+    axes.set_xlabel(label, parse_math=False)
 
 
 def _are_crowded(names: Sequence[str]) -> bool:

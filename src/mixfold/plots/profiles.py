@@ -77,7 +77,7 @@ def component_means(fitted: FittedMixture) -> tuple[Array, list[int]]:
 
 
 def _deviations(fitted: FittedMixture) -> Array | None:
-    family = fitted.model.family
+    family = fitted.family
     if isinstance(family, StandardDeviations):
         return family.standard_deviations(fitted.params.components)
     return None
@@ -133,6 +133,6 @@ def _name_columns(axes: Any, names: list[str]) -> None:
     if len(names) > 20:
         turned = {"rotation": 90}
     shown = [shortened(name, 18) for name in names]
-    axes.set_xticks(np.arange(len(names)), shown, fontsize="small", **turned)
+    axes.set_xticks(np.arange(len(names)), shown, fontsize="small", parse_math=False, **turned)
     axes.grid(axis="x", color="#EEEEEE")
     axes.set_axisbelow(True)

@@ -87,7 +87,7 @@ def label_axis(axis: Any, fitted: FittedMixture, column: int, named: bool = True
     else:
         axis.set_major_locator(MaxNLocator(5, integer=fitted.kinds[column] != NUMBERS, steps=STEPS))
         name = f"{name} (days)" if own.date_type else name
-    axis.set_label_text(shortened(name, 28) if named else "")
+    axis.set_label_text(shortened(name, 28) if named else "", parse_math=False)
 
 
 def _hours(days: float, _: Any) -> str:

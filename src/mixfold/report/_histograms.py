@@ -14,6 +14,7 @@ from mixfold.report._colours import Mark, colour_of, marker_of
 from mixfold.report._columns import Column
 from mixfold.report._models import NOISE
 from mixfold.report._survey import Survey
+from mixfold.report._texts import cut
 
 MOST_COLUMNS = 12
 MOST_WHOLE = 60  # different whole numbers that get a bar each
@@ -42,7 +43,7 @@ def edges_of(column: Column, values: Array) -> Array:
 
 def axis_name(column: Column) -> str:
     """The label of an axis with the values of a column."""
-    return f"{column.name}, days since 1970" if column.kind == "date" else column.name
+    return f"{cut(column.name)}, days since 1970" if column.kind == "date" else cut(column.name)
 
 
 def colour(survey: Survey, k: int) -> str:

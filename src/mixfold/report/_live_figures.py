@@ -12,6 +12,7 @@ from mixfold.core.rows import Array
 from mixfold.report._alarm import Alarm
 from mixfold.report._bokeh import new_figure, plain
 from mixfold.report._colours import NEUTRAL, colour_of
+from mixfold.report._texts import cut
 from mixfold.report._watch_state import TICKS, Picture, Tick
 
 HEIGHT = 240
@@ -89,7 +90,8 @@ class LiveFigures:
         """Show the recent rows and the components in two columns."""
         if picture is None:
             return
-        self.pair.xaxis.axis_label, self.pair.yaxis.axis_label = map(plain, names)
+        across, up = (plain(cut(name)) for name in names)
+        self.pair.xaxis.axis_label, self.pair.yaxis.axis_label = across, up
         self.rows.data = {"x": picture.rows[:, 0], "y": picture.rows[:, 1]}
         known = [k for k in range(len(picture.centres)) if not np.isnan(picture.centres[k]).any()]
         self.centres.data = {

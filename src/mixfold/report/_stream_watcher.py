@@ -17,6 +17,7 @@ from mixfold.core.growing_source import (
     GrowingSource,
     in_good_parts,
 )
+from mixfold.core.places import row_place
 from mixfold.report._watch_checkpoint import (
     StreamCounts,
     WatchCheckpoint,
@@ -186,7 +187,8 @@ class StreamWatcher:
             self._most = 1
 
     def _refused(self, number: int, error: Exception) -> BadRow:
-        return BadRow(f"row {number:,} of {self.source.name}", str(error))
+        reason = str(error).removeprefix(f"{row_place(0)}, ")  # the row was learned by itself
+        return BadRow(f"row {number:,} of {self.source.name}", reason)
 
     def _learn(self, arrived: Arrived) -> None:
         bad = list(arrived.bad)

@@ -139,8 +139,8 @@ def number_columns(rows: Sequence[Cells]) -> NumberColumns:
     names = [name for name, found in kinds.items() if found and all(map(_is_real, found))]
     if not names:
         raise InvalidInputError(
-            f"no column of the first {len(rows)} rows has only numbers, but {list(kinds)}: "
-            "family='auto' takes categories too"
+            f"the first {len(rows)} rows have the columns {list(kinds)}, none of which has only "
+            "numbers: family='auto' takes categories too"
         )
     return NumberColumns(names)
 

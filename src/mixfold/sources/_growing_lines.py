@@ -111,6 +111,8 @@ class GrowingLines(GrowingSource):
         lines = self._buffer.count(b"\n")
         if lines and self._begun:
             return f"{lines:,} of the {FIRST:,} rows have come that tell the types of the columns"
+        if lines:
+            return f"the first row of {self.name} has not come yet"
         return f"line {self._line + 1:,} of {self.name} has begun, but has no end yet"
 
     @property
