@@ -49,6 +49,8 @@ def remedy(error: BaseException) -> str:
         return "; you may not read it: check your credentials, and the permissions of the file"
     if isinstance(error, FileNotFoundError):
         return "; it is not there, or no longer"
+    if any("range requests" in str(e) for e in _causes(error)):
+        return "; the server sends whole files only: download the file, or read CSV from there"
     if is_transient(error):
         return (
             f"; {len(WAITS) + 1} attempts have failed: check the network, and call it again; a fit "
