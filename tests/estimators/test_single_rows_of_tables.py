@@ -131,3 +131,36 @@ def test_bounds_of_many_columns() -> None:
     for wrong in (-1.0, 0.5, np.nan, np.inf):
         row[3] = wrong
         assert not bounds.contain(row)
+
+
+@pytest.mark.parametrize("names", [[0, 1, 2], [7, 2, 0], [*map(np.int64, (3, 1, 0))]], ids=repr)
+def test_keys_of_a_dict_may_be_whole_numbers(names: list[Any]) -> None:
+    x = RNG.normal(size=(200, 3)) + 6.0 * RNG.integers(2, size=(200, 1))
+    frame = pd.DataFrame(x, columns=names)
+    model = Mixture("auto", 2, random_state=0).fit(frame)
+    row = dict(reversed([*zip(names, x[0], strict=True)]))
+    expected = model.score_samples(frame[:1])[0]
+    assert model.score_one(row) == model.score_samples(row)[0] == expected
+    assert model.predict_one(row) == model.predict(frame[:1])[0]
+    np.testing.assert_array_equal(model.predict_proba_one(row), model.predict_proba(frame[:1])[0])
+    assert model.score_one(row | {11: 5.0}) == expected
+    by_text = {str(name): cell for name, cell in row.items()}
+    learned = [Mixture("auto", 2, random_state=0).partial_fit(frame) for _ in range(2)]
+    for one, given in zip(learned, (row, by_text), strict=True):
+        assert one.learn_one(given).n_rows_ == 201
+    assert learned[0].score(frame) == learned[1].score(frame)
+
+
+def test_whole_numbers_and_their_text_are_different_keys_of_a_dict() -> None:
+    frame = pd.DataFrame({"0": RNG.normal(size=50), "1": RNG.normal(size=50)})
+    model = Mixture("auto", 1, random_state=0).fit(frame)
+    row = {"0": 0.5, "1": 1.0}
+    assert model.score_one({1: 7.0, **row}) == model.score_one({**row, 1: 7.0})
+    assert model.score_one({1: 7.0, **row}) == model.score_one(row)
+
+
+def test_dicts_for_models_without_names_of_columns() -> None:
+    frame = pd.DataFrame(RNG.normal(size=(50, 2)), columns=[1, 0])
+    model = Mixture(n_components=1, random_state=0).fit(frame)
+    with pytest.raises(InvalidInputError, match="names are not text: give the row as an array"):
+        model.score_one({0: 1.0, 1: 2.0})

@@ -14,6 +14,7 @@ from mixfold.core.rows import Array
 from mixfold.core.value import replace
 from mixfold.estimators._column_facts import DATES, FEW_VALUES, ColumnFacts, plain_number
 from mixfold.estimators._column_likelihoods import likelihood
+from mixfold.estimators._column_names import known_name
 from mixfold.estimators._joined_columns import Member, can_join, chosen_scales, joint_family
 from mixfold.families.bernoulli import Bernoulli
 from mixfold.families.beta import Beta
@@ -175,11 +176,8 @@ def chosen_product(
 
 
 def _named(factor: Factor, names: Sequence[Name]) -> Factor:
-    """The factor with names of columns; those of a frame whose columns are numbered are text."""
-    found = (
-        name if name in names or str(name) not in names else str(name) for name in factor.columns
-    )
-    return replace(factor, columns=tuple(found))
+    """The factor with the names by which the model knows its columns."""
+    return replace(factor, columns=tuple(known_name(name, names) for name in factor.columns))
 
 
 def _with_group(chosen: Sequence[tuple[ColumnFacts, Choice]]) -> list[Choice]:

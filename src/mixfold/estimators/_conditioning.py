@@ -15,6 +15,7 @@ from mixfold.core.errors import InvalidInputError
 from mixfold.core.rows import Array as Floats
 from mixfold.core.rows import Rows
 from mixfold.estimators._cells import COMPLETE, Cells, decoded
+from mixfold.estimators._column_names import known_name
 from mixfold.estimators._density import Density
 from mixfold.estimators._edge import check_rows, seed_from
 from mixfold.estimators._frames import is_frame
@@ -114,8 +115,7 @@ class Conditioning(Density):
     def _number(self, column: str | int) -> int:
         """The number of a column."""
         names = list(getattr(self, "feature_names_in_", range(self.n_features_in_)))
-        if isinstance(column, Integral) and str(column) in names:  # of a frame of numbered columns
-            column = str(column)
+        column = known_name(column, names)
         if column in names:
             return names.index(column)
         if isinstance(column, Integral) and 0 <= column < len(names):

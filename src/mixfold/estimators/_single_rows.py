@@ -104,6 +104,7 @@ class SingleRows(Streaming):
         if plain is not None:
             return plain
         if isinstance(x, dict):
+            x = self._with_known_names(x)
             numbers, get = evaluator.cells.number, x.get
             x = [numbers(name, get(name)) for name in self._names_of(x)]
         row = np.array(x, dtype=np.float64).reshape(-1)

@@ -23,6 +23,7 @@ from mixfold.core.value import at_home, equal
 from mixfold.estimators._appearing_columns import AppearingColumns
 from mixfold.estimators._cells import Cells
 from mixfold.estimators._changing_family import ChangingFamily, Given
+from mixfold.estimators._column_names import with_known_names
 from mixfold.estimators._edge import check_rows
 from mixfold.estimators._foreign import as_rows
 from mixfold.estimators._labelled_data import Labelling
@@ -198,8 +199,10 @@ class Streaming(AppearingColumns):
         Its label may be known, as in `fit`.
         """
         with self._writing or self._lock():
-            if isinstance(x, dict) and self.new_columns != ERROR and self._has_new_columns(x):
-                self._take_in(x)
+            if isinstance(x, dict):
+                x = self._with_known_names(x)
+                if self.new_columns != ERROR and self._has_new_columns(x):
+                    self._take_in(x)
             if label is not None or self._has_labels:
                 return self.partial_fit(self._as_table(x), labels=[label])
             live = self._live
@@ -239,13 +242,17 @@ class Streaming(AppearingColumns):
             return arrow().table({n: [x.get(n)] for n in names or ()})
         return ArraySource(row[None], None, names)
 
+    def _with_known_names(self, row: dict[Any, Any]) -> dict[Any, Any]:
+        """A row whose columns have the names of those of the model, which are text."""
+        return with_known_names(row, getattr(self, "feature_names_in_", self.columns))
+
     def _names_of(self, row: dict[str, Any]) -> list[str]:
         """The names of the columns of a row, which must be those of the model."""
         names = getattr(self, "feature_names_in_", self.columns)
         if names is None and self.__sklearn_is_fitted__():
             raise InvalidInputError(
-                "the row is a dict of columns, but the model has learned from arrays without "
-                "column names: give the row as an array"
+                "the row is a dict of columns, but the model has learned from data without column "
+                "names, as arrays are and frames whose names are not text: give the row as an array"
             )
         names = list(row) if names is None else list(names)
         missing = set(names) - set(row)
