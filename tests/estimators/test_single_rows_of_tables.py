@@ -164,3 +164,22 @@ def test_dicts_for_models_without_names_of_columns() -> None:
     model = Mixture(n_components=1, random_state=0).fit(frame)
     with pytest.raises(InvalidInputError, match="names are not text: give the row as an array"):
         model.score_one({0: 1.0, 1: 2.0})
+
+
+def test_a_series_of_pandas_is_read_by_its_labels() -> None:
+    """As a row of a frame is, whatever the order of its columns; without names, by place."""
+    frame = pd.DataFrame(RNG.normal([0.0, 50.0], 1.0, (200, 2)), columns=["a", "b"])
+    model = Mixture("gaussian", 1, learner="online-em").fit(frame)
+    row = frame.iloc[7]
+    expected = model.score_samples(frame[7:8])[0]
+    assert model.score_one(row) == model.score_one(row[::-1]) == expected
+    assert model.score_one(row.set_axis(["b", "a"])) < expected - 100.0
+    assert model.score_one(pd.Series(row.to_numpy())) == expected
+    assert model.score_one(list(row)) == expected
+    learned = [Mixture("gaussian", 1, learner="online-em").fit(frame) for _ in range(2)]
+    for one, rows in zip(learned, (frame, frame[["b", "a"]]), strict=True):
+        for _, values in rows.iterrows():
+            one.learn_one(values)
+    np.testing.assert_array_equal(learned[0].means_, learned[1].means_)
+    arrays = Mixture("gaussian", 1, learner="em").fit(frame.to_numpy())
+    assert arrays.score_one(row) == pytest.approx(arrays.score_samples(row.to_numpy()[None])[0])

@@ -26,7 +26,7 @@ class SingleRows(Streaming):
     _on_stream: LiveRowEvaluator | None = None
 
     def score_one(self, x: Any) -> float:
-        """Log-density of one row, given as an array of d numbers or a dict of columns.
+        """Log-density of one row, given as an array of d numbers, or a dict or Series of columns.
 
         Columns that a dict lacks are missing cells, where these are integrated out.
         """
@@ -103,8 +103,8 @@ class SingleRows(Streaming):
         plain = evaluator.numbers(x) if type(x) is dict else None
         if plain is not None:
             return plain
+        x = self._named_cells(x)
         if isinstance(x, dict):
-            x = self._with_known_names(x)
             numbers, get = evaluator.cells.number, x.get
             x = [numbers(name, get(name)) for name in self._names_of(x)]
         row = np.array(x, dtype=np.float64).reshape(-1)

@@ -23,7 +23,7 @@ from mixfold.core.value import at_home, equal
 from mixfold.estimators._appearing_columns import AppearingColumns
 from mixfold.estimators._cells import Cells
 from mixfold.estimators._changing_family import ChangingFamily, Given
-from mixfold.estimators._column_names import with_known_names
+from mixfold.estimators._column_names import named_cells
 from mixfold.estimators._edge import check_rows
 from mixfold.estimators._foreign import as_rows
 from mixfold.estimators._labelled_data import Labelling
@@ -194,14 +194,14 @@ class Streaming(AppearingColumns):
         return self.partial_fit(X)
 
     def learn_one(self, x: Any, label: Any = None) -> Self:
-        """Learn one row, given as an array of d numbers or a dict of columns.
+        """Learn one row, given as an array of d numbers, or a dict or Series of columns.
 
         Its label may be known, as in `fit`.
         """
         with self._writing or self._lock():
-            if isinstance(x, dict):
-                x = self._with_known_names(x)
-                if self.new_columns != ERROR and self._has_new_columns(x):
+            if type(x) is not np.ndarray:
+                x = self._named_cells(x)
+                if isinstance(x, dict) and self.new_columns != ERROR and self._has_new_columns(x):
                     self._take_in(x)
             if label is not None or self._has_labels:
                 return self.partial_fit(self._as_table(x), labels=[label])
@@ -242,9 +242,9 @@ class Streaming(AppearingColumns):
             return arrow().table({n: [x.get(n)] for n in names or ()})
         return ArraySource(row[None], None, names)
 
-    def _with_known_names(self, row: dict[Any, Any]) -> dict[Any, Any]:
-        """A row whose columns have the names of those of the model, which are text."""
-        return with_known_names(row, getattr(self, "feature_names_in_", self.columns))
+    def _named_cells(self, row: Any) -> Any:
+        """A row as a dict, with the model's names of its columns, if it has names."""
+        return named_cells(row, getattr(self, "feature_names_in_", self.columns))
 
     def _names_of(self, row: dict[str, Any]) -> list[str]:
         """The names of the columns of a row, which must be those of the model."""
