@@ -444,3 +444,12 @@ def test_bad_settings_are_refused_and_the_model_stays(
 def test_rows_outside_the_support_are_refused() -> None:
     with pytest.raises(InvalidInputError, match="row 3"):
         AutoMixture([1, 2], family="poisson").fit([[1.0], [2.0], [-3.0], [4.0]])
+
+
+@pytest.mark.parametrize(("n", "d"), [(12, 14), (25, 30)])
+def test_components_of_too_few_rows_for_their_covariances_are_not_chosen(n: int, d: int) -> None:
+    x = np.random.default_rng(0).normal(size=(n, d))
+    model = AutoMixture(range(1, 3), ["EII", *SLOW, "VEV"], random_state=0).fit(x)
+    table = model.results_
+    assert "covariance='EII'" in repr(model.best_estimator_.family)
+    assert (table.dropped[table.covariance != "EII"] != "").all()

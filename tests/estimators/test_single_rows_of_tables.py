@@ -183,3 +183,26 @@ def test_a_series_of_pandas_is_read_by_its_labels() -> None:
     np.testing.assert_array_equal(learned[0].means_, learned[1].means_)
     arrays = Mixture("gaussian", 1, learner="em").fit(frame.to_numpy())
     assert arrays.score_one(row) == pytest.approx(arrays.score_samples(row.to_numpy()[None])[0])
+
+
+def test_an_interval_in_a_dict_is_the_category_that_pandas_makes_of_it() -> None:
+    size = RNG.normal(size=90)
+    ranges = pd.cut(size + RNG.normal(size=90), [-np.inf, 0.0, np.inf])
+    frame = pd.DataFrame({"size": size, "range": ranges})
+    model = Mixture("auto", 2, random_state=0).fit(frame)
+    row = {"size": 0.5, "range": frame["range"][0]}
+    assert str(row["range"]) in model._settings().cells.levels["range"]
+    expected = model.score_samples(frame.assign(size=0.5))[0]
+    assert model.score_one(row) == model.score_one(row | {"range": str(row["range"])}) == expected
+    assert model.learn_one(row).n_rows_ == 91
+    with pytest.raises(InvalidInputError, match=r"'size' has Interval.*not a number"):
+        model.score_one({"size": row["range"], "range": None})
+
+
+@pytest.mark.parametrize("cell", [3 + 4j, pd.Period("2026"), object()], ids=str)
+def test_values_that_are_no_cells_are_refused_by_name(cell: Any) -> None:
+    model = Mixture("auto", 2, random_state=0).fit(FRAME)
+    row = {name: FRAME[name].tolist()[0] for name in FRAME} | {"colour": cell}
+    kind = type(cell).__name__
+    with pytest.raises(InvalidInputError, match=rf"'colour' has .*whose type is {kind}: give"):
+        model.learn_one(row)

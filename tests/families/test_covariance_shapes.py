@@ -13,6 +13,7 @@ from scipy.optimize import minimize
 from sklearn.datasets import load_iris
 
 from mixfold import EM, Gaussian, Mixture, datasets
+from mixfold.core.rows import Rows
 from mixfold.core.statistics import Block, pack
 from mixfold.families._common_axes import rotated, rotated_in_python
 from mixfold.families._covariance_shapes import (
@@ -23,7 +24,7 @@ from mixfold.families._covariance_shapes import (
     ConstrainedFull,
 )
 from mixfold.families._gaussian_params import GaussianParams
-from mixfold.models.mixture_model import MixtureParams
+from mixfold.models.mixture_model import MixtureParams, count_spurious
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "mclust.csv"
 K, D = 3, 3
@@ -203,3 +204,30 @@ def test_volumes_of_components_without_weight_are_finite() -> None:
     _, covariance = several_matrices(3, 4)
     found = ConstrainedFull("VEE")._constrained(np.array([1.0, 0.0, 2.0]), covariance)
     assert np.isfinite(found).all()
+
+
+def spurious(name: str, x: np.ndarray, k: int) -> int:
+    learned = Mixture(Gaussian(name), k, learner=EM(), random_state=0).fit(x)._learned
+    return count_spurious(learned.model, learned.params, [Rows(x)])
+
+
+@pytest.mark.filterwarnings("ignore::mixfold.core.errors.LearningWarning")
+def test_components_of_fewer_rows_than_their_matrix_needs_are_spurious() -> None:
+    x = np.random.default_rng(0).normal(size=(25, 10))
+    for name in ("EVE", "VVE", "EVV"):  # one component has 6 or 7 rows
+        assert spurious(name, x, 2) == 1
+    for name in ("EEV", "VEV"):
+        assert spurious(name, x, 4) == 4
+        assert spurious(name, x, 2) == 0  # one component has 15 rows, and the shape is common
+    assert spurious("VEE", x, 4) == 0  # all rows have 21 dimensions
+    assert spurious("VEE", np.random.default_rng(0).normal(size=(25, 30)), 2) == 2
+
+
+def test_few_rows_are_enough_where_other_components_determine_the_axes() -> None:
+    rng = np.random.default_rng(1)
+    axes = np.linalg.qr(rng.normal(size=(6, 6)))[0]
+    many = rng.normal(size=(1000, 6)) * [6.0, 4.0, 3.0, 2.0, 1.0, 0.5]
+    few = rng.normal(size=(5, 6)) * [1.0, 0.7, 2.0, 1.0, 0.5, 2.0]
+    x = np.vstack([many @ axes.T, few @ axes.T + 30.0])
+    for name in ("VEE", "EVE", "VVE"):
+        assert spurious(name, x, 2) == 0

@@ -44,6 +44,16 @@ class CanDegenerate(Capability, Protocol[ParamsT_contra]):
         """Whether component k is at a limit in each column, (K, d)."""
 
 
+@runtime_checkable
+class CanLackRows(Capability, Protocol[ParamsT_contra]):
+    """A family whose components may have too few rows without being at their limits."""
+
+    def lacks_rows(
+        self, params: ParamsT_contra, weights: NDArray[np.float64], n: float
+    ) -> NDArray[np.bool_]:
+        """Which components have too few of n rows, and are near a limit for that, (K,)."""
+
+
 def limits_of(family: Family) -> LimitsFromData | None:
     """The family, if it takes limits from the data."""
     return family if isinstance(family, LimitsFromData) and family.takes_limits else None

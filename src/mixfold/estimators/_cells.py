@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, time, timedelta
 from functools import cached_property
@@ -19,6 +19,7 @@ from mixfold.sources.dates import days_of, from_days, is_temporal, temporal_type
 from mixfold.sources.opening import as_table, is_table
 from mixfold.sources.optional_arrow import arrow
 from mixfold.sources.table import Codes, is_missing, may_have_dates, unseen_message
+from mixfold.sources.unusual_columns import plain_cell
 
 Levels = Mapping[str, tuple[Any, ...]]
 REMEDY = (
@@ -69,7 +70,7 @@ class Cells:
 
     def is_new(self, column: str, found: Any) -> bool:
         """Whether the value of a cell becomes a new level."""
-        levels = self.levels.get(column)
+        levels, found = self.levels.get(column), plain_cell(found)
         return self.grows and levels is not None and not is_missing(found) and found not in levels
 
     def number(self, column: str, found: Any) -> float:
@@ -78,7 +79,7 @@ class Cells:
             return float("nan")
         if column not in self.levels:
             return self._plain_number(column, found)
-        levels = self.levels[column]
+        levels, found = self.levels[column], plain_cell(found)
         if found in levels:
             return float(levels.index(found))
         if self.other:
@@ -102,6 +103,21 @@ class Cells:
 
 
 COMPLETE = Cells()
+
+
+def table_of_row(row: Mapping[str, Any], names: Iterable[str]) -> Any:
+    """A table of one row."""
+    pa, columns = arrow(), dict[str, Any]()
+    for name in names:
+        try:
+            columns[name] = pa.array([plain_cell(row.get(name))], from_pandas=True)
+        except (pa.ArrowException, TypeError, ValueError):
+            found = row[name]
+            raise InvalidInputError(
+                f"column {name!r} has {found!r}, whose type is {type(found).__name__}: give a "
+                "number, a text or a date, or None if the value is not known"
+            ) from None
+    return pa.table(columns)
 
 
 def cells_of(family: Family, missing: bool, dates: Mapping[str, str] | None = None) -> Cells:

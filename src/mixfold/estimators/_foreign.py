@@ -10,6 +10,7 @@ import numpy as np
 from mixfold.core.arrays import as_array, is_foreign, is_on_host, is_tensor
 from mixfold.estimators._xarray import rows_of
 from mixfold.kernels.optional_torch import torch
+from mixfold.sources.opening import as_plain
 
 
 def as_rows_here(data: Any) -> Any:
@@ -23,9 +24,9 @@ def as_rows_here(data: Any) -> Any:
 
 
 def as_rows(data: Any, sample_weight: Any = None) -> Any:
-    """Data of xarray and other array libraries as the tables and arrays that sources read."""
+    """Data of xarray and other libraries as the tables and arrays that sources read."""
     weight = sample_weight if isinstance(sample_weight, str) else None
-    return rows_of(as_rows_here(data), weight)
+    return rows_of(as_plain(as_rows_here(data)), weight)
 
 
 def as_given(found: Any, data: Any) -> Any:

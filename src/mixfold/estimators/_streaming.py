@@ -21,7 +21,7 @@ from mixfold.core.rows import Rows
 from mixfold.core.source import Source
 from mixfold.core.value import at_home, equal
 from mixfold.estimators._appearing_columns import AppearingColumns
-from mixfold.estimators._cells import Cells
+from mixfold.estimators._cells import Cells, table_of_row
 from mixfold.estimators._changing_family import ChangingFamily, Given
 from mixfold.estimators._column_names import named_cells
 from mixfold.estimators._edge import check_rows
@@ -43,7 +43,6 @@ from mixfold.models.labelled import without_label_column
 from mixfold.models.limits_from_data import with_model
 from mixfold.models.mixture_model import MixtureBackend, MixtureModel
 from mixfold.sources.array_source import ArraySource
-from mixfold.sources.optional_arrow import arrow
 
 
 class Streaming(AppearingColumns):
@@ -209,7 +208,7 @@ class Streaming(AppearingColumns):
             if live is None or not live.accepts(x):
                 row, names = self._as_row(x)
                 if row is None:
-                    return self.partial_fit(arrow().table({n: [x.get(n)] for n in names or ()}))
+                    return self.partial_fit(table_of_row(x, names or ()))
                 x = row
                 live = live or self._live_for(x)
                 if live is None or not live.accepts(x):
@@ -239,7 +238,7 @@ class Streaming(AppearingColumns):
         """A row as data of one row."""
         row, names = self._as_row(x)
         if row is None:
-            return arrow().table({n: [x.get(n)] for n in names or ()})
+            return table_of_row(x, names or ())
         return ArraySource(row[None], None, names)
 
     def _named_cells(self, row: Any) -> Any:

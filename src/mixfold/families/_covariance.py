@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mixfold.core.checks import HIGHEST, LOWEST, check_array
 from mixfold.core.eigenvalue_floors import raise_eigenvalues
@@ -102,6 +103,10 @@ class Covariance(ABC):
 
         No direction has a variance below `least`, which does not count as degenerate.
         """
+
+    def undetermined(self, counts: Array, d: int) -> NDArray[np.bool_]:
+        """Which components have too few rows, where their variances may stay above the floors."""
+        return np.zeros(len(counts), dtype=bool)
 
     @abstractmethod
     def check(self, scale: Array, k: int, d: int) -> None:

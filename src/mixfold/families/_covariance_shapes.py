@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mixfold.core.rows import Array
 from mixfold.core.statistics import unpack
@@ -112,6 +113,19 @@ class ConstrainedFull(Full):
         scale, _ = cholesky_floored(covariance, floor)  # else volumes may be zero
         covariance = scale @ scale.swapaxes(1, 2)
         return cholesky_floored(self._constrained(weight, covariance), floor)
+
+    def undetermined(self, counts: Array, d: int) -> NDArray[np.bool_]:
+        """Which components have too few rows for the likelihood to bound their variances.
+
+        The scatter of n rows about their mean has n - 1 dimensions. A matrix common to all has
+        those of all rows, a common shape those of the component with most, and an own shape, whose
+        axes may be chosen to suit it, those of its own. The constraint is applied to matrices with
+        floors and moves their variances, so that these end above the floors.
+        """
+        if self.name == "VEE":
+            return np.full(len(counts), counts.sum() - len(counts) < d)
+        few = counts - 1.0 < d
+        return few if self.name[1] == "V" else np.full(len(counts), few.all())
 
     def _constrained(self, weight: Array, covariance: Array) -> Array:
         if self.name == "VEE":

@@ -118,6 +118,20 @@ class Gaussian(GaussianCapabilities):
             return np.square(scale), np.square(scale)
         return np.square(scale).sum(axis=1), np.square(np.diagonal(scale))
 
+    def lacks_rows(self, params: GaussianParams, weights: Array, n: float) -> NDArray[np.bool_]:
+        """Which components have too few of n rows, and a variance nearer its floor than its column.
+
+        It is compared with both on the scale of logarithms.
+        """
+        found = self.structure.undetermined(n * weights, params.means.shape[1])
+        if self.cap is not None or not found.any():
+            return np.zeros_like(found)
+        floor = self._floors_of(params, weights)
+        for k in np.flatnonzero(found).tolist():
+            column, own = self._column_variances(params, k)
+            found[k] = (np.square(own / column) <= floor / column).any()
+        return found
+
     @classmethod
     def variants(cls) -> list[Self]:
         plain = [cls(covariance=name) for name in (*STRUCTURES, "VEI", "VEV")]

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mixfold.core.capabilities import UnconstrainedCoordinates, has_coordinates
-from mixfold.core.data_limits import CanDegenerate, LimitsFromData, limits_of
+from mixfold.core.data_limits import CanDegenerate, CanLackRows, LimitsFromData, limits_of
 from mixfold.core.family import Family
 from mixfold.core.rows import Array
 
@@ -82,6 +82,12 @@ class SameParams(Family):
         if isinstance(self.like, CanDegenerate):
             return self.like.degenerate(params, weights)
         return np.zeros((len(weights), self.sort_keys(params).shape[1]), dtype=bool)
+
+    def lacks_rows(self, params: Any, weights: Array, n: float) -> NDArray[np.bool_]:
+        """Which components have too few rows."""
+        if isinstance(self.like, CanLackRows):
+            return self.like.lacks_rows(params, weights, n)
+        return np.zeros(len(weights), dtype=bool)
 
     @property
     def takes_limits(self) -> bool:

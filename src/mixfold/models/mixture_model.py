@@ -15,7 +15,7 @@ from mixfold.core.capabilities import (
     has_coordinates,
 )
 from mixfold.core.checks import ROUNDING, check_array, check_kind, check_whole
-from mixfold.core.data_limits import CanDegenerate
+from mixfold.core.data_limits import CanDegenerate, CanLackRows
 from mixfold.core.errors import InvalidInputError
 from mixfold.core.expression import Expression
 from mixfold.core.family import Family
@@ -275,17 +275,17 @@ def degenerate(model: MixtureModel, params: MixtureParams) -> NDArray[np.bool_]:
 
 
 def count_spurious(model: MixtureModel, params: MixtureParams, parts: Sequence[Rows]) -> int:
-    """How many components are on a limit in some column, and have few of the rows.
+    """How many components are on a limit in some column, or near it, and have few of the rows.
 
     Many rows are on a limit in discrete columns, but few only if they were chosen for that. Where
     all columns are discrete in the family too, densities are at most one, and none is spurious.
     """
     if all(support.whole for support in model.family.supports(model.d)):
         return 0
-    found = degenerate(model, params).any(axis=1)
-    if not found.any():
-        return 0
-    few = params.weights * number_of_rows(parts) < max(FEW_ROWS, 2 * (model.d + 1))
+    found, n = degenerate(model, params).any(axis=1), number_of_rows(parts)
+    if isinstance(model.family, CanLackRows):
+        found |= model.family.lacks_rows(params.components, params.weights, n)
+    few = params.weights * n < max(FEW_ROWS, 2 * (model.d + 1))
     return int((found & few).sum())
 
 

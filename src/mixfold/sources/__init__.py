@@ -15,4 +15,5 @@ HELPER_MODULES = (
     "paths",
     "remote_files",
     "table",
+    "unusual_columns",
 )

@@ -10,6 +10,7 @@ from mixfold.core.rows import Rows
 from mixfold.sources._file import Batches, skip_rows
 from mixfold.sources.object_source import ObjectSource
 from mixfold.sources.table import Codes, Selection
+from mixfold.sources.unusual_columns import with_plain_columns
 
 
 class LazyFrame(Batches, ObjectSource):
@@ -23,7 +24,7 @@ class LazyFrame(Batches, ObjectSource):
         self, data: Any, columns: Sequence[str] | None, weight: str | None, codes: Codes | None
     ) -> None:
         self.data, self.place = data, "the lazy frame"
-        schema = data.head(0).collect().to_arrow().schema
+        schema = _table(data.head(0).collect()).schema
         self.selection = Selection(schema, columns, weight, self.place, codes)
         self.columns = self.selection.columns
 
@@ -44,9 +45,14 @@ class LazyFrame(Batches, ObjectSource):
             frames = query.collect_batches(chunk_size=length, maintain_order=True, lazy=True)
         else:
             frames = query.collect(engine="streaming").iter_slices(length)
-        yield from skip_rows((frame.to_arrow() for frame in frames), start)
+        yield from skip_rows(map(_table, frames), start)
 
     def head(self, n: int) -> Rows:
         """The first n rows, without running the rest of the query."""
         first = self.data.select(self.selection.wanted).head(n).collect()
-        return self.selection.rows(first.to_arrow(), 0)
+        return self.selection.rows(_table(first), 0)
+
+
+def _table(frame: Any) -> Any:
+    """A frame as an Arrow table."""
+    return with_plain_columns(frame).to_arrow()

@@ -26,6 +26,7 @@ from mixfold.sources.optional_arrow import arrow
 from mixfold.sources.paths import Paths, expand, kind_of_file
 from mixfold.sources.remote_files import RemoteFiles
 from mixfold.sources.table import Codes, Selection
+from mixfold.sources.unusual_columns import fields_of, with_plain_columns
 
 
 def open_source(
@@ -51,6 +52,13 @@ def open_source(
             data, lambda block, names: block_rows(block, names or columns, weight, codes)
         )
     raise InvalidInputError(f"cannot read rows from a {type(data).__name__}")
+
+
+def as_plain(data: Any) -> Any:
+    """An array with named fields as a table, and frames without sparse columns and the like."""
+    if isinstance(data, np.ndarray) and data.dtype.names is not None:
+        return dict_as_table(fields_of(data))
+    return with_plain_columns(data)
 
 
 def dict_as_table(data: Any) -> Any:
@@ -120,7 +128,7 @@ def as_table(data: Any) -> Any:
     """
     pa = arrow()
     if not _is_plain_frame(data):
-        return _converted(data)
+        return _converted(with_plain_columns(data))
     arrays = [pa.array(column, from_pandas=True) for column in data.to_numpy().T]
     return pa.table(arrays, names=[str(name) for name in data.columns])
 

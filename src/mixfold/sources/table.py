@@ -14,6 +14,7 @@ from mixfold.core.places import row_place
 from mixfold.core.rows import Rows
 from mixfold.sources.dates import days, is_temporal
 from mixfold.sources.optional_arrow import arrow
+from mixfold.sources.unusual_columns import decoded_field, decoded_runs
 
 LISTED = 20
 NUMERIC_COLUMNS = (
@@ -219,7 +220,7 @@ class Selection:
         check_names(schema.names, wanted, place)
         if not columns:
             raise SourceError(f"{place} has no columns")
-        fields = {field.name: field for field in schema}
+        fields = {field.name: decoded_field(field) for field in schema}
         self.types = {name: fields[name].type for name in wanted}
         numeric: set[Any] = set()  # numeric types, cached
         for name in wanted if codes is None else wanted[len(columns) :]:
@@ -259,6 +260,7 @@ class Selection:
         return Rows(x.T, weight)
 
     def _copy(self, array: Any, name: str, first_row: int, target: np.ndarray) -> None:
+        array = decoded_runs(array)
         coded, missing = name in self.coded, self.codes is not None and self.codes.missing
         if (array.null_count or coded) and (not missing or name == self.weight):
             self._check_whole(array, name, first_row)
