@@ -199,7 +199,9 @@ def test_an_interval_in_a_dict_is_the_category_that_pandas_makes_of_it() -> None
         model.score_one({"size": row["range"], "range": None})
 
 
-@pytest.mark.parametrize("cell", [3 + 4j, pd.Period("2026"), object()], ids=str)
+@pytest.mark.parametrize(
+    "cell", [3 + 4j, pd.Period("2026"), object()], ids=["complex", "period", "object"]
+)
 def test_values_that_are_no_cells_are_refused_by_name(cell: Any) -> None:
     model = Mixture("auto", 2, random_state=0).fit(FRAME)
     row = {name: FRAME[name].tolist()[0] for name in FRAME} | {"colour": cell}
