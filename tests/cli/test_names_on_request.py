@@ -32,6 +32,13 @@ def test_a_question_mark_lists_all_names(
     assert capsys.readouterr().out.split() == list(names(package))
 
 
+def family_of_scales() -> SimpleNamespace:
+    """One whose only attribute is called scales."""
+    family = SimpleNamespace(attributes=lambda params: {"scales": params})
+    family.for_complete_rows = lambda: family
+    return family
+
+
 def test_means_that_are_infinite_are_shown() -> None:
     params = GammaParams(np.array([[0.5], [0.7]]), np.ones((2, 1)))
     model = SimpleNamespace(
@@ -52,7 +59,7 @@ def test_long_names_leave_room_for_what_is_said_of_them() -> None:
     text = out.export_text()
     assert "gaussian: whole numbers" in text
     assert "poisson: counts" in text
-    family = SimpleNamespace(attributes=lambda params: {"scales": params})
+    family = family_of_scales()
     model = SimpleNamespace(
         weights_=np.array([0.25, 0.75]),
         model_=SimpleNamespace(family=family),
@@ -66,7 +73,7 @@ def test_long_names_leave_room_for_what_is_said_of_them() -> None:
 
 
 def test_components_of_a_family_without_means() -> None:
-    family = SimpleNamespace(attributes=lambda params: {"scales": params})
+    family = family_of_scales()
     model = SimpleNamespace(
         weights_=np.array([0.25, 0.75]),
         model_=SimpleNamespace(family=family),
